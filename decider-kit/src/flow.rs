@@ -212,7 +212,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-use history::{Event, Payload, RecordMarker, UpdateAnswer, Verdict};
+use history::{Event, Payload, RecordMarker, UpdateAnswer, UpdateVerdict};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -356,7 +356,7 @@ impl Turns for Flow {
             while let Some((update, rest)) = left.split_first()
                 && let Err(Rejection { reason, details }) = machine.judge(update)
             {
-                let verdict = Verdict::Rejected { reason, details };
+                let verdict = UpdateVerdict::Rejected { reason, details };
                 rejected.push(UpdateAnswer { update_id: update.id.clone(), verdict });
                 left = rest;
             }

@@ -66,7 +66,7 @@ pub use decider::Decider;
 pub use decisions::{Activity, Child, Decisions};
 pub use failure::{ActivityEnd, Cause, ChildEnd, Failure};
 pub use history::{
-    Closed, Decision, Duration, Event, EventId, EventKind, Payload, ReusePolicy, Status, Tally, Timestamp,
+    ActivityOutcome, Decision, Duration, Event, EventId, EventKind, Payload, ReusePolicy, Status, Tally, Timestamp,
     event::ActivityTimeout, event::ChildPolicy,
 };
 pub use host::Host;

@@ -59,7 +59,7 @@ impl<D: Decider> Turns for D {
             beside = beside.and(decisions);
             answers.push(UpdateAnswer { update_id: update.id.clone(), verdict });
         }
-        let rejects = answers.iter().all(|answer| matches!(answer.verdict, history::Verdict::Rejected { .. }));
+        let rejects = answers.iter().all(|answer| matches!(answer.verdict, history::UpdateVerdict::Rejected { .. }));
         if !shown.is_empty() && rejects {
             return Taken::Nothing(answers);
         }

@@ -45,9 +45,9 @@ impl From<client::body::AskedUpdate> for Update {
     }
 }
 
-impl From<history::AskedUpdate> for Update {
-    fn from(asked: history::AskedUpdate) -> Self {
-        let history::AskedUpdate { update_id: id, name, input, identity, .. } = asked;
+impl From<history::ProposedUpdate> for Update {
+    fn from(asked: history::ProposedUpdate) -> Self {
+        let history::ProposedUpdate { update_id: id, name, input, identity, .. } = asked;
         Self { id, name, input, identity }
     }
 }
@@ -92,31 +92,31 @@ impl From<String> for Rejection {
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
 pub struct Verdict {
-    pub(crate) verdict: history::Verdict,
+    pub(crate) verdict: history::UpdateVerdict,
     pub(crate) decisions: Decisions,
 }
 
 impl From<Rejection> for Verdict {
     fn from(rejection: Rejection) -> Self {
         let Rejection { reason, details } = rejection;
-        Self::of(history::Verdict::Rejected { reason, details })
+        Self::of(history::UpdateVerdict::Rejected { reason, details })
     }
 }
 
 impl Verdict {
-    fn of(verdict: history::Verdict) -> Self {
+    fn of(verdict: history::UpdateVerdict) -> Self {
         Self { verdict, decisions: Decisions::new() }
     }
 
     /// It is accepted and done, with this answer.
     pub fn accept<T: Serialize + ?Sized>(result: &T) -> Self {
-        Self::of(history::Verdict::Done { result: Some(payload(result)) })
+        Self::of(history::UpdateVerdict::Done { result: Some(payload(result)) })
     }
 
     /// It is accepted, and a later turn will answer, with [`Decisions::complete_update`] or [`Decisions::fail_update`].
     /// Its caller waits until then.
     pub fn accept_for_later() -> Self {
-        Self::of(history::Verdict::Later)
+        Self::of(history::UpdateVerdict::Later)
     }
 
     /// It is rejected, and nothing of it is recorded.
@@ -132,7 +132,7 @@ impl Verdict {
 
     /// Whether it is rejected.
     pub fn is_rejected(&self) -> bool {
-        matches!(self.verdict, history::Verdict::Rejected { .. })
+        matches!(self.verdict, history::UpdateVerdict::Rejected { .. })
     }
 }
 

@@ -6,8 +6,8 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use history::{
-    Beat, Command, Decision, Duration, Event, Payload, Run, ScheduleActivity, Start, StartTimer, TaskId, Timestamp,
-    Transition, TurnId, codec,
+    Command, Decision, Duration, Event, Heartbeat, Payload, Run, ScheduleActivity, Start, StartTimer, TaskId,
+    Timestamp, Transition, TurnId, codec,
 };
 use uuid::Uuid;
 
@@ -78,13 +78,13 @@ fn sequence(activities: usize) -> (Run, Vec<Event>) {
 }
 
 /// `wide` with every activity started, and a sign of life of each.
-fn beating(wide: &Run) -> (Run, Vec<Beat>) {
+fn beating(wide: &Run) -> (Run, Vec<Heartbeat>) {
     let waiting: Vec<_> =
         wide.activities.iter().filter(|(_, it)| it.held_since().is_none()).map(|(id, _)| *id).collect();
     let beating = waiting.into_iter().fold(wide.clone(), |run, scheduled_event_id| {
         admit(run, &Command::StartActivity { scheduled_event_id, identity: None, poll: None }).0
     });
-    let beats = beating.activities.keys().map(|id| Beat { scheduled_event_id: *id, at: NOW, details: None });
+    let beats = beating.activities.keys().map(|id| Heartbeat { scheduled_event_id: *id, at: NOW, details: None });
     let beats = beats.collect();
     (beating, beats)
 }

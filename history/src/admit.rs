@@ -15,12 +15,12 @@ use crate::event::Event;
 use crate::fault::Fault;
 use crate::ids::RunId;
 use crate::rules::activity::Report;
-use crate::rules::signal::Said;
+use crate::rules::signal::SignalRequest;
 use crate::rules::turn::Completion;
-use crate::rules::workflow::Asked;
-use crate::run::{Request, Run};
+use crate::rules::workflow::EndRequest;
+use crate::run::{RecordedRequest, Run};
 use crate::time::Timestamp;
-use crate::transition::{Outcome, Transition};
+use crate::transition::{CommandOutcome, Transition};
 
 pub use crate::rules::activity::held;
 pub use crate::rules::child::PARENT_CLOSED;
@@ -47,7 +47,7 @@ pub fn admit(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>,
 impl Transition {
     /// What came of a command the first time, where this is a repeated request: one with the same key that was recorded, of this run
     /// or one of its workflow id before it. One that names a run, `run_id`, repeats only what was recorded there.
-    pub fn repeated(&self, command: &Command, run_id: Option<RunId>) -> Option<Request> {
+    pub fn repeated(&self, command: &Command, run_id: Option<RunId>) -> Option<RecordedRequest> {
         let request = self.run.request(command.request_key()?)?;
         run_id.is_none_or(|run_id| request.run_id == run_id).then_some(request)
     }
@@ -57,9 +57,9 @@ impl Transition {
     /// # Errors
     ///
     /// The fault that the command is refused with; the transition is then as it was.
-    pub fn admit(&mut self, command: &Command, now: Timestamp) -> Result<Outcome, Fault> {
+    pub fn admit(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         match self.repeated(command, None) {
-            Some(request) => Ok(Outcome::Repeated(request)),
+            Some(request) => Ok(CommandOutcome::Repeated(request)),
             None => self.admit_new(command, now),
         }
     }
@@ -70,7 +70,7 @@ impl Transition {
     /// # Errors
     ///
     /// As for [`admit`](Self::admit).
-    pub fn admit_of(&mut self, command: &Command, author: &Author, now: Timestamp) -> Result<Outcome, Fault> {
+    pub fn admit_of(&mut self, command: &Command, author: &Author, now: Timestamp) -> Result<CommandOutcome, Fault> {
         self.author = author.clone();
         let outcome = self.admit_new(command, now);
         self.author = Author::default();
@@ -82,7 +82,7 @@ impl Transition {
     /// # Errors
     ///
     /// As for [`admit`](Self::admit).
-    pub fn admit_new(&mut self, command: &Command, now: Timestamp) -> Result<Outcome, Fault> {
+    pub fn admit_new(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         // Time never goes back within a run, whatever the clock does.
         let now = now.max(self.run.last_timestamp);
         let first = self.events().len();
@@ -97,21 +97,21 @@ impl Transition {
     }
 
     /// Every command, and what answers it. Most are recorded as what comes next; some can tell better.
-    fn outcome_of(&mut self, command: &Command, now: Timestamp) -> Result<Outcome, Fault> {
+    fn outcome_of(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         let next = self.run.last_event_id + 1;
         let key = command.request_key();
         match command {
             Command::Signal { name, input, identity, if_version, .. } => {
                 let (input, identity, if_version) = (input.as_ref(), identity.as_deref(), *if_version);
-                self.signal(&Said { name, input, identity, if_version, key }, now)
+                self.signal(&SignalRequest { name, input, identity, if_version, key }, now)
             }
             Command::RequestCancel { reason, identity, .. } => {
                 let (reason, identity) = (reason.as_ref(), identity.as_ref());
-                self.request_cancel(&Asked { reason, identity, key, ..Asked::default() }, now)
+                self.request_cancel(&EndRequest { reason, identity, key, ..EndRequest::default() }, now)
             }
             Command::Terminate { reason, details, identity, child_policy, .. } => {
                 let (reason, details, identity) = (reason.as_ref(), details.as_ref(), identity.as_ref());
-                self.terminate(&Asked { reason, details, identity, child_policy: *child_policy, key }, now)
+                self.terminate(&EndRequest { reason, details, identity, child_policy: *child_policy, key }, now)
             }
             Command::StartTurn { scheduled_event_id, identity, poll } => {
                 self.start_turn(*scheduled_event_id, identity.as_ref(), *poll, now)
@@ -172,6 +172,6 @@ impl Transition {
                 Ok(())
             }
         }?;
-        Ok(Outcome::Recorded(next))
+        Ok(CommandOutcome::Recorded(next))
     }
 }

@@ -26,11 +26,11 @@ use crate::event::{
     WorkflowTimeout,
 };
 use crate::time::{Duration, Timestamp};
-use clock::Clock;
+use clock::CheckedClock;
 use others::Others;
-use part::{Part, closes_activity, decision_event_id, is_by_hand, part};
+use part::{EventRole, closes_activity, decision_event_id, is_by_hand, part};
 use rule::broken;
-use updates::Updates;
+use updates::CheckedUpdates;
 
 pub use rule::{Rule, Violation};
 
@@ -40,7 +40,7 @@ pub use rule::{Rule, Violation};
 ///
 /// The first violation, in the order of events.
 pub fn history(events: &[Event]) -> Result<(), Violation> {
-    let mut reader = Reader::default();
+    let mut reader = HistoryReader::default();
     for event in events {
         reader.read(event)?;
     }
@@ -83,7 +83,7 @@ pub fn window(
 }
 
 /// An activity, for the whole history.
-struct Activity {
+struct CheckedActivity {
     scheduled: ActivityScheduled,
     scheduled_at: Timestamp,
     started: Option<(EventId, Timestamp)>,
@@ -96,7 +96,7 @@ struct Activity {
 }
 
 /// A timer, for the whole history.
-struct Timer {
+struct CheckedTimer {
     name: String,
     set: (Timestamp, Duration),
     closed: Option<EventId>,
@@ -104,7 +104,7 @@ struct Timer {
 
 /// Reads a history from its beginning.
 #[derive(Default)]
-struct Reader {
+struct HistoryReader {
     last: Option<(EventId, Timestamp)>,
     start: Option<(WorkflowStarted, Timestamp)>,
     closed: Option<EventId>,
@@ -123,16 +123,16 @@ struct Reader {
     /// The activity whose last try was recorded directly before, to be closed by the next event; and whether only somebody
     /// who operates the run may have begun it.
     closing: Option<(EventId, bool)>,
-    activities: BTreeMap<EventId, Activity>,
+    activities: BTreeMap<EventId, CheckedActivity>,
     newest_activity: BTreeMap<String, EventId>,
-    timers: BTreeMap<EventId, Timer>,
+    timers: BTreeMap<EventId, CheckedTimer>,
     newest_timer: BTreeMap<String, EventId>,
     others: Others,
-    clock: Clock,
-    updates: Updates,
+    clock: CheckedClock,
+    updates: CheckedUpdates,
 }
 
-impl Reader {
+impl HistoryReader {
     fn read(&mut self, event: &Event) -> Result<(), Violation> {
         self.frame(event)?;
         if let Some((scheduled, by_hand)) = self.closing.take() {
@@ -203,7 +203,7 @@ impl Reader {
         let id = event.id;
         let part = match &event.kind {
             // In SWF's dialect a child that has begun is news.
-            EventKind::ChildStarted(_) if self.is_swf() => Part::News,
+            EventKind::ChildStarted(_) if self.is_swf() => EventRole::News,
             kind => part(kind),
         };
         if let Some(decision_event_id) = decision_event_id(&event.kind) {
@@ -218,9 +218,13 @@ impl Reader {
             self.deciding = None;
         }
         let same_commit = match part {
-            Part::Decided | Part::DecidedNews | Part::DecidedClose | Part::Close | Part::TimedNews => true,
-            Part::News => self.deciding.is_some(),
-            Part::Quiet => match &event.kind {
+            EventRole::Decided
+            | EventRole::DecidedNews
+            | EventRole::DecidedClose
+            | EventRole::Close
+            | EventRole::TimedNews => true,
+            EventRole::News => self.deciding.is_some(),
+            EventRole::Quiet => match &event.kind {
                 EventKind::DeciderScheduled(_) => true,
                 EventKind::ActivityStarted(it) => it.attempt.is_some(),
                 EventKind::ActivityPaused(it) => it.cause == ActivityPausedCause::TriesExhausted,
@@ -234,15 +238,15 @@ impl Reader {
             return broken(Rule::NewsIsAnswered, news, found);
         }
         match part {
-            Part::News | Part::TimedNews | Part::DecidedNews => {
+            EventRole::News | EventRole::TimedNews | EventRole::DecidedNews => {
                 let ends_waiting =
                     matches!(&event.kind, EventKind::DeciderTimedOut(it) if it.started_event_id.is_none());
                 if self.waiting.is_none() || ends_waiting {
                     self.news.get_or_insert(id);
                 }
             }
-            Part::Close | Part::DecidedClose => self.closed = Some(id),
-            Part::Decided | Part::Quiet => {}
+            EventRole::Close | EventRole::DecidedClose => self.closed = Some(id),
+            EventRole::Decided | EventRole::Quiet => {}
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::retry::RetryPolicy;
 use crate::schedule::Scheduled;
 use crate::time::{Duration, Timestamp};
 
-pub use by_hand::{ActivityAct, OptionsChange};
+pub use by_hand::{ActivityCommand, OptionsChange};
 
 /// A signal that comes with a start.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,7 +119,7 @@ pub struct TaskId {
 
 /// The newest heartbeat of an activity. Not an event; it is kept beside the history.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Beat {
+pub struct Heartbeat {
     /// The activity's ActivityScheduled.
     pub scheduled_event_id: EventId,
     /// When it came.
@@ -131,7 +131,7 @@ pub struct Beat {
 /// An update that a turn was asked to judge. It lives nowhere but in memory until a decider accepts it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AskedUpdate {
+pub struct ProposedUpdate {
     /// The caller's name for it. 1 to 256 characters.
     pub update_id: String,
     /// What kind of update it is. 1 to 256 characters.
@@ -155,14 +155,14 @@ pub struct UpdateAnswer {
     /// Which.
     pub update_id: String,
     /// What.
-    pub verdict: Verdict,
+    pub verdict: UpdateVerdict,
 }
 
 /// A decider's verdict on an update.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Verdict {
+pub enum UpdateVerdict {
     /// It is accepted, by this turn or an earlier one, and done.
     Done {
         /// The answer.
@@ -251,7 +251,7 @@ pub enum Command {
         /// The decider's name for it; the open one with this name.
         activity_id: String,
         /// What is done.
-        act: ActivityAct,
+        act: ActivityCommand,
         /// Who does it, and why.
         by_hand: ByHand,
         /// The request's key.
@@ -309,7 +309,7 @@ pub enum Command {
         /// The turn.
         turn: AnsweredTurn,
         /// The updates that it was asked to judge.
-        asked: Vec<AskedUpdate>,
+        asked: Vec<ProposedUpdate>,
         /// What it says to them, and to updates that earlier turns accepted.
         answers: Vec<UpdateAnswer>,
         /// As for [`CompleteTurn`](Self::CompleteTurn).
@@ -390,7 +390,7 @@ pub enum Command {
     /// Service: everything whose time has come.
     FireDeadlines {
         /// The newest heartbeats of the run's activities.
-        beats: Vec<Beat>,
+        beats: Vec<Heartbeat>,
     },
     /// Another run: news, as its decider decided.
     TakeSignal {

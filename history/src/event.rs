@@ -82,7 +82,7 @@ pub struct Event {
 
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (Common { id, timestamp, key, by }, kind) = tagged::read(deserializer)?;
+        let (EventHeader { id, timestamp, key, by }, kind) = tagged::read(deserializer)?;
         let missing = D::Error::missing_field;
         Ok(Self {
             id: id.ok_or_else(|| missing("id"))?,
@@ -96,14 +96,14 @@ impl<'de> Deserialize<'de> for Event {
 
 /// What every event has beside the attributes of its kind.
 #[derive(Default)]
-struct Common {
+struct EventHeader {
     id: Option<EventId>,
     timestamp: Option<Timestamp>,
     key: Option<RequestKey>,
     by: Option<CallerName>,
 }
 
-impl tagged::Common for Common {
+impl tagged::CommonFields for EventHeader {
     fn read<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<bool, A::Error> {
         match name {
             "id" => tagged::set(&mut self.id, "id", map),

@@ -59,8 +59,8 @@ pub use admit::admit;
 pub use author::Author;
 pub use caller::CallerName;
 pub use command::{
-    ActivityAct, AnsweredTurn, AskedUpdate, Beat, Command, EffectResult, OptionsChange, Start, StartSignal, TaskId,
-    TurnId, UpdateAnswer, Verdict,
+    ActivityCommand, AnsweredTurn, Command, EffectResult, Heartbeat, OptionsChange, ProposedUpdate, Start, StartSignal,
+    TaskId, TurnId, UpdateAnswer, UpdateVerdict,
 };
 pub use decision::Decision;
 pub use decision::{
@@ -73,7 +73,8 @@ pub use factor::Factor;
 pub use fault::{Fault, Unit};
 pub use ids::{ConflictPolicy, EventId, NamedRun, ReusePolicy, RunId};
 pub use links::{
-    Effect, EffectKind, Errand, ErrandTask, Links, Outbox, PlannedReset, PollId, Seen, SeenOrigin, Sent, child_run_id,
+    Effect, EffectKind, Errand, ErrandTask, Links, Outbox, PlannedReset, PollId, SeenOrigin, Sent, TakenEffects,
+    child_run_id,
 };
 pub use lost::TurnLoss;
 pub use note::Note;
@@ -83,17 +84,17 @@ pub use registered::{ActivityDefaults, Registration, WorkflowDefaults};
 pub use reset::{Branch, BranchReader, Branching};
 pub use retry::{RetryPolicy, WhenExhausted, retry_of_request};
 pub use run::{
-    Activities, ActivityTask, Branched, Coming, ComingKind, Deadline, DeadlineKind, HeldTry, Known, LostTurns, Mark,
-    OpenCounts, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released,
-    Request, Run, RunClock, RunPause, RunStart, Spilled, Standing, Status, TaskRef, Tries, Turn, TurnLists, TurnTask,
-    UpdateStanding, Updates, key_of_update,
+    Activities, Branched, Coming, ComingKind, Deadline, DeadlineKind, HeldTry, KnownRequests, LostTurns, OpenCounts,
+    OpenUpdates, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, PendingUpdate,
+    RecordedRequest, Released, RequestMark, Run, RunClock, RunPause, RunStart, Spilled, Standing, Status, TaskRef,
+    Tries, Turn, TurnLists, TurnTask, UpdateStanding, WaitingActivity, key_of_update,
 };
 #[cfg(feature = "schedules")]
 pub use schedule::{
-    Action, ActionCause, Counts as ScheduleCounts, Ended, Next, Outcome as ActionOutcome, Recent, Rules, Running,
-    ScheduleState, Sight, Times, Upcoming,
+    Action, ActionCause, ActionOutcome, NextTime, OverlapEnd, Recent, Rules, Running, ScheduleCounts, ScheduleState,
+    ScheduleTimes, Sight, Upcoming,
 };
 pub use schedule::{Calendar, Interval, Overlap, ScheduleSpec, Scheduled};
-pub use tally::{ActivityTally, Closed, Tally};
+pub use tally::{ActivityOutcome, ActivityTally, Tally};
 pub use time::{Duration, Timestamp};
-pub use transition::{Outcome, Transition};
+pub use transition::{CommandOutcome, Transition};

@@ -18,7 +18,7 @@ pub(crate) use outbox::taken_over;
 pub use outbox::{Effect, EffectKind, Outbox};
 pub(crate) use owed::owed;
 pub use planned::PlannedReset;
-pub use seen::{Seen, SeenOrigin};
+pub use seen::{SeenOrigin, TakenEffects};
 pub use sent::{PollId, Sent};
 
 /// See the module. Empty, and without a byte, for runs that have nothing to do with others and no started task.
@@ -28,8 +28,8 @@ pub struct Links {
     #[cbor(n(0), skip_if = "Outbox::is_empty")]
     pub outbox: Outbox,
     /// What it has of others.
-    #[cbor(n(1), skip_if = "Seen::is_empty")]
-    pub seen: Seen,
+    #[cbor(n(1), skip_if = "TakenEffects::is_empty")]
+    pub seen: TakenEffects,
     /// Where its started tasks went.
     #[cbor(n(2), skip_if = "Sent::is_empty")]
     pub sent: Sent,

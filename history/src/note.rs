@@ -36,7 +36,7 @@ impl Note {
 }
 
 /// Something that has a note, or the place where it is kept.
-pub(crate) trait Noted {
+pub(crate) trait HasNote {
     /// Where the note is, or a part of it that is not here.
     fn kept(&self) -> Option<PackRef>;
 
@@ -54,7 +54,7 @@ fn bytes(text: Option<&String>) -> usize {
     text.map_or(0, String::len)
 }
 
-impl Noted for LastFailure {
+impl HasNote for LastFailure {
     fn kept(&self) -> Option<PackRef> {
         self.kept
     }
@@ -76,7 +76,7 @@ impl Noted for LastFailure {
     }
 }
 
-impl Noted for HeldTry {
+impl HasNote for HeldTry {
     fn kept(&self) -> Option<PackRef> {
         self.kept
     }
@@ -98,9 +98,9 @@ impl Noted for HeldTry {
 }
 
 /// Of a try that was held: with whose credential, stands beside it.
-struct Started<'a>(&'a mut ActivityStarted, &'a mut Option<CallerName>);
+struct StartedNote<'a>(&'a mut ActivityStarted, &'a mut Option<CallerName>);
 
-impl Noted for Started<'_> {
+impl HasNote for StartedNote<'_> {
     fn kept(&self) -> Option<PackRef> {
         self.0.kept
     }
@@ -122,7 +122,7 @@ impl Noted for Started<'_> {
 }
 
 /// Whether a note is better kept elsewhere.
-fn is_long(noted: &impl Noted) -> bool {
+fn is_long(noted: &impl HasNote) -> bool {
     let text = noted.text_bytes();
     // Text beside the place of more: both would take room.
     text > NOTE_TEXT_MAX || (text > 0 && noted.kept().is_some())
@@ -136,7 +136,7 @@ impl Run {
             .map(|tries| {
                 let held = tries.held.as_ref().filter(|held| is_long(*held));
                 let failure = tries.last_failure.as_ref().filter(|failure| is_long(*failure));
-                held.map_or(0, Noted::text_bytes) + failure.map_or(0, Noted::text_bytes)
+                held.map_or(0, HasNote::text_bytes) + failure.map_or(0, HasNote::text_bytes)
             })
             .sum()
     }
@@ -159,8 +159,8 @@ impl Run {
         let tries = self.activities.values().filter_map(|activity| activity.tries.as_ref());
         tries
             .flat_map(|tries| {
-                let held = tries.held.as_ref().and_then(Noted::kept);
-                held.into_iter().chain(tries.last_failure.as_ref().and_then(Noted::kept))
+                let held = tries.held.as_ref().and_then(HasNote::kept);
+                held.into_iter().chain(tries.last_failure.as_ref().and_then(HasNote::kept))
             })
             .collect()
     }
@@ -188,14 +188,14 @@ impl Event {
             EventKind::ActivityScheduledTimeout(it) => (None, it.last_failure.as_ref()),
             _ => (None, None),
         };
-        started.into_iter().chain(failure.and_then(Noted::kept))
+        started.into_iter().chain(failure.and_then(HasNote::kept))
     }
 
     /// Puts its notes back; `read` as for [`Run::fill_notes`].
     pub fn fill_notes(&mut self, mut read: impl FnMut(PackRef) -> Option<Note>) {
         let failure = match &mut self.kind {
             EventKind::ActivityStarted(it) => {
-                fill(&mut Started(&mut *it, &mut self.by), &mut read);
+                fill(&mut StartedNote(&mut *it, &mut self.by), &mut read);
                 it.last_failure.as_mut()
             }
             EventKind::ActivityPaused(it) => it.last_failure.as_mut(),
@@ -209,7 +209,7 @@ impl Event {
     }
 }
 
-fn fill(noted: &mut impl Noted, read: &mut impl FnMut(PackRef) -> Option<Note>) {
+fn fill(noted: &mut impl HasNote, read: &mut impl FnMut(PackRef) -> Option<Note>) {
     // What is kept may say where the rest is.
     while let Some(note) = noted.kept().and_then(&mut *read) {
         noted.fill(note);

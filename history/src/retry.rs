@@ -90,7 +90,7 @@ impl Default for RetryPolicy {
 pub fn retry_of_request<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RetryPolicy>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase", deny_unknown_fields)]
-    struct Strict {
+    struct StrictPolicy {
         initial_interval: Option<Duration>,
         backoff_coefficient: Option<Factor>,
         maximum_interval: Option<Duration>,
@@ -101,7 +101,7 @@ pub fn retry_of_request<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Op
         #[serde(default)]
         when_exhausted: WhenExhausted,
     }
-    let strict = Option::<Strict>::deserialize(deserializer)?;
+    let strict = Option::<StrictPolicy>::deserialize(deserializer)?;
     let default = RetryPolicy::default();
     Ok(strict.map(|it| RetryPolicy {
         initial_interval: it.initial_interval.unwrap_or(default.initial_interval),

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::event::EventKind;
 use crate::limits;
-use crate::links::{Links, Seen};
+use crate::links::{Links, TakenEffects};
 use crate::note::NOTE_TEXT_MAX;
 use crate::retry::WhenExhausted;
 use crate::run::{PausedActivity, PendingActivity, Run};
@@ -126,7 +126,7 @@ pub(crate) fn update(update_id: &str, name: &str) -> usize {
 
 /// What a run has reserved, and what its activities have in common.
 #[derive(Debug, Clone)]
-pub(crate) struct Room {
+pub(crate) struct ReservedRoom {
     reserved: usize,
     kinds: BTreeSet<Vec<u8>>,
     is_paused: bool,
@@ -134,7 +134,7 @@ pub(crate) struct Room {
     pub(crate) is_stale: bool,
 }
 
-impl Room {
+impl ReservedRoom {
     pub(crate) fn of(run: &Run, links: &Links) -> Self {
         let started = minicbor::to_vec(&run.started).expect("writing to memory does not fail").len();
         let is_paused = run.paused.is_some();
@@ -199,7 +199,7 @@ impl Run {
     /// How many bytes its state may come to take, with what it keeps beside it, until all that is open in it is over. At most
     /// [`limits::STATE_BYTES_MAX`] of an open run.
     pub fn reserved_bytes(&self, links: &Links) -> usize {
-        Room::of(self, links).reserved()
+        ReservedRoom::of(self, links).reserved()
     }
 
     /// Whether it can branch off like this: what is open in it is then given free by hand, all at once.
@@ -208,7 +208,7 @@ impl Run {
     }
 }
 
-impl Seen {
+impl TakenEffects {
     /// Whether it can take another: otherwise the other run waits until this one has found that some need not be remembered.
     pub fn has_room(&self) -> bool {
         let each = |workflow_id: &str| 2 * HEAD + str_of(workflow_id.len()) + 2 * RUN_ID + 2 * ID;

@@ -30,7 +30,7 @@ pub use branched::Branched;
 pub use clock::{RunClock, RunPause};
 pub use deadlines::{Deadline, DeadlineKind};
 pub use future::{Coming, ComingKind};
-pub use known::{Known, Mark, Request, Spilled, key_of_update};
+pub use known::{KnownRequests, RecordedRequest, RequestMark, Spilled, key_of_update};
 pub use open_counts::OpenCounts;
 pub use pending::{
     LostTurns, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Turn, TurnLists,
@@ -40,7 +40,7 @@ pub use standing::Standing;
 pub use start::RunStart;
 pub use status::Status;
 pub use tries::{HeldTry, Tries};
-pub use updates::{PendingUpdate, UpdateStanding, Updates};
+pub use updates::{OpenUpdates, PendingUpdate, UpdateStanding};
 
 /// The state of one run.
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
@@ -86,7 +86,7 @@ pub struct Run {
     pub cancel_requested: bool,
     /// The requests of callers that it knows. Only partly what its history tells.
     #[n(13)]
-    pub known: Known,
+    pub known: KnownRequests,
     /// Signals and cancel requests on their way to others, by their ExternalSignalScheduled or ExternalCancelScheduled.
     #[cbor(n(14), skip_if = "BTreeMap::is_empty")]
     pub externals: BTreeMap<EventId, PendingExternal>,
@@ -98,8 +98,8 @@ pub struct Run {
     #[cbor(n(16), skip_if = "BTreeMap::is_empty")]
     pub children: BTreeMap<EventId, PendingChild>,
     /// Updates that were accepted and not answered, and the newest that were.
-    #[cbor(n(17), default, skip_if = "Updates::is_empty")]
-    pub updates: Updates,
+    #[cbor(n(17), default, skip_if = "OpenUpdates::is_empty")]
+    pub updates: OpenUpdates,
     /// The run that tries again, where this one failed or took too long and has one, or that goes on where it was reset.
     #[cbor(n(18), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     pub retried_as: Option<Uuid>,
@@ -135,12 +135,12 @@ pub enum TaskRef<'a> {
     /// A turn.
     Turn(&'a TurnTask),
     /// An activity.
-    Activity(ActivityTask<'a>),
+    Activity(WaitingActivity<'a>),
 }
 
 /// An activity that waits for a runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ActivityTask<'a> {
+pub struct WaitingActivity<'a> {
     /// Its ActivityScheduled.
     pub scheduled_event_id: EventId,
     /// The rest of it.
@@ -155,7 +155,7 @@ impl Run {
             last_event_id: 1,
             last_timestamp: at,
             version: 1,
-            known: Known::of_start(key),
+            known: KnownRequests::of_start(key),
             ..Self::default()
         }
     }
@@ -232,7 +232,7 @@ impl Run {
         };
         let activities = self.activities.iter().filter(move |(_, activity)| may_be_taken(activity));
         turn.into_iter().chain(activities.map(|(scheduled_event_id, activity)| {
-            TaskRef::Activity(ActivityTask { scheduled_event_id: *scheduled_event_id, activity })
+            TaskRef::Activity(WaitingActivity { scheduled_event_id: *scheduled_event_id, activity })
         }))
     }
 

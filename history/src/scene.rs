@@ -10,9 +10,9 @@ use crate::decision::{
 };
 use crate::event::{ActivityStarted, ActivityTimeouts, ByHand, ChildPolicy, EventKind, RequestKey};
 use crate::{
-    AnsweredTurn, AskedUpdate, Author, Beat, Command, Decision, Duration, EffectKind, EffectResult, Event, EventId,
-    Fault, Links, Origin, Outcome, Payload, Permissions, RetryPolicy, Run, Start, TaskId, Timestamp, Transition,
-    TurnId, UpdateAnswer, Verdict, check,
+    AnsweredTurn, Author, Command, CommandOutcome, Decision, Duration, EffectKind, EffectResult, Event, EventId, Fault,
+    Heartbeat, Links, Origin, Payload, Permissions, ProposedUpdate, RetryPolicy, Run, Start, TaskId, Timestamp,
+    Transition, TurnId, UpdateAnswer, UpdateVerdict, check,
 };
 
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub(crate) struct Scene {
     pub(crate) links: Links,
     pub(crate) events: Vec<Event>,
     pub(crate) now: Timestamp,
-    pub(crate) beats: Vec<Beat>,
+    pub(crate) beats: Vec<Heartbeat>,
 }
 
 /// A run without timeouts for its activities, just started.
@@ -46,7 +46,7 @@ impl Scene {
     }
 
     /// Admits one command as one commit, and holds everything against the laws.
-    pub(crate) fn admit(&mut self, command: &Command) -> Result<(Outcome, Vec<Event>), Fault> {
+    pub(crate) fn admit(&mut self, command: &Command) -> Result<(CommandOutcome, Vec<Event>), Fault> {
         self.admit_within(command, None)
     }
 
@@ -55,7 +55,7 @@ impl Scene {
         &mut self,
         command: &Command,
         may: Option<&Arc<Permissions>>,
-    ) -> Result<(Outcome, Vec<Event>), Fault> {
+    ) -> Result<(CommandOutcome, Vec<Event>), Fault> {
         let mut transition = Transition::linked(self.run.clone(), self.links.clone());
         let outcome = match may {
             Some(may) => {
@@ -114,7 +114,7 @@ impl Scene {
     }
 
     pub(crate) fn beat(mut self, activity_id: &str, details: &str) -> Self {
-        let beat = Beat {
+        let beat = Heartbeat {
             scheduled_event_id: self.scheduled(activity_id),
             at: self.now,
             details: Some(Payload::from_json(details).unwrap()),
@@ -172,8 +172,8 @@ impl Scene {
     /// A decider answers a turn of which nothing is recorded.
     pub(crate) fn speculate<const N: usize>(
         &self,
-        asked: &[AskedUpdate],
-        answers: &[(&str, Verdict)],
+        asked: &[ProposedUpdate],
+        answers: &[(&str, UpdateVerdict)],
         decisions: [Decision; N],
     ) -> Command {
         let turn = AnsweredTurn::Speculative {
@@ -188,8 +188,8 @@ impl Scene {
     /// A decider answers the turn that it holds.
     pub(crate) fn judge<const N: usize>(
         &self,
-        asked: &[AskedUpdate],
-        answers: &[(&str, Verdict)],
+        asked: &[ProposedUpdate],
+        answers: &[(&str, UpdateVerdict)],
         decisions: [Decision; N],
     ) -> Command {
         answer_updates(AnsweredTurn::Held(self.turn()), asked, answers, decisions.into())
@@ -221,8 +221,8 @@ pub(crate) fn check(given: &Scene, when: &Command, then: &str) {
 #[track_caller]
 pub(crate) fn check_within(given: &Scene, may: Option<&Arc<Permissions>>, when: &Command, then: &str) {
     let found = match given.clone().admit_within(when, may) {
-        Ok((Outcome::Recorded(_), events)) => told(&events),
-        Ok((Outcome::Repeated(request), events)) => {
+        Ok((CommandOutcome::Recorded(_), events)) => told(&events),
+        Ok((CommandOutcome::Repeated(request), events)) => {
             assert!(events.is_empty());
             format!("repeats {}", request.event_id)
         }
@@ -239,8 +239,8 @@ pub(crate) fn complete(turn: TurnId, decisions: Vec<Decision>) -> Command {
 }
 
 /// An update `name` is asked for with this id.
-pub(crate) fn update(update_id: &str) -> AskedUpdate {
-    AskedUpdate {
+pub(crate) fn update(update_id: &str) -> ProposedUpdate {
+    ProposedUpdate {
         update_id: update_id.to_owned(),
         name: "match".to_owned(),
         input: Some(Payload::from_json("1").unwrap()),
@@ -250,26 +250,26 @@ pub(crate) fn update(update_id: &str) -> AskedUpdate {
     }
 }
 
-pub(crate) fn update_at(update_id: &str, version: EventId) -> AskedUpdate {
-    AskedUpdate { if_version: Some(version), ..update(update_id) }
+pub(crate) fn update_at(update_id: &str, version: EventId) -> ProposedUpdate {
+    ProposedUpdate { if_version: Some(version), ..update(update_id) }
 }
 
-pub(crate) fn updated() -> Verdict {
-    Verdict::Done { result: Some(Payload::from_json("2").unwrap()) }
+pub(crate) fn updated() -> UpdateVerdict {
+    UpdateVerdict::Done { result: Some(Payload::from_json("2").unwrap()) }
 }
 
-pub(crate) fn failed() -> Verdict {
-    Verdict::Failed { reason: "no stock".to_owned(), details: None }
+pub(crate) fn failed() -> UpdateVerdict {
+    UpdateVerdict::Failed { reason: "no stock".to_owned(), details: None }
 }
 
-pub(crate) fn rejected() -> Verdict {
-    Verdict::Rejected { reason: "closed".to_owned(), details: None }
+pub(crate) fn rejected() -> UpdateVerdict {
+    UpdateVerdict::Rejected { reason: "closed".to_owned(), details: None }
 }
 
 pub(crate) fn answer_updates(
     turn: AnsweredTurn,
-    asked: &[AskedUpdate],
-    answers: &[(&str, Verdict)],
+    asked: &[ProposedUpdate],
+    answers: &[(&str, UpdateVerdict)],
     decisions: Vec<Decision>,
 ) -> Command {
     let answers = answers

@@ -1,6 +1,6 @@
 //! Schedules: which times they name, and what they do at one of them. A schedule is no run; it starts runs.
 //!
-//! The words of a schedule are always here. What they come to ([`Times`], [`ScheduleState`]) is behind the feature
+//! The words of a schedule are always here. What they come to ([`ScheduleTimes`], [`ScheduleState`]) is behind the feature
 //! `schedules`, as the rules of cron expressions and time zones are large.
 
 #[cfg(feature = "schedules")]
@@ -17,9 +17,11 @@ use serde_with::skip_serializing_none;
 use crate::time::{Duration, Timestamp};
 
 #[cfg(feature = "schedules")]
-pub use state::{Action, ActionCause, Counts, Ended, Outcome, Recent, Rules, Running, ScheduleState, Sight};
+pub use state::{
+    Action, ActionCause, ActionOutcome, OverlapEnd, Recent, Rules, Running, ScheduleCounts, ScheduleState, Sight,
+};
 #[cfg(feature = "schedules")]
-pub use times::{Next, Times, Upcoming};
+pub use times::{NextTime, ScheduleTimes, Upcoming};
 
 /// The run was started by a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]

@@ -12,16 +12,16 @@ use serde_json::value::RawValue;
 /// A key that borrows where it can.
 #[derive(serde::Deserialize)]
 #[serde(transparent)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Fields that are not of the variant: every variant has them, and they may be anywhere in the object.
-pub(crate) trait Common: Default {
+pub(crate) trait CommonFields: Default {
     /// Reads the value of `name` if it is one of them; otherwise nothing is read.
     fn read<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<bool, A::Error>;
 }
 
 /// No common fields.
-impl Common for () {
+impl CommonFields for () {
     fn read<'de, A: MapAccess<'de>>(&mut self, _: &str, _: &mut A) -> Result<bool, A::Error> {
         Ok(false)
     }
@@ -47,15 +47,15 @@ pub(crate) trait Tagged: Sized {
 }
 
 /// Reads one object.
-pub(crate) fn read<'de, C: Common, T: Tagged, D: serde::Deserializer<'de>>(
+pub(crate) fn read<'de, C: CommonFields, T: Tagged, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<(C, T), D::Error> {
-    deserializer.deserialize_map(Reader(std::marker::PhantomData))
+    deserializer.deserialize_map(TaggedVisitor(std::marker::PhantomData))
 }
 
-struct Reader<C, T>(std::marker::PhantomData<(C, T)>);
+struct TaggedVisitor<C, T>(std::marker::PhantomData<(C, T)>);
 
-impl<'de, C: Common, T: Tagged> Visitor<'de> for Reader<C, T> {
+impl<'de, C: CommonFields, T: Tagged> Visitor<'de> for TaggedVisitor<C, T> {
     type Value = (C, T);
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -64,9 +64,9 @@ impl<'de, C: Common, T: Tagged> Visitor<'de> for Reader<C, T> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(C, T), A::Error> {
         let mut common = C::default();
-        while let Some(Key(name)) = map.next_key()? {
+        while let Some(FieldName(name)) = map.next_key()? {
             if name == "type" {
-                let Key(tag) = map.next_value()?;
+                let FieldName(tag) = map.next_value()?;
                 let variant = T::variant(&tag, Rest { map, common: &mut common })?;
                 return Ok((common, variant));
             }
@@ -84,11 +84,11 @@ struct Rest<'c, A, C> {
     common: &'c mut C,
 }
 
-impl<'de, A: MapAccess<'de>, C: Common> MapAccess<'de> for Rest<'_, A, C> {
+impl<'de, A: MapAccess<'de>, C: CommonFields> MapAccess<'de> for Rest<'_, A, C> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
-        while let Some(Key(name)) = self.map.next_key()? {
+        while let Some(FieldName(name)) = self.map.next_key()? {
             if name == "type" {
                 return Err(A::Error::duplicate_field("type"));
             }
@@ -105,14 +105,14 @@ impl<'de, A: MapAccess<'de>, C: Common> MapAccess<'de> for Rest<'_, A, C> {
 }
 
 /// Reads an object whose attribute `first` comes before its `type`.
-fn late<'de, C: Common, T: Tagged, A: MapAccess<'de>>(
+fn late<'de, C: CommonFields, T: Tagged, A: MapAccess<'de>>(
     mut common: C,
     first: String,
     mut map: A,
 ) -> Result<(C, T), A::Error> {
     let mut tag: Option<String> = None;
     let mut fields: Vec<(String, Box<RawValue>)> = vec![(first, map.next_value()?)];
-    while let Some(Key(name)) = map.next_key()? {
+    while let Some(FieldName(name)) = map.next_key()? {
         if name == "type" {
             set(&mut tag, "type", &mut map)?;
         } else if !common.read(&name, &mut map)? {

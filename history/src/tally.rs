@@ -6,7 +6,7 @@ use crate::event::{Event, EventId, EventKind};
 
 /// What became of one scheduled activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Closed {
+pub enum ActivityOutcome {
     /// ActivitySuccess.
     Success,
     /// ActivityFailed.
@@ -27,7 +27,7 @@ pub struct ActivityTally {
     /// Its ActivityStarted, if the stretch holds it.
     pub started_event_id: Option<EventId>,
     /// How it closed and by which event, if the stretch holds it.
-    pub closed: Option<(Closed, EventId)>,
+    pub closed: Option<(ActivityOutcome, EventId)>,
 }
 
 /// The activities that a stretch of history schedules, by their ActivityScheduled.
@@ -65,11 +65,11 @@ impl Tally {
                 }
                 return;
             }
-            EventKind::ActivitySuccess(it) => (it.scheduled_event_id, Closed::Success),
-            EventKind::ActivityFailed(it) => (it.scheduled_event_id, Closed::Failed),
-            EventKind::ActivityCanceled(it) => (it.scheduled_event_id, Closed::Canceled),
-            EventKind::ActivityTimedOut(it) => (it.scheduled_event_id, Closed::TimedOut),
-            EventKind::ActivityScheduledTimeout(it) => (it.scheduled_event_id, Closed::TimedOut),
+            EventKind::ActivitySuccess(it) => (it.scheduled_event_id, ActivityOutcome::Success),
+            EventKind::ActivityFailed(it) => (it.scheduled_event_id, ActivityOutcome::Failed),
+            EventKind::ActivityCanceled(it) => (it.scheduled_event_id, ActivityOutcome::Canceled),
+            EventKind::ActivityTimedOut(it) => (it.scheduled_event_id, ActivityOutcome::TimedOut),
+            EventKind::ActivityScheduledTimeout(it) => (it.scheduled_event_id, ActivityOutcome::TimedOut),
             _ => return,
         };
         if let Some(activity) = self.activities.get_mut(&scheduled_event_id) {

@@ -182,9 +182,9 @@ impl Serialize for Duration {
 
 impl<'de> Deserialize<'de> for Duration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
+        struct DurationVisitor;
 
-        impl Visitor<'_> for Reader {
+        impl Visitor<'_> for DurationVisitor {
             type Value = Duration;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -208,7 +208,7 @@ impl<'de> Deserialize<'de> for Duration {
             }
         }
 
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(DurationVisitor)
     }
 }
 

@@ -9,19 +9,19 @@ use crate::event::{Event, EventId, EventKind, Origin, RequestKey};
 use crate::fault::Fault;
 use crate::limits;
 use crate::links::{Links, SeenOrigin, owed};
-use crate::room::Room;
-use crate::run::{Request, Run, Spilled, Tries};
+use crate::room::ReservedRoom;
+use crate::run::{RecordedRequest, Run, Spilled, Tries};
 use crate::time::Timestamp;
 
 /// What became of a command that was not refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CommandOutcome {
     /// It was recorded; the first of its events. For a command without events, such as
     /// [`FireDeadlines`](crate::Command::FireDeadlines) with nothing due or the start of a try that is not yet the last: the event
     /// that would come next.
     Recorded(EventId),
     /// The same request was recorded before, there; nothing was added.
-    Repeated(Request),
+    Repeated(RecordedRequest),
 }
 
 /// Commands admitted to one run, to be committed together.
@@ -34,7 +34,7 @@ pub struct Transition {
     pub(crate) copied: usize,
     pub(crate) has_changed_beside: bool,
     /// What is reserved, once a decision of this command has asked.
-    pub(crate) room: Option<Room>,
+    pub(crate) room: Option<ReservedRoom>,
     /// Who gives the command that is admitted.
     pub(crate) author: Author,
 }
@@ -165,21 +165,21 @@ impl Transition {
     }
 
     /// Takes an effect of another run, once.
-    pub(crate) fn take(&mut self, origin: &Origin, kind: EventKind, now: Timestamp) -> Result<Outcome, Fault> {
+    pub(crate) fn take(&mut self, origin: &Origin, kind: EventKind, now: Timestamp) -> Result<CommandOutcome, Fault> {
         // Before anything else: it may have been taken by a run that has closed since, or by the one before this.
         if let Some(seen) = self.links.seen.find(origin) {
-            return Ok(Outcome::Repeated(Request { run_id: seen.run_id, event_id: seen.event_id }));
+            return Ok(CommandOutcome::Repeated(RecordedRequest { run_id: seen.run_id, event_id: seen.event_id }));
         }
         must_be_open(&self.run)?;
         let event_id = self.push(now, kind);
         let run_id = self.run.started.run_id;
         self.links.seen.add(SeenOrigin { origin: origin.clone(), event_id, run_id });
-        Ok(Outcome::Recorded(event_id))
+        Ok(CommandOutcome::Recorded(event_id))
     }
 
-    pub(crate) fn nothing_to_do(&self) -> Outcome {
+    pub(crate) fn nothing_to_do(&self) -> CommandOutcome {
         let (run_id, event_id) = (self.run.started.run_id, self.run.last_event_id);
-        Outcome::Repeated(Request { run_id, event_id })
+        CommandOutcome::Repeated(RecordedRequest { run_id, event_id })
     }
 
     /// Changes what has been tried of an activity with a retry policy: state without an event.
@@ -191,14 +191,14 @@ impl Transition {
     }
 
     /// Whether there is room for what takes so much.
-    pub(crate) fn has_room(&mut self, bytes: impl Fn(&Room) -> usize) -> bool {
-        let room = self.room.get_or_insert_with(|| Room::of(&self.run, &self.links));
+    pub(crate) fn has_room(&mut self, bytes: impl Fn(&ReservedRoom) -> usize) -> bool {
+        let room = self.room.get_or_insert_with(|| ReservedRoom::of(&self.run, &self.links));
         if room.has(bytes(room)) {
             return true;
         }
         // Something of this very answer may have given room back.
         if room.is_stale {
-            *room = Room::of(&self.run, &self.links);
+            *room = ReservedRoom::of(&self.run, &self.links);
         }
         room.has(bytes(room))
     }

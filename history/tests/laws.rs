@@ -7,12 +7,12 @@ use history::event::{
     WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
 use history::{
-    Activities, ActivityAct, AnsweredTurn, AskedUpdate, Beat, BranchReader, Branching, CancelActivity, CancelExternal,
-    CancelTimer, CancelWorkflow, Command, ContinueAsNew, DeadlineKind, Decision, Duration, EffectResult, Event,
-    EventKind, Factor, FailWorkflow, Fault, Links, OptionsChange, Origin, Outcome, PackRef, Payload, PlannedReset,
-    PollId, RecordMarker, RequestKey, RetryPolicy, Run, ScheduleActivity, SignalExternal, Start, StartChild,
-    StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId, UpdateAnswer, Updates, Verdict, WhenExhausted,
-    check, codec, limits,
+    Activities, ActivityCommand, AnsweredTurn, BranchReader, Branching, CancelActivity, CancelExternal, CancelTimer,
+    CancelWorkflow, Command, CommandOutcome, ContinueAsNew, DeadlineKind, Decision, Duration, EffectResult, Event,
+    EventKind, Factor, FailWorkflow, Fault, Heartbeat, Links, OpenUpdates, OptionsChange, Origin, PackRef, Payload,
+    PlannedReset, PollId, ProposedUpdate, RecordMarker, RequestKey, RetryPolicy, Run, ScheduleActivity, SignalExternal,
+    Start, StartChild, StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId, UpdateAnswer, UpdateVerdict,
+    WhenExhausted, check, codec, limits,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -271,17 +271,17 @@ fn decision(choice: &Choice) -> Decision {
     }
 }
 
-fn asked(id: u8, if_version: Option<u64>) -> AskedUpdate {
+fn asked(id: u8, if_version: Option<u64>) -> ProposedUpdate {
     let input = Some(Payload::from_json("[1]").unwrap());
-    AskedUpdate { update_id: format!("u{id}"), name: "u".to_owned(), input, identity: None, if_version, by: None }
+    ProposedUpdate { update_id: format!("u{id}"), name: "u".to_owned(), input, identity: None, if_version, by: None }
 }
 
 fn answer(id: u8, verdict: u8) -> UpdateAnswer {
     let verdict = match verdict {
-        0 | 1 => Verdict::Later,
-        2 | 3 => Verdict::Rejected { reason: "r".to_owned(), details: None },
-        4 => Verdict::Failed { reason: "r".to_owned(), details: None },
-        _ => Verdict::Done { result: Some(Payload::from_json("2").unwrap()) },
+        0 | 1 => UpdateVerdict::Later,
+        2 | 3 => UpdateVerdict::Rejected { reason: "r".to_owned(), details: None },
+        4 => UpdateVerdict::Failed { reason: "r".to_owned(), details: None },
+        _ => UpdateVerdict::Done { result: Some(Payload::from_json("2").unwrap()) },
     };
     UpdateAnswer { update_id: format!("u{id}"), verdict }
 }
@@ -290,7 +290,7 @@ fn answer(id: u8, verdict: u8) -> UpdateAnswer {
 fn command(
     step: &Step,
     transition: &Transition,
-    beats: &mut Vec<Beat>,
+    beats: &mut Vec<Heartbeat>,
     now: Timestamp,
     newest: Option<&Command>,
 ) -> Option<Command> {
@@ -369,18 +369,18 @@ fn command(
             let activity = activities.get(usize::from(*any) % activities.len().max(1))?;
             let seconds = Some(Some(Duration::from_secs(u64::from(*any) + 1)));
             let act = match act {
-                0 => ActivityAct::Succeed { result: None },
-                1 => ActivityAct::Fail { reason: "r".to_owned(), details: None },
-                2 | 3 => ActivityAct::Retry,
-                4..7 if activity.paused.is_some() && any % 5 > 0 => ActivityAct::Resume,
-                4..6 => ActivityAct::Pause,
-                6 => ActivityAct::Resume,
-                7 => ActivityAct::Change(Box::new(OptionsChange {
+                0 => ActivityCommand::Succeed { result: None },
+                1 => ActivityCommand::Fail { reason: "r".to_owned(), details: None },
+                2 | 3 => ActivityCommand::Retry,
+                4..7 if activity.paused.is_some() && any % 5 > 0 => ActivityCommand::Resume,
+                4..6 => ActivityCommand::Pause,
+                6 => ActivityCommand::Resume,
+                7 => ActivityCommand::Change(Box::new(OptionsChange {
                     task_list: Some(format!("l{}", any % 2)),
                     retry: (any % 3 == 0).then(|| policy(any % 20, any % 4)),
                     ..OptionsChange::default()
                 })),
-                _ => ActivityAct::Change(Box::new(OptionsChange {
+                _ => ActivityCommand::Change(Box::new(OptionsChange {
                     schedule_to_start: (any % 2 == 0).then_some(None),
                     start_to_close: seconds,
                     schedule_to_close: seconds.filter(|_| any % 3 == 0),
@@ -411,7 +411,7 @@ fn command(
         Step::Beat(any) => {
             let scheduled_event_id = pick(*any, true)?.scheduled_event_id;
             beats.retain(|beat| beat.scheduled_event_id != scheduled_event_id);
-            beats.push(Beat { scheduled_event_id, at: now, details: Some(Payload::from_json("7").unwrap()) });
+            beats.push(Heartbeat { scheduled_event_id, at: now, details: Some(Payload::from_json("7").unwrap()) });
             return None;
         }
         Step::Fire => Command::FireDeadlines { beats: beats.clone() },
@@ -482,7 +482,7 @@ fn command(
     })
 }
 
-fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, beats: Vec<Beat>) -> Command {
+fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, beats: Vec<Heartbeat>) -> Command {
     let turn = TurnId { scheduled_event_id, started_event_id };
     let task = TaskId { scheduled_event_id, started_event_id, start: 0 };
     match kind {
@@ -506,7 +506,7 @@ fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, beats: Vec<Bea
         },
         7 => Command::CancelActivity { task, details: None },
         _ => {
-            let beat = Beat { scheduled_event_id, at: Timestamp::from_millis(started_event_id), details: None };
+            let beat = Heartbeat { scheduled_event_id, at: Timestamp::from_millis(started_event_id), details: None };
             Command::FireDeadlines { beats: beats.into_iter().chain([beat]).collect() }
         }
     }
@@ -524,7 +524,7 @@ fn tell(steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
     let mut now = Timestamp::from_millis(1_700_000_000_000);
     let mut transition = Transition::start(&start(), Uuid::nil(), now).unwrap();
     let mut events: Vec<Event> = Vec::new();
-    let mut beats: Vec<Beat> = Vec::new();
+    let mut beats: Vec<Heartbeat> = Vec::new();
     let mut commits = Vec::new();
     let mut newest = None;
     for (pause, step, is_commit) in steps {
@@ -573,7 +573,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
             }
             return Ok(());
         }
-        Ok(Outcome::Repeated(request)) => {
+        Ok(CommandOutcome::Repeated(request)) => {
             // What comes from others may have been taken by the run before.
             let is_taken = matches!(
                 command,
@@ -584,7 +584,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
             prop_assert!(added.is_empty());
             return Ok(());
         }
-        Ok(Outcome::Recorded(event_id)) => prop_assert_eq!(event_id, before.run().last_event_id + 1),
+        Ok(CommandOutcome::Recorded(event_id)) => prop_assert_eq!(event_id, before.run().last_event_id + 1),
     }
     // Only a turn that decides nothing which goes on, or the end of what did, can leave a run stuck; and then it did.
     let run = transition.run();
@@ -603,7 +603,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         // What was rejected leaves the run as it was, to the byte.
         let rejects = answers.iter().all(|answer| {
             let is_new = before.run().updates.open().values().all(|open| open.update_id != answer.update_id);
-            is_new && matches!(answer.verdict, Verdict::Rejected { .. })
+            is_new && matches!(answer.verdict, UpdateVerdict::Rejected { .. })
         });
         if rejects && decisions.is_empty() && before.run().turn.is_none() {
             prop_assert!(added.is_empty());
@@ -646,7 +646,10 @@ fn room(before: &Transition, after: &Transition, command: &Command) -> Result<()
         Command::CompleteTurn { .. }
             | Command::AnswerUpdates { .. }
             | Command::Pause { .. }
-            | Command::ActOnActivity { act: ActivityAct::Retry | ActivityAct::Pause | ActivityAct::Change(_), .. }
+            | Command::ActOnActivity {
+                act: ActivityCommand::Retry | ActivityCommand::Pause | ActivityCommand::Change(_),
+                ..
+            }
     );
     let (reserved, earlier) = (run.reserved_bytes(links), before.run().reserved_bytes(before.links()));
     prop_assert!(opens || reserved <= earlier, "{:?} takes from {} to {} bytes", command, earlier, reserved);
@@ -680,7 +683,7 @@ fn bare(run: &Run) -> Run {
     let started = run.started.clone();
     let mut bare = run.clone();
     (bare.timers, bare.children, bare.externals) = Default::default();
-    (bare.updates, bare.started) = (Updates::default(), started);
+    (bare.updates, bare.started) = (OpenUpdates::default(), started);
     bare
 }
 

@@ -4,9 +4,10 @@
 
 use history::event::{ByHand, WorkflowSuccess};
 use history::{
-    ActivityAct, AnsweredTurn, AskedUpdate, Command, Decision, Duration, EffectResult, Event, EventKind, Fault, Links,
-    PackRef, Payload, PollId, RequestKey, RetryPolicy, Run, ScheduleActivity, SignalExternal, Start, StartChild,
-    StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId, UpdateAnswer, Verdict, WhenExhausted, limits,
+    ActivityCommand, AnsweredTurn, Command, Decision, Duration, EffectResult, Event, EventKind, Fault, Links, PackRef,
+    Payload, PollId, ProposedUpdate, RequestKey, RetryPolicy, Run, ScheduleActivity, SignalExternal, Start, StartChild,
+    StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId, UpdateAnswer, UpdateVerdict, WhenExhausted,
+    limits,
 };
 use uuid::Uuid;
 
@@ -79,7 +80,7 @@ impl Told {
     /// Has updates accepted that are answered later.
     fn accept(&mut self, ids: impl Iterator<Item = String> + Clone) -> Vec<EventKind> {
         let turn = AnsweredTurn::Held(self.turn());
-        let ask = |update_id| AskedUpdate {
+        let ask = |update_id| ProposedUpdate {
             update_id,
             name: "change".to_owned(),
             input: None,
@@ -87,7 +88,7 @@ impl Told {
             if_version: None,
             by: None,
         };
-        let later = |update_id| UpdateAnswer { update_id, verdict: Verdict::Later };
+        let later = |update_id| UpdateAnswer { update_id, verdict: UpdateVerdict::Later };
         let (asked, answers) = (ids.clone().map(ask).collect(), ids.map(later).collect());
         let (decisions, context, awaiting) = (Vec::new(), None, Vec::new());
         let events = self.tell(&Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting });
@@ -252,7 +253,7 @@ fn everything_that_is_open_at_once_has_room_for_whatever_comes_of_it() {
         close: Box::new(EventKind::WorkflowSuccess(WorkflowSuccess { result: None, decision_event_id: 4 })),
     }));
     let open: Vec<_> = told.run.updates.open().values().map(|it| it.update_id.clone()).collect();
-    let done = |update_id| UpdateAnswer { update_id, verdict: Verdict::Done { result: None } };
+    let done = |update_id| UpdateAnswer { update_id, verdict: UpdateVerdict::Done { result: None } };
     let turn = AnsweredTurn::Held(told.turn());
     let (asked, answers, decisions) = (Vec::new(), open.into_iter().map(done).collect(), Vec::new());
     told.tell(&Command::AnswerUpdates { turn, asked, answers, decisions, context: None, awaiting: Vec::new() });
@@ -308,13 +309,13 @@ fn what_has_no_room_is_recorded_as_failed_and_no_answer_is_refused() {
     // What would take room by hand hears so.
     let by_hand = ByHand { identity: Some(name("a", 256)), reason: Some(name("b", 256)) };
     let activity_id = told.run.activities.values().next().unwrap().activity_id.clone();
-    let (act, key) = (ActivityAct::Pause, None);
+    let (act, key) = (ActivityCommand::Pause, None);
     let pause = Command::ActOnActivity { activity_id: activity_id.clone(), act, by_hand: by_hand.clone(), key };
     assert!(matches!(told.try_tell(&pause), Err(Fault::StateLimit { max: limits::STATE_BYTES_MAX, .. })));
     let pause = Command::Pause { stop_clocks: true, by_hand: by_hand.clone(), key: None };
     assert!(matches!(told.try_tell(&pause), Err(Fault::StateLimit { .. })));
     // What gives room is taken, and then there is some.
-    let act = ActivityAct::Succeed { result: None };
+    let act = ActivityCommand::Succeed { result: None };
     told.tell(&Command::ActOnActivity { activity_id, act, by_hand, key: None });
     assert_eq!(failures(&told.decide(vec![timer("room".to_owned())])), [""; 0]);
 }

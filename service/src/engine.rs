@@ -37,27 +37,28 @@ use crate::tls::TlsStanding;
 
 pub use base::clock::{Clock, SystemClock};
 pub use base::forms::{
-    Deletion, Described, HistoryPage, Outcome, Page, Reset, RunRef, Seen, Started, Told, Unpolled, WasReset,
+    Deletion, EventRange, HistoryPage, QueryOutcome, RecordedCommand, Reset, RunRef, RunState, SeenVersion, Started,
+    Unpolled, WasReset,
 };
 pub use base::metrics::Metrics;
-pub(crate) use base::refusal::Row;
-pub use base::refusal::{Limited, Recorded, Refusal};
+pub(crate) use base::refusal::RefusalRow;
+pub use base::refusal::{Limited, MayBeRecorded, Refusal};
 pub use lists::hand_out::TaskLists;
 pub use lists::matching::WaitingBounds;
 pub use lists::polls::Poll;
 pub use nodes::Node;
 pub use nodes::messages::{
     Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
-    Said,
+    StrayAnswer,
 };
 pub use registry::quotas::Quotas;
-pub use registry::{DEFAULT_DOMAIN, Domain, RegisteredType, Registry, TYPES_MAX, TypeKind, split_type_name, type_name};
-pub use riders::query::{Answered, Ask};
+pub use registry::{DEFAULT_DOMAIN, Domain, Registry, TYPES_MAX, TypeKind, TypeRecord, split_type_name, type_name};
+pub use riders::query::{QueryReply, QueryRequest};
 pub use riders::task::RequestReply;
-pub use riders::update::{Update, Updated};
+pub use riders::update::{UpdateProgress, UpdateRequest};
 pub use run::commands::Commands;
 pub use schedules::{ScheduleRow, ScheduleView, Scheduler};
-pub use tasks::{ActivityTask, DeciderTask, Delivery, Question, Receipt, Tasks};
+pub use tasks::{ActivityTask, DeciderTask, Delivery, PendingQuery, Receipt, Tasks};
 pub use time::guard::{CLOCK_AHEAD_MAX, Doubt};
 pub(crate) use token::TOKEN_CHARS_MAX;
 pub use token::keeper::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX};
@@ -207,7 +208,7 @@ impl Engine {
         let agenda = Arc::new(agenda);
         let watchers = Arc::<watch::Watchers>::default();
         let riders = Arc::<riders::waiting::Riders>::default();
-        let reader = Arc::new(commit::read::Reader::new(store.clone()));
+        let reader = Arc::new(commit::read::RunReader::new(store.clone()));
 
         let runs = Arc::new(run::runs::Runs::new(
             store.clone(),
@@ -224,7 +225,7 @@ impl Engine {
         let lists = room!(lists::hand_out::TaskLists [
             runs, store, clock, registry, nodes, agenda, background, matching, elsewhere, pollers
         ] backlog: lists::backlog::Backlog::new(settings.waiting),
-            polls: lists::polls::Polls::default(),
+            polls: lists::polls::PollMemory::default(),
             lambda: OnceLock::new());
         let views = room!(views::Views [runs, reader, store, registry, nodes, pollers, watchers, background]);
         let request_reply = room!(riders::task::RequestReply [

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::Level;
 use crate::engine::{
     Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers,
-    RejectedUpdate, Said,
+    RejectedUpdate, StrayAnswer,
 };
 use crate::http::{Answer, AppState, Json, NODE_SCHEME, Routes, TURN_BYTES_MAX, json};
 
@@ -86,7 +86,7 @@ async fn given_up(State(engine): AppState, Json(rejected): Json<RejectedUpdate>)
     Ok(json(StatusCode::OK, &IsTaken { taken: engine.request_reply().give_up_for_node(rejected) }))
 }
 
-async fn said(State(engine): AppState, Json(said): Json<Said, TURN_BYTES_MAX>) -> Answer {
+async fn said(State(engine): AppState, Json(said): Json<StrayAnswer, TURN_BYTES_MAX>) -> Answer {
     Ok(json(StatusCode::OK, &IsTaken { taken: engine.request_reply().hear_answers(said) }))
 }
 
@@ -268,7 +268,7 @@ impl Peers for OverHttp {
         Ok(taken)
     }
 
-    async fn say(&self, node: &str, said: &Said) -> Result<bool, String> {
+    async fn say(&self, node: &str, said: &StrayAnswer) -> Result<bool, String> {
         let answer = self.call(format!("{node}/nodes/said"), said).await?;
         let IsTaken { taken } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
         Ok(taken)

@@ -11,7 +11,7 @@ use history::{
     CancelExternal, Command, ContinueAsNew, Decision, Event, EventKind, ReusePolicy, SignalExternal, Start, StartChild,
     SucceedWorkflow, Timestamp, check,
 };
-use service::engine::{Clock, DeciderTask, Delivery, Engine, Page, Poll, RunRef, Settings};
+use service::engine::{Clock, DeciderTask, Delivery, Engine, EventRange, Poll, RunRef, Settings};
 use simulation::stores::fresh;
 use store::Store;
 use uuid::Uuid;
@@ -68,7 +68,7 @@ impl Service {
     }
 
     async fn events(&self, id: &str) -> Vec<Event> {
-        let events = self.engine.views().history(&at(id), &Page::default()).await.unwrap().events;
+        let events = self.engine.views().history(&at(id), &EventRange::default()).await.unwrap().events;
         check::history(&events).unwrap();
         events
     }
@@ -209,7 +209,7 @@ async fn a_closed_run_delivers_what_it_owes_whoever_takes_its_place() {
     assert_eq!(service.names("target").await.iter().filter(|name| **name == "Signal").count(), 1);
     assert_eq!(service.names("source").await, ["WorkflowStarted", "DeciderScheduled"], "not its own to tell of");
     let closed = RunRef { run_id: Some(first), ..at("source") };
-    let events = service.engine.views().history(&closed, &Page::default()).await.unwrap().events;
+    let events = service.engine.views().history(&closed, &EventRange::default()).await.unwrap().events;
     assert_eq!(events.last().unwrap().kind.name(), "WorkflowSuccess");
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use history::{Command, Decision, Payload, RecordMarker, RetryPolicy, ScheduleActivity, Start, StartChild, StartTimer};
-use service::engine::{Engine, Page, Poll, RunRef, Settings};
+use service::engine::{Engine, EventRange, Poll, RunRef, Settings};
 use simulation::meddled::{Meddled, Meddler};
 use simulation::told::Told;
 use store::memory::Memory;
@@ -164,7 +164,7 @@ pub(super) fn row(input: &[u8]) {
         let Ok(engine) = Engine::open(changed, Arc::clone(&clock) as _, settings()).await else { return };
         // Whatever is answered, it is an answer.
         drop(engine.views().describe(&run()).await);
-        for page in [Page::default(), Page { reverse: true, ..Page::default() }] {
+        for page in [EventRange::default(), EventRange { reverse: true, ..EventRange::default() }] {
             drop(engine.views().history(&run(), &page).await);
         }
         drop(engine.commands().tell(&run(), signal("s", 100)).await);

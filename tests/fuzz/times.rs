@@ -1,6 +1,6 @@
 //! Times of a schedule: cron lines, calendars, intervals.
 
-use history::{ScheduleSpec, Times, Timestamp};
+use history::{ScheduleSpec, ScheduleTimes, Timestamp};
 
 /// Times that are looked for.
 const TIMES: usize = 20;
@@ -10,7 +10,7 @@ pub(super) fn times(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let spec = serde_json::from_str(text)
         .unwrap_or_else(|_| ScheduleSpec { cron: vec![text.to_owned()], ..ScheduleSpec::default() });
-    let Ok(times) = Times::new("spec", &spec) else { return };
+    let Ok(times) = ScheduleTimes::new("spec", &spec) else { return };
     let mut after = Timestamp::from_millis(simulation::told::BEGIN);
     for _ in 0..TIMES {
         let Some(next) = times.next(after) else { return };

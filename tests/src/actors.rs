@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::{Command, Event, EventId, Fault, RequestKey, ReusePolicy, Start};
-use service::engine::{ActivityTask, DeciderTask, Delivery, Page, Poll, Refusal, RunRef};
+use service::engine::{ActivityTask, DeciderTask, Delivery, EventRange, Poll, Refusal, RunRef};
 use uuid::Uuid;
 
 use crate::asking;
@@ -291,7 +291,9 @@ async fn whole_history(world: &World, task: &DeciderTask) -> Option<Vec<Event>> 
     for _ in 0..REPEATS {
         let node = world.node();
         let token = node.tasks().decider_token(&task.token).ok()?;
-        match answer(world, node.tasks().turn_history(&token, &Page { limit: 100_000, ..Page::default() })).await {
+        match answer(world, node.tasks().turn_history(&token, &EventRange { limit: 100_000, ..EventRange::default() }))
+            .await
+        {
             // Its last two events are not recorded yet, and what the window has is what counts.
             Ok(mut page) if task.speculative => {
                 let first = task.events.first().map_or(0, |event| event.id);

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{Command, Event, EventKind, Payload, UpdateAnswer, Verdict};
-use service::engine::{Answered, Ask, DeciderTask, Outcome, Refusal, RunRef, Update};
+use history::{Command, Event, EventKind, Payload, UpdateAnswer, UpdateVerdict};
+use service::engine::{DeciderTask, QueryOutcome, QueryReply, QueryRequest, Refusal, RunRef, UpdateRequest};
 
 use crate::actors::{REPEATS, answer, pause};
 use crate::facts::Promise;
@@ -26,16 +26,16 @@ pub struct Told {
 }
 
 /// What a decider says to an update. Another one may say something else, and must not be heard beside it.
-fn verdict(world: &World) -> Verdict {
+fn verdict(world: &World) -> UpdateVerdict {
     match world.dice(4) {
-        0 => Verdict::Rejected { reason: "no".to_owned(), details: None },
-        1 => Verdict::Later,
+        0 => UpdateVerdict::Rejected { reason: "no".to_owned(), details: None },
+        1 => UpdateVerdict::Later,
         _ => done(),
     }
 }
 
-fn done() -> Verdict {
-    Verdict::Done { result: None }
+fn done() -> UpdateVerdict {
+    UpdateVerdict::Done { result: None }
 }
 
 /// What a decider says to the updates that a task brings, and to those that it has accepted and not answered.
@@ -63,9 +63,9 @@ pub(crate) fn judge(world: &World, task: &DeciderTask, events: &[Event]) -> Vec<
 }
 
 /// What a decider says to questions: how far it sees.
-pub(crate) fn results(task: &DeciderTask, events: &[Event]) -> Vec<(String, Outcome)> {
+pub(crate) fn results(task: &DeciderTask, events: &[Event]) -> Vec<(String, QueryOutcome)> {
     let seen = events.last().map_or(0, |event| event.id);
-    let result = || Outcome::Result(Payload::from_json(&seen.to_string()).ok());
+    let result = || QueryOutcome::Result(Payload::from_json(&seen.to_string()).ok());
     task.queries.iter().map(|question| (question.id.clone(), result())).collect()
 }
 
@@ -98,9 +98,9 @@ async fn signal(world: &World, at: &RunRef) {
 /// Whatever was acknowledged, to anybody, before a query begins, its answer shows.
 async fn ask(world: &World, at: &RunRef) {
     let acknowledged = world.facts().acknowledged.clone();
-    let ask = Ask { name: "seen".to_owned(), input: None, seen: None };
+    let ask = QueryRequest { name: "seen".to_owned(), input: None, seen: None };
     let answered = answer(world, world.node().request_reply().query(at, ask, WAIT)).await;
-    let Ok(Answered::Result { run_id, result, .. }) = answered else { return };
+    let Ok(QueryReply::Result { run_id, result, .. }) = answered else { return };
     let seen: u64 = result.as_ref().and_then(Payload::text).and_then(|text| text.parse().ok()).unwrap_or_default();
     let floor = acknowledged.get(&run_id).copied().unwrap_or_default();
     let mut facts = world.facts();
@@ -118,7 +118,7 @@ async fn update(world: &World, at: &RunRef) {
     let if_version = (world.dice(3) == 0).then_some(described.run.version);
     let at = RunRef { run_id: Some(run_id), ..at.clone() };
     for _ in 0..REPEATS {
-        let update = Update {
+        let update = UpdateRequest {
             update_id: Some(update_id.clone()),
             name: "u".to_owned(),
             input: None,

@@ -8,9 +8,11 @@ use std::time::Duration;
 use history::event::{ByHand, ChildPolicy};
 use history::{
     Command, Decision, Event, EventKind, Payload, RecordMarker, RetryPolicy, Run, ScheduleActivity, SignalExternal,
-    Start, StartChild, StartTimer, SucceedWorkflow, UpdateAnswer, Verdict, check, limits,
+    Start, StartChild, StartTimer, SucceedWorkflow, UpdateAnswer, UpdateVerdict, check, limits,
 };
-use service::engine::{ActivityToken, DeciderTask, Delivery, Engine, Page, Poll, RunRef, Settings, Update};
+use service::engine::{
+    ActivityToken, DeciderTask, Delivery, Engine, EventRange, Poll, RunRef, Settings, UpdateRequest,
+};
 use store::Store;
 use tokio::task::JoinSet;
 
@@ -141,7 +143,7 @@ impl Crowd {
 
     /// Every event, as whoever asks reads them.
     async fn events(&self) -> Vec<Event> {
-        let (mut events, mut page) = (Vec::new(), Page::default());
+        let (mut events, mut page) = (Vec::new(), EventRange::default());
         loop {
             let read = self.engine.views().history(&at(ID), &page).await.expect("its history");
             events.extend(read.events);
@@ -244,8 +246,15 @@ impl Crowd {
             .iter()
             .map(|id| {
                 let (engine, update_id, name) = (Arc::clone(&self.engine), Some(id.clone()), "change".to_owned());
-                let update =
-                    Update { update_id, name, input: None, identity: None, if_version: None, start: None, by: None };
+                let update = UpdateRequest {
+                    update_id,
+                    name,
+                    input: None,
+                    identity: None,
+                    if_version: None,
+                    start: None,
+                    by: None,
+                };
                 tokio::spawn(
                     async move { engine.request_reply().update(&at(ID), update, Duration::from_secs(600)).await },
                 )
@@ -254,7 +263,7 @@ impl Crowd {
         let mut left = ids.len();
         while left > 0 {
             let turn = self.turn(limits::UPDATES_PER_TURN_MAX).await;
-            let later = |update_id: String| UpdateAnswer { update_id, verdict: Verdict::Later };
+            let later = |update_id: String| UpdateAnswer { update_id, verdict: UpdateVerdict::Later };
             let asked: Vec<_> = turn.task().updates.iter().map(|update| later(update.update_id.clone())).collect();
             left -= asked.len();
             self.answer(turn, Vec::new(), asked).await;
@@ -336,8 +345,10 @@ impl Crowd {
         .await;
         self.clock.advance(history::Duration::from_days(1));
         self.until(|run| run.timers.is_empty() && run.children.is_empty() && run.turn.is_none()).await;
-        let done =
-            |update_id: &String| UpdateAnswer { update_id: update_id.clone(), verdict: Verdict::Done { result: None } };
+        let done = |update_id: &String| UpdateAnswer {
+            update_id: update_id.clone(),
+            verdict: UpdateVerdict::Done { result: None },
+        };
         let open: Vec<_> = self.run().await.updates.open().values().map(|update| update.update_id.clone()).collect();
         let turn = self.turn(0).await;
         let close = SucceedWorkflow { result: None, force: true }.into();

@@ -14,7 +14,7 @@ use history::{
     Command, Decision, Event, EventKind, RequestKey, ScheduleActivity, Start, StartTimer, SucceedWorkflow, Timestamp,
 };
 use service::engine::{
-    ActivityTask, Clock, DeciderTask, Delivery, Engine, Node, Page, Poll, Refusal, RunRef, Settings,
+    ActivityTask, Clock, DeciderTask, Delivery, Engine, EventRange, Node, Poll, Refusal, RunRef, Settings,
 };
 use store::memory::Memory;
 use store::{
@@ -405,7 +405,7 @@ async fn decide(drill: Arc<Drill>) {
         let Some(delivery): Option<Delivery<DeciderTask>> = polls.hear(&drill, heard).await else { continue };
         let task = delivery.task().clone();
         delivery.delivered();
-        let page = Page { limit: 1_000, ..Page::default() };
+        let page = EventRange { limit: 1_000, ..EventRange::default() };
         let Ok(token) = drill.node().engine.tasks().decider_token(&task.token) else { continue };
         let history = timeout(
             Duration::from_secs(30),
@@ -572,7 +572,7 @@ async fn measure(drill: &Drill, deaths: &[Timestamp]) -> Drilled {
     let rows = drill.store.list(&query, None).await.expect("a list").rows;
     let (mut drilled, mut longest) = (Drilled { runs: rows.len(), ..Drilled::default() }, Duration::ZERO);
     for row in rows {
-        let page = Page { limit: 10_000, ..Page::default() };
+        let page = EventRange { limit: 10_000, ..EventRange::default() };
         let history = engine.views().history(&at(&row.workflow_id), &page).await.expect("a history");
         drilled.open += usize::from(!history.closed);
         for gaps::Gap { what, from, to } in gaps::gaps(&history.events) {

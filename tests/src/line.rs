@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use service::engine::{
     Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers,
-    RejectedUpdate, Said,
+    RejectedUpdate, StrayAnswer,
 };
 
 /// The longest that a call is under way, in milliseconds.
@@ -116,7 +116,7 @@ impl Peers for From {
         self.line.still(node).await.map(|()| has_given_up)
     }
 
-    async fn say(&self, node: &str, said: &Said) -> Result<bool, String> {
+    async fn say(&self, node: &str, said: &StrayAnswer) -> Result<bool, String> {
         self.line.pass().await?;
         let is_heard = self.line.node(node)?.request_reply().hear_answers(said.clone());
         self.line.still(node).await.map(|()| is_heard)

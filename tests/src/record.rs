@@ -10,7 +10,8 @@ use history::{Event, UpdateStanding, codec};
 use minicbor::Decoder;
 use minicbor::data::Type;
 use service::engine::{
-    ActivityTask, Answered, DeciderTask, Delivery, Described, HistoryPage, Refusal, Started, Told, Updated, WasReset,
+    ActivityTask, DeciderTask, Delivery, HistoryPage, QueryReply, RecordedCommand, Refusal, RunState, Started,
+    UpdateProgress, WasReset,
 };
 use store::{Cas, Error, Expect, Head, HeadKey, Mark, PartKey, RunId, Store};
 use uuid::Uuid;
@@ -282,7 +283,7 @@ impl Heard for Started {
     }
 }
 
-impl Heard for Told {
+impl Heard for RecordedCommand {
     fn line(&self) -> String {
         let Self { run_id, event_id, repeated, reflects, judged, version } = self;
         let updates: Vec<_> = judged.iter().map(standing).collect();
@@ -356,7 +357,7 @@ impl Heard for HistoryPage {
     }
 }
 
-impl Heard for Described {
+impl Heard for RunState {
     fn line(&self) -> String {
         let run = &self.run;
         let (run_id, standing) = (run.started.run_id, run.standing().word());
@@ -364,7 +365,7 @@ impl Heard for Described {
     }
 }
 
-impl Heard for Answered {
+impl Heard for QueryReply {
     fn line(&self) -> String {
         match self {
             Self::Result { run_id, version, result, hash } => {
@@ -376,7 +377,7 @@ impl Heard for Answered {
     }
 }
 
-impl Heard for Updated {
+impl Heard for UpdateProgress {
     fn line(&self) -> String {
         let done = self.done.as_ref().map(|(version, result)| (version, result.as_ref().map(ToString::to_string)));
         format!("update {} {} {} {} {done:?}", self.update_id, self.run_id, self.started, self.event_id)

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use history::{Command, Payload, RequestKey, Start};
-use service::engine::{RunRef, Update};
+use service::engine::{RunRef, UpdateRequest};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -177,7 +177,8 @@ async fn ask(world: &World, at: &RunRef, asked: Asked) -> Answered {
             Asked::Update(update_id) => {
                 let input = Payload::from_json("1").ok();
                 let (update_id, name) = (Some(update_id.clone()), "u".to_owned());
-                let update = Update { update_id, name, input, identity: None, if_version: None, start: None, by: None };
+                let update =
+                    UpdateRequest { update_id, name, input, identity: None, if_version: None, start: None, by: None };
                 match Box::pin(answer(world, node.request_reply().update(at, update, WAIT))).await {
                     // Accepted, which is not yet all that its caller wants.
                     Ok(updated) if updated.done.is_none() => return Answered::Refused("not done".to_owned()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use history::event::{ByHand, LaterSignals, WorkflowReset};
 use history::{Branching, Event, EventKind, Fault, RequestKey};
-use service::engine::{Page, Refusal, Reset, RunRef};
+use service::engine::{EventRange, Refusal, Reset, RunRef};
 
 use crate::actors::{REPEATS, answer, pause};
 use crate::facts::{Facts, Histories, Promise};
@@ -25,7 +25,7 @@ pub(crate) async fn resetter(world: Arc<World>, workflow_id: String) {
 }
 
 async fn reset(world: &World, at: &RunRef) {
-    let page = Page { limit: 1, reverse: true, ..Page::default() };
+    let page = EventRange { limit: 1, reverse: true, ..EventRange::default() };
     let Ok(page) = answer(world, world.node().views().history(at, &page)).await else { return };
     let last = page.events.first().map_or(1, |event| event.id);
     let mut event_id = 1 + world.dice(last);

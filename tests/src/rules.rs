@@ -80,7 +80,7 @@ impl Undone {
             Rule::SeenEffects => {
                 if let Some((mut body, tail)) = decode(&head) {
                     assert_eq!(encode(&body, &tail), head.body, "the form is what the engine stores");
-                    body.links.seen = history::Seen::default();
+                    body.links.seen = history::TakenEffects::default();
                     head.body = encode(&body, &tail);
                 }
             }

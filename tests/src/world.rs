@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use history::{Duration, Run};
-use service::engine::{Engine, Node, Page, RunRef, Settings};
+use service::engine::{Engine, EventRange, Node, RunRef, Settings};
 use store::fault::{Chances, FaultStore};
 use store::memory::Memory;
 use store::{ListQuery, Store};
@@ -307,7 +307,7 @@ impl World {
         for row in rows {
             let run_id = Uuid::from_bytes(row.run);
             let at = RunRef { domain: DOMAIN.into(), workflow_id: row.workflow_id, run_id: Some(run_id) };
-            let page = Page { limit: 100_000, ..Page::default() };
+            let page = EventRange { limit: 100_000, ..EventRange::default() };
             match (engine.views().history(&at, &page).await, engine.views().describe(&at).await) {
                 (Ok(page), Ok(described)) => {
                     if Run::replay(&page.events).map(Run::told) != Some(described.run.told()) {

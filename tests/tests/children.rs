@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use history::{Command, Decision, ReusePolicy, Start, StartChild, SucceedWorkflow};
-use service::engine::{Engine, Page, Poll, Refusal, RunRef};
+use service::engine::{Engine, EventRange, Poll, Refusal, RunRef};
 use simulation::meddled::{Meddled, Meddler};
 use simulation::still::open;
 use store::memory::Memory;
@@ -76,7 +76,7 @@ fn at(id: &str) -> RunRef {
 }
 
 async fn names(engine: &Arc<Engine>, id: &str) -> Vec<&'static str> {
-    let events = engine.views().history(&at(id), &Page::default()).await.unwrap().events;
+    let events = engine.views().history(&at(id), &EventRange::default()).await.unwrap().events;
     events.iter().map(|event| event.kind.name()).collect()
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use history::{Command, ContinueAsNew, Decision, Payload, Start, StartTimer, check};
-use service::engine::{Deletion, Engine, Page, Poll, Refusal, RunRef};
+use service::engine::{Deletion, Engine, EventRange, Poll, Refusal, RunRef};
 use simulation::meddled::{Meddled, Meddler};
 use simulation::still::open;
 use store::memory::Memory;
@@ -127,7 +127,8 @@ async fn a_deletion_that_is_cut_short_goes_on_where_it_was() {
 
             let node = open(Arc::clone(&store), 3).await;
             for run in &runs {
-                match node.views().history(&at(Some(*run)), &Page { limit: 1_000, ..Page::default() }).await {
+                match node.views().history(&at(Some(*run)), &EventRange { limit: 1_000, ..EventRange::default() }).await
+                {
                     Ok(page) => check::history(&page.events).unwrap(),
                     Err(Refusal::UnknownRun { .. } | Refusal::UnknownWorkflow { .. }) => {}
                     Err(other) => panic!("run {run} after write {write}: {other}"),

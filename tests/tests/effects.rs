@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use history::{Command, Decision, EventKind, SignalExternal, Start};
-use service::engine::{Engine, Page, Poll, RunRef};
+use service::engine::{Engine, EventRange, Poll, RunRef};
 use simulation::meddled::{Meddled, Meddler};
 use simulation::still::open;
 use store::memory::Memory;
@@ -153,7 +153,7 @@ fn at(id: &str) -> RunRef {
 }
 
 async fn names(engine: &Arc<Engine>, id: &str) -> Vec<&'static str> {
-    let events = engine.views().history(&at(id), &Page::default()).await.unwrap().events;
+    let events = engine.views().history(&at(id), &EventRange::default()).await.unwrap().events;
     events.iter().map(|event| event.kind.name()).collect()
 }
 
@@ -188,7 +188,7 @@ async fn five_signals() -> (Arc<Holding>, Arc<Engine>) {
 
 /// The signals that the target has, by name.
 async fn signals(engine: &Arc<Engine>) -> Vec<String> {
-    let events = engine.views().history(&at("target"), &Page::default()).await.unwrap().events;
+    let events = engine.views().history(&at("target"), &EventRange::default()).await.unwrap().events;
     let names = events.into_iter().filter_map(|event| match event.kind {
         EventKind::Signal(signal) => Some(signal.name),
         _ => None,

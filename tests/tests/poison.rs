@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use history::event::{ChildScheduleFailed, ChildScheduleFailedCause};
 use history::{Command, Decision, EffectKind, EventKind, SignalExternal, Start, StartChild};
-use service::engine::{Engine, Page, Poll, RunRef};
+use service::engine::{Engine, EventRange, Poll, RunRef};
 use simulation::poison::{Poison, Trouble};
 use simulation::still::open;
 use store::Store;
@@ -51,7 +51,7 @@ fn signal() -> Decision {
 }
 
 async fn newest(engine: &Engine) -> EventKind {
-    let page = Page { after: 5, ..Page::default() };
+    let page = EventRange { after: 5, ..EventRange::default() };
     engine.views().history(&at("w"), &page).await.unwrap().events.swap_remove(0).kind
 }
 

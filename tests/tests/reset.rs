@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use history::event::{ByHand, LaterSignals};
 use history::{Branching, Command, RequestKey, Start, check};
-use service::engine::{Engine, Page, Reset, RunRef};
+use service::engine::{Engine, EventRange, Reset, RunRef};
 use simulation::broken::Dying;
 use simulation::still;
 use store::Store;
@@ -49,7 +49,7 @@ fn reset() -> Reset {
 }
 
 async fn names(engine: &Arc<Engine>, run_id: Uuid) -> Vec<&'static str> {
-    let events = engine.views().history(&at(Some(run_id)), &Page::default()).await.unwrap().events;
+    let events = engine.views().history(&at(Some(run_id)), &EventRange::default()).await.unwrap().events;
     check::history(&events).unwrap();
     events.iter().map(|event| event.kind.name()).collect()
 }

@@ -9,8 +9,8 @@ use std::task::Waker;
 
 use history::admit::check_name;
 use history::{
-    CancelActivity, CancelExternal, CancelTimer, Decision, EventId, Origin, Payload, RecordMarker, Timestamp, Verdict,
-    limits,
+    CancelActivity, CancelExternal, CancelTimer, Decision, EventId, Origin, Payload, RecordMarker, Timestamp,
+    UpdateVerdict, limits,
 };
 use uuid::Uuid;
 
@@ -391,7 +391,7 @@ impl Core {
         }
     }
 
-    pub(super) fn answer_update(&mut self, update_id: String, verdict: Verdict) {
+    pub(super) fn answer_update(&mut self, update_id: String, verdict: UpdateVerdict) {
         if self.is_running {
             self.updates.say(update_id, verdict);
         }

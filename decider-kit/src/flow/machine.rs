@@ -12,7 +12,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use history::event::WorkflowStarted;
-use history::{Decision, Event, EventId, EventKind, Level, Payload, RecordMarker, Timestamp, UpdateAnswer, Verdict};
+use history::{
+    Decision, Event, EventId, EventKind, Level, Payload, RecordMarker, Timestamp, UpdateAnswer, UpdateVerdict,
+};
 
 use super::context::Context;
 use super::core::{About, Foreseen, On, ScopeNode, Shared, cancel, lock};
@@ -225,12 +227,12 @@ impl Machine {
                 return;
             }
             if judges && let Err(Rejection { reason, details }) = self.judge(update) {
-                lock(&self.core).updates.say(update.id.clone(), Verdict::Rejected { reason, details });
+                lock(&self.core).updates.say(update.id.clone(), UpdateVerdict::Rejected { reason, details });
                 continue;
             }
             let wakers = {
                 let mut core = lock(&self.core);
-                core.updates.say(update.id.clone(), Verdict::Later);
+                core.updates.say(update.id.clone(), UpdateVerdict::Later);
                 core.updates.bring(update);
                 core.wake_for_update(&update.name)
             };

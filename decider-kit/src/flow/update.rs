@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll};
 
-use history::{Payload, Verdict};
+use history::{Payload, UpdateVerdict};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -153,16 +153,16 @@ impl fmt::Debug for Reply {
 impl Reply {
     /// Answers the update.
     pub fn done<T: Serialize + ?Sized>(mut self, result: &T) {
-        self.say(Verdict::Done { result: Some(payload(result)) });
+        self.say(UpdateVerdict::Done { result: Some(payload(result)) });
     }
 
     /// Answers that it could not be done.
     pub fn failed(mut self, failure: &Failure) {
         let (reason, details) = (failure.reason().to_owned(), failure.payload().cloned());
-        self.say(Verdict::Failed { reason, details });
+        self.say(UpdateVerdict::Failed { reason, details });
     }
 
-    fn say(&mut self, verdict: Verdict) {
+    fn say(&mut self, verdict: UpdateVerdict) {
         if let Some(update_id) = self.update_id.take() {
             lock(self.context.shared()).answer_update(update_id, verdict);
         }
@@ -171,6 +171,6 @@ impl Reply {
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        self.say(Verdict::Failed { reason: "unanswered".to_owned(), details: None });
+        self.say(UpdateVerdict::Failed { reason: "unanswered".to_owned(), details: None });
     }
 }

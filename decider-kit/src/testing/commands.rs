@@ -1,6 +1,6 @@
 //! What deciders and others say, as the service hears it.
 
-use history::{AnsweredTurn, AskedUpdate, Command, Event, Fault, Payload, TurnId};
+use history::{AnsweredTurn, Command, Event, Fault, Payload, ProposedUpdate, TurnId};
 use serde::Serialize;
 
 use super::fail;
@@ -17,7 +17,7 @@ pub(super) fn answer(turn: TurnId, decisions: Decisions) -> Command {
 }
 
 /// What a decider says of a turn that was asked to judge updates, and that may be speculative, as a command.
-pub(super) fn judged(turn: AnsweredTurn, asked: Vec<AskedUpdate>, decisions: Decisions) -> Command {
+pub(super) fn judged(turn: AnsweredTurn, asked: Vec<ProposedUpdate>, decisions: Decisions) -> Command {
     let Decisions { decisions, context, awaiting, updates: answers, given_back } = decisions;
     let held = match &turn {
         AnsweredTurn::Held(held) => *held,

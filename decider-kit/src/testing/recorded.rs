@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use history::{AnsweredTurn, AskedUpdate, Event, EventId, EventKind, RecordMarker, Run, TurnId, admit};
+use history::{AnsweredTurn, Event, EventId, EventKind, ProposedUpdate, RecordMarker, Run, TurnId, admit};
 
 use super::commands::judged;
 use super::mind::{Mind, fresh, told};
@@ -170,7 +170,7 @@ impl Recorded {
             EventKind::Marker(it) => Some(RecordMarker { name: it.name.clone(), details: it.details.clone() }),
             _ => None,
         });
-        let asked: Vec<AskedUpdate> = batch.iter().filter_map(|kind| asked_update(kind)).collect();
+        let asked: Vec<ProposedUpdate> = batch.iter().filter_map(|kind| asked_update(kind)).collect();
         let updates: Vec<Update> = asked.iter().cloned().map(Update::from).collect();
         let markers = Some(markers.collect());
         let decided = if updates.is_empty() {
@@ -210,9 +210,9 @@ impl Recorded {
 }
 
 /// The update that an event says was accepted.
-fn asked_update(kind: &EventKind) -> Option<AskedUpdate> {
+fn asked_update(kind: &EventKind) -> Option<ProposedUpdate> {
     match kind {
-        EventKind::UpdateAccepted(it) => Some(AskedUpdate {
+        EventKind::UpdateAccepted(it) => Some(ProposedUpdate {
             update_id: it.update_id.clone(),
             name: it.name.clone(),
             input: it.input.clone(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use history::event::ActivityTimeout;
 use history::{
-    AskedUpdate, Command, Deadline, DeadlineKind, Duration, Event, EventId, Payload, PendingActivity, Run, Start,
+    Command, Deadline, DeadlineKind, Duration, Event, EventId, Payload, PendingActivity, ProposedUpdate, Run, Start,
     TaskId, Timestamp, Transition, TurnId,
 };
 use serde::Serialize;
@@ -91,7 +91,7 @@ pub struct Given<D: TakesTurns> {
     events: Vec<Event>,
     now: Timestamp,
     /// The update that is to be judged.
-    asked: Option<AskedUpdate>,
+    asked: Option<ProposedUpdate>,
     /// How many updates there were.
     updates: usize,
 }

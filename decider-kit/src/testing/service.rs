@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use history::admit::{Starting, starting};
 use history::{
-    AskedUpdate, Beat, Command, Duration, Event, Fault, Links, Outcome, Run, Start, StartSignal, TaskId, Timestamp,
-    Transition, TurnId, UpdateAnswer,
+    Command, CommandOutcome, Duration, Event, Fault, Heartbeat, Links, ProposedUpdate, Run, Start, StartSignal, TaskId,
+    Timestamp, Transition, TurnId, UpdateAnswer,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -77,12 +77,12 @@ struct TestRun {
     mind: Box<dyn Mind>,
     /// Not all of its turns were decided by the decider that it has now.
     had_another_decider: bool,
-    beats: Vec<Beat>,
+    beats: Vec<Heartbeat>,
     calls: HashMap<String, usize>,
     /// Of the agenda's items, how many are this run's.
     expected: usize,
     /// Updates that no turn has judged yet.
-    asked: Vec<AskedUpdate>,
+    asked: Vec<ProposedUpdate>,
     /// What was said to those that were rejected.
     rejected: Vec<UpdateAnswer>,
     /// Its history was held against the rules when it had so many events.
@@ -94,7 +94,7 @@ enum Item {
     Start(Box<Start>),
     /// With the run that expects it, if there was one when it was planned.
     Ask(String, Command, Option<usize>),
-    Complete(usize, TurnId, Vec<AskedUpdate>, Decisions),
+    Complete(usize, TurnId, Vec<ProposedUpdate>, Decisions),
     Answer(usize, TaskId, Answer),
     Beat(usize, TaskId, Box<Work>),
 }
@@ -311,7 +311,7 @@ impl TestService {
         workflow_id: &str,
         name: &str,
         input: &T,
-    ) -> Result<Outcome, Fault> {
+    ) -> Result<CommandOutcome, Fault> {
         self.ask(workflow_id, &signal(name, input))
     }
 
@@ -341,7 +341,7 @@ impl TestService {
     ///
     /// Those of the service, e.g. that the run has closed.
     #[track_caller]
-    pub fn cancel(&mut self, workflow_id: &str) -> Result<Outcome, Fault> {
+    pub fn cancel(&mut self, workflow_id: &str) -> Result<CommandOutcome, Fault> {
         self.ask(workflow_id, &request_cancel())
     }
 
@@ -351,7 +351,7 @@ impl TestService {
     ///
     /// Those of the service, e.g. that the run has closed.
     #[track_caller]
-    pub fn terminate(&mut self, workflow_id: &str) -> Result<Outcome, Fault> {
+    pub fn terminate(&mut self, workflow_id: &str) -> Result<CommandOutcome, Fault> {
         self.ask(workflow_id, &terminate())
     }
 
@@ -361,7 +361,7 @@ impl TestService {
     ///
     /// Those of the service.
     #[track_caller]
-    pub fn ask(&mut self, workflow_id: &str, command: &Command) -> Result<Outcome, Fault> {
+    pub fn ask(&mut self, workflow_id: &str, command: &Command) -> Result<CommandOutcome, Fault> {
         let index = self.index(workflow_id);
         self.admit(index, command)
     }
@@ -445,7 +445,7 @@ impl TestService {
 
     /// Admits one command as one commit.
     #[track_caller]
-    fn admit(&mut self, index: usize, command: &Command) -> Result<Outcome, Fault> {
+    fn admit(&mut self, index: usize, command: &Command) -> Result<CommandOutcome, Fault> {
         let (now, events_max) = (self.now, self.events_max.unwrap_or(EVENTS_MAX));
         let run = self.at_mut(index);
         let mut transition = Transition::linked(run.run.clone(), run.links.clone());

@@ -51,7 +51,8 @@ impl Decider for Trial {
             && activity.closed.is_none()
         {
             Decisions::new()
-        } else if newest.is_some_and(|activity| matches!(activity.closed, Some((history::Closed::Success, _)))) {
+        } else if newest.is_some_and(|activity| matches!(activity.closed, Some((history::ActivityOutcome::Success, _))))
+        {
             Decisions::new().succeed(&"a customer")
         } else if state.failures >= 3 {
             Decisions::new().fail("card", &state.failures)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::command::Beat;
+use crate::command;
 use crate::event::ActivityTimeout::{self, Heartbeat, ScheduleToClose, StartToClose};
 use crate::event::{EventId, WorkflowTimeout};
 use crate::limits;
@@ -15,13 +15,13 @@ use crate::transition::Transition;
 /// What the events of deadlines need beside the run's state, found for all that are due at once.
 struct Facts<'a> {
     /// The newest sign of life of each activity.
-    beats: BTreeMap<EventId, &'a Beat>,
+    beats: BTreeMap<EventId, &'a command::Heartbeat>,
     timers: DueTimers,
 }
 
 impl Transition {
     /// Records everything whose time has come, in the order of time.
-    pub(crate) fn fire_deadlines(&mut self, beats: &[Beat], now: Timestamp) {
+    pub(crate) fn fire_deadlines(&mut self, beats: &[command::Heartbeat], now: Timestamp) {
         let due = self.run.deadlines_due(beats, now);
         // The first beat of an activity counts, as it does for its deadline.
         let beats = beats.iter().rev().map(|beat| (beat.scheduled_event_id, beat)).collect();

@@ -2,11 +2,11 @@
 
 use super::part::attempts;
 use super::rule::{Rule, Violation, broken};
-use super::{Activity, Reader};
+use super::{CheckedActivity, HistoryReader};
 use crate::event::{ActivityScheduled, ActivityStarted, ActivityTimedOut, ActivityTimeout, EventId};
 use crate::time::Timestamp;
 
-impl Reader {
+impl HistoryReader {
     pub(super) fn activity_waits(
         &mut self,
         id: EventId,
@@ -19,7 +19,7 @@ impl Reader {
             let found = format!("activity `{}` is open since event {other}", scheduled.activity_id);
             return broken(Rule::IdInUse, id, found);
         }
-        let activity = Activity {
+        let activity = CheckedActivity {
             scheduled: scheduled.clone(),
             scheduled_at: at,
             started: None,
@@ -33,10 +33,10 @@ impl Reader {
         Ok(())
     }
 
-    pub(super) fn open_activity(&mut self, id: EventId, scheduled: EventId) -> Result<&mut Activity, Violation> {
+    pub(super) fn open_activity(&mut self, id: EventId, scheduled: EventId) -> Result<&mut CheckedActivity, Violation> {
         match self.activities.get_mut(&scheduled) {
             None => broken(Rule::Link, id, format!("event {scheduled} is not an ActivityScheduled before it")),
-            Some(Activity { closed: Some(closed), .. }) => {
+            Some(CheckedActivity { closed: Some(closed), .. }) => {
                 broken(Rule::ActivityLife, id, format!("event {closed} closed the activity"))
             }
             Some(activity) => Ok(activity),

@@ -1,11 +1,11 @@
 //! A run that branches off another, as the checker sees it.
 
-use super::Reader;
+use super::HistoryReader;
 use super::rule::{Rule, Violation, broken};
 use crate::event::{EventId, WorkflowReset};
 use crate::time::Timestamp;
 
-impl Reader {
+impl HistoryReader {
     /// The events before this one are the other run's. From here on nobody has a task of it.
     pub(super) fn branches(&mut self, id: EventId, at: Timestamp, it: &WorkflowReset) -> Result<(), Violation> {
         if it.event_id.checked_add(1) != Some(id) {

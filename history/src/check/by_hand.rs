@@ -1,12 +1,12 @@
 //! What is done to activities by hand, as the checker sees it.
 
-use super::Reader;
+use super::HistoryReader;
 use super::part::attempts;
 use super::rule::{Rule, Violation, broken};
 use crate::event::{ActivityOptionsChanged, ActivityPaused, ActivityPausedCause, EventId};
 use crate::retry::WhenExhausted;
 
-impl Reader {
+impl HistoryReader {
     pub(super) fn activity_paused(&mut self, id: EventId, it: &ActivityPaused) -> Result<(), Violation> {
         let activity = self.open_activity(id, it.scheduled_event_id)?;
         if activity.is_paused {

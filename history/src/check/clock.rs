@@ -6,13 +6,13 @@ use crate::time::{Duration, Timestamp};
 
 /// When the run was paused, and when its clock stood still.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Clock {
+pub(super) struct CheckedClock {
     /// The WorkflowPaused that holds, when, and whether the clock stands still.
     paused: Option<(EventId, Timestamp, bool)>,
     stood: Vec<(Timestamp, Timestamp)>,
 }
 
-impl Clock {
+impl CheckedClock {
     pub(super) fn pause(&mut self, id: EventId, at: Timestamp, it: &WorkflowPaused) -> Result<(), Violation> {
         if let Some((paused, ..)) = self.paused {
             return broken(Rule::Pause, id, format!("event {paused} paused the run"));

@@ -6,14 +6,14 @@ use super::rule::{Rule, Violation, broken};
 use crate::event::{EventId, EventKind, Origin};
 
 /// A signal or a cancel request to another run.
-struct External {
+struct CheckedExternal {
     is_signal: bool,
     workflow_id: String,
     closed: Option<EventId>,
 }
 
 /// A child.
-struct Child {
+struct CheckedChild {
     workflow_id: String,
     started: Option<EventId>,
     closed: Option<EventId>,
@@ -21,8 +21,8 @@ struct Child {
 
 #[derive(Default)]
 pub(super) struct Others {
-    children: BTreeMap<EventId, Child>,
-    externals: BTreeMap<EventId, External>,
+    children: BTreeMap<EventId, CheckedChild>,
+    externals: BTreeMap<EventId, CheckedExternal>,
     origins: Vec<(Origin, EventId)>,
     is_swf: bool,
 }
@@ -83,17 +83,22 @@ impl Others {
     }
 
     fn wanted(&mut self, id: EventId, workflow_id: &str) -> Result<(), Violation> {
-        let is_open = |child: &Child| child.closed.is_none() && child.workflow_id == workflow_id;
+        let is_open = |child: &CheckedChild| child.closed.is_none() && child.workflow_id == workflow_id;
         // In SWF's dialect it is tried, and then fails.
         if let Some((other, _)) = self.children.iter().find(|(_, child)| is_open(child)).filter(|_| !self.is_swf) {
             return broken(Rule::IdInUse, id, format!("child `{workflow_id}` is open since event {other}"));
         }
-        let child = Child { workflow_id: workflow_id.to_owned(), started: None, closed: None };
+        let child = CheckedChild { workflow_id: workflow_id.to_owned(), started: None, closed: None };
         self.children.insert(id, child);
         Ok(())
     }
 
-    fn open_child(&mut self, id: EventId, scheduled: EventId, workflow_id: &str) -> Result<&mut Child, Violation> {
+    fn open_child(
+        &mut self,
+        id: EventId,
+        scheduled: EventId,
+        workflow_id: &str,
+    ) -> Result<&mut CheckedChild, Violation> {
         let Some(child) = self.children.get_mut(&scheduled) else {
             return broken(Rule::Link, id, format!("event {scheduled} is not a ChildScheduled before it"));
         };
@@ -158,7 +163,7 @@ impl Others {
     }
 
     fn sent(&mut self, id: EventId, is_signal: bool, workflow_id: &str) {
-        let external = External { is_signal, workflow_id: workflow_id.to_owned(), closed: None };
+        let external = CheckedExternal { is_signal, workflow_id: workflow_id.to_owned(), closed: None };
         self.externals.insert(id, external);
     }
 

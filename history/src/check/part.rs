@@ -5,7 +5,7 @@ use crate::retry::{RetryPolicy, WhenExhausted};
 
 /// What the checker makes of an event: its part in scheduling and deciding, told here once more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum EventRole {
     /// Schedules a decider; comes by itself.
     News,
     /// Schedules a decider; several may be recorded together, because their time came together.
@@ -22,19 +22,19 @@ pub(super) enum Part {
     Quiet,
 }
 
-pub(super) fn part(event: &EventKind) -> Part {
+pub(super) fn part(event: &EventKind) -> EventRole {
     match event {
         EventKind::WorkflowSuccess(_)
         | EventKind::WorkflowFailed(_)
         | EventKind::WorkflowCanceled(_)
-        | EventKind::WorkflowContinuedAsNew(_) => Part::DecidedClose,
-        EventKind::WorkflowTimedOut(_) | EventKind::WorkflowTerminated(_) => Part::Close,
+        | EventKind::WorkflowContinuedAsNew(_) => EventRole::DecidedClose,
+        EventKind::WorkflowTimedOut(_) | EventKind::WorkflowTerminated(_) => EventRole::Close,
         EventKind::WorkflowCloseFailed(_)
         | EventKind::ActivityScheduleFailed(_)
         | EventKind::ActivityTaskCancelFailed(_)
         | EventKind::TimerScheduleFailed(_)
         | EventKind::TimerCancelFailed(_)
-        | EventKind::MarkerFailed(_) => Part::DecidedNews,
+        | EventKind::MarkerFailed(_) => EventRole::DecidedNews,
         EventKind::ActivityScheduled(_)
         | EventKind::ActivityTaskCancel(_)
         | EventKind::TimerScheduled(_)
@@ -45,15 +45,15 @@ pub(super) fn part(event: &EventKind) -> Part {
         | EventKind::ExternalCancelScheduled(_)
         | EventKind::UpdateAccepted(_)
         | EventKind::UpdateCompleted(_)
-        | EventKind::UpdateFailed(_) => Part::Decided,
+        | EventKind::UpdateFailed(_) => EventRole::Decided,
         // Refused at once, or by the other run.
-        EventKind::ChildScheduleFailed(it) if it.scheduled_event_id.is_none() => Part::DecidedNews,
-        EventKind::ExternalSignalFailed(it) if it.scheduled_event_id.is_none() => Part::DecidedNews,
-        EventKind::ExternalCancelFailed(it) if it.scheduled_event_id.is_none() => Part::DecidedNews,
+        EventKind::ChildScheduleFailed(it) if it.scheduled_event_id.is_none() => EventRole::DecidedNews,
+        EventKind::ExternalSignalFailed(it) if it.scheduled_event_id.is_none() => EventRole::DecidedNews,
+        EventKind::ExternalCancelFailed(it) if it.scheduled_event_id.is_none() => EventRole::DecidedNews,
         EventKind::DeciderTimedOut(_)
         | EventKind::ActivityTimedOut(_)
         | EventKind::ActivityScheduledTimeout(_)
-        | EventKind::TimerExpired(_) => Part::TimedNews,
+        | EventKind::TimerExpired(_) => EventRole::TimedNews,
         EventKind::WorkflowStarted(_)
         | EventKind::WorkflowCancelRequested(_)
         | EventKind::DeciderFailed(_)
@@ -71,7 +71,7 @@ pub(super) fn part(event: &EventKind) -> Part {
         | EventKind::ExternalSignalDelivered(_)
         | EventKind::ExternalSignalFailed(_)
         | EventKind::ExternalCancelDelivered(_)
-        | EventKind::ExternalCancelFailed(_) => Part::News,
+        | EventKind::ExternalCancelFailed(_) => EventRole::News,
         EventKind::DeciderScheduled(_)
         | EventKind::DeciderStarted(_)
         | EventKind::DeciderCompleted(_)
@@ -82,7 +82,7 @@ pub(super) fn part(event: &EventKind) -> Part {
         | EventKind::ActivityOptionsChanged(_)
         | EventKind::WorkflowPaused(_)
         | EventKind::WorkflowResumed(_)
-        | EventKind::ChildStarted(_) => Part::Quiet,
+        | EventKind::ChildStarted(_) => EventRole::Quiet,
     }
 }
 

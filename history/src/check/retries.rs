@@ -1,10 +1,10 @@
 //! Whether a run may be followed by another try.
 
-use super::Reader;
+use super::HistoryReader;
 use super::rule::{Rule, Violation, broken};
 use crate::event::{Event, EventKind, WorkflowTimeout};
 
-impl Reader {
+impl HistoryReader {
     pub(super) fn tried_again(&self, event: &Event, reason: Option<&str>) -> Result<(), Violation> {
         let (Some((_, not_before)), Some((start, started_at))) = (event.kind.followed_by(), &self.start) else {
             return Ok(());

@@ -1,11 +1,11 @@
 //! Timers, as the checker sees them.
 
 use super::rule::{Rule, Violation, broken};
-use super::{Reader, Timer};
+use super::{CheckedTimer, HistoryReader};
 use crate::event::EventId;
 use crate::time::{Duration, Timestamp};
 
-impl Reader {
+impl HistoryReader {
     pub(super) fn timer_set(
         &mut self,
         id: EventId,
@@ -17,7 +17,7 @@ impl Reader {
         {
             return broken(Rule::IdInUse, id, format!("timer `{timer_id}` is open since event {other}"));
         }
-        let timer = Timer { name: timer_id.to_owned(), set, closed: None };
+        let timer = CheckedTimer { name: timer_id.to_owned(), set, closed: None };
         self.timers.insert(id, timer);
         Ok(())
     }

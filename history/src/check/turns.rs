@@ -1,11 +1,11 @@
 //! Turns, as the checker sees them.
 
-use super::Reader;
+use super::HistoryReader;
 use super::rule::{Rule, Violation, broken, not_before};
 use crate::event::{DeciderScheduled, DeciderTimeout, EventId};
 use crate::time::Timestamp;
 
-impl Reader {
+impl HistoryReader {
     pub(super) fn turn_waits(
         &mut self,
         id: EventId,

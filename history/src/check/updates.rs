@@ -15,18 +15,18 @@ enum Stage {
 }
 
 /// An update that was accepted.
-struct Update {
+struct CheckedUpdate {
     update_id: String,
     ended: Option<EventId>,
 }
 
 #[derive(Default)]
-pub(super) struct Updates {
-    accepted: BTreeMap<EventId, Update>,
+pub(super) struct CheckedUpdates {
+    accepted: BTreeMap<EventId, CheckedUpdate>,
     stage: Option<Stage>,
 }
 
-impl Updates {
+impl CheckedUpdates {
     /// A turn is scheduled although there is no news.
     pub(super) fn turn_without_news(&mut self, id: EventId) {
         self.stage = Some(Stage::Scheduled(id));
@@ -72,11 +72,11 @@ impl Updates {
     }
 
     fn accepted(&mut self, id: EventId, update_id: &str) -> Result<(), Violation> {
-        let is_open = |update: &Update| update.ended.is_none() && update.update_id == update_id;
+        let is_open = |update: &CheckedUpdate| update.ended.is_none() && update.update_id == update_id;
         if let Some((other, _)) = self.accepted.iter().find(|(_, update)| is_open(update)) {
             return broken(Rule::UpdateLife, id, format!("update `{update_id}` is open since event {other}"));
         }
-        self.accepted.insert(id, Update { update_id: update_id.to_owned(), ended: None });
+        self.accepted.insert(id, CheckedUpdate { update_id: update_id.to_owned(), ended: None });
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use crate::time::Duration;
 
 /// What is done to an open activity by hand.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ActivityAct {
+pub enum ActivityCommand {
     /// It is done, whoever has it.
     Succeed {
         /// The result.

@@ -276,13 +276,14 @@ pub struct ActivityTimeouts {
 pub fn timeouts_of_request<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ActivityTimeouts, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase", deny_unknown_fields)]
-    struct Strict {
+    struct StrictTimeouts {
         schedule_to_start: Option<Duration>,
         start_to_close: Option<Duration>,
         schedule_to_close: Option<Duration>,
         heartbeat: Option<Duration>,
     }
-    let Strict { schedule_to_start, start_to_close, schedule_to_close, heartbeat } = Strict::deserialize(deserializer)?;
+    let StrictTimeouts { schedule_to_start, start_to_close, schedule_to_close, heartbeat } =
+        StrictTimeouts::deserialize(deserializer)?;
     Ok(ActivityTimeouts { schedule_to_start, start_to_close, schedule_to_close, heartbeat })
 }
 

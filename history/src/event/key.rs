@@ -24,9 +24,9 @@ impl Serialize for RequestKey {
 
 impl<'de> Deserialize<'de> for RequestKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
+        struct KeyVisitor;
 
-        impl Visitor<'_> for Reader {
+        impl Visitor<'_> for KeyVisitor {
             type Value = RequestKey;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,7 +41,7 @@ impl<'de> Deserialize<'de> for RequestKey {
             }
         }
 
-        deserializer.deserialize_str(Reader)
+        deserializer.deserialize_str(KeyVisitor)
     }
 }
 

@@ -23,9 +23,9 @@ pub struct SeenOrigin {
 /// Effects that were taken and that their sources may not know to have been; oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(transparent)]
-pub struct Seen(#[n(0)] Vec<SeenOrigin>);
+pub struct TakenEffects(#[n(0)] Vec<SeenOrigin>);
 
-impl Seen {
+impl TakenEffects {
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

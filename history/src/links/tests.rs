@@ -77,11 +77,11 @@ fn links_of_a_run_without_others_take_no_byte_and_any_half_can_be_read_back() {
     let bytes = minicbor::to_vec(Body { first: 1, links: Links::default() }).unwrap();
     assert_eq!(bytes, minicbor::to_vec(Before { first: 1 }).unwrap());
     assert_eq!(minicbor::decode::<Body>(&bytes).unwrap().links, Links::default());
-    let mut seen = Seen::default();
+    let mut seen = TakenEffects::default();
     let origin = Origin { workflow_id: "a".to_owned(), run_id: Uuid::from_u128(3), event_id: 9 };
     seen.add(SeenOrigin { origin: origin.clone(), event_id: 4, run_id: Uuid::from_u128(5) });
     for (outbox, seen) in [
-        (owing(&[signal(5, "a")]), Seen::default()),
+        (owing(&[signal(5, "a")]), TakenEffects::default()),
         (Outbox::default(), seen.clone()),
         (owing(&[signal(5, "a")]), seen.clone()),
     ] {

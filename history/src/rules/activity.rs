@@ -17,7 +17,7 @@
 mod operator;
 mod runner;
 
-use crate::command::{Beat, TaskId};
+use crate::command::{Heartbeat, TaskId};
 use crate::decision::{CancelActivity, ScheduleActivity};
 use crate::dialect;
 use crate::event::{
@@ -219,7 +219,7 @@ impl Run {
     }
 
     /// Shows when the time of each is up, and when its next try may begin.
-    pub(crate) fn each_activity_deadline(&self, beats: &[Beat], show: &mut impl FnMut(Deadline)) {
+    pub(crate) fn each_activity_deadline(&self, beats: &[Heartbeat], show: &mut impl FnMut(Deadline)) {
         // Nobody can take what is paused: until somebody can, no wait for that ends.
         let is_paused = self.paused.is_some();
         let beats = by_activity(beats);
@@ -253,7 +253,7 @@ impl Run {
 }
 
 /// When each activity last showed life, by its event. Of several beats of one activity the first counts.
-fn by_activity(beats: &[Beat]) -> Vec<(EventId, Timestamp)> {
+fn by_activity(beats: &[Heartbeat]) -> Vec<(EventId, Timestamp)> {
     let mut alive: Vec<_> = beats.iter().map(|beat| (beat.scheduled_event_id, beat.at)).collect();
     // Stable, and quick where they are in order already.
     alive.sort_by_key(|(scheduled_event_id, _)| *scheduled_event_id);

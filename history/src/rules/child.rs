@@ -33,7 +33,7 @@ use crate::registered::Registration;
 use crate::room;
 use crate::run::{PendingChild, Run};
 use crate::time::Timestamp;
-use crate::transition::{Outcome, Transition, must_be_open};
+use crate::transition::{CommandOutcome, Transition, must_be_open};
 use crate::validate;
 
 /// The reason that a child is given when it is ended because its parent closed.
@@ -165,13 +165,13 @@ impl Transition {
         run_id: RunId,
         close: &EventKind,
         now: Timestamp,
-    ) -> Result<Outcome, Fault> {
+    ) -> Result<CommandOutcome, Fault> {
         must_be_open(&self.run)?;
         let nothing = self.nothing_to_do();
         if !self.run.children.contains_key(&scheduled_event_id) {
             return Ok(nothing);
         }
-        let first = Outcome::Recorded(self.run.last_event_id + 1);
+        let first = CommandOutcome::Recorded(self.run.last_event_id + 1);
         // That it has closed may be heard before that it has started.
         self.links.outbox.remove(None, scheduled_event_id, EffectKind::StartChild);
         self.child_started(scheduled_event_id, run_id, now);
@@ -201,7 +201,7 @@ impl Transition {
         origin: &Origin,
         policy: ChildPolicy,
         now: Timestamp,
-    ) -> Result<Outcome, Fault> {
+    ) -> Result<CommandOutcome, Fault> {
         let (reason, from) = (Some(PARENT_CLOSED.to_owned()), Some(origin.clone()));
         let kind = match policy {
             ChildPolicy::Abandon => return Ok(self.nothing_to_do()),

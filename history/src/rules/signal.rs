@@ -14,11 +14,11 @@ use crate::event::{EventId, EventKind, Origin, RequestKey, Signal};
 use crate::fault::Fault;
 use crate::payload::Payload;
 use crate::time::Timestamp;
-use crate::transition::{Outcome, Transition, must_be_at, must_be_open};
+use crate::transition::{CommandOutcome, Transition, must_be_at, must_be_open};
 use crate::validate;
 
 /// What a caller says.
-pub(crate) struct Said<'a> {
+pub(crate) struct SignalRequest<'a> {
     pub(crate) name: &'a str,
     pub(crate) input: Option<&'a Payload>,
     pub(crate) identity: Option<&'a str>,
@@ -33,7 +33,7 @@ pub(crate) fn may_come_with_start(signal: &StartSignal) -> Result<(), Fault> {
 }
 
 impl Transition {
-    pub(crate) fn signal(&mut self, said: &Said<'_>, now: Timestamp) -> Result<(), Fault> {
+    pub(crate) fn signal(&mut self, said: &SignalRequest<'_>, now: Timestamp) -> Result<(), Fault> {
         validate::name("name", said.name)?;
         validate::payload("input", said.input)?;
         validate::identity(said.identity)?;
@@ -56,7 +56,7 @@ impl Transition {
         name: &str,
         input: Option<&Payload>,
         now: Timestamp,
-    ) -> Result<Outcome, Fault> {
+    ) -> Result<CommandOutcome, Fault> {
         let (name, input, origin) = (name.to_owned(), input.cloned(), Some(from.clone()));
         self.take(from, EventKind::Signal(Signal { name, input, identity: None, origin }), now)
     }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use crate::author::Author;
 use crate::caller::CallerName;
-use crate::command::{AnsweredTurn, AskedUpdate, Start, TurnId, UpdateAnswer, Verdict};
+use crate::command::{AnsweredTurn, ProposedUpdate, Start, TurnId, UpdateAnswer, UpdateVerdict};
 use crate::event::{DeciderStarted, Event, EventId, EventKind, UpdateAccepted, UpdateCompleted, UpdateFailed};
 use crate::fault::Fault;
 use crate::ids::RunId;
@@ -37,7 +37,7 @@ const STATE_LIMIT: &str = "state-limit";
 ///
 /// For a new one: a field that is not acceptable, [`Fault::RunClosed`], [`Fault::RunPaused`], [`Fault::VersionMoved`],
 /// [`Fault::OpenUpdatesLimit`]. An update that is known is never refused: its answer is there, or will be.
-pub fn may_update(run: &Run, asked: &AskedUpdate) -> Result<UpdateStanding, Fault> {
+pub fn may_update(run: &Run, asked: &ProposedUpdate) -> Result<UpdateStanding, Fault> {
     may_update_in(run, asked, None)
 }
 
@@ -46,7 +46,7 @@ pub fn may_update(run: &Run, asked: &AskedUpdate) -> Result<UpdateStanding, Faul
 /// # Errors
 ///
 /// As for [`may_update`].
-pub fn may_update_in(run: &Run, asked: &AskedUpdate, run_id: Option<RunId>) -> Result<UpdateStanding, Fault> {
+pub fn may_update_in(run: &Run, asked: &ProposedUpdate, run_id: Option<RunId>) -> Result<UpdateStanding, Fault> {
     validate_asked(asked)?;
     match run.standing_of(&asked.update_id, run_id) {
         UpdateStanding::New => {}
@@ -71,7 +71,7 @@ pub fn may_update_in(run: &Run, asked: &AskedUpdate, run_id: Option<RunId>) -> R
 ///
 /// As for [`starting`]; [`Fault::Invalid`] for an update with a condition, as a run that is yet to be started has no version,
 /// and for a first turn that is to wait, as somebody waits for it.
-pub fn starting_for(existing: Option<&Run>, start: &Start, asked: &AskedUpdate) -> Result<Starting, Fault> {
+pub fn starting_for(existing: Option<&Run>, start: &Start, asked: &ProposedUpdate) -> Result<Starting, Fault> {
     validate_asked(asked)?;
     let invalid = |field: &str, problem: &str| Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() };
     if asked.if_version.is_some() {
@@ -90,7 +90,7 @@ pub fn starting_for(existing: Option<&Run>, start: &Start, asked: &AskedUpdate) 
     }
 }
 
-fn validate_asked(asked: &AskedUpdate) -> Result<(), Fault> {
+fn validate_asked(asked: &ProposedUpdate) -> Result<(), Fault> {
     validate::name("updateId", &asked.update_id)?;
     validate::name("name", &asked.name)?;
     validate::payload("input", asked.input.as_ref())?;
@@ -113,7 +113,7 @@ impl Transition {
     pub(crate) fn answer_updates(
         &mut self,
         turn: &AnsweredTurn,
-        asked: &[AskedUpdate],
+        asked: &[ProposedUpdate],
         answers: &[UpdateAnswer],
         completion: &Completion<'_>,
         now: Timestamp,
@@ -151,9 +151,9 @@ impl Transition {
     /// Whether there is anything to record, beside the turn itself.
     fn records(&self, answers: &[UpdateAnswer], completion: &Completion<'_>) -> bool {
         let records = |answer: &UpdateAnswer| match (self.run.update_standing(&answer.update_id), &answer.verdict) {
-            (UpdateStanding::Accepted { .. }, verdict) => !matches!(verdict, Verdict::Later),
+            (UpdateStanding::Accepted { .. }, verdict) => !matches!(verdict, UpdateVerdict::Later),
             (UpdateStanding::New | UpdateStanding::Ended { .. }, verdict) => {
-                !matches!(verdict, Verdict::Rejected { .. })
+                !matches!(verdict, UpdateVerdict::Rejected { .. })
             }
         };
         !completion.decisions.is_empty() || answers.iter().any(records)
@@ -173,7 +173,7 @@ impl Transition {
     }
 
     /// Whether it accepts an update; `others` tells whether another one was accepted before it.
-    fn must_be_asked(&self, answer: &UpdateAnswer, asked: &[AskedUpdate], others: bool) -> Result<bool, Fault> {
+    fn must_be_asked(&self, answer: &UpdateAnswer, asked: &[ProposedUpdate], others: bool) -> Result<bool, Fault> {
         let update_id = answer.update_id.clone();
         let standing = self.run.update_standing(&update_id);
         let Some(asked) = asked.iter().find(|asked| asked.update_id == update_id) else {
@@ -182,7 +182,7 @@ impl Transition {
                 UpdateStanding::New | UpdateStanding::Ended { .. } => Err(Fault::UpdateUnknown { update_id }),
             };
         };
-        if matches!(answer.verdict, Verdict::Rejected { .. }) {
+        if matches!(answer.verdict, UpdateVerdict::Rejected { .. }) {
             return Ok(false);
         }
         if standing != UpdateStanding::New {
@@ -215,7 +215,7 @@ impl Transition {
     fn record_answer(
         &mut self,
         answer: &UpdateAnswer,
-        asked: &[AskedUpdate],
+        asked: &[ProposedUpdate],
         decision_event_id: EventId,
         now: Timestamp,
     ) {
@@ -225,7 +225,9 @@ impl Transition {
             UpdateStanding::Ended { .. } => return,
             UpdateStanding::New => {
                 let asked = asked.iter().find(|asked| asked.update_id == update_id);
-                let Some(asked) = asked.filter(|_| !matches!(answer.verdict, Verdict::Rejected { .. })) else { return };
+                let Some(asked) = asked.filter(|_| !matches!(answer.verdict, UpdateVerdict::Rejected { .. })) else {
+                    return;
+                };
                 let accepted = UpdateAccepted {
                     update_id: update_id.clone(),
                     name: asked.name.clone(),
@@ -238,7 +240,7 @@ impl Transition {
             }
         };
         let kind = match answer.verdict.clone() {
-            Verdict::Later if accepted_event_id == self.run.last_event_id && !self.may_wait() => {
+            UpdateVerdict::Later if accepted_event_id == self.run.last_event_id && !self.may_wait() => {
                 EventKind::UpdateFailed(UpdateFailed {
                     update_id,
                     accepted_event_id,
@@ -247,11 +249,11 @@ impl Transition {
                     decision_event_id,
                 })
             }
-            Verdict::Later => return,
-            Verdict::Done { result } => {
+            UpdateVerdict::Later => return,
+            UpdateVerdict::Done { result } => {
                 EventKind::UpdateCompleted(UpdateCompleted { update_id, accepted_event_id, result, decision_event_id })
             }
-            Verdict::Failed { reason, details } | Verdict::Rejected { reason, details } => {
+            UpdateVerdict::Failed { reason, details } | UpdateVerdict::Rejected { reason, details } => {
                 EventKind::UpdateFailed(UpdateFailed {
                     update_id,
                     accepted_event_id,
@@ -274,16 +276,16 @@ fn validate_answers(answers: &[UpdateAnswer]) -> Result<(), Fault> {
             return Err(Fault::Invalid { field: field("id"), problem });
         }
         match &answer.verdict {
-            Verdict::Done { result } => validate::payload(&field("accepted"), result.as_ref())?,
-            Verdict::Failed { reason, details } => {
+            UpdateVerdict::Done { result } => validate::payload(&field("accepted"), result.as_ref())?,
+            UpdateVerdict::Failed { reason, details } => {
                 validate::name_up_to(&field("failed.reason"), reason, limits::REASON_CHARS_MAX)?;
                 validate::payload(&field("failed.details"), details.as_ref())?;
             }
-            Verdict::Rejected { reason, details } => {
+            UpdateVerdict::Rejected { reason, details } => {
                 validate::name_up_to(&field("rejected.reason"), reason, limits::REASON_CHARS_MAX)?;
                 validate::payload(&field("rejected.details"), details.as_ref())?;
             }
-            Verdict::Later => {}
+            UpdateVerdict::Later => {}
         }
     }
     Ok(())

@@ -37,7 +37,7 @@ use crate::payload::Payload;
 use crate::rules::signal;
 use crate::run::{Deadline, DeadlineKind, Run, Status};
 use crate::time::{Duration, Timestamp};
-use crate::transition::{Outcome, Transition, must_be_open};
+use crate::transition::{CommandOutcome, Transition, must_be_open};
 use crate::validate;
 
 /// Whether a workflow id whose newest run is `existing` may be started again.
@@ -144,7 +144,7 @@ pub(crate) fn not_closed(decision: CloseDecision, cause: CloseFailedCause, decis
 
 /// Who asks for a run's end, and why.
 #[derive(Default)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct EndRequest<'a> {
     pub(crate) reason: Option<&'a String>,
     pub(crate) details: Option<&'a Payload>,
     pub(crate) identity: Option<&'a String>,
@@ -200,7 +200,7 @@ impl Transition {
         Ok(transition)
     }
 
-    pub(crate) fn request_cancel(&mut self, asked: &Asked<'_>, now: Timestamp) -> Result<(), Fault> {
+    pub(crate) fn request_cancel(&mut self, asked: &EndRequest<'_>, now: Timestamp) -> Result<(), Fault> {
         validate::reason("reason", asked.reason.map(String::as_str))?;
         validate::identity(asked.identity.map(String::as_str))?;
         must_be_open(&self.run)?;
@@ -215,13 +215,13 @@ impl Transition {
         from: &Origin,
         reason: Option<&String>,
         now: Timestamp,
-    ) -> Result<Outcome, Fault> {
+    ) -> Result<CommandOutcome, Fault> {
         let (reason, origin) = (reason.cloned(), Some(from.clone()));
         let request = WorkflowCancelRequested { reason, identity: None, origin };
         self.take(from, EventKind::WorkflowCancelRequested(request), now)
     }
 
-    pub(crate) fn terminate(&mut self, asked: &Asked<'_>, now: Timestamp) -> Result<(), Fault> {
+    pub(crate) fn terminate(&mut self, asked: &EndRequest<'_>, now: Timestamp) -> Result<(), Fault> {
         let is_swf = self.run.started.is_swf();
         asked.reason.map_or(Ok(()), |reason| validate::reason_of("reason", reason, is_swf))?;
         validate::payload("details", asked.details)?;

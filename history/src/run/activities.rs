@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 
 /// Open activities by their ActivityScheduled; reads like the map that it is.
 ///
-/// Stored as that map, and before it once what many of them have in common (`Kind`): a thousand open activities are of few
+/// Stored as that map, and before it once what many of them have in common (`ActivityKind`): a thousand open activities are of few
 /// types. The order of names is derived from it whenever it is read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Activities {
@@ -95,7 +95,7 @@ impl Activities {
 
 /// What an activity has in common with others.
 #[derive(Encode, Decode)]
-struct Kind<T, L, R> {
+struct ActivityKind<T, L, R> {
     #[n(0)]
     activity_type: T,
     #[n(1)]
@@ -134,7 +134,7 @@ struct Own<I, T, P> {
 impl PendingActivity {
     /// The stored form of what it has in common with others.
     pub(crate) fn kind(&self) -> Vec<u8> {
-        let kind = Kind {
+        let kind = ActivityKind {
             activity_type: self.activity_type.as_str(),
             task_list: self.task_list.as_str(),
             timeouts: self.timeouts,
@@ -209,7 +209,7 @@ impl<'b, C> Decode<'b, C> for Activities {
         if d.array()? != Some(2) {
             return Err(garbled());
         }
-        let kinds = Vec::<Kind<String, String, Option<RetryPolicy>>>::decode(d, ctx)?;
+        let kinds = Vec::<ActivityKind<String, String, Option<RetryPolicy>>>::decode(d, ctx)?;
         let count = d.map()?.ok_or_else(garbled)?;
         let mut open = BTreeMap::new();
         for _ in 0..count {

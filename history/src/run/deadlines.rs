@@ -1,7 +1,7 @@
 //! What time will do to a run, and when.
 
 use super::Run;
-use crate::command::Beat;
+use crate::command::Heartbeat;
 use crate::event::EventId;
 use crate::time::{Duration, Timestamp};
 
@@ -65,7 +65,7 @@ pub enum DeadlineKind {
 
 impl Run {
     /// The next instant at which the run changes by itself; `None` when closed.
-    pub fn next_deadline(&self, beats: &[Beat]) -> Option<Timestamp> {
+    pub fn next_deadline(&self, beats: &[Heartbeat]) -> Option<Timestamp> {
         let mut next = None;
         self.each_deadline(beats, |deadline| {
             next = Some(next.map_or(deadline.at, |next: Timestamp| next.min(deadline.at)));
@@ -74,16 +74,16 @@ impl Run {
     }
 
     /// Everything that time will do to the run, in the order of time.
-    pub fn deadlines(&self, beats: &[Beat]) -> Vec<Deadline> {
+    pub fn deadlines(&self, beats: &[Heartbeat]) -> Vec<Deadline> {
         self.deadlines_where(beats, |_| true)
     }
 
     /// What time has done to the run by `now` and nobody has recorded yet, in the order of time.
-    pub(crate) fn deadlines_due(&self, beats: &[Beat], now: Timestamp) -> Vec<Deadline> {
+    pub(crate) fn deadlines_due(&self, beats: &[Heartbeat], now: Timestamp) -> Vec<Deadline> {
         self.deadlines_where(beats, |deadline| deadline.at <= now)
     }
 
-    fn deadlines_where(&self, beats: &[Beat], is_wanted: impl Fn(&Deadline) -> bool) -> Vec<Deadline> {
+    fn deadlines_where(&self, beats: &[Heartbeat], is_wanted: impl Fn(&Deadline) -> bool) -> Vec<Deadline> {
         let mut deadlines = Vec::new();
         self.each_deadline(beats, |deadline| {
             if is_wanted(&deadline) {
@@ -95,7 +95,7 @@ impl Run {
     }
 
     /// Shows every deadline once, in no order. Looked at with every commit, so it keeps nothing it does not need.
-    fn each_deadline(&self, beats: &[Beat], mut show: impl FnMut(Deadline)) {
+    fn each_deadline(&self, beats: &[Heartbeat], mut show: impl FnMut(Deadline)) {
         if !self.is_open() {
             return;
         }

@@ -1,7 +1,7 @@
 //! What is to come of a run by itself, in the order of time: what its clock will do, and what it waits for besides.
 
 use super::{Deadline, DeadlineKind, Run};
-use crate::command::Beat;
+use crate::command::Heartbeat;
 use crate::event::EventId;
 use crate::links::Outbox;
 use crate::time::Timestamp;
@@ -36,7 +36,7 @@ pub enum ComingKind {
 
 impl Run {
     /// Everything that is to come after `now`, in the order of time; and what should have come, first.
-    pub fn future(&self, beats: &[Beat], outbox: &Outbox, now: Timestamp) -> Vec<Coming> {
+    pub fn future(&self, beats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Vec<Coming> {
         let deadlines = self.deadlines(beats).into_iter();
         let mut coming: Vec<Coming> =
             deadlines.map(|Deadline { at, what }| Coming { at, what: ComingKind::Deadline(what) }).collect();
@@ -47,7 +47,7 @@ impl Run {
     }
 
     /// When the first of [`future`](Self::future) is; quicker.
-    pub fn next_change(&self, beats: &[Beat], outbox: &Outbox, now: Timestamp) -> Option<Timestamp> {
+    pub fn next_change(&self, beats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Option<Timestamp> {
         let held = self.held_turn(now).map(|coming| coming.at);
         self.next_deadline(beats).into_iter().chain(held).chain(outbox.next_at()).min()
     }

@@ -2,14 +2,14 @@
 //! repeats one hears what came of it the first time. State beside the history, as far as it is about other runs and about what
 //! is kept elsewhere (ADR 17).
 //!
-//! The newest are in the state. For an older one the store keeps a [`Mark`]; that there are any is in the state.
+//! The newest are in the state. For an older one the store keeps a [`RequestMark`]; that there are any is in the state.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use minicbor::{Decode, Encode};
 use uuid::Uuid;
 
-use super::requests::{Entry, Requests};
+use super::requests::{RequestEntry, Requests};
 use crate::event::{EventId, RequestKey};
 use crate::ids::RunId;
 use crate::limits;
@@ -24,7 +24,7 @@ const NOTE_EVERY: Duration = HOUR.times(4);
 
 /// What came of a request the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
+pub struct RecordedRequest {
     /// The run that recorded it.
     pub run_id: RunId,
     /// The first event that it caused; of an update the one that answers it.
@@ -33,12 +33,12 @@ pub struct Request {
 
 /// What the store keeps of a request for which the state has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub struct Mark {
+pub struct RequestMark {
     /// The run that recorded it.
     #[n(0)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// See [`Request::event_id`].
+    /// See [`RecordedRequest::event_id`].
     #[n(1)]
     pub event_id: EventId,
     /// How many marks there were before it.
@@ -50,7 +50,7 @@ pub struct Mark {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spilled {
     /// What the store is to keep of each, and until when.
-    pub marks: Vec<(RequestKey, Mark, Timestamp)>,
+    pub marks: Vec<(RequestKey, RequestMark, Timestamp)>,
     /// How many older ones do not count any more, although they are not old enough to be forgotten.
     pub forgotten_early: u64,
 }
@@ -86,7 +86,7 @@ struct Marked {
 
 /// See the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
-pub struct Known {
+pub struct KnownRequests {
     /// The request that started the run. It is known for as long as the run is there.
     #[n(0)]
     start: Option<RequestKey>,
@@ -100,10 +100,10 @@ pub struct Known {
     marked: Option<Box<Marked>>,
     /// What the store was asked for. Not stored.
     #[cbor(skip)]
-    recalled: BTreeMap<RequestKey, Request>,
+    recalled: BTreeMap<RequestKey, RecordedRequest>,
 }
 
-impl Known {
+impl KnownRequests {
     /// Of a run that begins.
     pub(crate) fn of_start(start: Option<RequestKey>) -> Self {
         Self { start, ..Self::default() }
@@ -140,12 +140,12 @@ impl Known {
         self.own.find(key).is_some() || self.start == Some(key) || is_earlier()
     }
 
-    fn find(&self, key: RequestKey, run_id: RunId) -> Option<Request> {
-        let own = |event_id| Request { run_id, event_id };
+    fn find(&self, key: RequestKey, run_id: RunId) -> Option<RecordedRequest> {
+        let own = |event_id| RecordedRequest { run_id, event_id };
         let first = || self.start.filter(|start| *start == key).map(|_| own(1));
         let earlier = || {
             let found = |earlier: &Earlier| Some((earlier.run_id, earlier.requests.find(key)?));
-            self.earlier.iter().rev().find_map(found).map(|(run_id, event_id)| Request { run_id, event_id })
+            self.earlier.iter().rev().find_map(found).map(|(run_id, event_id)| RecordedRequest { run_id, event_id })
         };
         let own_request = self.own.find(key).map(own);
         own_request.or_else(first).or_else(earlier).or_else(|| self.recalled.get(&key).copied())
@@ -164,17 +164,17 @@ impl Known {
 }
 
 /// The first event of a run is what came of the request that started it.
-fn is_start(entry: &Entry) -> bool {
+fn is_start(entry: &RequestEntry) -> bool {
     entry.event_id == 1
 }
 
 /// An instant at which the request was recorded for sure.
-fn recorded_by(began: Timestamp, entry: &Entry) -> Timestamp {
+fn recorded_by(began: Timestamp, entry: &RequestEntry) -> Timestamp {
     began.plus(HOUR.times(u64::from(entry.hours) + 1))
 }
 
 /// Whether nobody has to know a request any more.
-fn is_over(began: Timestamp, kept_until: Timestamp, entry: &Entry, now: Timestamp) -> bool {
+fn is_over(began: Timestamp, kept_until: Timestamp, entry: &RequestEntry, now: Timestamp) -> bool {
     let is_old = recorded_by(began, entry).plus(limits::REQUESTS_KEPT) < now;
     is_old && !(is_start(entry) && kept_until >= now)
 }
@@ -188,9 +188,15 @@ pub fn key_of_update(update_id: &str) -> RequestKey {
     RequestKey(hash ^ (hash >> 31))
 }
 
-impl Known {
+impl KnownRequests {
     /// Counts one more mark.
-    fn mark(&mut self, run_id: RunId, event_id: EventId, kept_until: Timestamp, now: Timestamp) -> (Mark, Timestamp) {
+    fn mark(
+        &mut self,
+        run_id: RunId,
+        event_id: EventId,
+        kept_until: Timestamp,
+        now: Timestamp,
+    ) -> (RequestMark, Timestamp) {
         if self.marked.as_ref().is_some_and(|marked| marked.until < now) {
             self.marked = None;
         }
@@ -202,7 +208,7 @@ impl Known {
         while marked.notes.front().is_some_and(|(at, _)| at.plus(limits::REQUESTS_KEPT) < now) {
             marked.notes.pop_front();
         }
-        let mark = Mark { run_id, event_id, number: marked.count };
+        let mark = RequestMark { run_id, event_id, number: marked.count };
         // An hour for clocks that differ.
         let until = now.plus(limits::REQUESTS_KEPT).plus(HOUR).max(kept_until);
         marked.count += 1;

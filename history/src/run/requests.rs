@@ -10,7 +10,7 @@ use crate::event::{EventId, RequestKey};
 
 /// A request that was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct RequestEntry {
     pub(super) key: RequestKey,
     /// The event that tells what came of it.
     pub(super) event_id: EventId,
@@ -20,7 +20,7 @@ pub(super) struct Entry {
 
 /// Requests of one run, oldest first. Stored as one flat array, three numbers for each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Requests(VecDeque<Entry>);
+pub(super) struct Requests(VecDeque<RequestEntry>);
 
 impl Requests {
     pub(super) fn is_empty(&self) -> bool {
@@ -31,15 +31,15 @@ impl Requests {
         self.0.len()
     }
 
-    pub(super) fn push(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: RequestEntry) {
         self.0.push_back(entry);
     }
 
-    pub(super) fn oldest(&self) -> Option<&Entry> {
+    pub(super) fn oldest(&self) -> Option<&RequestEntry> {
         self.0.front()
     }
 
-    pub(super) fn newest(&self) -> Option<&Entry> {
+    pub(super) fn newest(&self) -> Option<&RequestEntry> {
         self.0.back()
     }
 
@@ -47,11 +47,11 @@ impl Requests {
         self.0.pop_front();
     }
 
-    pub(super) fn retain(&mut self, is_kept: impl FnMut(&Entry) -> bool) {
+    pub(super) fn retain(&mut self, is_kept: impl FnMut(&RequestEntry) -> bool) {
         self.0.retain(is_kept);
     }
 
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &Entry> {
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &RequestEntry> {
         self.0.iter()
     }
 
@@ -76,7 +76,7 @@ impl<'b, C> Decode<'b, C> for Requests {
         let at = d.position();
         let garbled = || DecodeError::message("requests that are not three numbers each").at(at);
         let count = d.array()?.filter(|count| count % 3 == 0).ok_or_else(garbled)? / 3;
-        let entry = |_| Ok(Entry { key: RequestKey(d.u64()?), event_id: d.u64()?, hours: d.u32()? });
+        let entry = |_| Ok(RequestEntry { key: RequestKey(d.u64()?), event_id: d.u64()?, hours: d.u32()? });
         (0..count).map(entry).collect::<Result<_, DecodeError>>().map(Self)
     }
 }
@@ -90,7 +90,7 @@ mod tests {
         let mut requests = Requests::default();
         for number in 0..40 {
             let before = minicbor::to_vec(&requests).unwrap().len();
-            requests.push(Entry { key: RequestKey(u64::MAX - number), event_id: 200 + number, hours: 23 });
+            requests.push(RequestEntry { key: RequestKey(u64::MAX - number), event_id: 200 + number, hours: 23 });
             let bytes = minicbor::to_vec(&requests).unwrap();
             assert!(bytes.len() - before <= 14, "{number}");
             assert_eq!(minicbor::decode::<Requests>(&bytes).unwrap(), requests);

@@ -1,4 +1,4 @@
-//! The updates of a run that were accepted and not answered. Those that were answered are [known](super::Known) like other requests.
+//! The updates of a run that were accepted and not answered. Those that were answered are [known](super::KnownRequests) like other requests.
 
 use std::collections::BTreeMap;
 
@@ -43,12 +43,12 @@ pub enum UpdateStanding {
 
 /// The updates of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
-pub struct Updates {
+pub struct OpenUpdates {
     #[n(0)]
     open: BTreeMap<EventId, PendingUpdate>,
 }
 
-impl Updates {
+impl OpenUpdates {
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()

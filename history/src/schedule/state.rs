@@ -11,7 +11,7 @@ use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
 use super::Overlap;
-use super::times::{EVALUATIONS_AT_ONCE, Times};
+use super::times::{EVALUATIONS_AT_ONCE, ScheduleTimes};
 use crate::event::RequestKey;
 use crate::limits;
 use crate::retry;
@@ -55,13 +55,13 @@ pub struct Action {
     /// What to do while an earlier run is open, where that is not what the schedule says.
     pub overlap: Option<Overlap>,
     /// Its run has to be ended as soon as it is there.
-    pub end: Option<Ended>,
+    pub end: Option<OverlapEnd>,
 }
 
 /// How a run is ended because of a later action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ended {
+pub enum OverlapEnd {
     /// It is asked to cancel.
     Canceled,
     /// It is terminated.
@@ -80,7 +80,7 @@ pub struct Running {
     /// The run, or the first of those that go on for it.
     pub run_id: Uuid,
     /// It has to be ended.
-    pub end: Option<Ended>,
+    pub end: Option<OverlapEnd>,
     /// It has been told so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_told: bool,
@@ -89,7 +89,7 @@ pub struct Running {
 /// What became of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum ActionOutcome {
     /// It is being started.
     Starting,
     /// Its run is open.
@@ -118,7 +118,7 @@ pub struct Recent {
     /// The run's workflow id and run, once it was started.
     pub run: Option<(String, Uuid)>,
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: ActionOutcome,
     /// When its run closed.
     pub closed_at: Option<Timestamp>,
 }
@@ -126,7 +126,7 @@ pub struct Recent {
 /// What has been done, and what not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Counts {
+pub struct ScheduleCounts {
     /// Runs that were started.
     pub started: u64,
     /// Runs that could not be started.
@@ -177,7 +177,7 @@ pub struct ScheduleState {
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub recent: VecDeque<Recent>,
     /// What has been done.
-    pub counts: Counts,
+    pub counts: ScheduleCounts,
     /// How often in a row somebody looked in vain whether a run has closed.
     pub looks: u32,
     /// The newest requests that had a key, oldest first.
@@ -233,7 +233,7 @@ impl ScheduleState {
 
     /// Decides what there is to decide at `now`. `sights` is what was seen of each of [`running`](Self::running), in that order;
     /// what was not looked at counts as open. `id` is what makes the jitter of this schedule its own.
-    pub fn step(&mut self, rules: Rules, times: &Times, id: Uuid, now: Timestamp, sights: &[Sight]) {
+    pub fn step(&mut self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp, sights: &[Sight]) {
         self.see(rules, sights, now);
         while self.has_room() {
             let Some(action) = self.asked.pop_front() else { break };
@@ -267,10 +267,10 @@ impl ScheduleState {
                     self.running.push(run);
                     continue;
                 }
-                Some(Sight::Closed(status, at)) => (Outcome::Closed(*status), Some(*at)),
-                Some(Sight::Gone) => (Outcome::Unknown, None),
+                Some(Sight::Closed(status, at)) => (ActionOutcome::Closed(*status), Some(*at)),
+                Some(Sight::Gone) => (ActionOutcome::Unknown, None),
             };
-            if rules.pause_on_failure && matches!(outcome, Outcome::Closed(Status::Failed | Status::TimedOut)) {
+            if rules.pause_on_failure && matches!(outcome, ActionOutcome::Closed(Status::Failed | Status::TimedOut)) {
                 self.pause(now, format!("run {} of `{}` did not succeed", run.run_id, run.workflow_id));
             }
             self.looks = 0;
@@ -281,7 +281,7 @@ impl ScheduleState {
     }
 
     /// Looks at every time that has come.
-    fn pass_time(&mut self, rules: Rules, times: &Times, id: Uuid, now: Timestamp) {
+    fn pass_time(&mut self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp) {
         if self.paused.is_some() {
             return;
         }
@@ -329,25 +329,25 @@ impl ScheduleState {
             Overlap::BufferAll if self.waiting.len() < limits::SCHEDULE_WAITING_MAX => self.waiting.push_back(action),
             Overlap::Skip | Overlap::BufferOne | Overlap::BufferAll => self.counts.skipped += 1,
             Overlap::CancelOther => {
-                self.end_others(Ended::Canceled);
+                self.end_others(OverlapEnd::Canceled);
                 self.counts.skipped += self.waiting.len() as u64;
                 self.waiting = VecDeque::from([action]);
             }
             Overlap::TerminateOther => {
-                self.end_others(Ended::Terminated);
+                self.end_others(OverlapEnd::Terminated);
                 self.decide(action, now);
             }
         }
     }
 
-    fn end_others(&mut self, how: Ended) {
+    fn end_others(&mut self, how: OverlapEnd) {
         for run in &mut self.running {
-            if run.end != Some(Ended::Terminated) && run.end != Some(how) {
+            if run.end != Some(OverlapEnd::Terminated) && run.end != Some(how) {
                 (run.end, run.is_told) = (Some(how), false);
             }
         }
         for action in &mut self.starting {
-            if action.end != Some(Ended::Terminated) {
+            if action.end != Some(OverlapEnd::Terminated) {
                 action.end = Some(how);
             }
         }
@@ -369,7 +369,7 @@ impl ScheduleState {
             cause: action.cause,
             at: now,
             run: None,
-            outcome: Outcome::Starting,
+            outcome: ActionOutcome::Starting,
             closed_at: None,
         });
         self.starting.push(action);
@@ -384,12 +384,12 @@ impl ScheduleState {
             Ok((workflow_id, run_id)) => {
                 self.counts.started += 1;
                 if let Some(recent) = recent {
-                    (recent.run, recent.outcome) = (Some((workflow_id.clone(), run_id)), Outcome::Running);
+                    (recent.run, recent.outcome) = (Some((workflow_id.clone(), run_id)), ActionOutcome::Running);
                 }
                 if self.running.len() >= limits::SCHEDULE_RUNNING_MAX {
                     let left = self.running.remove(0);
                     if let Some(recent) = self.recent.iter_mut().find(|recent| recent.number == left.number) {
-                        recent.outcome = Outcome::Unknown;
+                        recent.outcome = ActionOutcome::Unknown;
                     }
                 }
                 self.running.push(Running { number, workflow_id, run_id, end, is_told: false });
@@ -397,14 +397,14 @@ impl ScheduleState {
             Err(why) => {
                 self.counts.refused += 1;
                 if let Some(recent) = recent {
-                    recent.outcome = Outcome::Refused(why);
+                    recent.outcome = ActionOutcome::Refused(why);
                 }
             }
         }
     }
 
     /// The run of an action was told to end.
-    pub fn told(&mut self, number: u64, how: Ended) {
+    pub fn told(&mut self, number: u64, how: OverlapEnd) {
         if let Some(run) = self.running.iter_mut().find(|run| run.number == number && run.end == Some(how)) {
             run.is_told = true;
         }
@@ -416,7 +416,7 @@ impl ScheduleState {
     }
 
     /// When somebody must look at it; `None` when nobody has to.
-    pub fn due(&self, rules: Rules, times: &Times, id: Uuid, now: Timestamp) -> Option<Timestamp> {
+    pub fn due(&self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp) -> Option<Timestamp> {
         let has_work = !self.starting.is_empty() || self.to_tell().next().is_some();
         let soon = (has_work || !self.asked.is_empty()).then(|| now.plus(limits::EFFECT_WAIT_FIRST));
         // That a run has closed is said at once, but by word of mouth: what depends on it is not left to that.

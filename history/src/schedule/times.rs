@@ -29,7 +29,7 @@ pub(super) const EVALUATIONS_MAX: usize = 250_000;
 
 /// A spec that was read.
 #[derive(Debug, Clone)]
-pub struct Times {
+pub struct ScheduleTimes {
     patterns: Vec<Pattern>,
     intervals: Vec<Interval>,
     exclude: Vec<Pattern>,
@@ -43,7 +43,7 @@ pub struct Times {
 
 /// What a search for the next time came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Next {
+pub struct NextTime {
     /// The time.
     pub at: Timestamp,
     /// False when the search was broken off here: nothing is named up to this time, and somebody must look further when it
@@ -51,7 +51,7 @@ pub struct Next {
     pub is_named: bool,
 }
 
-impl Times {
+impl ScheduleTimes {
     /// Reads a spec; `field` is its name in faults.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl Times {
     }
 
     /// The first time after `after`; `None` when there is none any more.
-    pub fn next(&self, after: Timestamp) -> Option<Next> {
+    pub fn next(&self, after: Timestamp) -> Option<NextTime> {
         self.search(after).next(EVALUATIONS_AT_ONCE)
     }
 
@@ -168,7 +168,7 @@ impl Times {
 /// A search under way. It knows what comes next of each entry, and asks only those again whose time has passed.
 #[derive(Debug)]
 pub struct Search<'a> {
-    times: &'a Times,
+    times: &'a ScheduleTimes,
     after: Timestamp,
     /// The next time of each entry that has one, the earliest first.
     coming: BinaryHeap<Reverse<(Timestamp, usize)>>,
@@ -178,7 +178,7 @@ pub struct Search<'a> {
 
 impl Search<'_> {
     /// The next time; broken off after about so many evaluations, and after a thousand times that are excluded.
-    pub fn next(&mut self, evaluations: usize) -> Option<Next> {
+    pub fn next(&mut self, evaluations: usize) -> Option<NextTime> {
         let times = self.times;
         if times.is_all_excluded {
             return None;
@@ -201,13 +201,13 @@ impl Search<'_> {
             }
             self.evaluations += times.exclude.len();
             if !times.is_excluded(at) {
-                return Some(Next { at, is_named: true });
+                return Some(NextTime { at, is_named: true });
             }
             if self.evaluations >= last {
                 break;
             }
         }
-        Some(Next { at: self.after, is_named: false })
+        Some(NextTime { at: self.after, is_named: false })
     }
 
     /// Evaluations until now.

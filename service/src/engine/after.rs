@@ -10,10 +10,10 @@ use store::HeadKey;
 use uuid::Uuid;
 
 use crate::engine::base::records::schedule_key;
-use crate::engine::commit::Loaded;
+use crate::engine::commit::CommittedRun;
 use crate::engine::lists::sync_match::Reserved;
 use crate::engine::lists::{ListKey, Side, WaitingTask, backlog};
-use crate::engine::watch::Progress;
+use crate::engine::watch::RunProgress;
 
 /// Something that follows.
 pub(crate) enum After {
@@ -30,7 +30,7 @@ pub(crate) enum After {
     /// Queries and updates that no turn will take along get a task of their own.
     SeeToRiders,
     /// Those who watch the run hear how far it has come.
-    Notify(Progress),
+    Notify(RunProgress),
     /// The schedule that started the run is looked at by then.
     WakeSchedule(HeadKey, Timestamp),
     /// A started task went to this poll. If that was lost on the way, the task is sent again.
@@ -52,8 +52,8 @@ pub(crate) struct MadeWith {
 /// What follows from a commit that has landed.
 pub(crate) fn of_commit(
     key: &HeadKey,
-    before: Option<&Loaded>,
-    next: &Loaded,
+    before: Option<&CommittedRun>,
+    next: &CommittedRun,
     made: MadeWith,
     now: Timestamp,
 ) -> Vec<After> {
@@ -68,7 +68,7 @@ pub(crate) fn of_commit(
     after.extend(unmatched.into_iter().map(|(list, task)| After::Offer(list, task)));
     after.push(After::SeeToRiders);
     let (run_id, last_event_id, closed) = (run.started.run_id, run.last_event_id, !run.is_open());
-    after.push(After::Notify(Progress { run_id, last_event_id, closed }));
+    after.push(After::Notify(RunProgress { run_id, last_event_id, closed }));
     let schedule = run.started.schedule.as_ref().filter(|_| closed && !run.goes_on());
     if let Some(schedule) = schedule {
         // By word of mouth: where it matters, the schedule has a date to look by itself.
@@ -81,14 +81,14 @@ pub(crate) fn of_commit(
 }
 
 /// What follows when a run is known that was not: where its started tasks went.
-pub(crate) fn of_loading(key: &HeadKey, loaded: &Loaded) -> Vec<After> {
+pub(crate) fn of_loading(key: &HeadKey, loaded: &CommittedRun) -> Vec<After> {
     let sent = loaded.body.links.sent.iter();
     sent.map(|(scheduled_event_id, poll)| remember(key, loaded.run(), scheduled_event_id, poll)).collect()
 }
 
 /// What follows from a look at a run, beside what was committed: whatever may have been forgotten of it. What is on its list
 /// already stays there. `before` and `round` are of the outbox as the look has found it: what has become ready since is on its way.
-pub(crate) fn of_look(key: &HeadKey, loaded: &Loaded, before: &Outbox, round: u32, now: Timestamp) -> Vec<After> {
+pub(crate) fn of_look(key: &HeadKey, loaded: &CommittedRun, before: &Outbox, round: u32, now: Timestamp) -> Vec<After> {
     let mut after = of_loading(key, loaded);
     let waiting = backlog::waiting(key, loaded.run()).into_iter();
     let offered = waiting.filter(|(.., not_before)| not_before.is_none_or(|at| at <= now));

@@ -75,7 +75,7 @@ pub(crate) enum OnList {
 
 /// What tells tasks of a list apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Known {
+enum TaskKey {
     Task(Uuid, EventId, Option<PollId>),
     Riders(Uuid, RiderKind),
 }
@@ -87,10 +87,10 @@ impl From<WaitingTask> for OnList {
 }
 
 impl OnList {
-    fn known(&self) -> Known {
+    fn known(&self) -> TaskKey {
         match self {
-            Self::Task(task) => Known::Task(task.run_id, task.scheduled_event_id, task.lost),
-            Self::Riders(riders) => Known::Riders(riders.run_id, riders.kind),
+            Self::Task(task) => TaskKey::Task(task.run_id, task.scheduled_event_id, task.lost),
+            Self::Riders(riders) => TaskKey::Riders(riders.run_id, riders.kind),
         }
     }
 

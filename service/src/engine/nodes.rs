@@ -43,7 +43,7 @@ pub struct Node {
 
 /// What a node says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Beat {
+struct Pulse {
     /// Which of the lives of this address.
     boot: u64,
     /// How often it has said so.
@@ -54,12 +54,12 @@ struct Beat {
 const RECORD: &str = "nodes";
 
 /// The record in the store, by address.
-type NodesRecord = BTreeMap<String, Beat>;
+type NodesRecord = BTreeMap<String, Pulse>;
 
 /// A beat, and when it was first seen.
 #[derive(Debug, Clone, Copy)]
 struct SeenBeat {
-    beat: Beat,
+    beat: Pulse,
     since: Instant,
 }
 
@@ -137,7 +137,7 @@ impl Nodes {
     fn take_in(&self, mut record: NodesRecord, now: Instant) -> (NodesRecord, bool) {
         let Some((me, boot)) = &self.me else { return (record, false) };
         let count = record.get(&me.address).filter(|beat| beat.boot == *boot).map_or(1, |beat| beat.count + 1);
-        record.insert(me.address.clone(), Beat { boot: *boot, count });
+        record.insert(me.address.clone(), Pulse { boot: *boot, count });
         let mut seen = self.seen.lock().expect("no code panics while it holds this lock");
         for (address, beat) in &record {
             let entry = seen.entry(address.clone()).or_insert(SeenBeat { beat: *beat, since: now });
@@ -147,7 +147,7 @@ impl Nodes {
         }
         let stood_still = |address: &String| seen.get(address).map_or(Duration::ZERO, |seen| now - seen.since);
         record.retain(|address, _| *address == me.address || stood_still(address) < FORGET_AFTER);
-        let is_alive = |(address, _): &(&String, &Beat)| **address == me.address || stood_still(address) < DEAD_AFTER;
+        let is_alive = |(address, _): &(&String, &Pulse)| **address == me.address || stood_still(address) < DEAD_AFTER;
         let alive: Vec<(String, u64)> =
             record.iter().filter(is_alive).map(|(address, beat)| (address.clone(), beat.boot)).collect();
         seen.retain(|address, _| record.contains_key(address));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     fn record(beats: &[(&str, u64)]) -> NodesRecord {
-        beats.iter().map(|(address, count)| ((*address).to_owned(), Beat { boot: 1, count: *count })).collect()
+        beats.iter().map(|(address, count)| ((*address).to_owned(), Pulse { boot: 1, count: *count })).collect()
     }
 
     #[test]
@@ -260,7 +260,7 @@ mod tests {
         assert!(nodes.take_in(record(&[("b", 5), ("c", 2)]), at(61)).1, "it is back");
         assert_eq!(nodes.alive(), ["a", "b", "c"]);
         let mut reborn = record(&[("b", 6), ("c", 1)]);
-        reborn.insert("c".to_owned(), Beat { boot: 2, count: 1 });
+        reborn.insert("c".to_owned(), Pulse { boot: 2, count: 1 });
         assert!(nodes.take_in(reborn, at(62)).1, "c has forgotten what it was told");
     }
 
@@ -308,9 +308,9 @@ mod tests {
     fn a_new_life_of_an_address_counts_anew() {
         let nodes = node("a");
         let (written, _) = nodes.take_in(record(&[("a", 41)]), Instant::now());
-        assert_eq!(written["a"], Beat { boot: 7, count: 1 });
+        assert_eq!(written["a"], Pulse { boot: 7, count: 1 });
         let (written, _) = nodes.take_in(written, Instant::now());
-        assert_eq!(written["a"], Beat { boot: 7, count: 2 });
+        assert_eq!(written["a"], Pulse { boot: 7, count: 2 });
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::engine::nodes::Nodes;
 
 pub use domain::{DEFAULT_DOMAIN, Domain};
 
-pub use types::{RegisteredType, TYPES_MAX, TypeKind, split_type_name, type_name};
+pub use types::{TYPES_MAX, TypeKind, TypeRecord, split_type_name, type_name};
 
 /// See the module.
 pub struct Registry {
@@ -27,13 +27,20 @@ pub struct Registry {
     clock: Arc<dyn Clock>,
     nodes: Arc<Nodes>,
     records: Records,
-    known: domain::Known,
-    types: remembered::Types,
+    known: domain::KnownDomains,
+    types: remembered::TypeCache,
 }
 
 impl Registry {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, nodes: Arc<Nodes>) -> Self {
         let records = Records::new(Arc::clone(&store));
-        Self { store, clock, nodes, records, known: domain::Known::default(), types: remembered::Types::default() }
+        Self {
+            store,
+            clock,
+            nodes,
+            records,
+            known: domain::KnownDomains::default(),
+            types: remembered::TypeCache::default(),
+        }
     }
 }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use client::body::Schedule;
 use history::{
-    ActionCause, Fault, Overlap, RequestKey, Rules, ScheduleState, Times, Timestamp, Transition, Unit, Upcoming, admit,
-    limits,
+    ActionCause, Fault, Overlap, RequestKey, Rules, ScheduleState, ScheduleTimes, Timestamp, Transition, Unit,
+    Upcoming, admit, limits,
 };
 use serde::{Deserialize, Serialize};
 use store::{Cas, Expect, Head, HeadKey, ListQuery, Mark, PageToken, Row, Store};
@@ -49,7 +49,7 @@ const PAUSED: &str = "paused";
 /// A schedule as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Record {
+pub(crate) struct ScheduleRecord {
     format: u8,
     /// What its user says.
     pub(crate) schedule: Schedule,
@@ -87,7 +87,7 @@ pub struct ScheduleRow {
     pub created_at: Timestamp,
 }
 
-impl Record {
+impl ScheduleRecord {
     fn decode(head: &Head) -> Result<Self, Refusal> {
         let garbled = |what: String| Refusal::Corrupt { what: format!("a schedule: {what}") };
         let record: Self = serde_json::from_slice(&head.body).map_err(|error| garbled(error.to_string()))?;
@@ -106,9 +106,9 @@ impl Record {
     }
 
     /// What it names. It was read when it was written.
-    fn times(&self) -> Result<Times, Refusal> {
+    fn times(&self) -> Result<ScheduleTimes, Refusal> {
         let garbled = |fault: Fault| Refusal::Corrupt { what: format!("a schedule: {fault}") };
-        Times::new("spec", &self.schedule.spec).map_err(garbled)
+        ScheduleTimes::new("spec", &self.schedule.spec).map_err(garbled)
     }
 
     /// The head that holds it, after `before`.
@@ -144,7 +144,7 @@ pub(crate) fn workflow_id(base: &str, nominal: Timestamp) -> String {
 const ASIDE: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// The next times of a schedule. Others have their turn in between, and whoever hangs up ends it.
-async fn upcoming(times: &Times, after: Timestamp, limit: usize) -> Upcoming {
+async fn upcoming(times: &ScheduleTimes, after: Timestamp, limit: usize) -> Upcoming {
     let mut listing = times.list(after, limit);
     while !listing.is_done() {
         tokio::time::sleep(ASIDE).await;
@@ -170,7 +170,7 @@ impl Scheduler {
         let now = self.clock.now();
         admit::check_name("scheduleId", id)?;
         let invalid = |field: &str, problem: String| Fault::Invalid { field: field.to_owned(), problem };
-        let times = Times::new("spec", &schedule.spec)?;
+        let times = ScheduleTimes::new("spec", &schedule.spec)?;
         if times.next(now).is_none() {
             return Err(invalid("spec", format!("names no time after {now}")).into());
         }
@@ -221,13 +221,14 @@ impl Scheduler {
         if is_paused {
             state.pause(now, "created so".to_owned());
         }
-        let record = Record { format: FORMAT, schedule, created_at: now, state };
+        let record = ScheduleRecord { format: FORMAT, schedule, created_at: now, state };
         let own = self.ids.run_id(now);
         let head = record.head(own, None, now)?;
         match self.store.commit(&key, Expect::Absent, &head, &[]).await? {
             Cas::Won => self.agenda.set(&key, head.due.map(Timestamp::from_millis)),
             Cas::Lost(Some(found)) if found.run == head.run => {}
-            Cas::Lost(Some(found)) if self.is_repeated(&key, &Record::decode(&found)?, request, now).await? => {}
+            Cas::Lost(Some(found))
+                if self.is_repeated(&key, &ScheduleRecord::decode(&found)?, request, now).await? => {}
             Cas::Lost(_) => return Err(Refusal::ScheduleExists { schedule: id.to_owned() }),
         }
         self.describe(&domain, id).await
@@ -242,14 +243,14 @@ impl Scheduler {
         self.registry.must_know(domain).await?;
         let key = schedule_key(domain, id);
         let head = self.store.load(&key).await?.ok_or_else(|| unknown(domain, id))?;
-        let mut record = Record::decode(&head)?;
+        let mut record = ScheduleRecord::decode(&head)?;
         let (rules, times, now) = (record.rules(), record.times()?, self.clock.now());
         let sights = self.sights(domain, &record.state).await?;
         record.state.see(rules, &sights, now);
         let is_over = record.state.paused.is_some() || record.state.remaining == Some(0);
         let next_times =
             if is_over { Vec::new() } else { upcoming(&times, record.state.cursor.max(now), NEXT_SHOWN).await.times };
-        let Record { schedule, created_at, state, .. } = record;
+        let ScheduleRecord { schedule, created_at, state, .. } = record;
         Ok(ScheduleView { id: id.to_owned(), schedule, created_at, state, next_times })
     }
 
@@ -261,7 +262,7 @@ impl Scheduler {
     pub async fn next_times(&self, domain: &str, id: &str, limit: usize) -> Result<Upcoming, Refusal> {
         self.registry.must_know(domain).await?;
         let head = self.store.load(&schedule_key(domain, id)).await?.ok_or_else(|| unknown(domain, id))?;
-        let record = Record::decode(&head)?;
+        let record = ScheduleRecord::decode(&head)?;
         Ok(upcoming(&record.times()?, record.state.cursor.max(self.clock.now()), limit).await)
     }
 
@@ -420,7 +421,7 @@ impl Scheduler {
     async fn is_repeated(
         &self,
         key: &HeadKey,
-        record: &Record,
+        record: &ScheduleRecord,
         request: Option<RequestKey>,
         now: Timestamp,
     ) -> Result<bool, Refusal> {
@@ -438,14 +439,14 @@ impl Scheduler {
         domain: &str,
         id: &str,
         request: Option<RequestKey>,
-        mut change: impl FnMut(&mut Record, Timestamp) -> Result<(), Refusal>,
+        mut change: impl FnMut(&mut ScheduleRecord, Timestamp) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         self.registry.must_know(domain).await?;
         let key = schedule_key(domain, id);
         for _ in 0..TRIES_MAX {
             let now = self.clock.now();
             let head = self.store.load(&key).await?.ok_or_else(|| unknown(domain, id))?;
-            let mut record = Record::decode(&head)?;
+            let mut record = ScheduleRecord::decode(&head)?;
             if self.is_repeated(&key, &record, request, now).await? {
                 return Ok(());
             }
@@ -473,7 +474,7 @@ impl Scheduler {
         &self,
         key: &HeadKey,
         before: &Head,
-        record: &Record,
+        record: &ScheduleRecord,
         now: Timestamp,
     ) -> Result<bool, Refusal> {
         let head = record.head(Uuid::from_bytes(before.run), Some(before), now)?;

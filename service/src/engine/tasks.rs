@@ -6,17 +6,17 @@ mod elsewhere;
 use std::sync::Arc;
 
 use history::{
-    AskedUpdate, Author, Event, EventId, EventKind, Payload, TurnId,
+    Author, Event, EventId, EventKind, Payload, ProposedUpdate, TurnId,
     event::{ActivityTimeouts, DeciderCompleted},
 };
 use uuid::Uuid;
 
 use crate::engine::base::background::Background;
 use crate::engine::base::forms::head_key;
-use crate::engine::commit::read::{Reader, Source};
-use crate::engine::lists::grant::{Grant, Granted, Posed};
+use crate::engine::commit::read::{EventLocation, RunReader};
+use crate::engine::lists::grant::{Grant, Granted, NumberedQuery};
 use crate::engine::lists::hand_out::TaskLists;
-use crate::engine::lists::matching::Found;
+use crate::engine::lists::matching::PollResult;
 use crate::engine::lists::polls::{Poll, taker};
 use crate::engine::lists::{ListKey, Side};
 use crate::engine::nodes::Nodes;
@@ -26,7 +26,7 @@ use crate::engine::riders::waiting::Riders;
 use crate::engine::run::runs::Runs;
 use crate::engine::token::Mint;
 use crate::engine::views::Views;
-use crate::engine::{ActivityToken, HistoryPage, Page, Refusal, Registry, RunRef, TurnToken};
+use crate::engine::{ActivityToken, EventRange, HistoryPage, Refusal, Registry, RunRef, TurnToken};
 use crate::shares::watch;
 
 /// The most events of a window that come with a task; the rest is read with the task's history.
@@ -40,7 +40,7 @@ const CONTEXT_EVENTS: u64 = 256;
 
 /// A question to a run, as its decider gets it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question {
+pub struct PendingQuery {
     /// What to answer with.
     pub id: String,
     /// The query's name.
@@ -75,12 +75,12 @@ pub struct DeciderTask {
     /// What the last completed turn left.
     pub context: Option<Payload>,
     /// What the run is asked, to be answered from the state after this turn's decisions.
-    pub queries: Vec<Question>,
+    pub queries: Vec<PendingQuery>,
     /// There is nothing to decide, only something to answer: no turn has been started, and the history says nothing of this
     /// task. `started_event_id` is the run's newest event then.
     pub only_asks: bool,
     /// Updates to be judged with the turn.
-    pub updates: Vec<AskedUpdate>,
+    pub updates: Vec<ProposedUpdate>,
     /// The turn is made for its updates alone, and its last two events are not recorded yet (ADR 10).
     pub speculative: bool,
 }
@@ -161,7 +161,7 @@ pub struct Tasks {
     pub(crate) request_reply: Arc<RequestReply>,
     pub(crate) riders: Arc<Riders>,
     pub(crate) views: Arc<Views>,
-    pub(crate) reader: Arc<Reader>,
+    pub(crate) reader: Arc<RunReader>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) open_runs: Arc<OpenRuns>,
     pub(crate) nodes: Arc<Nodes>,
@@ -237,12 +237,12 @@ impl Tasks {
                 return Ok(None);
             }
             match self.lists.matching.poll(&list, &taker) {
-                Found::Task(task) => {
+                PollResult::Task(task) => {
                     if let Some(grant) = self.lists.take(&list, task, taker.clone()).await? {
                         return Ok(Some(grant));
                     }
                 }
-                Found::Wait(mut waiting) => {
+                PollResult::Wait(mut waiting) => {
                     if !poll.wait.is_zero() {
                         self.lists.tell_waiting(&list);
                     }
@@ -268,14 +268,14 @@ impl Tasks {
     /// # Errors
     ///
     /// As for [`Views::describe`]; what became of a turn that nobody has any more.
-    pub async fn turn_history(&self, token: &TurnToken, page: &Page) -> Result<HistoryPage, Refusal> {
+    pub async fn turn_history(&self, token: &TurnToken, page: &EventRange) -> Result<HistoryPage, Refusal> {
         let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
         let bound = token.turn.started_event_id + 1;
         let before = Some(page.before.map_or(bound, |before| before.min(bound)));
         let loaded = self.views.look_up_with(&at, token.turn.started_event_id).await?;
         self.must_be_out(token, loaded.run())?;
-        let mut read = self.reader.read_page(&head_key(&at), &loaded, &Page { before, ..*page }).await?;
+        let mut read = self.reader.read_page(&head_key(&at), &loaded, &EventRange { before, ..*page }).await?;
         read.last_event_id = token.turn.started_event_id;
         Ok(read)
     }
@@ -325,7 +325,7 @@ impl Tasks {
             judges: !grant.riders.updates.is_empty(),
             author: Author::default(),
         };
-        let question = |posed: &Posed| Question {
+        let question = |posed: &NumberedQuery| PendingQuery {
             id: self.mint.question(grant.run_id, posed.number),
             name: posed.query.name.clone(),
             input: posed.query.input.clone(),
@@ -352,7 +352,7 @@ impl Tasks {
     /// The context of the last completed turn, from the part of the window that did not come with the task.
     async fn read_context(
         &self,
-        source: &Source<'_>,
+        source: &EventLocation<'_>,
         first: EventId,
         before: EventId,
     ) -> Result<Option<Payload>, Refusal> {

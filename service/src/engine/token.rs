@@ -14,7 +14,7 @@ use minicbor::{Decode, Encode};
 use sha2::Sha256;
 use uuid::Uuid;
 
-use crate::engine::token::secrets::{Secret, Secrets};
+use crate::engine::token::secrets::{Secrets, TokenSecret};
 use crate::engine::{Clock, Refusal};
 
 /// Bytes of the tag that are kept: 96 bits.
@@ -69,7 +69,7 @@ pub struct ActivityToken {
 }
 
 #[derive(Encode, Decode)]
-struct Wire<'a> {
+struct TokenFields<'a> {
     #[n(0)]
     is_turn: bool,
     #[b(1)]
@@ -130,7 +130,7 @@ impl Mint {
 
     /// Takes these secrets from now on.
     pub(crate) fn set(&self, secrets: &Secrets) {
-        let key = |secret: &Secret| SigningKey {
+        let key = |secret: &TokenSecret| SigningKey {
             keyed: Hmac::new_from_slice(&secret.bytes()).expect("any key length is acceptable"),
             from: secret.from,
             until: secret.until,
@@ -158,7 +158,7 @@ impl Mint {
     }
 
     pub(crate) fn turn(&self, token: &TurnToken) -> String {
-        self.seal(&Wire {
+        self.seal(&TokenFields {
             is_turn: true,
             domain: &token.domain,
             workflow_id: &token.workflow_id,
@@ -175,7 +175,7 @@ impl Mint {
     }
 
     pub(crate) fn activity(&self, token: &ActivityToken) -> String {
-        self.seal(&Wire {
+        self.seal(&TokenFields {
             is_turn: false,
             domain: &token.domain,
             workflow_id: &token.workflow_id,
@@ -231,14 +231,14 @@ impl Mint {
         tag.len() == TAG_BYTES && self.is_signed(|keyed| page_tag(keyed, parts).verify_truncated_left(&tag).is_ok())
     }
 
-    fn seal(&self, wire: &Wire<'_>) -> String {
+    fn seal(&self, wire: &TokenFields<'_>) -> String {
         let mut bytes = minicbor::to_vec(wire).expect("writing to memory does not fail");
         let tag = self.present().chain_update(&bytes).finalize().into_bytes();
         bytes.extend(tag.iter().take(TAG_BYTES));
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    fn open<T>(&self, token: &str, read: impl FnOnce(&Wire<'_>) -> Option<T>) -> Result<T, Refusal> {
+    fn open<T>(&self, token: &str, read: impl FnOnce(&TokenFields<'_>) -> Option<T>) -> Result<T, Refusal> {
         if token.len() > TOKEN_CHARS_MAX {
             return Err(Refusal::BadToken);
         }
@@ -247,7 +247,7 @@ impl Mint {
         if !self.is_signed(|keyed| keyed.chain_update(content).verify_truncated_left(tag).is_ok()) {
             return Err(Refusal::BadToken);
         }
-        let wire: Wire<'_> = minicbor::decode(content).map_err(|_| Refusal::BadToken)?;
+        let wire: TokenFields<'_> = minicbor::decode(content).map_err(|_| Refusal::BadToken)?;
         read(&wire).ok_or(Refusal::BadToken)
     }
 

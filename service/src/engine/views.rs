@@ -13,14 +13,14 @@ use uuid::Uuid;
 
 use crate::engine::base::background::Background;
 use crate::engine::base::forms::head_key;
-use crate::engine::commit::Loaded;
-use crate::engine::commit::read::Reader;
+use crate::engine::commit::CommittedRun;
+use crate::engine::commit::read::RunReader;
 use crate::engine::lists::ListKey;
 use crate::engine::lists::pollers::Pollers;
 use crate::engine::nodes::Nodes;
 use crate::engine::run::runs::Runs;
 use crate::engine::watch::Watchers;
-use crate::engine::{Described, HistoryPage, Page, Refusal, Registry, RunRef, Unpolled};
+use crate::engine::{EventRange, HistoryPage, Refusal, Registry, RunRef, RunState, Unpolled};
 
 /// Before a run is looked for again that goes on for another.
 const GO_ON_WAIT: Duration = Duration::from_millis(10);
@@ -28,7 +28,7 @@ const GO_ON_WAIT: Duration = Duration::from_millis(10);
 /// Runs as callers see them.
 pub struct Views {
     pub(crate) runs: Arc<Runs>,
-    pub(crate) reader: Arc<Reader>,
+    pub(crate) reader: Arc<RunReader>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) nodes: Arc<Nodes>,
@@ -39,17 +39,17 @@ pub struct Views {
 
 impl Views {
     /// A run as it is now: the current one from memory or the store, an earlier one from the store.
-    pub(crate) async fn look_up(&self, at: &RunRef) -> Result<Loaded, Refusal> {
+    pub(crate) async fn look_up(&self, at: &RunRef) -> Result<CommittedRun, Refusal> {
         self.look_up_with(at, 0).await
     }
 
     /// Like [`look_up`](Self::look_up), with this event at least: what is in memory may be older where the store is shared
     /// after all. Where it is known to be shared, every read goes to the store: a node that reads its own writes and misses
     /// those of others would be worse than a read unit.
-    pub(crate) async fn look_up_with(&self, at: &RunRef, event_id: EventId) -> Result<Loaded, Refusal> {
+    pub(crate) async fn look_up_with(&self, at: &RunRef, event_id: EventId) -> Result<CommittedRun, Refusal> {
         self.registry.must_know(&at.domain).await?;
         let key = head_key(at);
-        let is_old = |loaded: &Loaded| self.nodes.is_shared() || loaded.run().last_event_id < event_id;
+        let is_old = |loaded: &CommittedRun| self.nodes.is_shared() || loaded.run().last_event_id < event_id;
         let current = self.runs.newest(&key, is_old).await?;
         match (current, at.run_id) {
             (None, None) => Err(Refusal::unknown_workflow(&key)),
@@ -69,12 +69,12 @@ impl Views {
     /// # Errors
     ///
     /// [`Refusal::UnknownDomain`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or the store's.
-    pub async fn describe(&self, at: &RunRef) -> Result<Described, Refusal> {
-        let Loaded { mut body, beats, .. } = self.look_up(at).await?;
+    pub async fn describe(&self, at: &RunRef) -> Result<RunState, Refusal> {
+        let CommittedRun { mut body, beats, .. } = self.look_up(at).await?;
         self.reader.fill_notes(&head_key(at), &mut body.run).await?;
         let closed_for = body.run.retried_as.filter(|_| body.run.status == Status::Terminated);
         let reset_as = closed_for.or(body.links.reset.map(|reset| reset.plan.new_run_id));
-        Ok(Described { run: body.run, beats, owed: body.links.outbox, reset_as })
+        Ok(RunState { run: body.run, beats, owed: body.links.outbox, reset_as })
     }
 
     /// The run that is meant, and the event that closed it with the state that it left, waiting up to `wait` for them.
@@ -121,7 +121,7 @@ impl Views {
         if loaded.run().is_open() {
             return Ok((run_id, None));
         }
-        let newest = Page { reverse: true, limit: 1, ..Page::default() };
+        let newest = EventRange { reverse: true, limit: 1, ..EventRange::default() };
         let closing = self.reader.read_page(&key, &loaded, &newest).await?.events.pop();
         let missing = || Refusal::Corrupt { what: format!("the last event of run {run_id} is missing") };
         Ok((run_id, Some((loaded.body.run, closing.ok_or_else(missing)?))))
@@ -132,7 +132,7 @@ impl Views {
     /// # Errors
     ///
     /// As for [`describe`](Self::describe).
-    pub async fn history(&self, at: &RunRef, page: &Page) -> Result<HistoryPage, Refusal> {
+    pub async fn history(&self, at: &RunRef, page: &EventRange) -> Result<HistoryPage, Refusal> {
         let loaded = self.look_up(at).await?;
         self.reader.read_page(&head_key(at), &loaded, page).await
     }

@@ -11,14 +11,14 @@ use uuid::Uuid;
 
 /// How far a run has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct RunProgress {
     pub(crate) run_id: Uuid,
     pub(crate) last_event_id: EventId,
     pub(crate) closed: bool,
 }
 
 struct WatchEntry {
-    sender: watch::Sender<Option<Progress>>,
+    sender: watch::Sender<Option<RunProgress>>,
     /// When somebody last went to the store for all who watch.
     looked: Instant,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Watchers {
 pub(crate) struct Watching<'a> {
     watchers: &'a Watchers,
     key: &'a HeadKey,
-    receiver: watch::Receiver<Option<Progress>>,
+    receiver: watch::Receiver<Option<RunProgress>>,
 }
 
 impl Watchers {
@@ -57,7 +57,7 @@ impl Watchers {
     }
 
     /// Says how far a run has come.
-    pub(crate) fn tell(&self, key: &HeadKey, progress: Progress) {
+    pub(crate) fn tell(&self, key: &HeadKey, progress: RunProgress) {
         let watched = self.lock();
         if let Some(entry) = watched.get(key) {
             entry.sender.send_replace(Some(progress));
@@ -86,7 +86,7 @@ impl Watchers {
 impl Watching<'_> {
     /// Waits until the run has gone beyond `after`, or has closed, or is another run; or until the service stops.
     pub(crate) async fn beyond(&mut self, run_id: Uuid, after: EventId) {
-        let moved = |progress: &Option<Progress>| {
+        let moved = |progress: &Option<RunProgress>| {
             progress.is_some_and(|at| at.run_id != run_id || at.last_event_id > after || at.closed)
         };
         // An error means that the sender is gone, and so that the service is stopping.

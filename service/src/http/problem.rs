@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::record::Code;
 use crate::access::What;
 use crate::budget::Exhausted;
-use crate::engine::{Recorded, Refusal, Row};
+use crate::engine::{MayBeRecorded, Refusal, RefusalRow};
 use crate::fair::Crowded;
 use crate::shares::Throttled;
 
@@ -210,89 +210,96 @@ fn refusal_members(refusal: &Refusal) -> Value {
 
 impl Refused {
     /// What it is for who asked.
-    pub(crate) fn row(&self) -> Row {
-        const OVERLOADED: Row =
-            Row::new(503, "overloaded", "ask again after a moment; what changes something, with an Idempotency-Key")
-                .retryable();
+    pub(crate) fn row(&self) -> RefusalRow {
+        const OVERLOADED: RefusalRow = RefusalRow::new(
+            503,
+            "overloaded",
+            "ask again after a moment; what changes something, with an Idempotency-Key",
+        )
+        .retryable();
         match self {
             Self::Engine(refusal) => refusal.row(),
-            Self::BadJson(_) => Row::new(400, "bad-json", "correct the body; /openapi.json describes it"),
-            Self::BadHeader { .. } => Row::new(400, "bad-header", "correct the header"),
-            Self::BadQuery(_) => Row::new(400, "bad-query", "correct the query; /openapi.json describes it"),
-            Self::BadPath(_) => Row::new(400, "bad-path", "percent-encode ids and names as UTF-8 in the path"),
-            Self::NotEncrypted => Row::new(400, "not-encrypted", "ask with https://"),
-            Self::Unauthorized => Row::new(401, "unauthorized", "send `Authorization: Bearer <secret>`"),
-            Self::Expired { what: What::Secret, .. } => Row::new(
+            Self::BadJson(_) => RefusalRow::new(400, "bad-json", "correct the body; /openapi.json describes it"),
+            Self::BadHeader { .. } => RefusalRow::new(400, "bad-header", "correct the header"),
+            Self::BadQuery(_) => RefusalRow::new(400, "bad-query", "correct the query; /openapi.json describes it"),
+            Self::BadPath(_) => RefusalRow::new(400, "bad-path", "percent-encode ids and names as UTF-8 in the path"),
+            Self::NotEncrypted => RefusalRow::new(400, "not-encrypted", "ask with https://"),
+            Self::Unauthorized => RefusalRow::new(401, "unauthorized", "send `Authorization: Bearer <secret>`"),
+            Self::Expired { what: What::Secret, .. } => RefusalRow::new(
                 401,
                 "expired-secret",
                 "use the newer secret of this credential; who looks after the service makes one with `baton credential new`",
             ),
             Self::Expired { what: What::Token, .. } => {
-                Row::new(401, "expired-token", "get another one from its issuer")
+                RefusalRow::new(401, "expired-token", "get another one from its issuer")
             }
-            Self::Early { what: What::Secret, .. } => Row::new(
+            Self::Early { what: What::Secret, .. } => RefusalRow::new(
                 401,
                 "early-secret",
                 "use the older secret of this credential until then; check the clocks if it should be good by now",
             ),
-            Self::Early { what: What::Token, .. } => Row::new(
+            Self::Early { what: What::Token, .. } => RefusalRow::new(
                 401,
                 "early-token",
                 "send it then; check the clocks of the issuer and of the service if it should be good by now",
             ),
-            Self::Token { .. } => Row::new(
+            Self::Token { .. } => RefusalRow::new(
                 401,
                 "token-refused",
                 "get one from an issuer that the service knows, made for this service and with a time when it ends; the \
                  service's log says what is wrong with this one",
             ),
-            Self::Revoked => Row::new(
+            Self::Revoked => RefusalRow::new(
                 401,
                 "revoked-secret",
                 "use another secret; what changes something may have been done: ask again with its Idempotency-Key",
             )
             .perhaps_recorded(),
-            Self::Certificate { .. } => Row::new(
+            Self::Certificate { .. } => RefusalRow::new(
                 401,
                 "certificate-refused",
                 "show one that a credential names as one of its `certificates`, or send `Authorization: Bearer <secret>`",
             ),
-            Self::NoRule => Row::new(
+            Self::NoRule => RefusalRow::new(
                 403,
                 "forbidden",
                 "have its issuer put into it what a rule is for, or have the operator add a rule",
             ),
             Self::Forbidden { .. } => {
-                Row::new(403, "forbidden", "use a credential that may; the operator's configuration says which")
+                RefusalRow::new(403, "forbidden", "use a credential that may; the operator's configuration says which")
             }
-            Self::CrossSite { .. } => Row::new(
+            Self::CrossSite { .. } => RefusalRow::new(
                 403,
                 "cross-site",
                 "send it from a program, or from a page that is served under the same host and port",
             ),
-            Self::NoSuchPath => Row::new(404, "no-such-path", "see /openapi.json"),
-            Self::NoAuditLog => Row::new(404, "no-audit-log", "start the service with --audit-log to have one"),
-            Self::Method => Row::new(405, "method-not-allowed", "see the Allow header, or /openapi.json"),
-            Self::BodyTooSlow => Row::new(408, "body-too-slow", "send the whole body without long pauses").retryable(),
-            Self::Precondition { .. } => Row::new(412, "version-moved", "read the run again and decide anew"),
-            Self::BodyTooLarge { .. } => Row::new(413, "too-large", "send less at once"),
-            Self::ContentType(_) => Row::new(415, "unsupported-media-type", "send JSON, and say so in Content-Type"),
-            Self::Misdirected { .. } => Row::new(
+            Self::NoSuchPath => RefusalRow::new(404, "no-such-path", "see /openapi.json"),
+            Self::NoAuditLog => RefusalRow::new(404, "no-audit-log", "start the service with --audit-log to have one"),
+            Self::Method => RefusalRow::new(405, "method-not-allowed", "see the Allow header, or /openapi.json"),
+            Self::BodyTooSlow => {
+                RefusalRow::new(408, "body-too-slow", "send the whole body without long pauses").retryable()
+            }
+            Self::Precondition { .. } => RefusalRow::new(412, "version-moved", "read the run again and decide anew"),
+            Self::BodyTooLarge { .. } => RefusalRow::new(413, "too-large", "send less at once"),
+            Self::ContentType(_) => {
+                RefusalRow::new(415, "unsupported-media-type", "send JSON, and say so in Content-Type")
+            }
+            Self::Misdirected { .. } => RefusalRow::new(
                 421,
                 "misdirected",
                 "ask for it as localhost, or name the host with --allowed-hosts where the service is started",
             ),
-            Self::TooManyGuesses => Row::new(
+            Self::TooManyGuesses => RefusalRow::new(
                 429,
                 "too-many-guesses",
                 "send `Authorization: Bearer <secret>` with a secret that is known; it is never made to wait",
             )
             .retryable(),
-            Self::HeadersTooLarge { .. } => Row::new(431, "headers-too-large", "send fewer or shorter headers"),
-            Self::Panicked => Row::new(500, "internal", "report it, with the service's log").perhaps_recorded(),
+            Self::HeadersTooLarge { .. } => RefusalRow::new(431, "headers-too-large", "send fewer or shorter headers"),
+            Self::Panicked => RefusalRow::new(500, "internal", "report it, with the service's log").perhaps_recorded(),
             Self::Overloaded { changes_nothing: false } => OVERLOADED.perhaps_recorded(),
             Self::Overloaded { changes_nothing: true } | Self::Crowded => OVERLOADED,
-            Self::AuditLogUnavailable => Row::new(
+            Self::AuditLogUnavailable => RefusalRow::new(
                 503,
                 "audit-log-unavailable",
                 "ask again after a moment; the operator sees the cause in the service's log",
@@ -339,8 +346,8 @@ impl IntoResponse for Refused {
             code: row.code.to_owned(),
             retryable: row.is_retryable,
             recorded: match row.recorded {
-                Recorded::No => Value::Bool(false),
-                Recorded::Unknown => json!("unknown"),
+                MayBeRecorded::No => Value::Bool(false),
+                MayBeRecorded::Unknown => json!("unknown"),
             },
             advice: row.advice.to_owned(),
             members: match self.members() {

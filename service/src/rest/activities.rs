@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use client::body;
 use history::event::ByHand;
-use history::{ActivityAct, Command, OptionsChange};
+use history::{ActivityCommand, Command, OptionsChange};
 
 use super::extract::{IdempotencyKey, Path, Query};
 use super::workflows::{RunQuery, run_ref, tell};
@@ -20,16 +20,16 @@ async fn act(
     [domain, id, activity_id]: [String; 3],
     query: &RunQuery,
     key: &IdempotencyKey,
-    act: ActivityAct,
+    act: ActivityCommand,
     by_hand: ByHand,
 ) -> Answer {
     let verb = match &act {
-        ActivityAct::Succeed { .. } => "success",
-        ActivityAct::Fail { .. } => "failure",
-        ActivityAct::Retry => "retry",
-        ActivityAct::Pause => "pause",
-        ActivityAct::Resume => "resume",
-        ActivityAct::Change(_) => "options",
+        ActivityCommand::Succeed { .. } => "success",
+        ActivityCommand::Fail { .. } => "failure",
+        ActivityCommand::Retry => "retry",
+        ActivityCommand::Pause => "pause",
+        ActivityCommand::Resume => "resume",
+        ActivityCommand::Change(_) => "options",
     };
     let key = key.of(&format!("activity/{verb}/{activity_id}"));
     let command = Command::ActOnActivity { activity_id, act, by_hand, key };
@@ -45,7 +45,7 @@ pub(super) async fn succeed(
     Json(body): Json<body::CompleteByHand>,
 ) -> Answer {
     let body::CompleteByHand { result, identity, reason } = body;
-    act((&engine, &caller), path, &query, &key, ActivityAct::Succeed { result }, ByHand { identity, reason }).await
+    act((&engine, &caller), path, &query, &key, ActivityCommand::Succeed { result }, ByHand { identity, reason }).await
 }
 
 pub(super) async fn fail(
@@ -57,7 +57,7 @@ pub(super) async fn fail(
     Json(body): Json<body::FailByHand>,
 ) -> Answer {
     let body::FailByHand { failure_reason, details, identity, reason } = body;
-    let fail = ActivityAct::Fail { reason: failure_reason, details };
+    let fail = ActivityCommand::Fail { reason: failure_reason, details };
     act((&engine, &caller), path, &query, &key, fail, ByHand { identity, reason }).await
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn retry(
     caller: Caller,
     Json(body::ByHand { identity, reason }): Json<body::ByHand>,
 ) -> Answer {
-    act((&engine, &caller), path, &query, &key, ActivityAct::Retry, ByHand { identity, reason }).await
+    act((&engine, &caller), path, &query, &key, ActivityCommand::Retry, ByHand { identity, reason }).await
 }
 
 pub(super) async fn pause(
@@ -80,7 +80,7 @@ pub(super) async fn pause(
     caller: Caller,
     Json(body::ByHand { identity, reason }): Json<body::ByHand>,
 ) -> Answer {
-    act((&engine, &caller), path, &query, &key, ActivityAct::Pause, ByHand { identity, reason }).await
+    act((&engine, &caller), path, &query, &key, ActivityCommand::Pause, ByHand { identity, reason }).await
 }
 
 pub(super) async fn resume(
@@ -91,7 +91,7 @@ pub(super) async fn resume(
     caller: Caller,
     Json(body::ByHand { identity, reason }): Json<body::ByHand>,
 ) -> Answer {
-    act((&engine, &caller), path, &query, &key, ActivityAct::Resume, ByHand { identity, reason }).await
+    act((&engine, &caller), path, &query, &key, ActivityCommand::Resume, ByHand { identity, reason }).await
 }
 
 pub(super) async fn change(
@@ -105,6 +105,6 @@ pub(super) async fn change(
     let body::ChangeActivity { task_list, timeouts, retry, identity, reason } = body;
     let body::ChangeTimeouts { schedule_to_start, start_to_close, schedule_to_close, heartbeat } = timeouts;
     let change = OptionsChange { task_list, schedule_to_start, start_to_close, schedule_to_close, heartbeat, retry };
-    act((&engine, &caller), path, &query, &key, ActivityAct::Change(Box::new(change)), ByHand { identity, reason })
+    act((&engine, &caller), path, &query, &key, ActivityCommand::Change(Box::new(change)), ByHand { identity, reason })
         .await
 }

@@ -11,7 +11,7 @@ use history::{
 use super::extract::{IfNoneMatch, Path, Query, Tag, Wait, not_modified, with_etag, with_wait_applied};
 use super::workflows::{RunQuery, run_ref};
 use crate::access::Caller;
-use crate::engine::{Described, Engine, Page, RunRef, Seen, Unpolled};
+use crate::engine::{Engine, EventRange, RunRef, RunState, SeenVersion, Unpolled};
 use crate::http::{Answer, AppState, Refused, json};
 
 pub(super) async fn describe(
@@ -25,7 +25,7 @@ pub(super) async fn describe(
     let at = run_ref(&domain, &id, query.run_id);
     let described = match known {
         Some(Tag { run_id, version, .. }) => {
-            let seen = Seen { run_id, version, hash: None };
+            let seen = SeenVersion { run_id, version, hash: None };
             engine.views().describe_unlike(&at, seen, wait.unwrap_or_default()).await?
         }
         None => engine.views().describe(&at).await?,
@@ -45,12 +45,12 @@ pub(super) async fn describe(
 }
 
 fn render(
-    described: &Described,
+    described: &RunState,
     failing: Option<body::FailingTurns>,
     unpolled: Vec<Unpolled>,
     now: Timestamp,
 ) -> body::Described {
-    let Described { run, beats, owed, reset_as } = described;
+    let RunState { run, beats, owed, reset_as } = described;
     let started = &run.started;
     let turn = match (&run.turn, &run.turn_task) {
         (Some(_), _) => "started",
@@ -160,7 +160,7 @@ fn leave_payloads_out(body: &mut body::Described) {
 async fn failing(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<body::FailingTurns>, Refused> {
     let Some(lost) = run.lost_turns.filter(|_| run.is_failing()) else { return Ok(None) };
     let at = RunRef { run_id: Some(run.started.run_id), ..at.clone() };
-    let page = Page { after: lost.event_id - 1, limit: 1, ..Page::default() };
+    let page = EventRange { after: lost.event_id - 1, limit: 1, ..EventRange::default() };
     let newest = engine.views().history(&at, &page).await?.events.pop();
     let scheduled = run.turn.as_ref().map(|turn| turn.scheduled_event_id);
     let mut failing = body::FailingTurns {

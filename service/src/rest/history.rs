@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::extract::{Path, Query, Wait, with_wait_applied};
 use super::workflows::run_ref;
 use crate::access::Caller;
-use crate::engine::{Engine, HistoryPage, Page, RunRef};
+use crate::engine::{Engine, EventRange, HistoryPage, RunRef};
 use crate::http::{Answer, AppState, Refused, json};
 use crate::openapi::{Operation, Takes};
 
@@ -60,8 +60,8 @@ macro_rules! page_of_events {
         }
 
         impl $name {
-            fn page(&self) -> Page {
-                Page {
+            fn page(&self) -> EventRange {
+                EventRange {
                     after: self.after.unwrap_or(0).min(EVENT_ID_BEYOND),
                     before: self.before,
                     reverse: self.reverse,
@@ -193,7 +193,12 @@ async fn stream_events(engine: Arc<Engine>, caller: Caller, at: RunRef, after: u
                 tracing::debug!("an event stream ends early: there is no room for its events");
                 return None;
             };
-            let page = Page { after: reader.after, limit: STREAM_EVENTS, bytes_max: STREAM_BYTES, ..Page::default() };
+            let page = EventRange {
+                after: reader.after,
+                limit: STREAM_EVENTS,
+                bytes_max: STREAM_BYTES,
+                ..EventRange::default()
+            };
             let mut found = match reader.engine.views().history(&reader.at, &page).await {
                 Ok(found) => found,
                 Err(refusal) => {
@@ -225,7 +230,7 @@ async fn stream_events(engine: Arc<Engine>, caller: Caller, at: RunRef, after: u
             if engine.views().wait_beyond(at, found.run_id, *after, STREAM_COMMENT_EVERY).await.is_err() {
                 return None;
             }
-            let page = Page { after: *after, limit: 1, ..Page::default() };
+            let page = EventRange { after: *after, limit: 1, ..EventRange::default() };
             match engine.views().history(at, &page).await {
                 Ok(found) if found.events.is_empty() && !found.closed && !engine.is_stopping() => {
                     return Some((Ok(Bytes::from_static(b": still here\n\n")), reader));

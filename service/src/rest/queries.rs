@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::extract::{IfNoneMatch, Path, Query, Tag, WAIT_MAX, Wait, not_modified, with_etag, with_wait_applied};
 use super::workflows::run_ref;
 use crate::access::Caller;
-use crate::engine::{Answered, Ask, Seen};
+use crate::engine::{QueryReply, QueryRequest, SeenVersion};
 use crate::http::{Answer, AppState, Json, Refused, json};
 
 /// How long a query waits that does not say. Ours: two tasks that only ask.
@@ -50,21 +50,21 @@ pub(super) async fn query(
 ) -> Answer {
     let seen = tag.map(|tag| seen(tag, params.watch)).transpose()?;
     let patience = wait.unwrap_or(if seen.is_some() { WAIT_MAX } else { QUERY_WAIT_DEFAULT });
-    let ask = Ask { name, input: query.input, seen };
+    let ask = QueryRequest { name, input: query.input, seen };
     let answered = engine.request_reply().query(&run_ref(&domain, &id, params.run_id), ask, patience).await?;
     let response = match answered {
-        Answered::Result { run_id, version, result, hash } => {
+        QueryReply::Result { run_id, version, result, hash } => {
             let answer = body::QueryAnswer { run_id, version, result: caller.payload(&domain, result) };
             with_etag(json(StatusCode::OK, &answer), Tag { run_id, version, hash: Some(hash) })
         }
-        Answered::Unchanged { run_id, version } => {
+        QueryReply::Unchanged { run_id, version } => {
             not_modified(Tag { run_id, version, hash: tag.and_then(|tag| tag.hash) })
         }
     };
     Ok(with_wait_applied(response, wait))
 }
 
-fn seen(tag: Tag, watch: Watch) -> Result<Seen, Refused> {
+fn seen(tag: Tag, watch: Watch) -> Result<SeenVersion, Refused> {
     let Tag { run_id, version, hash } = tag;
     let hash = match watch {
         Watch::Version => None,
@@ -74,5 +74,5 @@ fn seen(tag: Tag, watch: Watch) -> Result<Seen, Refused> {
         }
         Watch::Result => hash,
     };
-    Ok(Seen { run_id, version, hash })
+    Ok(SeenVersion { run_id, version, hash })
 }

@@ -17,7 +17,9 @@ use hyper::body::Frame;
 
 use super::extract::{NoQuery, Path, WAIT_MAX, Wait, seconds_to_wait, with_wait_applied};
 use crate::access::Caller;
-use crate::engine::{ActivityTask, DeciderTask, Delivery, Engine, Outcome, Poll, Question, Receipt, Refusal, Unpolled};
+use crate::engine::{
+    ActivityTask, DeciderTask, Delivery, Engine, PendingQuery, Poll, QueryOutcome, Receipt, Refusal, Unpolled,
+};
 use crate::http::{
     Answer, AppState, Json, POLL_BYTES_MAX, Refused, TURN_BYTES_MAX, bytes_of_json, deliver_task, json,
     look_at_connection,
@@ -44,13 +46,13 @@ fn render_turn(task: DeciderTask) -> Vec<u8> {
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-fn question(question: Question) -> body::Question {
-    let Question { id, name, input } = question;
+fn question(question: PendingQuery) -> body::Question {
+    let PendingQuery { id, name, input } = question;
     body::Question { id, name, input }
 }
 
-fn asked_update(asked: history::AskedUpdate) -> body::AskedUpdate {
-    let history::AskedUpdate { update_id, name, input, identity, .. } = asked;
+fn asked_update(asked: history::ProposedUpdate) -> body::AskedUpdate {
+    let history::ProposedUpdate { update_id, name, input, identity, .. } = asked;
     body::AskedUpdate { id: update_id, name, input, identity }
 }
 
@@ -67,12 +69,14 @@ fn update_answers(results: Vec<body::UpdateResult>) -> Result<Vec<UpdateAnswer>,
 }
 
 /// What a decider says to a question, taken apart.
-fn outcome(result: body::QueryResult) -> (String, Outcome) {
+fn outcome(result: body::QueryResult) -> (String, QueryOutcome) {
     let body::QueryResult { id, result, error } = result;
     let outcome = match error {
-        None => Outcome::Result(result),
-        Some(body::QueryError { reason, known, .. }) if reason == body::UNKNOWN_QUERY => Outcome::Unknown { known },
-        Some(body::QueryError { reason, message, .. }) => Outcome::Failed { reason, message },
+        None => QueryOutcome::Result(result),
+        Some(body::QueryError { reason, known, .. }) if reason == body::UNKNOWN_QUERY => {
+            QueryOutcome::Unknown { known }
+        }
+        Some(body::QueryError { reason, message, .. }) => QueryOutcome::Failed { reason, message },
     };
     (id, outcome)
 }

@@ -9,16 +9,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::extract::{NoQuery, Path, Query};
-use crate::engine::{RegisteredType, TypeKind, split_type_name};
+use crate::engine::{TypeKind, TypeRecord, split_type_name};
 use crate::http::{Answer, AppState, Json, json};
 
 /// Types on a page where the request does not say, and at most.
 const LIST_DEFAULT: usize = 100;
 const LIST_MAX: usize = 1_000;
 
-fn render<D: TypeKind>(registered: RegisteredType<D>) -> body::RegisteredType<D> {
+fn render<D: TypeKind>(registered: TypeRecord<D>) -> body::RegisteredType<D> {
     let r#type = registered.full_name();
-    let RegisteredType { name, version, description, created_at, deprecated_at, defaults } = registered;
+    let TypeRecord { name, version, description, created_at, deprecated_at, defaults } = registered;
     body::RegisteredType { r#type, name, version, description, created_at, deprecated_at, defaults }
 }
 
@@ -30,7 +30,7 @@ pub(super) async fn register<D: TypeKind>(
 ) -> Answer {
     let body::RegisterType { name, version, description, defaults } = register;
     let (created_at, deprecated_at) = (engine.clock().now(), None);
-    let registered = RegisteredType { name, version, description, created_at, deprecated_at, defaults };
+    let registered = TypeRecord { name, version, description, created_at, deprecated_at, defaults };
     let registered = engine.registry().register_type(&domain, registered).await?;
     Ok(json(StatusCode::CREATED, &render(registered)))
 }

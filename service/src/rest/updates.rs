@@ -11,7 +11,7 @@ use history::{ConflictPolicy, Fault, Start};
 use super::extract::{IdempotencyKey, IfMatch, Path, Query, Tag, Wait, request_key, with_etag, with_wait_applied};
 use super::workflows::{RunQuery, run_ref};
 use crate::access::Caller;
-use crate::engine::{RunRef, Update, Updated};
+use crate::engine::{RunRef, UpdateProgress, UpdateRequest};
 use crate::http::{Answer, AppState, Json, Refused, json};
 
 /// How long an update waits that does not say. Ours: a turn that is under way, one that was lost, and its own.
@@ -57,13 +57,13 @@ pub(super) async fn update(
         None => None,
     };
     let if_version = matches.map(|tag| tag.version);
-    let update = Update { update_id, name, input, identity, by: caller.by(), if_version, start };
+    let update = UpdateRequest { update_id, name, input, identity, by: caller.by(), if_version, start };
     let updated = engine.request_reply().update(&at, update, wait.unwrap_or(UPDATE_WAIT_DEFAULT)).await?;
     Ok(with_wait_applied(rendered(updated), wait))
 }
 
-fn rendered(updated: Updated) -> Response {
-    let Updated { update_id, run_id, started, event_id, done } = updated;
+fn rendered(updated: UpdateProgress) -> Response {
+    let UpdateProgress { update_id, run_id, started, event_id, done } = updated;
     match done {
         Some((version, result)) => {
             let (done, version) = (true, Some(version));

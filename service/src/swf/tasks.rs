@@ -17,7 +17,7 @@ use super::types::shown;
 use super::words::{self, List, set};
 use super::workflows::{run_ref, told, unknown_execution};
 use crate::access::Caller;
-use crate::engine::{ActivityToken, Engine, Page, Poll, Receipt, Refusal, TurnToken};
+use crate::engine::{ActivityToken, Engine, EventRange, Poll, Receipt, Refusal, TurnToken};
 use crate::http::{deliver_task, look_at_connection};
 
 /// How long a poll waits. Source: SWF's API reference.
@@ -77,13 +77,13 @@ impl Cursor {
         numbers.next().is_none().then_some(Self { token, last, is_reverse, previous, first })
     }
 
-    fn page(&self, limit: usize) -> Page {
+    fn page(&self, limit: usize) -> EventRange {
         let after = self.first.saturating_sub(1);
         if self.is_reverse {
             let before = Some(self.last).filter(|last| *last > 0);
-            Page { after, before, reverse: true, limit, ..Page::default() }
+            EventRange { after, before, reverse: true, limit, ..EventRange::default() }
         } else {
-            Page { after: self.last.max(after), limit, ..Page::default() }
+            EventRange { after: self.last.max(after), limit, ..EventRange::default() }
         }
     }
 }

@@ -9,7 +9,7 @@ use super::call::{Answer, Call, body, take};
 use super::fault::{Fault, FaultKind};
 use super::page::{Of, Paged, Paging, with_next};
 use super::words::{self, List, instant, registration, set};
-use crate::engine::{Refusal, RegisteredType, TypeKind, split_type_name, type_name};
+use crate::engine::{Refusal, TypeKind, TypeRecord, split_type_name, type_name};
 
 /// What the two kinds of types differ in on the wire.
 pub(super) trait Kind: TypeKind {
@@ -140,7 +140,7 @@ pub(super) async fn register<D: Kind>(call: Call, input: Map<String, Value>) -> 
     let RegisterType { domain, name, version, description } = take(input)?;
     let created_at = call.engine.clock().now();
     let version = Some(version);
-    let registered = RegisteredType { name, version, description, created_at, deprecated_at: None, defaults };
+    let registered = TypeRecord { name, version, description, created_at, deprecated_at: None, defaults };
     call.engine.registry().register_type(&domain, registered).await.map_err(type_fault::<D>)?;
     Ok(None)
 }
@@ -173,7 +173,7 @@ pub(super) fn shown(full: &str) -> Value {
     json!({ "name": name, "version": version.unwrap_or_default() })
 }
 
-fn info<D: Kind>(registered: &RegisteredType<D>) -> Value {
+fn info<D: Kind>(registered: &TypeRecord<D>) -> Value {
     let mut info = json!({ "status": registration(registered.deprecated_at) });
     set(&mut info, D::MEMBER, Some(shown(&registered.full_name())));
     set(&mut info, "description", registered.description.as_ref());
@@ -183,7 +183,7 @@ fn info<D: Kind>(registered: &RegisteredType<D>) -> Value {
 }
 
 /// A type as it is; those of a deprecated domain are deprecated with it.
-async fn read<D: Kind>(call: &Call, domain: &str, full: &str) -> Result<RegisteredType<D>, Fault> {
+async fn read<D: Kind>(call: &Call, domain: &str, full: &str) -> Result<TypeRecord<D>, Fault> {
     let registered = call.engine.registry().registered_type::<D>(domain, full).await;
     let mut registered = registered.map_err(type_fault::<D>)?;
     let domain = call.engine.registry().domain(domain).await?;

@@ -15,7 +15,7 @@ use super::fault::{Fault, FaultKind};
 use super::page::{Of, Paging, invalid_token, with_next};
 use super::types::{TypeRef, shown, type_fault};
 use super::words::{self, List, instant, list, policy, seconds, set};
-use crate::engine::{Page, Refusal, RunRef};
+use crate::engine::{EventRange, Refusal, RunRef};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -216,7 +216,7 @@ pub(super) async fn related(call: &Call, at: &RunRef, events: &[Event]) -> Resul
     for id in &wanted {
         if !related.events.contains_key(id) {
             // Others that are wanted often stand close by, and are read with it.
-            let page = Page { after: id.saturating_sub(1), bytes_max: RELATED_BYTES, ..Page::default() };
+            let page = EventRange { after: id.saturating_sub(1), bytes_max: RELATED_BYTES, ..EventRange::default() };
             let found = call.engine.views().history(at, &page).await?.events.into_iter();
             related.events.extend(found.filter(|event| wanted.contains(&event.id)).map(|event| (event.id, event)));
         }
@@ -238,7 +238,7 @@ pub(super) async fn told(call: &Call, at: &RunRef, events: &[Event]) -> Result<V
 pub(super) async fn history(call: Call, input: Map<String, Value>) -> Answer {
     let it: Read = take(input)?;
     let at = it.at()?;
-    let mut page = Page { reverse: it.paging.is_reverse(), limit: it.paging.size(), ..Page::default() };
+    let mut page = EventRange { reverse: it.paging.is_reverse(), limit: it.paging.size(), ..EventRange::default() };
     let scope = [&*it.domain, &it.execution.workflow_id, &it.execution.run_id];
     if let Some(place) = it.paging.place(Of::History, &call.engine, &scope)? {
         let cursor = place.parse().map_err(|_| invalid_token())?;
@@ -285,7 +285,7 @@ pub(super) fn info(run: &Run) -> Value {
 /// The newest execution context of a run. Reads the one event that has it.
 async fn latest_context(call: &Call, at: &RunRef, run: &Run) -> Result<Option<String>, Fault> {
     let Some(id) = run.context_event_id else { return Ok(None) };
-    let page = Page { after: id.saturating_sub(1), limit: 1, ..Page::default() };
+    let page = EventRange { after: id.saturating_sub(1), limit: 1, ..EventRange::default() };
     let found = call.engine.views().history(at, &page).await?;
     Ok(found.events.iter().find_map(|event| match &event.kind {
         EventKind::DeciderCompleted(it) => it.context.as_ref().map(text),

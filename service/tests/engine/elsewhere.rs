@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use service::engine::{
     Clock as _, DeciderTask, Delivery, Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName,
-    Offer, PassedAnswer, Peers, Poll, RejectedUpdate, Said, Unpolled,
+    Offer, PassedAnswer, Peers, Poll, RejectedUpdate, StrayAnswer, Unpolled,
 };
 use simulation::stores::fresh;
 use store::Store;
@@ -91,7 +91,7 @@ impl Peers for From {
         Ok(self.line.node(node)?.request_reply().give_up_for_node(rejected.clone()))
     }
 
-    async fn say(&self, node: &str, said: &Said) -> Result<bool, String> {
+    async fn say(&self, node: &str, said: &StrayAnswer) -> Result<bool, String> {
         Ok(self.line.node(node)?.request_reply().hear_answers(said.clone()))
     }
 }

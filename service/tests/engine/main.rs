@@ -24,7 +24,7 @@ use std::time::Duration;
 use history::{
     Command, Decision, Event, EventKind, Fault, Payload, ScheduleActivity, Start, StartTimer, SucceedWorkflow, check,
 };
-use service::engine::{DeciderTask, Delivery, Engine, Page, Poll, Refusal, RunRef, Settings};
+use service::engine::{DeciderTask, Delivery, Engine, EventRange, Poll, Refusal, RunRef, Settings};
 use simulation::stores::fresh;
 use simulation::told::Told;
 use store::Store;
@@ -68,7 +68,7 @@ impl Service {
     }
 
     async fn events(&self, id: &str) -> Vec<Event> {
-        let page = self.engine.views().history(&at(id), &Page::default()).await.unwrap();
+        let page = self.engine.views().history(&at(id), &EventRange::default()).await.unwrap();
         assert_eq!(page.next, None);
         check::history(&page.events).unwrap();
         page.events
@@ -256,7 +256,7 @@ async fn many_signals_and_large_payloads_are_all_read_back_both_ways() {
     let mut on = Vec::new();
     let mut after = 0;
     loop {
-        let page = Page { after, limit: 17, ..Page::default() };
+        let page = EventRange { after, limit: 17, ..EventRange::default() };
         let page = service.engine.views().history(&at("busy"), &page).await.unwrap();
         on.extend(page.events);
         match page.next {
@@ -271,7 +271,7 @@ async fn many_signals_and_large_payloads_are_all_read_back_both_ways() {
     let mut back = Vec::new();
     let mut before = None;
     loop {
-        let page = Page { before, limit: 23, reverse: true, ..Page::default() };
+        let page = EventRange { before, limit: 23, reverse: true, ..EventRange::default() };
         let page = service.engine.views().history(&at("busy"), &page).await.unwrap();
         back.extend(page.events);
         match page.next {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::{Command, ConflictPolicy, ReusePolicy, Start, StartTimer};
-use service::engine::{Page, Poll, RunRef};
+use service::engine::{EventRange, Poll, RunRef};
 use store::fault::{Chances, FaultStore};
 use store::memory::Memory;
 
@@ -66,7 +66,7 @@ async fn a_run_that_another_node_has_closed_does_not_stand_in_the_way_of_the_nex
     let again = Start { reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new("w", "test", "deciders") };
     let started = other.engine.commands().start(DOMAIN, again).await.unwrap();
     let newest = RunRef { run_id: Some(started.run_id), ..at("w") };
-    assert_eq!(one.engine.views().history(&newest, &Page::default()).await.unwrap().events.len(), 2);
+    assert_eq!(one.engine.views().history(&newest, &EventRange::default()).await.unwrap().events.len(), 2);
 }
 
 #[tokio::test]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::{Command, Decision, Fault, Payload};
-use service::engine::{Answered, Ask, DeciderTask, Delivery, Outcome, Poll, Refusal, RunRef};
+use service::engine::{DeciderTask, Delivery, Poll, QueryOutcome, QueryReply, QueryRequest, Refusal, RunRef};
 
 use crate::{DOMAIN, Service, at, succeed};
 
-pub(crate) type Asking = tokio::task::JoinHandle<Result<Answered, Refusal>>;
+pub(crate) type Asking = tokio::task::JoinHandle<Result<QueryReply, Refusal>>;
 
 pub(crate) fn json(text: &str) -> Payload {
     Payload::from_json(text).unwrap()
@@ -18,7 +18,7 @@ pub(crate) fn json(text: &str) -> Payload {
 
 impl Service {
     /// Asks, and does not wait for the answer; the question is put when this returns.
-    pub(crate) async fn ask_of(&self, at: RunRef, ask: Ask, wait: Duration) -> Asking {
+    pub(crate) async fn ask_of(&self, at: RunRef, ask: QueryRequest, wait: Duration) -> Asking {
         let before = self.gauge("queries_waiting");
         let engine = Arc::clone(&self.engine);
         let asking = tokio::spawn(async move { engine.request_reply().query(&at, ask, wait).await });
@@ -29,7 +29,7 @@ impl Service {
     }
 
     pub(crate) async fn ask(&self, id: &str, name: &str) -> Asking {
-        let ask = Ask { name: name.to_owned(), input: None, seen: None };
+        let ask = QueryRequest { name: name.to_owned(), input: None, seen: None };
         self.ask_of(at(id), ask, Duration::from_secs(60)).await
     }
 
@@ -55,7 +55,7 @@ impl Service {
         &self,
         task: Delivery<DeciderTask>,
         decisions: Vec<Decision>,
-        outcome: &Outcome,
+        outcome: &QueryOutcome,
     ) -> Result<(), Refusal> {
         let results = task.task().queries.iter().map(|query| (query.id.clone(), outcome.clone())).collect();
         let token = task.task().token.clone();
@@ -67,7 +67,7 @@ impl Service {
         &self,
         token: &str,
         decisions: Vec<Decision>,
-        results: Vec<(String, Outcome)>,
+        results: Vec<(String, QueryOutcome)>,
     ) -> Result<(), Refusal> {
         let token = self.engine.tasks().decider_token(token).unwrap();
         let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
@@ -90,15 +90,15 @@ impl Service {
     }
 }
 
-pub(crate) fn said(what: &str) -> Outcome {
-    Outcome::Result(Some(Payload::of(what).unwrap()))
+pub(crate) fn said(what: &str) -> QueryOutcome {
+    QueryOutcome::Result(Some(Payload::of(what).unwrap()))
 }
 
 #[track_caller]
-pub(crate) fn result(answered: Result<Answered, Refusal>) -> (String, u64) {
+pub(crate) fn result(answered: Result<QueryReply, Refusal>) -> (String, u64) {
     match answered.unwrap() {
-        Answered::Result { result, version, .. } => (result.unwrap().read().unwrap(), version),
-        unchanged @ Answered::Unchanged { .. } => panic!("{unchanged:?}"),
+        QueryReply::Result { result, version, .. } => (result.unwrap().read().unwrap(), version),
+        unchanged @ QueryReply::Unchanged { .. } => panic!("{unchanged:?}"),
     }
 }
 
@@ -375,7 +375,7 @@ async fn closed_and_asked_a_task_that_only_asks_shows_the_whole_run_whether_newe
     for starts in 0..2 {
         let commits = service.store.stats().commits;
         let earlier = RunRef { run_id: Some(run_id), ..at("w") };
-        let ask = Ask { name: "total".to_owned(), input: Some(json("[1]")), seen: None };
+        let ask = QueryRequest { name: "total".to_owned(), input: Some(json("[1]")), seen: None };
         let asking = service.ask_of(earlier, ask, Duration::from_secs(60)).await;
         let task = service.task().await;
         assert!(task.task().only_asks);
@@ -384,7 +384,7 @@ async fn closed_and_asked_a_task_that_only_asks_shows_the_whole_run_whether_newe
         assert_eq!(task.task().queries[0].input, Some(json("[1]")));
         // It is read like any other.
         let token = service.engine.tasks().decider_token(&task.task().token).unwrap();
-        let page = service::engine::Page::default();
+        let page = service::engine::EventRange::default();
         assert_eq!(
             service.engine.tasks().turn_history(&token, &page).await.unwrap().events.len() as u64,
             task.task().started_event_id
@@ -420,10 +420,10 @@ async fn a_decider_that_does_not_answer_queries_is_given_none() {
 async fn what_the_decider_says_of_a_query_fails_the_query_and_nothing_else() {
     let service = Service::open().await;
     service.idle("w").await;
-    let failed = |reason: &str| Outcome::Failed { reason: reason.to_owned(), message: None };
-    let large = Outcome::Result(Some(Payload::of(&"x".repeat(300_000)).unwrap()));
+    let failed = |reason: &str| QueryOutcome::Failed { reason: reason.to_owned(), message: None };
+    let large = QueryOutcome::Result(Some(Payload::of(&"x".repeat(300_000)).unwrap()));
     for (outcome, code) in [
-        (Outcome::Unknown { known: vec!["sum".to_owned()] }, "unknown-query"),
+        (QueryOutcome::Unknown { known: vec!["sum".to_owned()] }, "unknown-query"),
         (failed("overflow"), "query-failed"),
         (large, "query-failed"),
     ] {
@@ -510,7 +510,7 @@ async fn an_answer_after_the_wait_has_ended_is_ignored_and_its_turn_is_recorded(
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
-    let ask = Ask { name: "total".to_owned(), input: None, seen: None };
+    let ask = QueryRequest { name: "total".to_owned(), input: None, seen: None };
     let asking = service.ask_of(at("w"), ask, Duration::from_secs(3)).await;
     let task = service.task().await;
     let refusal = asking.await.unwrap().unwrap_err();
@@ -567,7 +567,7 @@ async fn inputs_that_are_too_large_for_one_task_go_with_several() {
     let mut asking = Vec::new();
     let input = Payload::of(&"x".repeat(250_000)).unwrap();
     for number in 0..6 {
-        let ask = Ask { name: format!("q{number}"), input: Some(input.clone()), seen: None };
+        let ask = QueryRequest { name: format!("q{number}"), input: Some(input.clone()), seen: None };
         asking.push(service.ask_of(at("w"), ask, Duration::from_secs(60)).await);
     }
     for expected in [4, 2] {
@@ -584,7 +584,7 @@ async fn inputs_that_are_too_large_for_one_task_go_with_several() {
 async fn what_does_not_exist_cannot_be_asked() {
     let service = Service::open().await;
     service.idle("w").await;
-    let ask = |name: &str| Ask { name: name.to_owned(), input: None, seen: None };
+    let ask = |name: &str| QueryRequest { name: name.to_owned(), input: None, seen: None };
     let wait = Duration::from_secs(1);
     let nobody = service.engine.request_reply().query(&at("nobody"), ask("q"), wait).await.unwrap_err();
     assert_eq!(nobody.code(), "unknown-workflow");

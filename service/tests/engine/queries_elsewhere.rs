@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::{Command, EventKind};
-use service::engine::{Answered, Ask, DeciderTask, Delivery, Outcome, Page, Poll, Refusal, Seen};
+use service::engine::{
+    DeciderTask, Delivery, EventRange, Poll, QueryOutcome, QueryReply, QueryRequest, Refusal, SeenVersion,
+};
 
 use simulation::stores::many;
 
@@ -23,7 +25,7 @@ fn poll(node: &Service) -> Polling {
 }
 
 /// Says this to everything that a task asks.
-fn results(task: &DeciderTask, outcome: &Outcome) -> Vec<(String, Outcome)> {
+fn results(task: &DeciderTask, outcome: &QueryOutcome) -> Vec<(String, QueryOutcome)> {
     task.queries.iter().map(|query| (query.id.clone(), outcome.clone())).collect()
 }
 
@@ -48,8 +50,8 @@ async fn what_a_decider_says_against_a_query_comes_back_from_another_node_too() 
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
     for (outcome, code) in [
-        (Outcome::Unknown { known: vec!["sum".to_owned()] }, "unknown-query"),
-        (Outcome::Failed { reason: "overflow".to_owned(), message: None }, "query-failed"),
+        (QueryOutcome::Unknown { known: vec!["sum".to_owned()] }, "unknown-query"),
+        (QueryOutcome::Failed { reason: "overflow".to_owned(), message: None }, "query-failed"),
     ] {
         let polling = poll(&two);
         until_waiting(&two, 1).await;
@@ -124,11 +126,11 @@ async fn a_watcher_learns_of_what_happens_at_another_node() {
     let asking = two.ask("w", "total").await;
     let task = two.task().await;
     two.answer(task, Vec::new(), &said("7")).await.unwrap();
-    let Answered::Result { run_id, version, hash, .. } = asking.await.unwrap().unwrap() else { panic!("it is new") };
+    let QueryReply::Result { run_id, version, hash, .. } = asking.await.unwrap().unwrap() else { panic!("it is new") };
     let polling = poll(&two);
     until_waiting(&two, 1).await;
-    let seen = Seen { run_id, version, hash: Some(hash) };
-    let ask = Ask { name: "total".to_owned(), input: None, seen: Some(seen) };
+    let seen = SeenVersion { run_id, version, hash: Some(hash) };
+    let ask = QueryRequest { name: "total".to_owned(), input: None, seen: Some(seen) };
     let watching = one.ask_of(at("w"), ask, Duration::from_secs(60)).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(!watching.is_finished());
@@ -150,7 +152,7 @@ fn counting(node: &Service) -> tokio::task::JoinHandle<()> {
             receipt.delivered();
             let token = engine.tasks().decider_token(&task.token).unwrap();
             // As a decider without a state at hand does it: from event 1.
-            let page = Page { before: Some(task.started_event_id + 1), ..Page::default() };
+            let page = EventRange { before: Some(task.started_event_id + 1), ..EventRange::default() };
             let Ok(read) = engine.tasks().turn_history(&token, &page).await else { continue };
             let is_signal = |kind: &EventKind| matches!(kind, EventKind::Signal(_));
             let count = read.events.iter().filter(|event| is_signal(&event.kind)).count();
@@ -220,7 +222,7 @@ async fn who_waits_for_a_run_at_one_node_learns_of_what_another_one_writes() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
     let run = one.engine.views().describe(&at("w")).await.unwrap().run;
-    let seen = Seen { run_id: run.started.run_id, version: run.version, hash: None };
+    let seen = SeenVersion { run_id: run.started.run_id, version: run.version, hash: None };
     let wait = Duration::from_secs(60);
     let engine = Arc::clone(&one.engine);
     let state =

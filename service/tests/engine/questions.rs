@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use history::Command;
-use service::engine::{Ask, DeciderTask, Delivery};
+use service::engine::{DeciderTask, Delivery, QueryRequest};
 
 use crate::queries::{Asking, result, said};
 use crate::{Service, at};
@@ -20,7 +20,7 @@ impl Service {
     }
 
     async fn ask_for(&self, id: &str, wait: Duration) -> Asking {
-        self.ask_of(at(id), Ask { name: "total".to_owned(), input: None, seen: None }, wait).await
+        self.ask_of(at(id), QueryRequest { name: "total".to_owned(), input: None, seen: None }, wait).await
     }
 }
 

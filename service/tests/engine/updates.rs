@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{Author, Command, ContinueAsNew, Decision, Fault, Payload, RecordMarker, UpdateAnswer, Verdict};
-use service::engine::{DeciderTask, Delivery, Engine, Poll, Refusal, RunRef, Settings, Update, Updated};
+use history::{Author, Command, ContinueAsNew, Decision, Fault, Payload, RecordMarker, UpdateAnswer, UpdateVerdict};
+use service::engine::{DeciderTask, Delivery, Engine, Poll, Refusal, RunRef, Settings, UpdateProgress, UpdateRequest};
 
 use crate::queries::json as payload;
 use crate::{DOMAIN, Service, activity, at, succeed};
@@ -14,19 +14,19 @@ fn json(text: &str) -> Option<Payload> {
     Some(payload(text))
 }
 
-pub(crate) type Asking = tokio::task::JoinHandle<Result<Updated, Refusal>>;
+pub(crate) type Asking = tokio::task::JoinHandle<Result<UpdateProgress, Refusal>>;
 
-pub(crate) fn named(update_id: &str) -> Update {
+pub(crate) fn named(update_id: &str) -> UpdateRequest {
     let (update_id, name) = (Some(update_id.to_owned()), "match".to_owned());
-    Update { update_id, name, input: json("1"), identity: None, if_version: None, start: None, by: None }
+    UpdateRequest { update_id, name, input: json("1"), identity: None, if_version: None, start: None, by: None }
 }
 
-pub(crate) fn done(text: &str) -> Verdict {
-    Verdict::Done { result: json(text) }
+pub(crate) fn done(text: &str) -> UpdateVerdict {
+    UpdateVerdict::Done { result: json(text) }
 }
 
-pub(crate) fn rejected() -> Verdict {
-    Verdict::Rejected { reason: "taken".to_owned(), details: json("[2]") }
+pub(crate) fn rejected() -> UpdateVerdict {
+    UpdateVerdict::Rejected { reason: "taken".to_owned(), details: json("[2]") }
 }
 
 /// A poll that takes updates.
@@ -43,20 +43,20 @@ pub(crate) fn ids(task: &Delivery<DeciderTask>) -> Vec<&str> {
 }
 
 #[track_caller]
-pub(crate) fn code(answered: Result<Updated, Refusal>) -> &'static str {
+pub(crate) fn code(answered: Result<UpdateProgress, Refusal>) -> &'static str {
     answered.unwrap_err().code()
 }
 
 #[track_caller]
-pub(crate) fn result(answered: Result<Updated, Refusal>) -> (String, u64, u64) {
-    let Updated { event_id, done, .. } = answered.unwrap();
+pub(crate) fn result(answered: Result<UpdateProgress, Refusal>) -> (String, u64, u64) {
+    let UpdateProgress { event_id, done, .. } = answered.unwrap();
     let (version, result) = done.expect("it is done");
     (result.unwrap().text().unwrap().to_owned(), event_id, version)
 }
 
 impl Service {
     /// Asks for an update and does not wait for the answer; it is put when this returns, or has its answer.
-    pub(crate) async fn update_of(&self, at: RunRef, update: Update, wait: Duration) -> Asking {
+    pub(crate) async fn update_of(&self, at: RunRef, update: UpdateRequest, wait: Duration) -> Asking {
         let before = self.gauge("updates_waiting");
         let engine = Arc::clone(&self.engine);
         let asking = tokio::spawn(async move { engine.request_reply().update(&at, update, wait).await });
@@ -83,7 +83,7 @@ impl Service {
     pub(crate) async fn say(
         &self,
         token: &str,
-        answers: &[(&str, Verdict)],
+        answers: &[(&str, UpdateVerdict)],
         decisions: Vec<Decision>,
     ) -> Result<(), Refusal> {
         self.say_as(Author::default(), token, answers, decisions).await
@@ -94,7 +94,7 @@ impl Service {
         &self,
         author: Author,
         token: &str,
-        answers: &[(&str, Verdict)],
+        answers: &[(&str, UpdateVerdict)],
         decisions: Vec<Decision>,
     ) -> Result<(), Refusal> {
         let mut token = self.engine.tasks().decider_token(token).unwrap();
@@ -107,7 +107,11 @@ impl Service {
     }
 
     /// Takes the next task, which is speculative, and says this.
-    pub(crate) async fn judged(&self, answers: &[(&str, Verdict)], decisions: Vec<Decision>) -> Result<(), Refusal> {
+    pub(crate) async fn judged(
+        &self,
+        answers: &[(&str, UpdateVerdict)],
+        decisions: Vec<Decision>,
+    ) -> Result<(), Refusal> {
         let task = self.judge().await;
         assert!(task.task().speculative);
         let token = task.task().token.clone();
@@ -434,7 +438,7 @@ async fn of_fifty_updates_with_one_version_one_is_accepted() {
     let before = service.events("w").await.len();
     let mut asking = Vec::new();
     for index in 0..50 {
-        let update = Update { if_version: Some(version), ..named(&format!("u{index}")) };
+        let update = UpdateRequest { if_version: Some(version), ..named(&format!("u{index}")) };
         asking.push(service.update_of(at("w"), update, Duration::from_secs(60)).await);
     }
     // The decider accepts whatever it is given.
@@ -451,7 +455,7 @@ async fn of_fifty_updates_with_one_version_one_is_accepted() {
     assert_eq!(codes.iter().filter(|code| **code == "version-moved").count(), 49);
     service.nothing_to_judge().await;
     assert_eq!(service.events("w").await.len(), before + 5);
-    let late = Update { if_version: Some(version), ..named("late") };
+    let late = UpdateRequest { if_version: Some(version), ..named("late") };
     assert_eq!(code(service.update_of(at("w"), late, Duration::ZERO).await.await.unwrap()), "version-moved");
 }
 
@@ -460,7 +464,7 @@ async fn an_update_with_a_condition_fails_when_anything_else_has_changed_meanwhi
     let service = Service::open().await;
     service.idle("w").await;
     let version = service.engine.views().describe(&at("w")).await.unwrap().run.version;
-    let conditional = |id: &str| Update { if_version: Some(version), ..named(id) };
+    let conditional = |id: &str| UpdateRequest { if_version: Some(version), ..named(id) };
     let asking = service.update_of(at("w"), conditional("u"), Duration::from_secs(60)).await;
     let task = service.judge().await;
     let token = task.task().token.clone();
@@ -477,7 +481,7 @@ async fn a_decider_may_accept_now_and_answer_in_a_later_turn() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
-    service.judged(&[("u", Verdict::Later)], vec![activity("a", "runners")]).await.unwrap();
+    service.judged(&[("u", UpdateVerdict::Later)], vec![activity("a", "runners")]).await.unwrap();
     // Who does not wait so long is told that it is accepted.
     let accepted = service.update_of(at("w"), named("u"), Duration::ZERO).await.await.unwrap().unwrap();
     assert_eq!((accepted.event_id, accepted.done), (9, None));
@@ -499,7 +503,7 @@ async fn an_update_that_was_accepted_survives_the_death_of_its_node() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
-    service.judged(&[("u", Verdict::Later)], Vec::new()).await.unwrap();
+    service.judged(&[("u", UpdateVerdict::Later)], Vec::new()).await.unwrap();
     let other = service.again().await;
     asking.abort();
     let asking = {
@@ -510,7 +514,7 @@ async fn an_update_that_was_accepted_survives_the_death_of_its_node() {
     let turn = other.judge().await;
     let token = turn.task().token.clone();
     turn.delivered();
-    let failed = Verdict::Rejected { reason: "no stock".to_owned(), details: None };
+    let failed = UpdateVerdict::Rejected { reason: "no stock".to_owned(), details: None };
     other.say(&token, &[("u", failed)], Vec::new()).await.unwrap();
     assert_eq!(code(asking.await.unwrap()), "update-failed");
     assert_eq!(code(other.update("w", "u").await.await.unwrap()), "update-failed");
@@ -532,7 +536,7 @@ async fn a_run_that_closes_ends_the_wait_and_one_that_goes_on_takes_the_update_a
 
     service.idle("v").await;
     let asking = service.update("v", "u").await;
-    service.judged(&[("u", Verdict::Later)], Vec::new()).await.unwrap();
+    service.judged(&[("u", UpdateVerdict::Later)], Vec::new()).await.unwrap();
     service.engine.commands().tell(&at("v"), terminate).await.unwrap();
     assert_eq!(code(asking.await.unwrap()), "run-closed", "nothing will answer it");
 
@@ -677,7 +681,7 @@ async fn large_updates_come_a_few_at_a_time() {
     let large = Payload::of(&"x".repeat(200 * 1024)).ok();
     let mut asking = Vec::new();
     for index in 0..9 {
-        let update = Update { input: large.clone(), ..named(&format!("u{index}")) };
+        let update = UpdateRequest { input: large.clone(), ..named(&format!("u{index}")) };
         asking.push(service.update_of(at("w"), update, Duration::from_secs(60)).await);
     }
     let task = service.judge().await;
@@ -712,7 +716,7 @@ async fn an_update_that_is_accepted_for_later_by_the_turn_that_closes_the_run_is
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
-    service.judged(&[("u", Verdict::Later)], vec![succeed()]).await.unwrap();
+    service.judged(&[("u", UpdateVerdict::Later)], vec![succeed()]).await.unwrap();
     assert_eq!(code(asking.await.unwrap()), "run-closed");
     assert!(service.names("w").await.contains(&"UpdateAccepted"));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::{ConflictPolicy, Decision, FailWorkflow, Fault, RequestKey, ReusePolicy, Start, Status, UpdateStanding};
-use service::engine::{Engine, Refusal, RunRef, Update, Updated};
+use service::engine::{Engine, Refusal, RunRef, UpdateProgress, UpdateRequest};
 use store::fault::{Chances, FaultStore};
 use store::memory::Memory;
 use uuid::Uuid;
@@ -22,19 +22,19 @@ fn start() -> Start {
 }
 
 /// The update and its start, as the same caller sends them however often.
-fn starting(update_id: &str, start: Start) -> Update {
+fn starting(update_id: &str, start: Start) -> UpdateRequest {
     let key = update_id.bytes().fold(0, |key, byte| key * 256 + u64::from(byte));
-    Update { start: Some(Box::new(Start { key: Some(RequestKey(key)), ..start })), ..named(update_id) }
+    UpdateRequest { start: Some(Box::new(Start { key: Some(RequestKey(key)), ..start })), ..named(update_id) }
 }
 
-type Asking = tokio::task::JoinHandle<Result<Updated, Refusal>>;
+type Asking = tokio::task::JoinHandle<Result<UpdateProgress, Refusal>>;
 
 impl Service {
     async fn begin(&self, update_id: &str) -> Asking {
         self.update_of(at("w"), starting(update_id, start()), Duration::from_secs(600)).await
     }
 
-    async fn first_turn(&self, answers: &[(&str, history::Verdict)], decisions: Vec<Decision>) {
+    async fn first_turn(&self, answers: &[(&str, history::UpdateVerdict)], decisions: Vec<Decision>) {
         let task = self.judge().await;
         assert!(!task.task().speculative);
         assert_eq!(ids(&task), answers.iter().map(|(id, _)| *id).collect::<Vec<_>>());
@@ -49,7 +49,7 @@ impl Service {
 }
 
 #[track_caller]
-fn after_start(answered: Result<Updated, Refusal>) -> (Uuid, &'static str) {
+fn after_start(answered: Result<UpdateProgress, Refusal>) -> (Uuid, &'static str) {
     match answered.unwrap_err() {
         Refusal::AfterStart { run_id, then } => (run_id, then.code()),
         other => panic!("no run was started: {other}"),
@@ -151,7 +151,7 @@ async fn who_asks_again_gets_the_answer_and_starts_nothing_though_the_run_has_cl
         assert_eq!((again.started, &again.done, again.run_id), (false, &first.done, first.run_id));
     }
     // Nor by a start of its own, as the update alone tells.
-    let other = Update { start: Some(Box::new(start())), ..named("u") };
+    let other = UpdateRequest { start: Some(Box::new(start())), ..named("u") };
     let again = service.update_of(at("w"), other, Duration::ZERO).await.await.unwrap().unwrap();
     assert_eq!((again.started, again.run_id), (false, first.run_id));
     // Another one does.
@@ -216,7 +216,7 @@ async fn a_run_that_nobody_judges_for_stays_and_is_found_by_whoever_asks_again()
     let service = Service::open().await;
     let asking = service.update_of(at("w"), starting("u", start()), Duration::from_secs(1)).await;
     let refused = asking.await.unwrap();
-    assert_eq!(refused.as_ref().unwrap_err().recorded(), service::engine::Recorded::Unknown);
+    assert_eq!(refused.as_ref().unwrap_err().recorded(), service::engine::MayBeRecorded::Unknown);
     assert_eq!(after_start(refused), (service.run_id().await, "update-not-answered"));
     let asking = service.begin("u").await;
     service.first_turn(&[("u", done("2"))], Vec::new()).await;
@@ -237,7 +237,7 @@ async fn a_decider_that_takes_no_updates_has_the_first_turn_and_another_one_judg
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_started_with_an_update_is_refused_and_nothing_is_recorded() {
     let service = Service::open().await;
-    let conditional = Update { if_version: Some(1), ..starting("u", start()) };
+    let conditional = UpdateRequest { if_version: Some(1), ..starting("u", start()) };
     let later = Start { start_after: Some(history::Duration::from_secs(1)), ..start() };
     let nameless = Start { workflow_type: String::new(), ..start() };
     for (update, expected) in [

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use history::{Command, RecordMarker, ReusePolicy, Start};
-use service::engine::{Answered, Ask, Refusal, RunRef, Seen};
+use service::engine::{QueryReply, QueryRequest, Refusal, RunRef, SeenVersion};
 
 use crate::queries::{Asking, result, said};
 use crate::{Service, at};
@@ -12,19 +12,19 @@ use crate::{Service, at};
 const WAIT: Duration = Duration::from_secs(60);
 
 impl Service {
-    async fn watch(&self, seen: Seen) -> Asking {
-        let ask = Ask { name: "total".to_owned(), input: None, seen: Some(seen) };
+    async fn watch(&self, seen: SeenVersion) -> Asking {
+        let ask = QueryRequest { name: "total".to_owned(), input: None, seen: Some(seen) };
         self.ask_of(at("w"), ask, WAIT).await
     }
 
     /// What a caller sees who asks now.
-    async fn see(&self, says: &str) -> Seen {
+    async fn see(&self, says: &str) -> SeenVersion {
         let asking = self.ask("w", "total").await;
         let task = self.task().await;
         self.answer(task, Vec::new(), &said(says)).await.unwrap();
         match asking.await.unwrap().unwrap() {
-            Answered::Result { run_id, version, hash, .. } => Seen { run_id, version, hash: Some(hash) },
-            unchanged @ Answered::Unchanged { .. } => panic!("{unchanged:?}"),
+            QueryReply::Result { run_id, version, hash, .. } => SeenVersion { run_id, version, hash: Some(hash) },
+            unchanged @ QueryReply::Unchanged { .. } => panic!("{unchanged:?}"),
         }
     }
 
@@ -47,7 +47,7 @@ async fn open() -> Service {
 #[tokio::test(start_paused = true)]
 async fn who_watches_a_version_is_held_until_it_moves() {
     let service = open().await;
-    let seen = Seen { hash: None, ..service.see("7").await };
+    let seen = SeenVersion { hash: None, ..service.see("7").await };
     let commits = service.store.stats().commits;
     let watching = service.watch(seen).await;
     service.no_task().await;
@@ -61,7 +61,7 @@ async fn who_watches_a_version_is_held_until_it_moves() {
 #[tokio::test(start_paused = true)]
 async fn a_version_that_has_moved_already_is_asked_for_at_once() {
     let service = open().await;
-    let seen = Seen { hash: None, ..service.see("7").await };
+    let seen = SeenVersion { hash: None, ..service.see("7").await };
     service.news("8").await;
     let watching = service.watch(seen).await;
     let task = service.task().await;
@@ -75,10 +75,10 @@ async fn without_news_the_wait_ends_with_nothing_new() {
     let service = open().await;
     let seen = service.see("7").await;
     let commits = service.store.stats().commits;
-    for seen in [seen, Seen { hash: None, ..seen }] {
+    for seen in [seen, SeenVersion { hash: None, ..seen }] {
         let watching = service.watch(seen).await;
-        let Seen { run_id, version, .. } = seen;
-        assert_eq!(watching.await.unwrap().unwrap(), Answered::Unchanged { run_id, version }, "S1.27");
+        let SeenVersion { run_id, version, .. } = seen;
+        assert_eq!(watching.await.unwrap().unwrap(), QueryReply::Unchanged { run_id, version }, "S1.27");
     }
     service.no_task().await;
     assert_eq!(service.store.stats().commits, commits);
@@ -104,10 +104,10 @@ async fn who_watches_a_result_learns_of_the_version_up_to_which_it_is_the_same()
     let seen = service.see("7").await;
     let watching = service.watch(seen).await;
     service.news("7").await;
-    let Answered::Unchanged { version, .. } = watching.await.unwrap().unwrap() else { panic!("it was the same") };
+    let QueryReply::Unchanged { version, .. } = watching.await.unwrap().unwrap() else { panic!("it was the same") };
     assert!(version > seen.version);
     // So that asking again costs no evaluation.
-    let watching = service.watch(Seen { version, ..seen }).await;
+    let watching = service.watch(SeenVersion { version, ..seen }).await;
     service.no_task().await;
     watching.abort();
     assert!(watching.await.unwrap_err().is_cancelled());
@@ -128,7 +128,7 @@ async fn a_thousand_watchers_of_a_run_cost_one_evaluation_for_each_change_and_no
     let mut watching = Vec::new();
     for number in 0..1_000 {
         let hash = seen.hash.filter(|_| number % 2 == 0);
-        watching.push(service.watch(Seen { hash, ..seen }).await);
+        watching.push(service.watch(SeenVersion { hash, ..seen }).await);
     }
     assert_eq!(service.gauge("queries_waiting"), 1_000);
     let commits = service.store.stats().commits;
@@ -166,7 +166,7 @@ async fn a_watcher_of_a_turn_under_way_is_answered_after_it() {
     let turn = service.task().await;
     // As a description has it: the signal is news, and not yet seen by any decider.
     let run = service.engine.views().describe(&at("w")).await.unwrap().run;
-    let watching = service.watch(Seen { run_id: run.started.run_id, version: run.version, hash: None }).await;
+    let watching = service.watch(SeenVersion { run_id: run.started.run_id, version: run.version, hash: None }).await;
     service.answer(turn, Vec::new(), &said("8")).await.unwrap();
     let task = service.task().await;
     service.answer(task, Vec::new(), &said("8")).await.unwrap();
@@ -205,7 +205,7 @@ async fn who_watches_a_run_by_its_id_that_has_closed_sleeps_until_the_wait_is_ov
     let turn = service.turn().await;
     service.complete(turn, vec![crate::succeed()]).await.unwrap();
     let run = service.engine.views().describe(&at("w")).await.unwrap().run;
-    let seen = Seen { run_id: run.started.run_id, version: run.version, hash: None };
+    let seen = SeenVersion { run_id: run.started.run_id, version: run.version, hash: None };
     let (engine, named) = (std::sync::Arc::clone(&service.engine), RunRef { run_id: Some(seen.run_id), ..at("w") });
     let began = tokio::time::Instant::now();
     let watching = tokio::spawn(async move { engine.views().describe_unlike(&named, seen, WAIT).await });

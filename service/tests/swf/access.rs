@@ -296,7 +296,7 @@ async fn every_operation_that_causes_an_event_names_its_caller_to_rest_and_not_o
     as_of(&guarded, "application", "RequestCancelWorkflowExecution", &named(json!({}))).await.nothing();
     as_of(&guarded, "application", "TerminateWorkflowExecution", &named(json!({}))).await.nothing();
     let at = service::engine::RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
-    let events = engine.views().history(&at, &service::engine::Page::default()).await.unwrap().events;
+    let events = engine.views().history(&at, &service::engine::EventRange::default()).await.unwrap().events;
     let told: Vec<_> = events.iter().map(|event| (event.kind.name(), event.by.as_ref().unwrap().as_str())).collect();
     let (application, decider, runner) = ("application", "decider", "runner");
     let expected = [

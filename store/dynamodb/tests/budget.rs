@@ -12,7 +12,7 @@ use std::time::Duration;
 use history::{
     Command, Decision, Payload, RequestKey, RetryPolicy, ScheduleActivity, Start, StartTimer, SucceedWorkflow, check,
 };
-use service::engine::{ActivityTask, DeciderTask, Delivery, Engine, Page, Poll, RunRef, Settings, WaitingBounds};
+use service::engine::{ActivityTask, DeciderTask, Delivery, Engine, EventRange, Poll, RunRef, Settings, WaitingBounds};
 use simulation::told::Told;
 use store::{HeadKey, Store};
 use store_dynamodb::{Create, Options};
@@ -168,7 +168,7 @@ impl Service {
     }
 
     async fn names(&self) -> Vec<&'static str> {
-        let page = self.engine.views().history(&at(), &Page::default()).await.unwrap();
+        let page = self.engine.views().history(&at(), &EventRange::default()).await.unwrap();
         check::history(&page.events).unwrap();
         page.events.iter().map(|event| event.kind.name()).collect()
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use history::admit::{may_update, speculative_turn};
-use history::{AnsweredTurn, AskedUpdate, EventId, Payload, UpdateStanding};
+use history::{AnsweredTurn, EventId, Payload, ProposedUpdate, UpdateStanding};
 
 use super::{Given, judged};
 use crate::testing::mind::{Mind, fresh, told};
@@ -19,7 +19,7 @@ impl<D: TakesTurns> Given<D> {
         }
         self.updates += 1;
         let update_id = format!("update-{}", self.updates);
-        let asked = AskedUpdate { update_id, name, input: Some(input), identity: None, if_version: None, by: None };
+        let asked = ProposedUpdate { update_id, name, input: Some(input), identity: None, if_version: None, by: None };
         match may_update(&self.run, &asked) {
             Ok(UpdateStanding::New) => self.asked = Some(asked),
             Ok(known) => fail(format_args!("the history has an update `{}`: {known:?}", asked.update_id), &self.events),
@@ -66,7 +66,7 @@ impl<D: TakesTurns> Given<D> {
 
 /// Holds what a decider says and decides against what is expected.
 #[track_caller]
-fn must_be(expected: Verdict, asked: &AskedUpdate, decisions: &Decisions, events: &[history::Event]) {
+fn must_be(expected: Verdict, asked: &ProposedUpdate, decisions: &Decisions, events: &[history::Event]) {
     let Verdict { verdict: expected_verdict, decisions: mut expected } = expected;
     let mut beside = decisions.clone();
     beside.updates.retain(|answer| answer.update_id != asked.update_id);

@@ -1,6 +1,6 @@
 //! Activities, and what runners say to them.
 
-use history::{Beat, Command, EventId, TaskId};
+use history::{Command, EventId, Heartbeat, TaskId};
 
 use super::{Item, TestService};
 use crate::testing::work::{Answer, Call, Work};
@@ -87,7 +87,7 @@ impl TestService {
             return;
         }
         run.beats.retain(|beat| beat.scheduled_event_id != scheduled_event_id);
-        run.beats.push(Beat { scheduled_event_id, at: now, details: Some(details) });
+        run.beats.push(Heartbeat { scheduled_event_id, at: now, details: Some(details) });
         self.plan(now.plus(every), Item::Beat(index, task, Box::new(work)));
         self.reschedule(index);
     }

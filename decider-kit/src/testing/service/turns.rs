@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use history::{AnsweredTurn, AskedUpdate, Command, Duration, EventId, Fault, TurnId};
+use history::{AnsweredTurn, Command, Duration, EventId, Fault, ProposedUpdate, TurnId};
 
 use super::{Item, TestService};
 use crate::Decisions;
@@ -57,7 +57,7 @@ impl TestService {
     }
 
     #[track_caller]
-    pub(super) fn complete(&mut self, index: usize, turn: TurnId, asked: Vec<AskedUpdate>, decisions: Decisions) {
+    pub(super) fn complete(&mut self, index: usize, turn: TurnId, asked: Vec<ProposedUpdate>, decisions: Decisions) {
         let said = decisions.updates.clone();
         let command = judged(AnsweredTurn::Held(turn), asked.clone(), decisions);
         match self.admit(index, &command) {

@@ -3,7 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use history::admit::{may_update, speculative_turn};
-use history::{AnsweredTurn, AskedUpdate, EventKind, Fault, Payload, Status, UpdateAnswer, UpdateStanding, Verdict};
+use history::{
+    AnsweredTurn, EventKind, Fault, Payload, ProposedUpdate, Status, UpdateAnswer, UpdateStanding, UpdateVerdict,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -68,7 +70,7 @@ impl TestService {
         self.items += 1;
         let (update_id, name) = (format!("update-{}", self.items), name.to_owned());
         let asked =
-            AskedUpdate { update_id, name, input: Some(payload(input)), identity: None, if_version: None, by: None };
+            ProposedUpdate { update_id, name, input: Some(payload(input)), identity: None, if_version: None, by: None };
         match may_update(&self.at(index).run, &asked) {
             Ok(_) => {}
             Err(Fault::RunClosed { status }) => return Answered::Closed(status),
@@ -93,7 +95,7 @@ impl TestService {
     fn answered(&self, index: usize, update_id: &str) -> Option<Answered> {
         let run = self.at(index);
         let rejected = run.rejected.iter().find(|answer| answer.update_id == update_id);
-        if let Some(Verdict::Rejected { reason, details }) = rejected.map(|answer| &answer.verdict) {
+        if let Some(UpdateVerdict::Rejected { reason, details }) = rejected.map(|answer| &answer.verdict) {
             return Some(Answered::Rejected { reason: reason.clone(), details: details.clone() });
         }
         match run.run.update_standing(update_id) {
@@ -115,7 +117,7 @@ impl TestService {
 
     /// What a turn said to the updates that it was asked to judge.
     pub(super) fn heard(&mut self, index: usize, said: Vec<UpdateAnswer>) {
-        let is_rejected = |answer: &UpdateAnswer| matches!(answer.verdict, Verdict::Rejected { .. });
+        let is_rejected = |answer: &UpdateAnswer| matches!(answer.verdict, UpdateVerdict::Rejected { .. });
         self.at_mut(index).rejected.extend(said.into_iter().filter(is_rejected));
     }
 

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::scene::{
     check, complete, fail, keyed_signal, plain, request_cancel, scene, schedule, signal, succeed, terminate, told,
 };
-use crate::{Command, Fault, Links, Outcome, Request, RequestKey, Run, Timestamp, Transition};
+use crate::{Command, CommandOutcome, Fault, Links, RecordedRequest, RequestKey, Run, Timestamp, Transition};
 
 #[test]
 fn news_from_outside_schedules_one_turn() {
@@ -87,15 +87,15 @@ fn a_repeated_request_hears_of_the_run_that_recorded_it_and_one_that_names_anoth
     let (old, new) = (Uuid::nil(), Uuid::from_u128(2));
     let mut next = Transition::start(&plain(), new, closed.now).unwrap();
     next.take_over(&closed.run, Links::default(), closed.now, closed.now);
-    let first = Request { run_id: old, event_id: 3 };
+    let first = RecordedRequest { run_id: old, event_id: 3 };
     let again = keyed_signal("go", 1);
-    assert_eq!(next.admit(&again, closed.now), Ok(Outcome::Repeated(first)));
+    assert_eq!(next.admit(&again, closed.now), Ok(CommandOutcome::Repeated(first)));
     for (run_id, expected) in [(None, Some(first)), (Some(old), Some(first)), (Some(new), None)] {
         assert_eq!(next.repeated(&again, run_id), expected);
     }
     // It is one of its own then, and the newest that has the key.
-    assert_eq!(next.admit_new(&again, closed.now), Ok(Outcome::Recorded(3)));
-    let own = Request { run_id: new, event_id: 3 };
+    assert_eq!(next.admit_new(&again, closed.now), Ok(CommandOutcome::Recorded(3)));
+    let own = RecordedRequest { run_id: new, event_id: 3 };
     assert_eq!((next.repeated(&again, Some(new)), next.repeated(&again, None)), (Some(own), Some(own)));
 }
 
@@ -140,11 +140,11 @@ fn time_does_not_go_back_whatever_the_clock_does() {
 fn one_transition_folds_several_commands() {
     let given = scene().decide([schedule("a")]).takes("a");
     let mut transition = Transition::of(given.run.clone());
-    assert_eq!(transition.admit(&given.succeed("a"), given.now), Ok(Outcome::Recorded(7)));
-    assert_eq!(transition.admit(&signal("go"), given.now), Ok(Outcome::Recorded(9)));
+    assert_eq!(transition.admit(&given.succeed("a"), given.now), Ok(CommandOutcome::Recorded(7)));
+    assert_eq!(transition.admit(&signal("go"), given.now), Ok(CommandOutcome::Recorded(9)));
     assert_eq!(transition.admit(&given.succeed("a"), given.now), Err(Fault::ActivityClosed));
     let start = Command::StartTurn { scheduled_event_id: 8, identity: None, poll: None };
-    assert_eq!(transition.admit(&start, given.now), Ok(Outcome::Recorded(10)));
+    assert_eq!(transition.admit(&start, given.now), Ok(CommandOutcome::Recorded(10)));
     assert_eq!(told(transition.events()), "ActivitySuccess DeciderScheduled Signal(go) DeciderStarted");
     let (run, events) = transition.into_parts();
     let all: Vec<_> = given.events.into_iter().chain(events).collect();

@@ -1,6 +1,6 @@
 //! What somebody who operates a run does to one of its activities: done, failed, tried again, paused, resumed, changed.
 
-use crate::command::{ActivityAct, OptionsChange};
+use crate::command::{ActivityCommand, OptionsChange};
 use crate::event::{
     ActivityFailed, ActivityOptionsChanged, ActivityPaused, ActivityPausedCause, ActivityResumed, ActivityRetried,
     ActivitySuccess, ActivityTimeouts, ByHand, EventKind, RequestKey,
@@ -16,7 +16,7 @@ impl Transition {
     pub(crate) fn act_on_activity(
         &mut self,
         activity_id: &str,
-        act: &ActivityAct,
+        act: &ActivityCommand,
         by_hand: &ByHand,
         mut key: Option<RequestKey>,
         now: Timestamp,
@@ -28,12 +28,12 @@ impl Transition {
         let has_tries = activity.tries.is_some();
         let ByHand { identity, reason } = by_hand.clone();
         let kind = match act {
-            ActivityAct::Succeed { result } => {
+            ActivityCommand::Succeed { result } => {
                 let started_event_id = self.record_start(scheduled_event_id, by_hand.identity.as_ref(), &mut key, now);
                 let (result, by_hand) = (result.clone(), Some(by_hand.clone()));
                 EventKind::ActivitySuccess(ActivitySuccess { scheduled_event_id, started_event_id, result, by_hand })
             }
-            ActivityAct::Fail { reason, details } => {
+            ActivityCommand::Fail { reason, details } => {
                 let started_event_id = self.record_start(scheduled_event_id, by_hand.identity.as_ref(), &mut key, now);
                 EventKind::ActivityFailed(ActivityFailed {
                     scheduled_event_id,
@@ -44,21 +44,23 @@ impl Transition {
                     by_hand: Some(by_hand.clone()),
                 })
             }
-            ActivityAct::Retry => {
+            ActivityCommand::Retry => {
                 may_be_retried(activity, now)?;
                 EventKind::ActivityRetried(ActivityRetried { scheduled_event_id, identity, reason })
             }
-            ActivityAct::Pause if activity.paused.is_some() => return Err(Fault::AlreadyPaused),
-            ActivityAct::Pause => EventKind::ActivityPaused(ActivityPaused {
+            ActivityCommand::Pause if activity.paused.is_some() => return Err(Fault::AlreadyPaused),
+            ActivityCommand::Pause => EventKind::ActivityPaused(ActivityPaused {
                 scheduled_event_id,
                 cause: ActivityPausedCause::ByHand,
                 identity,
                 reason,
                 last_failure: None,
             }),
-            ActivityAct::Resume if activity.paused.is_none() => return Err(Fault::NotPaused),
-            ActivityAct::Resume => EventKind::ActivityResumed(ActivityResumed { scheduled_event_id, identity, reason }),
-            ActivityAct::Change(change) => {
+            ActivityCommand::Resume if activity.paused.is_none() => return Err(Fault::NotPaused),
+            ActivityCommand::Resume => {
+                EventKind::ActivityResumed(ActivityResumed { scheduled_event_id, identity, reason })
+            }
+            ActivityCommand::Change(change) => {
                 let was_started = activity.started_event_id.is_some();
                 if change.retry.is_some() && activity.retry.is_none() && was_started {
                     let problem = "a runner has taken it without a retry policy, and it cannot be given one any more";
@@ -74,10 +76,10 @@ impl Transition {
                 }))
             }
         };
-        if matches!(act, ActivityAct::Retry | ActivityAct::Pause | ActivityAct::Change(_)) {
+        if matches!(act, ActivityCommand::Retry | ActivityCommand::Pause | ActivityCommand::Change(_)) {
             self.must_have_room(&kind)?;
         }
-        if matches!(act, ActivityAct::Retry) && has_tries {
+        if matches!(act, ActivityCommand::Retry) && has_tries {
             self.change_tries(scheduled_event_id, Tries::release);
         }
         self.push_keyed(now, kind, key);
@@ -103,15 +105,15 @@ fn may_be_retried(activity: &PendingActivity, now: Timestamp) -> Result<(), Faul
     Err(Fault::ActivityNotRetryable { problem: problem.to_owned() })
 }
 
-fn is_acceptable(act: &ActivityAct) -> Result<(), Fault> {
+fn is_acceptable(act: &ActivityCommand) -> Result<(), Fault> {
     match act {
-        ActivityAct::Succeed { result } => validate::payload("result", result.as_ref()),
-        ActivityAct::Fail { reason, details } => {
+        ActivityCommand::Succeed { result } => validate::payload("result", result.as_ref()),
+        ActivityCommand::Fail { reason, details } => {
             validate::name_up_to("failureReason", reason, limits::REASON_CHARS_MAX)?;
             validate::payload("details", details.as_ref())
         }
-        ActivityAct::Retry | ActivityAct::Pause | ActivityAct::Resume => Ok(()),
-        ActivityAct::Change(change) => {
+        ActivityCommand::Retry | ActivityCommand::Pause | ActivityCommand::Resume => Ok(()),
+        ActivityCommand::Change(change) => {
             if **change == OptionsChange::default() {
                 let problem = "none is given; give a task list, a timeout or a retry policy".to_owned();
                 return Err(Fault::Invalid { field: "options".to_owned(), problem });

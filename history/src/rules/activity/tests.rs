@@ -6,7 +6,8 @@ use crate::scene::{
     terminate,
 };
 use crate::{
-    ActivityAct, Command, Decision, Duration, EventKind, Payload, ScheduleActivity, Start, TaskId, Timestamp, limits,
+    ActivityCommand, Command, Decision, Duration, EventKind, Payload, ScheduleActivity, Start, TaskId, Timestamp,
+    limits,
 };
 
 const TIMEOUTS: ActivityTimeouts = ActivityTimeouts {
@@ -26,7 +27,7 @@ fn is_held() -> Scene {
     waits().takes("a")
 }
 
-fn by_hand(act: ActivityAct) -> Command {
+fn by_hand(act: ActivityCommand) -> Command {
     let (activity_id, by_hand) = ("a".to_owned(), ByHand::default());
     Command::ActOnActivity { activity_id, act, by_hand, key: None }
 }
@@ -84,15 +85,15 @@ fn an_activity_that_is_held() {
 
 #[test]
 fn an_activity_that_is_paused() {
-    let given = waits().then(&by_hand(ActivityAct::Pause));
+    let given = waits().then(&by_hand(ActivityCommand::Pause));
     check(&given, &given.complete([schedule("a")]), IN_USE);
     let canceled = "DeciderCompleted ActivityTaskCancel(a) ActivityCanceled DeciderScheduled";
     check(&given, &given.complete([cancel("a")]), canceled);
     check(&given, &given.start_activity("a"), "fault activity-not-waiting");
-    let given = scene().decide([schedule_with("a", TIMEOUTS)]).then(&by_hand(ActivityAct::Pause));
+    let given = scene().decide([schedule_with("a", TIMEOUTS)]).then(&by_hand(ActivityCommand::Pause));
     fires(&given, 40, "ActivityTimedOut(ScheduleToClose) DeciderScheduled");
     assert!(given.then(&terminate()).run.activities.is_empty());
-    let given = is_held().then(&by_hand(ActivityAct::Pause));
+    let given = is_held().then(&by_hand(ActivityCommand::Pause));
     check(&given, &given.complete([cancel("a")]), "DeciderCompleted ActivityTaskCancel(a)");
     check(&given, &given.succeed("a"), "ActivitySuccess DeciderScheduled");
     check(&given, &given.fail("a"), "ActivityFailed DeciderScheduled");
@@ -209,8 +210,11 @@ fn a_heartbeat_goes_into_every_timeout_and_stops_none_but_its_own() {
 fn a_beat_from_before_the_start_does_not_shorten_the_deadline() {
     let timeouts = ActivityTimeouts { heartbeat: Some(seconds(10)), ..NONE };
     let mut given = scene().decide([schedule_with("a", timeouts)]).takes("a");
-    given.beats =
-        vec![crate::Beat { scheduled_event_id: given.scheduled("a"), at: Timestamp::from_millis(0), details: None }];
+    given.beats = vec![crate::Heartbeat {
+        scheduled_event_id: given.scheduled("a"),
+        at: Timestamp::from_millis(0),
+        details: None,
+    }];
     fires(&given, 10, "ActivityTimedOut(Heartbeat) DeciderScheduled");
 }
 

@@ -9,8 +9,8 @@ use crate::scene::{
 };
 use crate::scene::{failed, update};
 use crate::{
-    Branch, BranchReader, Branching, Command, Duration, EventId, Fault, Links, Outcome, PlannedReset, Request,
-    RetryPolicy, Run, Transition, Verdict, limits,
+    Branch, BranchReader, Branching, Command, CommandOutcome, Duration, EventId, Fault, Links, PlannedReset,
+    RecordedRequest, RetryPolicy, Run, Transition, UpdateVerdict, limits,
 };
 
 fn seconds(seconds: u64) -> Duration {
@@ -113,13 +113,13 @@ fn the_old_run_is_terminated_and_names_the_new_one_which_names_it() {
     assert_eq!(told(&dropped.events[5..]), "WorkflowReset DeciderScheduled");
     // The request is known that made it, and each that came to the old run, whether it is wanted or not.
     for new in [&new, &dropped] {
-        let own = Some(Request { run_id: new_run_id, event_id: 6 });
-        let (first, before) = (Request { run_id: Uuid::nil(), event_id: 6 }, given.run.clone());
+        let own = Some(RecordedRequest { run_id: new_run_id, event_id: 6 });
+        let (first, before) = (RecordedRequest { run_id: Uuid::nil(), event_id: 6 }, given.run.clone());
         assert_eq!(new.run.request(RequestKey(7)), own);
         assert_eq!(new.run.known.len(), 1, "what was copied is known as the old run's");
         let mut transition = Transition::of(new.run.clone());
         transition.take_over(&before, Links::default(), given.now, given.now);
-        assert_eq!(transition.admit(&keyed_signal("s", 3), given.now), Ok(Outcome::Repeated(first)));
+        assert_eq!(transition.admit(&keyed_signal("s", 3), given.now), Ok(CommandOutcome::Repeated(first)));
         assert_eq!(transition.run().request(RequestKey(7)), own);
     }
     // One that has closed cannot say it in its history.
@@ -190,7 +190,7 @@ fn an_activity_that_was_open_is_handed_out_once_more_and_its_tries_are_counted_a
 fn an_update_that_was_accepted_there_is_still_to_be_answered() {
     let asked = [update("u")];
     let given = scene().take();
-    let accept = given.judge(&asked, &[("u", Verdict::Later)], []);
+    let accept = given.judge(&asked, &[("u", UpdateVerdict::Later)], []);
     let given = given.then(&accept).then(&signal("s"));
     let answer = given.clone().take();
     let answer = answer.clone().then(&answer.judge(&[], &[("u", failed())], []));

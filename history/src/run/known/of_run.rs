@@ -1,6 +1,9 @@
 //! What a run knows of requests, and how that changes.
 
-use super::{Earlier, Entry, HOUR, Known, Mark, Request, Requests, Spilled, is_over, is_start, key_of_update};
+use super::{
+    Earlier, HOUR, KnownRequests, RecordedRequest, RequestEntry, RequestMark, Requests, Spilled, is_over, is_start,
+    key_of_update,
+};
 use crate::event::{EventId, RequestKey};
 use crate::ids::RunId;
 use crate::limits;
@@ -10,7 +13,7 @@ use crate::time::Timestamp;
 /// What is known.
 impl Run {
     /// What came of the request with this key, if that is known: in this run, or in one of its workflow id before it.
-    pub fn request(&self, key: RequestKey) -> Option<Request> {
+    pub fn request(&self, key: RequestKey) -> Option<RecordedRequest> {
         self.known.find(key, self.started.run_id)
     }
 
@@ -26,7 +29,7 @@ impl Run {
         }
         let known = self.request(key_of_update(update_id));
         match known.filter(|request| run_id.is_none_or(|run_id| request.run_id == run_id)) {
-            Some(Request { run_id, event_id }) => UpdateStanding::Ended { run_id, event_id },
+            Some(RecordedRequest { run_id, event_id }) => UpdateStanding::Ended { run_id, event_id },
             None => UpdateStanding::New,
         }
     }
@@ -43,12 +46,12 @@ impl Run {
 
     /// Takes what the store has of a request into account, until [`forget_recalled`](Self::forget_recalled). It counts as
     /// forgotten when there have been too many since; not so the start of a run, which is known for as long as that is kept.
-    pub fn recall(&mut self, key: RequestKey, mark: Mark) {
+    pub fn recall(&mut self, key: RequestKey, mark: RequestMark) {
         let Some(marked) = &self.known.marked else { return };
-        let Mark { run_id, event_id, number } = mark;
+        let RequestMark { run_id, event_id, number } = mark;
         let is_young = number < marked.count && marked.count - number <= limits::REQUESTS_MAX;
         if is_young || event_id == 1 {
-            self.known.recalled.insert(key, Request { run_id, event_id });
+            self.known.recalled.insert(key, RecordedRequest { run_id, event_id });
         }
     }
 
@@ -76,18 +79,18 @@ impl Run {
 impl Run {
     pub(crate) fn remember(&mut self, key: RequestKey, event_id: EventId, at: Timestamp) {
         let hours = at.since(self.started.at).as_millis() / HOUR.as_millis();
-        self.known.own.push(Entry { key, event_id, hours: u32::try_from(hours).unwrap_or(u32::MAX) });
+        self.known.own.push(RequestEntry { key, event_id, hours: u32::try_from(hours).unwrap_or(u32::MAX) });
     }
 
     /// Takes over what is known by the run `before` it, which is kept until `kept_until`. What it knows by itself it knows
     /// better.
     pub(crate) fn take_over(&mut self, before: &Self, kept_until: Timestamp, now: Timestamp) {
-        let Known { start, own, earlier, marked, .. } = before.known.clone();
+        let KnownRequests { start, own, earlier, marked, .. } = before.known.clone();
         let (run_id, began) = (before.started.run_id, before.started.at);
         let mut requests = Requests::default();
         // A run that goes on for another was started by the same request.
         if let Some(key) = start.filter(|_| start != self.known.start) {
-            requests.push(Entry { key, event_id: 1, hours: 0 });
+            requests.push(RequestEntry { key, event_id: 1, hours: 0 });
         }
         own.iter().for_each(|entry| requests.push(*entry));
         self.known.earlier = earlier;
@@ -119,8 +122,9 @@ impl Run {
         }
         let is_crowded = self.known.len() > limits::REQUESTS_IN_STATE_MAX;
         let keeps = limits::REQUESTS_IN_STATE_MAX - limits::REQUESTS_SPILLED_MIN;
-        let has_too_many =
-            |known: &Known| is_crowded && known.len() > keeps || known.earlier.len() > limits::REQUESTS_RUNS_MAX;
+        let has_too_many = |known: &KnownRequests| {
+            is_crowded && known.len() > keeps || known.earlier.len() > limits::REQUESTS_RUNS_MAX
+        };
         while has_too_many(&self.known) && spilled.marks.len() < limits::REQUESTS_SPILLED_MAX {
             let (run_id, kept_until, requests) = match self.known.earlier.front_mut() {
                 Some(it) => (it.run_id, it.kept_until, &mut it.requests),

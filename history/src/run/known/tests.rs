@@ -2,7 +2,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::scene::{Scene, keyed_signal, plain, scene, terminate, update, updated};
-use crate::{Links, Start, Transition, UpdateStanding, Verdict};
+use crate::{Links, Start, Transition, UpdateStanding, UpdateVerdict};
 
 const RUNS: [Uuid; 3] = [Uuid::nil(), Uuid::from_u128(2), Uuid::from_u128(3)];
 
@@ -47,7 +47,7 @@ fn the_oldest_leave_the_state_together_and_are_known_by_their_marks() {
         assert!(*until >= given.now.plus(limits::REQUESTS_KEPT));
         assert!(given.run.request(*found).is_none() && given.run.must_recall(*found, given.now));
         given.run.recall(*found, *mark);
-        assert_eq!(given.run.request(*found), Some(Request { run_id: Uuid::nil(), event_id: mark.event_id }));
+        assert_eq!(given.run.request(*found), Some(RecordedRequest { run_id: Uuid::nil(), event_id: mark.event_id }));
         assert!(!given.run.must_recall(*found, given.now));
     }
     given.run.forget_recalled();
@@ -78,7 +78,7 @@ fn the_start_of_a_run_is_known_however_many_requests_follow() {
     let start = Start { key: Some(RequestKey(777_777)), ..plain() };
     let mut given = signaled(Scene::of(&start), 0..200);
     spill(&mut given);
-    let first = Some(Request { run_id: Uuid::nil(), event_id: 1 });
+    let first = Some(RecordedRequest { run_id: Uuid::nil(), event_id: 1 });
     assert_eq!(given.run.request(RequestKey(777_777)), first);
     assert_eq!(given.then(&terminate()).run.request(RequestKey(777_777)), first);
 }
@@ -113,7 +113,7 @@ fn more_than_a_hundred_thousand_are_forgotten_the_oldest_first_and_counted_where
     assert_eq!(forgotten(&mut given, limits::REQUESTS_MAX), 64);
     given.run.recall(key(0), first);
     assert!(given.run.request(key(0)).is_none());
-    given.run.recall(key(0), Mark { event_id: 1, ..first });
+    given.run.recall(key(0), RequestMark { event_id: 1, ..first });
     assert!(given.run.request(key(0)).is_some(), "a start is known for as long as its run is kept");
     given.run.forget_recalled();
     // What was written more than a day ago would be forgotten anyway.
@@ -121,7 +121,7 @@ fn more_than_a_hundred_thousand_are_forgotten_the_oldest_first_and_counted_where
     later.run.known.marked.as_mut().unwrap().until = later.now.plus(HOUR);
     assert_eq!(forgotten(&mut later, limits::REQUESTS_MAX + 500), 0);
     // A mark of another life of the workflow id says nothing.
-    later.run.recall(key(5), Mark { number: u64::MAX, ..first });
+    later.run.recall(key(5), RequestMark { number: u64::MAX, ..first });
     assert!(later.run.request(key(5)).is_none());
 }
 
@@ -134,7 +134,7 @@ fn a_run_that_takes_the_place_of_another_knows_its_requests_and_who_started_it()
     let second = signaled(second, 3..4).then(&terminate());
     let third = replaced(&second, &plain(), RUNS[2], kept_until.plus(HOUR));
     for (number, run, event_id) in [(0, 0, 3), (2, 0, 5), (3, 1, 3), (501, 0, 1), (502, 1, 1)] {
-        let expected = Some(Request { run_id: RUNS[run], event_id });
+        let expected = Some(RecordedRequest { run_id: RUNS[run], event_id });
         assert_eq!(third.run.request(key(number)), expected, "{number}");
     }
     // For two days the signals, the starts until their runs are forgotten.
@@ -145,7 +145,7 @@ fn a_run_that_takes_the_place_of_another_knows_its_requests_and_who_started_it()
     assert!(fourth(31).run.known.is_empty(), "nothing is left of them");
     // A run that goes on for another was started by the same request, and is what that one hears of.
     let going_on = replaced(&first, &of(501), RUNS[1], kept_until);
-    assert_eq!(going_on.run.request(key(501)), Some(Request { run_id: RUNS[1], event_id: 1 }));
+    assert_eq!(going_on.run.request(key(501)), Some(RecordedRequest { run_id: RUNS[1], event_id: 1 }));
     assert_eq!(going_on.run.known.len(), 3);
 }
 
@@ -184,7 +184,7 @@ fn only_so_many_runs_before_it_are_in_the_state_of_a_run() {
 fn an_update_is_known_by_its_answer_or_by_having_got_none() {
     let given = scene().decide([]);
     let asked = [update("a"), update("b")];
-    let given = given.clone().then(&given.speculate(&asked, &[("a", updated()), ("b", Verdict::Later)], []));
+    let given = given.clone().then(&given.speculate(&asked, &[("a", updated()), ("b", UpdateVerdict::Later)], []));
     let answered = given.run.request(key_of_update("a")).unwrap();
     assert_eq!(given.run.update_standing("b"), UpdateStanding::Accepted { event_id: answered.event_id + 1 });
     let closed = given.then(&terminate());

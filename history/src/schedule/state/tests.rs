@@ -8,7 +8,7 @@ const ID: Uuid = Uuid::from_u128(7);
 struct Scene {
     state: ScheduleState,
     rules: Rules,
-    times: Times,
+    times: ScheduleTimes,
     now: Timestamp,
 }
 
@@ -22,7 +22,7 @@ fn at(minute: u64) -> Timestamp {
 
 fn scene(overlap: Overlap) -> Scene {
     let intervals = vec![Interval { every: minutes(1), phase: Duration::ZERO }];
-    let times = Times::new("spec", &ScheduleSpec { intervals, ..ScheduleSpec::default() }).unwrap();
+    let times = ScheduleTimes::new("spec", &ScheduleSpec { intervals, ..ScheduleSpec::default() }).unwrap();
     let rules = Rules { overlap, catch_up: minutes(10), pause_on_failure: false };
     Scene { state: ScheduleState::begin(at(0), None), rules, times, now: at(0) }
 }
@@ -81,7 +81,7 @@ fn an_action_is_decided_when_its_time_has_come_and_not_before() {
     let running = decided.start();
     assert_eq!((running.due(), running.state.counts.started), (Some(120), 1));
     let recent = running.look(1, &[closed(1)]).state.recent.pop_back().unwrap();
-    assert_eq!((recent.outcome, recent.closed_at), (Outcome::Closed(Status::Success), Some(at(1))));
+    assert_eq!((recent.outcome, recent.closed_at), (ActionOutcome::Closed(Status::Success), Some(at(1))));
 }
 
 #[test]
@@ -89,13 +89,13 @@ fn what_an_action_does_while_a_run_is_open_is_what_the_schedule_says() {
     use Overlap::{AllowAll, BufferAll, BufferOne, CancelOther, Skip, TerminateOther};
     // At 2, 3 and 4 the run of 1 is open: what waits then, what starts at once, how many are skipped, how the run is ended;
     // and what starts when it has closed.
-    type Case = (Overlap, &'static [u64], &'static [u64], u64, Option<Ended>, &'static [u64]);
+    type Case = (Overlap, &'static [u64], &'static [u64], u64, Option<OverlapEnd>, &'static [u64]);
     let cases: [Case; 6] = [
         (Skip, &[], &[], 3, None, &[]),
         (BufferOne, &[2], &[], 2, None, &[2]),
         (BufferAll, &[2, 3, 4], &[], 0, None, &[2]),
-        (CancelOther, &[4], &[], 2, Some(Ended::Canceled), &[4]),
-        (TerminateOther, &[], &[2, 3, 4], 0, Some(Ended::Terminated), &[2, 3, 4]),
+        (CancelOther, &[4], &[], 2, Some(OverlapEnd::Canceled), &[4]),
+        (TerminateOther, &[], &[2, 3, 4], 0, Some(OverlapEnd::Terminated), &[2, 3, 4]),
         (AllowAll, &[], &[2, 3, 4], 0, None, &[2, 3, 4]),
     ];
     for (overlap, waiting, starting, skipped, end, after) in cases {
@@ -113,18 +113,20 @@ fn a_run_that_is_to_end_is_told_once_and_harder_only() {
     let mut canceled = scene(Overlap::CancelOther).look(1, &[]).start().look(2, &[Sight::Open]);
     assert_eq!(canceled.state.to_tell().count(), 1);
     assert_eq!(canceled.due(), Some(150), "in case who tells it is gone");
-    canceled.state.told(1, Ended::Canceled);
+    canceled.state.told(1, OverlapEnd::Canceled);
     assert_eq!(canceled.clone().look(3, &[Sight::Open]).state.to_tell().count(), 0);
     canceled.rules.overlap = Overlap::TerminateOther;
     let mut terminated = canceled.look(3, &[Sight::Open]);
-    assert_eq!(terminated.state.to_tell().map(|run| run.end).collect::<Vec<_>>(), [Some(Ended::Terminated)]);
-    terminated.state.told(1, Ended::Canceled);
+    assert_eq!(terminated.state.to_tell().map(|run| run.end).collect::<Vec<_>>(), [Some(OverlapEnd::Terminated)]);
+    terminated.state.told(1, OverlapEnd::Canceled);
     assert_eq!(terminated.state.to_tell().count(), 1, "that was about something else");
 }
 
 #[test]
 fn a_run_that_is_being_started_is_ended_when_it_is_there() {
-    for (overlap, end) in [(Overlap::CancelOther, Ended::Canceled), (Overlap::TerminateOther, Ended::Terminated)] {
+    for (overlap, end) in
+        [(Overlap::CancelOther, OverlapEnd::Canceled), (Overlap::TerminateOther, OverlapEnd::Terminated)]
+    {
         let both = scene(overlap).look(2, &[]).start();
         let told: Vec<_> = both.state.to_tell().map(|run| (run.number, run.end)).collect();
         assert_eq!(told, [(1, Some(end))], "{overlap:?}");
@@ -165,7 +167,7 @@ fn a_paused_schedule_lets_times_pass_and_still_does_what_is_asked_by_hand() {
     paused.state.pause(at(0), "maintenance".to_owned());
     assert_eq!(paused.due(), None);
     paused = paused.look(5, &[]);
-    assert!(paused.starting().is_empty() && paused.state.counts == Counts::default());
+    assert!(paused.starting().is_empty() && paused.state.counts == ScheduleCounts::default());
     let mut asked = paused.clone();
     asked.state.ask(at(5), ActionCause::Trigger, None);
     assert_eq!(asked.look(5, &[]).starting(), [5]);
@@ -217,7 +219,10 @@ fn a_run_that_cannot_be_started_or_is_forgotten_stands_in_nobodys_way() {
     let it = it.look(2, &[]).start().look(3, &[Sight::Gone]);
     assert_eq!(it.starting(), [3]);
     let outcomes: Vec<_> = it.state.recent.iter().map(|recent| recent.outcome.clone()).collect();
-    assert_eq!(outcomes, [Outcome::Refused("workflow-already-open".to_owned()), Outcome::Unknown, Outcome::Starting]);
+    assert_eq!(
+        outcomes,
+        [ActionOutcome::Refused("workflow-already-open".to_owned()), ActionOutcome::Unknown, ActionOutcome::Starting]
+    );
 }
 
 #[test]

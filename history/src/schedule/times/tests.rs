@@ -17,8 +17,8 @@ fn spec(cron: &[&str], zone: &str) -> ScheduleSpec {
     }
 }
 
-fn read(spec: &ScheduleSpec) -> Times {
-    Times::new("spec", spec).unwrap_or_else(|fault| panic!("{spec:?}: {fault}"))
+fn read(spec: &ScheduleSpec) -> ScheduleTimes {
+    ScheduleTimes::new("spec", spec).unwrap_or_else(|fault| panic!("{spec:?}: {fault}"))
 }
 
 /// The first times after an instant, as instants in UTC without seconds where they are none.
@@ -314,7 +314,7 @@ fn what_cannot_be_meant_is_refused_with_its_place_and_what_was_expected() {
         (ScheduleSpec { exclude: vec![Calendar::default(); over], ..cron("@daily") }, "`spec` has 101 entries"),
     ];
     for (spec, expected) in cases {
-        let found = Times::new("spec", &spec).map(|_| ()).unwrap_err().to_string();
+        let found = ScheduleTimes::new("spec", &spec).map(|_| ()).unwrap_err().to_string();
         assert!(found.contains(expected), "{found}\n  instead of\n{expected}");
     }
     for spec in [
@@ -387,7 +387,7 @@ proptest! {
             exclude: vec![Calendar { day_of_week: Some("SUN".to_owned()), ..Calendar::default() }],
             ..spec(&[&format!("{minute} {hour} * * *")], ZONES[zone])
         };
-        let Ok(times) = Times::new("spec", &spec) else { return Err(TestCaseError::reject("no spec")) };
+        let Ok(times) = ScheduleTimes::new("spec", &spec) else { return Err(TestCaseError::reject("no spec")) };
         let begin = at("2026-01-01T00:00:00Z").plus(Duration::from_days(day));
         let found = times.upcoming(begin, 50).times;
         prop_assert!(found.is_sorted_by(|a, b| a < b) && found.iter().all(|at| *at > begin), "{:?}", found);

@@ -8,7 +8,7 @@ use super::*;
 use crate::engine::commit::tests::{LIMITS, turn};
 use crate::engine::commit::{self, Draft};
 use crate::engine::lists::Taker;
-use crate::engine::lists::matching::{Found, Matching, WaitingBounds};
+use crate::engine::lists::matching::{Matching, PollResult, WaitingBounds};
 
 const POLL: PollId = PollId(9);
 
@@ -31,7 +31,7 @@ fn scheduled() -> Start {
 }
 
 /// The run as it is after one more commit.
-fn commit(base: Option<&Loaded>, start: &Start, commands: &[Command]) -> Loaded {
+fn commit(base: Option<&CommittedRun>, start: &Start, commands: &[Command]) -> CommittedRun {
     let mut transition = match base {
         Some(base) => Transition::linked(base.run().clone(), base.body.links.clone()),
         None => Transition::start(start, Uuid::from_u128(7), now()).unwrap(),
@@ -46,7 +46,7 @@ fn commit(base: Option<&Loaded>, start: &Start, commands: &[Command]) -> Loaded 
 }
 
 /// A run with these commits.
-fn run(start: &Start, commits: &[&[Command]]) -> Loaded {
+fn run(start: &Start, commits: &[&[Command]]) -> CommittedRun {
     let begun = commit(None, start, &[]);
     commits.iter().fold(begun, |base, commands| commit(Some(&base), start, commands))
 }
@@ -54,12 +54,12 @@ fn run(start: &Start, commits: &[&[Command]]) -> Loaded {
 /// A poller who waits for a task of the list.
 fn reserved(list: &ListKey, scheduled_event_id: EventId) -> Reserved {
     let lists = Matching::new(WaitingBounds::default());
-    let Found::Wait(_waiting) = lists.poll(list, &Taker::default()) else { panic!("nothing is offered") };
+    let PollResult::Wait(_waiting) = lists.poll(list, &Taker::default()) else { panic!("nothing is offered") };
     Reserved { list: list.clone(), poller: lists.reserve(list).unwrap(), scheduled_event_id, start: 0 }
 }
 
 /// What follows from one more commit; a poller waits for `matched`.
-fn all_that_follows(before: Option<&Loaded>, next: &Loaded, matched: Option<EventId>) -> Vec<String> {
+fn all_that_follows(before: Option<&CommittedRun>, next: &CommittedRun, matched: Option<EventId>) -> Vec<String> {
     let known = before.map(|before| backlog::waiting(&key(), before.run())).unwrap_or_default();
     let waiting = backlog::waiting(&key(), next.run()).into_iter();
     let is_new = |task: &WaitingTask| !known.iter().any(|(_, known, _)| known == task);
@@ -97,8 +97,10 @@ fn word(after: &After) -> String {
         After::Grant(reserved) => format!("grant {}", reserved.scheduled_event_id),
         After::Offer(list, task) => format!("offer {} on {}", task.scheduled_event_id, list.name),
         After::SeeToRiders => "see to riders".to_owned(),
-        After::Notify(Progress { last_event_id, closed: false, .. }) => format!("notify of {last_event_id}"),
-        After::Notify(Progress { last_event_id, closed: true, .. }) => format!("notify of {last_event_id}, the last"),
+        After::Notify(RunProgress { last_event_id, closed: false, .. }) => format!("notify of {last_event_id}"),
+        After::Notify(RunProgress { last_event_id, closed: true, .. }) => {
+            format!("notify of {last_event_id}, the last")
+        }
         After::WakeSchedule(schedule, at) => {
             assert_eq!((schedule, *at), (&schedule_key("d", "s"), now()));
             "wake its schedule".to_owned()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use history::event::ByHand;
 use history::{
-    Beat, Branching, CallerName, Event, EventId, Outbox, Payload, RequestKey, Run, Timestamp, UpdateStanding,
+    Branching, CallerName, Event, EventId, Heartbeat, Outbox, Payload, RequestKey, Run, Timestamp, UpdateStanding,
 };
 use serde::{Deserialize, Serialize};
 use store::HeadKey;
@@ -34,7 +34,7 @@ pub struct Started {
 
 /// A command that was recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct RecordedCommand {
     /// On this run.
     pub run_id: Uuid,
     /// The first of its events.
@@ -52,11 +52,11 @@ pub struct Told {
 
 /// The state of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Described {
+pub struct RunState {
     /// The fold of its history.
     pub run: Run,
     /// The newest heartbeats of its open activities.
-    pub beats: Vec<Beat>,
+    pub beats: Vec<Heartbeat>,
     /// What it owes to others, and runs of its workflow id before it; nothing unless it is the newest.
     pub owed: Outbox,
     /// The run that goes on from an earlier event of it, or of one before it, since it was reset.
@@ -65,7 +65,7 @@ pub struct Described {
 
 /// Which events to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Page {
+pub struct EventRange {
     /// Only events after this one; 0 for all.
     pub after: EventId,
     /// Only events before this one.
@@ -78,7 +78,7 @@ pub struct Page {
     pub bytes_max: usize,
 }
 
-impl Default for Page {
+impl Default for EventRange {
     fn default() -> Self {
         Self { after: 0, before: None, reverse: false, limit: 1_000, bytes_max: 4 * 1024 * 1024 }
     }
@@ -126,7 +126,7 @@ impl std::fmt::Display for Unpolled {
 /// What a caller has seen of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Seen {
+pub struct SeenVersion {
     /// The run.
     pub run_id: Uuid,
     /// Its version.
@@ -138,7 +138,7 @@ pub struct Seen {
 /// What a decider makes of a question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Outcome {
+pub enum QueryOutcome {
     /// The answer.
     Result(#[serde(deserialize_with = "history::payload_present")] Option<Payload>),
     /// It knows no query of this name, but these.

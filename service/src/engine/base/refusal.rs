@@ -11,8 +11,8 @@ use crate::shares::Throttled;
 mod row;
 mod rows;
 
-pub use row::Recorded;
-pub(crate) use row::Row;
+pub use row::MayBeRecorded;
+pub(crate) use row::RefusalRow;
 
 /// What there can be only so many of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -315,7 +315,7 @@ impl Refusal {
     }
 
     /// Whether the request may have left a trace.
-    pub fn recorded(&self) -> Recorded {
+    pub fn recorded(&self) -> MayBeRecorded {
         self.row().recorded
     }
 }

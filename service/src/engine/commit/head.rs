@@ -1,7 +1,7 @@
 //! The stored form of a run's head: its state, what the engine itself must remember, and the tail of its events.
 
 use bytes::Bytes;
-use history::{Beat, Links, PackRef, Payload, Run, Timestamp};
+use history::{Heartbeat, Links, PackRef, Payload, Run, Timestamp};
 use minicbor::{Decode, Encode};
 
 use crate::engine::Refusal;
@@ -101,14 +101,14 @@ struct StoredBeat {
 }
 
 /// Writes a heartbeat.
-pub(crate) fn encode_beat(beat: &Beat) -> Bytes {
+pub(crate) fn encode_beat(beat: &Heartbeat) -> Bytes {
     let stored = StoredBeat { at: beat.at, details: beat.details.clone() };
     minicbor::to_vec(stored).expect("writing to memory does not fail").into()
 }
 
 /// Reads a heartbeat.
-pub(crate) fn decode_beat(scheduled_event_id: u64, bytes: &[u8]) -> Result<Beat, Refusal> {
+pub(crate) fn decode_beat(scheduled_event_id: u64, bytes: &[u8]) -> Result<Heartbeat, Refusal> {
     let StoredBeat { at, details } =
         minicbor::decode(bytes).map_err(|error| Refusal::Corrupt { what: format!("a heartbeat: {error}") })?;
-    Ok(Beat { scheduled_event_id, at, details })
+    Ok(Heartbeat { scheduled_event_id, at, details })
 }

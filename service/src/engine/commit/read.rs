@@ -4,20 +4,20 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use history::{Beat, Event, EventId, Links, Note, PackRef, Payload, Run, codec};
+use history::{Event, EventId, Heartbeat, Links, Note, PackRef, Payload, Run, codec};
 use store::{Head, HeadKey, PartKey, Store};
 use uuid::Uuid;
 
-use crate::engine::commit::state::State;
-use crate::engine::commit::{Loaded, tail_between};
-use crate::engine::{HistoryPage, Page, Refusal, commit::head};
+use crate::engine::commit::state::CachedRun;
+use crate::engine::commit::{CommittedRun, tail_between};
+use crate::engine::{EventRange, HistoryPage, Refusal, commit::head};
 
 /// Bytes of chunks that are asked of the store at once while a page is read: what a page of a thousand small events needs,
 /// and little more.
 const READ_BYTES: usize = 256 * 1024;
 
 /// Where the events of a run are.
-pub(crate) struct Source<'a> {
+pub(crate) struct EventLocation<'a> {
     pub(crate) key: &'a HeadKey,
     pub(crate) run_id: Uuid,
     pub(crate) tail: &'a Bytes,
@@ -59,18 +59,18 @@ impl GatheredPage {
 }
 
 /// Reads runs from the store.
-pub(crate) struct Reader {
+pub(crate) struct RunReader {
     store: Arc<dyn Store>,
 }
 
-impl Reader {
+impl RunReader {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self { store }
     }
 
     /// A run from its head: what stands in it, and a tail that had no room there. Heartbeats are not part of it.
-    pub(crate) async fn open_head(&self, key: &HeadKey, head: Head) -> Result<Loaded, Refusal> {
-        let mut loaded = Box::new(Loaded::decode(head)?);
+    pub(crate) async fn open_head(&self, key: &HeadKey, head: Head) -> Result<CommittedRun, Refusal> {
+        let mut loaded = Box::new(CommittedRun::decode(head)?);
         if !loaded.body.tail_in.is_empty() {
             let run_id = loaded.run().started.run_id;
             loaded.tail = Box::pin(self.read_tail(key, run_id, &loaded.body.tail_in)).await?;
@@ -114,7 +114,11 @@ impl Reader {
     }
 
     /// Loads a run unless it is known. `Ok(None)`: there is none.
-    pub(crate) async fn loaded<'a>(&self, key: &HeadKey, state: &'a mut State) -> Result<Option<&'a Loaded>, Refusal> {
+    pub(crate) async fn loaded<'a>(
+        &self,
+        key: &HeadKey,
+        state: &'a mut CachedRun,
+    ) -> Result<Option<&'a CommittedRun>, Refusal> {
         if state.known().is_none() {
             let Some(head) = self.store.load(key).await? else {
                 return Ok(None);
@@ -127,7 +131,7 @@ impl Reader {
     }
 
     /// The newest heartbeats of the activities that a runner has or had.
-    pub(crate) async fn read_beats(&self, key: &HeadKey, run: &Run) -> Result<Vec<Beat>, Refusal> {
+    pub(crate) async fn read_beats(&self, key: &HeadKey, run: &Run) -> Result<Vec<Heartbeat>, Refusal> {
         let beating = run.activities.iter().filter(|(_, it)| it.started_at.is_some() || it.tries.is_some());
         let ids: Vec<EventId> = beating.map(|(scheduled_event_id, _)| *scheduled_event_id).collect();
         if ids.is_empty() {
@@ -140,7 +144,7 @@ impl Reader {
     }
 
     /// An earlier run. What it owed and what it has seen have gone over to the one that followed it.
-    pub(crate) async fn load_run(&self, key: &HeadKey, run_id: Uuid) -> Result<Loaded, Refusal> {
+    pub(crate) async fn load_run(&self, key: &HeadKey, run_id: Uuid) -> Result<CommittedRun, Refusal> {
         let found = self.store.load_run(key, *run_id.as_bytes()).await?;
         let workflow_id = key.workflow_id.to_string();
         let found = found.ok_or(Refusal::UnknownRun { workflow_id, run_id })?;
@@ -150,9 +154,15 @@ impl Reader {
         Ok(loaded)
     }
 
-    pub(crate) async fn read_page(&self, key: &HeadKey, loaded: &Loaded, page: &Page) -> Result<HistoryPage, Refusal> {
+    pub(crate) async fn read_page(
+        &self,
+        key: &HeadKey,
+        loaded: &CommittedRun,
+        page: &EventRange,
+    ) -> Result<HistoryPage, Refusal> {
         let run = loaded.run();
-        let source = Source { key, run_id: run.started.run_id, tail: &loaded.tail, tail_first: loaded.body.tail_first };
+        let source =
+            EventLocation { key, run_id: run.started.run_id, tail: &loaded.tail, tail_first: loaded.body.tail_first };
         let before = page.before.unwrap_or(u64::MAX).min(run.last_event_id + 1);
         let limit = page.limit.max(1);
         let mut events = if page.reverse {
@@ -174,7 +184,7 @@ impl Reader {
     /// The events with `after < id < before`, oldest first.
     async fn read_on(
         &self,
-        source: &Source<'_>,
+        source: &EventLocation<'_>,
         after: EventId,
         before: EventId,
         limit: usize,
@@ -205,7 +215,7 @@ impl Reader {
     /// The events with `after < id < before`, newest first.
     async fn read_back(
         &self,
-        source: &Source<'_>,
+        source: &EventLocation<'_>,
         after: EventId,
         before: EventId,
         limit: usize,
@@ -248,7 +258,7 @@ impl Reader {
     /// Every event from `first` to `last`, payloads and all.
     pub(crate) async fn read_range(
         &self,
-        source: &Source<'_>,
+        source: &EventLocation<'_>,
         first: EventId,
         last: EventId,
         limit: usize,
@@ -272,8 +282,8 @@ impl Reader {
 
     /// Something of a run that its head promises is not there: the run has been forgotten since its head was read, or its
     /// data is lost.
-    async fn missing(&self, source: &Source<'_>, what: &str) -> Refusal {
-        let Source { key, run_id, .. } = *source;
+    async fn missing(&self, source: &EventLocation<'_>, what: &str) -> Refusal {
+        let EventLocation { key, run_id, .. } = *source;
         match self.load_run(key, run_id).await {
             Ok(_) => Refusal::Corrupt { what: format!("{what} of run {run_id} is missing") },
             Err(refusal) => refusal,
@@ -281,7 +291,7 @@ impl Reader {
     }
 
     /// Puts the texts of large payloads in place of their claim checks.
-    async fn redeem(&self, source: &Source<'_>, events: &mut [Event]) -> Result<(), Refusal> {
+    async fn redeem(&self, source: &EventLocation<'_>, events: &mut [Event]) -> Result<(), Refusal> {
         let claims = |event: &Event| {
             let payload = event.kind.payload().and_then(Payload::claim);
             payload.into_iter().chain(event.notes_kept()).collect::<Vec<_>>()

@@ -1,24 +1,24 @@
 //! What is known of a run in memory, and the law that nobody is told no from there.
 
-use crate::engine::commit::Loaded;
+use crate::engine::commit::CommittedRun;
 
 /// What is known of a run. It may be old: others write to the store.
 #[derive(Debug, Default)]
-pub(crate) struct State(Option<Box<Loaded>>);
+pub(crate) struct CachedRun(Option<Box<CommittedRun>>);
 
-impl State {
+impl CachedRun {
     /// What is known; `None`: ask the store.
-    pub(crate) fn known(&self) -> Option<&Loaded> {
+    pub(crate) fn known(&self) -> Option<&CommittedRun> {
         self.0.as_deref()
     }
 
     /// The same, to be changed.
-    pub(crate) fn known_mut(&mut self) -> Option<&mut Loaded> {
+    pub(crate) fn known_mut(&mut self) -> Option<&mut CommittedRun> {
         self.0.as_deref_mut()
     }
 
     /// It is this, as it was just read or written.
-    pub(crate) fn is(&mut self, loaded: Loaded) {
+    pub(crate) fn is(&mut self, loaded: CommittedRun) {
         self.0 = Some(Box::new(loaded));
     }
 
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_no_that_rests_on_what_was_in_memory_is_looked_into_and_one_that_rests_on_the_store_is_not() {
-        let mut state = State::default();
+        let mut state = CachedRun::default();
         let before = state.was_known();
         state.is(commit(None, &[], 1).next);
         assert!(!state.must_look_into(before) && state.known().is_some());

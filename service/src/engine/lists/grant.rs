@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use history::{AskedUpdate, Command, Event, EventId, Payload, PendingActivity, PollId, TaskId, TurnId};
+use history::{Command, Event, EventId, Payload, PendingActivity, PollId, ProposedUpdate, TaskId, TurnId};
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::engine::commit::read::Source;
+use crate::engine::commit::read::EventLocation;
 
 /// A task that was taken: what its taker needs, and nothing that has to be locked. Dropped before it was
 /// [delivered](Self::delivered), wherever that happens, it goes back at once, and not when its time is over.
@@ -30,8 +30,8 @@ pub(crate) struct Grant {
 /// Queries to be answered with a task, and updates to be judged with it.
 #[derive(Debug, Default)]
 pub(crate) struct TakenAlong {
-    pub(crate) queries: Vec<Posed>,
-    pub(crate) updates: Vec<AskedUpdate>,
+    pub(crate) queries: Vec<NumberedQuery>,
+    pub(crate) updates: Vec<ProposedUpdate>,
 }
 
 impl TakenAlong {
@@ -82,7 +82,7 @@ pub(crate) struct Query {
 
 /// A query on its way to a decider.
 #[derive(Debug, Clone)]
-pub(crate) struct Posed {
+pub(crate) struct NumberedQuery {
     pub(crate) number: u64,
     pub(crate) query: Arc<Query>,
 }
@@ -118,8 +118,8 @@ impl Grant {
 
 impl Grant {
     /// Where the events of its run are.
-    pub(crate) fn source(&self) -> Source<'_> {
-        Source { key: &self.key, run_id: self.run_id, tail: &self.tail, tail_first: self.tail_first }
+    pub(crate) fn source(&self) -> EventLocation<'_> {
+        EventLocation { key: &self.key, run_id: self.run_id, tail: &self.tail, tail_first: self.tail_first }
     }
 }
 

@@ -12,10 +12,10 @@ use crate::engine::lists::elsewhere::Elsewhere;
 use crate::engine::lists::grant::{Grant, TakenRiders};
 use crate::engine::lists::matching::{Matching, Offered};
 use crate::engine::lists::pollers::Pollers;
-use crate::engine::lists::polls::Polls;
+use crate::engine::lists::polls::PollMemory;
 use crate::engine::lists::{ListKey, OnList, Poller, Side, Taker, WaitingRiders, WaitingTask};
 use crate::engine::nodes::Nodes;
-use crate::engine::run::request::Request;
+use crate::engine::run::request::RunRequest;
 use crate::engine::run::runs::Runs;
 use crate::engine::time::agenda::Agenda;
 use crate::engine::{Clock, Refusal, Registry};
@@ -32,7 +32,7 @@ pub struct TaskLists {
     pub(crate) matching: Arc<Matching>,
     pub(crate) backlog: Backlog,
     pub(crate) elsewhere: Arc<Elsewhere>,
-    pub(crate) polls: Polls,
+    pub(crate) polls: PollMemory,
     pub(crate) pollers: Arc<Pollers>,
     /// Who calls functions is told the domains in which Lambda tasks wait.
     pub(crate) lambda: OnceLock<UnboundedSender<Arc<str>>>,
@@ -103,7 +103,7 @@ impl TaskLists {
         taker: Taker,
     ) -> Result<Option<Grant>, Refusal> {
         let (key, list, poll) = (task.key.clone(), list.clone(), taker.poll);
-        let taken = self.runs.ask(&key, |reply| Request::Take { task, list, taker, reply }).await;
+        let taken = self.runs.ask(&key, |reply| RunRequest::Take { task, list, taker, reply }).await;
         if let Err(refusal) = &taken {
             // It is off its list, and may wait still; or it was taken, and then nobody has it.
             self.lose_if_unknown(refusal, poll);
@@ -120,7 +120,7 @@ impl TaskLists {
         taker: Taker,
     ) -> Result<Option<Grant>, Refusal> {
         let by = taker.clone();
-        match self.runs.ask(&key, |reply| Request::TakeRiders { run_id, kind, taker: by, reply }).await? {
+        match self.runs.ask(&key, |reply| RunRequest::TakeRiders { run_id, kind, taker: by, reply }).await? {
             TakenRiders::Granted(grant) => Ok(Some(*grant)),
             TakenRiders::Nothing => Ok(None),
             TakenRiders::Turn(scheduled_event_id) => {

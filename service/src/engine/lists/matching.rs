@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::engine::lists::grant::{Grant, RiderKind};
-use crate::engine::lists::{Known, ListKey, OnList, Poller, Taker, WaitingTask};
+use crate::engine::lists::{ListKey, OnList, Poller, Taker, TaskKey, WaitingTask};
 
 /// Where a task stands on its list: higher priorities first, and of equals the one that came first.
 type PlaceOnList = (Reverse<i32>, u64);
@@ -42,7 +42,7 @@ struct TaskList {
     /// How many have ever waited.
     came: u64,
     /// Where each of them stands.
-    known: HashMap<Known, PlaceOnList>,
+    known: HashMap<TaskKey, PlaceOnList>,
     pollers: VecDeque<Poller>,
     /// Some tasks of this list wait in the store alone.
     overflowed: bool,
@@ -82,7 +82,7 @@ impl TaskList {
     /// A turn of a run of which a question waits already becomes the task that waits: there are not two of one run.
     fn convert(&mut self, turn: &OnList) -> bool {
         let Some(WaitingTask { run_id, .. }) = turn.task().filter(|_| self.asking > 0) else { return false };
-        let mut kinds = [RiderKind::Query, RiderKind::Update].into_iter().map(|kind| Known::Riders(*run_id, kind));
+        let mut kinds = [RiderKind::Query, RiderKind::Update].into_iter().map(|kind| TaskKey::Riders(*run_id, kind));
         let Some(place) = kinds.find_map(|asks| self.known.remove(&asks)) else { return false };
         let Some(Kept { task, .. }) = self.tasks.get_mut(&place) else { return false };
         *task = turn.clone();
@@ -128,22 +128,22 @@ pub(crate) struct Matching {
 }
 
 /// What a poll finds.
-pub(crate) enum Found<'a> {
+pub(crate) enum PollResult<'a> {
     /// A task; try to take it, and poll again when somebody else has.
     Task(OnList),
     /// Nothing yet. Dropping it ends the wait.
-    Wait(Waiting<'a>),
+    Wait(WaitingPoll<'a>),
 }
 
 /// A poll that waits.
-pub(crate) struct Waiting<'a> {
+pub(crate) struct WaitingPoll<'a> {
     matching: &'a Matching,
     list: ListKey,
     id: u64,
     pub(crate) answer: oneshot::Receiver<Grant>,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingPoll<'_> {
     fn drop(&mut self) {
         let mut lists = self.matching.lock();
         if let Some(list) = lists.get_mut(&self.list) {
@@ -281,7 +281,7 @@ impl Matching {
     pub(crate) fn withdraw(&self, key: &ListKey, run_id: Uuid, scheduled_event_id: EventId) {
         let mut lists = self.lock();
         let Some(list) = lists.get_mut(key) else { return };
-        if let Some(place) = list.known.remove(&Known::Task(run_id, scheduled_event_id, None)) {
+        if let Some(place) = list.known.remove(&TaskKey::Task(run_id, scheduled_event_id, None)) {
             list.tasks.remove(&place);
         }
         if list.is_idle() {
@@ -290,7 +290,7 @@ impl Matching {
     }
 
     /// Polls a list.
-    pub(crate) fn poll(&self, key: &ListKey, taker: &Taker) -> Found<'_> {
+    pub(crate) fn poll(&self, key: &ListKey, taker: &Taker) -> PollResult<'_> {
         let mut lists = self.lock();
         // Where there was no room for a list, its tasks may be in the store.
         let overflowed = lists.len() >= self.bounds.lists_max;
@@ -302,7 +302,7 @@ impl Matching {
             if list.is_idle() {
                 lists.remove(key);
             }
-            return Found::Task(task);
+            return PollResult::Task(task);
         }
         if list.overflowed {
             self.starving.notify_one();
@@ -310,7 +310,7 @@ impl Matching {
         let id = self.next_poller.fetch_add(1, Relaxed);
         let (answer, receiver) = oneshot::channel();
         list.pollers.push_back(Poller { taker: taker.clone(), id, answer });
-        Found::Wait(Waiting { matching: self, list: key.clone(), id, answer: receiver })
+        PollResult::Wait(WaitingPoll { matching: self, list: key.clone(), id, answer: receiver })
     }
 
     /// Polls again for a poller that was reserved or handed a task in vain: it waits in front, unless there is a task,

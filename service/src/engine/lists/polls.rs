@@ -51,11 +51,11 @@ struct SentTasks {
 }
 
 /// See the module.
-pub(crate) struct Polls {
+pub(crate) struct PollMemory {
     memory: Mutex<SentTasks>,
 }
 
-impl Default for Polls {
+impl Default for PollMemory {
     fn default() -> Self {
         let bound = NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN);
         // Bounded, but not allocated ahead.
@@ -66,7 +66,7 @@ impl Default for Polls {
     }
 }
 
-impl Polls {
+impl PollMemory {
     fn lock(&self) -> MutexGuard<'_, SentTasks> {
         self.memory.lock().expect("no code panics while it holds this lock")
     }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use history::{AskedUpdate, CallerName, Decision, EventId, Fault, Payload, Permissions, UpdateAnswer};
+use history::{CallerName, Decision, EventId, Fault, Payload, Permissions, ProposedUpdate, UpdateAnswer};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
-use crate::engine::{Outcome, Seen};
+use crate::engine::{QueryOutcome, SeenVersion};
 
 /// Names a task list between nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub struct Forwarded {
     pub(crate) name: String,
     #[serde(deserialize_with = "history::payload_present", default)]
     pub(crate) input: Option<Payload>,
-    pub(crate) seen: Option<Seen>,
+    pub(crate) seen: Option<SeenVersion>,
     /// How long to wait for the answer.
     pub wait: Duration,
 }
@@ -57,7 +57,7 @@ pub enum FromNode {
         /// The newest news that it reflects.
         version: EventId,
         /// What the decider says.
-        outcome: Outcome,
+        outcome: QueryOutcome,
     },
     /// There was nothing new in time.
     Unchanged {
@@ -71,7 +71,7 @@ pub enum FromNode {
 /// What a decider said to a node that did not ask it, on its way to the one that did.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Said {
+pub struct StrayAnswer {
     pub(crate) domain: String,
     pub(crate) workflow_id: String,
     pub(crate) run_id: Uuid,
@@ -79,9 +79,9 @@ pub struct Said {
     pub(crate) started_event_id: EventId,
     pub(crate) only_asks: bool,
     pub(crate) version: EventId,
-    pub(crate) outcomes: Vec<(u64, Outcome)>,
+    pub(crate) outcomes: Vec<(u64, QueryOutcome)>,
     /// To whatever is not among them.
-    pub(crate) otherwise: Option<Outcome>,
+    pub(crate) otherwise: Option<QueryOutcome>,
 }
 
 /// An update on its way to another node.
@@ -91,7 +91,7 @@ pub struct LentUpdate {
     pub(crate) domain: String,
     pub(crate) workflow_id: String,
     pub(crate) run_id: Uuid,
-    pub(crate) asked: AskedUpdate,
+    pub(crate) asked: ProposedUpdate,
     /// How long to wait for the verdict.
     pub wait: Duration,
 }
@@ -136,7 +136,7 @@ pub enum FromJudge {
 pub struct PassedAnswer {
     pub(crate) token: String,
     pub(crate) what: Passed,
-    pub(crate) results: Vec<(String, Outcome)>,
+    pub(crate) results: Vec<(String, QueryOutcome)>,
     pub(crate) updates: Vec<UpdateAnswer>,
     /// What its decider may decide: whatever one of these allows; everything when absent.
     pub(crate) may: Option<Vec<Permissions>>,
@@ -212,5 +212,5 @@ pub trait Peers: Send + Sync + 'static {
     async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String>;
 
     /// Tells a node what a decider said to its questions; answers whether anybody waited for it.
-    async fn say(&self, node: &str, said: &Said) -> Result<bool, String>;
+    async fn say(&self, node: &str, said: &StrayAnswer) -> Result<bool, String>;
 }

@@ -45,12 +45,12 @@ impl Domain {
 
 /// The domains as last read.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownDomains {
     all: RwLock<Arc<BTreeMap<String, Domain>>>,
     read_at: RwLock<Option<tokio::time::Instant>>,
 }
 
-impl Known {
+impl KnownDomains {
     pub(super) fn all(&self) -> Arc<BTreeMap<String, Domain>> {
         Arc::clone(&self.all.read().expect("no code panics while it holds this lock"))
     }

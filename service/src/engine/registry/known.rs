@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{Mark, RequestKey, Run, Spilled};
+use history::{RequestKey, RequestMark, Run, Spilled};
 use lru::LruCache;
 use store::{HeadKey, Store};
 use uuid::Uuid;
@@ -83,7 +83,7 @@ impl Marks {
         if spilled.marks.is_empty() {
             return Ok(());
         }
-        let mark = |(request, mark, until): &(RequestKey, Mark, history::Timestamp)| store::Mark {
+        let mark = |(request, mark, until): &(RequestKey, RequestMark, history::Timestamp)| store::Mark {
             name: request.0,
             bytes: encode(*mark),
             expires_at: until.as_millis(),
@@ -107,10 +107,10 @@ impl Marks {
     }
 }
 
-fn encode(mark: Mark) -> Bytes {
+fn encode(mark: RequestMark) -> Bytes {
     minicbor::to_vec(mark).expect("writing to memory does not fail").into()
 }
 
-fn decode(bytes: &[u8]) -> Result<Mark, Refusal> {
+fn decode(bytes: &[u8]) -> Result<RequestMark, Refusal> {
     minicbor::decode(bytes).map_err(|error| Refusal::Corrupt { what: format!("the mark of a request: {error}") })
 }

@@ -148,13 +148,13 @@ impl OpenRuns {
 }
 
 /// Room for one more open run. It is free again when this is dropped, unless the run began: then it is counted.
-pub(crate) struct Room {
+pub(crate) struct RunPermit {
     runs: Arc<OpenRuns>,
     domain: Arc<str>,
     number: u64,
 }
 
-impl Room {
+impl RunPermit {
     /// The run has begun.
     pub(crate) fn began(self) {
         if let Some(known) = self.runs.lock().get_mut(&self.domain) {
@@ -170,7 +170,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for RunPermit {
     fn drop(&mut self) {
         if let Some(known) = self.runs.lock().get_mut(&self.domain)
             && known.starts.get(&self.number) == Some(&None)
@@ -188,7 +188,7 @@ impl OpenRuns {
 
     /// Room for one more run where so many may be open; `None` where there is none. Exact to what this node starts; what other
     /// nodes over the store have started is seen within ten seconds.
-    async fn room(self: &Arc<Self>, domain: &str, max: u64) -> Result<Option<Room>, Refusal> {
+    async fn room(self: &Arc<Self>, domain: &str, max: u64) -> Result<Option<RunPermit>, Refusal> {
         let stale = self.lock().entry(domain.into()).or_default().stale(max);
         if let Some(began) = stale {
             let query = ListQuery { domain: domain.into(), open: Some(true), ..ListQuery::default() };
@@ -197,7 +197,7 @@ impl OpenRuns {
             known.entry(domain.into()).or_default().count(began, count.total(), count.read_units > 0);
         }
         let number = self.lock().entry(domain.into()).or_default().take(max);
-        Ok(number.map(|number| Room { runs: Arc::clone(self), domain: domain.into(), number }))
+        Ok(number.map(|number| RunPermit { runs: Arc::clone(self), domain: domain.into(), number }))
     }
 
     /// Room for a run that is about to be started in a domain; `None` where nothing says how many there may be.
@@ -205,7 +205,7 @@ impl OpenRuns {
     /// # Errors
     ///
     /// [`Refusal::QuotaExceeded`], [`Refusal::LimitExceeded`] over SWF's wire, or the store's.
-    pub(crate) async fn room_for(self: &Arc<Self>, domain: &str, start: &Start) -> Result<Option<Room>, Refusal> {
+    pub(crate) async fn room_for(self: &Arc<Self>, domain: &str, start: &Start) -> Result<Option<RunPermit>, Refusal> {
         let swf = self.quotas().filter(|_| start.swf.is_some()).map(|quotas| quotas.open_runs);
         match (self.shares.open_runs(domain), swf) {
             (None, None) => Ok(None),
@@ -286,7 +286,7 @@ mod tests {
         let runs = Arc::new(OpenRuns::new(Arc::new(store::memory::Memory::new()), Arc::default(), None));
         let take = || {
             let number = runs.lock().entry("d".into()).or_default().take(2)?;
-            Some(Room { runs: Arc::clone(&runs), domain: "d".into(), number })
+            Some(RunPermit { runs: Arc::clone(&runs), domain: "d".into(), number })
         };
         let open = || runs.lock().get_mut("d").unwrap().open();
         take().unwrap().keep_for_child();

@@ -17,18 +17,18 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(10);
 type Remembered = LruCache<(&'static str, HeadKey), (Bytes, tokio::time::Instant)>;
 
 /// The types as last read.
-pub(super) struct Types {
+pub(super) struct TypeCache {
     /// The record of a type; empty for one that is not there.
     remembered: Mutex<Remembered>,
 }
 
-impl Default for Types {
+impl Default for TypeCache {
     fn default() -> Self {
         Self { remembered: Mutex::new(LruCache::new(REMEMBERED)) }
     }
 }
 
-impl Types {
+impl TypeCache {
     fn lock(&self) -> MutexGuard<'_, Remembered> {
         self.remembered.lock().expect("no code panics while it holds this lock")
     }

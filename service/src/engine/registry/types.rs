@@ -64,7 +64,7 @@ impl TypeKind for ActivityDefaults {
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RegisteredType<D> {
+pub struct TypeRecord<D> {
     /// Its name, without a slash. 1 to 256 characters.
     pub name: String,
     /// Its version, without a slash; runs and decisions name both together, as `name/version`.
@@ -89,7 +89,7 @@ pub fn split_type_name(full: &str) -> (&str, Option<&str>) {
     full.split_once(SEPARATOR).map_or((full, None), |(name, version)| (name, Some(version)))
 }
 
-impl<D> RegisteredType<D> {
+impl<D> TypeRecord<D> {
     /// Its name as runs and decisions have it.
     pub fn full_name(&self) -> String {
         type_name(&self.name, self.version.as_deref())
@@ -110,12 +110,12 @@ fn is_deleted(head: &Head) -> bool {
     head.body.is_empty()
 }
 
-fn read<D: TypeKind>(body: &[u8]) -> Result<RegisteredType<D>, Refusal> {
+fn read<D: TypeKind>(body: &[u8]) -> Result<TypeRecord<D>, Refusal> {
     serde_json::from_slice(body)
         .map_err(|error| Refusal::Corrupt { what: format!("the record of a {} type: {error}", D::WORD) })
 }
 
-fn head_of<D: TypeKind>(version: u64, registered: &RegisteredType<D>) -> Result<Head, Refusal> {
+fn head_of<D: TypeKind>(version: u64, registered: &TypeRecord<D>) -> Result<Head, Refusal> {
     let body = serde_json::to_vec(registered).map_err(|error| Refusal::Corrupt { what: error.to_string() })?;
     let row = Row {
         workflow_type: registered.name.as_str().into(),
@@ -132,7 +132,7 @@ fn unknown<D: TypeKind>(full: &str) -> Refusal {
     Refusal::UnknownType { kind: D::WORD, name: full.to_owned() }
 }
 
-fn check<D: TypeKind>(registered: &RegisteredType<D>) -> Result<(), Refusal> {
+fn check<D: TypeKind>(registered: &TypeRecord<D>) -> Result<(), Refusal> {
     let slash = |field: &str| {
         let problem = format!("contains `{SEPARATOR}`, which stands between the name and the version");
         Fault::Invalid { field: field.to_owned(), problem }
@@ -170,8 +170,8 @@ impl Registry {
     pub async fn register_type<D: TypeKind>(
         &self,
         domain: &str,
-        registered: RegisteredType<D>,
-    ) -> Result<RegisteredType<D>, Refusal> {
+        registered: TypeRecord<D>,
+    ) -> Result<TypeRecord<D>, Refusal> {
         self.domain_in_use(domain).await?;
         check(&registered)?;
         let full = registered.full_name();
@@ -217,7 +217,7 @@ impl Registry {
     /// # Errors
     ///
     /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or the store's.
-    pub async fn registered_type<D: TypeKind>(&self, domain: &str, full: &str) -> Result<RegisteredType<D>, Refusal> {
+    pub async fn registered_type<D: TypeKind>(&self, domain: &str, full: &str) -> Result<TypeRecord<D>, Refusal> {
         self.must_know(domain).await?;
         let key = key_of::<D>(domain, full);
         let head = self.store.load(&key).await?.filter(|head| !is_deleted(head));
@@ -229,8 +229,8 @@ impl Registry {
         &self,
         domain: &str,
         full: &str,
-        change: impl Fn(RegisteredType<D>) -> Result<Option<RegisteredType<D>>, Refusal> + Send,
-    ) -> Result<Option<RegisteredType<D>>, Refusal> {
+        change: impl Fn(TypeRecord<D>) -> Result<Option<TypeRecord<D>>, Refusal> + Send,
+    ) -> Result<Option<TypeRecord<D>>, Refusal> {
         self.must_know(domain).await?;
         let key = key_of::<D>(domain, full);
         loop {
@@ -259,9 +259,9 @@ impl Registry {
     /// # Errors
     ///
     /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or [`Refusal::TypeDeprecated`] when it is already.
-    pub async fn deprecate_type<D: TypeKind>(&self, domain: &str, full: &str) -> Result<RegisteredType<D>, Refusal> {
+    pub async fn deprecate_type<D: TypeKind>(&self, domain: &str, full: &str) -> Result<TypeRecord<D>, Refusal> {
         let now = self.clock.now();
-        let change = |mut registered: RegisteredType<D>| match registered.deprecated_at.replace(now) {
+        let change = |mut registered: TypeRecord<D>| match registered.deprecated_at.replace(now) {
             None => Ok(Some(registered)),
             Some(_) => Err(Refusal::TypeDeprecated { kind: D::WORD, name: full.to_owned() }),
         };
@@ -273,8 +273,8 @@ impl Registry {
     /// # Errors
     ///
     /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or [`Refusal::TypeExists`] when it is in use.
-    pub async fn undeprecate_type<D: TypeKind>(&self, domain: &str, full: &str) -> Result<RegisteredType<D>, Refusal> {
-        let change = |mut registered: RegisteredType<D>| match registered.deprecated_at.take() {
+    pub async fn undeprecate_type<D: TypeKind>(&self, domain: &str, full: &str) -> Result<TypeRecord<D>, Refusal> {
+        let change = |mut registered: TypeRecord<D>| match registered.deprecated_at.take() {
             Some(_) => Ok(Some(registered)),
             None => Err(Refusal::TypeExists { kind: D::WORD, name: full.to_owned() }),
         };
@@ -287,7 +287,7 @@ impl Registry {
     ///
     /// [`Refusal::UnknownDomain`], [`Refusal::UnknownType`], or [`Refusal::TypeInUse`] when it is not deprecated.
     pub async fn delete_type<D: TypeKind>(&self, domain: &str, full: &str) -> Result<(), Refusal> {
-        let change = |registered: RegisteredType<D>| match registered.deprecated_at {
+        let change = |registered: TypeRecord<D>| match registered.deprecated_at {
             Some(_) => Ok(None),
             None => Err(Refusal::TypeInUse { kind: D::WORD, name: full.to_owned() }),
         };
@@ -351,7 +351,7 @@ impl Registry {
         if record.is_empty() {
             return Ok(Registration::Unknown);
         }
-        let registered: RegisteredType<D> = read(&record)?;
+        let registered: TypeRecord<D> = read(&record)?;
         Ok(match registered.deprecated_at {
             Some(_) => Registration::Deprecated,
             None => Registration::Known(Box::new(registered.defaults)),

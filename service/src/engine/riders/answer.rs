@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use history::admit::{check_payload, must_hold};
 use history::{
-    AnsweredTurn, Command, EventId, EventKind, Fault, Transition, UpdateAnswer, UpdateStanding, Verdict, limits,
+    AnsweredTurn, Command, EventId, EventKind, Fault, Transition, UpdateAnswer, UpdateStanding, UpdateVerdict, limits,
 };
 use store::HeadKey;
 use uuid::Uuid;
@@ -16,7 +16,7 @@ use crate::engine::riders::heard::UpdateHeard;
 use crate::engine::riders::place::By;
 use crate::engine::riders::task::RequestReply;
 use crate::engine::riders::waiting::WithTask;
-use crate::engine::{Outcome, Refusal, RunRef, Told, TurnToken, commit};
+use crate::engine::{QueryOutcome, RecordedCommand, Refusal, RunRef, TurnToken, commit};
 
 /// How long a speculative turn that was given back is left alone. Source: the first wait of any turn.
 const GIVEN_BACK_WAIT: Duration = Duration::from_millis(limits::TURN_BACKOFF_FIRST.as_millis());
@@ -59,15 +59,15 @@ impl Answering {
     }
 
     /// The answer is recorded, or there was nothing to record: tells those who wait for updates.
-    fn hear(&self, answers: &[UpdateAnswer], told: &Told) {
+    fn hear(&self, answers: &[UpdateAnswer], told: &RecordedCommand) {
         let room = &self.room;
         let now = room.clock.now();
         for (answer, standing) in answers.iter().zip(&told.judged) {
             let heard = match (answer.verdict.clone(), standing) {
-                (Verdict::Done { result }, UpdateStanding::Ended { event_id, .. }) => {
+                (UpdateVerdict::Done { result }, UpdateStanding::Ended { event_id, .. }) => {
                     UpdateHeard::Done { event_id: *event_id, version: told.version, result }
                 }
-                (Verdict::Rejected { reason, details }, UpdateStanding::New) => {
+                (UpdateVerdict::Rejected { reason, details }, UpdateStanding::New) => {
                     UpdateHeard::Rejected { reason, details }
                 }
                 // Whoever waits for it looks at the run. One that has closed with this turn knows no more of what it has
@@ -100,7 +100,7 @@ impl RequestReply {
         self: &Arc<Self>,
         token: &TurnToken,
         command: Command,
-        outcomes: Vec<(u64, Outcome)>,
+        outcomes: Vec<(u64, QueryOutcome)>,
         answers: Vec<UpdateAnswer>,
     ) -> Result<(), Refusal> {
         let key = commit::head_key(&token.domain, &token.workflow_id);
@@ -188,7 +188,7 @@ impl RequestReply {
         token: &TurnToken,
         version: EventId,
         asked: &[u64],
-        outcomes: Vec<(u64, Outcome)>,
+        outcomes: Vec<(u64, QueryOutcome)>,
     ) {
         if let Some(node) = self.asked_by_other(token) {
             self.pass_on(node, token, version, outcomes, None).await;
@@ -206,9 +206,9 @@ impl RequestReply {
     pub(crate) fn read_results(
         &self,
         run_id: Uuid,
-        results: Vec<(String, Outcome)>,
-    ) -> Result<Vec<(u64, Outcome)>, Refusal> {
-        let mut read: Vec<(u64, Outcome)> = Vec::with_capacity(results.len());
+        results: Vec<(String, QueryOutcome)>,
+    ) -> Result<Vec<(u64, QueryOutcome)>, Refusal> {
+        let mut read: Vec<(u64, QueryOutcome)> = Vec::with_capacity(results.len());
         let invalid = |problem: String| Refusal::from(Fault::Invalid { field: "queryResults".to_owned(), problem });
         for (id, outcome) in results {
             let number = self
@@ -219,11 +219,11 @@ impl RequestReply {
                 return Err(invalid(format!("answer question `{id}` twice")));
             }
             let outcome = match outcome {
-                Outcome::Result(result) => match check_payload("result", result.as_ref()) {
-                    Ok(()) => Outcome::Result(result),
+                QueryOutcome::Result(result) => match check_payload("result", result.as_ref()) {
+                    Ok(()) => QueryOutcome::Result(result),
                     // The query's own trouble, not the turn's.
                     Err(fault) => {
-                        Outcome::Failed { reason: "result-too-large".to_owned(), message: Some(fault.to_string()) }
+                        QueryOutcome::Failed { reason: "result-too-large".to_owned(), message: Some(fault.to_string()) }
                     }
                 },
                 outcome => outcome,
@@ -238,8 +238,8 @@ impl RequestReply {
         self: &Arc<Self>,
         token: &TurnToken,
         version: EventId,
-        outcomes: Vec<(u64, Outcome)>,
-        otherwise: Option<Outcome>,
+        outcomes: Vec<(u64, QueryOutcome)>,
+        otherwise: Option<QueryOutcome>,
     ) -> Result<(), Refusal> {
         let is_anybody_there = if let Some(node) = self.asked_by_other(token) {
             self.pass_on(node, token, version, outcomes, otherwise).await
@@ -262,12 +262,12 @@ impl RequestReply {
         shown: EventId,
         version: EventId,
         asked: &[u64],
-        mut outcomes: Vec<(u64, Outcome)>,
-        otherwise: Option<Outcome>,
+        mut outcomes: Vec<(u64, QueryOutcome)>,
+        otherwise: Option<QueryOutcome>,
     ) {
         let otherwise = otherwise.unwrap_or_else(|| {
             let message = Some("the decider took the query along and said nothing to it".to_owned());
-            Outcome::Failed { reason: "unanswered".to_owned(), message }
+            QueryOutcome::Failed { reason: "unanswered".to_owned(), message }
         });
         for number in asked {
             if !outcomes.iter().any(|(known, _)| known == number) {

@@ -2,14 +2,14 @@
 
 use history::{EventId, Payload};
 
-use crate::engine::{Outcome, Refusal};
+use crate::engine::{QueryOutcome, Refusal};
 
 /// An answer to a query, and of what.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct DeciderAnswer {
     /// The newest news that it has seen.
     pub(crate) version: EventId,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: QueryOutcome,
 }
 
 /// What came of an update, as far as its turn goes.

@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{AskedUpdate, EventId, TurnId};
+use history::{EventId, ProposedUpdate, TurnId};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -19,14 +19,15 @@ use uuid::Uuid;
 
 use crate::engine::lists::ListKey;
 use crate::engine::lists::grant::{Query, RiderKind};
-use crate::engine::riders::heard::{Answer, UpdateHeard};
+use crate::engine::riders::heard::{DeciderAnswer, UpdateHeard};
 use crate::engine::riders::place::By;
 use crate::engine::riders::put::{PutUpdate, Putting};
-use crate::engine::riders::query::{Answered, Ask, From as AskedFrom, QueryHeard};
+use crate::engine::riders::query::{From as AskedFrom, QueryHeard, QueryReply, QueryRequest};
 use crate::engine::riders::task::RequestReply;
-use crate::engine::run::request::Request;
+use crate::engine::run::request::RunRequest;
 use crate::engine::{
-    Forwarded, FromJudge, FromNode, LentUpdate, Outcome, Refusal, RejectedUpdate, RunRef, Said, Seen, TurnToken, commit,
+    Forwarded, FromJudge, FromNode, LentUpdate, QueryOutcome, Refusal, RejectedUpdate, RunRef, SeenVersion,
+    StrayAnswer, TurnToken, commit,
 };
 
 /// How soon a run is looked at again whose riders wait, and which another node may have worked on; doubled each time.
@@ -111,7 +112,7 @@ impl RequestReply {
         loop {
             tokio::time::sleep(wait).await;
             wait = LOOK_EVERY_MAX.min(wait * 2);
-            if let Err(refusal) = self.runs.ask(key, |reply| Request::SeeToRiders { reply }).await {
+            if let Err(refusal) = self.runs.ask(key, |reply| RunRequest::SeeToRiders { reply }).await {
                 tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a run that is asked could not be looked at");
             }
         }
@@ -146,7 +147,9 @@ impl RequestReply {
                 let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);
                 forwarded.wait = if forwarded.seen.is_some() { left } else { left.min(FORWARD_WAIT) };
                 match self.hear_alive(&node, peers?.query(&node, &forwarded)).await {
-                    Ok(FromNode::Answer { version, outcome }) => Some(QueryHeard::Answer(Answer { version, outcome })),
+                    Ok(FromNode::Answer { version, outcome }) => {
+                        Some(QueryHeard::Answer(DeciderAnswer { version, outcome }))
+                    }
                     Ok(FromNode::Unchanged { version }) => Some(QueryHeard::Unchanged(version)),
                     Ok(FromNode::None) => None,
                     Err(error) => {
@@ -187,7 +190,7 @@ impl RequestReply {
         list: &ListKey,
         key: &HeadKey,
         run_id: Uuid,
-        asked: AskedUpdate,
+        asked: ProposedUpdate,
         deadline: Instant,
     ) {
         let update_id = asked.update_id.clone();
@@ -228,17 +231,17 @@ impl RequestReply {
         let Forwarded { domain, workflow_id, run_id, name, input, seen, wait } = forwarded;
         let at = RunRef { domain: domain.into(), workflow_id: workflow_id.into(), run_id: Some(run_id) };
         let deadline = Instant::now() + wait;
-        match self.query_within(&at, Ask { name, input, seen }, deadline, AskedFrom::Node).await {
-            Ok(Answered::Result { version, result, .. }) => {
-                FromNode::Answer { version, outcome: Outcome::Result(result) }
+        match self.query_within(&at, QueryRequest { name, input, seen }, deadline, AskedFrom::Node).await {
+            Ok(QueryReply::Result { version, result, .. }) => {
+                FromNode::Answer { version, outcome: QueryOutcome::Result(result) }
             }
-            Ok(Answered::Unchanged { version, .. }) => FromNode::Unchanged { version },
+            Ok(QueryReply::Unchanged { version, .. }) => FromNode::Unchanged { version },
             // A failure reflects nothing, so that its version does not matter.
             Err(Refusal::UnknownQuery { known, .. }) => {
-                FromNode::Answer { version: 0, outcome: Outcome::Unknown { known } }
+                FromNode::Answer { version: 0, outcome: QueryOutcome::Unknown { known } }
             }
             Err(Refusal::QueryFailed { reason, message, .. }) => {
-                FromNode::Answer { version: 0, outcome: Outcome::Failed { reason, message } }
+                FromNode::Answer { version: 0, outcome: QueryOutcome::Failed { reason, message } }
             }
             Err(refusal) => {
                 tracing::debug!(%refusal, "a query of another node was not answered");
@@ -256,7 +259,7 @@ impl RequestReply {
         let (reply, mut heard) = oneshot::channel();
         // Its own node remembers a rejection.
         let put = Box::new(PutUpdate { asked, is_named: false, caller, reply: Some(reply), start: None });
-        match self.runs.ask(&key, |reply| Request::Update { run_id: Some(run_id), put, reply }).await {
+        match self.runs.ask(&key, |reply| RunRequest::Update { run_id: Some(run_id), put, reply }).await {
             Ok(Putting::Known(_, heard)) => return heard.into(),
             Ok(Putting::Waits(..) | Putting::Began(..)) => {}
             Ok(Putting::GoesOn) => return FromJudge::Withdrawn,
@@ -310,11 +313,11 @@ impl RequestReply {
         node: &str,
         token: &TurnToken,
         version: EventId,
-        outcomes: Vec<(u64, Outcome)>,
-        otherwise: Option<Outcome>,
+        outcomes: Vec<(u64, QueryOutcome)>,
+        otherwise: Option<QueryOutcome>,
     ) -> bool {
         let Some(peers) = self.lists.elsewhere.peers() else { return false };
-        let said = Said {
+        let said = StrayAnswer {
             domain: token.domain.to_string(),
             workflow_id: token.workflow_id.to_string(),
             run_id: token.run_id,
@@ -332,8 +335,8 @@ impl RequestReply {
     }
 
     /// Another node has heard what a decider says to questions of this one; answers whether anybody waited for it.
-    pub fn hear_answers(self: &Arc<Self>, said: Said) -> bool {
-        let Said { domain, workflow_id, run_id, version, outcomes, otherwise, only_asks, .. } = said;
+    pub fn hear_answers(self: &Arc<Self>, said: StrayAnswer) -> bool {
+        let StrayAnswer { domain, workflow_id, run_id, version, outcomes, otherwise, only_asks, .. } = said;
         let key = commit::head_key(&domain, &workflow_id);
         let (scheduled_event_id, started_event_id) = (said.scheduled_event_id, said.started_event_id);
         let turn = TurnId { scheduled_event_id, started_event_id };
@@ -349,7 +352,7 @@ impl RequestReply {
 }
 
 impl Forwarded {
-    pub(super) fn of(key: &HeadKey, run_id: Uuid, query: &Query, seen: Option<Seen>) -> Self {
+    pub(super) fn of(key: &HeadKey, run_id: Uuid, query: &Query, seen: Option<SeenVersion>) -> Self {
         let (domain, workflow_id) = (key.domain.to_string(), key.workflow_id.to_string());
         let (name, input, wait) = (query.name.clone(), query.input.clone(), Duration::ZERO);
         Self { domain, workflow_id, run_id, name, input, seen, wait }

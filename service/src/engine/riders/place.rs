@@ -12,7 +12,7 @@
 //! then, and those who go on watching hold it from there. An update is in one pair of hands, and whoever has it may accept
 //! it until it is taken back; it leaves with its verdict, or as [`ends_unjudged`] has it.
 
-use history::{AskedUpdate, EventId, Fault, Run, Status, TurnId, UpdateStanding};
+use history::{EventId, Fault, ProposedUpdate, Run, Status, TurnId, UpdateStanding};
 use uuid::Uuid;
 
 use crate::engine::Refusal;
@@ -120,7 +120,7 @@ impl RiderPlace {
 /// | waits | accepted | gone on | refused | refused | refused |
 /// | is out | – | gone on | refused | – | – |
 /// | is lent, or being answered | – | – | – | – | – |
-pub(crate) fn ends_unjudged(place: RiderPlace, run_id: Uuid, asked: &AskedUpdate, run: &Run) -> Option<UpdateHeard> {
+pub(crate) fn ends_unjudged(place: RiderPlace, run_id: Uuid, asked: &ProposedUpdate, run: &Run) -> Option<UpdateHeard> {
     let is_out = match place {
         RiderPlace::Waits | RiderPlace::Held { .. } => false,
         RiderPlace::Out(_) => true,
@@ -146,7 +146,7 @@ pub(crate) fn ends_unjudged(place: RiderPlace, run_id: Uuid, asked: &AskedUpdate
 }
 
 /// Whether its run knows nothing of an update.
-pub(crate) fn is_new(run_id: Uuid, asked: &AskedUpdate, run: &Run) -> bool {
+pub(crate) fn is_new(run_id: Uuid, asked: &ProposedUpdate, run: &Run) -> bool {
     run_id != run.started.run_id || run.update_standing(&asked.update_id) == UpdateStanding::New
 }
 

@@ -1,6 +1,6 @@
 //! What is asked of a run for its riders, in its inbox, and what it says.
 
-use history::{AskedUpdate, Start, Timestamp};
+use history::{ProposedUpdate, Start, Timestamp};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -22,7 +22,7 @@ pub(crate) enum Posing {
 
 /// An update on its way into its run's cell.
 pub(crate) struct PutUpdate {
-    pub(crate) asked: AskedUpdate,
+    pub(crate) asked: ProposedUpdate,
     pub(crate) is_named: bool,
     pub(crate) caller: u64,
     /// Until it is put.

@@ -14,41 +14,41 @@ use uuid::Uuid;
 use crate::engine::base::forms::head_key;
 use crate::engine::lists::ListKey;
 use crate::engine::lists::grant::{Query, RiderKind};
-use crate::engine::riders::heard::Answer;
+use crate::engine::riders::heard::DeciderAnswer;
 use crate::engine::riders::place::RiderPlace;
 use crate::engine::riders::put::Posing;
 use crate::engine::riders::task::{RequestReply, decider_list};
 use crate::engine::riders::waiting::NewQuery;
-use crate::engine::run::request::Request;
-use crate::engine::{Forwarded, Outcome, Refusal, RunRef, Seen};
+use crate::engine::run::request::RunRequest;
+use crate::engine::{Forwarded, QueryOutcome, Refusal, RunRef, SeenVersion};
 
 /// Before a run is looked for again that goes on for another.
 const GO_ON_WAIT: Duration = Duration::from_millis(10);
 
-impl Seen {
+impl SeenVersion {
     /// Whether an answer is no news to whoever has seen this.
-    pub(crate) fn is_still(&self, answer: &Answer) -> bool {
+    pub(crate) fn is_still(&self, answer: &DeciderAnswer) -> bool {
         match &answer.outcome {
-            Outcome::Result(result) => self.hash == Some(hash(result.as_ref())),
-            Outcome::Unknown { .. } | Outcome::Failed { .. } => false,
+            QueryOutcome::Result(result) => self.hash == Some(hash(result.as_ref())),
+            QueryOutcome::Unknown { .. } | QueryOutcome::Failed { .. } => false,
         }
     }
 }
 
 /// A query.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub struct QueryRequest {
     /// Its name. 1 to 256 characters.
     pub name: String,
     /// Its input.
     pub input: Option<Payload>,
     /// What the caller has seen: waits until there is something else.
-    pub seen: Option<Seen>,
+    pub seen: Option<SeenVersion>,
 }
 
 /// What came of a query.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answered {
+pub enum QueryReply {
     /// A result.
     Result {
         /// Of this run.
@@ -80,7 +80,7 @@ pub(super) enum From {
 
 /// What is heard while a query waits.
 pub(super) enum QueryHeard {
-    Answer(Answer),
+    Answer(DeciderAnswer),
     Unchanged(EventId),
 }
 
@@ -92,7 +92,12 @@ impl RequestReply {
     /// [`Refusal::UnknownQuery`] and [`Refusal::QueryFailed`] as the decider says, [`Refusal::NotAnswered`] when it says
     /// nothing in time, [`Refusal::TooManyQuestions`]; as for [`Views::describe`](crate::engine::Views::describe).
     /// Nothing was recorded.
-    pub async fn query(self: &Arc<Self>, at: &RunRef, ask: Ask, wait: Duration) -> Result<Answered, Refusal> {
+    pub async fn query(
+        self: &Arc<Self>,
+        at: &RunRef,
+        ask: QueryRequest,
+        wait: Duration,
+    ) -> Result<QueryReply, Refusal> {
         check_name("query", &ask.name)?;
         check_payload("input", ask.input.as_ref())?;
         self.registry.must_know(&at.domain).await?;
@@ -100,8 +105,8 @@ impl RequestReply {
         crate::shares::watch()?;
         let answered = self.query_within(at, ask, Instant::now() + wait, From::Caller).await;
         match &answered {
-            Ok(Answered::Result { .. }) => self.metrics.queries_answered.inc(),
-            Ok(Answered::Unchanged { .. }) => self.metrics.queries_unchanged.inc(),
+            Ok(QueryReply::Result { .. }) => self.metrics.queries_answered.inc(),
+            Ok(QueryReply::Unchanged { .. }) => self.metrics.queries_unchanged.inc(),
             Err(refusal) => {
                 self.metrics.refused(refusal.code());
                 0
@@ -113,12 +118,12 @@ impl RequestReply {
     pub(super) async fn query_within(
         self: &Arc<Self>,
         at: &RunRef,
-        ask: Ask,
+        ask: QueryRequest,
         deadline: Instant,
         from: From,
-    ) -> Result<Answered, Refusal> {
+    ) -> Result<QueryReply, Refusal> {
         let key = head_key(at);
-        let Ask { name, input, seen } = ask;
+        let QueryRequest { name, input, seen } = ask;
         let query = Arc::new(Query { name, input });
         let (caller, (reply, answer)) = (self.ids.op(), oneshot::channel());
         let new = NewQuery { query: Arc::clone(&query), seen, caller, reply };
@@ -134,13 +139,13 @@ impl RequestReply {
         };
         let name = || query.name.clone();
         match heard {
-            Some(QueryHeard::Unchanged(version)) => Ok(Answered::Unchanged { run_id, version }),
-            Some(QueryHeard::Answer(Answer { version, outcome })) => match outcome {
-                Outcome::Result(result) => {
-                    Ok(Answered::Result { run_id, version, hash: hash(result.as_ref()), result })
+            Some(QueryHeard::Unchanged(version)) => Ok(QueryReply::Unchanged { run_id, version }),
+            Some(QueryHeard::Answer(DeciderAnswer { version, outcome })) => match outcome {
+                QueryOutcome::Result(result) => {
+                    Ok(QueryReply::Result { run_id, version, hash: hash(result.as_ref()), result })
                 }
-                Outcome::Unknown { known } => Err(Refusal::UnknownQuery { name: name(), known }),
-                Outcome::Failed { reason, message } => Err(Refusal::QueryFailed { name: name(), reason, message }),
+                QueryOutcome::Unknown { known } => Err(Refusal::UnknownQuery { name: name(), known }),
+                QueryOutcome::Failed { reason, message } => Err(Refusal::QueryFailed { name: name(), reason, message }),
             },
             None if self.background.is_stopping() => Err(Refusal::Stopping),
             None => {
@@ -151,7 +156,7 @@ impl RequestReply {
                     let version =
                         self.views.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run.version;
                     if version == seen.version || place == (RiderPlace::Held { version }) {
-                        return Ok(Answered::Unchanged { run_id, version });
+                        return Ok(QueryReply::Unchanged { run_id, version });
                     }
                 }
                 let unpolled = if waits { self.views.unpolled_by(&key, run_id, &list).await } else { None };
@@ -169,7 +174,7 @@ impl RequestReply {
     ) -> Result<(Uuid, ListKey), Refusal> {
         let mut query = Box::new(new);
         loop {
-            match self.runs.ask(key, |reply| Request::Pose { run_id, query, reply }).await? {
+            match self.runs.ask(key, |reply| RunRequest::Pose { run_id, query, reply }).await? {
                 Posing::Put(run_id, list) => return Ok((run_id, list)),
                 Posing::GoesOn(back) => {
                     query = back;

@@ -17,7 +17,7 @@ const REJECTION_BYTES_MAX: usize = 4 * 1024;
 /// How long a rejection is remembered. Ours: longer than any client tries again.
 const REJECTION_KEPT: Duration = Duration::from_secs(120);
 
-struct Rejection {
+struct RecentRejection {
     run_id: Uuid,
     update_id: String,
     reason: String,
@@ -25,7 +25,7 @@ struct Rejection {
     at: Timestamp,
 }
 
-impl Rejection {
+impl RecentRejection {
     fn is_over(&self, now: Timestamp) -> bool {
         self.at.plus(REJECTION_KEPT) < now
     }
@@ -33,10 +33,10 @@ impl Rejection {
 
 /// See the module. Oldest first.
 #[derive(Default)]
-pub(crate) struct Rejections(Mutex<VecDeque<Rejection>>);
+pub(crate) struct Rejections(Mutex<VecDeque<RecentRejection>>);
 
 impl Rejections {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Rejection>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<RecentRejection>> {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
@@ -50,7 +50,7 @@ impl Rejections {
             while rejections.len() >= REJECTIONS_MAX || rejections.front().is_some_and(|it| it.is_over(now)) {
                 rejections.pop_front();
             }
-            rejections.push_back(Rejection { run_id, update_id, reason, details, at: now });
+            rejections.push_back(RecentRejection { run_id, update_id, reason, details, at: now });
         }
     }
 

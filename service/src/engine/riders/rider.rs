@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use history::{AskedUpdate, CallerName, EventId, Payload, Timestamp};
+use history::{CallerName, EventId, Payload, ProposedUpdate, Timestamp};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use crate::engine::Seen;
+use crate::engine::SeenVersion;
 use crate::engine::lists::grant::{Query, RiderKind};
-use crate::engine::riders::heard::{Answer, UpdateHeard};
+use crate::engine::riders::heard::{DeciderAnswer, UpdateHeard};
 use crate::engine::riders::place::{By, Happens, RiderPlace};
 
 /// Ends a task that waits, when the last rider that needs it is gone.
 #[derive(Debug)]
-pub(crate) struct Timer(pub(crate) tokio::task::AbortHandle);
+pub(crate) struct AbortOnDrop(pub(crate) tokio::task::AbortHandle);
 
-impl Drop for Timer {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -35,20 +35,20 @@ pub(crate) struct OwnTask {
     /// With what credential.
     pub(crate) by: Option<CallerName>,
     /// Loses it when its time is over.
-    pub(crate) _timer: Timer,
+    pub(crate) _timer: AbortOnDrop,
 }
 
 /// Counts something for as long as it is there.
-pub(super) struct Counted(Arc<AtomicUsize>);
+pub(super) struct CountGuard(Arc<AtomicUsize>);
 
-impl Counted {
+impl CountGuard {
     pub(super) fn new(all: &Arc<AtomicUsize>) -> Self {
         all.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(all))
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -57,9 +57,9 @@ impl Drop for Counted {
 /// Somebody who waits for the answer to a query.
 pub(super) struct QueryCaller {
     pub(super) id: u64,
-    pub(super) seen: Option<Seen>,
-    pub(super) reply: oneshot::Sender<Answer>,
-    pub(super) _counted: Counted,
+    pub(super) seen: Option<SeenVersion>,
+    pub(super) reply: oneshot::Sender<DeciderAnswer>,
+    pub(super) _counted: CountGuard,
 }
 
 /// Somebody who waits for what comes of an update.
@@ -69,17 +69,17 @@ pub(super) struct UpdateCaller {
 }
 
 /// What rides, and who waits for it.
-pub(super) enum What {
+pub(super) enum RiderContent {
     Query {
         query: Arc<Query>,
         callers: Vec<QueryCaller>,
     },
     Update {
-        asked: AskedUpdate,
+        asked: ProposedUpdate,
         callers: Vec<UpdateCaller>,
         /// Its caller chose the id, and may ask again with it.
         is_named: bool,
-        _counted: Counted,
+        _counted: CountGuard,
     },
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Rider {
     /// The newest event when it was put, which its answer is to show: what takes it along shows this one at least. 0 of an
     /// update, which names the version itself that it depends on.
     pub(super) since: EventId,
-    pub(super) what: What,
+    pub(super) what: RiderContent,
     pub(super) place: RiderPlace,
     /// The task that was made for it, while that has it.
     pub(super) own: Option<Arc<OwnTask>>,
@@ -100,24 +100,24 @@ pub(super) struct Rider {
 impl Rider {
     pub(super) fn kind(&self) -> RiderKind {
         match &self.what {
-            What::Query { .. } => RiderKind::Query,
-            What::Update { .. } => RiderKind::Update,
+            RiderContent::Query { .. } => RiderKind::Query,
+            RiderContent::Update { .. } => RiderKind::Update,
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
         match &self.what {
-            What::Query { query, .. } => query.bytes(),
-            What::Update { asked, .. } => {
+            RiderContent::Query { query, .. } => query.bytes(),
+            RiderContent::Update { asked, .. } => {
                 asked.update_id.len() + asked.name.len() + asked.input.as_ref().map_or(0, Payload::len)
             }
         }
     }
 
-    pub(super) fn asked(&self) -> Option<&AskedUpdate> {
+    pub(super) fn asked(&self) -> Option<&ProposedUpdate> {
         match &self.what {
-            What::Query { .. } => None,
-            What::Update { asked, .. } => Some(asked),
+            RiderContent::Query { .. } => None,
+            RiderContent::Update { asked, .. } => Some(asked),
         }
     }
 
@@ -131,26 +131,29 @@ impl Rider {
 
     pub(super) fn has_caller(&self, caller: u64) -> bool {
         match &self.what {
-            What::Query { callers, .. } => callers.iter().any(|it| it.id == caller),
-            What::Update { callers, .. } => callers.iter().any(|it| it.id == caller),
+            RiderContent::Query { callers, .. } => callers.iter().any(|it| it.id == caller),
+            RiderContent::Update { callers, .. } => callers.iter().any(|it| it.id == caller),
         }
     }
 
     pub(super) fn leave(&mut self, caller: u64) {
         match &mut self.what {
-            What::Query { callers, .. } => callers.retain(|it| it.id != caller),
-            What::Update { callers, .. } => callers.retain(|it| it.id != caller),
+            RiderContent::Query { callers, .. } => callers.retain(|it| it.id != caller),
+            RiderContent::Update { callers, .. } => callers.retain(|it| it.id != caller),
         }
     }
 
     /// Whether one that is put is the same: a query that shows no less, or an update with the same id, wherever that is.
     pub(super) fn is_same(&self, new: &Self) -> bool {
         match (&self.what, &new.what) {
-            (What::Query { query, .. }, What::Query { query: same, .. }) => {
+            (RiderContent::Query { query, .. }, RiderContent::Query { query: same, .. }) => {
                 self.run_id == new.run_id && self.place == new.place && query == same
             }
-            (What::Update { .. }, What::Update { asked, .. }) => self.is_update(new.run_id, &asked.update_id),
-            (What::Query { .. }, What::Update { .. }) | (What::Update { .. }, What::Query { .. }) => false,
+            (RiderContent::Update { .. }, RiderContent::Update { asked, .. }) => {
+                self.is_update(new.run_id, &asked.update_id)
+            }
+            (RiderContent::Query { .. }, RiderContent::Update { .. })
+            | (RiderContent::Update { .. }, RiderContent::Query { .. }) => false,
         }
     }
 
@@ -158,9 +161,10 @@ impl Rider {
     pub(super) fn join(&mut self, same: Self) {
         self.since = self.since.max(same.since);
         match (&mut self.what, same.what) {
-            (What::Query { callers, .. }, What::Query { callers: more, .. }) => callers.extend(more),
-            (What::Update { callers, .. }, What::Update { callers: more, .. }) => callers.extend(more),
-            (What::Query { .. }, What::Update { .. }) | (What::Update { .. }, What::Query { .. }) => {}
+            (RiderContent::Query { callers, .. }, RiderContent::Query { callers: more, .. }) => callers.extend(more),
+            (RiderContent::Update { callers, .. }, RiderContent::Update { callers: more, .. }) => callers.extend(more),
+            (RiderContent::Query { .. }, RiderContent::Update { .. })
+            | (RiderContent::Update { .. }, RiderContent::Query { .. }) => {}
         }
     }
 
@@ -177,8 +181,8 @@ impl Rider {
     /// Whether nobody waits for it, and no decider has it that may accept it.
     pub(super) fn is_forgotten(&mut self) -> bool {
         match &mut self.what {
-            What::Query { callers, .. } => callers.is_empty(),
-            What::Update { callers, .. } => {
+            RiderContent::Query { callers, .. } => callers.is_empty(),
+            RiderContent::Update { callers, .. } => {
                 // Whoever left before it was put could not take it back.
                 callers.retain(|caller| !caller.reply.is_closed());
                 callers.is_empty() && self.place == RiderPlace::Waits
@@ -188,15 +192,15 @@ impl Rider {
 
     /// Tells those who wait for it what came of an update.
     pub(super) fn hear(self, heard: &UpdateHeard) {
-        let What::Update { callers, .. } = self.what else { return };
+        let RiderContent::Update { callers, .. } = self.what else { return };
         for caller in callers {
             drop(caller.reply.send(heard.clone()));
         }
     }
 
     /// Gives those who wait for it the answer to a query; answers whether anybody goes on watching.
-    pub(super) fn answer(&mut self, answer: &Answer) -> bool {
-        let What::Query { callers, .. } = &mut self.what else { return false };
+    pub(super) fn answer(&mut self, answer: &DeciderAnswer) -> bool {
+        let RiderContent::Query { callers, .. } = &mut self.what else { return false };
         for caller in callers.extract_if(.., |caller| !caller.seen.is_some_and(|seen| seen.is_still(answer))) {
             drop(caller.reply.send(answer.clone()));
         }
@@ -205,13 +209,13 @@ impl Rider {
 
     /// Takes a caller of an update out, with where its answer was to go.
     pub(super) fn take_back(&mut self, caller: u64) -> Option<oneshot::Sender<UpdateHeard>> {
-        let What::Update { callers, .. } = &mut self.what else { return None };
+        let RiderContent::Update { callers, .. } = &mut self.what else { return None };
         let at = callers.iter().position(|it| it.id == caller)?;
         Some(callers.swap_remove(at).reply)
     }
 
     /// Whether the caller of an update chose its id.
     pub(super) fn is_named(&self) -> bool {
-        matches!(&self.what, What::Update { is_named: true, .. })
+        matches!(&self.what, RiderContent::Update { is_named: true, .. })
     }
 }

@@ -11,17 +11,17 @@ use uuid::Uuid;
 
 use crate::engine::base::background::Background;
 use crate::engine::base::clock::Ids;
-use crate::engine::commit::Loaded;
-use crate::engine::commit::read::Reader;
+use crate::engine::commit::CommittedRun;
+use crate::engine::commit::read::RunReader;
 use crate::engine::lists::grant::{Back, Grant, Granted, Returned, RiderKind, TakesBack};
 use crate::engine::lists::hand_out::TaskLists;
 use crate::engine::lists::{ListKey, OnList, Side, Taker, WaitingRiders};
 use crate::engine::nodes::Nodes;
 use crate::engine::registry::known::Marks;
 use crate::engine::riders::place::By;
-use crate::engine::riders::rider::{OwnTask, Timer};
-use crate::engine::riders::waiting::{Riders, Takes};
-use crate::engine::run::request::Request;
+use crate::engine::riders::rider::{AbortOnDrop, OwnTask};
+use crate::engine::riders::waiting::{Carrier, Riders};
+use crate::engine::run::request::RunRequest;
 use crate::engine::run::runs::Runs;
 use crate::engine::token::Mint;
 use crate::engine::views::Views;
@@ -38,7 +38,7 @@ pub struct RequestReply {
     pub(crate) lists: Arc<TaskLists>,
     pub(crate) riders: Arc<Riders>,
     pub(crate) views: Arc<Views>,
-    pub(crate) reader: Arc<Reader>,
+    pub(crate) reader: Arc<RunReader>,
     pub(crate) marks: Arc<Marks>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) nodes: Arc<Nodes>,
@@ -52,20 +52,20 @@ pub struct RequestReply {
 
 impl RequestReply {
     /// Has a task made for the riders of the newest run, where no turn will take them along.
-    pub(crate) fn see_to_riders(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded) {
+    pub(crate) fn see_to_riders(self: &Arc<Self>, key: &HeadKey, loaded: &CommittedRun) {
         for kind in self.riders.settle(key, loaded.run()) {
             self.make_task(key, loaded, kind);
         }
     }
 
     /// The same for the queries of a run that has closed, which nothing can happen to any more.
-    pub(super) fn see_to_queries_of_closed(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded) {
+    pub(super) fn see_to_queries_of_closed(self: &Arc<Self>, key: &HeadKey, loaded: &CommittedRun) {
         if self.riders.settle_closed(key, loaded.run()) {
             self.make_task(key, loaded, RiderKind::Query);
         }
     }
 
-    fn make_task(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded, kind: RiderKind) {
+    fn make_task(self: &Arc<Self>, key: &HeadKey, loaded: &CommittedRun, kind: RiderKind) {
         let list = decider_list(key, loaded);
         match self.lists.matching.reserve_for_riders(&list, kind) {
             Some(poller) => match self.grant_riders(key, loaded, kind, &poller.taker) {
@@ -76,7 +76,7 @@ impl RequestReply {
         }
     }
 
-    fn offer_riders(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded, kind: RiderKind) {
+    fn offer_riders(self: &Arc<Self>, key: &HeadKey, loaded: &CommittedRun, kind: RiderKind) {
         let run_id = loaded.run().started.run_id;
         self.lists.offer(&decider_list(key, loaded), OnList::Riders(WaitingRiders { key: key.clone(), run_id, kind }));
     }
@@ -85,7 +85,7 @@ impl RequestReply {
     pub(crate) fn grant_riders(
         self: &Arc<Self>,
         key: &HeadKey,
-        loaded: &Loaded,
+        loaded: &CommittedRun,
         kind: RiderKind,
         taker: &Taker,
     ) -> Option<Grant> {
@@ -94,11 +94,11 @@ impl RequestReply {
         let (run_id, last_event_id) = (run.started.run_id, run.last_event_id);
         let wait = Duration::from(run.started.decider_start_to_close);
         let wait = if kind == RiderKind::Query { wait.min(ASK_TASK_WAIT) } else { wait };
-        let timer = Timer(self.lose_riders_after(key, run_id, kind, number, wait));
+        let timer = AbortOnDrop(self.lose_riders_after(key, run_id, kind, number, wait));
         let started_at = self.clock.now().max(run.last_timestamp);
         let (identity, by) = (taker.identity.clone(), taker.by.clone());
         let own = OwnTask { number, last_event_id, started_at, identity, by, _timer: timer };
-        let taken = self.riders.take(key, run, &Takes::Own(kind, Arc::new(own), taker));
+        let taken = self.riders.take(key, run, &Carrier::Own(kind, Arc::new(own), taker));
         if taken.is_empty() {
             return None;
         }
@@ -162,7 +162,7 @@ impl RequestReply {
     pub(crate) fn look_to_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
         let (room, key) = (Arc::clone(self), key.clone());
         self.background.spawn(async move {
-            if let Err(refusal) = room.runs.ask(&key, |reply| Request::SeeToRiders { reply }).await {
+            if let Err(refusal) = room.runs.ask(&key, |reply| RunRequest::SeeToRiders { reply }).await {
                 tracing::debug!(%refusal, workflow_id = %key.workflow_id, "the riders of a run could not be seen to");
                 return;
             }
@@ -212,7 +212,7 @@ impl TakesBack for BackTo {
 }
 
 /// Where the decider of a run polls.
-pub(crate) fn decider_list(key: &HeadKey, loaded: &Loaded) -> ListKey {
+pub(crate) fn decider_list(key: &HeadKey, loaded: &CommittedRun) -> ListKey {
     let name = loaded.run().next_turn_list().into();
     ListKey { domain: Arc::clone(&key.domain), side: Side::Decider, name }
 }

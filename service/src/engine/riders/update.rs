@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use history::admit::may_update_in;
 use history::{
-    AskedUpdate, CallerName, EventId, EventKind, Fault, Level, Payload, Start, UpdateStanding, key_of_update,
+    CallerName, EventId, EventKind, Fault, Level, Payload, ProposedUpdate, Start, UpdateStanding, key_of_update,
 };
 use store::HeadKey;
 use tokio::sync::oneshot;
@@ -15,16 +15,16 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::engine::base::forms::head_key;
-use crate::engine::commit::Loaded;
+use crate::engine::commit::CommittedRun;
 use crate::engine::lists::ListKey;
 use crate::engine::lists::grant::RiderKind;
 use crate::engine::riders::heard::UpdateHeard;
 use crate::engine::riders::place::RiderPlace;
 use crate::engine::riders::put::{PutUpdate, Putting};
 use crate::engine::riders::task::RequestReply;
-use crate::engine::riders::waiting::Part;
-use crate::engine::run::request::Request;
-use crate::engine::{Page, Refusal, RunRef};
+use crate::engine::riders::waiting::WaitingCaller;
+use crate::engine::run::request::RunRequest;
+use crate::engine::{EventRange, Refusal, RunRef};
 
 /// Before a run is looked for again that goes on for another.
 const GO_ON_WAIT: Duration = Duration::from_millis(10);
@@ -40,7 +40,7 @@ const TURN_EVENTS: usize = 100;
 
 /// An update.
 #[derive(Debug, Clone)]
-pub struct Update {
+pub struct UpdateRequest {
     /// The caller's name for it; one that nobody knows when absent.
     pub update_id: Option<String>,
     /// What kind of update it is. 1 to 256 characters.
@@ -59,7 +59,7 @@ pub struct Update {
 
 /// What came of an update that was accepted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Updated {
+pub struct UpdateProgress {
     /// Its name.
     pub update_id: String,
     /// The run.
@@ -89,7 +89,12 @@ impl RequestReply {
     /// decider has said anything in time; a fault of the rules: the run has closed, or is not at the version that was named;
     /// with a start those of [`Commands::start`](crate::engine::Commands::start), and [`Refusal::AfterStart`] where the run
     /// was started.
-    pub async fn update(self: &Arc<Self>, at: &RunRef, update: Update, wait: Duration) -> Result<Updated, Refusal> {
+    pub async fn update(
+        self: &Arc<Self>,
+        at: &RunRef,
+        update: UpdateRequest,
+        wait: Duration,
+    ) -> Result<UpdateProgress, Refusal> {
         match &update.start {
             Some(_) => drop(self.registry.domain_in_use(&at.domain).await?),
             None => self.registry.must_know(&at.domain).await?,
@@ -97,9 +102,9 @@ impl RequestReply {
         // Before anything is recorded.
         crate::shares::watch()?;
         let is_named = update.update_id.is_some();
-        let Update { update_id, name, input, identity, by, if_version, start } = update;
+        let UpdateRequest { update_id, name, input, identity, by, if_version, start } = update;
         let update_id = update_id.unwrap_or_else(|| self.ids.run_id(self.clock.now()).to_string());
-        let asked = AskedUpdate { update_id, name, input, identity, if_version, by };
+        let asked = ProposedUpdate { update_id, name, input, identity, if_version, by };
         let mut beginning = Beginning { start, began: None };
         let updated = self.update_within(at, asked, is_named, &mut beginning, Instant::now() + wait).await;
         match &updated {
@@ -111,7 +116,7 @@ impl RequestReply {
             }
         };
         match (updated, beginning.began) {
-            (Ok(updated), began) => Ok(Updated { started: began.is_some(), ..updated }),
+            (Ok(updated), began) => Ok(UpdateProgress { started: began.is_some(), ..updated }),
             (Err(refusal), Some(run_id)) => Err(Refusal::AfterStart { run_id, then: Box::new(refusal) }),
             (Err(refusal), None) => Err(refusal),
         }
@@ -120,18 +125,18 @@ impl RequestReply {
     async fn update_within(
         self: &Arc<Self>,
         at: &RunRef,
-        asked: AskedUpdate,
+        asked: ProposedUpdate,
         is_named: bool,
         beginning: &mut Beginning,
         deadline: Instant,
-    ) -> Result<Updated, Refusal> {
+    ) -> Result<UpdateProgress, Refusal> {
         let key = head_key(at);
         loop {
             let caller = self.ids.op();
             let (reply, heard) = oneshot::channel();
             let (reply, start) = (Some(reply), beginning.start.clone());
             let put = Box::new(PutUpdate { asked: asked.clone(), is_named, caller, reply, start });
-            let put = self.runs.ask(&key, |reply| Request::Update { run_id: at.run_id, put, reply }).await;
+            let put = self.runs.ask(&key, |reply| RunRequest::Update { run_id: at.run_id, put, reply }).await;
             if let Ok(Putting::Began(run_id, _)) = &put {
                 *beginning = Beginning { start: None, began: Some(*run_id) };
             }
@@ -188,7 +193,7 @@ impl RequestReply {
     /// Waits for a verdict; answers where the update was when the wait was over, and whether it was there.
     async fn hear(
         &self,
-        part: Part<'_>,
+        part: WaitingCaller<'_>,
         heard: oneshot::Receiver<UpdateHeard>,
         deadline: Instant,
     ) -> Result<UpdateHeard, Option<RiderPlace>> {
@@ -223,7 +228,7 @@ impl RequestReply {
         run_id: Uuid,
         update_id: &str,
         deadline: Instant,
-    ) -> Result<Updated, Refusal> {
+    ) -> Result<UpdateProgress, Refusal> {
         let (key, at) = (head_key(at), RunRef { run_id: Some(run_id), ..at.clone() });
         loop {
             // Anew each time: whoever watched when nodes came or went is told nothing any more.
@@ -245,7 +250,7 @@ impl RequestReply {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || self.background.is_stopping() {
                 let (update_id, started) = (update_id.to_owned(), false);
-                return Ok(Updated { update_id, run_id, started, event_id, done: None });
+                return Ok(UpdateProgress { update_id, run_id, started, event_id, done: None });
             }
             let wait = if self.nodes.is_shared() { left.min(SHARED_LOOK_EVERY) } else { left };
             tokio::select! {
@@ -261,10 +266,10 @@ impl RequestReply {
     pub(crate) async fn ended(
         &self,
         key: &HeadKey,
-        loaded: &Loaded,
+        loaded: &CommittedRun,
         event_id: EventId,
     ) -> Result<UpdateHeard, Refusal> {
-        let mut page = Page { after: event_id - 1, limit: TURN_EVENTS, ..Page::default() };
+        let mut page = EventRange { after: event_id - 1, limit: TURN_EVENTS, ..EventRange::default() };
         let (mut answer, mut version) = (None, event_id);
         // The version that the turn left, which is what whoever was answered at once was told.
         loop {
@@ -301,7 +306,7 @@ impl RequestReply {
     pub(crate) async fn ended_in(
         &self,
         key: &HeadKey,
-        loaded: &Loaded,
+        loaded: &CommittedRun,
         of: Uuid,
         event_id: u64,
     ) -> Result<Option<UpdateHeard>, Refusal> {
@@ -316,10 +321,10 @@ impl RequestReply {
     }
 }
 
-fn read_heard(update_id: String, run_id: Uuid, heard: UpdateHeard) -> Result<Updated, Refusal> {
+fn read_heard(update_id: String, run_id: Uuid, heard: UpdateHeard) -> Result<UpdateProgress, Refusal> {
     match heard {
         UpdateHeard::Done { event_id, version, result } => {
-            Ok(Updated { update_id, run_id, started: false, event_id, done: Some((version, result)) })
+            Ok(UpdateProgress { update_id, run_id, started: false, event_id, done: Some((version, result)) })
         }
         UpdateHeard::Rejected { reason, details } => Err(Refusal::UpdateRejected { update_id, reason, details }),
         UpdateHeard::Unanswered => Err(Refusal::UpdateRejected {

@@ -13,18 +13,18 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use history::{AskedUpdate, EventId, Run, Timestamp, TurnId, limits};
+use history::{EventId, ProposedUpdate, Run, Timestamp, TurnId, limits};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::engine::lists::Taker;
-use crate::engine::lists::grant::{Posed, Query, RiderKind, TakenAlong};
-use crate::engine::riders::heard::{Answer, UpdateHeard};
+use crate::engine::lists::grant::{NumberedQuery, Query, RiderKind, TakenAlong};
+use crate::engine::riders::heard::{DeciderAnswer, UpdateHeard};
 use crate::engine::riders::place::{self, By, Happens, RiderPlace};
 use crate::engine::riders::rejections::Rejections;
-use crate::engine::riders::rider::{Counted, OwnTask, QueryCaller, Rider, UpdateCaller, What};
-use crate::engine::{Outcome, Refusal, Seen};
+use crate::engine::riders::rider::{CountGuard, OwnTask, QueryCaller, Rider, RiderContent, UpdateCaller};
+use crate::engine::{QueryOutcome, Refusal, SeenVersion};
 
 /// Different queries, and updates, that are put to one run at the same time, at most of each. Ours: one task takes so many queries
 /// along; each update costs a turn, or a part of one.
@@ -45,14 +45,14 @@ const TASK_RIDER_BYTES_MAX: usize = 1024 * 1024;
 pub(crate) struct NewQuery {
     pub(crate) query: Arc<Query>,
     /// What its caller has seen.
-    pub(crate) seen: Option<Seen>,
+    pub(crate) seen: Option<SeenVersion>,
     pub(crate) caller: u64,
-    pub(crate) reply: oneshot::Sender<Answer>,
+    pub(crate) reply: oneshot::Sender<DeciderAnswer>,
 }
 
 /// An update that is put to a run.
 pub(crate) struct NewUpdate {
-    pub(crate) asked: AskedUpdate,
+    pub(crate) asked: ProposedUpdate,
     /// Its caller chose the id.
     pub(crate) is_named: bool,
     pub(crate) caller: u64,
@@ -60,7 +60,7 @@ pub(crate) struct NewUpdate {
 }
 
 /// A task that takes riders along.
-pub(crate) enum Takes<'a> {
+pub(crate) enum Carrier<'a> {
     /// A turn, whatever of both its taker does.
     Turn(TurnId, &'a Taker),
     /// One that was made for riders of this kind.
@@ -71,7 +71,7 @@ pub(crate) enum Takes<'a> {
 #[derive(Default)]
 pub(crate) struct WithTask {
     pub(crate) queries: Vec<u64>,
-    pub(crate) updates: Vec<AskedUpdate>,
+    pub(crate) updates: Vec<ProposedUpdate>,
     pub(crate) own: Option<Arc<OwnTask>>,
 }
 
@@ -80,8 +80,8 @@ impl WithTask {
         let mut with = Self::default();
         for rider in riders {
             match &rider.what {
-                What::Query { .. } => with.queries.push(rider.id),
-                What::Update { asked, .. } => with.updates.push(asked.clone()),
+                RiderContent::Query { .. } => with.queries.push(rider.id),
+                RiderContent::Update { asked, .. } => with.updates.push(asked.clone()),
             }
             with.own = with.own.or_else(|| rider.own.clone());
         }
@@ -124,13 +124,13 @@ pub(crate) struct Riders {
 }
 
 /// A caller's part in a rider, which it leaves when it stops waiting, for whatever reason.
-pub(crate) struct Part<'a> {
+pub(crate) struct WaitingCaller<'a> {
     riders: &'a Riders,
     key: &'a HeadKey,
     caller: u64,
 }
 
-impl Part<'_> {
+impl WaitingCaller<'_> {
     /// Where the rider is; `None` where it is gone, and its answer on the way.
     pub(crate) fn leave(self) -> Option<RiderPlace> {
         self.riders.leave(self.key, self.caller, |_| true)
@@ -142,7 +142,7 @@ impl Part<'_> {
     }
 }
 
-impl Drop for Part<'_> {
+impl Drop for WaitingCaller<'_> {
     fn drop(&mut self) {
         self.riders.leave(self.key, self.caller, |_| true);
     }
@@ -150,8 +150,8 @@ impl Drop for Part<'_> {
 
 impl Riders {
     /// The part of a caller whose rider was put.
-    pub(crate) fn part<'a>(&'a self, key: &'a HeadKey, caller: u64) -> Part<'a> {
-        Part { riders: self, key, caller }
+    pub(crate) fn part<'a>(&'a self, key: &'a HeadKey, caller: u64) -> WaitingCaller<'a> {
+        WaitingCaller { riders: self, key, caller }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<HeadKey, VecDeque<Rider>>> {
@@ -192,8 +192,8 @@ impl Riders {
         let is_seen = seen.is_some_and(|seen| seen.run_id == run_id && seen.version == version);
         let is_held = is_seen && place::has_no_turn_to_come(run);
         let place = if is_held { RiderPlace::Held { version } } else { RiderPlace::Waits };
-        let callers = vec![QueryCaller { id, seen, reply, _counted: Counted::new(&self.askers) }];
-        let what = What::Query { query, callers };
+        let callers = vec![QueryCaller { id, seen, reply, _counted: CountGuard::new(&self.askers) }];
+        let what = RiderContent::Query { query, callers };
         put(&mut self.lock(), key, Rider { id, run_id, since: run.last_event_id, what, place, own: None })
     }
 
@@ -211,8 +211,8 @@ impl Riders {
         if let Some(heard) = self.rejections.find(run_id, &asked.update_id, now) {
             return Ok(Some(heard));
         }
-        let (callers, counted) = (vec![UpdateCaller { id, reply }], Counted::new(&self.updates));
-        let what = What::Update { asked, callers, is_named, _counted: counted };
+        let (callers, counted) = (vec![UpdateCaller { id, reply }], CountGuard::new(&self.updates));
+        let what = RiderContent::Update { asked, callers, is_named, _counted: counted };
         put(&mut runs, key, Rider { id, run_id, since: 0, what, place: RiderPlace::Waits, own: None })?;
         Ok(None)
     }
@@ -234,11 +234,11 @@ impl Riders {
     /// Has a turn take along what it may. Where it went astray and is sent again, so did what it took along.
     pub(crate) fn take_with_turn(&self, key: &HeadKey, run: &Run, turn: TurnId, taker: &Taker) -> TakenAlong {
         self.lose(key, By::Turn(turn));
-        self.take(key, run, &Takes::Turn(turn, taker))
+        self.take(key, run, &Carrier::Turn(turn, taker))
     }
 
     /// Has a task take along what it may.
-    pub(crate) fn take(&self, key: &HeadKey, run: &Run, takes: &Takes<'_>) -> TakenAlong {
+    pub(crate) fn take(&self, key: &HeadKey, run: &Run, takes: &Carrier<'_>) -> TakenAlong {
         self.with(key, |riders| take(riders, run, takes))
     }
 
@@ -268,7 +268,7 @@ impl Riders {
     }
 
     /// Takes an update that waits, to have it judged elsewhere.
-    pub(crate) fn lend(&self, key: &HeadKey, run_id: Uuid, update_id: &str) -> Option<AskedUpdate> {
+    pub(crate) fn lend(&self, key: &HeadKey, run_id: Uuid, update_id: &str) -> Option<ProposedUpdate> {
         self.with(key, |riders| {
             let rider = riders.iter_mut().find(|rider| rider.is_update(run_id, update_id))?;
             if rider.undergo(Happens::Lent) { rider.asked().cloned() } else { None }
@@ -297,14 +297,14 @@ impl Riders {
         run_id: Uuid,
         shown: EventId,
         version: EventId,
-        outcomes: Vec<(u64, Outcome)>,
+        outcomes: Vec<(u64, QueryOutcome)>,
     ) -> bool {
         self.with(key, |riders| {
             let mut goes_on = false;
             for (number, outcome) in outcomes {
                 let mut asked = riders.iter_mut().filter(|rider| rider.id == number && rider.run_id == run_id);
                 if let Some(rider) = asked.find(|rider| rider.since <= shown) {
-                    goes_on |= rider.answer(&Answer { version, outcome });
+                    goes_on |= rider.answer(&DeciderAnswer { version, outcome });
                     rider.undergo(Happens::Answered { version });
                 }
             }
@@ -426,20 +426,20 @@ fn put(runs: &mut HashMap<HeadKey, VecDeque<Rider>>, key: &HeadKey, new: Rider) 
     Ok(())
 }
 
-fn take(riders: &mut VecDeque<Rider>, run: &Run, takes: &Takes<'_>) -> TakenAlong {
+fn take(riders: &mut VecDeque<Rider>, run: &Run, takes: &Carrier<'_>) -> TakenAlong {
     let run_id = run.started.run_id;
     let is_conditional = |rider: &Rider| rider.asked().is_some_and(|asked| asked.if_version.is_some());
     // An update with a condition is judged alone, and not in a turn that has something else to do.
     let first = riders.iter().find(|rider| rider.waits(run_id, RiderKind::Update));
     let (by, shown, own, taker, conditional) = match takes {
-        Takes::Turn(turn, taker) => (By::Turn(*turn), turn.started_event_id, None, taker, false),
-        Takes::Own(_, own, taker) => {
+        Carrier::Turn(turn, taker) => (By::Turn(*turn), turn.started_event_id, None, taker, false),
+        Carrier::Own(_, own, taker) => {
             (By::Own(own.number), own.last_event_id, Some(own), taker, first.is_some_and(is_conditional))
         }
     };
     let takes = |kind| match takes {
-        Takes::Turn(_, taker) => taker.takes(kind),
-        Takes::Own(of, ..) => *of == kind,
+        Carrier::Turn(_, taker) => taker.takes(kind),
+        Carrier::Own(of, ..) => *of == kind,
     };
     let most = if conditional { 1 } else { taker.updates.min(limits::UPDATES_PER_TURN_MAX) };
     let mut queries = Load::new(if takes(RiderKind::Query) { usize::MAX } else { 0 });
@@ -451,17 +451,17 @@ fn take(riders: &mut VecDeque<Rider>, run: &Run, takes: &Takes<'_>) -> TakenAlon
         }
         let bytes = rider.bytes();
         match &rider.what {
-            What::Query { query, .. } if queries.takes(bytes) => {
-                taken.queries.push(Posed { number: rider.id, query: Arc::clone(query) });
+            RiderContent::Query { query, .. } if queries.takes(bytes) => {
+                taken.queries.push(NumberedQuery { number: rider.id, query: Arc::clone(query) });
             }
-            What::Update { asked, .. }
+            RiderContent::Update { asked, .. }
                 if is_conditional(rider) == conditional
                     && place::is_new(run_id, asked, run)
                     && updates.takes(bytes) =>
             {
                 taken.updates.push(asked.clone());
             }
-            What::Query { .. } | What::Update { .. } => continue,
+            RiderContent::Query { .. } | RiderContent::Update { .. } => continue,
         }
         rider.undergo(Happens::Taken(by));
         rider.own = own.cloned();

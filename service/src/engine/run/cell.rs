@@ -2,14 +2,14 @@
 
 use store::HeadKey;
 
-use crate::engine::commit::state::State;
+use crate::engine::commit::state::CachedRun;
 use crate::engine::run::inbox::Inbox;
 
 /// One workflow id in memory.
 pub(crate) struct RunCell {
     pub(crate) key: HeadKey,
     pub(crate) inbox: Inbox,
-    pub(crate) state: tokio::sync::Mutex<State>,
+    pub(crate) state: tokio::sync::Mutex<CachedRun>,
 }
 
 impl RunCell {

@@ -8,11 +8,11 @@ use history::admit::check_by_hand;
 use history::{Author, Command, RequestKey, Start};
 
 use crate::engine::base::forms::head_key;
-use crate::engine::commit::{self, read::Reader};
-use crate::engine::run::request::Request;
+use crate::engine::commit::{self, read::RunReader};
+use crate::engine::run::request::RunRequest;
 use crate::engine::run::runs::Runs;
 use crate::engine::run::start::start_of;
-use crate::engine::{Deletion, Refusal, Registry, Reset, RunRef, Started, Told, WasReset};
+use crate::engine::{Deletion, RecordedCommand, Refusal, Registry, Reset, RunRef, Started, WasReset};
 
 /// How often a deletion looks again whether what the runs owe to others is delivered.
 const LOOKS_MAX: u32 = 10;
@@ -27,7 +27,7 @@ const LOOK_WAIT: Duration = Duration::from_millis(50);
 /// See the module.
 pub struct Commands {
     pub(crate) runs: Arc<Runs>,
-    pub(crate) reader: Arc<Reader>,
+    pub(crate) reader: Arc<RunReader>,
     pub(crate) registry: Arc<Registry>,
 }
 
@@ -51,7 +51,7 @@ impl Commands {
         let domain = self.registry.domain_in_use(domain).await?.name;
         let key = commit::head_key(&domain, &start.workflow_id);
         let start = Box::new(start);
-        self.runs.ask(&key, |reply| Request::Start { start, reply }).await
+        self.runs.ask(&key, |reply| RunRequest::Start { start, reply }).await
     }
 
     /// Has a command admitted to a run: a signal, a cancel request, a termination.
@@ -59,7 +59,7 @@ impl Commands {
     /// # Errors
     ///
     /// As for [`start`](Self::start); also when there is no such run, or it is not the current one.
-    pub async fn tell(&self, at: &RunRef, command: Command) -> Result<Told, Refusal> {
+    pub async fn tell(&self, at: &RunRef, command: Command) -> Result<RecordedCommand, Refusal> {
         self.tell_of(at, command, Author::default()).await
     }
 
@@ -68,7 +68,7 @@ impl Commands {
     /// # Errors
     ///
     /// As for [`tell`](Self::tell).
-    pub async fn tell_of(&self, at: &RunRef, command: Command, author: Author) -> Result<Told, Refusal> {
+    pub async fn tell_of(&self, at: &RunRef, command: Command, author: Author) -> Result<RecordedCommand, Refusal> {
         self.registry.must_know(&at.domain).await?;
         let told = self.runs.tell_of(&head_key(at), at.run_id, command, author).await;
         if let (Err(Refusal::RunNotCurrent { .. }), Some(run_id)) = (&told, at.run_id) {
@@ -89,7 +89,7 @@ impl Commands {
         self.registry.must_know(&at.domain).await?;
         check_by_hand(&reset.by_hand)?;
         let reset = Box::new(reset);
-        self.runs.ask(&head_key(at), |reply| Request::Reset { run_id: at.run_id, reset, reply }).await
+        self.runs.ask(&head_key(at), |reply| RunRequest::Reset { run_id: at.run_id, reset, reply }).await
     }
 
     /// Deletes a run, or without a run id all runs of the workflow id; how many there were. What a run owes to others is
@@ -104,7 +104,7 @@ impl Commands {
         let key = head_key(at);
         for look in 0..LOOKS_MAX {
             let (run_id, deletion) = (at.run_id, deletion.clone());
-            if let Some(count) = self.runs.ask(&key, |reply| Request::Delete { run_id, deletion, reply }).await? {
+            if let Some(count) = self.runs.ask(&key, |reply| RunRequest::Delete { run_id, deletion, reply }).await? {
                 return Ok(count);
             }
             if look == LOOK_WITH_ROUND {

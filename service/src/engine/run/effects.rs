@@ -12,10 +12,10 @@ use store::{HeadKey, Store};
 use uuid::Uuid;
 
 use crate::engine::base::background::Background;
-use crate::engine::commit::read::{self, Reader};
-use crate::engine::commit::{self, Loaded};
+use crate::engine::commit::read::{self, RunReader};
+use crate::engine::commit::{self, CommittedRun};
 use crate::engine::registry::quotas::OpenRuns;
-use crate::engine::run::request::{Request, Source, Taken};
+use crate::engine::run::request::{EffectOutcome, EffectSource, RunRequest};
 use crate::engine::run::runs::Runs;
 use crate::engine::{Metrics, Refusal, commit::head};
 
@@ -37,9 +37,9 @@ pub(crate) fn undergo(
     transition: &mut Transition,
     errand: &Errand,
     now: Timestamp,
-) -> Result<Taken, Refusal> {
+) -> Result<EffectOutcome, Refusal> {
     if !owed.unwrap_or(Ok(false))? {
-        return Ok(Taken::Moot);
+        return Ok(EffectOutcome::Moot);
     }
     // What it cannot remember it must not take: it might come twice. The other run brings it again.
     let seen = &transition.links().seen;
@@ -48,7 +48,7 @@ pub(crate) fn undergo(
         let why = "it has taken so much of others lately that it cannot remember more".to_owned();
         return Err(Refusal::Unavailable { why, retry_after: None });
     }
-    Ok(Taken::Settled(transition.undergo(errand, now)))
+    Ok(EffectOutcome::Settled(transition.undergo(errand, now)))
 }
 
 /// Whether another try at starting a child is as vain as this one: the rules refuse its start, or its state alone is more than
@@ -71,7 +71,7 @@ struct Bundle {
 /// Effects on their way.
 pub(crate) struct Effects {
     pub(crate) runs: Arc<Runs>,
-    pub(crate) reader: Arc<Reader>,
+    pub(crate) reader: Arc<RunReader>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) open_runs: Arc<OpenRuns>,
     pub(crate) metrics: Arc<Metrics>,
@@ -83,7 +83,7 @@ impl Effects {
     pub(crate) async fn still_owed(
         &self,
         key: &HeadKey,
-        sources: &[&Source],
+        sources: &[&EffectSource],
         transition: &mut Transition,
     ) -> Vec<Result<bool, Refusal>> {
         if !sources.is_empty() && transition.links().seen.iter().len() > SEEN_MAX {
@@ -91,11 +91,11 @@ impl Effects {
             // round it would be owed when it was looked at, forgotten a moment later, and done again.
             self.forget_settled(&key.domain, transition).await;
         }
-        join_all(sources.iter().map(async |source: &&Source| self.is_owed(source).await)).await
+        join_all(sources.iter().map(async |source: &&EffectSource| self.is_owed(source).await)).await
     }
 
     /// Whether its source still owes an effect.
-    pub(crate) async fn is_owed(&self, source: &Source) -> Result<bool, Refusal> {
+    pub(crate) async fn is_owed(&self, source: &EffectSource) -> Result<bool, Refusal> {
         let Some((holder, outbox)) = self.outbox_of(&source.key).await? else { return Ok(false) };
         Ok(outbox.owes_in(source.round, &source.effect.held_by(holder, source.run_id)))
     }
@@ -126,7 +126,7 @@ impl Effects {
     /// Sends effects on their way. What fails is left to the next look at the run, which the store has a date for. `round`
     /// is that of the very commit that made them ready, whatever others have committed since: in a round there is only one
     /// who delivers an effect.
-    pub(crate) fn deliver(self: &Arc<Self>, key: &HeadKey, loaded: &Loaded, effects: Vec<Effect>, round: u32) {
+    pub(crate) fn deliver(self: &Arc<Self>, key: &HeadKey, loaded: &CommittedRun, effects: Vec<Effect>, round: u32) {
         let (key, started) = (key.clone(), loaded.run().started.clone());
         let (tail, tail_first) = (loaded.tail.clone(), loaded.body.tail_first);
         let bundle = Bundle { key, started, tail, tail_first, effects, round };
@@ -166,21 +166,21 @@ impl Effects {
             None => (&bundle.started, &bundle.tail, bundle.tail_first),
         };
         let run_id = started.run_id;
-        let source = read::Source { key, run_id, tail, tail_first };
+        let source = read::EventLocation { key, run_id, tail, tail_first };
         let asked = self.reader.read_range(&source, effect.event_id, effect.event_id, 1, usize::MAX).await?;
         let errand = asked.first().and_then(|event| effect.errand(started, event));
         let nothing = || format!("event {} of run {run_id} does not ask for {effect:?}", effect.event_id);
         let errand = Box::new(errand.ok_or_else(|| Refusal::Corrupt { what: nothing() })?);
         let target = commit::head_key(&key.domain, &errand.workflow_id);
-        let source = Source { key: key.clone(), run_id, effect, round };
+        let source = EffectSource { key: key.clone(), run_id, effect, round };
         // Otherwise it is settled already, or somebody else is at it.
-        let taken = self.runs.ask(&target, |reply| Request::Effect { source, errand, reply }).await;
+        let taken = self.runs.ask(&target, |reply| RunRequest::Effect { source, errand, reply }).await;
         if effect.kind == EffectKind::StartChild {
             self.open_runs.child_settled(&key.domain);
         }
         let result = match taken {
-            Ok(Taken::Settled(result)) => result,
-            Ok(Taken::Moot) => return Ok(()),
+            Ok(EffectOutcome::Settled(result)) => result,
+            Ok(EffectOutcome::Moot) => return Ok(()),
             Err(refusal) if never_starts(effect.kind, &refusal) => {
                 tracing::warn!(%refusal, workflow_id = %target.workflow_id, "a child can never be started as it is wanted");
                 EffectResult::NeverStarts

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 
 use crate::engine::base::background::Background;
-use crate::engine::run::request::Request;
+use crate::engine::run::request::RunRequest;
 
 /// Most bytes of payload that are folded into one commit. Source: parts hold at least this much in every engine.
 const FOLD_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -18,7 +18,7 @@ const FOLD_REQUESTS_MAX: usize = 256;
 
 #[derive(Default)]
 struct WaitingRequest {
-    requests: Vec<Request>,
+    requests: Vec<RunRequest>,
     /// Whether somebody works on them.
     is_worked_on: bool,
 }
@@ -34,7 +34,7 @@ impl Inbox {
 
     /// Puts a request there. Whoever hears true must work on it: nobody else does.
     #[must_use]
-    pub(crate) fn put(&self, request: Request) -> bool {
+    pub(crate) fn put(&self, request: RunRequest) -> bool {
         let mut waiting = self.lock();
         waiting.requests.push(request);
         !std::mem::replace(&mut waiting.is_worked_on, true)
@@ -52,10 +52,10 @@ pub(crate) struct Shift<'a>(&'a Inbox);
 impl Shift<'_> {
     /// The requests that are worked on next, in the order in which they came: as many as one commit takes, and one at least.
     /// `None` when there are no more; then this work is over, and whoever comes next does theirs.
-    pub(crate) fn next(&mut self) -> Option<Vec<Request>> {
+    pub(crate) fn next(&mut self) -> Option<Vec<RunRequest>> {
         let mut waiting = self.0.lock();
         let mut bytes = 0_usize;
-        let fits = |request: &Request| {
+        let fits = |request: &RunRequest| {
             bytes = bytes.saturating_add(request.bytes());
             bytes <= FOLD_BYTES_MAX
         };
@@ -85,18 +85,18 @@ impl Drop for Shift<'_> {
 
 /// The work on a run, done on the task of the caller who found nobody at it. A caller who goes away does not take a commit
 /// that is under way with it: what is left to do goes on as a task of its own.
-pub(crate) struct Work {
+pub(crate) struct RunWork {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     background: Arc<Background>,
 }
 
-impl Work {
+impl RunWork {
     pub(crate) fn new(background: &Arc<Background>, work: impl Future<Output = ()> + Send + 'static) -> Self {
         Self { work: Some(Box::pin(work)), background: Arc::clone(background) }
     }
 }
 
-impl Future for Work {
+impl Future for RunWork {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -108,7 +108,7 @@ impl Future for Work {
     }
 }
 
-impl Drop for Work {
+impl Drop for RunWork {
     fn drop(&mut self) {
         // Outside a runtime the process is ending, and whoever waits hears that the outcome is not known.
         if let Some(work) = self.work.take() {
@@ -125,15 +125,15 @@ mod tests {
     use super::*;
     use crate::engine::run::request::Reply;
 
-    fn look() -> Request {
-        Request::Look { reply: None }
+    fn look() -> RunRequest {
+        RunRequest::Look { reply: None }
     }
 
     /// A signal with so many bytes, and where its answer goes.
-    fn signal(bytes: usize, reply: Reply<crate::engine::Told>) -> Request {
+    fn signal(bytes: usize, reply: Reply<crate::engine::RecordedCommand>) -> RunRequest {
         let input = Some(Payload::from_trusted(&"1".repeat(bytes)));
         let command = Command::Signal { name: "s".to_owned(), input, identity: None, key: None, if_version: None };
-        Request::Tell { run_id: None, command, author: Author::default(), reply }
+        RunRequest::Tell { run_id: None, command, author: Author::default(), reply }
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
     #[tokio::test]
     async fn work_whose_caller_goes_away_goes_on() {
         let (done, is_done) = oneshot::channel();
-        let mut work = Work::new(&Background::new(), async move {
+        let mut work = RunWork::new(&Background::new(), async move {
             tokio::task::yield_now().await;
             done.send(()).unwrap();
         });

@@ -1,6 +1,6 @@
 //! What can be asked of a run.
 
-use history::{ActivityAct, Author, Command, Effect, EffectResult, Errand, ErrandTask, Payload, Start, TaskId};
+use history::{ActivityCommand, Author, Command, Effect, EffectResult, Errand, ErrandTask, Payload, Start, TaskId};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -9,13 +9,13 @@ use crate::engine::lists::grant::{Grant, RiderKind, TakenRiders};
 use crate::engine::lists::{ListKey, Taker, WaitingTask};
 use crate::engine::riders::put::{Posing, PutUpdate, Putting};
 use crate::engine::riders::waiting::NewQuery;
-use crate::engine::{Deletion, Refusal, Reset, Started, Told, WasReset};
+use crate::engine::{Deletion, RecordedCommand, Refusal, Reset, Started, WasReset};
 
 /// Where an answer goes.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
 /// Something that is asked of a run.
-pub(crate) enum Request {
+pub(crate) enum RunRequest {
     /// Start a run of this workflow id.
     Start { start: Box<Start>, reply: Reply<Started> },
     /// Delete runs of this workflow id; `None` when they must first deliver what they owe to others.
@@ -23,7 +23,7 @@ pub(crate) enum Request {
     /// Have a new run go on from an event of a run.
     Reset { run_id: Option<Uuid>, reset: Box<Reset>, reply: Reply<WasReset> },
     /// Admit a command.
-    Tell { run_id: Option<Uuid>, command: Command, author: Author, reply: Reply<Told> },
+    Tell { run_id: Option<Uuid>, command: Command, author: Author, reply: Reply<RecordedCommand> },
     /// Take a waiting task; `None` when it no longer waits.
     Take { task: WaitingTask, list: ListKey, taker: Taker, reply: Reply<Option<Grant>> },
     /// Take the riders of a run with a task of their own, or with a turn if one waits by now.
@@ -35,7 +35,7 @@ pub(crate) enum Request {
     /// See to the riders that are there.
     SeeToRiders { reply: Reply<()> },
     /// Take an effect of another run.
-    Effect { source: Source, errand: Box<Errand>, reply: Reply<Taken> },
+    Effect { source: EffectSource, errand: Box<Errand>, reply: Reply<EffectOutcome> },
     /// See whether time has done something, and offer what waits.
     Look { reply: Option<Reply<()>> },
     /// Record a heartbeat; answers whether the activity should stop.
@@ -44,7 +44,7 @@ pub(crate) enum Request {
 
 /// Where an effect comes from.
 #[derive(Debug, Clone)]
-pub(crate) struct Source {
+pub(crate) struct EffectSource {
     pub(crate) key: HeadKey,
     /// The run that asked for it.
     pub(crate) run_id: Uuid,
@@ -55,14 +55,14 @@ pub(crate) struct Source {
 
 /// What became of an effect at the run that it was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum EffectOutcome {
     /// It has it, now or from before; or will never have it, for this reason.
     Settled(EffectResult),
     /// Its source no longer owes it.
     Moot,
 }
 
-impl Request {
+impl RunRequest {
     /// About how many bytes it adds to a commit.
     pub(crate) fn bytes(&self) -> usize {
         let payload = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
@@ -75,9 +75,12 @@ impl Request {
                 | Command::CancelActivity { details, .. } => payload(details),
                 Command::SucceedActivity { result, .. } => payload(result),
                 Command::ActOnActivity { act, .. } => match act {
-                    ActivityAct::Succeed { result } => payload(result),
-                    ActivityAct::Fail { details, .. } => payload(details),
-                    ActivityAct::Retry | ActivityAct::Pause | ActivityAct::Resume | ActivityAct::Change(_) => 0,
+                    ActivityCommand::Succeed { result } => payload(result),
+                    ActivityCommand::Fail { details, .. } => payload(details),
+                    ActivityCommand::Retry
+                    | ActivityCommand::Pause
+                    | ActivityCommand::Resume
+                    | ActivityCommand::Change(_) => 0,
                 },
                 // A whole turn's decisions: let it fill a commit of its own.
                 Command::CompleteTurn { decisions, .. } if decisions.len() > 64 => usize::MAX / 2,

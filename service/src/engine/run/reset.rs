@@ -6,11 +6,11 @@ use history::{Branch, BranchReader, Branching, Event, Fault, PlannedReset, Reque
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::engine::commit::Loaded;
+use crate::engine::commit::CommittedRun;
 use crate::engine::lists::sync_match::waiting_turn;
 use crate::engine::run::worker::RunWorker;
 use crate::engine::run::workshop::Workshop;
-use crate::engine::{Page, Refusal, Reset, WasReset};
+use crate::engine::{EventRange, Refusal, Reset, WasReset};
 
 /// A run that is forgotten sooner than this is not reset: it must still be there when the new one begins. Ours: a start of
 /// the service that takes long.
@@ -61,7 +61,7 @@ impl Workshop {
     pub(crate) async fn branch(
         &self,
         key: &HeadKey,
-        current: &Loaded,
+        current: &CommittedRun,
         reset: &PlannedReset,
     ) -> Result<Transition, Refusal> {
         let ResetPlan { run_id, event_id, signals, .. } = reset.plan;
@@ -74,7 +74,7 @@ impl Workshop {
     async fn was_reset(
         &self,
         key: &HeadKey,
-        current: &Loaded,
+        current: &CommittedRun,
         request: Option<RequestKey>,
     ) -> Result<Option<WasReset>, Refusal> {
         let Some(request) = request else { return Ok(None) };
@@ -93,15 +93,20 @@ impl Workshop {
         }))
     }
 
-    async fn base(&self, key: &HeadKey, current: &Loaded, run_id: Option<Uuid>) -> Result<Loaded, Refusal> {
+    async fn base(&self, key: &HeadKey, current: &CommittedRun, run_id: Option<Uuid>) -> Result<CommittedRun, Refusal> {
         match run_id {
             Some(run_id) if run_id != current.run().started.run_id => self.reader.load_run(key, run_id).await,
             _ => Ok(current.clone()),
         }
     }
 
-    async fn read_branch(&self, key: &HeadKey, base: &Loaded, mut reader: BranchReader) -> Result<Branch, Refusal> {
-        let mut page = Page::default();
+    async fn read_branch(
+        &self,
+        key: &HeadKey,
+        base: &CommittedRun,
+        mut reader: BranchReader,
+    ) -> Result<Branch, Refusal> {
+        let mut page = EventRange::default();
         loop {
             let read = self.reader.read_page(key, base, &page).await?;
             read.events.into_iter().try_for_each(|event: Event| reader.read(event))?;

@@ -11,14 +11,14 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::engine::base::background::Background;
-use crate::engine::commit::Loaded;
-use crate::engine::commit::read::Reader;
+use crate::engine::commit::CommittedRun;
+use crate::engine::commit::read::RunReader;
 use crate::engine::nodes::Nodes;
 use crate::engine::run::cache::Cache;
 use crate::engine::run::cell::RunCell;
-use crate::engine::run::inbox::Work;
-use crate::engine::run::request::{Reply, Request};
-use crate::engine::{Refusal, Told};
+use crate::engine::run::inbox::RunWork;
+use crate::engine::run::request::{Reply, RunRequest};
+use crate::engine::{RecordedCommand, Refusal};
 
 /// How long a node leaves a run that it wrote to that run's home, when its time has come.
 const FOREIGN_WAIT: Duration = Duration::from_millis(200);
@@ -32,7 +32,7 @@ pub(crate) trait WorksOnRuns: Send + Sync {
 /// See the module.
 pub(crate) struct Runs {
     store: Arc<dyn Store>,
-    reader: Arc<Reader>,
+    reader: Arc<RunReader>,
     nodes: Arc<Nodes>,
     cache: Cache,
     background: Arc<Background>,
@@ -42,7 +42,7 @@ pub(crate) struct Runs {
 impl Runs {
     pub(crate) fn new(
         store: Arc<dyn Store>,
-        reader: Arc<Reader>,
+        reader: Arc<RunReader>,
         nodes: Arc<Nodes>,
         cache_bytes: usize,
         background: Arc<Background>,
@@ -57,7 +57,7 @@ impl Runs {
 
     /// Puts a request to a run. Whoever gets the work must do it.
     #[must_use]
-    fn submit(&self, cell: &Arc<RunCell>, request: Request) -> Option<Work> {
+    fn submit(&self, cell: &Arc<RunCell>, request: RunRequest) -> Option<RunWork> {
         if !cell.inbox.put(request) {
             return None;
         }
@@ -66,11 +66,15 @@ impl Runs {
             drop(cell.inbox.begin());
             return None;
         };
-        Some(Work::new(&self.background, worker.work(Arc::clone(cell))))
+        Some(RunWork::new(&self.background, worker.work(Arc::clone(cell))))
     }
 
     /// Asks something of a run and waits for the answer.
-    pub(crate) async fn ask<T>(&self, key: &HeadKey, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Refusal> {
+    pub(crate) async fn ask<T>(
+        &self,
+        key: &HeadKey,
+        request: impl FnOnce(Reply<T>) -> RunRequest,
+    ) -> Result<T, Refusal> {
         let (reply, mut answer) = oneshot::channel();
         let cell = self.cache.cell(key);
         let work = self.submit(&cell, request(reply));
@@ -88,7 +92,12 @@ impl Runs {
     }
 
     /// Has a command admitted to a run.
-    pub(crate) async fn tell(&self, key: &HeadKey, run_id: Option<Uuid>, command: Command) -> Result<Told, Refusal> {
+    pub(crate) async fn tell(
+        &self,
+        key: &HeadKey,
+        run_id: Option<Uuid>,
+        command: Command,
+    ) -> Result<RecordedCommand, Refusal> {
         self.tell_of(key, run_id, command, Author::default()).await
     }
 
@@ -99,8 +108,8 @@ impl Runs {
         run_id: Option<Uuid>,
         command: Command,
         author: Author,
-    ) -> Result<Told, Refusal> {
-        self.ask(key, |reply| Request::Tell { run_id, command, author, reply }).await
+    ) -> Result<RecordedCommand, Refusal> {
+        self.ask(key, |reply| RunRequest::Tell { run_id, command, author, reply }).await
     }
 
     /// Looks at one run now: fires what is due and offers what waits.
@@ -110,7 +119,7 @@ impl Runs {
     /// The store's.
     pub(crate) async fn look(&self, key: &HeadKey) -> Result<(), Refusal> {
         self.leave_to_home(key).await;
-        self.ask(key, |reply| Request::Look { reply: Some(reply) }).await
+        self.ask(key, |reply| RunRequest::Look { reply: Some(reply) }).await
     }
 
     /// Before what is due of a run is done: where nodes share a store, its home may do it first, and what is in memory may
@@ -130,8 +139,8 @@ impl Runs {
     pub(crate) async fn newest(
         &self,
         key: &HeadKey,
-        is_old: impl Fn(&Loaded) -> bool,
-    ) -> Result<Option<Loaded>, Refusal> {
+        is_old: impl Fn(&CommittedRun) -> bool,
+    ) -> Result<Option<CommittedRun>, Refusal> {
         let cell = self.cache.cell(key);
         let mut state = cell.state.lock().await;
         if state.known().is_some_and(is_old) {
@@ -143,7 +152,7 @@ impl Runs {
             state.forget();
         }
         drop(state);
-        self.settle(&cell, current.as_ref().filter(|_| is_kept).map(Loaded::bytes));
+        self.settle(&cell, current.as_ref().filter(|_| is_kept).map(CommittedRun::bytes));
         Ok(current)
     }
 
@@ -169,7 +178,7 @@ mod tests {
     #[tokio::test]
     async fn whoever_asks_where_nobody_works_on_runs_hears_that_the_outcome_is_not_known_and_can_ask_again() {
         let store: Arc<dyn Store> = Arc::new(Memory::new());
-        let reader = Arc::new(Reader::new(Arc::clone(&store)));
+        let reader = Arc::new(RunReader::new(Arc::clone(&store)));
         let nodes = Arc::new(Nodes::new(Records::new(Arc::clone(&store)), None, 1));
         let runs = Runs::new(store, reader, nodes, usize::MAX, Background::new());
         for _ in 0..2 {

@@ -14,7 +14,7 @@ use crate::engine::lists::sync_match::waiting_turn;
 use crate::engine::riders::put::PutUpdate;
 use crate::engine::run::worker::RunWorker;
 use crate::engine::run::workshop::Workshop;
-use crate::engine::{Page, Refusal, Registry, Started};
+use crate::engine::{EventRange, Refusal, Registry, Started};
 
 /// Why a run was terminated for which another one was started.
 const REPLACED: &str = "replaced by a new start";
@@ -166,7 +166,7 @@ impl RunWorker<'_> {
             if !loaded.goes_on() {
                 return Ok(());
             }
-            let newest = Page { reverse: true, limit: 1, ..Page::default() };
+            let newest = EventRange { reverse: true, limit: 1, ..EventRange::default() };
             let closing = shop.reader.read_page(key, loaded, &newest).await?.events.pop();
             let planned = loaded.body.links.reset.as_deref().cloned();
             let planned = planned.or_else(|| closing.as_ref().and_then(PlannedReset::of));
@@ -181,7 +181,7 @@ impl RunWorker<'_> {
                         let what = format!("the last event of run {}, which another goes on for", run.started.run_id);
                         return Err(Refusal::Corrupt { what });
                     };
-                    let first = Page { limit: 1, ..Page::default() };
+                    let first = EventRange { limit: 1, ..EventRange::default() };
                     let first = shop.reader.read_page(key, loaded, &first).await?.events.pop();
                     let input = first.and_then(|first| first.kind.payload().cloned());
                     Transition::retry(run, run_id, input, not_before.unwrap_or(now), now)

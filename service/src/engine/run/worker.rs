@@ -4,30 +4,30 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use history::{
-    AnsweredTurn, Author, Beat, Command, EffectResult, Errand, ErrandTask, Outcome, Request as Repeated, Run, TaskId,
-    Timestamp, Transition, admit::held,
+    AnsweredTurn, Author, Command, CommandOutcome, EffectResult, Errand, ErrandTask, Heartbeat, RecordedRequest, Run,
+    TaskId, Timestamp, Transition, admit::held,
 };
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::engine::commit::Loaded;
-use crate::engine::commit::state::State;
+use crate::engine::commit::CommittedRun;
+use crate::engine::commit::state::CachedRun;
 use crate::engine::lists::grant::Grant;
 use crate::engine::lists::sync_match::{start_task, waiting_turn};
 use crate::engine::lists::{ListKey, Taker, WaitingTask};
 use crate::engine::riders::answer::standings;
 use crate::engine::run::cell::RunCell;
 use crate::engine::run::effects::{is_settled, undergo};
-use crate::engine::run::request::{Reply, Request, Source, Taken};
+use crate::engine::run::request::{EffectOutcome, EffectSource, Reply, RunRequest};
 use crate::engine::run::runs::WorksOnRuns;
 use crate::engine::run::workshop::Workshop;
-use crate::engine::{Refusal, Told, after};
+use crate::engine::{RecordedCommand, Refusal, after};
 
 /// Who works on a run: owns what is known of it for as long. The only one, until it is done.
 pub(crate) struct RunWorker<'a> {
     pub(crate) shop: &'a Arc<Workshop>,
     pub(crate) key: &'a HeadKey,
-    pub(crate) state: &'a mut State,
+    pub(crate) state: &'a mut CachedRun,
 }
 
 /// A request of a batch that changes events, with the answer that it gets once they are durable.
@@ -36,8 +36,8 @@ enum Pending {
         run_id: Option<Uuid>,
         command: Command,
         author: Author,
-        reply: Reply<Told>,
-        answer: Option<Result<Told, Refusal>>,
+        reply: Reply<RecordedCommand>,
+        answer: Option<Result<RecordedCommand, Refusal>>,
     },
     Take {
         task: WaitingTask,
@@ -47,10 +47,10 @@ enum Pending {
         taken: Option<u32>,
     },
     Effect {
-        source: Source,
+        source: EffectSource,
         errand: Box<Errand>,
-        reply: Reply<Taken>,
-        answer: Option<Result<Taken, Refusal>>,
+        reply: Reply<EffectOutcome>,
+        answer: Option<Result<EffectOutcome, Refusal>>,
     },
     Look {
         reply: Option<Reply<()>>,
@@ -76,70 +76,70 @@ impl WorksOnRuns for Workshop {
 
 impl RunWorker<'_> {
     /// Loads the run unless it is known. `Ok(None)`: there is none.
-    pub(crate) async fn loaded(&mut self) -> Result<Option<&Loaded>, Refusal> {
+    pub(crate) async fn loaded(&mut self) -> Result<Option<&CommittedRun>, Refusal> {
         self.shop.reader.loaded(self.key, self.state).await
     }
 
     /// What is worth being known further on, in bytes. A closed run is read rarely, and then from the store.
     fn keep(&mut self) -> Option<usize> {
-        let is_needed = |loaded: &&Loaded| loaded.run().is_open() || !loaded.body.links.outbox.is_empty();
-        let bytes = self.state.known().filter(is_needed).map(Loaded::bytes);
+        let is_needed = |loaded: &&CommittedRun| loaded.run().is_open() || !loaded.body.links.outbox.is_empty();
+        let bytes = self.state.known().filter(is_needed).map(CommittedRun::bytes);
         if bytes.is_none() {
             self.state.forget();
         }
         bytes
     }
 
-    async fn run_batch(&mut self, batch: Vec<Request>) {
+    async fn run_batch(&mut self, batch: Vec<RunRequest>) {
         let mut pending = Vec::with_capacity(batch.len());
         for request in batch {
             match request {
-                Request::Tell { run_id, command, author, reply } => {
+                RunRequest::Tell { run_id, command, author, reply } => {
                     pending.push(Pending::Tell { run_id, command, author, reply, answer: None });
                 }
-                Request::Take { task, list, taker, reply } => {
+                RunRequest::Take { task, list, taker, reply } => {
                     pending.push(Pending::Take { task, list, taker, reply, taken: None });
                 }
-                Request::TakeRiders { run_id, kind, taker, reply } => {
+                RunRequest::TakeRiders { run_id, kind, taker, reply } => {
                     self.run_pending(&mut pending).await;
                     drop(reply.send(self.run_take_riders(run_id, kind, &taker).await));
                 }
-                Request::Update { run_id, put, reply } => {
+                RunRequest::Update { run_id, put, reply } => {
                     self.run_pending(&mut pending).await;
                     drop(reply.send(self.run_update(run_id, *put).await));
                 }
-                Request::Pose { run_id, query, reply } => {
+                RunRequest::Pose { run_id, query, reply } => {
                     self.run_pending(&mut pending).await;
                     drop(reply.send(self.run_pose(run_id, query).await));
                 }
-                Request::SeeToRiders { reply } => {
+                RunRequest::SeeToRiders { reply } => {
                     self.run_pending(&mut pending).await;
                     drop(reply.send(self.run_see_to_riders().await));
                 }
-                Request::Effect { source, errand, reply } if matches!(errand.task, ErrandTask::Start(_)) => {
+                RunRequest::Effect { source, errand, reply } if matches!(errand.task, ErrandTask::Start(_)) => {
                     self.run_pending(&mut pending).await;
                     let taken = Box::pin(self.run_child_start(&source, &errand)).await;
                     drop(reply.send(taken));
                 }
-                Request::Effect { source, errand, reply } => {
+                RunRequest::Effect { source, errand, reply } => {
                     pending.push(Pending::Effect { source, errand, reply, answer: None });
                 }
-                Request::Look { reply } => pending.push(Pending::Look { reply }),
-                Request::Start { start, reply } => {
+                RunRequest::Look { reply } => pending.push(Pending::Look { reply }),
+                RunRequest::Start { start, reply } => {
                     self.run_pending(&mut pending).await;
                     let started = Box::pin(self.run_start(&start, None)).await;
                     drop(reply.send(started));
                 }
-                Request::Delete { run_id, deletion, reply } => {
+                RunRequest::Delete { run_id, deletion, reply } => {
                     self.run_pending(&mut pending).await;
                     let deleted = Box::pin(self.run_delete(run_id, &deletion)).await;
                     drop(reply.send(deleted));
                 }
-                Request::Reset { run_id, reset, reply } => {
+                RunRequest::Reset { run_id, reset, reply } => {
                     self.run_pending(&mut pending).await;
                     drop(reply.send(Box::pin(self.run_reset(run_id, &reset)).await));
                 }
-                Request::Beat { run_id, task, details, reply } => {
+                RunRequest::Beat { run_id, task, details, reply } => {
                     self.run_pending(&mut pending).await;
                     let beaten = self.run_beat(run_id, task, details).await;
                     drop(reply.send(beaten));
@@ -147,7 +147,7 @@ impl RunWorker<'_> {
             }
         }
         self.run_pending(&mut pending).await;
-        if self.state.known().is_some_and(Loaded::goes_on)
+        if self.state.known().is_some_and(CommittedRun::goes_on)
             && let Err(refusal) = Box::pin(self.go_on()).await
         {
             // The due index brings it back.
@@ -172,7 +172,7 @@ impl RunWorker<'_> {
         let loaded = self.loaded().await?.ok_or_else(|| Refusal::unknown_workflow(key))?;
         must_be_current(key, loaded.run(), Some(run_id))?;
         let cancel_requested = held(loaded.run(), task)?.cancel_event_id.is_some();
-        let beat = Beat { scheduled_event_id: task.scheduled_event_id, at: now, details };
+        let beat = Heartbeat { scheduled_event_id: task.scheduled_event_id, at: now, details };
         let part = store::PartKey::Beat { scheduled: task.scheduled_event_id };
         shop.store.put_part(key, *run_id.as_bytes(), part, crate::engine::commit::head::encode_beat(&beat)).await?;
         if let Some(loaded) = self.state.known_mut() {
@@ -229,7 +229,7 @@ impl RunWorker<'_> {
             Pending::Effect { source, .. } => Some(source),
             Pending::Tell { .. } | Pending::Take { .. } | Pending::Look { .. } => None,
         });
-        let sources: Vec<&Source> = sources.collect();
+        let sources: Vec<&EffectSource> = sources.collect();
         let owed = shop.effects.still_owed(key, &sources, &mut transition).await;
         let told = pending.iter().filter_map(|request| match request {
             Pending::Tell { command, .. } => Some(command.requests()),
@@ -314,7 +314,7 @@ fn admit(
     pending: &mut [Pending],
     transition: &mut Transition,
     owed: Vec<Result<bool, Refusal>>,
-    beats: &[Beat],
+    beats: &[Heartbeat],
     now: Timestamp,
 ) -> BatchSaid {
     let mut said = BatchSaid { looks: false, says_no: false };
@@ -336,7 +336,8 @@ fn admit(
             }
             Pending::Effect { errand, answer, .. } => {
                 let taken = undergo(owed.next(), transition, errand, now);
-                said.says_no |= matches!(taken, Ok(Taken::Settled(EffectResult::Unknown | EffectResult::Closed)));
+                said.says_no |=
+                    matches!(taken, Ok(EffectOutcome::Settled(EffectResult::Unknown | EffectResult::Closed)));
                 *answer = Some(taken);
             }
             Pending::Look { .. } => {
@@ -356,7 +357,7 @@ fn find_nothing(key: &HeadKey, request: Pending) {
         Pending::Take { reply, .. } => drop(reply.send(Ok(None))),
         Pending::Look { reply } => drop(reply.map(|reply| reply.send(Ok(())))),
         Pending::Tell { .. } => refuse(request, &Refusal::unknown_workflow(key)),
-        Pending::Effect { reply, .. } => drop(reply.send(Ok(Taken::Settled(EffectResult::Unknown)))),
+        Pending::Effect { reply, .. } => drop(reply.send(Ok(EffectOutcome::Settled(EffectResult::Unknown)))),
     }
 }
 
@@ -386,17 +387,17 @@ fn admit_told(
     run_id: Option<Uuid>,
     (command, author): (&Command, &Author),
     now: Timestamp,
-) -> Result<Told, Refusal> {
-    if let Some(Repeated { run_id, event_id }) = transition.repeated(command, run_id) {
+) -> Result<RecordedCommand, Refusal> {
+    if let Some(RecordedRequest { run_id, event_id }) = transition.repeated(command, run_id) {
         let (reflects, judged, version) = (None, Vec::new(), transition.run().version);
-        return Ok(Told { run_id, event_id, repeated: true, reflects, judged, version });
+        return Ok(RecordedCommand { run_id, event_id, repeated: true, reflects, judged, version });
     }
     must_be_current(key, transition.run(), run_id)?;
     let current = transition.run().started.run_id;
     let seen = transition.run().version;
     let (event_id, repeated) = match transition.admit_of(command, author, now)? {
-        Outcome::Recorded(event_id) => (event_id, false),
-        Outcome::Repeated(request) => (request.event_id, true),
+        CommandOutcome::Recorded(event_id) => (event_id, false),
+        CommandOutcome::Repeated(request) => (request.event_id, true),
     };
     let reflects = match command {
         // Its own decisions are news that the decider knows.
@@ -418,5 +419,5 @@ fn admit_told(
         Command::AnswerUpdates { answers, .. } => standings(transition, answers),
         _ => Vec::new(),
     };
-    Ok(Told { run_id: current, event_id, repeated, reflects, judged, version: run.version })
+    Ok(RecordedCommand { run_id: current, event_id, repeated, reflects, judged, version: run.version })
 }

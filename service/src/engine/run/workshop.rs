@@ -5,7 +5,7 @@ use std::sync::Arc;
 use store::Store;
 
 use crate::engine::base::clock::Ids;
-use crate::engine::commit::read::Reader;
+use crate::engine::commit::read::RunReader;
 use crate::engine::lists::hand_out::TaskLists;
 use crate::engine::nodes::Nodes;
 use crate::engine::registry::known::Marks;
@@ -23,7 +23,7 @@ pub(crate) struct Workshop {
     pub(crate) runs: Arc<Runs>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) limits: store::Limits,
-    pub(crate) reader: Arc<Reader>,
+    pub(crate) reader: Arc<RunReader>,
     pub(crate) marks: Arc<Marks>,
     pub(crate) open_runs: Arc<OpenRuns>,
     pub(crate) nodes: Arc<Nodes>,

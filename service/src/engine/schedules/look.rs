@@ -4,14 +4,16 @@
 //! are being started, with a date in the due index. Whoever comes next starts it with the same key, and so not twice.
 
 use futures_util::future::join_all;
-use history::{Action, Command, Ended, RequestKey, ReusePolicy, Running, ScheduleState, Scheduled, Sight, Timestamp};
+use history::{
+    Action, Command, OverlapEnd, RequestKey, ReusePolicy, Running, ScheduleState, Scheduled, Sight, Timestamp,
+};
 use sha2::{Digest, Sha256};
 use store::HeadKey;
 use uuid::Uuid;
 
-use super::{Record, Scheduler, workflow_id};
+use super::{ScheduleRecord, Scheduler, workflow_id};
 use crate::engine::base::records::domain_of_schedule;
-use crate::engine::commit::{self, Loaded};
+use crate::engine::commit::{self, CommittedRun};
 use crate::engine::{Refusal, RunRef};
 
 /// How many rounds of a look there are at most: each decides and starts up to sixteen actions, or loses against another node.
@@ -23,7 +25,7 @@ const REPLACED: &str = "the schedule's next action takes its place";
 /// What was done outside the record, to be written into it.
 enum ActionDone {
     Started(u64, Result<(String, Uuid), String>),
-    Told(u64, Ended),
+    Told(u64, OverlapEnd),
 }
 
 impl Scheduler {
@@ -41,7 +43,7 @@ impl Scheduler {
                 self.agenda.set(key, None);
                 return Ok(());
             };
-            let mut record = Record::decode(&head)?;
+            let mut record = ScheduleRecord::decode(&head)?;
             let (rules, times, now) = (record.rules(), record.times()?, self.clock.now());
             let id = Uuid::from_bytes(head.run);
             let before = record.state.clone();
@@ -89,7 +91,7 @@ impl Scheduler {
         let Some(head) = self.store.load(&commit::head_key(domain, &run.workflow_id)).await? else {
             return Ok(Sight::Gone);
         };
-        let loaded = Loaded::decode(head)?;
+        let loaded = CommittedRun::decode(head)?;
         let (found, started) = (loaded.run(), &loaded.run().started);
         let goes_on_for_it = started.schedule.as_ref().is_some_and(|schedule| schedule.action == run.number);
         Ok(match found.closed_at {
@@ -100,7 +102,7 @@ impl Scheduler {
     }
 
     /// Starts and ends what the record says; answers what was done.
-    async fn act(&self, domain: &str, schedule_id: &str, id: Uuid, record: &Record) -> Vec<ActionDone> {
+    async fn act(&self, domain: &str, schedule_id: &str, id: Uuid, record: &ScheduleRecord) -> Vec<ActionDone> {
         let ends = record.state.to_tell().map(async |run| self.end(domain, id, run).await);
         let ended = join_all(ends).await;
         let starts = record.state.starting.iter().map(async |action| {
@@ -123,7 +125,7 @@ impl Scheduler {
         domain: &str,
         schedule_id: &str,
         id: Uuid,
-        record: &Record,
+        record: &ScheduleRecord,
         action: &Action,
     ) -> Result<(String, Uuid), Refusal> {
         let mut body = record.schedule.action.clone();
@@ -143,10 +145,10 @@ impl Scheduler {
         let how = run.end?;
         let (reason, identity) = (Some(REPLACED.to_owned()), None);
         let command = match how {
-            Ended::Canceled => {
+            OverlapEnd::Canceled => {
                 Command::RequestCancel { reason, identity, key: Some(key_of_action(id, run.number, "cancel")) }
             }
-            Ended::Terminated => {
+            OverlapEnd::Terminated => {
                 let key = Some(key_of_action(id, run.number, "terminate"));
                 Command::Terminate { reason, details: None, identity, key, child_policy: None }
             }

@@ -7,11 +7,11 @@ use history::{Command, Decision, EventId, Fault, LAMBDA_LIST, Payload, Registrat
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::engine::commit::read::Reader;
+use crate::engine::commit::read::RunReader;
 use crate::engine::riders::place::By;
-use crate::engine::run::request::Request;
+use crate::engine::run::request::RunRequest;
 use crate::engine::tasks::Tasks;
-use crate::engine::{ActivityToken, Outcome, Page, Refusal, RunRef, TurnToken, commit};
+use crate::engine::{ActivityToken, EventRange, QueryOutcome, Refusal, RunRef, TurnToken, commit};
 
 /// How many events are looked at for what became of a turn. Ours: a turn's end comes before that many others.
 const LOSS_EVENTS_MAX: usize = 1_000;
@@ -72,7 +72,7 @@ impl Tasks {
         &self,
         token: &TurnToken,
         command: Command,
-        results: Vec<(String, Outcome)>,
+        results: Vec<(String, QueryOutcome)>,
     ) -> Result<(), Refusal> {
         self.answer_turn_with(token, command, results, Vec::new()).await
     }
@@ -88,7 +88,7 @@ impl Tasks {
         &self,
         token: &TurnToken,
         command: Command,
-        results: Vec<(String, Outcome)>,
+        results: Vec<(String, QueryOutcome)>,
         updates: Vec<UpdateAnswer>,
     ) -> Result<(), Refusal> {
         if let Some(node) = self.recorder_of(token) {
@@ -121,7 +121,7 @@ impl Tasks {
         let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
         let after = token.turn.started_event_id.saturating_sub(1);
-        let page = Page { after, limit: LOSS_EVENTS_MAX, ..Page::default() };
+        let page = EventRange { after, limit: LOSS_EVENTS_MAX, ..EventRange::default() };
         match self.views.history(&at, &page).await {
             // A speculative turn is not recorded before its answer is.
             Ok(_) if token.speculative.is_some() => Refusal::TurnLost { how: TurnLoss::NeverWas },
@@ -181,7 +181,7 @@ impl Tasks {
         token: &TurnToken,
         version: EventId,
         command: Command,
-        outcomes: Vec<(u64, Outcome)>,
+        outcomes: Vec<(u64, QueryOutcome)>,
     ) -> Result<(), Refusal> {
         let mut otherwise = None;
         match command {
@@ -193,7 +193,7 @@ impl Tasks {
             Command::FailTurn { reason, details, .. } => {
                 let reason = reason.unwrap_or_else(|| "given-back".to_owned());
                 let message = details.as_ref().and_then(|details| details.read::<String>().ok());
-                otherwise = Some(Outcome::Failed { reason, message });
+                otherwise = Some(QueryOutcome::Failed { reason, message });
             }
             _ => {}
         }
@@ -222,7 +222,7 @@ impl Tasks {
         check_payload("details", details.as_ref())?;
         let key = commit::head_key(&token.domain, &token.workflow_id);
         let (run_id, task) = (token.run_id, token.task);
-        match self.runs.ask(&key, |reply| Request::Beat { run_id, task, details, reply }).await {
+        match self.runs.ask(&key, |reply| RunRequest::Beat { run_id, task, details, reply }).await {
             Ok(cancel_requested) => Ok(cancel_requested),
             Err(refusal) => Err(self.as_its_run_says_to_task(&key, token, refusal).await),
         }
@@ -237,7 +237,7 @@ impl Tasks {
 /// Why an answer with a true token is refused when the workflow id has another run by now, or none: what the token's
 /// own run says to it, as long as it is there, so that what follows a run changes nothing about it.
 pub(super) async fn as_its_run_says(
-    reader: &Reader,
+    reader: &RunReader,
     key: &HeadKey,
     run_id: Uuid,
     refusal: Refusal,

@@ -6,7 +6,7 @@ use history::{Author, Command, Fault, Run, UpdateAnswer};
 use crate::engine::nodes::messages::Passed;
 use crate::engine::tasks::Tasks;
 use crate::engine::tasks::answers::as_its_run_says;
-use crate::engine::{FromRecorder, Outcome, PassedAnswer, Refusal, TurnToken, commit};
+use crate::engine::{FromRecorder, PassedAnswer, QueryOutcome, Refusal, TurnToken, commit};
 
 impl Tasks {
     /// The node that has the updates of a turn, where it is another one.
@@ -20,7 +20,7 @@ impl Tasks {
         node: &str,
         token: &TurnToken,
         command: Command,
-        results: Vec<(String, Outcome)>,
+        results: Vec<(String, QueryOutcome)>,
         updates: Vec<UpdateAnswer>,
     ) -> Result<(), Refusal> {
         let what = match command {

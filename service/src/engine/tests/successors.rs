@@ -7,8 +7,8 @@ use history::{
 };
 use store::{Expect, Store};
 
-use crate::engine::commit::{self, Draft, Loaded};
-use crate::engine::{Engine, Page, RunRef, Settings, SystemClock};
+use crate::engine::commit::{self, CommittedRun, Draft};
+use crate::engine::{Engine, EventRange, RunRef, Settings, SystemClock};
 
 async fn node(store: &Arc<dyn Store>) -> Arc<Engine> {
     let engine = Engine::open_for_reading(Arc::clone(store), Arc::new(SystemClock), Settings::default());
@@ -38,7 +38,7 @@ async fn died_between(close: history::Decision) -> (Arc<dyn Store>, uuid::Uuid) 
     };
     let first = engine.commands().start("default", start).await.unwrap().run_id;
     let key = commit::head_key("default", "w");
-    let base = Loaded::decode(store.load(&key).await.unwrap().unwrap()).unwrap();
+    let base = CommittedRun::decode(store.load(&key).await.unwrap().unwrap()).unwrap();
     let now = engine.clock().now();
     let mut transition = Transition::of(base.run().clone());
     transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None }, now).unwrap();
@@ -66,7 +66,7 @@ async fn names(engine: &Arc<Engine>, first: uuid::Uuid) -> Vec<&'static str> {
     let at = RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
     let run = engine.views().describe(&at).await.unwrap().run;
     assert_eq!(run.started.continued_from, Some(first));
-    let events = engine.views().history(&at, &Page::default()).await.unwrap().events;
+    let events = engine.views().history(&at, &EventRange::default()).await.unwrap().events;
     assert_eq!(events.first().unwrap().kind.payload().unwrap().text(), Some("1"));
     events.iter().map(|event| event.kind.name()).collect()
 }

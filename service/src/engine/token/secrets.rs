@@ -19,12 +19,12 @@ const SECRET_BYTES: usize = 32;
 
 /// Every secret that is good, the newest last. Not to be shown.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Secrets(Vec<Secret>);
+pub(crate) struct Secrets(Vec<TokenSecret>);
 
 /// One of them.
 #[skip_serializing_none]
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Secret {
+pub(crate) struct TokenSecret {
     /// In base 64.
     key: String,
     /// Since when tokens are made with it.
@@ -33,7 +33,7 @@ pub(crate) struct Secret {
     pub(crate) until: Option<Timestamp>,
 }
 
-impl Secret {
+impl TokenSecret {
     fn new(bytes: &[u8], from: Timestamp) -> Self {
         Self { key: STANDARD.encode(bytes), from, until: None }
     }
@@ -46,7 +46,7 @@ impl Secret {
 impl Secrets {
     /// One secret, for ever.
     pub(crate) fn of(bytes: &[u8]) -> Self {
-        Self(vec![Secret::new(bytes, Timestamp::default())])
+        Self(vec![TokenSecret::new(bytes, Timestamp::default())])
     }
 
     /// The record: as long as there was only one, it was nothing but its bytes.
@@ -57,7 +57,7 @@ impl Secrets {
         let corrupt = |what: String| Refusal::Corrupt { what: format!("the record of secrets: {what}") };
         // What serde says of it would show a part of it.
         let Self(secrets) = serde_json::from_slice(body).map_err(|_| corrupt("it is no list of them".to_owned()))?;
-        let is_whole = |secret: &Secret| secret.bytes().len() == SECRET_BYTES;
+        let is_whole = |secret: &TokenSecret| secret.bytes().len() == SECRET_BYTES;
         if secrets.is_empty() || !secrets.iter().all(is_whole) {
             return Err(corrupt("one has not the bytes that it should have".to_owned()));
         }
@@ -68,7 +68,7 @@ impl Secrets {
         self.0.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Secret> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &TokenSecret> {
         self.0.iter()
     }
 
@@ -79,7 +79,7 @@ impl Secrets {
         for secret in &mut self.0 {
             secret.until = Some(secret.until.map_or(until, |before| before.min(until)));
         }
-        self.0.push(Secret::new(bytes, from));
+        self.0.push(TokenSecret::new(bytes, from));
     }
 }
 

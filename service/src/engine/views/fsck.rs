@@ -9,7 +9,7 @@ use store::{Count, ListQuery, Listed};
 use uuid::Uuid;
 
 use crate::engine::views::Views;
-use crate::engine::{Page, Refusal, RunRef, commit};
+use crate::engine::{EventRange, Refusal, RunRef, commit};
 
 /// Something that is wrong with a stored run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Views {
         let mut after = 0;
         loop {
             let before = Some(stored.last_event_id + 1);
-            let page = self.history(&at, &Page { after, before, ..Page::default() }).await?;
+            let page = self.history(&at, &EventRange { after, before, ..EventRange::default() }).await?;
             events.extend(page.events);
             match page.next {
                 Some(next) => after = next,

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use crate::engine::base::forms::head_key;
 use crate::engine::views::Views;
-use crate::engine::watch::Progress;
-use crate::engine::{Described, Refusal, RunRef, Seen};
+use crate::engine::watch::RunProgress;
+use crate::engine::{Refusal, RunRef, RunState, SeenVersion};
 use crate::shares::watch;
 
 /// Where other nodes may write to a run, how long after the wait has begun those who watch it here look at it, at first and at
@@ -46,7 +46,7 @@ impl Views {
     /// # Errors
     ///
     /// As for [`describe`](Self::describe).
-    pub async fn describe_unlike(&self, at: &RunRef, seen: Seen, wait: Duration) -> Result<Described, Refusal> {
+    pub async fn describe_unlike(&self, at: &RunRef, seen: SeenVersion, wait: Duration) -> Result<RunState, Refusal> {
         let key = head_key(at);
         let deadline = Instant::now() + wait;
         loop {
@@ -96,9 +96,9 @@ impl Views {
                 continue;
             }
             match self.describe(&newest).await {
-                Ok(Described { run, .. }) => {
+                Ok(RunState { run, .. }) => {
                     let (run_id, last_event_id, closed) = (run.started.run_id, run.last_event_id, !run.is_open());
-                    self.watchers.tell(&key, Progress { run_id, last_event_id, closed });
+                    self.watchers.tell(&key, RunProgress { run_id, last_event_id, closed });
                 }
                 Err(refusal) => tracing::debug!(%refusal, "a run that is watched could not be looked at"),
             }

@@ -3,7 +3,7 @@
 use crate::event::{ActivityTimeouts, ByHand, EventKind, RequestKey};
 use crate::scene::{Scene, cancel, check, fail_with, scene, schedule, schedule_again, schedule_with, terminate};
 use crate::{
-    ActivityAct, Command, DeadlineKind, Duration, OptionsChange, Payload, RetryPolicy, Standing, TaskRef,
+    ActivityCommand, Command, DeadlineKind, Duration, OptionsChange, Payload, RetryPolicy, Standing, TaskRef,
     WhenExhausted, limits,
 };
 
@@ -11,33 +11,33 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn by_hand(activity_id: &str, act: ActivityAct) -> Command {
+fn by_hand(activity_id: &str, act: ActivityCommand) -> Command {
     let by_hand = ByHand { identity: Some("ann".to_owned()), reason: Some("the bank called".to_owned()) };
     Command::ActOnActivity { activity_id: activity_id.to_owned(), act, by_hand, key: None }
 }
 
 fn done() -> Command {
-    by_hand("a", ActivityAct::Succeed { result: Some(Payload::from_json("7").unwrap()) })
+    by_hand("a", ActivityCommand::Succeed { result: Some(Payload::from_json("7").unwrap()) })
 }
 
 fn failed() -> Command {
-    by_hand("a", ActivityAct::Fail { reason: "lost".to_owned(), details: None })
+    by_hand("a", ActivityCommand::Fail { reason: "lost".to_owned(), details: None })
 }
 
 fn pause() -> Command {
-    by_hand("a", ActivityAct::Pause)
+    by_hand("a", ActivityCommand::Pause)
 }
 
 fn resume() -> Command {
-    by_hand("a", ActivityAct::Resume)
+    by_hand("a", ActivityCommand::Resume)
 }
 
 fn retry() -> Command {
-    by_hand("a", ActivityAct::Retry)
+    by_hand("a", ActivityCommand::Retry)
 }
 
 fn change(change: OptionsChange) -> Command {
-    by_hand("a", ActivityAct::Change(Box::new(change)))
+    by_hand("a", ActivityCommand::Change(Box::new(change)))
 }
 
 /// Two tries, an hour apart; then it waits for somebody.
@@ -115,15 +115,15 @@ fn what_is_done_or_failed_by_hand_is_told_with_who_and_why() {
     let late = held.succeed("a");
     check(&held.then(&done()), &late, "fault activity-closed");
     check(&plain().then(&terminate()), &done(), "fault run-closed");
-    check(&plain(), &by_hand("b", ActivityAct::Pause), "fault activity-closed");
+    check(&plain(), &by_hand("b", ActivityCommand::Pause), "fault activity-closed");
 }
 
 #[test]
 fn a_keyed_act_happens_once_whatever_it_records() {
     for (given, act) in [
-        (plain(), ActivityAct::Succeed { result: None }),
-        (plain().takes("a"), ActivityAct::Succeed { result: None }),
-        (plain(), ActivityAct::Pause),
+        (plain(), ActivityCommand::Succeed { result: None }),
+        (plain().takes("a"), ActivityCommand::Succeed { result: None }),
+        (plain(), ActivityCommand::Pause),
     ] {
         let key = Some(RequestKey(7));
         let command = Command::ActOnActivity { activity_id: "a".to_owned(), act, by_hand: ByHand::default(), key };
@@ -267,7 +267,7 @@ fn options_of_an_open_activity_are_changed_and_those_that_are_not_named_stay() {
 fn fields_of_acts_by_hand_have_their_limits() {
     let given = plain();
     let long = "x".repeat(limits::REASON_CHARS_MAX);
-    let fail = |reason: &str| by_hand("a", ActivityAct::Fail { reason: reason.to_owned(), details: None });
+    let fail = |reason: &str| by_hand("a", ActivityCommand::Fail { reason: reason.to_owned(), details: None });
     check(&given, &fail(&long), "ActivityStarted ActivityFailed DeciderScheduled");
     check(&given, &fail(&format!("{long}x")), "fault too-large");
     check(&given, &fail(""), "fault invalid-field");
@@ -276,7 +276,7 @@ fn fields_of_acts_by_hand_have_their_limits() {
     check(&given, &change(none), "fault invalid-field");
     let why = |reason: String| Command::ActOnActivity {
         activity_id: "a".to_owned(),
-        act: ActivityAct::Pause,
+        act: ActivityCommand::Pause,
         by_hand: ByHand { identity: None, reason: Some(reason) },
         key: None,
     };

@@ -2,7 +2,7 @@
 
 /// Whether a refused request may have left a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recorded {
+pub enum MayBeRecorded {
     /// It has not.
     No,
     /// It may have.
@@ -11,7 +11,7 @@ pub enum Recorded {
 
 /// What a refusal is for who asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct RefusalRow {
     /// The status of HTTP.
     pub(crate) status: u16,
     /// The stable code of the wire.
@@ -21,13 +21,13 @@ pub(crate) struct Row {
     /// Whether the same request may succeed later, with nothing changed by the caller.
     pub(crate) is_retryable: bool,
     /// Whether the request may have left a trace.
-    pub(crate) recorded: Recorded,
+    pub(crate) recorded: MayBeRecorded,
 }
 
-impl Row {
+impl RefusalRow {
     /// A refusal that stays one however often it is asked, and has left nothing.
     pub(crate) const fn new(status: u16, code: &'static str, advice: &'static str) -> Self {
-        Self { status, code, advice, is_retryable: false, recorded: Recorded::No }
+        Self { status, code, advice, is_retryable: false, recorded: MayBeRecorded::No }
     }
 
     /// Asking again may help.
@@ -37,6 +37,6 @@ impl Row {
 
     /// It may have left something.
     pub(crate) const fn perhaps_recorded(self) -> Self {
-        Self { recorded: Recorded::Unknown, ..self }
+        Self { recorded: MayBeRecorded::Unknown, ..self }
     }
 }

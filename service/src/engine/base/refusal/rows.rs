@@ -3,13 +3,13 @@
 use history::{Fault, TurnLoss};
 
 use super::Refusal;
-use super::row::Row;
+use super::row::RefusalRow;
 
 const PUT_DOWN: &str = "drop your answer and poll again; the turn is given to a decider again";
 
 const REPEATED: &str = "if you repeated your answer, the first one was recorded; otherwise drop it";
 
-impl From<&Fault> for Row {
+impl From<&Fault> for RefusalRow {
     fn from(fault: &Fault) -> Self {
         let (status, advice) = match fault {
             Fault::RunClosed { .. } => (409, "nothing more can happen to this run; start another one"),
@@ -42,24 +42,24 @@ impl From<&Fault> for Row {
 }
 
 /// Why a turn that is lost is.
-fn turn_lost(how: &TurnLoss) -> Row {
-    let row = Row::from(&Fault::TurnLost);
+fn turn_lost(how: &TurnLoss) -> RefusalRow {
+    let row = RefusalRow::from(&Fault::TurnLost);
     match how {
-        TurnLoss::TimedOut { .. } => Row {
+        TurnLoss::TimedOut { .. } => RefusalRow {
             advice: "drop your answer and poll again; the turn is given to a decider again. `deciderStartToClose` at the start of a run \
                      says how long a turn may take",
             ..row
         },
-        TurnLoss::Answered { .. } => Row { advice: "drop your answer; the history has the first one", ..row },
+        TurnLoss::Answered { .. } => RefusalRow { advice: "drop your answer; the history has the first one", ..row },
         TurnLoss::GivenBack { .. } | TurnLoss::NeverWas => row,
     }
 }
 
 impl Refusal {
     /// What it is for who asked.
-    pub(crate) fn row(&self) -> Row {
-        const fn row(status: u16, code: &'static str, advice: &'static str) -> Row {
-            Row::new(status, code, advice)
+    pub(crate) fn row(&self) -> RefusalRow {
+        const fn row(status: u16, code: &'static str, advice: &'static str) -> RefusalRow {
+            RefusalRow::new(status, code, advice)
         }
         match self {
             Self::Fault(fault) => fault.into(),

@@ -16,9 +16,9 @@ fn task(run: u128, scheduled_event_id: EventId) -> WaitingTask {
 
 fn next(matching: &Matching) -> Option<WaitingTask> {
     match matching.poll(&list(), &Taker::default()) {
-        Found::Task(OnList::Task(task)) => Some(task),
-        Found::Task(OnList::Riders(riders)) => panic!("{riders:?} are not for every poller"),
-        Found::Wait(_) => None,
+        PollResult::Task(OnList::Task(task)) => Some(task),
+        PollResult::Task(OnList::Riders(riders)) => panic!("{riders:?} are not for every poller"),
+        PollResult::Wait(_) => None,
     }
 }
 
@@ -65,7 +65,7 @@ fn there_are_so_many_lists_in_memory_and_one_that_somebody_polls_is_always_among
     }
     assert_eq!(matching.depths().len(), lists_max);
     assert_eq!(matching.waiting(&list(99_999)), (0, true), "it may have some in the store");
-    let Found::Wait(waiting) = matching.poll(&list(99_999), &Taker::default()) else { panic!("nothing is there") };
+    let PollResult::Wait(waiting) = matching.poll(&list(99_999), &Taker::default()) else { panic!("nothing is there") };
     assert_eq!(matching.take_overflowed(), [list(99_999)], "which are looked for");
     assert!(matches!(matching.offer(&list(99_999), task(1, 2)), Offered::Poller(..)));
     drop(waiting);

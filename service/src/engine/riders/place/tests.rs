@@ -1,7 +1,7 @@
 //! The tables, a line a case.
 
 use history::event::ByHand;
-use history::{Command, Decision, SucceedWorkflow, UpdateAnswer, Verdict};
+use history::{Command, Decision, SucceedWorkflow, UpdateAnswer, UpdateVerdict};
 
 use super::RiderPlace::{Answering, Held, Lent, Out, Waits};
 use super::*;
@@ -112,7 +112,7 @@ fn a_run_says_to_its_riders_which_turn_a_decider_has_and_at_which_version_none_w
 }
 
 /// What is heard of an update in these places: waiting, out, lent and being answered.
-fn ends(asked: &AskedUpdate, run_id: Uuid, run: &Run) -> String {
+fn ends(asked: &ProposedUpdate, run_id: Uuid, run: &Run) -> String {
     let word = |place| match ends_unjudged(place, run_id, asked, run) {
         None => "–".to_owned(),
         Some(UpdateHeard::Accepted) => "accepted".to_owned(),
@@ -127,7 +127,7 @@ fn ends(asked: &AskedUpdate, run_id: Uuid, run: &Run) -> String {
 fn an_update_that_no_decider_will_judge_any_more_ends_as_the_table_says() {
     let asked = |if_version| {
         let (update_id, name) = ("u".to_owned(), "n".to_owned());
-        AskedUpdate { update_id, name, input: None, identity: None, if_version, by: None }
+        ProposedUpdate { update_id, name, input: None, identity: None, if_version, by: None }
     };
     let run = |commands: &[Command]| commit(None, commands, 1).next.run().clone();
     let done = |decisions: Vec<Decision>| run(&turn(2, decisions));
@@ -145,7 +145,7 @@ fn an_update_that_no_decider_will_judge_any_more_ends_as_the_table_says() {
     let accepted = Command::AnswerUpdates {
         turn: history::AnsweredTurn::Held(TURN),
         asked: vec![asked(None)],
-        answers: vec![UpdateAnswer { update_id: "u".to_owned(), verdict: Verdict::Done { result: None } }],
+        answers: vec![UpdateAnswer { update_id: "u".to_owned(), verdict: UpdateVerdict::Done { result: None } }],
         decisions: Vec::new(),
         context: None,
         awaiting: Vec::new(),

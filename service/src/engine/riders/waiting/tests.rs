@@ -5,7 +5,7 @@ use tokio::sync::oneshot::Receiver;
 
 use super::*;
 use crate::engine::commit::tests::{commit, turn};
-use crate::engine::riders::rider::Timer;
+use crate::engine::riders::rider::AbortOnDrop;
 
 const TURN: TurnId = TurnId { scheduled_event_id: 2, started_event_id: 3 };
 
@@ -26,7 +26,7 @@ fn taker(updates: usize) -> Taker {
 }
 
 impl Riders {
-    fn ask(&self, run: &Run, name: &str, caller: u64) -> Receiver<Answer> {
+    fn ask(&self, run: &Run, name: &str, caller: u64) -> Receiver<DeciderAnswer> {
         let (reply, answer) = oneshot::channel();
         let query = Arc::new(Query { name: name.to_owned(), input: None });
         self.put_query(&key(), run, NewQuery { query, seen: None, caller, reply }).unwrap();
@@ -47,7 +47,7 @@ impl Riders {
     ) -> Receiver<UpdateHeard> {
         let (reply, heard) = oneshot::channel();
         let (update_id, name) = (update_id.to_owned(), "n".to_owned());
-        let asked = AskedUpdate { update_id, name, input, identity: None, if_version, by: None };
+        let asked = ProposedUpdate { update_id, name, input, identity: None, if_version, by: None };
         let new = NewUpdate { asked, is_named: true, caller, reply };
         let known = self.put_update(&key(), run.started.run_id, new, Timestamp::default()).unwrap();
         assert!(known.is_none(), "{known:?}");
@@ -55,18 +55,18 @@ impl Riders {
     }
 
     fn turn_takes(&self, run: &Run, turn: TurnId) -> (usize, Vec<String>) {
-        self.takes(run, &Takes::Turn(turn, &taker(10)))
+        self.takes(run, &Carrier::Turn(turn, &taker(10)))
     }
 
     /// What a task of their own takes, which shows all of the run.
     fn own_takes(&self, run: &Run, kind: RiderKind, number: u64) -> (usize, Vec<String>) {
-        let timer = Timer(tokio::spawn(std::future::pending::<()>()).abort_handle());
+        let timer = AbortOnDrop(tokio::spawn(std::future::pending::<()>()).abort_handle());
         let (last_event_id, started_at) = (run.last_event_id, Timestamp::default());
         let own = OwnTask { number, last_event_id, started_at, identity: None, by: None, _timer: timer };
-        self.takes(run, &Takes::Own(kind, Arc::new(own), &taker(10)))
+        self.takes(run, &Carrier::Own(kind, Arc::new(own), &taker(10)))
     }
 
-    fn takes(&self, run: &Run, takes: &Takes<'_>) -> (usize, Vec<String>) {
+    fn takes(&self, run: &Run, takes: &Carrier<'_>) -> (usize, Vec<String>) {
         let TakenAlong { queries, updates } = self.take(&key(), run, takes);
         (queries.len(), updates.into_iter().map(|asked| asked.update_id).collect())
     }
@@ -198,7 +198,7 @@ fn a_run_has_room_for_so_many_riders_of_a_kind() {
     let mut waiting: Vec<_> = (0..1_000).map(|id| riders.send(&run, &id.to_string(), None, id)).collect();
     let _answer = riders.ask(&run, "a", 1_000);
     let (reply, _heard) = oneshot::channel();
-    let asked = AskedUpdate {
+    let asked = ProposedUpdate {
         update_id: "more".to_owned(),
         name: "n".to_owned(),
         input: None,
