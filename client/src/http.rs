@@ -20,7 +20,7 @@ use crate::retry::{Patience, Waits};
 use crate::tls::{self, ClientCertificate};
 use crate::unpolled::UnpolledLists;
 
-pub use operate::ActivityAct;
+pub use operate::ActivityOperation;
 pub(crate) use workflows::push_page;
 pub use workflows::{Filter, Order, Page};
 

@@ -18,8 +18,8 @@ mod unpolled;
 mod updates;
 
 pub use error::Error;
-pub use http::{Access, ActivityAct, Client, Filter, Order, Page};
-pub use queries::{Answer, Tag, Watch, Watched};
+pub use http::{Access, ActivityOperation, Client, Filter, Order, Page};
+pub use queries::{QueryResponse, Tag, Watch, Watched};
 pub use retry::{Patience, Waits};
 pub use tls::{ClientCertificate, TlsProblem};
-pub use updates::UpdateAnswer;
+pub use updates::UpdateResponse;

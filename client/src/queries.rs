@@ -39,14 +39,14 @@ impl From<&Described> for Tag {
 
 /// The answer to a query.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct QueryResponse {
     /// The answer itself.
     pub body: QueryAnswer,
     /// What has been seen with it.
     pub tag: Tag,
 }
 
-impl Answer {
+impl QueryResponse {
     /// The result as a `T`.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ pub enum Watch {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Watched {
     /// This.
-    Changed(Answer),
+    Changed(QueryResponse),
     /// Nothing in time. Go on from this tag.
     Unchanged(Tag),
 }
@@ -90,7 +90,7 @@ impl Client {
         name: &str,
         input: Option<Payload>,
         wait: Duration,
-    ) -> Result<Answer, Error> {
+    ) -> Result<QueryResponse, Error> {
         let url = self.query_url(workflow_id, name, &run_query(run_id));
         let body = QueryWorkflow { input };
         let deadline = tokio::time::Instant::now() + wait;
@@ -243,9 +243,9 @@ impl Client {
         }
     }
 
-    fn read_answer(&self, headers: &HeaderMap, bytes: &[u8]) -> Result<Answer, Error> {
+    fn read_answer(&self, headers: &HeaderMap, bytes: &[u8]) -> Result<QueryResponse, Error> {
         let missing = || Error::Unexpected { url: self.url().to_owned(), what: "an answer without an ETag".to_owned() };
-        Ok(Answer { body: self.read(bytes)?, tag: tag(headers).ok_or_else(missing)? })
+        Ok(QueryResponse { body: self.read(bytes)?, tag: tag(headers).ok_or_else(missing)? })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{Client, Error};
 
 /// What came of an update, and the version of the run that it left.
 #[derive(Debug, Clone, PartialEq)]
-pub struct UpdateAnswer {
+pub struct UpdateResponse {
     /// What came of it.
     pub updated: Updated,
     /// What the next update or signal takes as its condition; absent while it is not done.
@@ -45,7 +45,7 @@ impl Client {
         name: &str,
         update: &UpdateWorkflow,
         wait: Duration,
-    ) -> Result<UpdateAnswer, Error> {
+    ) -> Result<UpdateResponse, Error> {
         let update = UpdateWorkflow { start: Some(Box::new(start.clone())), ..update.clone() };
         self.update(&start.workflow_id, name, &update, None, wait).await
     }
@@ -65,7 +65,7 @@ impl Client {
         update: &UpdateWorkflow,
         if_match: Option<&str>,
         wait: Duration,
-    ) -> Result<UpdateAnswer, Error> {
+    ) -> Result<UpdateResponse, Error> {
         let url = self.domain_url(&format!("workflows/{}/updates/{}", encode(workflow_id), encode(name)));
         let body = to_bytes(update)?;
         let mut headers = HeaderMap::new();
@@ -84,7 +84,7 @@ impl Client {
                 Ok((StatusCode::ACCEPTED, _, _)) if left > WAIT_AT_ONCE && update.update_id.is_some() => {}
                 Ok((_, headers, bytes)) => {
                     let etag = headers.get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
-                    return Ok(UpdateAnswer { updated: self.read(&bytes)?, etag });
+                    return Ok(UpdateResponse { updated: self.read(&bytes)?, etag });
                 }
                 Err(error) if error.code() == Some("update-not-answered") && left > WAIT_AT_ONCE => {
                     if update.update_id.is_none() && !error.had_no_side_effect() {

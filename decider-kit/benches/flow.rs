@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use decider_kit::flow::{Context, Failure, Flow, State};
+use decider_kit::flow::{Context, Failure, Flow, FlowState};
 use decider_kit::testing::{TestService, Work};
 use decider_kit::{Event, EventKind};
 
@@ -36,7 +36,7 @@ fn turns(c: &mut Criterion) {
         let mut group = c.benchmark_group(format!("flow, {count} events"));
         group.bench_function("a turn without its state", |b| {
             b.iter(|| {
-                let mut state = State::default();
+                let mut state = FlowState::default();
                 for event in events {
                     flow.evolve(&mut state, event);
                 }
@@ -46,7 +46,7 @@ fn turns(c: &mut Criterion) {
         group.throughput(Throughput::Elements(activities + 1));
         group.bench_function("every turn with its state at hand", |b| {
             b.iter(|| {
-                let mut state = State::default();
+                let mut state = FlowState::default();
                 for event in events {
                     flow.evolve(&mut state, event);
                     if matches!(event.kind, EventKind::DeciderStarted(_)) {

@@ -4,7 +4,7 @@ use history::event::{ActivityTimeouts, ChildPolicy};
 use history::{
     CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, Decision, Duration, FailWorkflow,
     Payload, RecordMarker, RetryPolicy, ReusePolicy, ScheduleActivity, SignalExternal, StartChild, StartTimer,
-    SucceedWorkflow, UpdateAnswer, UpdateVerdict,
+    SucceedWorkflow, UpdateAnswer, Verdict,
 };
 use serde::Serialize;
 
@@ -271,7 +271,7 @@ impl Decisions {
 
     /// Answers an update that an earlier turn [accepted](crate::Verdict::accept_for_later).
     pub fn complete_update<T: Serialize + ?Sized>(mut self, update_id: impl Into<String>, result: &T) -> Self {
-        let verdict = UpdateVerdict::Done { result: Some(payload(result)) };
+        let verdict = Verdict::Done { result: Some(payload(result)) };
         self.updates.push(UpdateAnswer { update_id: update_id.into(), verdict });
         self
     }
@@ -283,7 +283,7 @@ impl Decisions {
         reason: impl Into<String>,
         details: &T,
     ) -> Self {
-        let verdict = UpdateVerdict::Failed { reason: reason.into(), details: Some(payload(details)) };
+        let verdict = Verdict::Failed { reason: reason.into(), details: Some(payload(details)) };
         self.updates.push(UpdateAnswer { update_id: update_id.into(), verdict });
         self
     }

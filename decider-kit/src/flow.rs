@@ -53,7 +53,7 @@
 //!
 //! Everything that a context gives is an ordinary future, and the `futures` ecosystem works: `join!`, `try_join!`,
 //! `future::select`, `select_biased!`, `join_all`, `FuturesUnordered`, streams. Nothing is asked for before it is polled
-//! (or [`start`](Activity::start)ed), and *what is dropped is taken back*: the loser of a `select` is a timer that is
+//! (or [`start`](ActivityFuture::start)ed), and *what is dropped is taken back*: the loser of a `select` is a timer that is
 //! canceled or an activity that is asked to stop. Of two things that are selected, the one that comes first in the history
 //! wins. [`Context::within`] is the `select` with a timer.
 //!
@@ -147,11 +147,11 @@
 //! * The lints below, for the `clippy.toml` of a crate with flows.
 //! * Flows run where no tokio runtime is: `tokio::time::sleep` panics, `tokio::spawn` is found out; either gives the turn
 //!   back and says what to use instead.
-//! * A flow that waits for nothing that a history could bring is found out at once ([`Trouble::Deadlock`]).
+//! * A flow that waits for nothing that a history could bring is found out at once ([`FlowError::Deadlock`]).
 //! * In tests ([`crate::testing`]) every turn is decided twice, with the state at hand and with the state made again, and
 //!   both must decide the same.
 //! * The n-th decision of a turn that is run again must be the n-th in the history. If not, the *turn* is given back, with
-//!   a [`Trouble::Mismatch`] that names the event and both sides; the run stays open and waits for the right code.
+//!   a [`FlowError::Mismatch`] that names the event and both sides; the run stays open and waits for the right code.
 //!
 //! ```toml
 #![doc = include_str!("../clippy-flows.toml")]
@@ -212,25 +212,25 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-use history::{Event, Payload, RecordMarker, UpdateAnswer, UpdateVerdict};
+use history::{Event, Payload, RecordMarker, UpdateAnswer, Verdict};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::turns::Turns;
-use crate::update::{Rejection, Taken, Update};
+use crate::update::{Rejection, TurnEnd, Update};
 use crate::{Decisions, Query, Window};
 use machine::{Begin, Machine};
 
 pub use crate::failure::{ActivityEnd, Cause, ChildEnd, Failure};
 pub use crate::query::QueryError;
-pub use activity::Activity;
-pub use child::Child;
+pub use activity::ActivityFuture;
+pub use child::ChildFuture;
 pub use context::{Context, Scope};
 pub use external::External;
 pub use signal::Signals;
 pub use timer::Sleep;
-pub use trouble::Trouble;
-pub use update::{Asked, Reply, Updates};
+pub use trouble::FlowError;
+pub use update::{AcceptedUpdate, Reply, Updates};
 
 pub(crate) use machine::is_canceled_unstarted;
 
@@ -248,14 +248,14 @@ impl fmt::Debug for Flow {
 
 /// A flow under way: where it waits, and what for. Kept between turns; made again from event 1 where it is not at hand.
 #[derive(Default)]
-pub struct State {
+pub struct FlowState {
     machine: RefCell<Machine>,
     foreseen: RefCell<Option<core::Foreseen>>,
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for FlowState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State").finish_non_exhaustive()
+        f.debug_struct("FlowState").finish_non_exhaustive()
     }
 }
 
@@ -279,20 +279,20 @@ impl Flow {
     }
 
     /// Why the flow cannot go on, if it cannot.
-    pub fn trouble(&self, state: &State) -> Option<Trouble> {
+    pub fn trouble(&self, state: &FlowState) -> Option<FlowError> {
         let mut machine = state.machine.borrow_mut();
         machine.settle(&*self.begin);
         machine.trouble()
     }
 
     /// What a run does now, where there are no updates to judge. The state has every event up to the turn's DeciderStarted.
-    pub fn decide(&self, state: &State) -> Decisions {
+    pub fn decide(&self, state: &FlowState) -> Decisions {
         let foreseen = state.foreseen.borrow_mut().take();
         self.decided(&mut state.machine.borrow_mut(), foreseen, &[])
     }
 
     /// Takes one more event of a run into a state. Called once for every event, in order.
-    pub fn evolve(&self, state: &mut State, event: &Event) {
+    pub fn evolve(&self, state: &mut FlowState, event: &Event) {
         state.machine.get_mut().evolve(&*self.begin, event);
     }
 
@@ -302,7 +302,7 @@ impl Flow {
     /// # Errors
     ///
     /// [`QueryError`]; nothing of it touches the run.
-    pub fn answer(&self, state: &State, name: &str, input: Option<&Payload>) -> Result<Payload, QueryError> {
+    pub fn answer(&self, state: &FlowState, name: &str, input: Option<&Payload>) -> Result<Payload, QueryError> {
         let query = {
             let machine = state.machine.borrow();
             let core = core::lock(&machine.core);
@@ -332,17 +332,17 @@ impl Flow {
 }
 
 impl Turns for Flow {
-    type Memory = State;
+    type Memory = FlowState;
 
     /// Code judges each after what came of those before it.
     const UPDATES_AT_ONCE: usize = history::limits::UPDATES_PER_TURN_MAX;
 
-    fn take_in(&self, state: &mut State, event: &Event) {
+    fn take_in(&self, state: &mut FlowState, event: &Event) {
         self.evolve(state, event);
     }
 
     /// Judges with the code as it is: after this turn's news, and each update after what came of those before it.
-    fn take_turn(&self, state: &mut State, _: &Window, updates: &[Update], shown: &[Event]) -> Taken {
+    fn take_turn(&self, state: &mut FlowState, _: &Window, updates: &[Update], shown: &[Event]) -> TurnEnd {
         let foreseen = state.foreseen.get_mut().take();
         let machine = state.machine.get_mut();
         let mut left = updates;
@@ -350,18 +350,18 @@ impl Turns for Flow {
             // Nothing has happened: the code is run only if it is to take something.
             machine.settle(&*self.begin);
             if let Some(trouble) = machine.trouble() {
-                return Taken::Turn(Decisions::give_back(trouble.reason(), trouble.to_string()));
+                return TurnEnd::Turn(Decisions::give_back(trouble.reason(), trouble.to_string()));
             }
             let mut rejected = Vec::new();
             while let Some((update, rest)) = left.split_first()
                 && let Err(Rejection { reason, details }) = machine.judge(update)
             {
-                let verdict = UpdateVerdict::Rejected { reason, details };
+                let verdict = Verdict::Rejected { reason, details };
                 rejected.push(UpdateAnswer { update_id: update.id.clone(), verdict });
                 left = rest;
             }
             if left.is_empty() {
-                return Taken::Nothing(rejected);
+                return TurnEnd::Nothing(rejected);
             }
             for event in shown {
                 machine.evolve(&*self.begin, event);
@@ -369,18 +369,18 @@ impl Turns for Flow {
             let mut decided = self.decided(machine, foreseen, left);
             rejected.append(&mut decided.updates);
             decided.updates = rejected;
-            return Taken::Turn(decided);
+            return TurnEnd::Turn(decided);
         }
-        Taken::Turn(self.decided(machine, foreseen, left))
+        TurnEnd::Turn(self.decided(machine, foreseen, left))
     }
 
-    fn reply(&self, state: &State, query: &Query<'_>) -> Result<Payload, QueryError> {
+    fn reply(&self, state: &FlowState, query: &Query<'_>) -> Result<Payload, QueryError> {
         // Where the state was made again, the last turn has only been read so far.
         state.machine.borrow_mut().settle(&*self.begin);
         self.answer(state, query.name(), query.input())
     }
 
-    fn foresee(&self, state: &mut State, markers: Vec<RecordMarker>) {
+    fn foresee(&self, state: &mut FlowState, markers: Vec<RecordMarker>) {
         *state.foreseen.get_mut() = Some(markers.into());
     }
 }

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::turns::Turns;
-use crate::update::{Taken, Update};
+use crate::update::{TurnEnd, Update};
 use crate::{Decisions, Query, QueryError, TakesTurns, Window};
 
 /// How long one poll waits for a turn.
@@ -48,7 +48,7 @@ trait AnyDecider: Send + Sync {
     fn fresh(&self) -> Box<dyn Any + Send>;
     fn updates_at_once(&self) -> usize;
     fn evolve(&self, state: &mut (dyn Any + Send), events: &[Event]);
-    fn take_turn(&self, state: &mut (dyn Any + Send), window: &Window, updates: &[Update], shown: &[Event]) -> Taken;
+    fn take_turn(&self, state: &mut (dyn Any + Send), window: &Window, updates: &[Update], shown: &[Event]) -> TurnEnd;
     fn query(&self, state: &(dyn Any + Send), query: &Query<'_>) -> Result<Payload, QueryError>;
 }
 
@@ -68,7 +68,7 @@ impl<T: TakesTurns> AnyDecider for T {
         }
     }
 
-    fn take_turn(&self, state: &mut (dyn Any + Send), window: &Window, updates: &[Update], shown: &[Event]) -> Taken {
+    fn take_turn(&self, state: &mut (dyn Any + Send), window: &Window, updates: &[Update], shown: &[Event]) -> TurnEnd {
         let state = state.downcast_mut::<T::Memory>().expect("a run keeps its workflow type, and so its state's");
         Turns::take_turn(self, state, window, updates, shown)
     }
@@ -347,23 +347,23 @@ impl Slot {
             let new = window.events.iter().position(|event| event.id > from).unwrap_or(recorded);
             decider.evolve(&mut *state, window.events.get(new.min(recorded)..recorded).unwrap_or_default());
             let taken = if only_asks {
-                Taken::Turn(Decisions::new())
+                TurnEnd::Turn(Decisions::new())
             } else {
                 decider.take_turn(&mut *state, &window, &updates, &shown)
             };
             (taken, state)
         }));
         match decided {
-            Ok((Taken::Turn(Decisions { given_back: Some(it), .. }), _)) => {
+            Ok((TurnEnd::Turn(Decisions { given_back: Some(it), .. }), _)) => {
                 Err(WhyGivenBack { reason: it.reason.into(), message: it.message })
             }
-            Ok((Taken::Turn(decisions), state)) => {
+            Ok((TurnEnd::Turn(decisions), state)) => {
                 let ask = |question| answer(&*decider, &*state, &decisions, question);
                 let query_results = questions.into_iter().map(ask).collect();
                 let turn = if only_asks { previous } else { started_event_id };
                 Ok(HostAnswer { decisions, query_results, cached: Cached { turn, seen: started_event_id, state } })
             }
-            Ok((Taken::Nothing(updates), state)) => {
+            Ok((TurnEnd::Nothing(updates), state)) => {
                 let decisions = Decisions { updates, ..Decisions::new() };
                 Ok(HostAnswer { decisions, query_results: Vec::new(), cached: Cached { turn: previous, seen, state } })
             }

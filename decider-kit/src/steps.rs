@@ -397,9 +397,9 @@ pub fn decide<F>(decide: F) -> impl Decider<State = Steps>
 where
     F: Fn(&Steps, &Window) -> Decisions + Send + Sync + 'static,
 {
-    struct Function<F>(F);
+    struct FunctionDecider<F>(F);
 
-    impl<F: Fn(&Steps, &Window) -> Decisions + Send + Sync + 'static> Decider for Function<F> {
+    impl<F: Fn(&Steps, &Window) -> Decisions + Send + Sync + 'static> Decider for FunctionDecider<F> {
         type State = Steps;
 
         fn evolve(&self, steps: &mut Steps, event: &Event) {
@@ -411,7 +411,7 @@ where
         }
     }
 
-    Function(decide)
+    FunctionDecider(decide)
 }
 
 #[cfg(test)]

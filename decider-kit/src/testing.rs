@@ -156,7 +156,7 @@ pub use scenario::{
     Given, News, activity_canceled, activity_failed, activity_not_taken, activity_succeeded, activity_timed_out,
     cancel_requested, given, signal, timer_expired, update,
 };
-pub use service::{Answered, Closed, Later, TestService};
+pub use service::{Closed, Later, TestService, UpdateOutcome};
 pub use work::{Call, Work};
 
 use history::{Event, EventId, EventKind, Run, check};

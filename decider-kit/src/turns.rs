@@ -5,7 +5,7 @@ use history::{Event, Payload, RecordMarker, UpdateAnswer};
 use crate::decider::Decider;
 use crate::decisions::Decisions;
 use crate::query::{Query, QueryError};
-use crate::update::{Taken, Update, Verdict};
+use crate::update::{TurnEnd, Update, Verdict};
 use crate::window::Window;
 
 /// Whatever can take the turns of a run: a [`Decider`], or a [`Flow`](crate::flow::Flow). To make one of your own, implement `Decider`.
@@ -27,7 +27,7 @@ pub trait Turns: Send + Sync + 'static {
 
     /// A whole turn: judges the updates, then decides. The memory has everything up to the window's end but `shown`, the events
     /// of a turn that is not recorded yet. Without such events there is a turn, whatever is said to the updates.
-    fn take_turn(&self, memory: &mut Self::Memory, window: &Window, updates: &[Update], shown: &[Event]) -> Taken;
+    fn take_turn(&self, memory: &mut Self::Memory, window: &Window, updates: &[Update], shown: &[Event]) -> TurnEnd;
 
     /// Answers a query from the memory.
     ///
@@ -51,7 +51,7 @@ impl<D: Decider> Turns for D {
         self.evolve(memory, event);
     }
 
-    fn take_turn(&self, memory: &mut D::State, window: &Window, updates: &[Update], shown: &[Event]) -> Taken {
+    fn take_turn(&self, memory: &mut D::State, window: &Window, updates: &[Update], shown: &[Event]) -> TurnEnd {
         let mut beside = Decisions::new();
         let mut answers = Vec::with_capacity(updates.len());
         for update in updates {
@@ -59,9 +59,9 @@ impl<D: Decider> Turns for D {
             beside = beside.and(decisions);
             answers.push(UpdateAnswer { update_id: update.id.clone(), verdict });
         }
-        let rejects = answers.iter().all(|answer| matches!(answer.verdict, history::UpdateVerdict::Rejected { .. }));
+        let rejects = answers.iter().all(|answer| matches!(answer.verdict, history::Verdict::Rejected { .. }));
         if !shown.is_empty() && rejects {
-            return Taken::Nothing(answers);
+            return TurnEnd::Nothing(answers);
         }
         for event in shown {
             self.evolve(memory, event);
@@ -72,7 +72,7 @@ impl<D: Decider> Turns for D {
         let mut decisions = if closes { beside.and(decided) } else { decided.and(beside) };
         answers.append(&mut decisions.updates);
         decisions.updates = answers;
-        Taken::Turn(decisions)
+        TurnEnd::Turn(decisions)
     }
 
     fn reply(&self, memory: &D::State, query: &Query<'_>) -> Result<Payload, QueryError> {

@@ -92,31 +92,31 @@ impl From<String> for Rejection {
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
 pub struct Verdict {
-    pub(crate) verdict: history::UpdateVerdict,
+    pub(crate) verdict: history::Verdict,
     pub(crate) decisions: Decisions,
 }
 
 impl From<Rejection> for Verdict {
     fn from(rejection: Rejection) -> Self {
         let Rejection { reason, details } = rejection;
-        Self::of(history::UpdateVerdict::Rejected { reason, details })
+        Self::of(history::Verdict::Rejected { reason, details })
     }
 }
 
 impl Verdict {
-    fn of(verdict: history::UpdateVerdict) -> Self {
+    fn of(verdict: history::Verdict) -> Self {
         Self { verdict, decisions: Decisions::new() }
     }
 
     /// It is accepted and done, with this answer.
     pub fn accept<T: Serialize + ?Sized>(result: &T) -> Self {
-        Self::of(history::UpdateVerdict::Done { result: Some(payload(result)) })
+        Self::of(history::Verdict::Done { result: Some(payload(result)) })
     }
 
     /// It is accepted, and a later turn will answer, with [`Decisions::complete_update`] or [`Decisions::fail_update`].
     /// Its caller waits until then.
     pub fn accept_for_later() -> Self {
-        Self::of(history::UpdateVerdict::Later)
+        Self::of(history::Verdict::Later)
     }
 
     /// It is rejected, and nothing of it is recorded.
@@ -132,20 +132,20 @@ impl Verdict {
 
     /// Whether it is rejected.
     pub fn is_rejected(&self) -> bool {
-        matches!(self.verdict, history::UpdateVerdict::Rejected { .. })
+        matches!(self.verdict, history::Verdict::Rejected { .. })
     }
 }
 
 /// What a turn comes to.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Taken {
+pub enum TurnEnd {
     /// These decisions.
     Turn(Decisions),
     /// It was made for updates, all of which are rejected: nothing of it is recorded, and the state is as it was.
     Nothing(Vec<UpdateAnswer>),
 }
 
-impl Taken {
+impl TurnEnd {
     /// Its decisions; only answers to updates where nothing of it is recorded.
     pub(crate) fn into_decisions(self) -> Decisions {
         match self {

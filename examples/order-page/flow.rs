@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use decider_kit::Rejection;
-use decider_kit::flow::{Asked, Context, Failure, Updates};
+use decider_kit::flow::{AcceptedUpdate, Context, Failure, Updates};
 use serde::{Deserialize, Serialize};
 
 /// What one piece costs.
@@ -91,7 +91,7 @@ impl Screens {
     }
 
     /// Answers a screen with the next.
-    fn answer(&self, asked: Asked<Filled>, next: &Screen) {
+    fn answer(&self, asked: AcceptedUpdate<Filled>, next: &Screen) {
         self.expect(next);
         asked.done(next);
     }

@@ -227,7 +227,7 @@ fn a_bank_that_is_away_for_a_week_is_asked_again_until_it_is_back() {
 #[test]
 fn the_bill_can_be_asked_for_at_any_time() {
     let events = live(flow(), &fourteen_months());
-    let (flow, mut state) = (flow(), decider_kit::flow::State::default());
+    let (flow, mut state) = (flow(), decider_kit::flow::FlowState::default());
     let mut months: Vec<u64> = Vec::new();
     for event in &events {
         flow.evolve(&mut state, event);

@@ -155,14 +155,14 @@ pub struct UpdateAnswer {
     /// Which.
     pub update_id: String,
     /// What.
-    pub verdict: UpdateVerdict,
+    pub verdict: Verdict,
 }
 
 /// A decider's verdict on an update.
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum UpdateVerdict {
+pub enum Verdict {
     /// It is accepted, by this turn or an earlier one, and done.
     Done {
         /// The answer.

@@ -60,7 +60,7 @@ pub use author::Author;
 pub use caller::CallerName;
 pub use command::{
     ActivityCommand, AnsweredTurn, Command, EffectResult, Heartbeat, OptionsChange, ProposedUpdate, Start, StartSignal,
-    TaskId, TurnId, UpdateAnswer, UpdateVerdict,
+    TaskId, TurnId, UpdateAnswer, Verdict,
 };
 pub use decision::Decision;
 pub use decision::{

@@ -12,7 +12,7 @@ use crate::event::{ActivityStarted, ActivityTimeouts, ByHand, ChildPolicy, Event
 use crate::{
     AnsweredTurn, Author, Command, CommandOutcome, Decision, Duration, EffectKind, EffectResult, Event, EventId, Fault,
     Heartbeat, Links, Origin, Payload, Permissions, ProposedUpdate, RetryPolicy, Run, Start, TaskId, Timestamp,
-    Transition, TurnId, UpdateAnswer, UpdateVerdict, check,
+    Transition, TurnId, UpdateAnswer, Verdict, check,
 };
 
 #[derive(Debug, Clone)]
@@ -173,7 +173,7 @@ impl Scene {
     pub(crate) fn speculate<const N: usize>(
         &self,
         asked: &[ProposedUpdate],
-        answers: &[(&str, UpdateVerdict)],
+        answers: &[(&str, Verdict)],
         decisions: [Decision; N],
     ) -> Command {
         let turn = AnsweredTurn::Speculative {
@@ -189,7 +189,7 @@ impl Scene {
     pub(crate) fn judge<const N: usize>(
         &self,
         asked: &[ProposedUpdate],
-        answers: &[(&str, UpdateVerdict)],
+        answers: &[(&str, Verdict)],
         decisions: [Decision; N],
     ) -> Command {
         answer_updates(AnsweredTurn::Held(self.turn()), asked, answers, decisions.into())
@@ -254,22 +254,22 @@ pub(crate) fn update_at(update_id: &str, version: EventId) -> ProposedUpdate {
     ProposedUpdate { if_version: Some(version), ..update(update_id) }
 }
 
-pub(crate) fn updated() -> UpdateVerdict {
-    UpdateVerdict::Done { result: Some(Payload::from_json("2").unwrap()) }
+pub(crate) fn updated() -> Verdict {
+    Verdict::Done { result: Some(Payload::from_json("2").unwrap()) }
 }
 
-pub(crate) fn failed() -> UpdateVerdict {
-    UpdateVerdict::Failed { reason: "no stock".to_owned(), details: None }
+pub(crate) fn failed() -> Verdict {
+    Verdict::Failed { reason: "no stock".to_owned(), details: None }
 }
 
-pub(crate) fn rejected() -> UpdateVerdict {
-    UpdateVerdict::Rejected { reason: "closed".to_owned(), details: None }
+pub(crate) fn rejected() -> Verdict {
+    Verdict::Rejected { reason: "closed".to_owned(), details: None }
 }
 
 pub(crate) fn answer_updates(
     turn: AnsweredTurn,
     asked: &[ProposedUpdate],
-    answers: &[(&str, UpdateVerdict)],
+    answers: &[(&str, Verdict)],
     decisions: Vec<Decision>,
 ) -> Command {
     let answers = answers

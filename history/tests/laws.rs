@@ -11,7 +11,7 @@ use history::{
     CancelWorkflow, Command, CommandOutcome, ContinueAsNew, DeadlineKind, Decision, Duration, EffectResult, Event,
     EventKind, Factor, FailWorkflow, Fault, Heartbeat, Links, OpenUpdates, OptionsChange, Origin, PackRef, Payload,
     PlannedReset, PollId, ProposedUpdate, RecordMarker, RequestKey, RetryPolicy, Run, ScheduleActivity, SignalExternal,
-    Start, StartChild, StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId, UpdateAnswer, UpdateVerdict,
+    Start, StartChild, StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId, UpdateAnswer, Verdict,
     WhenExhausted, check, codec, limits,
 };
 use proptest::collection::vec;
@@ -278,10 +278,10 @@ fn asked(id: u8, if_version: Option<u64>) -> ProposedUpdate {
 
 fn answer(id: u8, verdict: u8) -> UpdateAnswer {
     let verdict = match verdict {
-        0 | 1 => UpdateVerdict::Later,
-        2 | 3 => UpdateVerdict::Rejected { reason: "r".to_owned(), details: None },
-        4 => UpdateVerdict::Failed { reason: "r".to_owned(), details: None },
-        _ => UpdateVerdict::Done { result: Some(Payload::from_json("2").unwrap()) },
+        0 | 1 => Verdict::Later,
+        2 | 3 => Verdict::Rejected { reason: "r".to_owned(), details: None },
+        4 => Verdict::Failed { reason: "r".to_owned(), details: None },
+        _ => Verdict::Done { result: Some(Payload::from_json("2").unwrap()) },
     };
     UpdateAnswer { update_id: format!("u{id}"), verdict }
 }
@@ -603,7 +603,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         // What was rejected leaves the run as it was, to the byte.
         let rejects = answers.iter().all(|answer| {
             let is_new = before.run().updates.open().values().all(|open| open.update_id != answer.update_id);
-            is_new && matches!(answer.verdict, UpdateVerdict::Rejected { .. })
+            is_new && matches!(answer.verdict, Verdict::Rejected { .. })
         });
         if rejects && decisions.is_empty() && before.run().turn.is_none() {
             prop_assert!(added.is_empty());

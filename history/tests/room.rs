@@ -6,8 +6,7 @@ use history::event::{ByHand, WorkflowSuccess};
 use history::{
     ActivityCommand, AnsweredTurn, Command, Decision, Duration, EffectResult, Event, EventKind, Fault, Links, PackRef,
     Payload, PollId, ProposedUpdate, RequestKey, RetryPolicy, Run, ScheduleActivity, SignalExternal, Start, StartChild,
-    StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId, UpdateAnswer, UpdateVerdict, WhenExhausted,
-    limits,
+    StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId, UpdateAnswer, Verdict, WhenExhausted, limits,
 };
 use uuid::Uuid;
 
@@ -88,7 +87,7 @@ impl Told {
             if_version: None,
             by: None,
         };
-        let later = |update_id| UpdateAnswer { update_id, verdict: UpdateVerdict::Later };
+        let later = |update_id| UpdateAnswer { update_id, verdict: Verdict::Later };
         let (asked, answers) = (ids.clone().map(ask).collect(), ids.map(later).collect());
         let (decisions, context, awaiting) = (Vec::new(), None, Vec::new());
         let events = self.tell(&Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting });
@@ -253,7 +252,7 @@ fn everything_that_is_open_at_once_has_room_for_whatever_comes_of_it() {
         close: Box::new(EventKind::WorkflowSuccess(WorkflowSuccess { result: None, decision_event_id: 4 })),
     }));
     let open: Vec<_> = told.run.updates.open().values().map(|it| it.update_id.clone()).collect();
-    let done = |update_id| UpdateAnswer { update_id, verdict: UpdateVerdict::Done { result: None } };
+    let done = |update_id| UpdateAnswer { update_id, verdict: Verdict::Done { result: None } };
     let turn = AnsweredTurn::Held(told.turn());
     let (asked, answers, decisions) = (Vec::new(), open.into_iter().map(done).collect(), Vec::new());
     told.tell(&Command::AnswerUpdates { turn, asked, answers, decisions, context: None, awaiting: Vec::new() });

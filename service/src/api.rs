@@ -6,7 +6,7 @@ use axum::Router;
 use axum::handler::Handler;
 use axum::middleware::from_fn_with_state;
 
-use crate::access::{Call, Credentials, Wire};
+use crate::access::{CallAccess, Credentials, Wire};
 use crate::engine::Engine;
 use crate::http::{Console, Gate, Hosts, Refused, Route, Routes, account, check_host, console_routes, judge};
 use crate::{nodes, rest, swf};
@@ -42,7 +42,7 @@ pub fn router(engine: Arc<Engine>) -> Router {
 }
 
 /// Every call.
-pub fn table() -> Vec<Call> {
+pub fn table() -> Vec<CallAccess> {
     let rows = |routes: Routes, wire| routes.rows(wire);
     let rest = rows(rest::routes(Console::On), Wire::Rest).into_iter();
     let rest = rest.chain(rows(console_routes(), Wire::Rest));

@@ -9,8 +9,8 @@ mod read;
 mod verify;
 mod writer;
 
-pub use chain::{Change, Entry, GENESIS, Names, Outcome, Record};
+pub use chain::{Change, ChangeOutcome, Entry, EntryContent, GENESIS, Names};
 pub use files::FILE_BYTES_MAX;
-pub use log::{Announced, AuditLog, Counts, Unwritten};
-pub use read::{PAGE_BYTES_MAX, Page, read_after};
-pub use verify::{Checked, Misfit, verify};
+pub use log::{Announced, AuditCounts, AuditLog, Unwritten};
+pub use read::{EntryPage, PAGE_BYTES_MAX, read_after};
+pub use verify::{Misfit, VerifiedChain, verify};

@@ -203,11 +203,11 @@ impl Share {
     ///
     /// [`Exhausted`] where the share is smaller than they are and cannot grow.
     pub(crate) fn hold(&mut self, bytes: Bytes) -> Result<Bytes, Exhausted> {
-        struct Held {
+        struct HeldBytes {
             bytes: Bytes,
             _share: Share,
         }
-        impl AsRef<[u8]> for Held {
+        impl AsRef<[u8]> for HeldBytes {
             fn as_ref(&self) -> &[u8] {
                 &self.bytes
             }
@@ -215,7 +215,7 @@ impl Share {
         self.grow_to(bytes.len())?;
         self.bytes -= bytes.len();
         let share = Self { budget: Arc::clone(&self.budget), who: self.who, bytes: bytes.len() };
-        Ok(Bytes::from_owner(Held { bytes, _share: share }))
+        Ok(Bytes::from_owner(HeldBytes { bytes, _share: share }))
     }
 }
 
@@ -246,7 +246,7 @@ impl Purse {
 
 /// Bytes of a request while they come. Each has room in the purse before it is copied here.
 #[derive(Debug)]
-pub(crate) struct Gathered {
+pub(crate) struct GatheredBytes {
     bytes: Vec<u8>,
     purse: Purse,
 }
@@ -254,7 +254,7 @@ pub(crate) struct Gathered {
 /// The least room that is made at once. Ours: most bodies fit.
 const GATHERED_MIN: usize = 1024;
 
-impl Gathered {
+impl GatheredBytes {
     pub(crate) fn new(purse: Purse) -> Self {
         Self { bytes: Vec::new(), purse }
     }
@@ -278,7 +278,7 @@ impl Gathered {
     }
 }
 
-impl std::ops::Deref for Gathered {
+impl std::ops::Deref for GatheredBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -298,11 +298,11 @@ mod tests {
         let mut share = budget.answer(1 << 20).unwrap();
         assert_eq!((budget.taken(), budget.put_off()), (1 << 20, 0));
         let purse = Purse::new(&budget, Who::Known);
-        assert_eq!(Gathered::new(purse.clone()).push(b"x", Some(1)), Err(Exhausted));
+        assert_eq!(GatheredBytes::new(purse.clone()).push(b"x", Some(1)), Err(Exhausted));
         assert_eq!(budget.put_off(), 1);
         share.shrink_to((1 << 20) - 1);
-        Gathered::new(purse.clone()).push(b"x", Some(1)).unwrap();
-        assert_eq!(Gathered::new(Purse::new(&budget, Who::Known)).push(b"x", Some(1)), Err(Exhausted));
+        GatheredBytes::new(purse.clone()).push(b"x", Some(1)).unwrap();
+        assert_eq!(GatheredBytes::new(Purse::new(&budget, Who::Known)).push(b"x", Some(1)), Err(Exhausted));
         // The request goes on holding its byte when the bytes were read: what was made of them is as large.
         assert_eq!(budget.taken(), 1 << 20);
         drop(purse);
@@ -314,16 +314,16 @@ mod tests {
     fn strangers_have_an_eighth_and_leave_it_when_they_are_known() {
         let budget = Budget::new(1 << 20);
         let stranger = Purse::new(&budget, Who::Stranger);
-        let mut gathered = Gathered::new(stranger.clone());
+        let mut gathered = GatheredBytes::new(stranger.clone());
         gathered.push(&vec![0; 1 << 17], Some(1 << 17)).unwrap();
         let other = Purse::new(&budget, Who::Stranger);
-        assert_eq!(Gathered::new(other.clone()).push(b"x", Some(1)), Err(Exhausted));
-        assert!(Gathered::new(Purse::new(&budget, Who::Known)).push(&vec![0; 1 << 19], None).is_ok());
+        assert_eq!(GatheredBytes::new(other.clone()).push(b"x", Some(1)), Err(Exhausted));
+        assert!(GatheredBytes::new(Purse::new(&budget, Who::Known)).push(&vec![0; 1 << 19], None).is_ok());
         stranger.is_known();
-        Gathered::new(other.clone()).push(b"x", Some(1)).unwrap();
+        GatheredBytes::new(other.clone()).push(b"x", Some(1)).unwrap();
         // Those who are known take what strangers could have had.
         let rest = budget.answer((1 << 20) - budget.taken()).unwrap();
-        assert_eq!(Gathered::new(other).push(b"xx", Some(2)), Err(Exhausted));
+        assert_eq!(GatheredBytes::new(other).push(b"xx", Some(2)), Err(Exhausted));
         drop((rest, stranger, gathered));
         assert_eq!(budget.taken(), 0, "and nothing is lost on the way");
         assert_eq!(budget.strangers.taken.load(Ordering::Relaxed), 0);
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn a_request_takes_room_as_it_comes_and_not_as_it_was_promised() {
         let budget = Budget::new(1 << 20);
-        let mut gathered = Gathered::new(Purse::new(&budget, Who::Known));
+        let mut gathered = GatheredBytes::new(Purse::new(&budget, Who::Known));
         gathered.push(b"x", Some(1 << 20)).unwrap();
         assert_eq!(budget.taken(), GATHERED_MIN);
         for _ in 1..5_000 {

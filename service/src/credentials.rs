@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use service::access::Credentials;
 use service::engine::Engine;
-use service::reload::{Files, Why};
+use service::reload::{WatchedFiles, Why};
 
 use crate::config;
 use crate::serve::{Serve, must_be_shown};
@@ -31,7 +31,7 @@ fn without_what_is_read_again(mut file: toml::Table) -> toml::Table {
 /// Who keeps the credentials of a service up to date.
 pub(crate) struct Keeper {
     pub(crate) path: PathBuf,
-    pub(crate) files: Files,
+    pub(crate) files: WatchedFiles,
     /// Whether callers are asked for certificates.
     pub(crate) asks_callers: bool,
     pub(crate) credentials: Credentials,

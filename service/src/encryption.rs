@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Deserialize;
 use service::engine::{Engine, Node, SystemClock};
 use service::nodes::{Joined, NodeTrust, join_trusting};
-use service::reload::{Files, Hangups};
+use service::reload::{Hangups, WatchedFiles};
 use service::tls::{Tls, TlsCallers, TlsFiles};
 
 use crate::config;
@@ -64,7 +64,11 @@ impl Encryption {
     }
 
     /// What encrypts at this address, if anything is to, and the files that it was made of.
-    pub(crate) fn open(&self, listen: SocketAddr, hangups: &Hangups) -> Result<Option<(Arc<Tls>, Files)>, String> {
+    pub(crate) fn open(
+        &self,
+        listen: SocketAddr,
+        hangups: &Hangups,
+    ) -> Result<Option<(Arc<Tls>, WatchedFiles)>, String> {
         let is_required = self.tls_client_required;
         let callers = self.tls_client_ca.clone().map(|ca| TlsCallers { ca, is_required });
         if callers.is_none() && is_required {
@@ -124,7 +128,7 @@ impl Encryption {
     }
 
     /// Reads the files again when they change, as long as the process lives.
-    pub(crate) fn follow(self, tls: &Arc<Tls>, mut files: Files, engine: &Arc<Engine>, joined: Option<Joined>) {
+    pub(crate) fn follow(self, tls: &Arc<Tls>, mut files: WatchedFiles, engine: &Arc<Engine>, joined: Option<Joined>) {
         engine.tells_of_tls(tls.standing());
         engine.reloads().expect(RELOADED);
         let (tls, engine) = (Arc::clone(tls), Arc::downgrade(engine));

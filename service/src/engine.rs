@@ -37,8 +37,8 @@ use crate::tls::TlsStanding;
 
 pub use base::clock::{Clock, SystemClock};
 pub use base::forms::{
-    Deletion, EventRange, HistoryPage, QueryOutcome, RecordedCommand, Reset, RunRef, RunState, SeenVersion, Started,
-    Unpolled, WasReset,
+    Admitted, Deletion, EventRange, HistoryPage, QueryOutcome, Reset, RunRef, RunState, SeenVersion, Started, Unpolled,
+    WasReset,
 };
 pub use base::metrics::Metrics;
 pub(crate) use base::refusal::RefusalRow;
@@ -136,7 +136,7 @@ pub struct Engine {
     /// Of the listener, where it has TLS.
     tls: OnceLock<Arc<TlsStanding>>,
     /// Of the audit log, where there is one.
-    audit: OnceLock<Arc<audit::Counts>>,
+    audit: OnceLock<Arc<audit::AuditCounts>>,
     background: Arc<Background>,
     /// Works on runs, for as long as the engine is there: the runs themselves do not know who does.
     _workshop: Arc<run::workshop::Workshop>,
@@ -356,7 +356,7 @@ impl Engine {
     }
 
     /// Has the metrics tell of the audit log.
-    pub fn tells_of_audit_log(&self, counts: &Arc<audit::Counts>) {
+    pub fn tells_of_audit_log(&self, counts: &Arc<audit::AuditCounts>) {
         drop(self.audit.set(Arc::clone(counts)));
     }
 

@@ -27,7 +27,7 @@ pub use server::{Server, ServerLimits};
 
 pub(crate) use accept::names as names_accepted;
 pub(crate) use answer::{Answer, AppState, bytes_of_json, json};
-pub(crate) use audit::{Asked, Route, of_token};
+pub(crate) use audit::{AuditedRequest, Route, of_token};
 pub(crate) use auth::{Gate, NODE_SCHEME, judge};
 pub(crate) use body::{BODY_BYTES_MAX, Json, POLL_BYTES_MAX, TURN_BYTES_MAX, read as read_body};
 pub(crate) use console::{ROOT as CONSOLE_ROOT, routes as console_routes};
@@ -36,6 +36,6 @@ pub(crate) use guard::check as check_host;
 pub(crate) use held::hold_body;
 pub(crate) use in_flight::{account, hold as hold_answer};
 pub(crate) use problem::Refused;
-pub(crate) use record::{Code, Noted, RequestId};
+pub(crate) use record::{Code, RequestId, RequestNotes};
 pub(crate) use routes::Routes;
 pub(crate) use shares::{answer_within, domain_of, in_turn_within};

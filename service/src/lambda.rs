@@ -21,7 +21,7 @@ pub use function::Function;
 
 use crate::engine::{ActivityTask, Engine, Poll};
 use failure::{CallFailure, RESULT_CHARS_MAX};
-use function::What;
+use function::FunctionTarget;
 
 /// Calls of one domain at once. Ours: what is beyond waits on its list.
 const CALLS_MAX: usize = 64;
@@ -37,12 +37,12 @@ const IDENTITY: &str = "baton.lambda";
 
 /// The calls that are under way.
 #[derive(Debug, Clone, Default)]
-pub struct Calls {
+pub struct FunctionCalls {
     /// Each has a share of it.
     under_way: Arc<RwLock<()>>,
 }
 
-impl Calls {
+impl FunctionCalls {
     /// Waits until all have been answered, or for so long. What is left then is for the timeouts of the tasks to end.
     pub async fn finish(&self, most: Duration) {
         if tokio::time::timeout(most, self.under_way.write()).await.is_err() {
@@ -52,11 +52,11 @@ impl Calls {
 }
 
 /// Has the service call these functions, until it stops.
-pub fn serve(engine: &Arc<Engine>, functions: BTreeMap<String, Function>) -> Calls {
+pub fn serve(engine: &Arc<Engine>, functions: BTreeMap<String, Function>) -> FunctionCalls {
     let mut domains = engine.lambda_tasks();
-    let calls = Calls::default();
+    let calls = FunctionCalls::default();
     let (engine, http) = (Arc::clone(engine), endpoint::client());
-    let runner = Arc::new(Runner { engine, functions, http, calls: calls.clone() });
+    let runner = Arc::new(FunctionRunner { engine, functions, http, calls: calls.clone() });
     tokio::spawn(async move {
         let mut known = HashSet::new();
         while let Some(domain) = domains.recv().await {
@@ -68,14 +68,14 @@ pub fn serve(engine: &Arc<Engine>, functions: BTreeMap<String, Function>) -> Cal
     calls
 }
 
-struct Runner {
+struct FunctionRunner {
     engine: Arc<Engine>,
     functions: BTreeMap<String, Function>,
     http: reqwest::Client,
-    calls: Calls,
+    calls: FunctionCalls,
 }
 
-impl Runner {
+impl FunctionRunner {
     async fn serve(self: Arc<Self>, domain: Arc<str>) {
         let calls = Arc::new(Semaphore::new(CALLS_MAX));
         while !self.engine.is_stopping() {
@@ -135,8 +135,8 @@ impl Runner {
             return Err(CallFailure::new("AccessDeniedException", details));
         }
         let result = match &function.what {
-            What::Endpoint(url) => endpoint::post(&self.http, url, input).await?,
-            What::Command { line, environment } => command::execute(line, environment, &input).await?,
+            FunctionTarget::Endpoint(url) => endpoint::post(&self.http, url, input).await?,
+            FunctionTarget::Command { line, environment } => command::execute(line, environment, &input).await?,
         };
         if result.chars().count() > RESULT_CHARS_MAX {
             let found = result.chars().count();

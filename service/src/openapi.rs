@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 pub(crate) use components::{combine, plain as plain_form};
 
 /// What an extractor takes from a request.
-pub(crate) trait Takes {
+pub(crate) trait OperationInput {
     /// Whether it is the body.
     const IS_BODY: bool = false;
 
@@ -19,7 +19,7 @@ pub(crate) trait Takes {
 }
 
 /// A handler whose arguments can be described.
-pub(crate) trait Described<Arguments> {
+pub(crate) trait OperationHandler<Arguments> {
     /// Whether one of them is the body.
     const HAS_BODY: bool;
 
@@ -29,7 +29,7 @@ pub(crate) trait Described<Arguments> {
 
 macro_rules! described {
     ($($argument:ident)*) => {
-        impl<Function, Answer, $($argument: Takes),*> Described<($($argument,)*)> for Function
+        impl<Function, Answer, $($argument: OperationInput),*> OperationHandler<($($argument,)*)> for Function
         where
             Function: Fn($($argument),*) -> Answer,
         {

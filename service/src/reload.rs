@@ -50,15 +50,15 @@ impl Hangups {
 
     /// Files that are looked at from now on. Take this before the files are read for the first time, so that no change is
     /// missed.
-    pub fn files(&self, paths: Vec<PathBuf>) -> Files {
+    pub fn files(&self, paths: Vec<PathBuf>) -> WatchedFiles {
         let seen = look(&paths);
         let mut hangups = self.0.clone();
         hangups.mark_unchanged();
-        Files { paths, seen, next: None, hangups }
+        WatchedFiles { paths, seen, next: None, hangups }
     }
 }
 
-impl Files {
+impl WatchedFiles {
     /// Has these looked at from now on, and no others. What one was that was looked at before is known.
     pub fn watch(&mut self, paths: Vec<PathBuf>) {
         let found = look(&paths);
@@ -74,7 +74,7 @@ type Look = Option<[u8; 32]>;
 
 /// Files that somebody has read.
 #[derive(Debug)]
-pub struct Files {
+pub struct WatchedFiles {
     paths: Vec<PathBuf>,
     /// As they were when they were last to be read.
     seen: Vec<Look>,
@@ -83,7 +83,7 @@ pub struct Files {
     hangups: watch::Receiver<u64>,
 }
 
-impl Files {
+impl WatchedFiles {
     /// Waits until they are to be read again. A change counts once two looks in a row find the same: whoever writes a file
     /// in its place may be in the middle of it. Nothing is lost when the wait is dropped.
     pub async fn changed(&mut self) -> Why {
@@ -125,7 +125,7 @@ fn digest(path: &Path) -> std::io::Result<[u8; 32]> {
 
 /// What came of reading something again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct ReloadCounts {
     /// Times that it was taken.
     pub taken: u64,
     /// Times that it was refused, and what was before stayed.
@@ -136,10 +136,10 @@ pub struct Tally {
 
 /// What came of all that was read again, by what it is.
 #[derive(Debug, Default)]
-pub struct Reloads(Mutex<BTreeMap<&'static str, Tally>>);
+pub struct Reloads(Mutex<BTreeMap<&'static str, ReloadCounts>>);
 
 impl Reloads {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Tally>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, ReloadCounts>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -158,7 +158,7 @@ impl Reloads {
     }
 
     /// All of it.
-    pub fn all(&self) -> Vec<(&'static str, Tally)> {
+    pub fn all(&self) -> Vec<(&'static str, ReloadCounts)> {
         self.lock().iter().map(|(what, tally)| (*what, *tally)).collect()
     }
 
@@ -216,12 +216,12 @@ mod tests {
     fn what_was_refused_is_named_until_it_is_taken() {
         let reloads = Reloads::default();
         reloads.expect("credentials");
-        assert_eq!(reloads.all(), [("credentials", Tally::default())]);
+        assert_eq!(reloads.all(), [("credentials", ReloadCounts::default())]);
         reloads.note("credentials", false);
         reloads.note("certificate", true);
         assert_eq!(reloads.refused(), ["credentials"]);
         reloads.note("credentials", true);
         assert!(reloads.refused().is_empty());
-        assert_eq!(reloads.all()[1].1, Tally { taken: 1, refused: 1, is_refused: false });
+        assert_eq!(reloads.all()[1].1, ReloadCounts { taken: 1, refused: 1, is_refused: false });
     }
 }

@@ -26,7 +26,7 @@ use std::future::ready;
 use axum::http::HeaderMap;
 use axum::routing::MethodFilter;
 
-use crate::access::{Effect, Level};
+use crate::access::{CallEffect, Level};
 use crate::http::{Console, Routes};
 
 /// The routes of the REST API, and what stands where SWF's wire is: a page, or the way to the console.
@@ -34,7 +34,7 @@ pub(crate) fn routes(console: Console) -> Routes {
     let mut routes = calls::calls().into_routes();
     // The page says nothing of what is kept here.
     let show = move |headers: HeaderMap| ready(home::show(console, &headers));
-    routes.add(("GET", MethodFilter::GET), "/", (Level::Nothing, Effect::Reads), false, show);
+    routes.add(("GET", MethodFilter::GET), "/", (Level::Nothing, CallEffect::Reads), false, show);
     routes
 }
 

@@ -17,8 +17,8 @@ use service::audit::AuditLog;
 use service::engine::{Engine, Node, Quotas, Settings, SystemClock};
 use service::http::{Console, Hosts, Server, ServerLimits, with_access_log, with_audit_log};
 use service::lambda::Function;
-use service::reload::{Files, Hangups};
-use service::shares::{Limit, Limits};
+use service::reload::{Hangups, WatchedFiles};
+use service::shares::{Limit, ShareLimits};
 use store::Store;
 use store::memory::Memory;
 use store_embedded::{Embedded, Options};
@@ -201,8 +201,8 @@ impl Serve {
     }
 
     /// How much of it.
-    pub(crate) fn limits(&self) -> Result<Limits, String> {
-        Limits::read(self.limits.clone())
+    pub(crate) fn limits(&self) -> Result<ShareLimits, String> {
+        ShareLimits::read(self.limits.clone())
     }
 
     pub(crate) async fn run(self) -> ExitCode {
@@ -312,7 +312,7 @@ impl Serve {
         self.audit_log.as_ref().map(open).transpose().map_err(|error| format!("--audit-log: {error}"))
     }
 
-    async fn serve(self, hangups: &Hangups, mut files: Files) -> Result<(), String> {
+    async fn serve(self, hangups: &Hangups, mut files: WatchedFiles) -> Result<(), String> {
         self.start_log()?;
         let listen = match self.listen {
             Some(listen) => listen,

@@ -18,7 +18,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
 pub use limit::{
-    BURST_MAX, BYTES_PER_SECOND_MIN, Limit, Limits, OPEN_RUNS_MAX, REQUESTS_PER_SECOND_MAX, TASK_LISTS_MAX,
+    BURST_MAX, BYTES_PER_SECOND_MIN, Limit, OPEN_RUNS_MAX, REQUESTS_PER_SECOND_MAX, ShareLimits, TASK_LISTS_MAX,
     WATCHERS_MAX,
 };
 pub use throttled::{LimitKind, Throttled, Whose};
@@ -26,7 +26,7 @@ pub(crate) use under_way::{UnderWay, watch};
 
 use limit::Amounts;
 use rate::{Debt, Rate};
-use throttled::Told;
+use throttled::ThrottledLog;
 
 /// Domains, and credentials, whose requests that were put off are counted by name; those of others are counted together. Ours:
 /// they are labels of a metric.
@@ -74,7 +74,7 @@ impl UsedShare {
 /// What is in force, and what has been used of it.
 #[derive(Debug, Default)]
 struct LimitInForce {
-    limits: Limits,
+    limits: ShareLimits,
     shares: HashMap<Whose, Arc<UsedShare>>,
     /// Those who are counted by name.
     named: HashSet<Whose>,
@@ -85,7 +85,7 @@ struct LimitInForce {
 pub struct Shares {
     in_force: RwLock<LimitInForce>,
     counts: ThrottledCounts,
-    told: Told,
+    told: ThrottledLog,
 }
 
 /// Whose request it is, and of what domain.
@@ -101,7 +101,7 @@ pub(crate) struct Asking<'a> {
 
 impl Shares {
     /// Puts these limits in force, from the next request on. What has been used stays used, where a limit is as it was.
-    pub fn replace(&self, limits: Limits) {
+    pub fn replace(&self, limits: ShareLimits) {
         let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
         in_force.shares.retain(|whose, share| match limits.of(whose) {
             Some(amounts) => {

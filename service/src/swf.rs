@@ -32,19 +32,19 @@ use axum::response::Response;
 use axum::routing::post;
 use serde_json::{Map, Value};
 
-use crate::access::{Caller, Credentials, Effect, Need, Pass};
+use crate::access::{CallEffect, Caller, Credentials, Need, Pass};
 use crate::audit::Names;
 use crate::budget::{Purse, Who};
 use crate::engine::Engine;
 use crate::fair::InTurn;
 use crate::http::{
-    Asked, Code, Noted, RequestId, answer_within, domain_of, hold_answer, hold_body, in_turn_within, of_token,
-    read_body,
+    AuditedRequest, Code, RequestId, RequestNotes, answer_within, domain_of, hold_answer, hold_body, in_turn_within,
+    of_token, read_body,
 };
 use crate::shares::{Asking, UnderWay};
 use crate::tls::Peer;
-use call::{Answer, Call};
-use fault::{Fault, FaultKind};
+use call::{Answer, SwfCall};
+use fault::{FaultKind, SwfFault};
 use operations::Operation;
 
 pub(crate) use operations::rows;
@@ -80,7 +80,7 @@ async fn call(State(engine): State<Arc<Engine>>, request: Request) -> Response {
         Ok(None) => Response::new(Body::empty()),
         Err(fault) => fault.into_response(),
     };
-    let mut response = hold_answer(&budget, response).unwrap_or_else(|_| Fault::overloaded().into_response());
+    let mut response = hold_answer(&budget, response).unwrap_or_else(|_| SwfFault::overloaded().into_response());
     if let Ok(id) = HeaderValue::from_str(&id.0) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
@@ -89,13 +89,13 @@ async fn call(State(engine): State<Arc<Engine>>, request: Request) -> Response {
 
 async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
     let operation = operation(request.headers())?;
-    let log = request.extensions().get::<Noted>().cloned().unwrap_or_default();
-    let asked = Asked::of(&request).filter(|_| operation.effect() == Effect::Changes);
+    let log = request.extensions().get::<RequestNotes>().cloned().unwrap_or_default();
+    let asked = AuditedRequest::of(&request).filter(|_| operation.effect() == CallEffect::Changes);
     log.operation(operation.name());
     must_be_json(request.headers())?;
     let region = region(request.headers()).unwrap_or(REGION_DEFAULT).to_owned();
     let credentials = request.extensions().get::<Credentials>().cloned();
-    let credentials = credentials.ok_or_else(|| Fault::new(FaultKind::Internal, "no credentials to look at"))?;
+    let credentials = credentials.ok_or_else(|| SwfFault::new(FaultKind::Internal, "no credentials to look at"))?;
     // Where there are none nobody is asked who they are.
     let credentials = Some(credentials).filter(|credentials| !credentials.is_empty());
     let signed = credentials.map(|credentials| (credentials, request.uri().clone(), request.headers().clone()));
@@ -132,7 +132,7 @@ async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
     let (Some(admitted), Some((credentials, ..))) = (admitted, &signed) else {
         let need = access::need(operation, &engine, &input);
         let let_in = let_in(&engine, None, need.as_ref(), operation, &input)?;
-        let call = Call { engine, caller: Caller::anybody(), region };
+        let call = SwfCall { engine, caller: Caller::anybody(), region };
         return in_turn(let_in, size, perform(operation, call, input, asked)).await;
     };
     let noted = |fault, who: &str| noted(fault, credentials, &engine, Some(who), operation);
@@ -141,15 +141,20 @@ async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
     let let_in = let_in(&engine, Some(admitted.holder().name()), Some(&need), operation, &input)?;
     let pass = Pass::new(credentials, engine.clock(), admitted, need);
     let caller = Caller::holding(Arc::clone(pass.holder()));
-    let call = Call { engine: Arc::clone(&engine), caller, region };
+    let call = SwfCall { engine: Arc::clone(&engine), caller, region };
     match pass.hold(in_turn(let_in, size, perform(operation, call, input, asked))).await {
         Some(answer) => Ok(answer?.map(|response| hold_body(pass, response))),
-        None => Err(noted(Fault::revoked(), pass.holder().name())),
+        None => Err(noted(SwfFault::revoked(), pass.holder().name())),
     }
 }
 
 /// Does what is asked for. Where that changes something and there is an audit log, that has an entry before and its outcome after.
-async fn perform(operation: Operation, call: Call, input: Map<String, Value>, asked: Option<Asked>) -> Answer {
+async fn perform(
+    operation: Operation,
+    call: SwfCall,
+    input: Map<String, Value>,
+    asked: Option<AuditedRequest>,
+) -> Answer {
     let Some(asked) = asked else { return operations::perform(operation, call, input).await };
     let names = names(&call.engine, operation, &input);
     let ticket = asked.change(call.caller.by(), operation.name().to_owned(), names);
@@ -193,13 +198,13 @@ fn let_in(
     need: Option<&Need>,
     operation: Operation,
     input: &Map<String, Value>,
-) -> Result<LetIn, Fault> {
+) -> Result<LetIn, SwfFault> {
     let has = |name: &str| input.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
     // A page of a decision task is of one that was handed out.
     let is_page = operation == Operation::PollForDecisionTask && has("nextPageToken");
     let (domain, is_of_task) = (need.and_then(domain_of), operation.is_of_task() || is_page);
     let under_way = engine.shares().admit(Asking { credential, domain, is_of_task });
-    let under_way = under_way.map_err(|throttled| Fault::from(&throttled))?;
+    let under_way = under_way.map_err(|throttled| SwfFault::from(&throttled))?;
     Ok((domain.map(|domain| engine.places().claim(domain, is_of_task)), under_way))
 }
 
@@ -219,30 +224,36 @@ async fn on_shares(under_way: Option<UnderWay>, size: u64, work: impl Future<Out
 }
 
 /// A fault; counted and told where it is that somebody was not let in.
-fn noted(fault: Fault, credentials: &Credentials, engine: &Engine, who: Option<&str>, operation: Operation) -> Fault {
+fn noted(
+    fault: SwfFault,
+    credentials: &Credentials,
+    engine: &Engine,
+    who: Option<&str>,
+    operation: Operation,
+) -> SwfFault {
     if let Some(denied) = fault.denied() {
         credentials.denials().note(engine, denied, who, operation.name());
     }
     fault
 }
 
-fn operation(headers: &HeaderMap) -> Result<Operation, Fault> {
+fn operation(headers: &HeaderMap) -> Result<Operation, SwfFault> {
     let target = headers.get(TARGET).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let name = target.rsplit('.').next().unwrap_or_default();
     Operation::named(name).ok_or_else(|| {
         let message = if name.is_empty() { String::new() } else { format!("Operation {name} is not known") };
-        Fault::new(FaultKind::UnknownOperation, message)
+        SwfFault::new(FaultKind::UnknownOperation, message)
     })
 }
 
-fn must_be_json(headers: &HeaderMap) -> Result<(), Fault> {
+fn must_be_json(headers: &HeaderMap) -> Result<(), SwfFault> {
     let Some(value) = headers.get(CONTENT_TYPE) else { return Ok(()) };
     let essence = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
     if CONTENT_TYPES.iter().any(|known| essence.eq_ignore_ascii_case(known)) {
         return Ok(());
     }
     let message = format!("Content-Type must be {}, found '{essence}'", CONTENT_TYPES[0]);
-    Err(Fault::new(FaultKind::UnknownOperation, message))
+    Err(SwfFault::new(FaultKind::UnknownOperation, message))
 }
 
 /// The region in the scope of the signature: `Credential=<key>/<date>/<region>/swf/aws4_request`.
@@ -255,10 +266,10 @@ fn region(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// The body as an object; no body at all is an empty one.
-fn object(bytes: &[u8]) -> Result<Map<String, Value>, Fault> {
+fn object(bytes: &[u8]) -> Result<Map<String, Value>, SwfFault> {
     if bytes.is_empty() {
         return Ok(Map::new());
     }
     // What is wrong with it is not said: the real service does not either.
-    serde_json::from_slice(bytes).map_err(|_| Fault::new(FaultKind::Serialization, String::new()))
+    serde_json::from_slice(bytes).map_err(|_| SwfFault::new(FaultKind::Serialization, String::new()))
 }

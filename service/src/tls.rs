@@ -14,7 +14,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 
 use crate::engine::Clock;
-use read::Loaded;
+use read::LoadedTls;
 
 pub use files::{TlsCallers, TlsFiles};
 pub(crate) use peer::{Peer, Shown};
@@ -24,7 +24,7 @@ pub use standing::TlsStanding;
 pub struct Tls {
     files: TlsFiles,
     clock: Arc<dyn Clock>,
-    loaded: RwLock<Arc<Loaded>>,
+    loaded: RwLock<Arc<LoadedTls>>,
     standing: Arc<TlsStanding>,
 }
 
@@ -42,7 +42,7 @@ impl Tls {
     ///
     /// For a file that cannot be read, that is not PEM or has not in it what it should, and for a key of another certificate.
     pub fn open(files: TlsFiles, clock: Arc<dyn Clock>) -> Result<Arc<Self>, String> {
-        let loaded = Loaded::read(&files)?;
+        let loaded = LoadedTls::read(&files)?;
         if let Some(problem) = loaded.validity.problem(clock.now()) {
             tracing::warn!("the TLS certificate {}: {problem}; callers will refuse it", files.certificate.display());
         }
@@ -57,7 +57,7 @@ impl Tls {
     /// As for [`open`](Self::open), and for a certificate that is not good now where the one before is. Everything is as before
     /// then.
     pub fn reload(&self) -> Result<(), String> {
-        let loaded = Loaded::read(&self.files)?;
+        let loaded = LoadedTls::read(&self.files)?;
         let (now, before) = (self.clock.now(), self.loaded());
         if let Some(problem) = loaded.validity.problem(now).filter(|_| before.validity.problem(now).is_none()) {
             return Err(format!("{}: {problem}, and the one before is good still", self.files.certificate.display()));
@@ -83,7 +83,7 @@ impl Tls {
         self.loaded().verifier.clone()
     }
 
-    fn loaded(&self) -> Arc<Loaded> {
+    fn loaded(&self) -> Arc<LoadedTls> {
         Arc::clone(&self.loaded.read().unwrap_or_else(PoisonError::into_inner))
     }
 }

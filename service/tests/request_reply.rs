@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use client::body::{StartWorkflow, UpdateWorkflow};
-use client::{Client, Error, UpdateAnswer, Watch, Watched};
+use client::{Client, Error, UpdateResponse, Watch, Watched};
 use decider_kit::flow::{Context, Failure, Flow};
 use decider_kit::{
     Decider, Decisions, Event, EventKind, Payload, Query, QueryError, Rejection, Update, Verdict, Window,
@@ -173,13 +173,13 @@ async fn update(
     input: &impl Serialize,
     id: Option<String>,
     tag: Option<&str>,
-) -> Result<UpdateAnswer, Error> {
+) -> Result<UpdateResponse, Error> {
     let update = UpdateWorkflow { input: Payload::of(input).ok(), update_id: id, ..UpdateWorkflow::default() };
     client.update("w", name, &update, tag, PATIENCE).await
 }
 
 #[track_caller]
-fn reason(answer: Result<UpdateAnswer, Error>) -> String {
+fn reason(answer: Result<UpdateResponse, Error>) -> String {
     match answer.unwrap_err() {
         Error::Refused { problem, .. } => match problem.members.get("reason") {
             Some(reason) => reason.as_str().unwrap().to_owned(),

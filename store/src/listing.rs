@@ -135,7 +135,7 @@ impl Order {
 
 /// A page in the making: rows of several places of a store, and how far all of those were read.
 #[derive(Debug)]
-pub struct Gathered<'a> {
+pub struct PageBuilder<'a> {
     query: &'a ListQuery,
     after: Option<Position>,
     rows: BTreeMap<Position, Listed>,
@@ -143,7 +143,7 @@ pub struct Gathered<'a> {
     horizon: Option<Position>,
 }
 
-impl<'a> Gathered<'a> {
+impl<'a> PageBuilder<'a> {
     /// Nothing yet of the page that begins at `page`.
     ///
     /// # Errors

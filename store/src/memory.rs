@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::listing::{Gathered, matches};
+use crate::listing::{PageBuilder, matches};
 use crate::{
     Cas, Count, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Listed, MARK_BYTES_MAX, Mark,
     PageToken, PartKey, Row, RunId, Stats, Store, UnixMs,
@@ -301,7 +301,7 @@ impl Store for Memory {
 
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
         let state = self.open()?;
-        let mut gathered = Gathered::new(query, page)?;
+        let mut gathered = PageBuilder::new(query, page)?;
         for (key, head, row) in state.rows(query) {
             gathered.add(Listed { workflow_id: key.workflow_id.clone(), run: head.run, row: row.clone() });
         }

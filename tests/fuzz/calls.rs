@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use service::access::{Credential, Credentials, Issuer, Rule, Stanzas};
+use service::access::{ClaimRule, Credential, Credentials, Issuer, Stanzas};
 use service::api::{router, router_for};
 use service::engine::{Engine, Settings};
 use simulation::told::Told;
@@ -205,7 +205,7 @@ pub(super) fn jwt(input: &[u8]) {
             issuer: "https://id.example".to_owned(),
             audiences: one("baton"),
             jwks_file: Some(KEYS.path().to_owned()),
-            rules: vec![Rule { claim, has, operator: true, ..Rule::default() }],
+            rules: vec![ClaimRule { claim, has, operator: true, ..ClaimRule::default() }],
             ..Issuer::default()
         };
         let stanzas = Stanzas { issuers: vec![issuer], ..Stanzas::default() };

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{Command, Event, EventKind, Payload, UpdateAnswer, UpdateVerdict};
+use history::{Command, Event, EventKind, Payload, UpdateAnswer, Verdict};
 use service::engine::{DeciderTask, QueryOutcome, QueryReply, QueryRequest, Refusal, RunRef, UpdateRequest};
 
 use crate::actors::{REPEATS, answer, pause};
@@ -26,16 +26,16 @@ pub struct Told {
 }
 
 /// What a decider says to an update. Another one may say something else, and must not be heard beside it.
-fn verdict(world: &World) -> UpdateVerdict {
+fn verdict(world: &World) -> Verdict {
     match world.dice(4) {
-        0 => UpdateVerdict::Rejected { reason: "no".to_owned(), details: None },
-        1 => UpdateVerdict::Later,
+        0 => Verdict::Rejected { reason: "no".to_owned(), details: None },
+        1 => Verdict::Later,
         _ => done(),
     }
 }
 
-fn done() -> UpdateVerdict {
-    UpdateVerdict::Done { result: None }
+fn done() -> Verdict {
+    Verdict::Done { result: None }
 }
 
 /// What a decider says to the updates that a task brings, and to those that it has accepted and not answered.

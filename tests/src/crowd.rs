@@ -8,7 +8,7 @@ use std::time::Duration;
 use history::event::{ByHand, ChildPolicy};
 use history::{
     Command, Decision, Event, EventKind, Payload, RecordMarker, RetryPolicy, Run, ScheduleActivity, SignalExternal,
-    Start, StartChild, StartTimer, SucceedWorkflow, UpdateAnswer, UpdateVerdict, check, limits,
+    Start, StartChild, StartTimer, SucceedWorkflow, UpdateAnswer, Verdict, check, limits,
 };
 use service::engine::{
     ActivityToken, DeciderTask, Delivery, Engine, EventRange, Poll, RunRef, Settings, UpdateRequest,
@@ -263,7 +263,7 @@ impl Crowd {
         let mut left = ids.len();
         while left > 0 {
             let turn = self.turn(limits::UPDATES_PER_TURN_MAX).await;
-            let later = |update_id: String| UpdateAnswer { update_id, verdict: UpdateVerdict::Later };
+            let later = |update_id: String| UpdateAnswer { update_id, verdict: Verdict::Later };
             let asked: Vec<_> = turn.task().updates.iter().map(|update| later(update.update_id.clone())).collect();
             left -= asked.len();
             self.answer(turn, Vec::new(), asked).await;
@@ -345,10 +345,8 @@ impl Crowd {
         .await;
         self.clock.advance(history::Duration::from_days(1));
         self.until(|run| run.timers.is_empty() && run.children.is_empty() && run.turn.is_none()).await;
-        let done = |update_id: &String| UpdateAnswer {
-            update_id: update_id.clone(),
-            verdict: UpdateVerdict::Done { result: None },
-        };
+        let done =
+            |update_id: &String| UpdateAnswer { update_id: update_id.clone(), verdict: Verdict::Done { result: None } };
         let open: Vec<_> = self.run().await.updates.open().values().map(|update| update.update_id.clone()).collect();
         let turn = self.turn(0).await;
         let close = SucceedWorkflow { result: None, force: true }.into();

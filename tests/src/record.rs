@@ -10,8 +10,8 @@ use history::{Event, UpdateStanding, codec};
 use minicbor::Decoder;
 use minicbor::data::Type;
 use service::engine::{
-    ActivityTask, DeciderTask, Delivery, HistoryPage, QueryReply, RecordedCommand, Refusal, RunState, Started,
-    UpdateProgress, WasReset,
+    ActivityTask, Admitted, DeciderTask, Delivery, HistoryPage, QueryReply, Refusal, RunState, Started, UpdateProgress,
+    WasReset,
 };
 use store::{Cas, Error, Expect, Head, HeadKey, Mark, PartKey, RunId, Store};
 use uuid::Uuid;
@@ -283,7 +283,7 @@ impl Heard for Started {
     }
 }
 
-impl Heard for RecordedCommand {
+impl Heard for Admitted {
     fn line(&self) -> String {
         let Self { run_id, event_id, repeated, reflects, judged, version } = self;
         let updates: Vec<_> = judged.iter().map(standing).collect();

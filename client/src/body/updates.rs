@@ -1,6 +1,6 @@
 //! Updates: what an application asks for, what a decider is asked to judge, and what both are answered.
 
-use history::{EventId, Payload, UpdateAnswer, UpdateVerdict};
+use history::{EventId, Payload, UpdateAnswer, Verdict};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use uuid::Uuid;
@@ -105,10 +105,10 @@ impl UpdateResult {
     /// The answer, taken apart; `None` when it is not exactly one.
     pub fn answer(self) -> Option<UpdateAnswer> {
         let verdict = match (self.accepted, self.rejected, self.failed, self.later) {
-            (Some(result), None, None, false) => UpdateVerdict::Done { result: Some(result) },
-            (None, Some(Rejection { reason, details }), None, false) => UpdateVerdict::Rejected { reason, details },
-            (None, None, Some(Rejection { reason, details }), false) => UpdateVerdict::Failed { reason, details },
-            (None, None, None, true) => UpdateVerdict::Later,
+            (Some(result), None, None, false) => Verdict::Done { result: Some(result) },
+            (None, Some(Rejection { reason, details }), None, false) => Verdict::Rejected { reason, details },
+            (None, None, Some(Rejection { reason, details }), false) => Verdict::Failed { reason, details },
+            (None, None, None, true) => Verdict::Later,
             _ => return None,
         };
         Some(UpdateAnswer { update_id: self.id, verdict })
@@ -119,12 +119,12 @@ impl From<UpdateAnswer> for UpdateResult {
     fn from(answer: UpdateAnswer) -> Self {
         let mut result = Self { id: answer.update_id, ..Self::default() };
         match answer.verdict {
-            UpdateVerdict::Done { result: it } => {
+            Verdict::Done { result: it } => {
                 result.accepted = it.or_else(|| Some(Payload::from_trusted("null")));
             }
-            UpdateVerdict::Rejected { reason, details } => result.rejected = Some(Rejection { reason, details }),
-            UpdateVerdict::Failed { reason, details } => result.failed = Some(Rejection { reason, details }),
-            UpdateVerdict::Later => result.later = true,
+            Verdict::Rejected { reason, details } => result.rejected = Some(Rejection { reason, details }),
+            Verdict::Failed { reason, details } => result.failed = Some(Rejection { reason, details }),
+            Verdict::Later => result.later = true,
         }
         result
     }

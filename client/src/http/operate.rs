@@ -12,7 +12,7 @@ use crate::body::{
 
 /// What is done to an open activity by hand.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ActivityAct {
+pub enum ActivityOperation {
     /// It is done, whoever has it.
     Complete(CompleteByHand),
     /// It cannot be done, whatever its retry policy has.
@@ -160,19 +160,19 @@ impl Client {
         workflow_id: &str,
         run_id: Option<Uuid>,
         activity_id: &str,
-        act: &ActivityAct,
+        act: &ActivityOperation,
         key: Option<&str>,
     ) -> Result<Recorded, Error> {
         let url = |verb: &str| {
             self.workflow_url(workflow_id, &format!("/activities/{}/{verb}{}", encode(activity_id), run_query(run_id)))
         };
         match act {
-            ActivityAct::Complete(body) => self.write(&url("success"), body, key).await,
-            ActivityAct::Fail(body) => self.write(&url("failure"), body, key).await,
-            ActivityAct::Retry(body) => self.write(&url("retry"), body, key).await,
-            ActivityAct::Pause(body) => self.write(&url("pause"), body, key).await,
-            ActivityAct::Resume(body) => self.write(&url("resume"), body, key).await,
-            ActivityAct::Change(body) => self.write(&url("options"), body, key).await,
+            ActivityOperation::Complete(body) => self.write(&url("success"), body, key).await,
+            ActivityOperation::Fail(body) => self.write(&url("failure"), body, key).await,
+            ActivityOperation::Retry(body) => self.write(&url("retry"), body, key).await,
+            ActivityOperation::Pause(body) => self.write(&url("pause"), body, key).await,
+            ActivityOperation::Resume(body) => self.write(&url("resume"), body, key).await,
+            ActivityOperation::Change(body) => self.write(&url("options"), body, key).await,
         }
     }
 }

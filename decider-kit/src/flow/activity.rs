@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::core::{On, lock};
-use super::wait::Waiting;
+use super::wait::WaitFuture;
 use crate::failure::Failure;
 use crate::payload::payload;
 
@@ -22,14 +22,14 @@ impl Context {
         &self,
         activity_type: impl Into<String>,
         input: &(impl Serialize + ?Sized),
-    ) -> Activity<O> {
-        Activity::new(self.clone(), activity_type.into(), payload(input))
+    ) -> ActivityFuture<O> {
+        ActivityFuture::new(self.clone(), activity_type.into(), payload(input))
     }
 }
 
 /// An activity: first its description, and a future of its result once it is awaited. See [`Context::activity`].
 #[must_use = "an activity is scheduled when it is awaited, started or detached"]
-pub struct Activity<O> {
+pub struct ActivityFuture<O> {
     context: Context,
     of_type: String,
     stage: ActivityStage,
@@ -40,17 +40,17 @@ pub struct Activity<O> {
 enum ActivityStage {
     /// Described; without an id unless one was given.
     Described(Box<ScheduleActivity>),
-    Scheduled(Waiting),
+    Scheduled(WaitFuture),
     Over,
 }
 
-impl<O> fmt::Debug for Activity<O> {
+impl<O> fmt::Debug for ActivityFuture<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Activity").field("activity_type", &self.of_type).finish_non_exhaustive()
+        f.debug_struct("ActivityFuture").field("activity_type", &self.of_type).finish_non_exhaustive()
     }
 }
 
-impl<O> Activity<O> {
+impl<O> ActivityFuture<O> {
     pub(super) fn new(context: Context, of_type: String, input: Payload) -> Self {
         let described =
             ScheduleActivity { activity_type: of_type.clone(), input: Some(input), ..ScheduleActivity::default() };
@@ -148,7 +148,7 @@ fn named(mut described: ScheduleActivity, id_for: impl FnOnce(&str) -> String) -
     described
 }
 
-impl<O: DeserializeOwned> Future for Activity<O> {
+impl<O: DeserializeOwned> Future for ActivityFuture<O> {
     type Output = Result<O, Failure>;
 
     fn poll(self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {

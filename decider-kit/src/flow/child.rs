@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::core::{On, lock};
-use super::wait::Waiting;
+use super::wait::WaitFuture;
 use crate::failure::Failure;
 use crate::payload::payload;
 
@@ -24,14 +24,14 @@ impl Context {
         workflow_type: impl Into<String>,
         workflow_id: impl Into<String>,
         input: &(impl Serialize + ?Sized),
-    ) -> Child<O> {
-        Child::new(self.clone(), workflow_type.into(), workflow_id.into(), payload(input))
+    ) -> ChildFuture<O> {
+        ChildFuture::new(self.clone(), workflow_type.into(), workflow_id.into(), payload(input))
     }
 }
 
 /// A child: first its description, and a future of its result once it is awaited. See [`Context::child`].
 #[must_use = "a child is started when it is awaited, started or detached"]
-pub struct Child<O> {
+pub struct ChildFuture<O> {
     context: Context,
     workflow_id: String,
     stage: ChildStage,
@@ -40,17 +40,17 @@ pub struct Child<O> {
 
 enum ChildStage {
     Described(Box<StartChild>),
-    Wanted(Waiting),
+    Wanted(WaitFuture),
     Over,
 }
 
-impl<O> fmt::Debug for Child<O> {
+impl<O> fmt::Debug for ChildFuture<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Child").field("workflow_id", &self.workflow_id).finish_non_exhaustive()
+        f.debug_struct("ChildFuture").field("workflow_id", &self.workflow_id).finish_non_exhaustive()
     }
 }
 
-impl<O> Child<O> {
+impl<O> ChildFuture<O> {
     pub(super) fn new(context: Context, workflow_type: String, workflow_id: String, input: Payload) -> Self {
         let described =
             StartChild { workflow_id: workflow_id.clone(), workflow_type, input: Some(input), ..StartChild::default() };
@@ -115,7 +115,7 @@ impl<O> Child<O> {
     }
 }
 
-impl<O: DeserializeOwned> Future for Child<O> {
+impl<O: DeserializeOwned> Future for ChildFuture<O> {
     type Output = Result<O, Failure>;
 
     fn poll(self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {

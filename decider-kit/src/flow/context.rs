@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use super::core::{On, ScopeNode, Shared, cancel, lock};
 use super::query::query;
-use super::trouble::Trouble;
-use super::wait::Waiting;
+use super::trouble::FlowError;
+use super::wait::WaitFuture;
 use crate::failure::{Cause, Failure};
 use crate::payload::payload;
 
@@ -208,9 +208,9 @@ impl Context {
         self.scope.canceled()
     }
 
-    pub(super) fn wait(&self, on: On) -> Waiting {
+    pub(super) fn wait(&self, on: On) -> WaitFuture {
         let key = lock(&self.shared).wait(on, &self.scope);
-        Waiting::new(Arc::clone(&self.shared), key)
+        WaitFuture::new(Arc::clone(&self.shared), key)
     }
 
     /// The result of what a flow waited for, read as what the flow expects.
@@ -236,7 +236,7 @@ impl Context {
     }
 
     pub(super) fn unreadable(&self, event_id: u64, what: String, error: &serde_json::Error) {
-        lock(&self.shared).in_trouble(Trouble::Unreadable { event_id, what, error: error.to_string() });
+        lock(&self.shared).in_trouble(FlowError::Unreadable { event_id, what, error: error.to_string() });
     }
 }
 

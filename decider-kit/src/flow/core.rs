@@ -9,14 +9,14 @@ use std::task::Waker;
 
 use history::admit::check_name;
 use history::{
-    CancelActivity, CancelExternal, CancelTimer, Decision, EventId, Origin, Payload, RecordMarker, Timestamp,
-    UpdateVerdict, limits,
+    CancelActivity, CancelExternal, CancelTimer, Decision, EventId, Origin, Payload, RecordMarker, Timestamp, Verdict,
+    limits,
 };
 use uuid::Uuid;
 
 use super::query::Query;
-use super::trouble::Trouble;
-use super::updates::Updates;
+use super::trouble::FlowError;
+use super::updates::UpdateHandlers;
 use crate::ended::Outcome;
 use crate::failure::{Cause, Failure};
 use crate::payload::payload;
@@ -65,7 +65,7 @@ pub(super) enum On {
 
 /// Somebody waits for something.
 #[derive(Debug)]
-struct Wait {
+struct PendingWait {
     on: On,
     scope: Arc<ScopeNode>,
     waker: Option<Waker>,
@@ -111,9 +111,9 @@ pub(super) struct Core {
     /// This turn's decisions.
     pub(super) issued: Vec<Issued>,
     pub(super) queries: BTreeMap<String, Query>,
-    pub(super) updates: Updates,
-    pub(super) trouble: Option<Trouble>,
-    waits: BTreeMap<Key, Wait>,
+    pub(super) updates: UpdateHandlers,
+    pub(super) trouble: Option<FlowError>,
+    waits: BTreeMap<Key, PendingWait>,
     keys: Key,
     /// Waits for what was scheduled, by the event that scheduled it.
     scheduled: BTreeMap<EventId, Key>,
@@ -158,7 +158,7 @@ impl Core {
 
     pub(super) fn wait(&mut self, on: On, scope: &Arc<ScopeNode>) -> Key {
         self.keys += 1;
-        let wait = Wait {
+        let wait = PendingWait {
             on,
             scope: Arc::clone(scope),
             waker: None,
@@ -193,7 +193,7 @@ impl Core {
         }
     }
 
-    fn end_wait(&mut self, key: Key) -> Option<Wait> {
+    fn end_wait(&mut self, key: Key) -> Option<PendingWait> {
         let wait = self.waits.remove(&key)?;
         if let Some(event_id) = wait.scheduled_event_id {
             self.scheduled.remove(&event_id);
@@ -272,7 +272,7 @@ impl Core {
         }
     }
 
-    pub(super) fn in_trouble(&mut self, trouble: Trouble) {
+    pub(super) fn in_trouble(&mut self, trouble: FlowError) {
         // The first explains the others.
         self.trouble.get_or_insert(trouble);
     }
@@ -317,7 +317,7 @@ impl Core {
     }
 
     fn note_cancellations(&mut self) -> Vec<Waker> {
-        let is_news = |wait: &Wait| wait.outcome.is_none() && !wait.is_canceled;
+        let is_news = |wait: &PendingWait| wait.outcome.is_none() && !wait.is_canceled;
         let keys: Vec<_> = self.waits.iter().filter(|(_, wait)| is_news(wait)).map(|(key, _)| *key).collect();
         let mut wakers = Vec::new();
         for key in keys {
@@ -391,7 +391,7 @@ impl Core {
         }
     }
 
-    pub(super) fn answer_update(&mut self, update_id: String, verdict: UpdateVerdict) {
+    pub(super) fn answer_update(&mut self, update_id: String, verdict: Verdict) {
         if self.is_running {
             self.updates.say(update_id, verdict);
         }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use history::Payload;
 use tokio::runtime::{Handle, Runtime};
 
-use super::trouble::Trouble;
+use super::trouble::FlowError;
 use crate::failure::Failure;
 
 /// What a flow comes to.
@@ -44,15 +44,15 @@ impl Wake for Bell {
 ///
 /// # Errors
 ///
-/// [`Trouble::Panicked`], [`Trouble::Spins`], [`Trouble::Spawned`].
-pub(super) fn poll_until_quiet(code: &mut Code, bell: &Arc<Bell>) -> Result<Option<Ended>, Trouble> {
+/// [`FlowError::Panicked`], [`FlowError::Spins`], [`FlowError::Spawned`].
+pub(super) fn poll_until_quiet(code: &mut Code, bell: &Arc<Bell>) -> Result<Option<Ended>, FlowError> {
     let waker = Waker::from(Arc::clone(bell));
     let mut context = Context::from_waker(&waker);
     let mut polls = 0;
     while bell.0.swap(false, Ordering::Acquire) {
         polls += 1;
         if polls > POLLS_MAX {
-            return Err(Trouble::Spins { polls: POLLS_MAX });
+            return Err(FlowError::Spins { polls: POLLS_MAX });
         }
         // Not held back by the budget of the task that polls us, which would make a flow's way depend on it.
         let polled = guarded(|| Pin::new(&mut tokio::task::unconstrained(code.as_mut())).poll(&mut context))?;
@@ -67,8 +67,8 @@ pub(super) fn poll_until_quiet(code: &mut Code, bell: &Arc<Bell>) -> Result<Opti
 ///
 /// # Errors
 ///
-/// [`Trouble::Panicked`], [`Trouble::Spawned`].
-pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, Trouble> {
+/// [`FlowError::Panicked`], [`FlowError::Spawned`].
+pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, FlowError> {
     let handle = idle_runtime();
     let done = handle.as_ref().map_or_else(
         || Ok(None),
@@ -79,11 +79,11 @@ pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, Trouble> {
     );
     if handle.is_some_and(|handle| handle.metrics().num_alive_tasks() > 0) {
         discard_idle_runtime();
-        return Err(Trouble::Spawned);
+        return Err(FlowError::Spawned);
     }
     match done {
         Ok(Some(done)) => Ok(done),
-        Ok(None) => Err(Trouble::Panicked { message: "no runtime could be made".to_owned(), advice: "" }),
+        Ok(None) => Err(FlowError::Panicked { message: "no runtime could be made".to_owned(), advice: "" }),
         Err(panic) => {
             let message = client::shutdown::panic_message(&*panic);
             // What tokio says when it misses its timers and its reactor.
@@ -94,7 +94,7 @@ pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, Trouble> {
             } else {
                 ""
             };
-            Err(Trouble::Panicked { message, advice })
+            Err(FlowError::Panicked { message, advice })
         }
     }
 }

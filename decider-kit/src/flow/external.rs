@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::context::Context;
 use super::core::{On, lock};
-use super::wait::Waiting;
+use super::wait::WaitFuture;
 use crate::failure::Failure;
 use crate::payload::payload;
 
@@ -52,7 +52,7 @@ pub struct External {
 
 enum ExternalStage {
     Described(Box<Decision>),
-    Sent(Waiting),
+    Sent(WaitFuture),
     Over,
 }
 

@@ -12,15 +12,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use history::event::WorkflowStarted;
-use history::{
-    Decision, Event, EventId, EventKind, Level, Payload, RecordMarker, Timestamp, UpdateAnswer, UpdateVerdict,
-};
+use history::{Decision, Event, EventId, EventKind, Level, Payload, RecordMarker, Timestamp, UpdateAnswer, Verdict};
 
 use super::context::Context;
 use super::core::{About, Foreseen, On, ScopeNode, Shared, cancel, lock};
 use super::executor::{Bell, Code, guarded, poll_until_quiet};
 use super::matching::{matches, told, told_event};
-use super::trouble::Trouble;
+use super::trouble::FlowError;
 use super::updates::{accepted, is_about_update};
 use crate::ended::Ended;
 use crate::update::{Rejection, Update};
@@ -33,7 +31,7 @@ type Decided = (Vec<Decision>, Vec<String>, Vec<UpdateAnswer>);
 
 /// Updates of a turn.
 #[derive(Clone, Copy)]
-pub(super) enum Asked<'a> {
+pub(super) enum TurnUpdates<'a> {
     /// To be judged now.
     Judge(&'a [Update]),
     /// Accepted when the turn was decided before.
@@ -98,11 +96,11 @@ impl Drop for Machine {
 
 impl Machine {
     /// Whether it cannot go on.
-    pub(super) fn trouble(&self) -> Option<Trouble> {
+    pub(super) fn trouble(&self) -> Option<FlowError> {
         lock(&self.core).trouble.clone()
     }
 
-    fn in_trouble(&self, trouble: Trouble) {
+    fn in_trouble(&self, trouble: FlowError) {
         lock(&self.core).in_trouble(trouble);
     }
 
@@ -139,7 +137,7 @@ impl Machine {
         if let (Some(ran), Some(lost)) = (self.ran, lost)
             && ran == lost
         {
-            self.in_trouble(Trouble::RanAhead { ran });
+            self.in_trouble(FlowError::RanAhead { ran });
         }
     }
 
@@ -148,7 +146,7 @@ impl Machine {
     pub(super) fn settle(&mut self, begin: &Begin) {
         let Some(batch) = self.batch.take() else { return };
         if self.ran != Some(batch.started_event_id) {
-            self.run(begin, Some(foreseen(&batch.events)), Asked::Recorded(&accepted(&batch.events)));
+            self.run(begin, Some(foreseen(&batch.events)), TurnUpdates::Recorded(&accepted(&batch.events)));
         }
         self.ran = None;
         if self.trouble().is_none()
@@ -166,10 +164,10 @@ impl Machine {
         begin: &Begin,
         foreseen: Option<Foreseen>,
         updates: &[Update],
-    ) -> Result<Decided, Trouble> {
+    ) -> Result<Decided, FlowError> {
         self.settle(begin);
         if self.ran.is_none() && self.trouble().is_none() {
-            self.run(begin, foreseen, Asked::Judge(updates));
+            self.run(begin, foreseen, TurnUpdates::Judge(updates));
             self.must_not_be_dead();
         }
         let core = lock(&self.core);
@@ -183,9 +181,9 @@ impl Machine {
     }
 
     /// Runs the code for the newest turn.
-    fn run(&mut self, begin: &Begin, foreseen: Option<Foreseen>, updates: Asked<'_>) {
+    fn run(&mut self, begin: &Begin, foreseen: Option<Foreseen>, updates: TurnUpdates<'_>) {
         let Some((started_event_id, now)) = self.started else {
-            self.in_trouble(Trouble::NoBeginning);
+            self.in_trouble(FlowError::NoBeginning);
             return;
         };
         self.ran = Some(started_event_id);
@@ -212,27 +210,27 @@ impl Machine {
         core.is_running = false;
         core.foreseen = None;
         if self.code.is_none() && self.closing.is_none() {
-            core.in_trouble(Trouble::NoBeginning);
+            core.in_trouble(FlowError::NoBeginning);
         }
     }
 
     /// Brings what is accepted to the code, one after the other, so that each is judged after what came before it.
-    fn bring_updates(&mut self, asked: Asked<'_>) {
+    fn bring_updates(&mut self, asked: TurnUpdates<'_>) {
         let (updates, judges) = match asked {
-            Asked::Judge(updates) => (updates, true),
-            Asked::Recorded(updates) => (updates, false),
+            TurnUpdates::Judge(updates) => (updates, true),
+            TurnUpdates::Recorded(updates) => (updates, false),
         };
         for update in updates {
             if self.trouble().is_some() {
                 return;
             }
             if judges && let Err(Rejection { reason, details }) = self.judge(update) {
-                lock(&self.core).updates.say(update.id.clone(), UpdateVerdict::Rejected { reason, details });
+                lock(&self.core).updates.say(update.id.clone(), Verdict::Rejected { reason, details });
                 continue;
             }
             let wakers = {
                 let mut core = lock(&self.core);
-                core.updates.say(update.id.clone(), UpdateVerdict::Later);
+                core.updates.say(update.id.clone(), Verdict::Later);
                 core.updates.bring(update);
                 core.wake_for_update(&update.name)
             };
@@ -277,7 +275,7 @@ impl Machine {
         let mut core = lock(&self.core);
         if self.code.is_some() && !core.is_waited_for() {
             let open = core.open();
-            core.in_trouble(Trouble::Deadlock { open });
+            core.in_trouble(FlowError::Deadlock { open });
         }
     }
 
@@ -336,18 +334,22 @@ impl Machine {
             Ok(Ok(code)) => self.code = Some(code),
             Ok(Err(error)) => {
                 let (what, error) = ("the input of the run".to_owned(), error.to_string());
-                self.in_trouble(Trouble::Unreadable { event_id, what, error });
+                self.in_trouble(FlowError::Unreadable { event_id, what, error });
             }
             Err(trouble) => self.in_trouble(trouble),
         }
     }
 
     /// Holds what the code issued against what is recorded, and lets those who wait know under which event.
-    fn compare(&self, batch: &Batch) -> Result<(), Trouble> {
+    fn compare(&self, batch: &Batch) -> Result<(), FlowError> {
         let mut core = lock(&self.core);
         let mut issued = std::mem::take(&mut core.issued).into_iter();
         if let Some((event_id, expected, found)) = core.updates.differs(&batch.events) {
-            return Err(Trouble::Mismatch { event_id: event_id.unwrap_or(batch.completed_event_id), expected, found });
+            return Err(FlowError::Mismatch {
+                event_id: event_id.unwrap_or(batch.completed_event_id),
+                expected,
+                found,
+            });
         }
         for event in batch.events.iter().filter(|event| !is_about_update(event)) {
             let next = issued.next();
@@ -361,7 +363,7 @@ impl Machine {
                 Some(issued) => told(&issued.decision),
                 None => "nothing more in this turn".to_owned(),
             };
-            return Err(Trouble::Mismatch { event_id: event.id, expected: told_event(&event.kind), found });
+            return Err(FlowError::Mismatch { event_id: event.id, expected: told_event(&event.kind), found });
         }
         match issued.next() {
             None => Ok(()),
@@ -369,7 +371,7 @@ impl Machine {
                 let event_id = batch.events.last().map_or(batch.completed_event_id, |event| event.id);
                 let last = batch.events.last().map_or("DeciderCompleted".to_owned(), |event| told_event(&event.kind));
                 let expected = format!("{last}, the last of its turn");
-                Err(Trouble::Mismatch { event_id, expected, found: told(&issued.decision) })
+                Err(FlowError::Mismatch { event_id, expected, found: told(&issued.decision) })
             }
         }
     }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::core::{On, lock};
-use super::wait::Waiting;
+use super::wait::WaitFuture;
 use crate::failure::{Cause, Failure};
 
 impl Context {
@@ -28,7 +28,7 @@ impl Context {
 pub struct Signals<T> {
     context: Context,
     name: String,
-    waiting: Option<Waiting>,
+    waiting: Option<WaitFuture>,
     is_over: bool,
     input: PhantomData<fn() -> T>,
 }
@@ -76,7 +76,7 @@ impl<T: DeserializeOwned> Signals<T> {
         })
     }
 
-    fn poll_signal(&self, waiting: &mut Option<Waiting>, task: &mut Task<'_>) -> Poll<Result<T, Failure>> {
+    fn poll_signal(&self, waiting: &mut Option<WaitFuture>, task: &mut Task<'_>) -> Poll<Result<T, Failure>> {
         let taken = lock(self.context.shared()).take_signal(&self.name);
         if let Some((_, input)) = taken {
             *waiting = None;

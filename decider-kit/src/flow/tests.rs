@@ -12,7 +12,7 @@ mod waiting;
 use history::{Decision, Event, EventKind, RetryPolicy};
 use serde::Serialize;
 
-use super::{Context, Failure, Flow, State, Trouble};
+use super::{Context, Failure, Flow, FlowError, FlowState};
 use crate::testing::{ReplayError, TestService, Work, replay};
 use crate::{Duration, Status};
 
@@ -60,7 +60,7 @@ fn json(events: &[Event]) -> String {
     serde_json::to_string(events).unwrap()
 }
 
-fn trouble(replayed: Result<(), ReplayError>) -> Trouble {
+fn trouble(replayed: Result<(), ReplayError>) -> FlowError {
     match replayed {
         Err(ReplayError::Trouble { trouble, .. }) => trouble,
         other => panic!("expected trouble, found {other:?}"),

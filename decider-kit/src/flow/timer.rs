@@ -9,7 +9,7 @@ use history::{Duration, StartTimer, Timestamp};
 
 use super::context::Context;
 use super::core::{On, lock};
-use super::wait::Waiting;
+use super::wait::WaitFuture;
 use crate::failure::{Cause, Failure};
 
 /// What timers are named unless they are given a name.
@@ -60,7 +60,7 @@ pub struct Sleep {
 
 enum TimerStage {
     Described,
-    Set(Waiting),
+    Set(WaitFuture),
     Over,
 }
 

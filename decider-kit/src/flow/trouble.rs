@@ -6,7 +6,7 @@ use history::EventId;
 /// next decider, perhaps with other code, tries again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Trouble {
+pub enum FlowError {
     /// The code does not do what the history says that it did.
     #[error(
         "the code does not match the history: event {event_id} is {expected}, but the code issued {found}; run the code \
@@ -70,7 +70,7 @@ pub enum Trouble {
     NoBeginning,
 }
 
-impl Trouble {
+impl FlowError {
     /// The kind of trouble, for programs: the `reason` of the DeciderFailed.
     pub fn reason(&self) -> &'static str {
         match self {

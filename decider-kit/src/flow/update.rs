@@ -5,14 +5,14 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll};
 
-use history::{Payload, UpdateVerdict};
+use history::{Payload, Verdict};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::core::{On, lock};
 use super::updates::{Accepted, Validator};
-use super::wait::Waiting;
+use super::wait::WaitFuture;
 use crate::failure::Failure;
 use crate::payload::payload;
 use crate::update::Rejection;
@@ -28,7 +28,7 @@ fn readable<I: DeserializeOwned>(input: Option<&Payload>) -> Result<I, Rejection
 impl Context {
     /// The updates of this name, each an `I`, in the order in which they were accepted. From now on, until what this gives is
     /// dropped, updates of this name are accepted whose input is an `I`, and which [`Updates::validate`] finds acceptable.
-    /// Their callers wait for the [answers](super::Asked::done).
+    /// Their callers wait for the [answers](super::AcceptedUpdate::done).
     pub fn updates<I: DeserializeOwned + 'static>(&self, name: impl Into<String>) -> Updates<I> {
         Updates::new(self.clone(), name.into())
     }
@@ -66,25 +66,29 @@ impl<I: DeserializeOwned + 'static> Updates<I> {
         self
     }
 
-    /// The next update, which its caller waits for until it is [answered](Asked::done).
+    /// The next update, which its caller waits for until it is [answered](AcceptedUpdate::done).
     ///
     /// # Errors
     ///
     /// A cancellation when the scope is canceled.
-    pub async fn next(&mut self) -> Result<Asked<I>, Failure> {
+    pub async fn next(&mut self) -> Result<AcceptedUpdate<I>, Failure> {
         // The wait belongs to this call: whoever drops it, e.g. a `select`, waits no more.
         let mut waiting = None;
         poll_fn(|task| self.poll_update(&mut waiting, task)).await
     }
 
-    fn poll_update(&self, waiting: &mut Option<Waiting>, task: &mut Task<'_>) -> Poll<Result<Asked<I>, Failure>> {
+    fn poll_update(
+        &self,
+        waiting: &mut Option<WaitFuture>,
+        task: &mut Task<'_>,
+    ) -> Poll<Result<AcceptedUpdate<I>, Failure>> {
         let taken = lock(self.context.shared()).updates.take(&self.name);
         if let Some(Accepted { update_id, input }) = taken {
             *waiting = None;
             return match read(input.as_ref()) {
                 Ok(input) => {
                     let reply = Reply { context: self.context.clone(), update_id: Some(update_id) };
-                    Poll::Ready(Ok(Asked { input, reply }))
+                    Poll::Ready(Ok(AcceptedUpdate { input, reply }))
                 }
                 Err(error) => {
                     // It was accepted by code that read it: the turn waits for such code.
@@ -113,14 +117,14 @@ impl<I> Drop for Updates<I> {
 /// An update that was accepted, and its answer. Dropped without one it fails as `unanswered`.
 #[must_use = "its caller waits for the answer"]
 #[derive(Debug)]
-pub struct Asked<I> {
+pub struct AcceptedUpdate<I> {
     /// What it says.
     pub input: I,
     /// Where its answer goes.
     pub reply: Reply,
 }
 
-impl<I> Asked<I> {
+impl<I> AcceptedUpdate<I> {
     /// The caller's name for it.
     pub fn id(&self) -> &str {
         self.reply.update_id.as_deref().unwrap_or_default()
@@ -153,16 +157,16 @@ impl fmt::Debug for Reply {
 impl Reply {
     /// Answers the update.
     pub fn done<T: Serialize + ?Sized>(mut self, result: &T) {
-        self.say(UpdateVerdict::Done { result: Some(payload(result)) });
+        self.say(Verdict::Done { result: Some(payload(result)) });
     }
 
     /// Answers that it could not be done.
     pub fn failed(mut self, failure: &Failure) {
         let (reason, details) = (failure.reason().to_owned(), failure.payload().cloned());
-        self.say(UpdateVerdict::Failed { reason, details });
+        self.say(Verdict::Failed { reason, details });
     }
 
-    fn say(&mut self, verdict: UpdateVerdict) {
+    fn say(&mut self, verdict: Verdict) {
         if let Some(update_id) = self.update_id.take() {
             lock(self.context.shared()).answer_update(update_id, verdict);
         }
@@ -171,6 +175,6 @@ impl Reply {
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        self.say(UpdateVerdict::Failed { reason: "unanswered".to_owned(), details: None });
+        self.say(Verdict::Failed { reason: "unanswered".to_owned(), details: None });
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use history::{Event, EventKind, Payload, UpdateAnswer, UpdateVerdict};
+use history::{Event, EventKind, Payload, UpdateAnswer, Verdict};
 
 use crate::update::{Rejection, Update};
 
@@ -27,14 +27,14 @@ struct Taking {
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Updates {
+pub(super) struct UpdateHandlers {
     takes: BTreeMap<String, Taking>,
     numbers: u64,
     /// What was said in this turn, in order.
     said: Vec<UpdateAnswer>,
 }
 
-impl Updates {
+impl UpdateHandlers {
     /// Forgets what the turn before this one said.
     pub(super) fn begin_turn(&mut self) {
         self.said.clear();
@@ -81,7 +81,7 @@ impl Updates {
             return;
         }
         for left in self.takes.remove(name).into_iter().flat_map(|taking| taking.waiting) {
-            self.say(left.update_id, UpdateVerdict::Failed { reason: "not-taken".to_owned(), details: None });
+            self.say(left.update_id, Verdict::Failed { reason: "not-taken".to_owned(), details: None });
         }
     }
 
@@ -96,7 +96,7 @@ impl Updates {
         self.takes.get_mut(name)?.waiting.pop_front()
     }
 
-    pub(super) fn say(&mut self, update_id: String, verdict: UpdateVerdict) {
+    pub(super) fn say(&mut self, update_id: String, verdict: Verdict) {
         match self.said.iter_mut().find(|answer| answer.update_id == update_id) {
             Some(answer) => answer.verdict = verdict,
             None => self.said.push(UpdateAnswer { update_id, verdict }),
@@ -117,10 +117,10 @@ impl Updates {
         }
         for answer in &self.said {
             let said = match answer.verdict {
-                UpdateVerdict::Rejected { .. } => continue,
-                UpdateVerdict::Done { .. } => (true, false),
-                UpdateVerdict::Failed { .. } => (false, true),
-                UpdateVerdict::Later => (false, false),
+                Verdict::Rejected { .. } => continue,
+                Verdict::Done { .. } => (true, false),
+                Verdict::Failed { .. } => (false, true),
+                Verdict::Later => (false, false),
             };
             let found = recorded.remove(answer.update_id.as_str());
             if found.map(|(_, is_done, has_failed)| (is_done, has_failed)) != Some(said) {

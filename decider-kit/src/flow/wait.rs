@@ -8,12 +8,12 @@ use super::core::{Key, Shared, lock};
 use crate::ended::Outcome;
 
 /// A wait that is under way. Dropped before its end it takes back what it waits for.
-pub(super) struct Waiting {
+pub(super) struct WaitFuture {
     shared: Shared,
     key: Option<Key>,
 }
 
-impl Waiting {
+impl WaitFuture {
     pub(super) fn new(shared: Shared, key: Key) -> Self {
         Self { shared, key: Some(key) }
     }
@@ -36,7 +36,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitFuture {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
             lock(&self.shared).abandon(key);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use history::{Decision, Event, EventId, RecordMarker};
 
-use crate::update::{Taken, Update};
+use crate::update::{TurnEnd, Update};
 use crate::{Decisions, Payload, Query, QueryError, TakesTurns, Window};
 
 /// Histories up to this length are given to a fresh state at every turn; longer ones at every hundredth event, because the
@@ -37,7 +37,7 @@ pub(super) trait Mind {
         recorded: Option<Markers>,
         updates: &[Update],
         shown_from: EventId,
-    ) -> Result<Taken, Box<Split>>;
+    ) -> Result<TurnEnd, Box<Split>>;
 
     /// Answers a question, from what these events of the run tell, which are all since event 1.
     fn query(&self, events: &[Event], query: &Query<'_>) -> Result<Payload, QueryError>;
@@ -136,7 +136,7 @@ impl<D: TakesTurns> Mind for One<D> {
         recorded: Option<Markers>,
         updates: &[Update],
         shown_from: EventId,
-    ) -> Result<Taken, Box<Split>> {
+    ) -> Result<TurnEnd, Box<Split>> {
         if self.seen != window.previous_started_event_id {
             (self.state, self.seen) = (D::Memory::default(), 0);
         }
@@ -146,13 +146,13 @@ impl<D: TakesTurns> Mind for One<D> {
         }
         let seen = std::mem::take(&mut self.seen);
         let one = self.take(&mut state, seen, events, window, updates, shown_from);
-        if let Taken::Turn(_) = &one {
+        if let TurnEnd::Turn(_) = &one {
             (self.state, self.seen) = (state, window.started_event_id);
         }
         let mut state = D::Memory::default();
         let markers = match &one {
-            Taken::Turn(decisions) => Some(markers_of(decisions)),
-            Taken::Nothing(_) => recorded,
+            TurnEnd::Turn(decisions) => Some(markers_of(decisions)),
+            TurnEnd::Nothing(_) => recorded,
         };
         if let Some(markers) = markers {
             self.decider.foresee(&mut state, markers);
@@ -180,7 +180,7 @@ impl<D: TakesTurns> One<D> {
         window: &Window,
         updates: &[Update],
         shown_from: EventId,
-    ) -> Taken {
+    ) -> TurnEnd {
         let started_event_id = window.started_event_id;
         self.evolve(state, events, seen, started_event_id.min(shown_from.saturating_sub(1)));
         let shown = events.iter().filter(|event| (shown_from..=started_event_id).contains(&event.id));

@@ -9,7 +9,7 @@ use super::commands::judged;
 use super::mind::{Mind, fresh, told};
 use super::{must_be_sound, window_of};
 use crate::flow::is_canceled_unstarted;
-use crate::update::{Taken, Update};
+use crate::update::{TurnEnd, Update};
 use crate::{Decisions, TakesTurns};
 
 /// A history that was recorded somewhere.
@@ -84,14 +84,14 @@ impl Recorded {
     /// When it is neither.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         #[derive(serde::Deserialize)]
-        struct Page {
+        struct HistoryBody {
             events: Vec<Event>,
         }
 
         let events = if text.trim_start().starts_with('[') {
             serde_json::from_str(text)?
         } else {
-            serde_json::from_str::<Page>(text)?.events
+            serde_json::from_str::<HistoryBody>(text)?.events
         };
         Ok(Self { events })
     }
@@ -178,8 +178,8 @@ impl Recorded {
         } else {
             let judged = mind.judge(&self.events, &window, markers, &updates, EventId::MAX);
             judged.map(|taken| match taken {
-                Taken::Turn(decisions) => decisions,
-                Taken::Nothing(updates) => Decisions { updates, ..Decisions::new() },
+                TurnEnd::Turn(decisions) => decisions,
+                TurnEnd::Nothing(updates) => Decisions { updates, ..Decisions::new() },
             })
         };
         let decisions = match decided {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use history::EventKind;
 
 use super::Recorded;
-use crate::flow::{Flow, State, Trouble};
+use crate::flow::{Flow, FlowError, FlowState};
 
 /// Why a history cannot be replayed.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub enum ReplayError {
     /// The flow cannot follow it.
     Trouble {
         /// Why.
-        trouble: Trouble,
+        trouble: FlowError,
         /// The history as a table.
         table: String,
     },
@@ -46,10 +46,10 @@ impl std::error::Error for ReplayError {}
 ///
 /// # Errors
 ///
-/// [`ReplayError`]; a [`Trouble::Mismatch`] names the event, what it is, and what the code issued.
+/// [`ReplayError`]; a [`FlowError::Mismatch`] names the event, what it is, and what the code issued.
 pub fn replay(flow: &Flow, history: &str) -> Result<(), ReplayError> {
     let recorded = Recorded::from_json(history).map_err(|error| ReplayError::Unreadable(error.to_string()))?;
-    let mut state = State::default();
+    let mut state = FlowState::default();
     for event in recorded.events() {
         flow.evolve(&mut state, event);
     }

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::commands::{payload, refused};
 use super::fail;
 use super::mind::{Mind, Minds, minds};
-use super::work::{Answer, Call, Work};
+use super::work::{Call, Work, WorkResult};
 use crate::{Decisions, Query, QueryError, TakesTurns};
 
 mod activities;
@@ -27,7 +27,7 @@ mod turns;
 mod updates;
 
 pub use closed::Closed;
-pub use updates::Answered;
+pub use updates::UpdateOutcome;
 
 /// Where virtual time begins: 2024-01-01T00:00:00Z.
 pub(super) const EPOCH: Timestamp = Timestamp::from_millis(1_704_067_200_000);
@@ -47,7 +47,7 @@ const EVENTS_MAX: usize = 100_000;
 pub struct TestService {
     now: Timestamp,
     deciders: HashMap<String, Minds>,
-    runners: Vec<Runner>,
+    runners: Vec<TestRunner>,
     runs: Vec<TestRun>,
     newest: BTreeMap<String, usize>,
     agenda: BTreeMap<(Timestamp, u64), Item>,
@@ -62,7 +62,7 @@ pub struct TestService {
     refused: Vec<(String, Fault)>,
 }
 
-struct Runner {
+struct TestRunner {
     /// Any when absent.
     list: Option<String>,
     activity_type: String,
@@ -95,7 +95,7 @@ enum Item {
     /// With the run that expects it, if there was one when it was planned.
     Ask(String, Command, Option<usize>),
     Complete(usize, TurnId, Vec<ProposedUpdate>, Decisions),
-    Answer(usize, TaskId, Answer),
+    Answer(usize, TaskId, WorkResult),
     Beat(usize, TaskId, Box<Work>),
 }
 
@@ -195,7 +195,7 @@ impl TestService {
     }
 
     fn runner(&mut self, list: Option<String>, activity_type: &str, works: Box<dyn FnMut(&Call) -> Work>) -> &mut Self {
-        self.runners.push(Runner { list, activity_type: activity_type.to_owned(), works });
+        self.runners.push(TestRunner { list, activity_type: activity_type.to_owned(), works });
         // What waited for such a runner is taken now.
         for index in 0..self.runs.len() {
             self.wake(index, Some(self.now));

@@ -43,42 +43,42 @@ impl Call {
 #[must_use]
 pub struct Work {
     pub(super) takes: Duration,
-    pub(super) answer: Answer,
+    pub(super) answer: WorkResult,
     pub(super) beats: Option<(Duration, Payload)>,
     pub(super) heeds_cancel: bool,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Answer {
+pub(super) enum WorkResult {
     Success(Payload),
     Failure { reason: String, details: Payload, non_retryable: bool, retry_after: Option<Duration> },
     Never,
 }
 
 impl Work {
-    fn of(answer: Answer) -> Self {
+    fn of(answer: WorkResult) -> Self {
         Self { takes: Duration::ZERO, answer, beats: None, heeds_cancel: false }
     }
 
     /// Does it, at once unless [`Work::takes`] says otherwise.
     pub fn success<T: Serialize + ?Sized>(result: &T) -> Self {
-        Self::of(Answer::Success(payload(result)))
+        Self::of(WorkResult::Success(payload(result)))
     }
 
     /// Cannot do it.
     pub fn failure<T: Serialize + ?Sized>(reason: &str, details: &T) -> Self {
         let (reason, details) = (reason.to_owned(), payload(details));
-        Self::of(Answer::Failure { reason, details, non_retryable: false, retry_after: None })
+        Self::of(WorkResult::Failure { reason, details, non_retryable: false, retry_after: None })
     }
 
     /// Takes it and is never heard of again, but for heartbeats. Its timeouts are what is left.
     pub fn never() -> Self {
-        Self::of(Answer::Never)
+        Self::of(WorkResult::Never)
     }
 
     /// Cannot do it, and says that another try cannot help. For a failure.
     pub fn non_retryable(mut self) -> Self {
-        if let Answer::Failure { non_retryable, .. } = &mut self.answer {
+        if let WorkResult::Failure { non_retryable, .. } = &mut self.answer {
             *non_retryable = true;
         }
         self
@@ -86,7 +86,7 @@ impl Work {
 
     /// Asks to be tried again after so long, whatever the retry policy says. For a failure.
     pub fn retry_after(mut self, span: Duration) -> Self {
-        if let Answer::Failure { retry_after, .. } = &mut self.answer {
+        if let WorkResult::Failure { retry_after, .. } = &mut self.answer {
             *retry_after = Some(span);
         }
         self

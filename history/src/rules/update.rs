@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use crate::author::Author;
 use crate::caller::CallerName;
-use crate::command::{AnsweredTurn, ProposedUpdate, Start, TurnId, UpdateAnswer, UpdateVerdict};
+use crate::command::{AnsweredTurn, ProposedUpdate, Start, TurnId, UpdateAnswer, Verdict};
 use crate::event::{DeciderStarted, Event, EventId, EventKind, UpdateAccepted, UpdateCompleted, UpdateFailed};
 use crate::fault::Fault;
 use crate::ids::RunId;
@@ -151,9 +151,9 @@ impl Transition {
     /// Whether there is anything to record, beside the turn itself.
     fn records(&self, answers: &[UpdateAnswer], completion: &Completion<'_>) -> bool {
         let records = |answer: &UpdateAnswer| match (self.run.update_standing(&answer.update_id), &answer.verdict) {
-            (UpdateStanding::Accepted { .. }, verdict) => !matches!(verdict, UpdateVerdict::Later),
+            (UpdateStanding::Accepted { .. }, verdict) => !matches!(verdict, Verdict::Later),
             (UpdateStanding::New | UpdateStanding::Ended { .. }, verdict) => {
-                !matches!(verdict, UpdateVerdict::Rejected { .. })
+                !matches!(verdict, Verdict::Rejected { .. })
             }
         };
         !completion.decisions.is_empty() || answers.iter().any(records)
@@ -182,7 +182,7 @@ impl Transition {
                 UpdateStanding::New | UpdateStanding::Ended { .. } => Err(Fault::UpdateUnknown { update_id }),
             };
         };
-        if matches!(answer.verdict, UpdateVerdict::Rejected { .. }) {
+        if matches!(answer.verdict, Verdict::Rejected { .. }) {
             return Ok(false);
         }
         if standing != UpdateStanding::New {
@@ -225,7 +225,7 @@ impl Transition {
             UpdateStanding::Ended { .. } => return,
             UpdateStanding::New => {
                 let asked = asked.iter().find(|asked| asked.update_id == update_id);
-                let Some(asked) = asked.filter(|_| !matches!(answer.verdict, UpdateVerdict::Rejected { .. })) else {
+                let Some(asked) = asked.filter(|_| !matches!(answer.verdict, Verdict::Rejected { .. })) else {
                     return;
                 };
                 let accepted = UpdateAccepted {
@@ -240,7 +240,7 @@ impl Transition {
             }
         };
         let kind = match answer.verdict.clone() {
-            UpdateVerdict::Later if accepted_event_id == self.run.last_event_id && !self.may_wait() => {
+            Verdict::Later if accepted_event_id == self.run.last_event_id && !self.may_wait() => {
                 EventKind::UpdateFailed(UpdateFailed {
                     update_id,
                     accepted_event_id,
@@ -249,11 +249,11 @@ impl Transition {
                     decision_event_id,
                 })
             }
-            UpdateVerdict::Later => return,
-            UpdateVerdict::Done { result } => {
+            Verdict::Later => return,
+            Verdict::Done { result } => {
                 EventKind::UpdateCompleted(UpdateCompleted { update_id, accepted_event_id, result, decision_event_id })
             }
-            UpdateVerdict::Failed { reason, details } | UpdateVerdict::Rejected { reason, details } => {
+            Verdict::Failed { reason, details } | Verdict::Rejected { reason, details } => {
                 EventKind::UpdateFailed(UpdateFailed {
                     update_id,
                     accepted_event_id,
@@ -276,16 +276,16 @@ fn validate_answers(answers: &[UpdateAnswer]) -> Result<(), Fault> {
             return Err(Fault::Invalid { field: field("id"), problem });
         }
         match &answer.verdict {
-            UpdateVerdict::Done { result } => validate::payload(&field("accepted"), result.as_ref())?,
-            UpdateVerdict::Failed { reason, details } => {
+            Verdict::Done { result } => validate::payload(&field("accepted"), result.as_ref())?,
+            Verdict::Failed { reason, details } => {
                 validate::name_up_to(&field("failed.reason"), reason, limits::REASON_CHARS_MAX)?;
                 validate::payload(&field("failed.details"), details.as_ref())?;
             }
-            UpdateVerdict::Rejected { reason, details } => {
+            Verdict::Rejected { reason, details } => {
                 validate::name_up_to(&field("rejected.reason"), reason, limits::REASON_CHARS_MAX)?;
                 validate::payload(&field("rejected.details"), details.as_ref())?;
             }
-            UpdateVerdict::Later => {}
+            Verdict::Later => {}
         }
     }
     Ok(())

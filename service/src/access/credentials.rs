@@ -9,8 +9,8 @@ use history::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
-use super::remote::{Fetching, KEYS_AGAIN_AFTER, Remote};
-use super::secret::{EXPIRY_WARNING, Standing, Validity};
+use super::remote::{Fetching, KEYS_AGAIN_AFTER, RemoteKeys};
+use super::secret::{EXPIRY_WARNING, SecretStanding, Validity};
 use super::set::{Set, Stanzas, Way};
 use super::token::Disbelief;
 use super::{Denials, Holder};
@@ -33,7 +33,7 @@ struct CredentialsInForce {
 
 /// Somebody who showed what they are known by.
 #[derive(Clone)]
-pub(crate) struct Admitted {
+pub(crate) struct Authenticated {
     pub(super) holder: Arc<Holder>,
     way: Way,
     validity: Validity,
@@ -43,7 +43,7 @@ pub(crate) struct Admitted {
 
 /// What somebody shows that is good for a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum CredentialKind {
     Secret,
     Token,
 }
@@ -54,9 +54,9 @@ pub(crate) enum NoEntry {
     /// They show nothing, or nothing that is known.
     Unknown,
     /// What they show is right, and no longer good.
-    Expired { what: What, who: String, since: Timestamp },
+    Expired { what: CredentialKind, who: String, since: Timestamp },
     /// What they show is right, and not yet good.
-    Early { what: What, who: String, from: Timestamp },
+    Early { what: CredentialKind, who: String, from: Timestamp },
     /// They show a token that is not believed; why is for the log alone.
     Token { why: String },
     /// They show a token that is believed, and no rule of its issuer gives them anything.
@@ -79,7 +79,7 @@ impl NoEntry {
 enum Unbelieved {
     No(NoEntry),
     /// There may be other keys by now.
-    UnknownKey(Arc<Remote>, String),
+    UnknownKey(Arc<RemoteKeys>, String),
 }
 
 impl Unbelieved {
@@ -154,25 +154,25 @@ impl Credentials {
         headers: &HeaderMap,
         peer: Option<&Arc<Peer>>,
         now: Timestamp,
-    ) -> Result<Admitted, NoEntry> {
+    ) -> Result<Authenticated, NoEntry> {
         match peer {
             Some(peer) if !headers.contains_key(AUTHORIZATION) => self.admit_certified(peer),
             _ => self.admit_bearer(headers, now),
         }
     }
 
-    fn admit_certified(&self, peer: &Arc<Peer>) -> Result<Admitted, NoEntry> {
+    fn admit_certified(&self, peer: &Arc<Peer>) -> Result<Authenticated, NoEntry> {
         let set = self.now();
         let holder = set.certified(peer).map_err(|why| NoEntry::Certificate { shown: peer.to_string(), why })?;
         let (holder, way) = (Arc::clone(holder), Way::Certificate(Arc::clone(peer)));
-        Ok(Admitted { holder, way, validity: Validity::default(), set: Arc::clone(&set) })
+        Ok(Authenticated { holder, way, validity: Validity::default(), set: Arc::clone(&set) })
     }
 
-    fn admit_bearer(&self, headers: &HeaderMap, now: Timestamp) -> Result<Admitted, NoEntry> {
+    fn admit_bearer(&self, headers: &HeaderMap, now: Timestamp) -> Result<Authenticated, NoEntry> {
         let secret = bearer(headers).ok_or(NoEntry::Unknown)?;
         let (set, way) = (self.now(), Way::Secret(Sha256::digest(secret.as_bytes()).into()));
         let (holder, validity) = set.find(&way).ok_or(NoEntry::Unknown)?;
-        let admitted = Admitted { holder, way, validity, set: Arc::clone(&set) };
+        let admitted = Authenticated { holder, way, validity, set: Arc::clone(&set) };
         admitted.must_be_good(now)?;
         Ok(admitted)
     }
@@ -184,7 +184,7 @@ impl Credentials {
         headers: &HeaderMap,
         peer: Option<&Arc<Peer>>,
         engine: &Arc<Engine>,
-    ) -> Result<Admitted, NoEntry> {
+    ) -> Result<Authenticated, NoEntry> {
         let (found, now) = (self.admit(headers, peer, engine.clock().now()), engine.clock().now());
         let token = bearer(headers)
             .filter(|shown| found.as_ref().err() == Some(&NoEntry::Unknown) && self.now().may_be_token(shown));
@@ -199,20 +199,20 @@ impl Credentials {
         }
     }
 
-    fn admit_token(&self, token: &str, digest: [u8; 32], now: Timestamp) -> Result<Admitted, Unbelieved> {
+    fn admit_token(&self, token: &str, digest: [u8; 32], now: Timestamp) -> Result<Authenticated, Unbelieved> {
         let set = self.now();
         let verified = set.believe(token, &digest).map_err(|disbelief| match disbelief {
             Disbelief::Wrong(why) => Unbelieved::No(NoEntry::Token { why }),
             Disbelief::UnknownKey(remote, name) => Unbelieved::UnknownKey(remote, name),
         })?;
-        must_be_good(verified.validity, What::Token, verified.who.as_str(), now).map_err(Unbelieved::No)?;
+        must_be_good(verified.validity, CredentialKind::Token, verified.who.as_str(), now).map_err(Unbelieved::No)?;
         let who = || NoEntry::NoRule { who: verified.who.to_string() };
         let holder = verified.holder.ok_or_else(who).map_err(Unbelieved::No)?;
-        Ok(Admitted { holder, way: Way::Token(token.into(), digest), validity: verified.validity, set })
+        Ok(Authenticated { holder, way: Way::Token(token.into(), digest), validity: verified.validity, set })
     }
 
     /// Has an issuer's keys fetched, unless they just were. They are in force once this resolves.
-    fn fetch_keys(&self, remote: &Arc<Remote>, name: &str, engine: &Arc<Engine>) -> Fetching {
+    fn fetch_keys(&self, remote: &Arc<RemoteKeys>, name: &str, engine: &Arc<Engine>) -> Fetching {
         let (credentials, engine, issuer) = (self.clone(), Arc::clone(engine), name.to_owned());
         remote.fetch(name, move |is_fetched| {
             engine.metrics().issuer_keys_fetched(&issuer, is_fetched);
@@ -252,7 +252,7 @@ impl Credentials {
 
     /// Whoever signs with this key, and what with. The key may be one that is not good at this time: that is for those to
     /// hear whose signature is right.
-    pub(crate) fn signer(&self, access_key_id: &str) -> Option<(Admitted, String)> {
+    pub(crate) fn signer(&self, access_key_id: &str) -> Option<(Authenticated, String)> {
         let set = self.now();
         let (holder, key) = set.holders.iter().find_map(|holder| {
             let key = holder.keys.iter().find(|key| key.id == access_key_id)?;
@@ -260,13 +260,13 @@ impl Credentials {
         })?;
         let (holder, secret) = (Arc::clone(holder), key.secret.clone());
         let way = Way::Key(key.id.clone(), secret.clone());
-        Some((Admitted { holder, way, validity: key.validity, set: Arc::clone(&set) }, secret))
+        Some((Authenticated { holder, way, validity: key.validity, set: Arc::clone(&set) }, secret))
     }
 
     /// How long whoever was let in still would be, as long as they may still do what `may` says of their credential.
     pub(super) fn would_admit(
         &self,
-        admitted: &Admitted,
+        admitted: &Authenticated,
         now: Timestamp,
         may: impl Fn(&Holder) -> bool,
     ) -> Option<Validity> {
@@ -278,7 +278,7 @@ impl Credentials {
         } else {
             set.find(&admitted.way)?
         };
-        (validity.at(now) == Standing::Good && may(&holder)).then_some(validity)
+        (validity.at(now) == SecretStanding::Good && may(&holder)).then_some(validity)
     }
 
     /// The secrets and keys that are good now and will not be in [`EXPIRY_WARNING`], those that end first before others.
@@ -298,7 +298,7 @@ impl Credentials {
     }
 }
 
-impl Admitted {
+impl Authenticated {
     /// Whose credential it is.
     pub(crate) fn holder(&self) -> &Arc<Holder> {
         &self.holder
@@ -308,15 +308,15 @@ impl Admitted {
     ///
     /// Where it is not good at this time.
     pub(crate) fn must_be_good(&self, now: Timestamp) -> Result<(), NoEntry> {
-        must_be_good(self.validity, What::Secret, self.holder.name(), now)
+        must_be_good(self.validity, CredentialKind::Secret, self.holder.name(), now)
     }
 }
 
-fn must_be_good(validity: Validity, what: What, who: &str, now: Timestamp) -> Result<(), NoEntry> {
+fn must_be_good(validity: Validity, what: CredentialKind, who: &str, now: Timestamp) -> Result<(), NoEntry> {
     match validity.at(now) {
-        Standing::Good => Ok(()),
-        Standing::Early(from) => Err(NoEntry::Early { what, who: who.to_owned(), from }),
-        Standing::Expired(since) => Err(NoEntry::Expired { what, who: who.to_owned(), since }),
+        SecretStanding::Good => Ok(()),
+        SecretStanding::Early(from) => Err(NoEntry::Early { what, who: who.to_owned(), from }),
+        SecretStanding::Expired(since) => Err(NoEntry::Expired { what, who: who.to_owned(), since }),
     }
 }
 

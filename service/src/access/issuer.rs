@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::credential::SEPARATOR;
 use super::jwks::{ALGORITHMS, KEYS_BYTES_MAX, KeySet};
-use super::remote::Remote;
+use super::remote::RemoteKeys;
 use super::{Credential, Holder};
 
 /// Issuers of one service. Ours: a company has one or two, and each is looked at for each token.
@@ -46,13 +46,13 @@ pub struct Issuer {
     pub name_claim: Option<String>,
     /// Who may do what.
     #[serde(default)]
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ClaimRule>,
 }
 
 /// What a token may do that has something in a claim. The words are those of a credential.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Rule {
+pub struct ClaimRule {
     /// The claim: a text, or a list of texts.
     pub claim: String,
     /// It is this text, or has it.
@@ -86,7 +86,7 @@ pub struct Rule {
     pub may_decide: Option<Permissions>,
 }
 
-impl Rule {
+impl ClaimRule {
     fn levels(self) -> Credential {
         Credential {
             operator: self.operator,
@@ -105,7 +105,7 @@ impl Rule {
 
 /// What is given to who has something in a claim.
 #[derive(Debug)]
-pub(super) struct Grant {
+pub(super) struct ClaimGrant {
     pub(super) claim: String,
     pub(super) has: String,
     pub(super) may: Holder,
@@ -119,16 +119,16 @@ pub(super) struct Terms {
     pub(super) audiences: Vec<String>,
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) name_claim: String,
-    pub(super) grants: Vec<Grant>,
+    pub(super) grants: Vec<ClaimGrant>,
     /// Where its keys are fetched from; `None` where they are in a file.
-    pub(super) remote: Option<Arc<Remote>>,
+    pub(super) remote: Option<Arc<RemoteKeys>>,
 }
 
 impl Terms {
     /// What was written, and the keys that are known. `before` has addresses that are known, with what was fetched from there.
     pub(super) fn read<'a>(
         written: Issuer,
-        mut before: impl Iterator<Item = &'a Arc<Remote>>,
+        mut before: impl Iterator<Item = &'a Arc<RemoteKeys>>,
     ) -> Result<(Self, Arc<KeySet>), String> {
         let Issuer { name, issuer, audiences, jwks_file, jwks_url, algorithms, name_claim, rules } = written;
         let shown = name.escape_debug();
@@ -156,13 +156,13 @@ impl Terms {
         }
         // Whoever they are given to is named later.
         let nobody = CallerName::new(&name).map_err(|fault| wrong(&fault.to_string()))?;
-        let grant = |rule: Rule| {
+        let grant = |rule: ClaimRule| {
             let what = format!("issuer `{name}`, the rule for `{}` in `{}`,", rule.has, rule.claim);
             let (claim, has) = (rule.claim.clone(), rule.has.clone());
             if claim.is_empty() || has.is_empty() {
                 return Err(format!("{what} needs both a `claim` and what it `has`"));
             }
-            Ok(Grant { claim, has, may: Holder::of_levels(nobody.clone(), &what, rule.levels())? })
+            Ok(ClaimGrant { claim, has, may: Holder::of_levels(nobody.clone(), &what, rule.levels())? })
         };
         let grants = rules.into_iter().map(grant).collect::<Result<_, _>>()?;
         let (remote, keys) = match (jwks_file, jwks_url) {
@@ -173,7 +173,7 @@ impl Terms {
             (None, Some(url)) => {
                 let remote = match before.find(|remote| remote.is_at(&url)) {
                     Some(remote) => Arc::clone(remote),
-                    None => Arc::new(Remote::new(&url).map_err(|why| wrong(&why))?),
+                    None => Arc::new(RemoteKeys::new(&url).map_err(|why| wrong(&why))?),
                 };
                 let keys = remote.known();
                 (Some(remote), keys)

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{Call, Level, Wire};
+use super::{CallAccess, Level, Wire};
 
 /// The levels, and every call with its own, as Markdown.
-pub fn page(calls: &[Call]) -> String {
+pub fn page(calls: &[CallAccess]) -> String {
     let mut text = "## The levels\n\n| level | whose credential meets it |\n|---|---|\n".to_owned();
     for level in Level::ALL {
         line(&mut text, &format!("| {} | {} |", level.word(), level.who()));

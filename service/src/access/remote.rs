@@ -26,7 +26,7 @@ pub const FETCH_WAIT: Duration = Duration::from_secs(5);
 pub(super) type Fetching = Shared<BoxFuture<'static, ()>>;
 
 /// Where keys of an issuer are.
-pub(super) struct Remote {
+pub(super) struct RemoteKeys {
     url: Url,
     http: Client,
     /// As they were fetched last.
@@ -38,9 +38,9 @@ pub(super) struct Remote {
     is_failing: AtomicBool,
 }
 
-impl std::fmt::Debug for Remote {
+impl std::fmt::Debug for RemoteKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Remote").field("url", &self.url.as_str()).finish_non_exhaustive()
+        f.debug_struct("RemoteKeys").field("url", &self.url.as_str()).finish_non_exhaustive()
     }
 }
 
@@ -48,7 +48,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Remote {
+impl RemoteKeys {
     /// # Errors
     ///
     /// For an address at which somebody in between could put other keys.

@@ -52,13 +52,13 @@ pub(crate) const NO_MOMENT: &str = "expected a time such as 2027-01-31T00:00:00Z
 
 impl<'de> Deserialize<'de> for Moment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
+        struct MomentVisitor;
 
         fn read<E: de::Error>(text: &str) -> Result<Moment, E> {
             text.parse().map(Moment).map_err(|_: String| E::custom(NO_MOMENT))
         }
 
-        impl<'de> Visitor<'de> for Reader {
+        impl<'de> Visitor<'de> for MomentVisitor {
             type Value = Moment;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,7 +75,7 @@ impl<'de> Deserialize<'de> for Moment {
             }
         }
 
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(MomentVisitor)
     }
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Validity {
 
 /// How a secret that is right stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum SecretStanding {
     Good,
     /// Not before then.
     Early(Timestamp),
@@ -115,11 +115,11 @@ impl Validity {
         self.until
     }
 
-    pub(crate) fn at(self, now: Timestamp) -> Standing {
+    pub(crate) fn at(self, now: Timestamp) -> SecretStanding {
         match (self.from, self.until) {
-            (_, Some(until)) if until <= now => Standing::Expired(until),
-            (Some(from), _) if now < from => Standing::Early(from),
-            _ => Standing::Good,
+            (_, Some(until)) if until <= now => SecretStanding::Expired(until),
+            (Some(from), _) if now < from => SecretStanding::Early(from),
+            _ => SecretStanding::Good,
         }
     }
 }
@@ -146,10 +146,10 @@ mod tests {
         let at = Timestamp::from_millis;
         let moment = |ms| Some(Moment(at(ms)));
         let between = Validity::read(moment(10), moment(20)).unwrap();
-        assert_eq!(between.at(at(9)), Standing::Early(at(10)));
-        assert_eq!((between.at(at(10)), between.at(at(19))), (Standing::Good, Standing::Good));
-        assert_eq!(between.at(at(20)), Standing::Expired(at(20)));
-        assert_eq!(Validity::default().at(at(u64::MAX)), Standing::Good);
+        assert_eq!(between.at(at(9)), SecretStanding::Early(at(10)));
+        assert_eq!((between.at(at(10)), between.at(at(19))), (SecretStanding::Good, SecretStanding::Good));
+        assert_eq!(between.at(at(20)), SecretStanding::Expired(at(20)));
+        assert_eq!(Validity::default().at(at(u64::MAX)), SecretStanding::Good);
         assert!(Validity::read(moment(20), moment(20)).is_err());
     }
 }

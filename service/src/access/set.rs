@@ -7,7 +7,7 @@ use history::CallerName;
 
 use super::certificate::CertificateName;
 use super::issuer::ISSUERS_MAX;
-use super::remote::Remote;
+use super::remote::RemoteKeys;
 use super::secret::Validity;
 use super::token::{Disbelief, Trusted, Verified, account_of, is_token};
 use super::{Credential, Holder, Issuer};
@@ -81,12 +81,12 @@ impl Set {
     }
 
     /// Where keys of its issuers are fetched from.
-    pub(super) fn remotes(&self) -> impl Iterator<Item = &Arc<Remote>> {
+    pub(super) fn remotes(&self) -> impl Iterator<Item = &Arc<RemoteKeys>> {
         self.issuers.iter().filter_map(|issuer| issuer.terms.remote.as_ref())
     }
 
     /// The same, with the names of the issuers.
-    pub(super) fn named_remotes(&self) -> impl Iterator<Item = (&str, &Arc<Remote>)> {
+    pub(super) fn named_remotes(&self) -> impl Iterator<Item = (&str, &Arc<RemoteKeys>)> {
         self.issuers.iter().filter_map(|it| Some((it.terms.name.as_str(), it.terms.remote.as_ref()?)))
     }
 

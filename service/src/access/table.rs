@@ -15,7 +15,7 @@ pub enum Wire {
 
 /// What a call does to what is kept here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
+pub enum CallEffect {
     /// Nothing.
     Reads,
     /// Takes a task, or says that one is still being worked on. The history names who took it.
@@ -26,7 +26,7 @@ pub enum Effect {
     Relays,
 }
 
-impl Effect {
+impl CallEffect {
     /// Its word in the docs.
     pub fn word(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Effect {
 
 /// A call, what it needs and what it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Call {
+pub struct CallAccess {
     /// How it is made.
     pub wire: Wire,
     /// The method; `POST` over SWF's wire.
@@ -50,5 +50,5 @@ pub struct Call {
     /// What it needs.
     pub level: Level,
     /// What it does.
-    pub effect: Effect,
+    pub effect: CallEffect,
 }

@@ -13,9 +13,9 @@ use lru::LruCache;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::issuer::{Grant, Terms};
+use super::issuer::{ClaimGrant, Terms};
 use super::jwks::KeySet;
-use super::remote::Remote;
+use super::remote::RemoteKeys;
 use super::secret::{Moment, Validity};
 use super::{Holder, Issuer};
 
@@ -44,7 +44,7 @@ pub(super) enum Disbelief {
     /// For the log alone: whoever sent it may have made it up.
     Wrong(String),
     /// The issuer has no key of this name, as far as that is known. There may be others by now.
-    UnknownKey(Arc<Remote>, String),
+    UnknownKey(Arc<RemoteKeys>, String),
 }
 
 /// An issuer, and its keys.
@@ -80,7 +80,7 @@ pub(super) fn is_token(text: &str) -> bool {
 }
 
 impl Trusted {
-    pub(super) fn read<'a>(written: Issuer, before: impl Iterator<Item = &'a Arc<Remote>>) -> Result<Self, String> {
+    pub(super) fn read<'a>(written: Issuer, before: impl Iterator<Item = &'a Arc<RemoteKeys>>) -> Result<Self, String> {
         let (terms, keys) = Terms::read(written, before)?;
         Ok(Self::with(Arc::new(terms), keys))
     }
@@ -148,7 +148,7 @@ impl Trusted {
     }
 }
 
-impl Grant {
+impl ClaimGrant {
     fn applies(&self, claims: &Map<String, Value>) -> bool {
         match claims.get(&self.claim) {
             Some(Value::String(text)) => *text == self.has,

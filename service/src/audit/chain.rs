@@ -114,7 +114,7 @@ pub struct Change {
 /// How a change went.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct ChangeOutcome {
     /// The entry that announced it.
     pub of: u64,
     /// The status of its answer; absent where whoever asked did not wait for it.
@@ -126,9 +126,9 @@ pub struct Outcome {
 /// What an entry is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Record {
+pub enum EntryContent {
     /// How a change went.
-    Outcome(Outcome),
+    Outcome(ChangeOutcome),
     /// A change that is about to be made.
     Change(Box<Change>),
 }
@@ -142,20 +142,20 @@ pub struct Entry {
     pub at: Timestamp,
     /// What it is about.
     #[serde(flatten)]
-    pub record: Record,
+    pub record: EntryContent,
     /// The hash of the entry before it.
     pub previous: String,
 }
 
 /// Where a chain ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct ChainHead {
     /// The number of the last entry; 0 of none.
     pub(super) seq: u64,
     pub(super) hash: String,
 }
 
-impl Head {
+impl ChainHead {
     pub(super) fn genesis() -> Self {
         Self { seq: 0, hash: GENESIS.to_owned() }
     }
@@ -163,7 +163,7 @@ impl Head {
     /// Adds an entry to this chain: its line to these, and its number.
     pub(super) fn append(
         &mut self,
-        record: Record,
+        record: EntryContent,
         at: Timestamp,
         lines: &mut Vec<u8>,
     ) -> Result<u64, serde_json::Error> {
@@ -214,16 +214,16 @@ mod tests {
         let by = CallerName::new("ops").unwrap();
         let peer = "127.0.0.1:9".parse().ok();
         let change = Change { by: Some(by), peer, call: "POST /".to_owned(), names, request_id: "r".to_owned() };
-        let outcome = Outcome { of: 1, status: Some(409), code: Some("run-closed".to_owned()) };
-        let records = [Record::Change(Box::new(change)), Record::Outcome(outcome)];
-        let (mut head, mut previous) = (Head::genesis(), GENESIS.to_owned());
+        let outcome = ChangeOutcome { of: 1, status: Some(409), code: Some("run-closed".to_owned()) };
+        let records = [EntryContent::Change(Box::new(change)), EntryContent::Outcome(outcome)];
+        let (mut head, mut previous) = (ChainHead::genesis(), GENESIS.to_owned());
         for (record, seq) in records.into_iter().zip(1..) {
             let mut line = Vec::new();
             let at = Timestamp::from_millis(1_000);
             assert_eq!(head.append(record.clone(), at, &mut line).unwrap(), seq);
             let (entry, hash) = read(line.strip_suffix(b"\n").unwrap()).unwrap();
             assert_eq!(entry, Entry { seq, at, record, previous });
-            assert_eq!(head, Head { seq, hash: hash.clone() });
+            assert_eq!(head, ChainHead { seq, hash: hash.clone() });
             previous = hash;
         }
     }
@@ -233,7 +233,9 @@ mod tests {
         let change =
             Change { by: None, peer: None, call: "c".to_owned(), names: Names::default(), request_id: "r".into() };
         let mut line = Vec::new();
-        Head::genesis().append(Record::Change(Box::new(change)), Timestamp::from_millis(0), &mut line).unwrap();
+        ChainHead::genesis()
+            .append(EntryContent::Change(Box::new(change)), Timestamp::from_millis(0), &mut line)
+            .unwrap();
         let hash = "7b8ff05e4ec6275870636bc9e0773567f651104aa4d5e71ff4e9624bb006107e";
         let expected = format!(
             "{{\"seq\":1,\"at\":\"1970-01-01T00:00:00.000Z\",\"call\":\"c\",\"requestId\":\"r\",\"previous\":\"{GENESIS}\",\

@@ -5,7 +5,7 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use store_embedded::private::{self, Taken};
+use store_embedded::private::{self, LockAttempt};
 
 /// A file that has come to this many bytes is followed by another. Ours: some 150,000 entries, which are checked in a second.
 pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -81,8 +81,8 @@ impl Lock {
     pub(super) fn take(directory: &Path) -> Result<Self, String> {
         let path = directory.join(LOCK);
         match private::take_lock(&path).map_err(|error| said(&path, &error))? {
-            Taken::Ours(file) => Ok(Self(file)),
-            Taken::By(owner) => {
+            LockAttempt::Ours(file) => Ok(Self(file)),
+            LockAttempt::By(owner) => {
                 let shown = directory.display();
                 Err(format!("{shown}: process {owner} has it; each process needs a directory of its own"))
             }

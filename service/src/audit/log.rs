@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::chain::{Change, Outcome};
+use super::chain::{Change, ChangeOutcome};
 use super::writer::{Sync, Writer};
 use crate::engine::Clock;
 
@@ -30,13 +30,13 @@ pub struct Unwritten;
 
 /// What was counted.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct AuditCounts {
     entries: AtomicU64,
     failures: AtomicU64,
     syncs: AtomicU64,
 }
 
-impl Counts {
+impl AuditCounts {
     /// Entries that were written.
     pub fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
@@ -60,7 +60,7 @@ type WaitingEntry = (Change, oneshot::Sender<Result<Announced, Unwritten>>);
 struct Queue {
     changes: Vec<WaitingEntry>,
     /// Not bounded by itself: there is one for each change that was announced, and a request for each of these.
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<ChangeOutcome>,
     flushes: Vec<oneshot::Sender<()>>,
     is_closed: bool,
 }
@@ -75,7 +75,7 @@ impl Queue {
 struct LogShared {
     queue: Mutex<Queue>,
     news: Condvar,
-    counts: Arc<Counts>,
+    counts: Arc<AuditCounts>,
     /// The number of the last entry that is there for readers.
     last: AtomicU64,
     told: Mutex<Option<Instant>>,
@@ -116,7 +116,7 @@ impl AuditLog {
     }
 
     fn open_with(directory: &Path, clock: Arc<dyn Clock>, sync: Box<Sync>) -> Result<Arc<Self>, String> {
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(AuditCounts::default());
         let counted = Arc::clone(&counts);
         let sync = Box::new(move |file: &std::fs::File| {
             counted.syncs.fetch_add(1, Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl AuditLog {
     }
 
     /// What was counted.
-    pub fn counts(&self) -> &Arc<Counts> {
+    pub fn counts(&self) -> &Arc<AuditCounts> {
         &self.shared.counts
     }
 
@@ -222,7 +222,7 @@ impl Announced {
 
     fn put(&mut self, status: Option<u16>, code: Option<String>) {
         self.is_told = true;
-        self.shared.lock().outcomes.push(Outcome { of: self.seq, status, code });
+        self.shared.lock().outcomes.push(ChangeOutcome { of: self.seq, status, code });
         self.shared.news.notify_one();
     }
 }

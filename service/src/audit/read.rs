@@ -15,7 +15,7 @@ pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Entries that follow on one another.
 #[derive(Debug)]
-pub struct Page {
+pub struct EntryPage {
     /// Each as it stands in its file.
     pub entries: Vec<Box<RawValue>>,
     /// The number of the last one.
@@ -33,10 +33,10 @@ struct Numbered {
 /// # Errors
 ///
 /// Where the files cannot be read.
-pub fn read_after(directory: &Path, after: u64, last: u64, limit: usize) -> Result<Page, Misfit> {
+pub fn read_after(directory: &Path, after: u64, last: u64, limit: usize) -> Result<EntryPage, Misfit> {
     let files = files::all(directory).map_err(|error| Misfit::of(directory, error.to_string()))?;
     let from = files.iter().rposition(|file| file.first <= after.saturating_add(1)).unwrap_or(0);
-    let mut page = Page { entries: Vec::new(), last: after };
+    let mut page = EntryPage { entries: Vec::new(), last: after };
     let mut bytes = 0;
     for file in files.iter().skip(from) {
         let mut lines = Lines::open(file)?;
@@ -118,23 +118,23 @@ impl<'a> Lines<'a> {
 mod tests {
     use history::Timestamp;
 
-    use super::super::chain::{Head, Outcome, Record};
+    use super::super::chain::{ChainHead, ChangeOutcome, EntryContent};
     use super::*;
 
     #[test]
     fn entries_are_found_wherever_they_are_and_pages_are_bounded() {
         let directory = tempfile::tempdir().unwrap();
-        let mut head = Head::genesis();
+        let mut head = ChainHead::genesis();
         // The second file is much longer than a page.
         for (first, count) in [(1, 10), (11, 9_000)] {
             let mut lines = Vec::new();
             for of in first..first + count {
-                let outcome = Outcome { of, status: Some(200), code: None };
-                head.append(Record::Outcome(outcome), Timestamp::from_millis(of), &mut lines).unwrap();
+                let outcome = ChangeOutcome { of, status: Some(200), code: None };
+                head.append(EntryContent::Outcome(outcome), Timestamp::from_millis(of), &mut lines).unwrap();
             }
             std::fs::write(files::named(directory.path(), first).path, lines).unwrap();
         }
-        let numbers = |page: &Page| -> Vec<u64> {
+        let numbers = |page: &EntryPage| -> Vec<u64> {
             let entries = page.entries.iter().map(|entry| serde_json::from_str(entry.get()).unwrap());
             entries.map(|Numbered { seq }| seq).collect()
         };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use history::Timestamp;
 
-use super::chain::{self, Entry, GENESIS, Head};
+use super::chain::{self, ChainHead, Entry, GENESIS};
 use super::files::{self, Named};
 
 /// The longest line. Ours: all names of an entry as long as they may be, each byte of them escaped.
@@ -14,7 +14,7 @@ pub(super) const LINE_BYTES_MAX: u64 = 128 * 1024;
 
 /// A chain that fits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
+pub struct VerifiedChain {
     /// How many entries there are.
     pub entries: u64,
     /// The number of the first one; 1 unless older files were taken away. 0 where there is none.
@@ -53,9 +53,9 @@ impl Misfit {
 /// # Errors
 ///
 /// The first place where that is not so.
-pub fn verify(directory: &Path, head: Option<&str>) -> Result<Checked, Misfit> {
+pub fn verify(directory: &Path, head: Option<&str>) -> Result<VerifiedChain, Misfit> {
     let files = files::all(directory).map_err(|error| Misfit::of(directory, error.to_string()))?;
-    let mut checked = Checked { entries: 0, first: 0, times: None, head: GENESIS.to_owned() };
+    let mut checked = VerifiedChain { entries: 0, first: 0, times: None, head: GENESIS.to_owned() };
     let (mut end, mut has_head) = (None, head.is_none_or(|head| head == GENESIS));
     for (index, file) in files.iter().enumerate() {
         let walked = walk(file, &mut end, |entry, hash| {
@@ -72,7 +72,7 @@ pub fn verify(directory: &Path, head: Option<&str>) -> Result<Checked, Misfit> {
             return Err(Misfit::at(&file.path, line, why));
         }
     }
-    if let Some(Head { hash, .. }) = end {
+    if let Some(ChainHead { hash, .. }) = end {
         checked.head = hash;
     }
     match head {
@@ -93,7 +93,11 @@ pub(super) struct Walked {
 }
 
 /// Goes through the entries of a file, which follow on `end`.
-pub(super) fn walk(file: &Named, end: &mut Option<Head>, mut each: impl FnMut(&Entry, &str)) -> Result<Walked, Misfit> {
+pub(super) fn walk(
+    file: &Named,
+    end: &mut Option<ChainHead>,
+    mut each: impl FnMut(&Entry, &str),
+) -> Result<Walked, Misfit> {
     let opened = File::open(&file.path).map_err(|error| Misfit::of(&file.path, error.to_string()))?;
     let (mut lines, mut line, mut number) = (BufReader::new(opened), Vec::new(), 0);
     let must_begin = end.as_ref().map_or(file.first, |end| end.seq + 1);
@@ -130,13 +134,13 @@ pub(super) fn walk(file: &Named, end: &mut Option<Head>, mut each: impl FnMut(&E
             return Err(misfit(format!("follows on an entry with the hash {found}; that before it has {previous}")));
         }
         each(&entry, &hash);
-        *end = Some(Head { seq: entry.seq, hash });
+        *end = Some(ChainHead { seq: entry.seq, hash });
     }
 }
 
 /// Where the chain in these files ends, of which only the last that has entries is gone through.
-pub(super) fn head(files: &[Named]) -> Result<Head, Misfit> {
-    let Some((last, before)) = files.split_last() else { return Ok(Head::genesis()) };
+pub(super) fn head(files: &[Named]) -> Result<ChainHead, Misfit> {
+    let Some((last, before)) = files.split_last() else { return Ok(ChainHead::genesis()) };
     let mut end = None;
     let walked = walk(last, &mut end, |_, _| {})?;
     if let Some(line) = walked.torn {
@@ -145,7 +149,7 @@ pub(super) fn head(files: &[Named]) -> Result<Head, Misfit> {
     match (end, before) {
         (Some(end), _) => Ok(end),
         // The file was made, and a crash came before its first entry.
-        (None, []) if last.first == 1 => Ok(Head::genesis()),
+        (None, []) if last.first == 1 => Ok(ChainHead::genesis()),
         (None, []) => {
             Err(Misfit::of(&last.path, "has no entry, and the file before it, which it follows on, is not there"))
         }
@@ -163,21 +167,21 @@ pub(super) fn head(files: &[Named]) -> Result<Head, Misfit> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::chain::{Change, Names, Outcome, Record};
+    use super::super::chain::{Change, ChangeOutcome, EntryContent, Names};
     use super::*;
 
     /// A log of three files, with changes and their outcomes.
     fn log() -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
-        let mut head = Head::genesis();
+        let mut head = ChainHead::genesis();
         for first in [1, 7, 13] {
             let mut lines = Vec::new();
             for of in (first..first + 6).step_by(2) {
                 let names = Names { workflow_id: Some(format!("w-{of}")), ..Names::default() };
                 let (call, request_id) = ("POST /v1".to_owned(), format!("r-{of}"));
                 let change = Change { by: None, peer: None, call, names, request_id };
-                let outcome = Outcome { of, status: Some(201), code: None };
-                for record in [Record::Change(Box::new(change)), Record::Outcome(outcome)] {
+                let outcome = ChangeOutcome { of, status: Some(201), code: None };
+                for record in [EntryContent::Change(Box::new(change)), EntryContent::Outcome(outcome)] {
                     let at = Timestamp::from_millis(1_000 * of);
                     head.append(record, at, &mut lines).unwrap();
                 }
@@ -211,7 +215,7 @@ mod tests {
         assert_eq!((checked.entries, checked.first, checked.times), (18, 1, times));
         assert_eq!(verify(directory.path(), Some(&checked.head)).unwrap(), checked);
         assert_eq!(verify(directory.path(), Some(GENESIS)).unwrap(), checked);
-        assert_eq!(head(&files::all(directory.path()).unwrap()).unwrap(), Head { seq: 18, hash: checked.head });
+        assert_eq!(head(&files::all(directory.path()).unwrap()).unwrap(), ChainHead { seq: 18, hash: checked.head });
         let empty = tempfile::tempdir().unwrap();
         assert_eq!(verify(empty.path(), None).unwrap().entries, 0);
         assert!(verify(&empty.path().join("nothing"), None).is_err());
@@ -247,8 +251,8 @@ mod tests {
         misfit(directory.path(), None, 7, Some(2), "is entry 9, expected entry 8");
         // One that has a hash of its own, and another's place.
         let directory = log();
-        let (mut other, mut forged) = (Head { seq: 8, hash: GENESIS.to_owned() }, Vec::new());
-        let outcome = Record::Outcome(Outcome { of: 7, status: None, code: None });
+        let (mut other, mut forged) = (ChainHead { seq: 8, hash: GENESIS.to_owned() }, Vec::new());
+        let outcome = EntryContent::Outcome(ChangeOutcome { of: 7, status: None, code: None });
         other.append(outcome, Timestamp::from_millis(1), &mut forged).unwrap();
         let forged = String::from_utf8(forged).unwrap().trim_end().to_owned();
         change(directory.path(), 7, |lines| lines[2] = forged);
@@ -294,7 +298,7 @@ mod tests {
         assert!(head_of(directory.path()).unwrap_err().to_string().contains("ends with 18"));
         let alone = tempfile::tempdir().unwrap();
         std::fs::write(files::named(alone.path(), 1).path, "").unwrap();
-        assert_eq!(head_of(alone.path()).unwrap(), Head::genesis());
+        assert_eq!(head_of(alone.path()).unwrap(), ChainHead::genesis());
         std::fs::rename(files::named(alone.path(), 1).path, files::named(alone.path(), 5).path).unwrap();
         assert!(head_of(alone.path()).unwrap_err().to_string().contains("is not there"));
     }

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::chain::{Change, Head, Outcome, Record};
+use super::chain::{ChainHead, Change, ChangeOutcome, EntryContent};
 use super::files::{self, FILE_BYTES_MAX, Lock};
 use super::verify;
 use crate::engine::Clock;
@@ -18,7 +18,7 @@ pub(super) type Sync = dyn Fn(&File) -> std::io::Result<()> + Send;
 #[derive(Debug, Clone)]
 struct ChainEnd {
     length: u64,
-    head: Head,
+    head: ChainHead,
 }
 
 /// The file that is written to.
@@ -40,7 +40,7 @@ pub(super) struct Writer {
     /// As far as is durable.
     synced: ChainEnd,
     /// What is written and not durable yet. It can be waited for: no change is.
-    unsynced: Vec<Outcome>,
+    unsynced: Vec<ChangeOutcome>,
     /// Whether what follows `written` has to be cut off.
     is_torn: bool,
     file_bytes_max: u64,
@@ -98,23 +98,27 @@ impl Writer {
     }
 
     /// How far the log is written.
-    pub(super) fn head(&self) -> &Head {
+    pub(super) fn head(&self) -> &ChainHead {
         &self.written.head
     }
 
     /// Writes entries for these outcomes and changes; where there are changes, what was written is durable when this returns.
     /// Answers the numbers of the changes. Where it fails nothing of it is there, and the outcomes are left in `outcomes`, with
     /// those that were not durable yet.
-    pub(super) fn write(&mut self, outcomes: &mut Vec<Outcome>, changes: Vec<Change>) -> std::io::Result<Vec<u64>> {
+    pub(super) fn write(
+        &mut self,
+        outcomes: &mut Vec<ChangeOutcome>,
+        changes: Vec<Change>,
+    ) -> std::io::Result<Vec<u64>> {
         self.ready(outcomes)?;
         let Some(current) = &mut self.current else { return Err(std::io::ErrorKind::NotFound.into()) };
         let (now, mut head, mut lines) = (self.clock.now(), self.written.head.clone(), Vec::new());
         for outcome in outcomes.iter() {
-            head.append(Record::Outcome(outcome.clone()), now, &mut lines)?;
+            head.append(EntryContent::Outcome(outcome.clone()), now, &mut lines)?;
         }
         let mut numbers = Vec::with_capacity(changes.len());
         for change in changes {
-            numbers.push(head.append(Record::Change(Box::new(change)), now, &mut lines)?);
+            numbers.push(head.append(EntryContent::Change(Box::new(change)), now, &mut lines)?);
         }
         if let Err(error) = current.file.write_all(&lines) {
             self.is_torn = true;
@@ -146,7 +150,7 @@ impl Writer {
     }
 
     /// Has what is written be durable, if something is not. Where that fails it is put into `outcomes` again.
-    pub(super) fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> std::io::Result<()> {
+    pub(super) fn settle(&mut self, outcomes: &mut Vec<ChangeOutcome>) -> std::io::Result<()> {
         if self.unsynced.is_empty() {
             return Ok(());
         }
@@ -163,7 +167,7 @@ impl Writer {
     }
 
     /// Sees to it that there is a file where the next entry belongs.
-    fn ready(&mut self, outcomes: &mut Vec<Outcome>) -> std::io::Result<()> {
+    fn ready(&mut self, outcomes: &mut Vec<ChangeOutcome>) -> std::io::Result<()> {
         self.cut()?;
         let is_there = self.current.as_ref().is_some_and(|current| files::is_at(&current.file, &current.path));
         if is_there && self.written.length < self.file_bytes_max {

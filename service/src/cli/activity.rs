@@ -1,7 +1,7 @@
 //! `baton activity …`: what is done to an open activity by hand.
 
 use clap::{Args, Subcommand};
-use client::ActivityAct;
+use client::ActivityOperation;
 use client::body::{ByHand, ChangeActivity, ChangeTimeouts, CompleteByHand, FailByHand};
 use history::{Duration, RetryPolicy};
 use uuid::Uuid;
@@ -142,35 +142,35 @@ impl Activity {
         print_json(&client.act_on_activity(&which.workflow_id, which.run, &which.activity_id, &act, key).await?)
     }
 
-    fn act(self) -> Result<(Which, ActivityAct), Failed> {
+    fn act(self) -> Result<(Which, ActivityOperation), Failed> {
         Ok(match self {
             Self::Complete { which, result } => {
                 let (identity, reason) = which.who();
                 let result = read_input(result.as_deref())?;
-                (which, ActivityAct::Complete(CompleteByHand { result, identity, reason }))
+                (which, ActivityOperation::Complete(CompleteByHand { result, identity, reason }))
             }
             Self::Fail { which, failure, details } => {
                 let (identity, reason) = which.who();
                 let details = read_input(details.as_deref())?;
-                (which, ActivityAct::Fail(FailByHand { failure_reason: failure, details, identity, reason }))
+                (which, ActivityOperation::Fail(FailByHand { failure_reason: failure, details, identity, reason }))
             }
             Self::Retry { which } => {
                 let by_hand = which.by_hand();
-                (which, ActivityAct::Retry(by_hand))
+                (which, ActivityOperation::Retry(by_hand))
             }
             Self::Pause { which } => {
                 let by_hand = which.by_hand();
-                (which, ActivityAct::Pause(by_hand))
+                (which, ActivityOperation::Pause(by_hand))
             }
             Self::Resume { which } => {
                 let by_hand = which.by_hand();
-                (which, ActivityAct::Resume(by_hand))
+                (which, ActivityOperation::Resume(by_hand))
             }
             Self::Set { which, options } => {
                 let (identity, reason) = which.who();
                 let timeouts = options.timeouts();
                 let Options { list: task_list, retry, .. } = options;
-                (which, ActivityAct::Change(ChangeActivity { task_list, timeouts, retry, identity, reason }))
+                (which, ActivityOperation::Change(ChangeActivity { task_list, timeouts, retry, identity, reason }))
             }
         })
     }

@@ -63,7 +63,7 @@ impl Query {
     }
 }
 
-fn show(answer: &client::Answer, with_tag: bool) -> Done {
+fn show(answer: &client::QueryResponse, with_tag: bool) -> Done {
     let result = answer.body.result.as_ref().map_or_else(|| "null".to_owned(), ToString::to_string);
     if !with_tag {
         return print_json_text(&result);

@@ -10,7 +10,7 @@ use store::HeadKey;
 use uuid::Uuid;
 
 use crate::engine::base::records::schedule_key;
-use crate::engine::commit::CommittedRun;
+use crate::engine::commit::StoredRun;
 use crate::engine::lists::sync_match::Reserved;
 use crate::engine::lists::{ListKey, Side, WaitingTask, backlog};
 use crate::engine::watch::RunProgress;
@@ -52,8 +52,8 @@ pub(crate) struct MadeWith {
 /// What follows from a commit that has landed.
 pub(crate) fn of_commit(
     key: &HeadKey,
-    before: Option<&CommittedRun>,
-    next: &CommittedRun,
+    before: Option<&StoredRun>,
+    next: &StoredRun,
     made: MadeWith,
     now: Timestamp,
 ) -> Vec<After> {
@@ -81,14 +81,14 @@ pub(crate) fn of_commit(
 }
 
 /// What follows when a run is known that was not: where its started tasks went.
-pub(crate) fn of_loading(key: &HeadKey, loaded: &CommittedRun) -> Vec<After> {
+pub(crate) fn of_loading(key: &HeadKey, loaded: &StoredRun) -> Vec<After> {
     let sent = loaded.body.links.sent.iter();
     sent.map(|(scheduled_event_id, poll)| remember(key, loaded.run(), scheduled_event_id, poll)).collect()
 }
 
 /// What follows from a look at a run, beside what was committed: whatever may have been forgotten of it. What is on its list
 /// already stays there. `before` and `round` are of the outbox as the look has found it: what has become ready since is on its way.
-pub(crate) fn of_look(key: &HeadKey, loaded: &CommittedRun, before: &Outbox, round: u32, now: Timestamp) -> Vec<After> {
+pub(crate) fn of_look(key: &HeadKey, loaded: &StoredRun, before: &Outbox, round: u32, now: Timestamp) -> Vec<After> {
     let mut after = of_loading(key, loaded);
     let waiting = backlog::waiting(key, loaded.run()).into_iter();
     let offered = waiting.filter(|(.., not_before)| not_before.is_none_or(|at| at <= now));

@@ -48,7 +48,7 @@ const COPIED_CHUNK: usize = 64 * 1024;
 
 /// A run as it was last committed.
 #[derive(Debug, Clone)]
-pub(crate) struct CommittedRun {
+pub(crate) struct StoredRun {
     /// What the store has.
     pub(crate) head: Head,
     /// The decoded state, and what the engine remembers beside it.
@@ -59,7 +59,7 @@ pub(crate) struct CommittedRun {
     pub(crate) beats: Vec<history::Heartbeat>,
 }
 
-impl CommittedRun {
+impl StoredRun {
     /// Decodes a head. Heartbeats are not part of it; nor is a tail that has no room in it.
     pub(crate) fn decode(head: Head) -> Result<Self, Refusal> {
         let (body, tail) = head::decode(&head.body)?;
@@ -95,14 +95,14 @@ impl CommittedRun {
 
 /// A commit, ready to be written.
 pub(crate) struct Prepared {
-    pub(crate) next: CommittedRun,
+    pub(crate) next: StoredRun,
     pub(crate) parts: Vec<(PartKey, Bytes)>,
 }
 
 /// What one commit is made of.
 pub(crate) struct Draft<'a> {
     /// What it builds on; `None` for the first run of a workflow id.
-    pub(crate) base: Option<&'a CommittedRun>,
+    pub(crate) base: Option<&'a StoredRun>,
     /// The state after it.
     pub(crate) run: Run,
     /// What the run keeps of its dealings with others after it.
@@ -187,7 +187,7 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     };
     parts.extend(packer.into_parts());
     let beats = same_run.map(|base| base.beats.clone()).unwrap_or_default();
-    let next = CommittedRun { head, body, tail, beats };
+    let next = StoredRun { head, body, tail, beats };
     Prepared { next, parts }
 }
 
@@ -317,7 +317,7 @@ fn kept(run: &Run, at: Timestamp) -> Timestamp {
 
 /// The head of a closed run as it is kept when another run takes its place. What it owes is read from it until that is
 /// done.
-pub(crate) fn replaced(base: &CommittedRun) -> Head {
+pub(crate) fn replaced(base: &StoredRun) -> Head {
     let owes = !base.body.links.outbox.is_empty();
     let owed_until = base.run().expires_at().filter(|_| owes).map(|at| kept(base.run(), at).as_millis());
     Head { expires_at: base.head.expires_at.or(owed_until), ..base.head.clone() }
@@ -401,7 +401,7 @@ pub(super) mod tests {
     }
 
     /// Admits commands and lays the commit out.
-    pub(in super::super) fn commit(base: Option<&CommittedRun>, commands: &[Command], op: u64) -> Prepared {
+    pub(in super::super) fn commit(base: Option<&StoredRun>, commands: &[Command], op: u64) -> Prepared {
         let mut transition = match base {
             Some(base) => Transition::linked(base.run().clone(), base.body.links.clone()),
             None => Transition::start(&Start::new("w", "t", "l"), Uuid::from_u128(7), now()).unwrap(),
@@ -444,7 +444,7 @@ pub(super) mod tests {
         let pieces: Vec<u8> = full.body.tail_in.iter().flat_map(|piece| pack(&parts, *piece)).copied().collect();
         assert_eq!(full.tail, pieces);
         // Decoding the head alone finds none of them; the head says where they are.
-        let read = CommittedRun::decode(full.head.clone()).unwrap();
+        let read = StoredRun::decode(full.head.clone()).unwrap();
         assert_eq!((read.tail.len(), &read.body.tail_in), (0, &full.body.tail_in));
         let signal = Command::Signal { name: "s".into(), input: None, identity: None, key: None, if_version: None };
         let Prepared { next, parts: chunks } = commit(Some(&full), &[signal], 3);

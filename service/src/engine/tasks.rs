@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::engine::base::background::Background;
 use crate::engine::base::forms::head_key;
-use crate::engine::commit::read::{EventLocation, RunReader};
+use crate::engine::commit::read::{RunEvents, RunReader};
 use crate::engine::lists::grant::{Grant, Granted, NumberedQuery};
 use crate::engine::lists::hand_out::TaskLists;
 use crate::engine::lists::matching::PollResult;
@@ -352,7 +352,7 @@ impl Tasks {
     /// The context of the last completed turn, from the part of the window that did not come with the task.
     async fn read_context(
         &self,
-        source: &EventLocation<'_>,
+        source: &RunEvents<'_>,
         first: EventId,
         before: EventId,
     ) -> Result<Option<Payload>, Refusal> {

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::engine::base::background::Background;
 use crate::engine::base::forms::head_key;
-use crate::engine::commit::CommittedRun;
+use crate::engine::commit::StoredRun;
 use crate::engine::commit::read::RunReader;
 use crate::engine::lists::ListKey;
 use crate::engine::lists::pollers::Pollers;
@@ -39,17 +39,17 @@ pub struct Views {
 
 impl Views {
     /// A run as it is now: the current one from memory or the store, an earlier one from the store.
-    pub(crate) async fn look_up(&self, at: &RunRef) -> Result<CommittedRun, Refusal> {
+    pub(crate) async fn look_up(&self, at: &RunRef) -> Result<StoredRun, Refusal> {
         self.look_up_with(at, 0).await
     }
 
     /// Like [`look_up`](Self::look_up), with this event at least: what is in memory may be older where the store is shared
     /// after all. Where it is known to be shared, every read goes to the store: a node that reads its own writes and misses
     /// those of others would be worse than a read unit.
-    pub(crate) async fn look_up_with(&self, at: &RunRef, event_id: EventId) -> Result<CommittedRun, Refusal> {
+    pub(crate) async fn look_up_with(&self, at: &RunRef, event_id: EventId) -> Result<StoredRun, Refusal> {
         self.registry.must_know(&at.domain).await?;
         let key = head_key(at);
-        let is_old = |loaded: &CommittedRun| self.nodes.is_shared() || loaded.run().last_event_id < event_id;
+        let is_old = |loaded: &StoredRun| self.nodes.is_shared() || loaded.run().last_event_id < event_id;
         let current = self.runs.newest(&key, is_old).await?;
         match (current, at.run_id) {
             (None, None) => Err(Refusal::unknown_workflow(&key)),
@@ -70,7 +70,7 @@ impl Views {
     ///
     /// [`Refusal::UnknownDomain`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or the store's.
     pub async fn describe(&self, at: &RunRef) -> Result<RunState, Refusal> {
-        let CommittedRun { mut body, beats, .. } = self.look_up(at).await?;
+        let StoredRun { mut body, beats, .. } = self.look_up(at).await?;
         self.reader.fill_notes(&head_key(at), &mut body.run).await?;
         let closed_for = body.run.retried_as.filter(|_| body.run.status == Status::Terminated);
         let reset_as = closed_for.or(body.links.reset.map(|reset| reset.plan.new_run_id));

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::problem::Refused;
 use crate::engine::Engine;
-use crate::openapi::{Operation, Takes};
+use crate::openapi::{Operation, OperationInput};
 
 /// What every handler is given.
 pub(crate) type AppState = State<Arc<Engine>>;
@@ -38,6 +38,6 @@ pub(crate) fn bytes_of_json(status: StatusCode, bytes: impl Into<Body>) -> Respo
     response
 }
 
-impl Takes for State<Arc<Engine>> {
+impl OperationInput for State<Arc<Engine>> {
     fn describe(_: &mut Operation<'_>) {}
 }

@@ -17,8 +17,8 @@ use history::CallerName;
 use serde_json::value::RawValue;
 
 use super::problem::Refused;
-use super::record::{Code, REQUEST_ID, Remote, RequestId, SWF_REQUEST_ID};
-use crate::access::{Effect, Level};
+use super::record::{Code, PeerAddress, REQUEST_ID, RequestId, SWF_REQUEST_ID};
+use crate::access::{CallEffect, Level};
 use crate::audit::{Announced, AuditLog, Change, Names};
 use crate::engine::Engine;
 
@@ -48,19 +48,19 @@ async fn name(
 }
 
 /// What is known of a request for the log, before it is known what it is about.
-pub(crate) struct Asked {
+pub(crate) struct AuditedRequest {
     log: Arc<AuditLog>,
     peer: Option<SocketAddr>,
     request_id: String,
 }
 
-impl Asked {
+impl AuditedRequest {
     /// Of a request, where there is a log.
     pub(crate) fn of(request: &Request) -> Option<Self> {
         let found = request.extensions();
         Some(Self {
             log: Arc::clone(found.get::<Arc<AuditLog>>()?),
-            peer: found.get::<Remote>().map(|peer| peer.0),
+            peer: found.get::<PeerAddress>().map(|peer| peer.0),
             request_id: found.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default(),
         })
     }
@@ -134,7 +134,7 @@ pub(crate) struct Route {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
     pub(super) level: Level,
-    pub(super) effect: Effect,
+    pub(super) effect: CallEffect,
     /// Whether its handler takes a body, and announces it.
     pub(super) has_body: bool,
 }
@@ -142,7 +142,7 @@ pub(crate) struct Route {
 impl Route {
     /// What stands for a path that there is not.
     pub(crate) const UNKNOWN: Self =
-        Self { method: "", path: "nothing", level: Level::Known, effect: Effect::Reads, has_body: false };
+        Self { method: "", path: "nothing", level: Level::Known, effect: CallEffect::Reads, has_body: false };
 
     /// The change that a request to this route is about to make, where it may make one and there is a log.
     pub(super) fn change<'a>(
@@ -152,10 +152,10 @@ impl Route {
         by: Option<CallerName>,
         params: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Option<Ticket> {
-        if self.effect != Effect::Changes {
+        if self.effect != CallEffect::Changes {
             return None;
         }
-        let asked = Asked::of(request)?;
+        let asked = AuditedRequest::of(request)?;
         let mut names = Names::default();
         let query = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(request.uri());
         for (member, name) in query.map(|query| query.0).unwrap_or_default() {

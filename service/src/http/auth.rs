@@ -15,12 +15,12 @@ use history::CallerName;
 use super::audit::Route;
 use super::held::hold_body;
 use super::problem::Refused;
-use super::record::Noted;
+use super::record::RequestNotes;
 use super::shares;
-use crate::access::{Admitted, Caller, Credentials, Denied, Level, NoEntry, Pass, Subject};
+use crate::access::{Authenticated, Caller, Credentials, Denied, Level, NoEntry, Pass, Subject};
 use crate::engine::{Engine, Refusal};
 use crate::fair::InTurn;
-use crate::openapi::{Operation, Takes};
+use crate::openapi::{Operation, OperationInput};
 use crate::shares::{Asking, Throttled, UnderWay};
 use crate::tls::Peer;
 
@@ -91,7 +91,7 @@ pub(crate) async fn judge(
 ) -> Response {
     let Route { level, path, .. } = route;
     let what = format!("{} {path}", request.method());
-    let log = request.extensions().get::<Noted>().cloned();
+    let log = request.extensions().get::<RequestNotes>().cloned();
     let peer = request.extensions().get::<Arc<Peer>>();
     let admitted = gate.admit(level, request.headers(), peer).await;
     let subject = InPath { engine: &gate.engine, params };
@@ -175,7 +175,7 @@ impl Gate {
         level: Level,
         headers: &HeaderMap,
         peer: Option<&Arc<Peer>>,
-    ) -> Result<Option<Admitted>, (Refused, Option<String>)> {
+    ) -> Result<Option<Authenticated>, (Refused, Option<String>)> {
         if level == Level::Node {
             let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
             let pass = value.and_then(|value| value.strip_prefix(NODE_SCHEME));
@@ -196,7 +196,12 @@ impl Gate {
     }
 
     /// What lets them do this; or why not, and whose credential it was.
-    fn pass(&self, level: Level, subject: &InPath<'_>, admitted: Admitted) -> Result<Pass, (Refused, Option<String>)> {
+    fn pass(
+        &self,
+        level: Level,
+        subject: &InPath<'_>,
+        admitted: Authenticated,
+    ) -> Result<Pass, (Refused, Option<String>)> {
         let of = |refused| (refused, Some(admitted.holder().name().to_owned()));
         let need = level.need(subject).map_err(of)?;
         if need.is_met_by(admitted.holder()) {
@@ -246,6 +251,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
-impl Takes for Caller {
+impl OperationInput for Caller {
     fn describe(_: &mut Operation<'_>) {}
 }

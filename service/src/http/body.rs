@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 
 use super::audit::Ticket;
 use super::problem::Refused;
-use crate::budget::{Gathered, Purse};
-use crate::openapi::{Operation, Takes};
+use crate::budget::{GatheredBytes, Purse};
+use crate::openapi::{Operation, OperationInput};
 
 /// The largest body. Ours: two payloads of 256 KiB with all their names, with room to spare.
 pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -30,7 +30,7 @@ const BODY_WAIT: Duration = Duration::from_secs(30);
 /// A JSON body of at most `MAX` bytes. No body at all is `{}`.
 pub(crate) struct Json<T, const MAX: usize = BODY_BYTES_MAX>(pub(crate) T);
 
-impl<T: JsonSchema, const MAX: usize> Takes for Json<T, MAX> {
+impl<T: JsonSchema, const MAX: usize> OperationInput for Json<T, MAX> {
     const IS_BODY: bool = true;
 
     fn describe(call: &mut Operation<'_>) {
@@ -87,7 +87,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
 }
 
 /// The body, as far as it may go and the budget of bytes in flight has room for it. That is held until the request is answered.
-pub(crate) async fn read(request: Request, max: usize) -> Result<Gathered, Refused> {
+pub(crate) async fn read(request: Request, max: usize) -> Result<GatheredBytes, Refused> {
     // Whatever takes bodies is behind `in_flight::account`, or sees to it itself.
     let purse = request.extensions().get::<Purse>().cloned().ok_or(Refused::Panicked)?;
     let mut body = request.into_body();
@@ -97,7 +97,7 @@ pub(crate) async fn read(request: Request, max: usize) -> Result<Gathered, Refus
     }
     let expected = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
     let gather = async {
-        let mut gathered = Gathered::new(purse);
+        let mut gathered = GatheredBytes::new(purse);
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Refused::BadJson(format!("the body could not be read: {error}")))?;
             // Copied rather than kept: a few bytes may come in a large buffer.

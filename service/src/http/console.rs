@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 
 use super::accept;
 use super::routes::Routes;
-use crate::access::{Effect, Level};
+use crate::access::{CallEffect, Level};
 
 /// Where the console is; every path below is a view of it.
 pub(crate) const ROOT: &str = "/console/";
@@ -93,7 +93,7 @@ static ASSETS: LazyLock<[(&str, Asset); 4]> = LazyLock::new(|| {
 pub(crate) fn routes() -> Routes {
     let mut routes = Routes::none();
     for path in ["/console", ROOT, "/console/{*view}"] {
-        routes.add(("GET", MethodFilter::GET), path, (Level::Nothing, Effect::Reads), false, show);
+        routes.add(("GET", MethodFilter::GET), path, (Level::Nothing, CallEffect::Reads), false, show);
     }
     routes
 }

@@ -17,12 +17,12 @@ use crate::access::Pass;
 struct CutOff;
 
 /// The body is cut off when its pass is no longer good.
-struct Held {
+struct RevocableBody {
     pass: Pass,
     revoked: BoxFuture<'static, ()>,
 }
 
-impl Through for Held {
+impl Through for RevocableBody {
     fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
         if self.revoked.poll_unpin(context).is_ready() || !self.pass.is_good() {
             tracing::info!(who = self.pass.holder().name(), "an answer was cut off: its credential is no longer good");
@@ -44,6 +44,6 @@ pub(crate) fn hold_body(pass: Pass, response: Response) -> Response {
             let pass = pass.clone();
             async move { pass.revoked().await }.boxed()
         };
-        through(body, Held { pass, revoked })
+        through(body, RevocableBody { pass, revoked })
     })
 }

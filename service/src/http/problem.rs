@@ -9,7 +9,7 @@ use history::{Fault, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::record::Code;
-use crate::access::What;
+use crate::access::CredentialKind;
 use crate::budget::Exhausted;
 use crate::engine::{MayBeRecorded, Refusal, RefusalRow};
 use crate::fair::Crowded;
@@ -68,10 +68,10 @@ pub(crate) enum Refused {
     Unauthorized,
     /// A secret or a token that is right, and no longer good.
     #[error("this {} was good until {since}{}", .what.name(), .what.leeway())]
-    Expired { what: What, since: Timestamp },
+    Expired { what: CredentialKind, since: Timestamp },
     /// A secret or a token that is right, and not yet good.
     #[error("this {} is good from {from} on{}", .what.name(), .what.leeway())]
-    Early { what: What, from: Timestamp },
+    Early { what: CredentialKind, from: Timestamp },
     /// A token that is not believed. Why is for the log alone.
     #[error("this token is not one that is believed here")]
     Token { why: String },
@@ -110,7 +110,7 @@ pub(crate) enum Refused {
     Panicked,
 }
 
-impl What {
+impl CredentialKind {
     fn name(self) -> &'static str {
         match self {
             Self::Secret => "secret",
@@ -225,20 +225,20 @@ impl Refused {
             Self::BadPath(_) => RefusalRow::new(400, "bad-path", "percent-encode ids and names as UTF-8 in the path"),
             Self::NotEncrypted => RefusalRow::new(400, "not-encrypted", "ask with https://"),
             Self::Unauthorized => RefusalRow::new(401, "unauthorized", "send `Authorization: Bearer <secret>`"),
-            Self::Expired { what: What::Secret, .. } => RefusalRow::new(
+            Self::Expired { what: CredentialKind::Secret, .. } => RefusalRow::new(
                 401,
                 "expired-secret",
                 "use the newer secret of this credential; who looks after the service makes one with `baton credential new`",
             ),
-            Self::Expired { what: What::Token, .. } => {
+            Self::Expired { what: CredentialKind::Token, .. } => {
                 RefusalRow::new(401, "expired-token", "get another one from its issuer")
             }
-            Self::Early { what: What::Secret, .. } => RefusalRow::new(
+            Self::Early { what: CredentialKind::Secret, .. } => RefusalRow::new(
                 401,
                 "early-secret",
                 "use the older secret of this credential until then; check the clocks if it should be good by now",
             ),
-            Self::Early { what: What::Token, .. } => RefusalRow::new(
+            Self::Early { what: CredentialKind::Token, .. } => RefusalRow::new(
                 401,
                 "early-token",
                 "send it then; check the clocks of the issuer and of the service if it should be good by now",

@@ -58,7 +58,7 @@ const TOKEN: &str = "{token}";
 
 /// Who is at the other end of a connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Remote(pub(crate) SocketAddr);
+pub(crate) struct PeerAddress(pub(crate) SocketAddr);
 
 /// Names a request in all that is said about it.
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ pub(crate) struct Code(pub(crate) &'static str);
 
 /// What is found out about a request on its way, where there is a log.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Noted(Arc<Mutex<FoundRoute>>);
+pub(crate) struct RequestNotes(Arc<Mutex<FoundRoute>>);
 
 #[derive(Debug, Clone, Default)]
 struct FoundRoute {
@@ -85,7 +85,7 @@ struct FoundRoute {
     domain: Option<String>,
 }
 
-impl Noted {
+impl RequestNotes {
     fn lock(&self) -> MutexGuard<'_, FoundRoute> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,7 +134,7 @@ struct AccessEntry {
 struct AccessLine {
     log: Arc<AccessLog>,
     entry: AccessEntry,
-    noted: Noted,
+    noted: RequestNotes,
     began: Instant,
     bytes_in: Arc<AtomicU64>,
 }
@@ -163,14 +163,14 @@ async fn record(State((engine, log)): State<(Arc<Engine>, Arc<AccessLog>)>, requ
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let path = route.as_deref().map(|route| shown_path(route, request.uri().path()));
     let request_id = RequestId::new();
-    let noted = Noted::default();
+    let noted = RequestNotes::default();
     let bytes_in = Arc::new(AtomicU64::new(0));
     let mut line = AccessLine {
         entry: AccessEntry {
             time: engine.clock().now(),
             request_id: request_id.0.clone(),
             by: None,
-            peer: request.extensions().get::<Remote>().map(|peer| peer.0),
+            peer: request.extensions().get::<PeerAddress>().map(|peer| peer.0),
             method: request.method().to_string(),
             domain: route.as_deref().and_then(|route| domain_of(route, request.uri().path())),
             query: request.uri().query().map(shown_query).filter(|query| !query.is_empty()),

@@ -9,7 +9,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::audit;
 use super::auth::{self, Gate};
-use crate::access::{Call, Effect, Level, Wire};
+use crate::access::{CallAccess, CallEffect, Level, Wire};
 use crate::engine::Engine;
 
 struct RouteRow {
@@ -30,7 +30,7 @@ impl Routes {
         &mut self,
         (method, filter): (&'static str, MethodFilter),
         path: &'static str,
-        (level, effect): (Level, Effect),
+        (level, effect): (Level, CallEffect),
         has_body: bool,
         handler: H,
     ) where
@@ -47,15 +47,15 @@ impl Routes {
         H: Handler<T, Arc<Engine>>,
         T: 'static,
     {
-        self.add(("POST", MethodFilter::POST), path, (level, Effect::Relays), true, handler);
+        self.add(("POST", MethodFilter::POST), path, (level, CallEffect::Relays), true, handler);
         self
     }
 
     /// The rows of the table.
-    pub(crate) fn rows(&self, wire: Wire) -> Vec<Call> {
+    pub(crate) fn rows(&self, wire: Wire) -> Vec<CallAccess> {
         let row = |RouteRow { is, .. }: &RouteRow| {
             let audit::Route { method, path: name, level, effect, .. } = *is;
-            Call { wire, method, name, level, effect }
+            CallAccess { wire, method, name, level, effect }
         };
         self.0.iter().map(row).collect()
     }

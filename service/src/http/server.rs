@@ -24,7 +24,7 @@ use tower::ServiceExt;
 
 use super::handshake::{Begun, shake_hands};
 use super::problem::Refused;
-use super::record::Remote;
+use super::record::PeerAddress;
 use super::stall::Stalling;
 use crate::tls::{Peer, Tls};
 
@@ -120,7 +120,7 @@ impl Server {
                 tracing::debug!(%error, "a connection without TCP_NODELAY");
             }
             let connection = Connection {
-                remote: Remote(remote),
+                remote: PeerAddress(remote),
                 http: http.clone(),
                 router: router.clone(),
                 limits,
@@ -144,7 +144,7 @@ impl Server {
 
 /// A connection, before anything came over it.
 struct Connection {
-    remote: Remote,
+    remote: PeerAddress,
     http: http1::Builder,
     router: Router,
     limits: ServerLimits,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 /// What is called for a function's name, and for whom.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Function {
-    pub(super) what: What,
+    pub(super) what: FunctionTarget,
     /// The domains whose deciders may have it called; all where there are none.
     domains: Vec<String>,
     /// The workflow types, without their versions or with, whose deciders may have it called; all where there are none.
@@ -20,7 +20,7 @@ pub struct Function {
 
 /// What is called.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum FunctionTarget {
     /// An address: the input is posted to it, the body of its answer is the result.
     Endpoint(String),
     /// A line for the shell: the input comes in, the result goes out.
@@ -54,9 +54,9 @@ impl FromStr for Function {
         }
         let text = text.to_owned();
         let what = if text.starts_with("http://") {
-            What::Endpoint(text)
+            FunctionTarget::Endpoint(text)
         } else {
-            What::Command { line: text, environment: BTreeMap::new() }
+            FunctionTarget::Command { line: text, environment: BTreeMap::new() }
         };
         Ok(Self { what, domains: Vec::new(), workflow_types: Vec::new() })
     }
@@ -91,9 +91,9 @@ impl TryFrom<FunctionTable> for Function {
         let FunctionTable { call, environment, domains, workflow_types } = table;
         let mut function: Self = call.parse()?;
         match &mut function.what {
-            What::Command { environment: own, .. } => *own = environment,
-            What::Endpoint(_) if environment.is_empty() => {}
-            What::Endpoint(_) => return Err("an address has no environment".to_owned()),
+            FunctionTarget::Command { environment: own, .. } => *own = environment,
+            FunctionTarget::Endpoint(_) if environment.is_empty() => {}
+            FunctionTarget::Endpoint(_) => return Err("an address has no environment".to_owned()),
         }
         // Left out is everybody; a list of nobody is a mistake.
         for (name, allowed) in [("domains", &domains), ("workflow-types", &workflow_types)] {

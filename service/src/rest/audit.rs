@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_with::skip_serializing_none;
 
-use super::extract::Query;
+use super::extract::QueryString;
 use crate::audit::{AuditLog, read_after};
 use crate::engine::Refusal;
 use crate::http::{Answer, Refused, json};
-use crate::openapi::{Operation, Takes};
+use crate::openapi::{Operation, OperationInput};
 
 /// Entries of a page unless asked otherwise. Ours: a screen or two.
 const PAGE_DEFAULT: usize = 100;
@@ -35,13 +35,13 @@ impl<S: Send + Sync> FromRequestParts<S> for Log {
     }
 }
 
-impl Takes for Log {
+impl OperationInput for Log {
     fn describe(_: &mut Operation<'_>) {}
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ListQuery {
+pub(super) struct AuditListParams {
     /// Entries after the one with this number; from the first that is there when absent.
     #[serde(default)]
     after: u64,
@@ -52,14 +52,14 @@ pub(super) struct ListQuery {
 /// A page of entries, as they stand in the files.
 #[skip_serializing_none]
 #[derive(Serialize)]
-struct Listed {
+struct ListedEntries {
     entries: Vec<Box<RawValue>>,
     next: Option<u64>,
     last: u64,
 }
 
 /// Reads the files on a thread of its own: neither the log's writer nor other requests wait for it.
-pub(super) async fn list(Query(query): Query<ListQuery>, Log(log): Log) -> Answer {
+pub(super) async fn list(QueryString(query): QueryString<AuditListParams>, Log(log): Log) -> Answer {
     let limit = query.limit.unwrap_or(PAGE_DEFAULT);
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(Refused::BadQuery(format!("`limit` must be from 1 to {PAGE_MAX}, found {limit}")));
@@ -72,5 +72,5 @@ pub(super) async fn list(Query(query): Query<ListQuery>, Log(log): Log) -> Answe
         Refused::AuditLogUnavailable
     })?;
     let next = (page.last < last && !page.entries.is_empty()).then_some(page.last);
-    Ok(json(StatusCode::OK, &Listed { entries: page.entries, next, last }))
+    Ok(json(StatusCode::OK, &ListedEntries { entries: page.entries, next, last }))
 }

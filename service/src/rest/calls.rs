@@ -3,12 +3,12 @@
 use ::history::{ActivityDefaults, WorkflowDefaults};
 use client::body;
 
-use super::document::{Calls, Doc};
+use super::document::{CallTable, Doc};
 use super::{
     activities, audit, clock, describe, domains, history, operate, process, queries, schedules, secret, tasks, types,
     updates, workflows,
 };
-use crate::access::{Effect as E, Level as L};
+use crate::access::{CallEffect as E, Level as L};
 
 /// What a poll in vain is told.
 const UNPOLLED: &str = "Lists of the domain on which tasks wait and nobody polls, as `name;decider;since=…` or \
@@ -47,8 +47,8 @@ const NO_SCHEDULE: &[&str] = &["unknown-schedule"];
 /// Codes of calls with a token.
 const BAD_TOKEN: &[&str] = &["bad-token"];
 
-pub(crate) fn calls() -> Calls {
-    let calls = domains_and_workflows(Calls::none());
+pub(crate) fn calls() -> CallTable {
+    let calls = domains_and_workflows(CallTable::none());
     let calls = by_hand(calls);
     let calls = task_lists(calls);
     let calls = of_schedules(calls);
@@ -116,7 +116,7 @@ pub(crate) fn calls() -> Calls {
         )
 }
 
-fn of_schedules(calls: Calls) -> Calls {
+fn of_schedules(calls: CallTable) -> CallTable {
     calls
         .get(
             "/v1/domains/{domain}/schedules",
@@ -209,7 +209,7 @@ fn of_schedules(calls: Calls) -> Calls {
         )
 }
 
-fn domains_and_workflows(calls: Calls) -> Calls {
+fn domains_and_workflows(calls: CallTable) -> CallTable {
     calls
         .get(
             "/v1/domains",
@@ -414,7 +414,7 @@ fn act(id: &'static str, what: &'static str) -> Doc {
         .refuses(409, &["activity-closed"])
 }
 
-fn by_hand(calls: Calls) -> Calls {
+fn by_hand(calls: CallTable) -> CallTable {
     calls
         .delete(
             "/v1/domains/{domain}/workflows/{id}",
@@ -507,7 +507,7 @@ fn by_hand(calls: Calls) -> Calls {
         )
 }
 
-fn task_lists(calls: Calls) -> Calls {
+fn task_lists(calls: CallTable) -> CallTable {
     calls
         .post(
             "/v1/domains/{domain}/task-lists/{list}/decider/poll",
@@ -608,7 +608,7 @@ fn task_lists(calls: Calls) -> Calls {
         )
 }
 
-fn types_of_workflows(calls: Calls) -> Calls {
+fn types_of_workflows(calls: CallTable) -> CallTable {
     calls
         .get(
             "/v1/domains/{domain}/workflow-types",
@@ -666,7 +666,7 @@ fn types_of_workflows(calls: Calls) -> Calls {
         )
 }
 
-fn types_of_activities(calls: Calls) -> Calls {
+fn types_of_activities(calls: CallTable) -> CallTable {
     calls
         .get(
             "/v1/domains/{domain}/activity-types",

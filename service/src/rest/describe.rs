@@ -8,7 +8,9 @@ use history::{
     ComingKind, DeadlineKind, Effect, EffectKind, EventKind, PausedActivity, Run, RunPause, Status, Timestamp,
 };
 
-use super::extract::{IfNoneMatch, Path, Query, Tag, Wait, not_modified, with_etag, with_wait_applied};
+use super::extract::{
+    EntityTag, IfNoneMatch, Path, PreferWait, QueryString, not_modified, with_etag, with_wait_applied,
+};
 use super::workflows::{RunQuery, run_ref};
 use crate::access::Caller;
 use crate::engine::{Engine, EventRange, RunRef, RunState, SeenVersion, Unpolled};
@@ -17,20 +19,20 @@ use crate::http::{Answer, AppState, Refused, json};
 pub(super) async fn describe(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
-    Query(query): Query<RunQuery>,
-    Wait(wait): Wait,
+    QueryString(query): QueryString<RunQuery>,
+    PreferWait(wait): PreferWait,
     IfNoneMatch(known): IfNoneMatch,
     caller: Caller,
 ) -> Answer {
     let at = run_ref(&domain, &id, query.run_id);
     let described = match known {
-        Some(Tag { run_id, version, .. }) => {
+        Some(EntityTag { run_id, version, .. }) => {
             let seen = SeenVersion { run_id, version, hash: None };
             engine.views().describe_unlike(&at, seen, wait.unwrap_or_default()).await?
         }
         None => engine.views().describe(&at).await?,
     };
-    let tag = Tag::of(&described.run);
+    let tag = EntityTag::of(&described.run);
     if known.is_some_and(|known| known.names(tag)) {
         return Ok(with_wait_applied(not_modified(tag), wait));
     }

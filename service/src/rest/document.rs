@@ -11,10 +11,10 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::access::{Effect, Level};
+use crate::access::{CallEffect, Level};
 use crate::engine::Engine;
 use crate::http::Routes;
-use crate::openapi::{Described, Operation, combine, header, parameter, plain, plain_form};
+use crate::openapi::{Operation, OperationHandler, combine, header, parameter, plain, plain_form};
 
 type MakeSchema = fn(&mut SchemaGenerator) -> Schema;
 
@@ -89,31 +89,31 @@ const PROBLEM: &str = "application/problem+json";
 struct CallRow {
     method: Method,
     path: &'static str,
-    effect: Effect,
+    effect: CallEffect,
     takes: fn(&mut Operation<'_>),
     doc: Doc,
 }
 
 /// The calls of the API: their routes, and what the document says of them.
-pub(crate) struct Calls {
+pub(crate) struct CallTable {
     routes: Routes,
     calls: Vec<CallRow>,
 }
 
 macro_rules! methods {
     ($($name:ident $method:ident)*) => {
-        impl Calls {
+        impl CallTable {
             $(
                 pub(crate) fn $name<H, T, D>(
                     self,
                     path: &'static str,
                     level: Level,
-                    effect: Effect,
+                    effect: CallEffect,
                     handler: H,
                     doc: Doc,
                 ) -> Self
                 where
-                    H: Handler<T, Arc<Engine>> + Described<D>,
+                    H: Handler<T, Arc<Engine>> + OperationHandler<D>,
                     T: 'static,
                 {
                     let method = (Method::$method, stringify!($method), MethodFilter::$method);
@@ -125,7 +125,7 @@ macro_rules! methods {
 }
 methods!(put PUT post POST patch PATCH delete DELETE);
 
-impl Calls {
+impl CallTable {
     pub(crate) fn none() -> Self {
         Self { routes: Routes::none(), calls: Vec::new() }
     }
@@ -133,22 +133,22 @@ impl Calls {
     /// A call that reads.
     pub(crate) fn get<H, T, D>(self, path: &'static str, level: Level, handler: H, doc: Doc) -> Self
     where
-        H: Handler<T, Arc<Engine>> + Described<D>,
+        H: Handler<T, Arc<Engine>> + OperationHandler<D>,
         T: 'static,
     {
-        self.call((Method::GET, "GET", MethodFilter::GET), path, (level, Effect::Reads), handler, doc)
+        self.call((Method::GET, "GET", MethodFilter::GET), path, (level, CallEffect::Reads), handler, doc)
     }
 
     fn call<H, T, D>(
         mut self,
         (method, name, filter): (Method, &'static str, MethodFilter),
         path: &'static str,
-        (level, effect): (Level, Effect),
+        (level, effect): (Level, CallEffect),
         handler: H,
         doc: Doc,
     ) -> Self
     where
-        H: Handler<T, Arc<Engine>> + Described<D>,
+        H: Handler<T, Arc<Engine>> + OperationHandler<D>,
         T: 'static,
     {
         self.calls.push(CallRow { method, path, effect, takes: H::describe, doc });
@@ -303,7 +303,7 @@ fn problems(call: &CallRow, has_body: bool) -> Map<String, Value> {
     let of_bodies = if has_body { REFUSALS_OF_BODIES.as_slice() } else { &[] };
     let is_write = call.method != Method::GET && call.method != Method::DELETE;
     let of_writes = if is_write { REFUSALS_OF_WRITES.as_slice() } else { &[] };
-    let of_changes = if call.effect == Effect::Changes { REFUSALS_OF_CHANGES.as_slice() } else { &[] };
+    let of_changes = if call.effect == CallEffect::Changes { REFUSALS_OF_CHANGES.as_slice() } else { &[] };
     let of_writes = of_writes.iter().chain(of_changes);
     for (status, more) in everywhere.iter().chain(of_bodies).chain(of_writes).chain(&call.doc.refusals) {
         codes.entry(*status).or_default().extend(*more);

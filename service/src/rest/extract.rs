@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::http::Refused;
-use crate::openapi::{Operation, Takes};
+use crate::openapi::{Operation, OperationInput};
 
 /// The longest wait that a request may ask for. Source: SWF's 60 seconds.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -37,23 +37,23 @@ impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Path<N> {
     }
 }
 
-impl<const N: usize> Takes for Path<N> {
+impl<const N: usize> OperationInput for Path<N> {
     /// The document takes them from the path.
     fn describe(_: &mut Operation<'_>) {}
 }
 
 /// A query string. Unknown parameters are refused by the type.
-pub(super) struct Query<T>(pub(super) T);
+pub(super) struct QueryString<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryString<T> {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
-        query(&parts.uri).map(Query)
+        query(&parts.uri).map(QueryString)
     }
 }
 
-impl<T: JsonSchema> Takes for Query<T> {
+impl<T: JsonSchema> OperationInput for QueryString<T> {
     fn describe(call: &mut Operation<'_>) {
         call.query::<T>();
     }
@@ -74,7 +74,7 @@ impl<S: Send + Sync> FromRequestParts<S> for NoQuery {
     }
 }
 
-impl Takes for NoQuery {
+impl OperationInput for NoQuery {
     fn describe(_: &mut Operation<'_>) {}
 }
 
@@ -104,9 +104,9 @@ fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Refused> {
 }
 
 /// `Prefer: wait=N`. A request that waits keeps no headers, and not the buffer that they came in.
-pub(super) struct Wait(pub(super) Option<Duration>);
+pub(super) struct PreferWait(pub(super) Option<Duration>);
 
-impl<S: Send + Sync> FromRequestParts<S> for Wait {
+impl<S: Send + Sync> FromRequestParts<S> for PreferWait {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
@@ -114,7 +114,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Wait {
     }
 }
 
-impl Takes for Wait {
+impl OperationInput for PreferWait {
     fn describe(call: &mut Operation<'_>) {
         call.header("Prefer", "`wait=N`: wait so many seconds, 0 to 60, for what is asked for (RFC 7240).");
         call.answer_header("Preference-Applied", "The wait that was taken, where one was asked for.");
@@ -175,7 +175,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
     }
 }
 
-impl Takes for IdempotencyKey {
+impl OperationInput for IdempotencyKey {
     fn describe(call: &mut Operation<'_>) {
         call.header(
             "Idempotency-Key",
@@ -187,13 +187,13 @@ impl Takes for IdempotencyKey {
 
 /// An entity tag: a run and its version, and for the answer to a query what tells its result from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tag {
+pub(super) struct EntityTag {
     pub(super) run_id: Uuid,
     pub(super) version: u64,
     pub(super) hash: Option<u64>,
 }
 
-impl std::fmt::Display for Tag {
+impl std::fmt::Display for EntityTag {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { run_id, version, hash } = self;
         match hash {
@@ -203,7 +203,7 @@ impl std::fmt::Display for Tag {
     }
 }
 
-impl Tag {
+impl EntityTag {
     fn read(text: &str) -> Option<Self> {
         let text = text.strip_prefix('"')?.strip_suffix('"')?;
         let (run_id, rest) = text.split_at_checked(uuid::fmt::Hyphenated::LENGTH)?;
@@ -216,7 +216,7 @@ impl Tag {
     }
 }
 
-impl Tag {
+impl EntityTag {
     pub(super) fn of(run: &Run) -> Self {
         Self { run_id: run.started.run_id, version: run.version, hash: None }
     }
@@ -228,14 +228,14 @@ impl Tag {
 }
 
 /// There is nothing else than what the caller has seen.
-pub(super) fn not_modified(tag: Tag) -> Response {
+pub(super) fn not_modified(tag: EntityTag) -> Response {
     let mut response = Response::new(axum::body::Body::empty());
     *response.status_mut() = axum::http::StatusCode::NOT_MODIFIED;
     with_etag(response, tag)
 }
 
 /// Adds the entity tag of a run as it is.
-pub(super) fn with_etag(mut response: Response, tag: Tag) -> Response {
+pub(super) fn with_etag(mut response: Response, tag: EntityTag) -> Response {
     if let Ok(value) = HeaderValue::try_from(tag.to_string()) {
         response.headers_mut().insert(axum::http::header::ETAG, value);
     }
@@ -243,7 +243,7 @@ pub(super) fn with_etag(mut response: Response, tag: Tag) -> Response {
 }
 
 /// `If-Match`: the run and the version that it names.
-pub(super) struct IfMatch(pub(super) Option<Tag>);
+pub(super) struct IfMatch(pub(super) Option<EntityTag>);
 
 impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     type Rejection = Refused;
@@ -258,14 +258,14 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     }
 }
 
-impl Takes for IfMatch {
+impl OperationInput for IfMatch {
     fn describe(call: &mut Operation<'_>) {
         call.header("If-Match", "An entity tag of the run: the call is refused when the run has moved on since.");
     }
 }
 
 /// `If-None-Match`: what the caller has seen.
-pub(super) struct IfNoneMatch(pub(super) Option<Tag>);
+pub(super) struct IfNoneMatch(pub(super) Option<EntityTag>);
 
 impl<S: Send + Sync> FromRequestParts<S> for IfNoneMatch {
     type Rejection = Refused;
@@ -277,7 +277,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IfNoneMatch {
     }
 }
 
-impl Takes for IfNoneMatch {
+impl OperationInput for IfNoneMatch {
     fn describe(call: &mut Operation<'_>) {
         call.header(
             "If-None-Match",
@@ -293,9 +293,9 @@ fn strong(value: &[u8]) -> &[u8] {
     value.strip_prefix(b"W/").unwrap_or(value)
 }
 
-fn read_tag(header: HeaderName, value: &[u8]) -> Result<Tag, Refused> {
+fn read_tag(header: HeaderName, value: &[u8]) -> Result<EntityTag, Refused> {
     std::str::from_utf8(value.trim_ascii())
         .ok()
-        .and_then(Tag::read)
+        .and_then(EntityTag::read)
         .ok_or_else(|| Refused::BadHeader { header, problem: "is not an entity tag of this service".to_owned() })
 }

@@ -17,12 +17,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::extract::{Path, Query, Wait, with_wait_applied};
+use super::extract::{Path, PreferWait, QueryString, with_wait_applied};
 use super::workflows::run_ref;
 use crate::access::Caller;
 use crate::engine::{Engine, EventRange, HistoryPage, RunRef};
 use crate::http::{Answer, AppState, Refused, json};
-use crate::openapi::{Operation, Takes};
+use crate::openapi::{Operation, OperationInput};
 
 /// Events on a page where the request does not say, and at most.
 const EVENTS_DEFAULT: usize = 1_000;
@@ -94,8 +94,8 @@ fn render(page: HistoryPage) -> body::History {
 pub(super) async fn read(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
-    Query(params): Query<HistoryParams>,
-    Wait(wait): Wait,
+    QueryString(params): QueryString<HistoryParams>,
+    PreferWait(wait): PreferWait,
     streamed: Streamed,
     caller: Caller,
 ) -> Answer {
@@ -124,7 +124,7 @@ pub(super) async fn read(
 pub(super) async fn read_turn(
     State(engine): AppState,
     Path([token]): Path<1>,
-    Query(params): Query<TurnHistoryParams>,
+    QueryString(params): QueryString<TurnHistoryParams>,
 ) -> Answer {
     let token = engine.tasks().decider_token(&token)?;
     let _making = engine.budget().page().await?;
@@ -160,7 +160,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Streamed {
     }
 }
 
-impl Takes for Streamed {
+impl OperationInput for Streamed {
     fn describe(call: &mut Operation<'_>) {
         call.header("Accept", "`text/event-stream`: one message for each event, until the run has closed.");
         call.header("Last-Event-ID", "Where to go on with a stream: only events after this one.");
@@ -172,7 +172,7 @@ pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
 /// One event a message, until the run closes or the service stops.
 async fn stream_events(engine: Arc<Engine>, caller: Caller, at: RunRef, after: u64) -> Answer {
-    struct Reader {
+    struct StreamReader {
         engine: Arc<Engine>,
         caller: Caller,
         at: RunRef,
@@ -183,7 +183,7 @@ async fn stream_events(engine: Arc<Engine>, caller: Caller, at: RunRef, after: u
     // The first look answers whether there is such a run at all.
     let run = engine.views().describe(&at).await?.run;
     let at = RunRef { run_id: Some(run.started.run_id), ..at };
-    let reader = Reader { engine, caller, at, after, closed: false };
+    let reader = StreamReader { engine, caller, at, after, closed: false };
     let messages = stream::unfold(reader, |mut reader| async move {
         loop {
             if reader.closed {
@@ -226,7 +226,7 @@ async fn stream_events(engine: Arc<Engine>, caller: Caller, at: RunRef, after: u
             if found.closed || reader.engine.is_stopping() {
                 return None;
             }
-            let Reader { engine, at, after, .. } = &reader;
+            let StreamReader { engine, at, after, .. } = &reader;
             if engine.views().wait_beyond(at, found.run_id, *after, STREAM_COMMENT_EVERY).await.is_err() {
                 return None;
             }

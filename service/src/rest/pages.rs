@@ -9,12 +9,12 @@ use crate::http::Refused;
 
 /// Which list a token is of.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Of {
+pub(super) enum ListKind {
     Runs,
     Schedules,
 }
 
-impl Of {
+impl ListKind {
     fn word(self) -> &'static [u8] {
         match self {
             Self::Runs => b"rest/runs",

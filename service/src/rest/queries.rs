@@ -9,7 +9,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::extract::{IfNoneMatch, Path, Query, Tag, WAIT_MAX, Wait, not_modified, with_etag, with_wait_applied};
+use super::extract::{
+    EntityTag, IfNoneMatch, Path, PreferWait, QueryString, WAIT_MAX, not_modified, with_etag, with_wait_applied,
+};
 use super::workflows::run_ref;
 use crate::access::Caller;
 use crate::engine::{QueryReply, QueryRequest, SeenVersion};
@@ -21,7 +23,8 @@ const QUERY_WAIT_DEFAULT: Duration = Duration::from_secs(10);
 /// What a query with `If-None-Match` waits for.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Watch {
+#[schemars(rename = "Watch")]
+pub(super) enum WatchFor {
     /// That the run has news.
     #[default]
     Version,
@@ -36,14 +39,14 @@ pub(super) struct QueryParams {
     run_id: Option<Uuid>,
     /// With `If-None-Match`: what to wait for, any news of the run (`version`, when absent) or another result (`result`).
     #[serde(default)]
-    watch: Watch,
+    watch: WatchFor,
 }
 
 pub(super) async fn query(
     State(engine): AppState,
     Path([domain, id, name]): Path<3>,
-    Query(params): Query<QueryParams>,
-    Wait(wait): Wait,
+    QueryString(params): QueryString<QueryParams>,
+    PreferWait(wait): PreferWait,
     IfNoneMatch(tag): IfNoneMatch,
     caller: Caller,
     Json(query): Json<body::QueryWorkflow>,
@@ -55,24 +58,24 @@ pub(super) async fn query(
     let response = match answered {
         QueryReply::Result { run_id, version, result, hash } => {
             let answer = body::QueryAnswer { run_id, version, result: caller.payload(&domain, result) };
-            with_etag(json(StatusCode::OK, &answer), Tag { run_id, version, hash: Some(hash) })
+            with_etag(json(StatusCode::OK, &answer), EntityTag { run_id, version, hash: Some(hash) })
         }
         QueryReply::Unchanged { run_id, version } => {
-            not_modified(Tag { run_id, version, hash: tag.and_then(|tag| tag.hash) })
+            not_modified(EntityTag { run_id, version, hash: tag.and_then(|tag| tag.hash) })
         }
     };
     Ok(with_wait_applied(response, wait))
 }
 
-fn seen(tag: Tag, watch: Watch) -> Result<SeenVersion, Refused> {
-    let Tag { run_id, version, hash } = tag;
+fn seen(tag: EntityTag, watch: WatchFor) -> Result<SeenVersion, Refused> {
+    let EntityTag { run_id, version, hash } = tag;
     let hash = match watch {
-        Watch::Version => None,
-        Watch::Result if hash.is_none() => {
+        WatchFor::Version => None,
+        WatchFor::Result if hash.is_none() => {
             let problem = "names a run and no result of a query, as `watch=result` needs it".to_owned();
             return Err(Refused::BadHeader { header: axum::http::header::IF_NONE_MATCH, problem });
         }
-        Watch::Result => hash,
+        WatchFor::Result => hash,
     };
     Ok(SeenVersion { run_id, version, hash })
 }

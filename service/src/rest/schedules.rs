@@ -7,8 +7,8 @@ use history::{ActionCause, ActionOutcome, Recent, Upcoming};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::extract::{IdempotencyKey, NoQuery, Path, Query};
-use super::pages::Of;
+use super::extract::{IdempotencyKey, NoQuery, Path, QueryString};
+use super::pages::ListKind;
 use crate::access::Caller;
 use crate::engine::{ScheduleRow, ScheduleView};
 use crate::http::{Answer, AppState, Json, json};
@@ -21,7 +21,7 @@ const NEXT_MAX: usize = 1_000;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ListParams {
+pub(super) struct ScheduleListParams {
     /// The most schedules on a page, 1 to 1,000; 100 when absent.
     limit: Option<usize>,
     /// The `nextPage` of the page before.
@@ -99,15 +99,19 @@ pub(super) async fn create(
     Ok(json(StatusCode::CREATED, &shown(view)))
 }
 
-pub(super) async fn list(State(engine): AppState, Path([domain]): Path<1>, Query(params): Query<ListParams>) -> Answer {
-    let page = params.page.as_deref().map(|page| Of::Schedules.place(&engine, &domain, page)).transpose()?;
+pub(super) async fn list(
+    State(engine): AppState,
+    Path([domain]): Path<1>,
+    QueryString(params): QueryString<ScheduleListParams>,
+) -> Answer {
+    let page = params.page.as_deref().map(|page| ListKind::Schedules.place(&engine, &domain, page)).transpose()?;
     let limit = params.limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
     let (rows, next) = engine.schedules().list(&domain, limit, page.as_ref()).await?;
     let schedules = rows.into_iter().map(|row| {
         let ScheduleRow { id, workflow_type, is_paused, created_at } = row;
         body::ListedSchedule { schedule_id: id, workflow_type, paused: is_paused, created_at }
     });
-    let next_page = next.map(|place| Of::Schedules.token(&engine, &domain, &place));
+    let next_page = next.map(|place| ListKind::Schedules.token(&engine, &domain, &place));
     Ok(json(StatusCode::OK, &body::Schedules { schedules: schedules.collect(), next_page }))
 }
 
@@ -177,7 +181,7 @@ pub(super) async fn backfill(
 pub(super) async fn next(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
-    Query(params): Query<NextParams>,
+    QueryString(params): QueryString<NextParams>,
 ) -> Answer {
     let limit = params.limit.unwrap_or(NEXT_DEFAULT).clamp(1, NEXT_MAX);
     let Upcoming { times, cut_at } = engine.schedules().next_times(&domain, &id, limit).await?;

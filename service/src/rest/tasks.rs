@@ -15,7 +15,7 @@ use futures_util::future::BoxFuture;
 use history::{Command, Fault, TaskId, TurnId, UpdateAnswer};
 use hyper::body::Frame;
 
-use super::extract::{NoQuery, Path, WAIT_MAX, Wait, seconds_to_wait, with_wait_applied};
+use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, seconds_to_wait, with_wait_applied};
 use crate::access::Caller;
 use crate::engine::{
     ActivityTask, DeciderTask, Delivery, Engine, PendingQuery, Poll, QueryOutcome, Receipt, Refusal, Unpolled,
@@ -129,7 +129,7 @@ pub(super) async fn poll_decider(
     State(engine): AppState,
     Path([domain, list]): Path<2>,
     _: NoQuery,
-    Wait(wait): Wait,
+    PreferWait(wait): PreferWait,
     caller: Caller,
     Json(poll): Json<body::PollDecider, POLL_BYTES_MAX>,
 ) -> Answer {
@@ -147,7 +147,7 @@ pub(super) async fn poll_activity(
     State(engine): AppState,
     Path([domain, list]): Path<2>,
     _: NoQuery,
-    Wait(wait): Wait,
+    PreferWait(wait): PreferWait,
     caller: Caller,
     Json(poll): Json<body::PollActivity, POLL_BYTES_MAX>,
 ) -> Answer {
@@ -199,7 +199,7 @@ async fn answered<T: Unpin + Send + 'static>(next: Option<(PolledTask<T>, Render
             (bytes, Some(receipt)) => deliver_task(bytes, receipt),
             (bytes, None) => bytes_of_json(StatusCode::OK, bytes),
         },
-        Err(_) => bytes_of_json(StatusCode::OK, Body::new(Next { poll: Some(poll), render })),
+        Err(_) => bytes_of_json(StatusCode::OK, Body::new(NextTaskBody { poll: Some(poll), render })),
     }
 }
 
@@ -229,12 +229,12 @@ type Render<T> = fn(T) -> Vec<u8>;
 type PolledTask<T> = BoxFuture<'static, Result<Option<Delivery<T>>, Refusal>>;
 
 /// A body that comes when the next task does.
-struct Next<T> {
+struct NextTaskBody<T> {
     poll: Option<PolledTask<T>>,
     render: Render<T>,
 }
 
-impl<T: Unpin> hyper::body::Body for Next<T> {
+impl<T: Unpin> hyper::body::Body for NextTaskBody<T> {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 

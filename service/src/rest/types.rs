@@ -8,7 +8,7 @@ use client::body;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::extract::{NoQuery, Path, Query};
+use super::extract::{NoQuery, Path, QueryString};
 use crate::engine::{TypeKind, TypeRecord, split_type_name};
 use crate::http::{Answer, AppState, Json, json};
 
@@ -37,7 +37,7 @@ pub(super) async fn register<D: TypeKind>(
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ListParams {
+pub(super) struct TypeListParams {
     /// Only deprecated types, or only those in use.
     deprecated: Option<bool>,
     /// Only types after this one, by name: the `next` of the page before.
@@ -49,7 +49,7 @@ pub(super) struct ListParams {
 pub(super) async fn list<D: TypeKind>(
     State(engine): AppState,
     Path([domain]): Path<1>,
-    Query(params): Query<ListParams>,
+    QueryString(params): QueryString<TypeListParams>,
 ) -> Answer {
     let mut names = engine.registry().type_names::<D>(&domain).await?;
     names.retain(|(full, deprecated)| {

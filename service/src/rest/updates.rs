@@ -8,7 +8,9 @@ use axum::response::Response;
 use client::body;
 use history::{ConflictPolicy, Fault, Start};
 
-use super::extract::{IdempotencyKey, IfMatch, Path, Query, Tag, Wait, request_key, with_etag, with_wait_applied};
+use super::extract::{
+    EntityTag, IdempotencyKey, IfMatch, Path, PreferWait, QueryString, request_key, with_etag, with_wait_applied,
+};
 use super::workflows::{RunQuery, run_ref};
 use crate::access::Caller;
 use crate::engine::{RunRef, UpdateProgress, UpdateRequest};
@@ -21,9 +23,9 @@ const UPDATE_WAIT_DEFAULT: Duration = Duration::from_secs(30);
 pub(super) async fn update(
     State(engine): AppState,
     Path([domain, id, name]): Path<3>,
-    Query(query): Query<RunQuery>,
+    QueryString(query): QueryString<RunQuery>,
     key: IdempotencyKey,
-    Wait(wait): Wait,
+    PreferWait(wait): PreferWait,
     IfMatch(matches): IfMatch,
     caller: Caller,
     Json(update): Json<body::UpdateWorkflow>,
@@ -67,7 +69,7 @@ fn rendered(updated: UpdateProgress) -> Response {
     match done {
         Some((version, result)) => {
             let (done, version) = (true, Some(version));
-            let tag = Tag { run_id, version: version.unwrap_or_default(), hash: None };
+            let tag = EntityTag { run_id, version: version.unwrap_or_default(), hash: None };
             let body = body::Updated { update_id, run_id, started, event_id, done, version, result };
             with_etag(json(StatusCode::OK, &body), tag)
         }

@@ -12,9 +12,10 @@ use store::{ListQuery, Order};
 use uuid::Uuid;
 
 use super::extract::{
-    IdempotencyKey, IfMatch, IfNoneMatch, NoQuery, Path, Query, Tag, Wait, not_modified, with_etag, with_wait_applied,
+    EntityTag, IdempotencyKey, IfMatch, IfNoneMatch, NoQuery, Path, PreferWait, QueryString, not_modified, with_etag,
+    with_wait_applied,
 };
-use super::pages::Of;
+use super::pages::ListKind;
 use crate::access::Caller;
 use crate::engine::{Engine, RunRef};
 use crate::http::{Answer, AppState, Json, Refused, json};
@@ -42,7 +43,7 @@ pub(super) async fn start(
     Path([domain]): Path<1>,
     _: NoQuery,
     key: IdempotencyKey,
-    Wait(wait): Wait,
+    PreferWait(wait): PreferWait,
     caller: Caller,
     Json(start): Json<body::StartWorkflow>,
 ) -> Answer {
@@ -104,7 +105,7 @@ impl From<ListOrder> for Order {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ListParams {
+pub(super) struct RunListParams {
     /// `open`, `closed`, how open ones stand (`paused`, `blocked`, `stuck`, `failing`, `retrying`: the first that applies), or how
     /// they closed: `success`, `failed`, `canceled`, `timed-out`, `terminated`, `continued-as-new`.
     status: Option<String>,
@@ -130,7 +131,7 @@ pub(super) struct ListParams {
     page: Option<String>,
 }
 
-fn list_query(domain: &str, params: &ListParams) -> Result<ListQuery, Refused> {
+fn list_query(domain: &str, params: &RunListParams) -> Result<ListQuery, Refused> {
     let (open, flagged, status) = match params.status.as_deref() {
         None => (None, None, None),
         Some("closed") => (Some(false), None, None),
@@ -163,12 +164,16 @@ fn list_query(domain: &str, params: &ListParams) -> Result<ListQuery, Refused> {
     })
 }
 
-pub(super) async fn list(State(engine): AppState, Path([domain]): Path<1>, Query(params): Query<ListParams>) -> Answer {
+pub(super) async fn list(
+    State(engine): AppState,
+    Path([domain]): Path<1>,
+    QueryString(params): QueryString<RunListParams>,
+) -> Answer {
     let query = list_query(&domain, &params)?;
-    let page = params.page.as_deref().map(|page| Of::Runs.place(&engine, &domain, page)).transpose()?;
+    let page = params.page.as_deref().map(|page| ListKind::Runs.place(&engine, &domain, page)).transpose()?;
     let found = engine.views().list(&query, page.as_ref()).await?;
     let workflows = found.rows.into_iter().map(listed).collect();
-    let next_page = found.next.map(|place| Of::Runs.token(&engine, &domain, &place));
+    let next_page = found.next.map(|place| ListKind::Runs.token(&engine, &domain, &place));
     Ok(json(StatusCode::OK, &body::Workflows { workflows, next_page }))
 }
 
@@ -195,7 +200,7 @@ fn listed(listed: store::Listed) -> body::Listed {
 pub(super) async fn count(
     State(engine): AppState,
     Path([domain]): Path<1>,
-    Query(params): Query<ListParams>,
+    QueryString(params): QueryString<RunListParams>,
 ) -> Answer {
     let count = engine.views().count(&list_query(&domain, &params)?, COUNT_MAX).await?;
     let (total, truncated) = (count.total(), count.is_cut);
@@ -206,13 +211,13 @@ pub(super) async fn count(
 pub(super) async fn result(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
-    Query(query): Query<RunQuery>,
-    Wait(wait): Wait,
+    QueryString(query): QueryString<RunQuery>,
+    PreferWait(wait): PreferWait,
     IfNoneMatch(known): IfNoneMatch,
     caller: Caller,
 ) -> Answer {
     let at = run_ref(&domain, &id, query.run_id);
-    let is_known = |tag: Tag| known.is_some_and(|known| known.names(tag));
+    let is_known = |tag: EntityTag| known.is_some_and(|known| known.names(tag));
     let (run_id, closed) = engine.views().closing_event(&at, wait.unwrap_or_default()).await?;
     let Some((run, event)) = closed else {
         let status = Status::Open;
@@ -226,21 +231,21 @@ pub(super) async fn result(
             continued_as: None,
         };
         let run = engine.views().describe(&run_ref(&domain, &id, Some(run_id))).await?.run;
-        let tag = Tag::of(&run);
+        let tag = EntityTag::of(&run);
         if is_known(tag) {
             return Ok(with_wait_applied(not_modified(tag), wait));
         }
         return Ok(with_etag(with_wait_applied(json(StatusCode::ACCEPTED, &open), wait), tag));
     };
-    if is_known(Tag::of(&run)) {
-        return Ok(with_wait_applied(not_modified(Tag::of(&run)), wait));
+    if is_known(EntityTag::of(&run)) {
+        return Ok(with_wait_applied(not_modified(EntityTag::of(&run)), wait));
     }
     let mut closing = event.kind;
     if !caller.sees_payloads(&domain) {
         closing.leave_payloads_out();
     }
     let response = json(StatusCode::OK, &run_result(run_id, &run, closing));
-    Ok(with_etag(with_wait_applied(response, wait), Tag::of(&run)))
+    Ok(with_etag(with_wait_applied(response, wait), EntityTag::of(&run)))
 }
 
 pub(super) async fn tell(
@@ -257,7 +262,7 @@ pub(super) async fn tell(
 pub(super) async fn signal(
     State(engine): AppState,
     Path([domain, id, name]): Path<3>,
-    Query(query): Query<RunQuery>,
+    QueryString(query): QueryString<RunQuery>,
     key: IdempotencyKey,
     IfMatch(matches): IfMatch,
     caller: Caller,
@@ -279,7 +284,7 @@ pub(super) async fn signal(
 pub(super) async fn cancel(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
-    Query(query): Query<RunQuery>,
+    QueryString(query): QueryString<RunQuery>,
     key: IdempotencyKey,
     caller: Caller,
     Json(cancel): Json<body::CancelWorkflow>,
@@ -292,7 +297,7 @@ pub(super) async fn cancel(
 pub(super) async fn terminate(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
-    Query(query): Query<RunQuery>,
+    QueryString(query): QueryString<RunQuery>,
     key: IdempotencyKey,
     caller: Caller,
     Json(terminate): Json<body::TerminateWorkflow>,

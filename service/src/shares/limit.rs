@@ -83,13 +83,13 @@ impl Amounts {
 
 /// All limits that were read together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct ShareLimits {
     entries: HashMap<Whose, Amounts>,
     each_domain: Option<Amounts>,
     each_credential: Option<Amounts>,
 }
 
-impl Limits {
+impl ShareLimits {
     /// Takes limits as they were written down.
     ///
     /// # Errors

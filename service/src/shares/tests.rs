@@ -6,7 +6,7 @@ fn limit(domain: &str) -> Limit {
 
 fn limits(limits: Vec<Limit>) -> Arc<Shares> {
     let shares = Arc::new(Shares::default());
-    shares.replace(Limits::read(limits).unwrap());
+    shares.replace(ShareLimits::read(limits).unwrap());
     shares
 }
 
@@ -41,7 +41,7 @@ async fn a_request_goes_on_its_credential_and_on_its_domain_and_a_task_that_was_
 
 #[tokio::test(start_paused = true)]
 async fn so_many_wait_at_once_whatever_the_limits_become_meanwhile() {
-    let with = |watchers| Limits::read(vec![Limit { watchers: Some(watchers), ..limit("shop") }]).unwrap();
+    let with = |watchers| ShareLimits::read(vec![Limit { watchers: Some(watchers), ..limit("shop") }]).unwrap();
     let shares = Arc::new(Shares::default());
     shares.replace(with(2));
     let waiting = |count: usize| (0..count).map(|_| shares.admit(of("shop")).unwrap().unwrap()).collect::<Vec<_>>();
@@ -62,7 +62,7 @@ async fn so_many_wait_at_once_whatever_the_limits_become_meanwhile() {
 #[tokio::test(start_paused = true)]
 async fn what_was_used_stays_used_where_a_limit_is_as_it_was() {
     let with = |shop, other| {
-        Limits::read(vec![
+        ShareLimits::read(vec![
             Limit { requests_per_second: Some(shop), ..limit("shop") },
             Limit { requests_per_second: Some(other), ..limit("other") },
         ])
@@ -73,7 +73,7 @@ async fn what_was_used_stays_used_where_a_limit_is_as_it_was() {
     assert!(shares.admit(of("shop")).is_ok() && shares.admit(of("other")).is_ok());
     shares.replace(with(1, 2));
     assert!(shares.admit(of("shop")).is_err() && shares.admit(of("other")).is_ok());
-    shares.replace(Limits::default());
+    shares.replace(ShareLimits::default());
     assert!(shares.admit(of("shop")).unwrap().is_none());
 }
 
@@ -115,7 +115,7 @@ fn what_is_wrong_with_limits_is_said() {
         (vec![Limit { burst: Some(1), ..limit("d") }], "`burst` means nothing without `requests-per-second`"),
         (vec![Limit { watchers: Some(1_000_001), ..limit("d") }], "`watchers` is 1000001"),
     ] {
-        let said = Limits::read(entries).unwrap_err();
+        let said = ShareLimits::read(entries).unwrap_err();
         assert!(said.contains(says), "{said}");
     }
 }

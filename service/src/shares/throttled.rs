@@ -105,9 +105,9 @@ struct ThrottledLine {
 
 /// What the log has been told.
 #[derive(Debug, Default)]
-pub(super) struct Told(Mutex<ThrottledLine>);
+pub(super) struct ThrottledLog(Mutex<ThrottledLine>);
 
-impl Told {
+impl ThrottledLog {
     /// Tells the log, once a second at most.
     pub(super) fn tell(&self, throttled: &Throttled) {
         let others = {

@@ -9,17 +9,17 @@ use axum::http::header::AUTHORIZATION;
 use serde_json::{Map, Value};
 
 use super::domains::domain_of;
-use super::fault::{Fault, FaultKind};
+use super::fault::{FaultKind, SwfFault};
 use super::operations::Operation;
 use super::signature::Signature;
 use super::tasks::turn_of_page;
-use crate::access::{Admitted, Credentials, Holder, Need, NoEntry, Subject};
+use crate::access::{Authenticated, Credentials, Holder, Need, NoEntry, Subject};
 use crate::engine::Engine;
 use crate::tls::Peer;
 
 /// Who a request says that it comes from, by its headers.
 pub(super) struct Claim<'a> {
-    admitted: Admitted,
+    admitted: Authenticated,
     /// What must still be held against the body: the signature, and the secret that it is made with.
     signature: Option<(Signature<'a>, String)>,
 }
@@ -34,7 +34,7 @@ pub(super) fn claim<'a>(
     engine: &Engine,
     headers: &'a HeaderMap,
     peer: Option<&Arc<Peer>>,
-) -> Result<Claim<'a>, Fault> {
+) -> Result<Claim<'a>, SwfFault> {
     match credentials.admit(headers, peer, engine.clock().now()) {
         Ok(admitted) => Ok(Claim { admitted, signature: None }),
         Err(NoEntry::Unknown) => {
@@ -44,7 +44,7 @@ pub(super) fn claim<'a>(
     }
 }
 
-impl From<NoEntry> for Fault {
+impl From<NoEntry> for SwfFault {
     fn from(no: NoEntry) -> Self {
         match no {
             // Tokens of issuers are not taken here.
@@ -66,11 +66,11 @@ impl From<NoEntry> for Fault {
     }
 }
 
-fn unrecognized() -> Fault {
-    Fault::new(FaultKind::UnrecognizedClient, "The security token included in the request is invalid.")
+fn unrecognized() -> SwfFault {
+    SwfFault::new(FaultKind::UnrecognizedClient, "The security token included in the request is invalid.")
 }
 
-fn signer<'a>(credentials: &Credentials, engine: &Engine, headers: &'a HeaderMap) -> Result<Claim<'a>, Fault> {
+fn signer<'a>(credentials: &Credentials, engine: &Engine, headers: &'a HeaderMap) -> Result<Claim<'a>, SwfFault> {
     let signature = Signature::read(headers)?;
     let (admitted, secret) = credentials.signer(signature.access_key_id).ok_or_else(unrecognized)?;
     signature.check_headers(headers, engine.clock().now())?;
@@ -78,9 +78,9 @@ fn signer<'a>(credentials: &Credentials, engine: &Engine, headers: &'a HeaderMap
 }
 
 /// What is said to one of too many who guess. Who sends nothing at all guesses nothing.
-fn slowed(fault: Fault, credentials: &Credentials, headers: &HeaderMap) -> Fault {
+fn slowed(fault: SwfFault, credentials: &Credentials, headers: &HeaderMap) -> SwfFault {
     if headers.contains_key(AUTHORIZATION) && credentials.denials().has_guessed_too_often() {
-        Fault::new(FaultKind::TooManyGuesses, "Rate exceeded")
+        SwfFault::new(FaultKind::TooManyGuesses, "Rate exceeded")
     } else {
         fault
     }
@@ -104,7 +104,7 @@ impl Claim<'_> {
         uri: &Uri,
         headers: &HeaderMap,
         body: &[u8],
-    ) -> Result<Admitted, Fault> {
+    ) -> Result<Authenticated, SwfFault> {
         if let Some((signature, secret)) = self.signature {
             let checked = signature.check(&secret, uri, headers, body);
             checked.map_err(|fault| slowed(fault, credentials, headers))?;
@@ -140,10 +140,10 @@ impl RequestSubject<'_> {
 }
 
 impl Subject for RequestSubject<'_> {
-    type Refusal = Fault;
+    type Refusal = SwfFault;
 
     /// Operations on domains name theirs in other ways.
-    fn domain(&self) -> Result<String, Fault> {
+    fn domain(&self) -> Result<String, SwfFault> {
         if self.has("domain") {
             Ok(self.text("domain"))
         } else if self.has("resourceArn") {
@@ -154,7 +154,7 @@ impl Subject for RequestSubject<'_> {
     }
 
     /// A page of a turn is of the list that the turn was taken from, whatever list the request names.
-    fn of_decider(&self) -> Result<(String, String), Fault> {
+    fn of_decider(&self) -> Result<(String, String), SwfFault> {
         let page_token = self.text("nextPageToken");
         let token = if self.has("taskToken") {
             self.engine.tasks().decider_token(&self.text("taskToken"))?
@@ -166,7 +166,7 @@ impl Subject for RequestSubject<'_> {
         Ok((token.domain.to_string(), token.task_list))
     }
 
-    fn of_runner(&self) -> Result<(String, String), Fault> {
+    fn of_runner(&self) -> Result<(String, String), SwfFault> {
         if !self.has("taskToken") {
             return Ok((self.text("domain"), self.list()));
         }
@@ -190,10 +190,10 @@ pub(super) fn check(
     operation: Operation,
     engine: &Engine,
     input: &Map<String, Value>,
-) -> Result<Need, Fault> {
+) -> Result<Need, SwfFault> {
     let need = operation.level().need(&RequestSubject { engine, input })?;
     if need.is_met_by(holder) {
         return Ok(need);
     }
-    Err(Fault::new(FaultKind::OperationNotPermitted, format!("The credential does not allow to {}", need.words())))
+    Err(SwfFault::new(FaultKind::OperationNotPermitted, format!("The credential does not allow to {}", need.words())))
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::fault::{Fault, FaultKind, JSON};
+use super::fault::{FaultKind, JSON, SwfFault};
 use crate::access::Caller;
 use crate::engine::Engine;
 
@@ -17,7 +17,7 @@ use crate::engine::Engine;
 pub(super) const ACCOUNT: &str = "123456789012";
 
 /// What every operation is given.
-pub(super) struct Call {
+pub(super) struct SwfCall {
     pub(super) engine: Arc<Engine>,
     /// Who asks.
     pub(super) caller: Caller,
@@ -26,17 +26,17 @@ pub(super) struct Call {
 }
 
 /// What an operation answers: a body, or with `None` nothing at all, not even `{}`.
-pub(super) type Answer = Result<Option<Response>, Fault>;
+pub(super) type Answer = Result<Option<Response>, SwfFault>;
 
 /// A request as a type, after it was held against its fields.
-pub(super) fn take<T: DeserializeOwned>(input: Map<String, Value>) -> Result<T, Fault> {
+pub(super) fn take<T: DeserializeOwned>(input: Map<String, Value>) -> Result<T, SwfFault> {
     serde_json::from_value(Value::Object(input))
-        .map_err(|error| Fault::new(FaultKind::Serialization, error.to_string()))
+        .map_err(|error| SwfFault::new(FaultKind::Serialization, error.to_string()))
 }
 
 /// An answer with a body.
 pub(super) fn body(body: &impl Serialize) -> Answer {
-    let bytes = serde_json::to_vec(body).map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
+    let bytes = serde_json::to_vec(body).map_err(|error| SwfFault::new(FaultKind::Internal, error.to_string()))?;
     Ok(Some(json(bytes)))
 }
 

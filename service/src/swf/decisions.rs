@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::call::take;
-use super::fault::{Fault, FaultKind};
+use super::fault::{FaultKind, SwfFault};
 use super::shape::{FUNCTION_SECONDS_MAX, is_attributes_of};
 use super::types::TypeRef;
 use super::words::{self, List};
@@ -52,9 +52,9 @@ struct DecisionAttributes {
 }
 
 /// A text as a payload: a JSON string, empty or not.
-pub(super) fn payload(text: Option<String>) -> Result<Option<Payload>, Fault> {
+pub(super) fn payload(text: Option<String>) -> Result<Option<Payload>, SwfFault> {
     let payload = text.map(|text| Payload::of(&text)).transpose();
-    payload.map_err(|error| Fault::new(FaultKind::Serialization, error.to_string()))
+    payload.map_err(|error| SwfFault::new(FaultKind::Serialization, error.to_string()))
 }
 
 impl DecisionAttributes {
@@ -69,7 +69,7 @@ impl DecisionAttributes {
     }
 
     /// `workflow_type` is that of the run that decides.
-    fn decision(self, kind: &str, workflow_type: Option<&str>) -> Result<Decision, Fault> {
+    fn decision(self, kind: &str, workflow_type: Option<&str>) -> Result<Decision, SwfFault> {
         let swf = self.settings();
         let full = |kind: Option<TypeRef>| kind.map(|kind| kind.full()).unwrap_or_default();
         Ok(match kind {
@@ -162,7 +162,7 @@ impl DecisionAttributes {
                 .into()
             }
             // Held against the list of those that there are before.
-            other => return Err(Fault::new(FaultKind::Internal, format!("no decision {other}"))),
+            other => return Err(SwfFault::new(FaultKind::Internal, format!("no decision {other}"))),
         })
     }
 }
@@ -182,7 +182,7 @@ pub(super) fn needs_own_type(decisions: &[Map<String, Value>]) -> bool {
 /// # Errors
 ///
 /// For a closing decision that is not the last. Nothing of such a batch is applied.
-pub(super) fn read(decisions: Vec<Map<String, Value>>, workflow_type: Option<&str>) -> Result<Vec<Decision>, Fault> {
+pub(super) fn read(decisions: Vec<Map<String, Value>>, workflow_type: Option<&str>) -> Result<Vec<Decision>, SwfFault> {
     let mut read = Vec::with_capacity(decisions.len());
     for mut decision in decisions {
         let kind = kind_of(&decision).to_owned();
@@ -197,7 +197,7 @@ pub(super) fn read(decisions: Vec<Map<String, Value>>, workflow_type: Option<&st
         read.push(attributes.decision(&kind, workflow_type)?);
     }
     if read.iter().rev().skip(1).any(|decision| decision.closes().is_some()) {
-        return Err(Fault::new(FaultKind::Validation, "Close must be last decision in list"));
+        return Err(SwfFault::new(FaultKind::Validation, "Close must be last decision in list"));
     }
     Ok(read)
 }

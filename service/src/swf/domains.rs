@@ -6,9 +6,9 @@ use history::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::call::{ACCOUNT, Answer, Call, body, take};
-use super::fault::{Fault, FaultKind};
-use super::page::{Of, Paged, Paging, with_next};
+use super::call::{ACCOUNT, Answer, SwfCall, body, take};
+use super::fault::{FaultKind, SwfFault};
+use super::page::{PageKind, Paged, Paging, with_next};
 use super::words::{registration, set};
 use crate::engine::{Domain, Limited, Refusal};
 
@@ -53,14 +53,16 @@ fn days(retention: Duration) -> String {
     }
 }
 
-fn too_many_tags(refusal: Refusal) -> Fault {
+fn too_many_tags(refusal: Refusal) -> SwfFault {
     match refusal {
-        Refusal::LimitExceeded { what: Limited::Tags, .. } => Fault::new(FaultKind::TooManyTags, refusal.to_string()),
+        Refusal::LimitExceeded { what: Limited::Tags, .. } => {
+            SwfFault::new(FaultKind::TooManyTags, refusal.to_string())
+        }
         other => other.into(),
     }
 }
 
-pub(super) async fn register(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn register(call: SwfCall, input: Map<String, Value>) -> Answer {
     let RegisterDomain { name, description, workflow_execution_retention_period_in_days, tags } = take(input)?;
     let retention = retention(&workflow_execution_retention_period_in_days);
     let tags = tags_of(tags.unwrap_or_default());
@@ -70,11 +72,11 @@ pub(super) async fn register(call: Call, input: Map<String, Value>) -> Answer {
     Ok(None)
 }
 
-fn arn(call: &Call, name: &str) -> String {
+fn arn(call: &SwfCall, name: &str) -> String {
     format!("arn:aws:swf:{}:{ACCOUNT}:/domain/{name}", call.region)
 }
 
-fn info(call: &Call, domain: &Domain) -> Value {
+fn info(call: &SwfCall, domain: &Domain) -> Value {
     let mut info = json!({
         "name": domain.name,
         "status": registration(domain.deprecated_at),
@@ -84,7 +86,7 @@ fn info(call: &Call, domain: &Domain) -> Value {
     info
 }
 
-pub(super) async fn describe(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn describe(call: SwfCall, input: Map<String, Value>) -> Answer {
     let NamedDomain { name } = take(input)?;
     // One that is known may be old.
     call.engine.registry().domains().await?;
@@ -103,23 +105,23 @@ struct ListDomains {
     paging: Paging,
 }
 
-pub(super) async fn list(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn list(call: SwfCall, input: Map<String, Value>) -> Answer {
     let ListDomains { registration_status, paging } = take(input)?;
     let mut domains = call.engine.registry().domains().await?;
     domains
         .retain(|domain| registration(domain.deprecated_at) == registration_status && call.caller.knows(&domain.name));
-    let Paged { rows, next } = paging.page(Of::Domains, (&call.engine, &[]), domains, |domain| &domain.name)?;
+    let Paged { rows, next } = paging.page(PageKind::Domains, (&call.engine, &[]), domains, |domain| &domain.name)?;
     let infos: Vec<Value> = rows.iter().map(|domain| info(&call, domain)).collect();
     body(&with_next(json!({ "domainInfos": infos }), next))
 }
 
-pub(super) async fn deprecate(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn deprecate(call: SwfCall, input: Map<String, Value>) -> Answer {
     let NamedDomain { name } = take(input)?;
     call.engine.registry().deprecate_domain(&name).await?;
     Ok(None)
 }
 
-pub(super) async fn undeprecate(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn undeprecate(call: SwfCall, input: Map<String, Value>) -> Answer {
     let NamedDomain { name } = take(input)?;
     call.engine.registry().undeprecate_domain(&name).await?;
     Ok(None)
@@ -136,35 +138,35 @@ struct Tagging {
 }
 
 /// The domain that is meant; regions and accounts do not tell domains apart here.
-pub(super) fn domain_of(arn: &str) -> Result<&str, Fault> {
+pub(super) fn domain_of(arn: &str) -> Result<&str, SwfFault> {
     let mut parts = arn.splitn(6, ':');
     let is_swf = parts.next() == Some("arn") && parts.next().is_some() && parts.next() == Some("swf");
     let resource = parts.nth(2).and_then(|resource| resource.strip_prefix("/domain/"));
     resource
         .filter(|_| is_swf)
-        .ok_or_else(|| Fault::new(FaultKind::UnknownResource, format!("Unknown resource: {arn}")))
+        .ok_or_else(|| SwfFault::new(FaultKind::UnknownResource, format!("Unknown resource: {arn}")))
 }
 
 impl Tagging {
-    fn domain(&self) -> Result<&str, Fault> {
+    fn domain(&self) -> Result<&str, SwfFault> {
         domain_of(&self.resource_arn)
     }
 }
 
-pub(super) async fn tag(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn tag(call: SwfCall, input: Map<String, Value>) -> Answer {
     let mut tagging: Tagging = take(input)?;
     let tags = tags_of(std::mem::take(&mut tagging.tags));
     call.engine.registry().tag_domain(tagging.domain()?, &tags, &[]).await.map_err(too_many_tags)?;
     Ok(None)
 }
 
-pub(super) async fn untag(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn untag(call: SwfCall, input: Map<String, Value>) -> Answer {
     let tagging: Tagging = take(input)?;
     call.engine.registry().tag_domain(tagging.domain()?, &BTreeMap::new(), &tagging.tag_keys).await?;
     Ok(None)
 }
 
-pub(super) async fn tags(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn tags(call: SwfCall, input: Map<String, Value>) -> Answer {
     let tagging: Tagging = take(input)?;
     call.engine.registry().domains().await?;
     let domain = call.engine.registry().domain(tagging.domain()?).await?;

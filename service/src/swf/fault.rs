@@ -66,14 +66,14 @@ kinds! {
 
 /// Why a request was refused.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct SwfFault {
     kind: FaultKind,
     message: String,
     /// Where asking again helps: after so many seconds.
     wait: u64,
 }
 
-impl Fault {
+impl SwfFault {
     pub(super) fn new(kind: FaultKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), wait: 1 }
     }
@@ -148,7 +148,7 @@ impl Fault {
     }
 }
 
-impl From<Refusal> for Fault {
+impl From<Refusal> for SwfFault {
     /// What has a message of its own is taken care of where it is known.
     fn from(refusal: Refusal) -> Self {
         let kind = match &refusal {
@@ -176,7 +176,7 @@ impl From<Refusal> for Fault {
     }
 }
 
-impl From<&Throttled> for Fault {
+impl From<&Throttled> for SwfFault {
     /// Rates are AWS's to throttle; of what there can be only so many it says that the limit is reached.
     fn from(throttled: &Throttled) -> Self {
         let kind = match throttled.kind {
@@ -187,19 +187,19 @@ impl From<&Throttled> for Fault {
     }
 }
 
-impl From<Exhausted> for Fault {
+impl From<Exhausted> for SwfFault {
     fn from(_: Exhausted) -> Self {
         Self::overloaded()
     }
 }
 
-impl From<Crowded> for Fault {
+impl From<Crowded> for SwfFault {
     fn from(_: Crowded) -> Self {
         Self::crowded()
     }
 }
 
-impl From<Refused> for Fault {
+impl From<Refused> for SwfFault {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::Engine(refusal) => refusal.into(),

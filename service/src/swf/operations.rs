@@ -7,10 +7,10 @@ use std::pin::Pin;
 use history::{ActivityDefaults, WorkflowDefaults};
 use serde_json::{Map, Value};
 
-use super::call::{Answer, Call};
+use super::call::{Answer, SwfCall};
 use super::shape::{Field, Form, Shape};
 use super::{domains, tasks, types, visibility, workflows};
-use crate::access::{Call as Row, Effect, Level, Wire};
+use crate::access::{CallAccess, CallEffect, Level, Wire};
 use crate::engine::TOKEN_CHARS_MAX;
 use crate::http::{BODY_BYTES_MAX, POLL_BYTES_MAX};
 
@@ -137,8 +137,8 @@ macro_rules! operations {
             }
 
             /// What it does.
-            pub(super) fn effect(self) -> Effect {
-                match self { $( Self::$name => Effect::$effect, )+ }
+            pub(super) fn effect(self) -> CallEffect {
+                match self { $( Self::$name => CallEffect::$effect, )+ }
             }
 
             /// The operation with this name.
@@ -208,8 +208,8 @@ operations! {
 }
 
 /// The rows of the table of calls.
-pub(crate) fn rows() -> Vec<Row> {
-    let row = |operation: &Operation| Row {
+pub(crate) fn rows() -> Vec<CallAccess> {
+    let row = |operation: &Operation| CallAccess {
         wire: Wire::Swf,
         method: "POST",
         name: operation.name(),
@@ -223,7 +223,7 @@ pub(crate) fn rows() -> Vec<Row> {
 pub(super) type Performing = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// Does what is asked for.
-pub(super) fn perform(operation: Operation, call: Call, input: Map<String, Value>) -> Performing {
+pub(super) fn perform(operation: Operation, call: SwfCall, input: Map<String, Value>) -> Performing {
     match operation {
         Operation::RegisterDomain => Box::pin(domains::register(call, input)),
         Operation::DescribeDomain => Box::pin(domains::describe(call, input)),

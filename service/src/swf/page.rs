@@ -10,7 +10,7 @@ use history::{Duration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::fault::{Fault, FaultKind};
+use super::fault::{FaultKind, SwfFault};
 use super::words::set;
 use crate::engine::Engine;
 
@@ -40,7 +40,7 @@ pub(super) struct Paged<T> {
 
 /// Which list a token is of. None leads on in another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum PageKind {
     Domains,
     WorkflowTypes,
     ActivityTypes,
@@ -50,7 +50,7 @@ pub(super) enum Of {
     Turn,
 }
 
-impl Of {
+impl PageKind {
     fn letter(self) -> char {
         match self {
             Self::Domains => 'd',
@@ -76,7 +76,7 @@ impl Of {
     /// # Errors
     ///
     /// For one that is none of this list's, for one that this service did not give, and for one that is too old.
-    pub(super) fn place<'a>(self, engine: &Engine, scope: &[&str], token: &'a str) -> Result<&'a str, Fault> {
+    pub(super) fn place<'a>(self, engine: &Engine, scope: &[&str], token: &'a str) -> Result<&'a str, SwfFault> {
         let (said, seal) = token.rsplit_once('.').ok_or_else(invalid_token)?;
         if !engine.is_page_seal(&sealed(said, scope), seal) {
             return Err(invalid_token());
@@ -84,7 +84,7 @@ impl Of {
         self.place_said(said, engine.clock().now())
     }
 
-    fn place_said(self, said: &str, now: Timestamp) -> Result<&str, Fault> {
+    fn place_said(self, said: &str, now: Timestamp) -> Result<&str, SwfFault> {
         let mut parts = said.splitn(3, '.');
         let letter = parts.next().filter(|letter| letter.chars().eq([self.letter()]));
         let given_at = parts.next().and_then(|given_at| u64::from_str_radix(given_at, 16).ok());
@@ -92,7 +92,7 @@ impl Of {
             return Err(invalid_token());
         };
         if now.since(Timestamp::from_millis(given_at)) > TOKEN_LIFETIME {
-            return Err(Fault::new(FaultKind::Validation, "Specified token has exceeded its maximum lifetime"));
+            return Err(SwfFault::new(FaultKind::Validation, "Specified token has exceeded its maximum lifetime"));
         }
         Ok(place)
     }
@@ -120,8 +120,8 @@ impl Paging {
     ///
     /// # Errors
     ///
-    /// As for [`Of::place`].
-    pub(super) fn place(&self, of: Of, engine: &Engine, scope: &[&str]) -> Result<Option<&str>, Fault> {
+    /// As for [`PageKind::place`].
+    pub(super) fn place(&self, of: PageKind, engine: &Engine, scope: &[&str]) -> Result<Option<&str>, SwfFault> {
         let token = self.next_page_token.as_deref().filter(|token| !token.is_empty());
         token.map(|token| of.place(engine, scope, token)).transpose()
     }
@@ -130,11 +130,11 @@ impl Paging {
     /// that what comes and goes meanwhile moves nothing.
     pub(super) fn page<T>(
         &self,
-        of: Of,
+        of: PageKind,
         (engine, scope): (&Engine, &[&str]),
         mut rows: Vec<T>,
         name: impl Fn(&T) -> &str,
-    ) -> Result<Paged<T>, Fault> {
+    ) -> Result<Paged<T>, SwfFault> {
         rows.sort_by(|one, other| name(one).cmp(name(other)));
         if self.is_reverse() {
             rows.reverse();
@@ -157,13 +157,13 @@ pub(super) fn text(bytes: &[u8]) -> String {
 }
 
 /// The bytes of a place.
-pub(super) fn bytes(place: &str) -> Result<Vec<u8>, Fault> {
+pub(super) fn bytes(place: &str) -> Result<Vec<u8>, SwfFault> {
     URL_SAFE_NO_PAD.decode(place).map_err(|_| invalid_token())
 }
 
 /// A token that this service never gave.
-pub(super) fn invalid_token() -> Fault {
-    Fault::new(FaultKind::Validation, "Invalid token")
+pub(super) fn invalid_token() -> SwfFault {
+    SwfFault::new(FaultKind::Validation, "Invalid token")
 }
 
 /// The token of the next page, where there is one.
@@ -181,20 +181,23 @@ mod tests {
         let given_at = Timestamp::from_millis(1_700_000_000_000);
         let token = format!("h.{:x}.5.a", given_at.as_millis());
         let last = given_at.plus(TOKEN_LIFETIME);
-        assert_eq!(Of::History.place_said(&token, last).unwrap(), "5.a");
+        assert_eq!(PageKind::History.place_said(&token, last).unwrap(), "5.a");
         // Another node's clock may be behind.
-        assert_eq!(Of::History.place_said(&token, Timestamp::from_millis(0)).unwrap(), "5.a");
-        let message = |place: Result<&str, Fault>| place.unwrap_err().message().to_owned();
+        assert_eq!(PageKind::History.place_said(&token, Timestamp::from_millis(0)).unwrap(), "5.a");
+        let message = |place: Result<&str, SwfFault>| place.unwrap_err().message().to_owned();
         let late = Timestamp::from_millis(last.as_millis() + 1);
-        assert_eq!(message(Of::History.place_said(&token, late)), "Specified token has exceeded its maximum lifetime");
+        assert_eq!(
+            message(PageKind::History.place_said(&token, late)),
+            "Specified token has exceeded its maximum lifetime"
+        );
         for (of, token) in [
-            (Of::Turn, token.as_str()),
-            (Of::History, ""),
-            (Of::History, "h"),
-            (Of::History, "h.1"),
-            (Of::History, "h.x.5"),
-            (Of::History, "hh.1.5"),
-            (Of::History, "5"),
+            (PageKind::Turn, token.as_str()),
+            (PageKind::History, ""),
+            (PageKind::History, "h"),
+            (PageKind::History, "h.1"),
+            (PageKind::History, "h.x.5"),
+            (PageKind::History, "hh.1.5"),
+            (PageKind::History, "5"),
         ] {
             assert_eq!(message(of.place_said(token, given_at)), "Invalid token", "{token}");
         }

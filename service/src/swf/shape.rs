@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::fault::{Fault, FaultKind};
+use super::fault::{FaultKind, SwfFault};
 
 /// A member of a structure.
 pub(super) struct Field {
@@ -120,7 +120,7 @@ impl Form {
 /// # Errors
 ///
 /// `SerializationException` for a member of another kind; `ValidationException` with everything else that is wrong.
-pub(super) fn check(fields: &[Field], input: &Map<String, Value>) -> Result<(), Fault> {
+pub(super) fn check(fields: &[Field], input: &Map<String, Value>) -> Result<(), SwfFault> {
     let mut checker = Checker { path: String::new(), problems: Vec::new() };
     checker.group(fields, input)?;
     let problems = checker.problems;
@@ -129,7 +129,7 @@ pub(super) fn check(fields: &[Field], input: &Map<String, Value>) -> Result<(), 
     }
     let plural = if problems.len() == 1 { "error" } else { "errors" };
     let message = format!("{} validation {plural} detected: {}", problems.len(), problems.join("; "));
-    Err(Fault::new(FaultKind::Validation, message))
+    Err(SwfFault::new(FaultKind::Validation, message))
 }
 
 struct Checker {
@@ -138,7 +138,7 @@ struct Checker {
 }
 
 impl Checker {
-    fn group(&mut self, fields: &[Field], input: &Map<String, Value>) -> Result<(), Fault> {
+    fn group(&mut self, fields: &[Field], input: &Map<String, Value>) -> Result<(), SwfFault> {
         for field in fields {
             self.member(field.name, |checker| match input.get(field.name) {
                 None | Some(Value::Null) => {
@@ -164,7 +164,7 @@ impl Checker {
         checked
     }
 
-    fn value(&mut self, shape: &Shape, value: &Value) -> Result<(), Fault> {
+    fn value(&mut self, shape: &Shape, value: &Value) -> Result<(), SwfFault> {
         match (shape, value) {
             (Shape::Text { min, max, form }, Value::String(text)) => {
                 let found = text.chars().count();
@@ -219,7 +219,7 @@ impl Checker {
     }
 
     /// Attributes of another type than the decision's are passed over; those of its type must be there if any of them must.
-    fn decision(&mut self, fields: &[Field], members: &Map<String, Value>) -> Result<(), Fault> {
+    fn decision(&mut self, fields: &[Field], members: &Map<String, Value>) -> Result<(), SwfFault> {
         let kind = members.get("decisionType").and_then(Value::as_str);
         for field in fields {
             let is_kind = field.name == "decisionType";
@@ -257,7 +257,7 @@ pub(super) fn whole(number: &serde_json::Number) -> i64 {
     number.as_i64().unwrap_or_else(|| number.as_f64().unwrap_or(f64::MAX) as i64)
 }
 
-fn not_convertible(shape: &Shape, value: &Value) -> Fault {
+fn not_convertible(shape: &Shape, value: &Value) -> SwfFault {
     let found = match value {
         Value::Null => "NULL_VALUE",
         Value::Bool(true) => "TRUE_VALUE",
@@ -275,5 +275,5 @@ fn not_convertible(shape: &Shape, value: &Value) -> Fault {
         Shape::Group(_) | Shape::Decision(_) => "Structure",
         Shape::List { .. } => "List",
     };
-    Fault::new(FaultKind::Serialization, format!("{found} can not be converted to a {expected}"))
+    SwfFault::new(FaultKind::Serialization, format!("{found} can not be converted to a {expected}"))
 }

@@ -11,7 +11,7 @@ use history::{Duration, Timestamp};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use super::fault::{Fault, FaultKind};
+use super::fault::{FaultKind, SwfFault};
 
 /// What the header of a signed request begins with.
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -37,32 +37,32 @@ pub(super) struct Signature<'a> {
     /// Whose it is.
     pub(super) access_key_id: &'a str,
     /// The day, the region, the service.
-    scope: Scope<'a>,
+    scope: CredentialScope<'a>,
     signed_headers: &'a str,
     digits: &'a str,
     date: &'a str,
 }
 
-struct Scope<'a> {
+struct CredentialScope<'a> {
     day: &'a str,
     region: &'a str,
     service: &'a str,
 }
 
-fn incomplete(message: impl Into<String>) -> Fault {
-    Fault::new(FaultKind::IncompleteSignature, message)
+fn incomplete(message: impl Into<String>) -> SwfFault {
+    SwfFault::new(FaultKind::IncompleteSignature, message)
 }
 
-fn invalid(message: impl Into<String>) -> Fault {
-    Fault::new(FaultKind::InvalidSignature, message)
+fn invalid(message: impl Into<String>) -> SwfFault {
+    SwfFault::new(FaultKind::InvalidSignature, message)
 }
 
-fn credential(text: &str) -> Option<(&str, Scope<'_>)> {
+fn credential(text: &str) -> Option<(&str, CredentialScope<'_>)> {
     // A key id may have slashes; the scope has four parts.
     let mut parts = text.rsplitn(5, '/');
     let is_terminated = parts.next()? == TERMINATOR;
     let (service, region, day, access_key_id) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    is_terminated.then_some((access_key_id, Scope { day, region, service }))
+    is_terminated.then_some((access_key_id, CredentialScope { day, region, service }))
 }
 
 impl<'a> Signature<'a> {
@@ -71,8 +71,8 @@ impl<'a> Signature<'a> {
     /// # Errors
     ///
     /// `MissingAuthenticationTokenException` where there is none, `IncompleteSignatureException` where a part is missing.
-    pub(super) fn read(headers: &'a HeaderMap) -> Result<Self, Fault> {
-        let missing = || Fault::new(FaultKind::MissingAuthenticationToken, "Missing Authentication Token");
+    pub(super) fn read(headers: &'a HeaderMap) -> Result<Self, SwfFault> {
+        let missing = || SwfFault::new(FaultKind::MissingAuthenticationToken, "Missing Authentication Token");
         let authorization = headers.get(AUTHORIZATION).ok_or_else(missing)?;
         let authorization = authorization.to_str().map_err(|_| missing())?;
         let parameters = authorization.strip_prefix(ALGORITHM).ok_or_else(missing)?;
@@ -105,7 +105,7 @@ impl<'a> Signature<'a> {
     /// # Errors
     ///
     /// `InvalidSignatureException`: for another day or service, a clock that is off, a header that must be signed and is not.
-    pub(super) fn check_headers(&self, headers: &HeaderMap, now: Timestamp) -> Result<(), Fault> {
+    pub(super) fn check_headers(&self, headers: &HeaderMap, now: Timestamp) -> Result<(), SwfFault> {
         self.check_date(now)?;
         self.check_scope()?;
         let ours = headers.keys().map(HeaderName::as_str).filter(|name| name.starts_with(OWN_HEADERS));
@@ -122,7 +122,7 @@ impl<'a> Signature<'a> {
     /// # Errors
     ///
     /// `InvalidSignatureException`: for another signature than the one that the request should have.
-    pub(super) fn check(&self, secret: &str, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Result<(), Fault> {
+    pub(super) fn check(&self, secret: &str, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Result<(), SwfFault> {
         let expected = self.expected(secret, uri, headers, body);
         // Compared by the library, in a time that tells nothing.
         let found = unhex(self.digits).unwrap_or_default();
@@ -134,8 +134,8 @@ impl<'a> Signature<'a> {
         })
     }
 
-    fn check_scope(&self) -> Result<(), Fault> {
-        let Scope { day, service, .. } = self.scope;
+    fn check_scope(&self) -> Result<(), SwfFault> {
+        let CredentialScope { day, service, .. } = self.scope;
         if service != SERVICE {
             return Err(invalid(format!("Credential should be scoped to correct service: '{SERVICE}'.")));
         }
@@ -148,7 +148,7 @@ impl<'a> Signature<'a> {
         Ok(())
     }
 
-    fn check_date(&self, now: Timestamp) -> Result<(), Fault> {
+    fn check_date(&self, now: Timestamp) -> Result<(), SwfFault> {
         let date = self.date;
         let malformed = || {
             incomplete(format!(
@@ -177,7 +177,7 @@ impl<'a> Signature<'a> {
 
     /// What signs the request as it is.
     fn expected(&self, secret: &str, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Hmac<Sha256> {
-        let Scope { day, region, service } = self.scope;
+        let CredentialScope { day, region, service } = self.scope;
         let canonical = self.canonical(uri, headers, body);
         let text = format!(
             "{ALGORITHM}\n{}\n{day}/{region}/{service}/{TERMINATOR}\n{}",

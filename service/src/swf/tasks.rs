@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use axum::response::Response;
 use history::event::TurnList;
-use history::{Command, Event, Fault as Rule, TurnId};
+use history::{Command, Event, Fault, TurnId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::call::{Answer, Call, body, take};
+use super::call::{Answer, SwfCall, body, take};
 use super::decisions::{self, payload};
 use super::events::execution;
-use super::fault::{Fault, FaultKind};
-use super::page::{Of, Paging, invalid_token, with_next};
+use super::fault::{FaultKind, SwfFault};
+use super::page::{PageKind, Paging, invalid_token, with_next};
 use super::types::shown;
 use super::words::{self, List, set};
 use super::workflows::{run_ref, told, unknown_execution};
@@ -44,7 +44,7 @@ impl PollTask {
 
 /// Answers with a task, and says that it was delivered once the connection takes it.
 fn delivered(task: &Value, receipt: Receipt) -> Answer {
-    let bytes = serde_json::to_vec(task).map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
+    let bytes = serde_json::to_vec(task).map_err(|error| SwfFault::new(FaultKind::Internal, error.to_string()))?;
     let mut response: Response = deliver_task(bytes, receipt);
     response.headers_mut().insert(axum::http::header::CONTENT_TYPE, super::fault::JSON);
     Ok(Some(response))
@@ -90,13 +90,13 @@ impl Cursor {
 
 /// A turn, or what follows of it.
 async fn turn(
-    call: &Call,
+    call: &SwfCall,
     token: &TurnToken,
     workflow_type: &str,
     mut cursor: Cursor,
     events: Vec<Event>,
     next: Option<u64>,
-) -> Result<Value, Fault> {
+) -> Result<Value, SwfFault> {
     let at = run_ref(&token.domain, &token.workflow_id, token.run_id);
     let mut task = json!({
         "taskToken": cursor.token,
@@ -108,24 +108,24 @@ async fn turn(
     set(&mut task, "events", Some(told(call, &at, &events).await?));
     let next = next.map(|next| {
         cursor.last = next;
-        Of::Turn.token(&call.engine, &[], cursor.write())
+        PageKind::Turn.token(&call.engine, &[], cursor.write())
     });
     Ok(with_next(task, next))
 }
 
-fn turn_at(engine: &Engine, place: &str) -> Result<(Cursor, TurnToken), Fault> {
+fn turn_at(engine: &Engine, place: &str) -> Result<(Cursor, TurnToken), SwfFault> {
     let cursor = Cursor::read(place).ok_or_else(invalid_token)?;
     let token = engine.tasks().decider_token(&cursor.token)?;
     Ok((cursor, token))
 }
 
 /// The turn that a page's token is of.
-pub(super) fn turn_of_page(engine: &Engine, page_token: &str) -> Result<TurnToken, Fault> {
-    turn_at(engine, Of::Turn.place(engine, &[], page_token)?).map(|(_, token)| token)
+pub(super) fn turn_of_page(engine: &Engine, page_token: &str) -> Result<TurnToken, SwfFault> {
+    turn_at(engine, PageKind::Turn.place(engine, &[], page_token)?).map(|(_, token)| token)
 }
 
 /// The next page of a turn that was handed out: no task of its own, and no event.
-async fn next_page(call: &Call, it: &PollTask, place: &str) -> Answer {
+async fn next_page(call: &SwfCall, it: &PollTask, place: &str) -> Answer {
     let (cursor, token) = turn_at(&call.engine, place)?;
     // It leads on in the list that gave it.
     if (&*token.domain, &token.task_list) != (&*it.domain, &it.task_list.name) {
@@ -139,9 +139,9 @@ async fn next_page(call: &Call, it: &PollTask, place: &str) -> Answer {
     body(&turn(call, &token, &workflow_type, cursor, found.events, found.next).await?)
 }
 
-pub(super) async fn poll_decision(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn poll_decision(call: SwfCall, input: Map<String, Value>) -> Answer {
     let it: PollTask = take(input)?;
-    if let Some(place) = it.paging.place(Of::Turn, &call.engine, &[])? {
+    if let Some(place) = it.paging.place(PageKind::Turn, &call.engine, &[])? {
         return next_page(&call, &it, place).await;
     }
     call.engine.must_have_room_for_poller(&it.domain, &it.task_list.name, true)?;
@@ -172,7 +172,7 @@ pub(super) async fn poll_decision(call: Call, input: Map<String, Value>) -> Answ
     delivered(&told, receipt)
 }
 
-pub(super) async fn poll_activity(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn poll_activity(call: SwfCall, input: Map<String, Value>) -> Answer {
     let it: PollTask = take(input)?;
     call.engine.must_have_room_for_poller(&it.domain, &it.task_list.name, false)?;
     let Some(delivery) =
@@ -204,7 +204,7 @@ struct RespondDecision {
     task_list_schedule_to_start_timeout: Option<String>,
 }
 
-pub(super) async fn respond_decision(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn respond_decision(call: SwfCall, input: Map<String, Value>) -> Answer {
     let it: RespondDecision = take(input)?;
     let mut token = call.engine.tasks().decider_token(&it.task_token)?;
     token.author = call.caller.decider(&token.domain, &token.task_list);
@@ -228,28 +228,28 @@ pub(super) async fn respond_decision(call: Call, input: Map<String, Value>) -> A
     match call.engine.tasks().answer_turn(&token, command).await {
         Ok(()) => Ok(None),
         // Its own answer may have closed the run: that comes first here.
-        Err(Refusal::Fault(Rule::TurnCompleted)) => match call.engine.views().describe(&at).await {
-            Ok(described) if described.run.is_open() => Err(turn_fault(&token, Rule::TurnCompleted.into())),
+        Err(Refusal::Fault(Fault::TurnCompleted)) => match call.engine.views().describe(&at).await {
+            Ok(described) if described.run.is_open() => Err(turn_fault(&token, Fault::TurnCompleted.into())),
             _ => Err(unknown_execution(&token.workflow_id, Some(&token.run_id.to_string()))),
         },
         Err(refusal) => Err(turn_fault(&token, refusal)),
     }
 }
 
-fn turn_fault(token: &TurnToken, refusal: Refusal) -> Fault {
+fn turn_fault(token: &TurnToken, refusal: Refusal) -> SwfFault {
     match refusal {
-        Refusal::Fault(Rule::TurnCompleted | Rule::TurnLost | Rule::TurnNotWaiting { .. }) => {
+        Refusal::Fault(Fault::TurnCompleted | Fault::TurnLost | Fault::TurnNotWaiting { .. }) => {
             let id = token.turn.scheduled_event_id;
-            Fault::new(FaultKind::UnknownResource, format!("Unknown decision task, scheduledEventId = {id}"))
+            SwfFault::new(FaultKind::UnknownResource, format!("Unknown decision task, scheduledEventId = {id}"))
         }
         other => run_fault(&token.workflow_id, token.run_id, other),
     }
 }
 
 /// What every answer to a task may hear of its run.
-fn run_fault(workflow_id: &str, run_id: uuid::Uuid, refusal: Refusal) -> Fault {
+fn run_fault(workflow_id: &str, run_id: uuid::Uuid, refusal: Refusal) -> SwfFault {
     match refusal {
-        Refusal::Fault(Rule::RunClosed { .. })
+        Refusal::Fault(Fault::RunClosed { .. })
         | Refusal::UnknownWorkflow { .. }
         | Refusal::UnknownRun { .. }
         | Refusal::RunNotCurrent { .. } => unknown_execution(workflow_id, Some(&run_id.to_string())),
@@ -257,11 +257,11 @@ fn run_fault(workflow_id: &str, run_id: uuid::Uuid, refusal: Refusal) -> Fault {
     }
 }
 
-fn activity_fault(token: &ActivityToken, refusal: Refusal) -> Fault {
+fn activity_fault(token: &ActivityToken, refusal: Refusal) -> SwfFault {
     match refusal {
-        Refusal::Fault(Rule::ActivityClosed | Rule::ActivityNotWaiting { .. }) => {
+        Refusal::Fault(Fault::ActivityClosed | Fault::ActivityNotWaiting { .. }) => {
             let id = token.task.scheduled_event_id;
-            Fault::new(FaultKind::UnknownResource, format!("Unknown activity, scheduledEventId = {id}"))
+            SwfFault::new(FaultKind::UnknownResource, format!("Unknown activity, scheduledEventId = {id}"))
         }
         other => run_fault(&token.workflow_id, token.run_id, other),
     }
@@ -277,9 +277,9 @@ struct RespondActivity {
 }
 
 async fn respond(
-    call: Call,
+    call: SwfCall,
     input: Map<String, Value>,
-    command: impl FnOnce(&ActivityToken, RespondActivity) -> Result<Command, Fault>,
+    command: impl FnOnce(&ActivityToken, RespondActivity) -> Result<Command, SwfFault>,
 ) -> Answer {
     let it: RespondActivity = take(input)?;
     let mut token = call.engine.tasks().activity_token(&it.task_token)?;
@@ -289,14 +289,14 @@ async fn respond(
     Ok(None)
 }
 
-pub(super) async fn respond_completed(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn respond_completed(call: SwfCall, input: Map<String, Value>) -> Answer {
     let command = |token: &ActivityToken, it: RespondActivity| {
         Ok(Command::SucceedActivity { task: token.task, result: payload(it.result)? })
     };
     respond(call, input, command).await
 }
 
-pub(super) async fn respond_failed(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn respond_failed(call: SwfCall, input: Map<String, Value>) -> Answer {
     let command = |token: &ActivityToken, it: RespondActivity| {
         Ok(Command::FailActivity {
             task: token.task,
@@ -309,14 +309,14 @@ pub(super) async fn respond_failed(call: Call, input: Map<String, Value>) -> Ans
     respond(call, input, command).await
 }
 
-pub(super) async fn respond_canceled(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn respond_canceled(call: SwfCall, input: Map<String, Value>) -> Answer {
     let command = |token: &ActivityToken, it: RespondActivity| {
         Ok(Command::CancelActivity { task: token.task, details: payload(it.details)? })
     };
     respond(call, input, command).await
 }
 
-pub(super) async fn heartbeat(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn heartbeat(call: SwfCall, input: Map<String, Value>) -> Answer {
     let it: RespondActivity = take(input)?;
     let token = call.engine.tasks().activity_token(&it.task_token)?;
     let beaten = call.engine.tasks().heartbeat(&token, payload(it.details)?).await;
@@ -331,7 +331,7 @@ struct CountPending {
     task_list: List,
 }
 
-pub(super) async fn count_pending(call: Call, input: Map<String, Value>, are_turns: bool) -> Answer {
+pub(super) async fn count_pending(call: SwfCall, input: Map<String, Value>, are_turns: bool) -> Answer {
     let it: CountPending = take(input)?;
     call.engine.registry().domain(&it.domain).await?;
     let (count, truncated) = call.engine.tasks().waiting_tasks(&it.domain, &it.task_list.name, are_turns);

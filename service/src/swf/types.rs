@@ -5,14 +5,14 @@ use history::{ActivityDefaults, WorkflowDefaults};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::call::{Answer, Call, body, take};
-use super::fault::{Fault, FaultKind};
-use super::page::{Of, Paged, Paging, with_next};
+use super::call::{Answer, SwfCall, body, take};
+use super::fault::{FaultKind, SwfFault};
+use super::page::{PageKind, Paged, Paging, with_next};
 use super::words::{self, List, instant, registration, set};
 use crate::engine::{Refusal, TypeKind, TypeRecord, split_type_name, type_name};
 
 /// What the two kinds of types differ in on the wire.
-pub(super) trait Kind: TypeKind {
+pub(super) trait SwfTypeKind: TypeKind {
     /// The member that names a type.
     const MEMBER: &'static str;
 
@@ -20,10 +20,10 @@ pub(super) trait Kind: TypeKind {
     const WORD: &'static str;
 
     /// What tokens of its lists are of.
-    const LIST: Of;
+    const LIST: PageKind;
 
     /// The defaults of a request.
-    fn read(input: Map<String, Value>) -> Result<Self, Fault>;
+    fn read(input: Map<String, Value>) -> Result<Self, SwfFault>;
 
     /// The defaults as an answer has them.
     fn show(&self) -> Value;
@@ -44,12 +44,12 @@ struct Defaults {
     default_lambda_role: Option<String>,
 }
 
-impl Kind for WorkflowDefaults {
+impl SwfTypeKind for WorkflowDefaults {
     const MEMBER: &'static str = "workflowType";
     const WORD: &'static str = "WorkflowType";
-    const LIST: Of = Of::WorkflowTypes;
+    const LIST: PageKind = PageKind::WorkflowTypes;
 
-    fn read(input: Map<String, Value>) -> Result<Self, Fault> {
+    fn read(input: Map<String, Value>) -> Result<Self, SwfFault> {
         let defaults: Defaults = take(input)?;
         Ok(Self {
             task_list: defaults.default_task_list.map(|list| list.name),
@@ -73,12 +73,12 @@ impl Kind for WorkflowDefaults {
     }
 }
 
-impl Kind for ActivityDefaults {
+impl SwfTypeKind for ActivityDefaults {
     const MEMBER: &'static str = "activityType";
     const WORD: &'static str = "ActivityType";
-    const LIST: Of = Of::ActivityTypes;
+    const LIST: PageKind = PageKind::ActivityTypes;
 
-    fn read(input: Map<String, Value>) -> Result<Self, Fault> {
+    fn read(input: Map<String, Value>) -> Result<Self, SwfFault> {
         let defaults: Defaults = take(input)?;
         Ok(Self {
             task_list: defaults.default_task_list.map(|list| list.name),
@@ -106,38 +106,38 @@ impl Kind for ActivityDefaults {
 }
 
 /// A type as messages name it.
-pub(super) fn words_of<D: Kind>(full: &str) -> String {
+pub(super) fn words_of<D: SwfTypeKind>(full: &str) -> String {
     let (name, version) = split_type_name(full);
-    format!("{}=[name={name}, version={}]", <D as Kind>::WORD, version.unwrap_or_default())
+    format!("{}=[name={name}, version={}]", <D as SwfTypeKind>::WORD, version.unwrap_or_default())
 }
 
 /// A refusal about a type, in the words of the wire.
-pub(super) fn type_fault<D: Kind>(refusal: Refusal) -> Fault {
+pub(super) fn type_fault<D: SwfTypeKind>(refusal: Refusal) -> SwfFault {
     match refusal {
         Refusal::UnknownType { name, .. } => {
-            Fault::new(FaultKind::UnknownResource, format!("Unknown type: {}", words_of::<D>(&name)))
+            SwfFault::new(FaultKind::UnknownResource, format!("Unknown type: {}", words_of::<D>(&name)))
         }
-        Refusal::TypeExists { name, .. } => Fault::new(FaultKind::TypeAlreadyExists, words_of::<D>(&name)),
-        Refusal::TypeDeprecated { name, .. } => Fault::new(FaultKind::TypeDeprecated, words_of::<D>(&name)),
+        Refusal::TypeExists { name, .. } => SwfFault::new(FaultKind::TypeAlreadyExists, words_of::<D>(&name)),
+        Refusal::TypeDeprecated { name, .. } => SwfFault::new(FaultKind::TypeDeprecated, words_of::<D>(&name)),
         Refusal::TypeInUse { .. } => {
             let message = "The type is currently registered and cannot be deleted in its current state";
-            Fault::new(FaultKind::TypeNotDeprecated, message)
+            SwfFault::new(FaultKind::TypeNotDeprecated, message)
         }
         other => other.into(),
     }
 }
 
 #[derive(Deserialize)]
-struct RegisterType {
+struct RegisterTypeInput {
     domain: String,
     name: String,
     version: String,
     description: Option<String>,
 }
 
-pub(super) async fn register<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn register<D: SwfTypeKind>(call: SwfCall, input: Map<String, Value>) -> Answer {
     let defaults = D::read(input.clone())?;
-    let RegisterType { domain, name, version, description } = take(input)?;
+    let RegisterTypeInput { domain, name, version, description } = take(input)?;
     let created_at = call.engine.clock().now();
     let version = Some(version);
     let registered = TypeRecord { name, version, description, created_at, deprecated_at: None, defaults };
@@ -173,7 +173,7 @@ pub(super) fn shown(full: &str) -> Value {
     json!({ "name": name, "version": version.unwrap_or_default() })
 }
 
-fn info<D: Kind>(registered: &TypeRecord<D>) -> Value {
+fn info<D: SwfTypeKind>(registered: &TypeRecord<D>) -> Value {
     let mut info = json!({ "status": registration(registered.deprecated_at) });
     set(&mut info, D::MEMBER, Some(shown(&registered.full_name())));
     set(&mut info, "description", registered.description.as_ref());
@@ -183,7 +183,7 @@ fn info<D: Kind>(registered: &TypeRecord<D>) -> Value {
 }
 
 /// A type as it is; those of a deprecated domain are deprecated with it.
-async fn read<D: Kind>(call: &Call, domain: &str, full: &str) -> Result<TypeRecord<D>, Fault> {
+async fn read<D: SwfTypeKind>(call: &SwfCall, domain: &str, full: &str) -> Result<TypeRecord<D>, SwfFault> {
     let registered = call.engine.registry().registered_type::<D>(domain, full).await;
     let mut registered = registered.map_err(type_fault::<D>)?;
     let domain = call.engine.registry().domain(domain).await?;
@@ -191,7 +191,7 @@ async fn read<D: Kind>(call: &Call, domain: &str, full: &str) -> Result<TypeReco
     Ok(registered)
 }
 
-pub(super) async fn describe<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn describe<D: SwfTypeKind>(call: SwfCall, input: Map<String, Value>) -> Answer {
     let NamedType { domain, workflow_type } = take(input)?;
     let registered = read::<D>(&call, &domain, &workflow_type.full()).await?;
     body(&json!({ "typeInfo": info(&registered), "configuration": registered.defaults.show() }))
@@ -207,7 +207,7 @@ struct ListTypes {
     paging: Paging,
 }
 
-pub(super) async fn list<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn list<D: SwfTypeKind>(call: SwfCall, input: Map<String, Value>) -> Answer {
     let ListTypes { domain, name, registration_status, paging } = take(input)?;
     let wants_deprecated = registration_status == "DEPRECATED";
     let all_deprecated = call.engine.registry().domain(&domain).await?.deprecated_at.is_some();
@@ -232,19 +232,19 @@ pub(super) async fn list<D: Kind>(call: Call, input: Map<String, Value>) -> Answ
     body(&with_next(json!({ "typeInfos": infos }), next))
 }
 
-pub(super) async fn deprecate<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn deprecate<D: SwfTypeKind>(call: SwfCall, input: Map<String, Value>) -> Answer {
     let NamedType { domain, workflow_type } = take(input)?;
     call.engine.registry().deprecate_type::<D>(&domain, &workflow_type.full()).await.map_err(type_fault::<D>)?;
     Ok(None)
 }
 
-pub(super) async fn undeprecate<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn undeprecate<D: SwfTypeKind>(call: SwfCall, input: Map<String, Value>) -> Answer {
     let NamedType { domain, workflow_type } = take(input)?;
     call.engine.registry().undeprecate_type::<D>(&domain, &workflow_type.full()).await.map_err(type_fault::<D>)?;
     Ok(None)
 }
 
-pub(super) async fn delete<D: Kind>(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn delete<D: SwfTypeKind>(call: SwfCall, input: Map<String, Value>) -> Answer {
     let NamedType { domain, workflow_type } = take(input)?;
     call.engine.registry().delete_type::<D>(&domain, &workflow_type.full()).await.map_err(type_fault::<D>)?;
     Ok(None)

@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 use store::{ListQuery, Listed, Order, PageToken, UnixMs};
 use uuid::Uuid;
 
-use super::call::{Answer, Call, body, take};
-use super::fault::{Fault, FaultKind};
-use super::page::{self, Of, Paged, Paging, with_next};
+use super::call::{Answer, SwfCall, body, take};
+use super::fault::{FaultKind, SwfFault};
+use super::page::{self, PageKind, Paged, Paging, with_next};
 use super::workflows::{close_status, info};
 use crate::engine::{Refusal, RunRef, type_name};
 
@@ -31,7 +31,7 @@ const DESCRIBED_AT_ONCE: usize = 32;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Times {
+struct TimeRange {
     oldest_date: f64,
     latest_date: Option<f64>,
 }
@@ -43,7 +43,7 @@ fn millis(seconds: f64) -> UnixMs {
     millis
 }
 
-impl Times {
+impl TimeRange {
     /// From the first instant to before the second.
     fn range(&self) -> (UnixMs, Option<UnixMs>) {
         (millis(self.oldest_date), self.latest_date.map(|latest| millis(latest).saturating_add(1)))
@@ -76,8 +76,8 @@ struct ByStatus {
 #[serde(rename_all = "camelCase")]
 struct Filters {
     domain: String,
-    start_time_filter: Option<Times>,
-    close_time_filter: Option<Times>,
+    start_time_filter: Option<TimeRange>,
+    close_time_filter: Option<TimeRange>,
     execution_filter: Option<ById>,
     type_filter: Option<ByType>,
     tag_filter: Option<ByTag>,
@@ -87,8 +87,8 @@ struct Filters {
 }
 
 impl Filters {
-    fn check(&self, is_open: bool) -> Result<(), Fault> {
-        let invalid = |message: &str| Err(Fault::new(FaultKind::Validation, message));
+    fn check(&self, is_open: bool) -> Result<(), SwfFault> {
+        let invalid = |message: &str| Err(SwfFault::new(FaultKind::Validation, message));
         if !is_open && self.start_time_filter.is_some() == self.close_time_filter.is_some() {
             return invalid("Must specify exactly one of start time filter and close time filter");
         }
@@ -124,10 +124,10 @@ impl Filters {
             let status = Status::ALL.into_iter().find(|status| close_status(*status) == Some(filter.status.as_str()));
             query.status = status.map(|status| status.word().to_owned());
         }
-        if let Some((from, before)) = self.start_time_filter.as_ref().map(Times::range) {
+        if let Some((from, before)) = self.start_time_filter.as_ref().map(TimeRange::range) {
             (query.started_from, query.started_before) = (Some(from), before);
         }
-        if let Some((from, before)) = self.close_time_filter.as_ref().map(Times::range) {
+        if let Some((from, before)) = self.close_time_filter.as_ref().map(TimeRange::range) {
             (query.closed_from, query.closed_before) = (Some(from), before);
         }
         query.order = match (self.close_time_filter.is_some(), self.paging.is_reverse()) {
@@ -140,7 +140,7 @@ impl Filters {
     }
 
     /// The page that begins at this place: costs what the page has.
-    async fn page(&self, call: &Call, is_open: bool, place: Option<&str>) -> Result<Paged<Listed>, Fault> {
+    async fn page(&self, call: &SwfCall, is_open: bool, place: Option<&str>) -> Result<Paged<Listed>, SwfFault> {
         let mut query = self.query(is_open);
         let (size, mut rows) = (self.paging.size(), Vec::new());
         let mut next = place.map(page::bytes).transpose()?.map(PageToken);
@@ -157,10 +157,10 @@ impl Filters {
     }
 }
 
-pub(super) async fn list(call: Call, input: Map<String, Value>, is_open: bool) -> Answer {
+pub(super) async fn list(call: SwfCall, input: Map<String, Value>, is_open: bool) -> Answer {
     let filters: Filters = take(input)?;
     filters.check(is_open)?;
-    let (of, scope) = (if is_open { Of::OpenRuns } else { Of::ClosedRuns }, [filters.domain.as_str()]);
+    let (of, scope) = (if is_open { PageKind::OpenRuns } else { PageKind::ClosedRuns }, [filters.domain.as_str()]);
     let place = filters.paging.place(of, &call.engine, &scope)?;
     let Paged { rows, next } = filters.page(&call, is_open, place).await?;
     // A row does not say who the parent is, nor whether a cancel was requested.
@@ -182,7 +182,7 @@ pub(super) async fn list(call: Call, input: Map<String, Value>, is_open: bool) -
     body(&with_next(json!({ "executionInfos": infos }), next.map(|next| of.token(&call.engine, &scope, next))))
 }
 
-pub(super) async fn count(call: Call, input: Map<String, Value>, is_open: bool) -> Answer {
+pub(super) async fn count(call: SwfCall, input: Map<String, Value>, is_open: bool) -> Answer {
     let filters: Filters = take(input)?;
     filters.check(is_open)?;
     let (mut query, mut count, mut next) = (filters.query(is_open), 0, None);

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use history::event::ActivityTimeouts;
-use history::{Command, Event, EventKind, Fault as Rule, ReusePolicy, Run, Start, Status, SwfRun, WorkflowDefaults};
+use history::{Command, Event, EventKind, Fault, ReusePolicy, Run, Start, Status, SwfRun, WorkflowDefaults};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::call::{Answer, Call, body, take};
+use super::call::{Answer, SwfCall, body, take};
 use super::decisions::payload;
 use super::events::{self, Related, execution, text};
-use super::fault::{Fault, FaultKind};
-use super::page::{Of, Paging, invalid_token, with_next};
+use super::fault::{FaultKind, SwfFault};
+use super::page::{PageKind, Paging, invalid_token, with_next};
 use super::types::{TypeRef, shown, type_fault};
 use super::words::{self, List, instant, list, policy, seconds, set};
 use crate::engine::{EventRange, Refusal, RunRef};
@@ -33,11 +33,11 @@ struct StartWorkflow {
     lambda_role: Option<String>,
 }
 
-fn undefined(setting: &str) -> Fault {
-    Fault::new(FaultKind::DefaultUndefined, setting)
+fn undefined(setting: &str) -> SwfFault {
+    SwfFault::new(FaultKind::DefaultUndefined, setting)
 }
 
-pub(super) async fn start(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn start(call: SwfCall, input: Map<String, Value>) -> Answer {
     let it: StartWorkflow = take(input)?;
     let domain = call.engine.registry().domain_in_use(&it.domain).await?;
     let full = it.workflow_type.full();
@@ -84,8 +84,8 @@ pub(super) async fn start(call: Call, input: Map<String, Value>) -> Answer {
     };
     match call.engine.commands().start(&it.domain, start).await {
         Ok(started) => body(&json!({ "runId": started.run_id.to_string() })),
-        Err(Refusal::Fault(Rule::AlreadyOpen { .. } | Rule::ReuseRefused { .. })) => {
-            Err(Fault::new(FaultKind::WorkflowExecutionAlreadyStarted, ""))
+        Err(Refusal::Fault(Fault::AlreadyOpen { .. } | Fault::ReuseRefused { .. })) => {
+            Err(SwfFault::new(FaultKind::WorkflowExecutionAlreadyStarted, ""))
         }
         Err(refusal) => Err(refusal.into()),
     }
@@ -105,17 +105,17 @@ struct Tell {
 }
 
 /// A run that there is not, or not any more.
-pub(super) fn unknown_execution(workflow_id: &str, run_id: Option<&str>) -> Fault {
+pub(super) fn unknown_execution(workflow_id: &str, run_id: Option<&str>) -> SwfFault {
     let message = match run_id {
         Some(run_id) => {
             format!("Unknown execution: WorkflowExecution=[workflowId={workflow_id}, runId={run_id}]")
         }
         None => format!("Unknown execution, workflowId = {workflow_id}"),
     };
-    Fault::new(FaultKind::UnknownResource, message)
+    SwfFault::new(FaultKind::UnknownResource, message)
 }
 
-async fn tell(call: &Call, it: &Tell, command: Command) -> Answer {
+async fn tell(call: &SwfCall, it: &Tell, command: Command) -> Answer {
     let named = it.run_id.as_deref().filter(|run_id| !run_id.is_empty());
     let unknown = || unknown_execution(&it.workflow_id, named);
     let run_id: Option<Uuid> = named.map(str::parse).transpose().map_err(|_| unknown())?;
@@ -123,7 +123,7 @@ async fn tell(call: &Call, it: &Tell, command: Command) -> Answer {
     match call.engine.commands().tell_of(&at, command, call.caller.author()).await {
         Ok(_) => Ok(None),
         Err(
-            Refusal::Fault(Rule::RunClosed { .. })
+            Refusal::Fault(Fault::RunClosed { .. })
             | Refusal::UnknownWorkflow { .. }
             | Refusal::UnknownRun { .. }
             | Refusal::RunNotCurrent { .. },
@@ -132,18 +132,18 @@ async fn tell(call: &Call, it: &Tell, command: Command) -> Answer {
     }
 }
 
-pub(super) async fn signal(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn signal(call: SwfCall, input: Map<String, Value>) -> Answer {
     let mut it: Tell = take(input)?;
     let (name, input) = (it.signal_name.take().unwrap_or_default(), payload(it.input.take())?);
     tell(&call, &it, Command::Signal { name, input, identity: None, key: None, if_version: None }).await
 }
 
-pub(super) async fn request_cancel(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn request_cancel(call: SwfCall, input: Map<String, Value>) -> Answer {
     let it: Tell = take(input)?;
     tell(&call, &it, Command::RequestCancel { reason: None, identity: None, key: None }).await
 }
 
-pub(super) async fn terminate(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn terminate(call: SwfCall, input: Map<String, Value>) -> Answer {
     let mut it: Tell = take(input)?;
     let (reason, details) = (it.reason.take(), payload(it.details.take())?);
     let child_policy = words::child_policy(it.child_policy.as_deref());
@@ -167,7 +167,7 @@ struct Read {
 }
 
 impl Read {
-    fn at(&self) -> Result<RunRef, Fault> {
+    fn at(&self) -> Result<RunRef, SwfFault> {
         let Execution { workflow_id, run_id } = &self.execution;
         let run_id = run_id.parse().map_err(|_| unknown_execution(workflow_id, Some(run_id)))?;
         Ok(RunRef {
@@ -177,7 +177,7 @@ impl Read {
         })
     }
 
-    fn refused(&self, refusal: Refusal) -> Fault {
+    fn refused(&self, refusal: Refusal) -> SwfFault {
         match refusal {
             Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } => {
                 unknown_execution(&self.execution.workflow_id, Some(&self.execution.run_id))
@@ -188,7 +188,7 @@ impl Read {
 }
 
 /// Whether Lambda tasks can be among these events: without a role none is ever started.
-async fn has_lambda(call: &Call, at: &RunRef, events: &[Event]) -> Result<bool, Fault> {
+async fn has_lambda(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<bool, SwfFault> {
     if !events.iter().any(|event| events::activity_of(&event.kind).is_some()) {
         return Ok(false);
     }
@@ -203,7 +203,7 @@ async fn has_lambda(call: &Call, at: &RunRef, events: &[Event]) -> Result<bool, 
 const RELATED_BYTES: usize = 64 * 1024;
 
 /// What events of a run are told with.
-pub(super) async fn related(call: &Call, at: &RunRef, events: &[Event]) -> Result<Related, Fault> {
+pub(super) async fn related(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<Related, SwfFault> {
     let mut related = Related::default();
     let needs_policy =
         |event: &Event| matches!(event.kind, EventKind::WorkflowTerminated(_) | EventKind::WorkflowTimedOut(_));
@@ -230,17 +230,17 @@ pub(super) async fn related(call: &Call, at: &RunRef, events: &[Event]) -> Resul
 }
 
 /// Events in the words of the wire.
-pub(super) async fn told(call: &Call, at: &RunRef, events: &[Event]) -> Result<Vec<Value>, Fault> {
+pub(super) async fn told(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<Vec<Value>, SwfFault> {
     let related = related(call, at, events).await?;
     Ok(events.iter().map(|event| events::event(event, &related)).collect())
 }
 
-pub(super) async fn history(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn history(call: SwfCall, input: Map<String, Value>) -> Answer {
     let it: Read = take(input)?;
     let at = it.at()?;
     let mut page = EventRange { reverse: it.paging.is_reverse(), limit: it.paging.size(), ..EventRange::default() };
     let scope = [&*it.domain, &it.execution.workflow_id, &it.execution.run_id];
-    if let Some(place) = it.paging.place(Of::History, &call.engine, &scope)? {
+    if let Some(place) = it.paging.place(PageKind::History, &call.engine, &scope)? {
         let cursor = place.parse().map_err(|_| invalid_token())?;
         if page.reverse { page.before = Some(cursor) } else { page.after = cursor }
     }
@@ -248,7 +248,10 @@ pub(super) async fn history(call: Call, input: Map<String, Value>) -> Answer {
     let mut found = call.engine.views().history(&at, &page).await.map_err(|refusal| it.refused(refusal))?;
     call.caller.shown(&at.domain, &mut found.events);
     let events = told(&call, &at, &found.events).await?;
-    body(&with_next(json!({ "events": events }), found.next.map(|next| Of::History.token(&call.engine, &scope, next))))
+    body(&with_next(
+        json!({ "events": events }),
+        found.next.map(|next| PageKind::History.token(&call.engine, &scope, next)),
+    ))
 }
 
 /// How a run closed.
@@ -283,7 +286,7 @@ pub(super) fn info(run: &Run) -> Value {
 }
 
 /// The newest execution context of a run. Reads the one event that has it.
-async fn latest_context(call: &Call, at: &RunRef, run: &Run) -> Result<Option<String>, Fault> {
+async fn latest_context(call: &SwfCall, at: &RunRef, run: &Run) -> Result<Option<String>, SwfFault> {
     let Some(id) = run.context_event_id else { return Ok(None) };
     let page = EventRange { after: id.saturating_sub(1), limit: 1, ..EventRange::default() };
     let found = call.engine.views().history(at, &page).await?;
@@ -293,7 +296,7 @@ async fn latest_context(call: &Call, at: &RunRef, run: &Run) -> Result<Option<St
     }))
 }
 
-pub(super) async fn describe(call: Call, input: Map<String, Value>) -> Answer {
+pub(super) async fn describe(call: SwfCall, input: Map<String, Value>) -> Answer {
     let it: Read = take(input)?;
     let at = it.at()?;
     let run = call.engine.views().describe(&at).await.map_err(|refusal| it.refused(refusal))?.run;

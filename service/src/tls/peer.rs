@@ -10,7 +10,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 
 use super::Tls;
-use super::read::{Validity, validity_of};
+use super::read::{CertificateValidity, validity_of};
 
 /// What a certificate says of its holder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) struct Peer {
     end_entity: CertificateDer<'static>,
     intermediates: Vec<CertificateDer<'static>>,
     shown: Shown,
-    validity: Validity,
+    validity: CertificateValidity,
     /// Who has found it good last.
     found_good_by: Mutex<Arc<dyn ClientCertVerifier>>,
 }

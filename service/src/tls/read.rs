@@ -32,12 +32,12 @@ const PROTOCOL: &[u8] = b"http/1.1";
 
 /// When a certificate is good.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Validity {
+pub(super) struct CertificateValidity {
     pub(super) from: Timestamp,
     pub(super) until: Timestamp,
 }
 
-impl Validity {
+impl CertificateValidity {
     /// Why it is not good at this time.
     pub(super) fn problem(&self, now: Timestamp) -> Option<String> {
         if now > self.until {
@@ -51,14 +51,14 @@ impl Validity {
 }
 
 /// What they make together.
-pub(super) struct Loaded {
+pub(super) struct LoadedTls {
     pub(super) config: Arc<ServerConfig>,
     /// What looks at the certificates of callers, where they are looked at.
     pub(super) verifier: Option<Arc<dyn ClientCertVerifier>>,
-    pub(super) validity: Validity,
+    pub(super) validity: CertificateValidity,
 }
 
-impl Loaded {
+impl LoadedTls {
     /// Makes it of these files.
     pub(super) fn read(files: &TlsFiles) -> Result<Self, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
@@ -149,17 +149,17 @@ fn verifier(callers: &TlsCallers, provider: &Arc<CryptoProvider>) -> Result<Arc<
 }
 
 /// When the first of them is good.
-fn validity(path: &Path, chain: &[CertificateDer<'_>]) -> Result<Validity, String> {
+fn validity(path: &Path, chain: &[CertificateDer<'_>]) -> Result<CertificateValidity, String> {
     let unreadable = |error: String| format!("{}: the certificate cannot be read: {error}", path.display());
     let first = chain.first().ok_or_else(|| unreadable("there is none".to_owned()))?;
     validity_of(first).map_err(unreadable)
 }
 
 /// When a certificate is good.
-pub(super) fn validity_of(certificate: &CertificateDer<'_>) -> Result<Validity, String> {
+pub(super) fn validity_of(certificate: &CertificateDer<'_>) -> Result<CertificateValidity, String> {
     let (_, certificate) = parse_x509_certificate(certificate).map_err(|error| error.to_string())?;
     let found = certificate.validity();
-    Ok(Validity { from: instant(found.not_before), until: instant(found.not_after) })
+    Ok(CertificateValidity { from: instant(found.not_before), until: instant(found.not_after) })
 }
 
 /// An instant of a certificate; those before 1970 are taken as then.

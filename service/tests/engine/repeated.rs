@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use history::event::{ByHand, LaterSignals};
-use history::{Branching, Command, ContinueAsNew, EventKind, RequestKey, ReusePolicy, Start, UpdateVerdict, limits};
-use service::engine::{RecordedCommand, Refusal, Reset, RunRef, Started};
+use history::{Branching, Command, ContinueAsNew, EventKind, RequestKey, ReusePolicy, Start, Verdict, limits};
+use service::engine::{Admitted, Refusal, Reset, RunRef, Started};
 use uuid::Uuid;
 
 use crate::updates::{done, ids, named, result};
@@ -23,12 +23,12 @@ pub(crate) fn of(id: &str, run_id: Uuid) -> RunRef {
 }
 
 impl Service {
-    pub(crate) async fn tell(&self, id: &str, key: u64) -> RecordedCommand {
+    pub(crate) async fn tell(&self, id: &str, key: u64) -> Admitted {
         self.engine.commands().tell(&at(id), keyed(key)).await.unwrap()
     }
 
     /// Tells it once more: it hears the same, and nothing is recorded.
-    pub(crate) async fn tell_again(&self, id: &str, key: u64, first: &RecordedCommand) {
+    pub(crate) async fn tell_again(&self, id: &str, key: u64, first: &Admitted) {
         let before = self.events(id).await.len();
         let again = self.tell(id, key).await;
         assert_eq!((again.run_id, again.event_id, again.repeated), (first.run_id, first.event_id, true), "{key}");
@@ -41,7 +41,7 @@ impl Service {
         self.engine.commands().start(DOMAIN, start).await.unwrap()
     }
 
-    pub(crate) async fn tell_many(&self, id: &str, keys: std::ops::Range<u64>) -> Vec<RecordedCommand> {
+    pub(crate) async fn tell_many(&self, id: &str, keys: std::ops::Range<u64>) -> Vec<Admitted> {
         let mut told = Vec::new();
         for key in keys {
             told.push(self.tell(id, key).await);
@@ -193,7 +193,7 @@ async fn an_update_is_known_in_the_runs_that_go_on_with_its_answer_or_without() 
     service.judged(&[("a", done("7"))], Vec::new()).await.unwrap();
     let answered = asking.await.unwrap().unwrap();
     let waits = service.update_of(at("w"), named("b"), Duration::from_secs(1)).await;
-    service.judged(&[("b", UpdateVerdict::Later)], Vec::new()).await.unwrap();
+    service.judged(&[("b", Verdict::Later)], Vec::new()).await.unwrap();
     assert!(waits.await.unwrap().unwrap().done.is_none());
     service.signal("w", "go").await;
     service.go_on_as_new("w").await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use history::event::ByHand;
 use history::{Command, RequestKey, ReusePolicy, Start, limits};
-use service::engine::{Engine, RecordedCommand, Refusal, Settings, Started};
+use service::engine::{Admitted, Engine, Refusal, Settings, Started};
 use simulation::stored::with_marks;
 use store::{Cas, Expect, HeadKey};
 use store_embedded::{Embedded, Options};
@@ -67,7 +67,7 @@ impl Service {
     }
 
     /// All of it once more: each hears what it heard first.
-    async fn hears_the_same(&self, id: &str, first: &[(Command, RecordedCommand)], updated: &(String, u64, u64)) {
+    async fn hears_the_same(&self, id: &str, first: &[(Command, Admitted)], updated: &(String, u64, u64)) {
         for (command, first) in first {
             let again = self.engine.commands().tell(&at(id), command.clone()).await.unwrap();
             let heard = (again.run_id, again.event_id, again.repeated);

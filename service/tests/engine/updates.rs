@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{Author, Command, ContinueAsNew, Decision, Fault, Payload, RecordMarker, UpdateAnswer, UpdateVerdict};
+use history::{Author, Command, ContinueAsNew, Decision, Fault, Payload, RecordMarker, UpdateAnswer, Verdict};
 use service::engine::{DeciderTask, Delivery, Engine, Poll, Refusal, RunRef, Settings, UpdateProgress, UpdateRequest};
 
 use crate::queries::json as payload;
@@ -21,12 +21,12 @@ pub(crate) fn named(update_id: &str) -> UpdateRequest {
     UpdateRequest { update_id, name, input: json("1"), identity: None, if_version: None, start: None, by: None }
 }
 
-pub(crate) fn done(text: &str) -> UpdateVerdict {
-    UpdateVerdict::Done { result: json(text) }
+pub(crate) fn done(text: &str) -> Verdict {
+    Verdict::Done { result: json(text) }
 }
 
-pub(crate) fn rejected() -> UpdateVerdict {
-    UpdateVerdict::Rejected { reason: "taken".to_owned(), details: json("[2]") }
+pub(crate) fn rejected() -> Verdict {
+    Verdict::Rejected { reason: "taken".to_owned(), details: json("[2]") }
 }
 
 /// A poll that takes updates.
@@ -83,7 +83,7 @@ impl Service {
     pub(crate) async fn say(
         &self,
         token: &str,
-        answers: &[(&str, UpdateVerdict)],
+        answers: &[(&str, Verdict)],
         decisions: Vec<Decision>,
     ) -> Result<(), Refusal> {
         self.say_as(Author::default(), token, answers, decisions).await
@@ -94,7 +94,7 @@ impl Service {
         &self,
         author: Author,
         token: &str,
-        answers: &[(&str, UpdateVerdict)],
+        answers: &[(&str, Verdict)],
         decisions: Vec<Decision>,
     ) -> Result<(), Refusal> {
         let mut token = self.engine.tasks().decider_token(token).unwrap();
@@ -107,11 +107,7 @@ impl Service {
     }
 
     /// Takes the next task, which is speculative, and says this.
-    pub(crate) async fn judged(
-        &self,
-        answers: &[(&str, UpdateVerdict)],
-        decisions: Vec<Decision>,
-    ) -> Result<(), Refusal> {
+    pub(crate) async fn judged(&self, answers: &[(&str, Verdict)], decisions: Vec<Decision>) -> Result<(), Refusal> {
         let task = self.judge().await;
         assert!(task.task().speculative);
         let token = task.task().token.clone();
@@ -481,7 +477,7 @@ async fn a_decider_may_accept_now_and_answer_in_a_later_turn() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
-    service.judged(&[("u", UpdateVerdict::Later)], vec![activity("a", "runners")]).await.unwrap();
+    service.judged(&[("u", Verdict::Later)], vec![activity("a", "runners")]).await.unwrap();
     // Who does not wait so long is told that it is accepted.
     let accepted = service.update_of(at("w"), named("u"), Duration::ZERO).await.await.unwrap().unwrap();
     assert_eq!((accepted.event_id, accepted.done), (9, None));
@@ -503,7 +499,7 @@ async fn an_update_that_was_accepted_survives_the_death_of_its_node() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
-    service.judged(&[("u", UpdateVerdict::Later)], Vec::new()).await.unwrap();
+    service.judged(&[("u", Verdict::Later)], Vec::new()).await.unwrap();
     let other = service.again().await;
     asking.abort();
     let asking = {
@@ -514,7 +510,7 @@ async fn an_update_that_was_accepted_survives_the_death_of_its_node() {
     let turn = other.judge().await;
     let token = turn.task().token.clone();
     turn.delivered();
-    let failed = UpdateVerdict::Rejected { reason: "no stock".to_owned(), details: None };
+    let failed = Verdict::Rejected { reason: "no stock".to_owned(), details: None };
     other.say(&token, &[("u", failed)], Vec::new()).await.unwrap();
     assert_eq!(code(asking.await.unwrap()), "update-failed");
     assert_eq!(code(other.update("w", "u").await.await.unwrap()), "update-failed");
@@ -536,7 +532,7 @@ async fn a_run_that_closes_ends_the_wait_and_one_that_goes_on_takes_the_update_a
 
     service.idle("v").await;
     let asking = service.update("v", "u").await;
-    service.judged(&[("u", UpdateVerdict::Later)], Vec::new()).await.unwrap();
+    service.judged(&[("u", Verdict::Later)], Vec::new()).await.unwrap();
     service.engine.commands().tell(&at("v"), terminate).await.unwrap();
     assert_eq!(code(asking.await.unwrap()), "run-closed", "nothing will answer it");
 
@@ -716,7 +712,7 @@ async fn an_update_that_is_accepted_for_later_by_the_turn_that_closes_the_run_is
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.update("w", "u").await;
-    service.judged(&[("u", UpdateVerdict::Later)], vec![succeed()]).await.unwrap();
+    service.judged(&[("u", Verdict::Later)], vec![succeed()]).await.unwrap();
     assert_eq!(code(asking.await.unwrap()), "run-closed");
     assert!(service.names("w").await.contains(&"UpdateAccepted"));
 }

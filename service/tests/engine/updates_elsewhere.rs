@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{Author, CallerName, Command, EventKind, Permissions, StartTimer, UpdateAnswer, UpdateVerdict};
+use history::{Author, CallerName, Command, EventKind, Permissions, StartTimer, UpdateAnswer, Verdict};
 use service::engine::{DeciderTask, Delivery, Poll, Refusal, UpdateRequest};
 use simulation::stores::many;
 use tokio::time::Instant;
@@ -84,7 +84,7 @@ async fn an_update_rejected_at_another_node_leaves_what_is_stored_as_it_was_to_t
 async fn what_became_of_an_update_comes_back_from_another_node_whatever_it_is() {
     let ([one, two], _) = nodes().await;
     two.idle("w").await;
-    let failed = UpdateVerdict::Failed { reason: "broken".to_owned(), details: None };
+    let failed = Verdict::Failed { reason: "broken".to_owned(), details: None };
     for (id, verdict, expected) in [("f", Some(failed), "update-failed"), ("n", None, "update-rejected")] {
         let polling = waiting(&two).await;
         let asking = one.update("w", id).await;
@@ -95,7 +95,7 @@ async fn what_became_of_an_update_comes_back_from_another_node_whatever_it_is() 
     // Accepted now, answered later.
     let polling = waiting(&two).await;
     let asking = one.update("w", "l").await;
-    two.say(&token(polling.await.unwrap()), &[("l", UpdateVerdict::Later)], Vec::new()).await.unwrap();
+    two.say(&token(polling.await.unwrap()), &[("l", Verdict::Later)], Vec::new()).await.unwrap();
     two.signal("w", "go").await;
     let task = two.judge().await;
     two.say(&token(task), &[("l", done("3"))], Vec::new()).await.unwrap();
@@ -324,7 +324,7 @@ async fn who_waits_for_an_accepted_update_or_for_news_sleeps_on_when_nodes_come_
     let ([one, two, three], line) = nodes().await;
     one.idle("w").await;
     let asking = one.update("w", "u").await;
-    one.say(&token(poll(&one).await.unwrap()), &[("u", UpdateVerdict::Later)], Vec::new()).await.unwrap();
+    one.say(&token(poll(&one).await.unwrap()), &[("u", Verdict::Later)], Vec::new()).await.unwrap();
     let run = one.engine.views().describe(&at("w")).await.unwrap().run;
     let seen = service::engine::SeenVersion { run_id: run.started.run_id, version: run.version, hash: None };
     let engine = Arc::clone(&one.engine);

@@ -34,7 +34,7 @@ impl Service {
         self.update_of(at("w"), starting(update_id, start()), Duration::from_secs(600)).await
     }
 
-    async fn first_turn(&self, answers: &[(&str, history::UpdateVerdict)], decisions: Vec<Decision>) {
+    async fn first_turn(&self, answers: &[(&str, history::Verdict)], decisions: Vec<Decision>) {
         let task = self.judge().await;
         assert!(!task.task().speculative);
         assert_eq!(ids(&task), answers.iter().map(|(id, _)| *id).collect::<Vec<_>>());

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use history::Permissions;
 use serde_json::{Value, json};
-use service::access::{Call, Level, Wire, page};
-use service::access::{Credential, Credentials, Issuer, Rule, Stanzas};
+use service::access::{CallAccess, Level, Wire, page};
+use service::access::{ClaimRule, Credential, Credentials, Issuer, Stanzas};
 use service::api::router_for;
 use service::api::table;
 
@@ -87,7 +87,7 @@ fn credentials() -> Vec<Credential> {
 fn guarded_with_tokens(api: &Api) -> (Api, Key) {
     let key = Key::ed("ed");
     let (_file, issuer) = in_file(&[&key]);
-    let rule_of = |it: Credential| Rule {
+    let rule_of = |it: Credential| ClaimRule {
         operator: it.operator,
         metrics: it.metrics,
         readers: it.readers,
@@ -113,7 +113,7 @@ fn bearer(ask: Ask, secret: &str) -> Ask {
 }
 
 /// A request for a row: of domain `default`, list `deciders` or `acts`, and these tasks.
-fn request(call: Call, turn: &str, activity: &str) -> Ask {
+fn request(call: CallAccess, turn: &str, activity: &str) -> Ask {
     let list = if call.level == Level::Decider { "deciders" } else { "acts" };
     let path = call.name.replace("/v1/decider-tasks/{token}", turn).replace("/v1/activity-tasks/{token}", activity);
     let path = path.replace("{domain}", "default").replace("{list}", list).replace("{id}", "w");
@@ -132,13 +132,13 @@ async fn every_call_is_open_to_the_credentials_of_its_level_and_to_no_other() {
     // Polls that are let in come back at once.
     open.engine.begin_shutdown();
     let before = open.everything().await;
-    let calls: Vec<Call> = table().into_iter().filter(|call| call.wire == Wire::Rest).collect();
+    let calls: Vec<CallAccess> = table().into_iter().filter(|call| call.wire == Wire::Rest).collect();
     assert!(calls.len() > 60, "{}", calls.len());
     for allowed in [false, true] {
         for call in &calls {
             let methods = if call.method == "GET" { vec!["GET", "HEAD"] } else { vec![call.method] };
             for method in methods {
-                let ask = || request(Call { method, ..*call }, &turn, &activity);
+                let ask = || request(CallAccess { method, ..*call }, &turn, &activity);
                 for (credential, levels) in kinds() {
                     if levels.contains(&call.level) != allowed {
                         continue;

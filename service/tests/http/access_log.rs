@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use service::access::{Call, Level, Wire};
+use service::access::{CallAccess, Level, Wire};
 use service::access::{Credential, Credentials};
 use service::access_log::AccessLog;
 use service::api::router_for;
@@ -70,7 +70,7 @@ async fn every_call_leaves_one_line_that_says_who_asked_for_what_and_no_payload_
     it.open.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({ "input": NEEDLE })).await.json(202);
     let turn = turn_path(&it.open.turn().await);
     it.open.engine.begin_shutdown();
-    let calls: Vec<Call> = table().into_iter().filter(|call| call.wire == Wire::Rest).collect();
+    let calls: Vec<CallAccess> = table().into_iter().filter(|call| call.wire == Wire::Rest).collect();
     let body = json!({ "input": NEEDLE, "result": NEEDLE, "details": NEEDLE, "reason": NEEDLE, "identity": NEEDLE,
         "context": NEEDLE });
     for call in calls {
@@ -108,7 +108,7 @@ async fn every_call_leaves_one_line_that_says_who_asked_for_what_and_no_payload_
 #[tokio::test]
 async fn an_operation_over_swfs_wire_leaves_a_line_with_its_name_and_its_fault() {
     let it = Logged::open().await;
-    let calls: Vec<Call> = table().into_iter().filter(|call| call.wire == Wire::Swf).collect();
+    let calls: Vec<CallAccess> = table().into_iter().filter(|call| call.wire == Wire::Swf).collect();
     it.open.engine.begin_shutdown();
     for call in calls {
         let target = format!("SimpleWorkflowService.{}", call.name);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use service::access::Credentials;
-use service::access::{Call, Effect, Level, Wire};
+use service::access::{CallAccess, CallEffect, Level, Wire};
 use service::api::router_for;
 use service::api::table;
 use service::audit::{AuditLog, verify};
@@ -62,7 +62,7 @@ impl Audited {
 }
 
 /// A body that the call takes, with something secret in it wherever that can be.
-fn body(call: Call) -> Value {
+fn body(call: CallAccess) -> Value {
     let action = json!({ "workflowId": "n", "workflowType": "t", "input": NEEDLE });
     let schedule = json!({ "spec": { "intervals": [{ "every": "P1D" }] }, "action": action });
     let last = call.name.rsplit('/').next().unwrap();
@@ -98,7 +98,7 @@ fn schedule_one() -> Value {
 }
 
 /// A request for a row: of domain `default`, and these tasks.
-fn request(call: Call, turn: &str, activity: &str) -> Ask {
+fn request(call: CallAccess, turn: &str, activity: &str) -> Ask {
     let list = if call.level == Level::Decider { "deciders" } else { "acts" };
     let path = call.name.replace("/v1/decider-tasks/{token}", turn).replace("/v1/activity-tasks/{token}", activity);
     let path = path.replace("{domain}", "default").replace("{list}", list).replace("{id}", "w");
@@ -115,7 +115,7 @@ async fn tasks(open: &Api) -> (String, String) {
     (turn_path(&open.turn().await), activity)
 }
 
-fn rest() -> impl Iterator<Item = Call> {
+fn rest() -> impl Iterator<Item = CallAccess> {
     table().into_iter().filter(|call| call.wire == Wire::Rest)
 }
 
@@ -130,7 +130,7 @@ async fn every_call_that_changes_something_leaves_an_entry_and_its_outcome_and_n
         let answer = it.ask(request(call, &turn, &activity)).await;
         let entries = it.entries().await;
         let what = format!("{} {}: {} {entries:?}", call.method, call.name, answer.text);
-        if call.effect != Effect::Changes {
+        if call.effect != CallEffect::Changes {
             assert!(entries.is_empty(), "{what}");
             continue;
         }
@@ -185,7 +185,7 @@ async fn where_the_log_cannot_be_written_nothing_is_changed_until_it_can() {
     let before = it.open.everything().await;
     let elsewhere = it.scratch.path().join("elsewhere");
     std::fs::rename(&it.path, &elsewhere).unwrap();
-    for call in rest().filter(|call| call.effect == Effect::Changes) {
+    for call in rest().filter(|call| call.effect == CallEffect::Changes) {
         let answer = it.ask(request(call, &turn, &activity)).await;
         println!("{} {}: {}", call.method, call.name, answer.text);
         let problem = answer.problem(503, "audit-log-unavailable");

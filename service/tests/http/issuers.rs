@@ -10,7 +10,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use futures_util::{StreamExt as _, stream};
 use serde_json::json;
-use service::access::{Credential, Credentials, Issuer, Rule};
+use service::access::{ClaimRule, Credential, Credentials, Issuer};
 use service::access::{FETCH_WAIT, ISSUERS_MAX, KEYS_AGAIN_AFTER, KEYS_AGE_MAX, RULES_MAX};
 use tokio::net::TcpListener;
 
@@ -126,7 +126,7 @@ async fn keys_are_fetched_when_one_is_not_known_at_most_so_often() {
     // Also a token that was believed.
     domain(&guarded, &tokens[0]).await.problem(401, "token-refused");
     // Another configuration with the same address has its keys, and what was verified is judged by the new rules.
-    let less = Issuer { rules: vec![Rule { metrics: true, ..rule("ops") }], ..served.issuer.clone() };
+    let less = Issuer { rules: vec![ClaimRule { metrics: true, ..rule("ops") }], ..served.issuer.clone() };
     credentials.replace(of(vec![less])).unwrap();
     domain(&guarded, &second.sign(&claims("ops"))).await.problem(403, "forbidden");
     assert_eq!(served.asked(), 2);
@@ -260,7 +260,7 @@ fn an_issuer_that_cannot_be_meant_is_refused_by_name() {
     let refused = |issuer: Issuer| Credentials::new(of(vec![issuer])).unwrap_err();
     let at = |url: &str| Issuer { jwks_file: None, jwks_url: Some(url.to_owned()), ..good.clone() };
     let of_algorithm = |algorithm: &str| Issuer { algorithms: Some(one(algorithm)), ..good.clone() };
-    let ruled = |rules: Vec<Rule>| Issuer { rules, ..good.clone() };
+    let ruled = |rules: Vec<ClaimRule>| Issuer { rules, ..good.clone() };
     for (issuer, says) in [
         (Issuer { name: "a b".to_owned(), ..good.clone() }, "its name must be of letters"),
         (Issuer { name: "a:b".to_owned(), ..good.clone() }, "its name must be of letters"),
@@ -277,10 +277,10 @@ fn an_issuer_that_cannot_be_meant_is_refused_by_name() {
         (of_algorithm("none"), "`none` is no algorithm"),
         (Issuer { algorithms: Some(Vec::new()), ..good.clone() }, "`algorithms` is empty"),
         (ruled(Vec::new()), "it has 0 rules"),
-        (ruled(vec![Rule { metrics: true, ..rule("x") }; RULES_MAX + 1]), "it has 257 rules, expected one to 256"),
+        (ruled(vec![ClaimRule { metrics: true, ..rule("x") }; RULES_MAX + 1]), "it has 257 rules, expected one to 256"),
         (ruled(vec![rule("nothing")]), "issuer `corp`, the rule for `nothing` in `groups`, may do nothing"),
-        (ruled(vec![Rule { has: String::new(), metrics: true, ..rule("x") }]), "needs both a `claim` and"),
-        (ruled(vec![Rule { runners: one("x"), ..rule("x") }]), "`x` is not `domain/list`"),
+        (ruled(vec![ClaimRule { has: String::new(), metrics: true, ..rule("x") }]), "needs both a `claim` and"),
+        (ruled(vec![ClaimRule { runners: one("x"), ..rule("x") }]), "`x` is not `domain/list`"),
         (Issuer { jwks_file: Some("/nowhere".into()), ..good.clone() }, "/nowhere: "),
         (Issuer { jwks_file: Some(empty.path().to_owned()), ..good.clone() }, "this is no JSON Web Key Set"),
     ] {

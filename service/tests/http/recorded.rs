@@ -299,7 +299,7 @@ const NOT_TOLD: [&str; 6] =
 #[test]
 fn every_call_of_both_wires_has_a_good_answer_that_is_recorded() {
     let told = succeeded();
-    let fits = |call: &service::access::Call| {
+    let fits = |call: &service::access::CallAccess| {
         told.iter().any(|request| match call.wire {
             Wire::Swf => request == &format!("SWF {}", call.name),
             Wire::Nodes => true,
@@ -316,7 +316,7 @@ fn every_call_of_both_wires_has_a_good_answer_that_is_recorded() {
     let calls = table();
     // The files of the console are held by what makes them.
     let is_to_be_told =
-        |call: &service::access::Call| !NOT_TOLD.contains(&call.name) && !call.name.starts_with("/console");
+        |call: &service::access::CallAccess| !NOT_TOLD.contains(&call.name) && !call.name.starts_with("/console");
     let missing = calls.iter().filter(|call| is_to_be_told(call) && !fits(call));
     let missing: Vec<_> = missing.map(|call| format!("{} {}", call.method, call.name)).collect();
     assert!(missing.is_empty(), "told in no story:\n{}", missing.join("\n"));

@@ -13,7 +13,7 @@ use service::access::{Credential, Credentials};
 use service::api::{router, router_for};
 use service::engine::{Engine, Settings, SystemClock};
 use service::http::{Server, ServerLimits};
-use service::shares::{Limit, Limits};
+use service::shares::{Limit, ShareLimits};
 use simulation::stores::fresh;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -28,7 +28,7 @@ fn limit() -> Limit {
 }
 
 fn put(api: &Api, limits: Vec<Limit>) {
-    api.engine.shares().replace(Limits::read(limits).unwrap());
+    api.engine.shares().replace(ShareLimits::read(limits).unwrap());
 }
 
 async fn limited(limit: Limit) -> Api {
@@ -262,7 +262,7 @@ impl Decider for Done {
 async fn clients_and_kits_wait_and_ask_again() {
     let engine = Engine::open(fresh().await, Arc::new(SystemClock), Settings::default()).await.unwrap();
     let limit = Limit { requests_per_second: Some(2), ..limit() };
-    engine.shares().replace(Limits::read(vec![limit]).unwrap());
+    engine.shares().replace(ShareLimits::read(vec![limit]).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let server = Server { listener, router: router(Arc::clone(&engine)), limits: ServerLimits::default(), tls: None };

@@ -10,7 +10,7 @@ use http_body_util::BodyExt as _;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 use service::access::TOKEN_BYTES_MAX;
-use service::access::{Credentials, Issuer, Rule, Stanzas};
+use service::access::{ClaimRule, Credentials, Issuer, Stanzas};
 use service::api::router_for;
 use simulation::told::BEGIN;
 
@@ -36,8 +36,8 @@ fn without(mut claims: Value, name: &str) -> Value {
     claims
 }
 
-pub(crate) fn rule(has: &str) -> Rule {
-    Rule { claim: "groups".to_owned(), has: has.to_owned(), ..Rule::default() }
+pub(crate) fn rule(has: &str) -> ClaimRule {
+    ClaimRule { claim: "groups".to_owned(), has: has.to_owned(), ..ClaimRule::default() }
 }
 
 /// An issuer without keys.
@@ -47,10 +47,10 @@ pub(crate) fn issuer() -> Issuer {
         issuer: "https://id.example".to_owned(),
         audiences: one("baton"),
         rules: vec![
-            Rule { operator: true, ..rule("ops") },
-            Rule { readers: one("default"), ..rule("look") },
-            Rule { deciders: one("default/*"), ..rule("decide") },
-            Rule { applications: one("default"), ..rule("start") },
+            ClaimRule { operator: true, ..rule("ops") },
+            ClaimRule { readers: one("default"), ..rule("look") },
+            ClaimRule { deciders: one("default/*"), ..rule("decide") },
+            ClaimRule { applications: one("default"), ..rule("start") },
         ],
         ..Issuer::default()
     }
@@ -215,7 +215,7 @@ async fn each_issuer_signs_for_itself_alone_and_with_its_own_algorithms() {
     let (_file, corp) = in_file(&[&rsa, &ec]);
     let (_other_file, lab) = in_file(&[&ec]);
     let corp = Issuer { algorithms: Some(one("RS256")), ..corp };
-    let rules = vec![Rule { readers: one("default"), ..rule("ops") }];
+    let rules = vec![ClaimRule { readers: one("default"), ..rule("ops") }];
     let lab = Issuer { name: "lab".to_owned(), issuer: "https://lab.example".to_owned(), rules, ..lab };
     let guarded = guarded(&open, &Credentials::new(of(vec![corp, lab])).unwrap());
     let of_lab = |key: &Key| key.sign(&with(claims("ops"), "iss", json!("https://lab.example")));
@@ -261,7 +261,7 @@ async fn a_token_decides_what_a_rule_for_its_list_allows_and_its_name_stands_in_
     let key = Key::ed("ed");
     let open = Api::open().await;
     let (_file, issuer) = in_file(&[&key]);
-    let limited = |has: &str, list: &str, to: &str| Rule {
+    let limited = |has: &str, list: &str, to: &str| ClaimRule {
         deciders: one(list),
         may_decide: Some(Permissions { task_lists: Some(one(to)), ..Permissions::default() }),
         ..rule(has)
@@ -270,8 +270,8 @@ async fn a_token_decides_what_a_rule_for_its_list_allows_and_its_name_stands_in_
         limited("mails", "default/deciders", "mail"),
         limited("prints", "default/deciders", "print"),
         limited("elsewhere", "default/others", "PCI"),
-        Rule { deciders: one("default/free"), ..rule("free") },
-        Rule { applications: one("default"), ..rule("start") },
+        ClaimRule { deciders: one("default/free"), ..rule("free") },
+        ClaimRule { applications: one("default"), ..rule("start") },
     ];
     let name_claim = Some("preferred_username".to_owned());
     let credentials = Credentials::new(of(vec![Issuer { rules, name_claim, ..issuer }])).unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use client::body::{CancelWorkflow, StartWorkflow};
 use client::{Client, Patience};
-use decider_kit::flow::{Flow, State};
+use decider_kit::flow::{Flow, FlowState};
 use decider_kit::{Decider, Decisions, Window};
 use history::event::{ActivityTimeouts, DeciderFailedCause, EventKind};
 use history::{Event, Payload, Status, check};
@@ -80,13 +80,13 @@ impl Decider for Dies<decider::Subscription> {
 }
 
 impl Decider for Dies<Flow> {
-    type State = State;
+    type State = FlowState;
 
-    fn evolve(&self, state: &mut State, event: &Event) {
+    fn evolve(&self, state: &mut FlowState, event: &Event) {
         self.0.evolve(state, event);
     }
 
-    fn decide(&self, state: &State, window: &Window) -> Decisions {
+    fn decide(&self, state: &FlowState, window: &Window) -> Decisions {
         die_at_first(self.0.decide(state), window)
     }
 }

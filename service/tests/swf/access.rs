@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use history::Permissions;
 use serde_json::{Value, json};
-use service::access::{Call, Level, Wire};
+use service::access::{CallAccess, Level, Wire};
 use service::access::{Credential, Credentials};
 use service::api::table;
 use service::api::{router, router_for};
@@ -114,7 +114,7 @@ pub(crate) async fn tasks(swf: &Swf) -> (String, String) {
 }
 
 /// What every operation finds something of its own in.
-pub(crate) fn input(call: Call, run_id: &str, (turn, activity): &(String, String)) -> Value {
+pub(crate) fn input(call: CallAccess, run_id: &str, (turn, activity): &(String, String)) -> Value {
     let list = if call.level == Level::Decider { "deciders" } else { "runners" };
     let mut input = json!({
         "workflowId": "w", "version": "1", "signalName": "s", "workflowType": kind(),
@@ -151,7 +151,7 @@ async fn every_operation_is_open_to_the_credentials_of_its_level_and_to_no_other
     let tasks = tasks(&open).await;
     // Polls that are let in come back at once.
     engine.begin_shutdown();
-    let calls: Vec<Call> = table().into_iter().filter(|call| call.wire == Wire::Swf).collect();
+    let calls: Vec<CallAccess> = table().into_iter().filter(|call| call.wire == Wire::Swf).collect();
     assert_eq!(calls.len(), 39);
     for allowed in [false, true] {
         for call in &calls {

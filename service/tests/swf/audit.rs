@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use service::access::{Call, Effect, Wire};
+use service::access::{CallAccess, CallEffect, Wire};
 use service::api::table;
 use service::audit::{AuditLog, verify};
 use service::http::with_audit_log;
@@ -20,7 +20,7 @@ fn read(directory: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn calls() -> impl Iterator<Item = Call> {
+fn calls() -> impl Iterator<Item = CallAccess> {
     table().into_iter().filter(|call| call.wire == Wire::Swf)
 }
 
@@ -50,12 +50,12 @@ async fn every_operation_that_changes_something_leaves_an_entry_and_its_outcome_
             let what = format!("{}: {} {}", call.name, answer.status, answer.text);
             if is_away {
                 let refused = answer.status == 503 && answer.text.contains("ServiceUnavailableException");
-                assert_eq!(refused, call.effect == Effect::Changes, "{what}");
+                assert_eq!(refused, call.effect == CallEffect::Changes, "{what}");
                 continue;
             }
             log.flush().await;
             let entries = read(&path).split_off(usize::try_from(2 * changing).unwrap());
-            if call.effect != Effect::Changes {
+            if call.effect != CallEffect::Changes {
                 assert!(entries.is_empty(), "{what} {entries:?}");
                 continue;
             }

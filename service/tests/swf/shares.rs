@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use service::engine::{Engine, Settings, SystemClock};
-use service::shares::{Limit, Limits};
+use service::shares::{Limit, ShareLimits};
 use simulation::stores::fresh;
 
 use crate::support::{Answer, Swf, kind, register};
@@ -20,7 +20,7 @@ async fn ready() -> (Arc<Engine>, Swf) {
 
 fn put(engine: &Engine, limit: Limit) {
     let limit = Limit { domain: Some("default".to_owned()), ..limit };
-    engine.shares().replace(Limits::read(vec![limit]).unwrap());
+    engine.shares().replace(ShareLimits::read(vec![limit]).unwrap());
 }
 
 async fn start(swf: &Swf, id: &str) -> Answer {

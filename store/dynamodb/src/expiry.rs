@@ -59,7 +59,7 @@ impl Sweep {
 
 /// What was found out about the partition that is being read.
 #[derive(Default)]
-struct Seen {
+struct PartitionScan {
     partition: String,
     /// The run in the head, which comes before the parts.
     run: Option<RunId>,
@@ -76,7 +76,7 @@ impl Dynamo {
         let births = self.births();
         let mut budget = ITEMS_MIN.max(births.saturating_sub(sweep.births) * ITEMS_PER_BIRTH);
         let (mut forgotten, mut ended) = (0, 0);
-        let mut seen = Seen::default();
+        let mut seen = PartitionScan::default();
         while budget > 0 && ended < SEGMENTS {
             let page = self.page(&sweep, budget.min(PAGE_ITEMS)).await?;
             budget = budget.saturating_sub(page.items().len().max(1) as u64);
@@ -119,11 +119,11 @@ impl Dynamo {
     }
 
     /// Forgets what this item stands for, if its time has come; says whether it did.
-    async fn judge(&self, item: &Item, now: UnixMs, seen: &mut Seen) -> Result<bool, Error> {
+    async fn judge(&self, item: &Item, now: UnixMs, seen: &mut PartitionScan) -> Result<bool, Error> {
         let (partition, sort) = (read_text(item, "k")?, read_text(item, "s")?);
         let Some(key) = keys::read_partition(partition) else { return Ok(false) };
         if seen.partition != partition {
-            *seen = Seen { partition: partition.to_owned(), ..Seen::default() };
+            *seen = PartitionScan { partition: partition.to_owned(), ..PartitionScan::default() };
         }
         if sort == keys::HEAD || sort.starts_with(keys::KEPT) {
             if sort == keys::HEAD {

@@ -17,8 +17,8 @@ mod table;
 mod trouble;
 mod units;
 
-pub use table::{Checked, Create};
-pub use trouble::Trouble;
+pub use table::{CheckedTable, Create};
+pub use trouble::TableError;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use aws_sdk_dynamodb::operation::query::QueryOutput;
-use store::listing::{Gathered, Position, matches};
+use store::listing::{PageBuilder, Position, matches};
 use store::{Count, Error, ListPage, ListQuery, Listed, Order, PageToken, UnixMs};
 
 use crate::Dynamo;
@@ -71,7 +71,7 @@ fn instants(query: &ListQuery, after: Option<&Position>) -> Option<RangeInclusiv
 
 impl Dynamo {
     pub(crate) async fn list_page(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
-        let mut gathered = Gathered::new(query, page)?;
+        let mut gathered = PageBuilder::new(query, page)?;
         if let Some(id) = &query.workflow_id {
             let key = store::HeadKey { domain: query.domain.clone(), workflow_id: id.as_str().into() };
             self.rows_of_id(&key, &mut gathered).await?;
@@ -130,7 +130,7 @@ impl Dynamo {
     }
 
     /// The head and every kept head of one workflow id, read consistently.
-    async fn rows_of_id(&self, key: &store::HeadKey, gathered: &mut Gathered<'_>) -> Result<(), Error> {
+    async fn rows_of_id(&self, key: &store::HeadKey, gathered: &mut PageBuilder<'_>) -> Result<(), Error> {
         let partition = keys::partition(key);
         let query = self
             .query()
@@ -161,7 +161,7 @@ impl Dynamo {
         of: Rows,
         shard: u32,
         instants: &RangeInclusive<UnixMs>,
-        gathered: &mut Gathered<'_>,
+        gathered: &mut PageBuilder<'_>,
     ) -> Result<(), Error> {
         let query = gathered.query();
         let mut stretch = Stretch::new(of, &query.domain, shard, instants.clone());
@@ -193,7 +193,7 @@ impl Dynamo {
         &self,
         shard: u32,
         instants: &RangeInclusive<UnixMs>,
-        gathered: &mut Gathered<'_>,
+        gathered: &mut PageBuilder<'_>,
     ) -> Result<(), Error> {
         let query = gathered.query();
         let (first, last) = (*instants.start(), *instants.end());

@@ -15,7 +15,7 @@ use aws_sdk_dynamodb::types::{
 use crate::attributes::{number, read_number, text};
 use crate::errors::{lacks_credentials, why};
 use crate::keys;
-use crate::{Dynamo, Trouble};
+use crate::{Dynamo, TableError};
 
 /// How long a table may take to be made. Source: ours; DynamoDB takes ten seconds or so.
 const CREATE_WAIT: Duration = Duration::from_secs(120);
@@ -52,7 +52,7 @@ const INDEXES: [Index; 3] = [
 
 /// A table that can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckedTable {
     /// Whether it forgets by TTL.
     pub has_ttl: bool,
     /// Whether it is kept from being deleted by mistake.
@@ -167,17 +167,17 @@ impl Dynamo {
         self.options.table.clone()
     }
 
-    fn trouble<E>(&self, error: &aws_sdk_dynamodb::error::SdkError<E>) -> Trouble
+    fn trouble<E>(&self, error: &aws_sdk_dynamodb::error::SdkError<E>) -> TableError
     where
         E: std::error::Error + aws_sdk_dynamodb::error::ProvideErrorMetadata + 'static,
     {
         let (place, why) = (self.place(), why(error));
         if error.code().is_some_and(|code| CREDENTIAL_CODES.contains(&code)) {
-            Trouble::Refused { place, why }
+            TableError::Refused { place, why }
         } else if lacks_credentials(error) {
-            Trouble::NoCredentials { place, why }
+            TableError::NoCredentials { place, why }
         } else {
-            Trouble::Unreachable { place, why }
+            TableError::Unreachable { place, why }
         }
     }
 
@@ -185,9 +185,9 @@ impl Dynamo {
     ///
     /// # Errors
     ///
-    /// [`Trouble::Exists`], or whatever kept it from being made.
-    pub async fn create_table(&self, create: Create) -> Result<bool, Trouble> {
-        let internal = |why| Trouble::Unreachable { place: self.place(), why };
+    /// [`TableError::Exists`], or whatever kept it from being made.
+    pub async fn create_table(&self, create: Create) -> Result<bool, TableError> {
+        let internal = |why| TableError::Unreachable { place: self.place(), why };
         let indexes = INDEXES.iter().map(index).collect::<Result<Vec<_>, _>>().map_err(internal)?;
         let request = self
             .control
@@ -201,7 +201,7 @@ impl Dynamo {
         if let Err(error) = request.send().await {
             return Err(match error.as_service_error() {
                 Some(CreateTableError::ResourceInUseException(_)) => {
-                    Trouble::Exists { table: self.table(), place: self.place() }
+                    TableError::Exists { table: self.table(), place: self.place() }
                 }
                 _ => self.trouble(&error),
             });
@@ -219,7 +219,7 @@ impl Dynamo {
             }
         };
         let waited = tokio::time::timeout(CREATE_WAIT, active).await;
-        waited.unwrap_or_else(|_| Err(Trouble::NotActive { table: self.table(), status: "CREATING".to_owned() }))?;
+        waited.unwrap_or_else(|_| Err(TableError::NotActive { table: self.table(), status: "CREATING".to_owned() }))?;
         let ttl = TimeToLiveSpecification::builder().attribute_name(TTL).enabled(true).build();
         let ttl = ttl.map_err(|error| internal(incomplete(error)))?;
         let request =
@@ -227,14 +227,15 @@ impl Dynamo {
         Ok(request.send().await.is_ok())
     }
 
-    async fn describe(&self) -> Result<TableDescription, Trouble> {
+    async fn describe(&self) -> Result<TableDescription, TableError> {
         match self.control.describe_table().table_name(&self.options.table).send().await {
-            Ok(answer) => answer
-                .table
-                .ok_or_else(|| Trouble::Unreachable { place: self.place(), why: "it describes no table".to_owned() }),
+            Ok(answer) => answer.table.ok_or_else(|| TableError::Unreachable {
+                place: self.place(),
+                why: "it describes no table".to_owned(),
+            }),
             Err(error) => Err(match error.as_service_error() {
                 Some(DescribeTableError::ResourceNotFoundException(_)) => {
-                    Trouble::Missing { table: self.table(), place: self.place() }
+                    TableError::Missing { table: self.table(), place: self.place() }
                 }
                 _ => self.trouble(&error),
             }),
@@ -246,25 +247,25 @@ impl Dynamo {
     /// # Errors
     ///
     /// What is wrong with it. Nothing was written.
-    pub async fn check(&self) -> Result<Checked, Trouble> {
+    pub async fn check(&self) -> Result<CheckedTable, TableError> {
         let table = self.describe().await?;
         if let Some(what) = difference(&table) {
-            return Err(Trouble::Foreign { table: self.table(), what });
+            return Err(TableError::Foreign { table: self.table(), what });
         }
         match table.table_status() {
             Some(TableStatus::Active | TableStatus::Updating) => {}
             status => {
                 let status = status.map_or("unknown", TableStatus::as_str).to_owned();
-                return Err(Trouble::NotActive { table: self.table(), status });
+                return Err(TableError::NotActive { table: self.table(), status });
             }
         }
         // A table that was always provisioned says nothing of how it is billed.
         let billing = table.billing_mode_summary().and_then(|billing| billing.billing_mode());
         if billing != Some(&BillingMode::PayPerRequest) && !self.options.allows_provisioned {
-            return Err(Trouble::Provisioned { table: self.table() });
+            return Err(TableError::Provisioned { table: self.table() });
         }
         let count = |count: Option<i64>| count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
-        Ok(Checked {
+        Ok(CheckedTable {
             has_ttl: self.has_ttl().await,
             is_protected: table.deletion_protection_enabled() == Some(true),
             items: count(table.item_count()),
@@ -285,7 +286,7 @@ impl Dynamo {
     /// # Errors
     ///
     /// What is wrong with it, or with this node's options.
-    pub async fn open(mut self) -> Result<(Self, Checked), Trouble> {
+    pub async fn open(mut self) -> Result<(Self, CheckedTable), TableError> {
         let checked = self.check().await?;
         self.options.has_ttl &= checked.has_ttl;
         let shown = |layout, due, rows| format!("layout {layout}, {due} shards of `due` and {rows} of `vis`");
@@ -317,7 +318,7 @@ impl Dynamo {
         if found == expected {
             Ok((self, checked))
         } else {
-            Err(Trouble::Layout { table: self.table(), found, expected })
+            Err(TableError::Layout { table: self.table(), found, expected })
         }
     }
 }

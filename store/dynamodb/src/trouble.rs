@@ -2,7 +2,7 @@
 
 /// Why a table cannot be used. Each says what to do about it.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum TableError {
     /// There is no such table there.
     #[error(
         "there is no table `{table}` in {place}; `baton dynamodb create-table` makes one, and --region, AWS_REGION or \

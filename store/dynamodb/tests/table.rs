@@ -5,7 +5,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use store_dynamodb::{Create, Options, Trouble};
+use store_dynamodb::{Create, Options, TableError};
 use support::{Emulator, TABLE};
 
 const CLOUD_FORMATION: &str = include_str!("../../../docs/dynamodb/table.json");
@@ -127,7 +127,7 @@ async fn a_table_that_is_there_is_not_made_again() {
     let emulator = Emulator::new();
     emulator.store().create_table(Create::default()).await.unwrap();
     let again = emulator.store().create_table(Create::default()).await.unwrap_err();
-    assert!(matches!(again, Trouble::Exists { .. }), "{again}");
+    assert!(matches!(again, TableError::Exists { .. }), "{again}");
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use store::Error;
 
-use crate::layer::{Layer, Slot};
+use crate::layer::{Layer, LayerValue};
 use crate::shared::{Frozen, Phase, Shared};
 use crate::tree::Tree;
 
@@ -30,11 +30,11 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
     while let Some(work) = next(shared) {
         let done = match work {
-            Work::Spare => shared
+            CheckpointWork::Spare => shared
                 .segments
                 .prepare_spare(|| pause(shared))
                 .map_err(|error| Error::Failed { why: error.to_string() }),
-            Work::Layer(frozen) => checkpoint(shared, &frozen),
+            CheckpointWork::Layer(frozen) => checkpoint(shared, &frozen),
         };
         if let Err(error) = done {
             shared.fail(&format!("writing a checkpoint: {error}"));
@@ -43,12 +43,12 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     }
 }
 
-enum Work {
+enum CheckpointWork {
     Spare,
     Layer(Arc<Frozen>),
 }
 
-fn next(shared: &Shared) -> Option<Work> {
+fn next(shared: &Shared) -> Option<CheckpointWork> {
     let mut state = shared.lock();
     loop {
         if state.phase == Phase::Stopping {
@@ -56,10 +56,10 @@ fn next(shared: &Shared) -> Option<Work> {
         }
         // A spare comes first: it takes milliseconds, and without one the commits wait.
         if std::mem::take(&mut state.needs_spare) && state.phase == Phase::Open {
-            return Some(Work::Spare);
+            return Some(CheckpointWork::Spare);
         }
         if let Some(frozen) = state.frozen.as_ref().filter(|frozen| frozen.durable_needed <= state.durable_batch) {
-            return Some(Work::Layer(Arc::clone(frozen)));
+            return Some(CheckpointWork::Layer(Arc::clone(frozen)));
         }
         if state.phase == Phase::Closing && state.frozen.is_none() {
             if state.active.slots.is_empty() {
@@ -121,7 +121,7 @@ pub(crate) fn write_layer(
 ) -> Result<(), Error> {
     let mut piece: Vec<(&[u8], Option<&[u8]>)> = Vec::new();
     let mut bytes = 0;
-    for (key, slot) in layer.slots.iter().filter(|(_, slot)| Slot::must_be_written(slot)) {
+    for (key, slot) in layer.slots.iter().filter(|(_, slot)| LayerValue::must_be_written(slot)) {
         if bytes >= piece_bytes {
             tree.write(piece.drain(..), None)?;
             bytes = 0;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use store::Error;
 
 use crate::log::sync_directory;
-use crate::private::{self, Taken};
+use crate::private::{self, LockAttempt};
 use crate::storage_error;
 
 const FORMAT: &str = "baton embedded store, format 2";
@@ -133,8 +133,8 @@ fn read_format(text: &str) -> Option<u64> {
 fn take_lock(directory: &Path) -> Result<File, Error> {
     let path = directory.join("LOCK");
     match private::take_lock(&path).map_err(|error| storage_error(&error, "lock", &path))? {
-        Taken::Ours(file) => Ok(file),
-        Taken::By(owner) => Err(Error::InUse { by: format!("process {owner}") }),
+        LockAttempt::Ours(file) => Ok(file),
+        LockAttempt::By(owner) => Err(Error::InUse { by: format!("process {owner}") }),
     }
 }
 

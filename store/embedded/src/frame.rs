@@ -220,13 +220,13 @@ pub(crate) fn frame_behind(bytes: &[u8], salt: u64, from: u64) -> Option<usize> 
 
 /// One operation of a batch.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Operation<'a> {
+pub(crate) enum BatchOperation<'a> {
     Put { key: &'a [u8], value: &'a [u8] },
     Delete { key: &'a [u8] },
 }
 
 /// The operations of a frame, in order.
-pub(crate) fn operations(bytes: &[u8]) -> impl Iterator<Item = Result<Operation<'_>, Error>> {
+pub(crate) fn operations(bytes: &[u8]) -> impl Iterator<Item = Result<BatchOperation<'_>, Error>> {
     let mut fields = Fields(bytes);
     std::iter::from_fn(move || {
         if fields.0.is_empty() {
@@ -240,15 +240,15 @@ pub(crate) fn operations(bytes: &[u8]) -> impl Iterator<Item = Result<Operation<
     })
 }
 
-fn operation<'a>(fields: &mut Fields<'a>) -> Option<Operation<'a>> {
+fn operation<'a>(fields: &mut Fields<'a>) -> Option<BatchOperation<'a>> {
     let [kind] = fields.array()?;
     let key = usize::try_from(fields.u32()?).ok()?;
     let value = usize::try_from(fields.u32()?).ok()?;
     let key = fields.take(key)?;
     let value = fields.take(value)?;
     match kind {
-        PUT => Some(Operation::Put { key, value }),
-        DELETE => Some(Operation::Delete { key }),
+        PUT => Some(BatchOperation::Put { key, value }),
+        DELETE => Some(BatchOperation::Delete { key }),
         _ => None,
     }
 }
@@ -270,7 +270,10 @@ mod tests {
         let found = frame_at(&bytes, 7, 42..43).unwrap();
         assert_eq!((found.batch, found.size), (42, bytes.len()));
         let found: Vec<_> = operations(found.operations).map(Result::unwrap).collect();
-        assert_eq!(found, [Operation::Put { key: b"key", value: b"value" }, Operation::Delete { key: b"gone" }]);
+        assert_eq!(
+            found,
+            [BatchOperation::Put { key: b"key", value: b"value" }, BatchOperation::Delete { key: b"gone" }]
+        );
     }
 
     #[test]

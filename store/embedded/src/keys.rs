@@ -167,7 +167,7 @@ pub(crate) fn count(domain: &str, row: &Row) -> Vec<u8> {
 
 /// Which rows a number is of.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Counted {
+pub(crate) struct CountKey {
     pub(crate) is_open: bool,
     pub(crate) is_flagged: bool,
     pub(crate) status: Arc<str>,
@@ -193,9 +193,9 @@ pub(crate) fn after(key: &[u8]) -> Vec<u8> {
     bytes
 }
 
-struct Reader<'a>(&'a [u8]);
+struct KeyReader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl KeyReader<'_> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (array, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
@@ -225,9 +225,9 @@ impl Reader<'_> {
     }
 }
 
-fn read<T>(bytes: &[u8], fields: impl FnOnce(&mut Reader<'_>) -> Option<T>) -> Result<T, Error> {
+fn read<T>(bytes: &[u8], fields: impl FnOnce(&mut KeyReader<'_>) -> Option<T>) -> Result<T, Error> {
     let corrupt = || Error::Corrupt { what: format!("a key of {} bytes cannot be read: {bytes:02x?}", bytes.len()) };
-    let mut reader = Reader(bytes);
+    let mut reader = KeyReader(bytes);
     let [_table] = reader.array().ok_or_else(corrupt)?;
     let value = fields(&mut reader).ok_or_else(corrupt)?;
     if reader.0.is_empty() { Ok(value) } else { Err(corrupt()) }
@@ -256,12 +256,12 @@ pub(crate) fn read_row_domain(bytes: &[u8]) -> Result<Arc<str>, Error> {
     })
 }
 
-pub(crate) fn read_count(bytes: &[u8]) -> Result<Counted, Error> {
+pub(crate) fn read_count(bytes: &[u8]) -> Result<CountKey, Error> {
     read(bytes, |reader| {
         let _domain = reader.text()?;
         let [flags] = reader.array()?;
         let status = Arc::from(std::str::from_utf8(std::mem::take(&mut reader.0)).ok()?);
-        Some(Counted { is_open: flags & 1 != 0, is_flagged: flags & 2 != 0, status })
+        Some(CountKey { is_open: flags & 1 != 0, is_flagged: flags & 2 != 0, status })
     })
 }
 
@@ -318,7 +318,7 @@ mod tests {
                     closed_at,
                     tags: Vec::new(),
                 };
-                assert_eq!(read_count(&count("d\0", &row)).unwrap(), Counted { is_open, is_flagged, status });
+                assert_eq!(read_count(&count("d\0", &row)).unwrap(), CountKey { is_open, is_flagged, status });
             }
         }
     }

@@ -14,7 +14,7 @@ const SLOT_OVERHEAD: usize = 128;
 
 /// The newest value of a key.
 #[derive(Debug, Clone)]
-pub(crate) struct Slot {
+pub(crate) struct LayerValue {
     /// `None`: deleted.
     pub(crate) value: Option<Bytes>,
     /// The batch that carries it; until that is durable, nobody may be shown it.
@@ -23,7 +23,7 @@ pub(crate) struct Slot {
     is_new_below: bool,
 }
 
-impl Slot {
+impl LayerValue {
     /// Whether redb must be told.
     pub(crate) fn must_be_written(&self) -> bool {
         self.value.is_some() || !self.is_new_below
@@ -33,12 +33,12 @@ impl Slot {
 /// A sorted map of slots that knows its size.
 #[derive(Debug, Default)]
 pub(crate) struct Layer {
-    pub(crate) slots: BTreeMap<Box<[u8]>, Slot>,
+    pub(crate) slots: BTreeMap<Box<[u8]>, LayerValue>,
     pub(crate) bytes: usize,
 }
 
 impl Layer {
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&Slot> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&LayerValue> {
         self.slots.get(key)
     }
 
@@ -47,7 +47,7 @@ impl Layer {
         &'a self,
         from: &[u8],
         to: &[u8],
-    ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a Slot)> + use<'a> {
+    ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a LayerValue)> + use<'a> {
         // The map does not take a range that ends before it begins.
         let to = to.max(from);
         self.slots
@@ -64,7 +64,7 @@ impl Layer {
             slot.batch = batch;
         } else {
             self.bytes += key.len() + SLOT_OVERHEAD;
-            self.slots.insert(Box::from(key), Slot { value: Some(value), batch, is_new_below: is_new });
+            self.slots.insert(Box::from(key), LayerValue { value: Some(value), batch, is_new_below: is_new });
         }
     }
 
@@ -86,7 +86,7 @@ impl Layer {
             }
             Entry::Vacant(entry) => {
                 self.bytes += key.len() + SLOT_OVERHEAD;
-                entry.insert(Slot { value: None, batch, is_new_below: false });
+                entry.insert(LayerValue { value: None, batch, is_new_below: false });
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use store::listing::{Gathered, Position};
+use store::listing::{PageBuilder, Position};
 use store::{Error, HeadKey, ListPage, ListQuery, Listed, PageToken};
 
 use crate::keys;
@@ -16,7 +16,7 @@ use crate::shared::Shared;
 const LOOKED_AT: usize = 4096;
 
 pub(crate) async fn list(shared: &Arc<Shared>, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
-    let mut gathered = Gathered::new(query, page)?;
+    let mut gathered = PageBuilder::new(query, page)?;
     match &query.workflow_id {
         Some(workflow_id) => list_one(shared, workflow_id, &mut gathered).await?,
         None => list_rows(shared, &mut gathered).await?,
@@ -24,7 +24,7 @@ pub(crate) async fn list(shared: &Arc<Shared>, query: &ListQuery, page: Option<&
     Ok(gathered.page())
 }
 
-async fn list_rows(shared: &Arc<Shared>, gathered: &mut Gathered<'_>) -> Result<(), Error> {
+async fn list_rows(shared: &Arc<Shared>, gathered: &mut PageBuilder<'_>) -> Result<(), Error> {
     let query = gathered.query();
     let tables: &[u8] = match (query.order.is_by_close(), query.open) {
         (true, Some(true)) => &[],
@@ -70,7 +70,7 @@ fn bounds(table: u8, query: &ListQuery, after: Option<&Position>) -> (Vec<u8>, V
     }
 }
 
-async fn list_one(shared: &Arc<Shared>, workflow_id: &str, gathered: &mut Gathered<'_>) -> Result<(), Error> {
+async fn list_one(shared: &Arc<Shared>, workflow_id: &str, gathered: &mut PageBuilder<'_>) -> Result<(), Error> {
     let key = HeadKey { domain: Arc::clone(&gathered.query().domain), workflow_id: Arc::from(workflow_id) };
     let mut heads: Vec<_> = shared.load(&key).await?.into_iter().collect();
     let kept = keys::kept_of(&key);

@@ -37,13 +37,13 @@ pub(crate) struct Segments {
     faults: Arc<Faults>,
     /// How far the newest segment is filled.
     tail_end: AtomicU64,
-    files: Mutex<Files>,
+    files: Mutex<SegmentFiles>,
     pub(crate) syncs: AtomicU64,
     pub(crate) bytes_written: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Files {
+struct SegmentFiles {
     live: VecDeque<Live>,
     /// The next segments, as far as they are ready.
     spares: VecDeque<File>,
@@ -112,13 +112,13 @@ impl Segments {
             segment_bytes,
             faults,
             tail_end: AtomicU64::new(0),
-            files: Mutex::new(Files { live: live.into(), spares: VecDeque::new(), next }),
+            files: Mutex::new(SegmentFiles { live: live.into(), spares: VecDeque::new(), next }),
             syncs: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
         })
     }
 
-    fn files(&self) -> MutexGuard<'_, Files> {
+    fn files(&self) -> MutexGuard<'_, SegmentFiles> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -176,7 +176,7 @@ impl Segments {
     }
 
     /// Gives the file under `NEW` the next number, durably. Under the lock, so that nobody takes that number meanwhile.
-    fn number(&self, files: &mut Files, file: File) -> io::Result<()> {
+    fn number(&self, files: &mut SegmentFiles, file: File) -> io::Result<()> {
         self.faults.point("segment: named")?;
         let number = files.next + files.spares.len() as u64;
         std::fs::rename(self.directory.join(NEW), segment_path(&self.directory, number))?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use store::Error;
 
 use crate::directory::{Directory, log_path, make_known, tree_path};
-use crate::frame::{Operation, operations};
+use crate::frame::{BatchOperation, operations};
 use crate::log::{Segments, Tail};
 use crate::recovery::recover;
 use crate::shared::{Shared, State};
@@ -28,10 +28,10 @@ pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
         for operation in operations(frame.operations) {
             match operation? {
                 // Whether redb has a key cannot be told here: a checkpoint may have been cut short.
-                Operation::Put { key, value } => {
+                BatchOperation::Put { key, value } => {
                     state.active.put(key, Bytes::copy_from_slice(value), frame.batch, false);
                 }
-                Operation::Delete { key } => state.active.delete(key, frame.batch),
+                BatchOperation::Delete { key } => state.active.delete(key, frame.batch),
             }
         }
         state.logged += frame.size as u64;
@@ -101,15 +101,15 @@ fn spawn(
     run: impl FnOnce(&Arc<Shared>) + Send + 'static,
 ) -> Result<std::thread::JoinHandle<()>, Error> {
     /// A thread that ends by a panic takes the store with it: nobody would answer the commits any more.
-    struct Watch(Arc<Shared>);
-    impl Drop for Watch {
+    struct PanicGuard(Arc<Shared>);
+    impl Drop for PanicGuard {
         fn drop(&mut self) {
             if std::thread::panicking() {
                 self.0.fail("a thread of the store panicked");
             }
         }
     }
-    let watch = Watch(Arc::clone(shared));
+    let watch = PanicGuard(Arc::clone(shared));
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || run(&watch.0))

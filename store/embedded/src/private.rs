@@ -44,7 +44,7 @@ pub fn create(path: &Path) -> io::Result<File> {
 
 /// What becomes of trying to take a lock file.
 #[derive(Debug)]
-pub enum Taken {
+pub enum LockAttempt {
     /// It is this process's until the file is closed; its number stands in it.
     Ours(File),
     /// What stands in it: the number of the process that has it.
@@ -56,20 +56,20 @@ pub enum Taken {
 /// # Errors
 ///
 /// As for [`open`], and where the file cannot be locked or written.
-pub fn take_lock(path: &Path) -> io::Result<Taken> {
+pub fn take_lock(path: &Path) -> io::Result<LockAttempt> {
     let mut file = open(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut owner = String::new();
             let _ = file.read_to_string(&mut owner);
-            return Ok(Taken::By(owner.trim().to_owned()));
+            return Ok(LockAttempt::By(owner.trim().to_owned()));
         }
         Err(TryLockError::Error(error)) => return Err(error),
     }
     file.set_len(0)?;
     writeln!(file, "{}", std::process::id())?;
-    Ok(Taken::Ours(file))
+    Ok(LockAttempt::Ours(file))
 }
 
 /// Makes a directory if there is none, and closes one that is there to others. `is_ours` tells whether what is in it lets it

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use store::{Due, Error, Head, HeadKey, RunId, UnixMs};
 
-use crate::layer::Slot;
+use crate::layer::LayerValue;
 use crate::record::decode_head;
-use crate::shared::{Found, Frozen, Shared};
+use crate::shared::{FoundValue, Frozen, Shared};
 use crate::tree::Snapshot;
 use crate::{blocking, keys};
 
@@ -66,7 +66,7 @@ impl Shared {
         self.durable_values(found).await
     }
 
-    async fn durable_values(&self, found: Vec<Found>) -> Result<Vec<Option<Bytes>>, Error> {
+    async fn durable_values(&self, found: Vec<FoundValue>) -> Result<Vec<Option<Bytes>>, Error> {
         if let Some(batch) = found.iter().map(|found| found.batch).max() {
             self.wait_for_batch(batch).await?;
         }
@@ -195,7 +195,7 @@ impl Layers {
     }
 }
 
-fn copy((key, slot): (&[u8], &Slot)) -> (Bytes, (Option<Bytes>, u64)) {
+fn copy((key, slot): (&[u8], &LayerValue)) -> (Bytes, (Option<Bytes>, u64)) {
     (Bytes::copy_from_slice(key), (slot.value.clone(), slot.batch))
 }
 

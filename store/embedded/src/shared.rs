@@ -10,7 +10,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use crate::counts::Counts;
 use crate::frame::{Builder, FRAME_MAX};
-use crate::layer::{Layer, Slot};
+use crate::layer::{Layer, LayerValue};
 use crate::log::Segments;
 use crate::tree::{Snapshot, Tree};
 
@@ -108,7 +108,7 @@ impl State {
     }
 
     /// The newest slot of a key in memory; `None` when only redb can tell.
-    pub(crate) fn slot(&self, key: &[u8]) -> Option<&Slot> {
+    pub(crate) fn slot(&self, key: &[u8]) -> Option<&LayerValue> {
         self.active.get(key).or_else(|| self.frozen.as_ref().and_then(|frozen| frozen.layer.get(key)))
     }
 
@@ -155,7 +155,7 @@ pub(crate) struct Fetched {
 
 /// A key's newest value, and the batch that must be durable before it is shown.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundValue {
     pub(crate) value: Option<Bytes>,
     pub(crate) batch: u64,
 }
@@ -192,21 +192,23 @@ impl Shared {
     }
 
     /// The state, if all `keys` can be told from it: from memory, or from redb as `fetched`. Else what to fetch from.
-    fn told(&self, keys: &[Vec<u8>], fetched: &Fetched) -> Result<Told<'_>, Error> {
+    fn told(&self, keys: &[Vec<u8>], fetched: &Fetched) -> Result<ReadPlan<'_>, Error> {
         let state = self.open()?;
         let is_current = fetched.epoch == Some(state.epoch);
-        let found: Option<Vec<Found>> = keys
+        let found: Option<Vec<FoundValue>> = keys
             .iter()
             .enumerate()
             .map(|(index, key)| match state.slot(key) {
-                Some(slot) => Some(Found { value: slot.value.clone(), batch: slot.batch }),
-                None if is_current => fetched.values.get(index).map(|value| Found { value: value.clone(), batch: 0 }),
+                Some(slot) => Some(FoundValue { value: slot.value.clone(), batch: slot.batch }),
+                None if is_current => {
+                    fetched.values.get(index).map(|value| FoundValue { value: value.clone(), batch: 0 })
+                }
                 None => None,
             })
             .collect();
         match found {
-            Some(found) => Ok(Told::All(state, found)),
-            None => Ok(Told::Fetch(state.epoch, self.tree.snapshot()?)),
+            Some(found) => Ok(ReadPlan::All(state, found)),
+            None => Ok(ReadPlan::Fetch(state.epoch, self.tree.snapshot()?)),
         }
     }
 
@@ -220,13 +222,13 @@ impl Shared {
     pub(crate) fn with<T>(
         &self,
         keys: &[Vec<u8>],
-        mut then: impl FnMut(&mut State, Vec<Found>) -> T,
+        mut then: impl FnMut(&mut State, Vec<FoundValue>) -> T,
     ) -> Result<T, Error> {
         let mut fetched = Fetched::default();
         loop {
             let (epoch, snapshot) = match self.told(keys, &fetched)? {
-                Told::All(mut state, found) => return Ok(then(&mut state, found)),
-                Told::Fetch(epoch, snapshot) => (epoch, snapshot),
+                ReadPlan::All(mut state, found) => return Ok(then(&mut state, found)),
+                ReadPlan::Fetch(epoch, snapshot) => (epoch, snapshot),
             };
             let values = keys.iter().map(|key| snapshot.get(key)).collect::<Result<_, _>>()?;
             fetched = Fetched { epoch: Some(epoch), values };
@@ -378,8 +380,8 @@ impl Shared {
     }
 }
 
-enum Told<'a> {
-    All(MutexGuard<'a, State>, Vec<Found>),
+enum ReadPlan<'a> {
+    All(MutexGuard<'a, State>, Vec<FoundValue>),
     Fetch(u64, Snapshot),
 }
 
@@ -401,18 +403,18 @@ mod tests {
         let key = b"hkey".to_vec();
         shared.tree.write([(key.as_slice(), Some(b"old".as_slice()))].into_iter(), Some(1)).unwrap();
         let keys = [key.clone()];
-        let Ok(Told::Fetch(epoch, snapshot)) = shared.told(&keys, &Fetched::default()) else {
+        let Ok(ReadPlan::Fetch(epoch, snapshot)) = shared.told(&keys, &Fetched::default()) else {
             panic!("only redb can tell")
         };
         let fetched = Fetched { epoch: Some(epoch), values: vec![snapshot.get(&key).unwrap()] };
         assert!(
-            matches!(shared.told(&keys, &fetched), Ok(Told::All(_, found)) if found[0].value.as_deref() == Some(b"old"))
+            matches!(shared.told(&keys, &fetched), Ok(ReadPlan::All(_, found)) if found[0].value.as_deref() == Some(b"old"))
         );
 
         // Somebody commits, and the checkpoint brings it to redb, before the reader has the lock again.
         shared.tree.write([(key.as_slice(), Some(b"new".as_slice()))].into_iter(), Some(2)).unwrap();
         shared.lock().epoch += 1;
-        let Ok(Told::Fetch(_, snapshot)) = shared.told(&keys, &fetched) else {
+        let Ok(ReadPlan::Fetch(_, snapshot)) = shared.told(&keys, &fetched) else {
             panic!("what was fetched is of before")
         };
         assert_eq!(snapshot.get(&key).unwrap().as_deref(), Some(b"new".as_slice()));

@@ -7,9 +7,9 @@ use store::{Cas, Error, Expect, Head, HeadKey, Order, PartKey, Row, RunId, UnixM
 use crate::LIMITS;
 use crate::keys;
 use crate::record::{decode_head, encode_head, encode_row};
-use crate::shared::{Durable, Found, Shared, State};
+use crate::shared::{Durable, FoundValue, Shared, State};
 
-enum Outcome {
+enum WriteOutcome {
     Won(Durable),
     Lost(Option<Head>, u64),
 }
@@ -37,12 +37,12 @@ impl Shared {
         let parts: Vec<_> = parts.iter().map(|(part, bytes)| (keys::part(key, head.run, *part), bytes)).collect();
         self.wait_for_room().await?;
         let outcome = self.with(&[keys::head(key)], |state, found| {
-            let Some(Found { value, batch }) = found.into_iter().next() else {
+            let Some(FoundValue { value, batch }) = found.into_iter().next() else {
                 return Err(Error::Corrupt { what: "a lookup without an answer".to_owned() });
             };
             let old = value.as_ref().map(decode_head).transpose()?;
             if !holds(&expect, old.as_ref()) {
-                return Ok(Outcome::Lost(old, batch));
+                return Ok(WriteOutcome::Lost(old, batch));
             }
             for (part, bytes) in &parts {
                 state.put(part, Bytes::clone(bytes), false);
@@ -57,15 +57,15 @@ impl Shared {
                 }
             }
             state.put(&keys::head(key), record.clone(), old.is_none());
-            Ok(Outcome::Won(self.committed(state)))
+            Ok(WriteOutcome::Won(self.committed(state)))
         })??;
         match outcome {
-            Outcome::Won(durable) => {
+            WriteOutcome::Won(durable) => {
                 self.wait(durable).await?;
                 self.count_commit();
                 Ok(Cas::Won)
             }
-            Outcome::Lost(old, batch) => {
+            WriteOutcome::Lost(old, batch) => {
                 self.wait_for_batch(batch).await?;
                 Ok(Cas::Lost(old))
             }

@@ -143,7 +143,7 @@ fn a_query_that_asks_for_things_asks_in_vain() {
     let mut service = service(flow.clone());
     service.start("flow", "1", &());
     service.finish("1");
-    let mut state = State::default();
+    let mut state = FlowState::default();
     for event in service.history("1") {
         flow.evolve(&mut state, event);
         let _ = flow.answer(&state, "bad", None);

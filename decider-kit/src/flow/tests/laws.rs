@@ -217,7 +217,7 @@ fn flow_of(steps: Vec<Step>) -> Flow {
 /// dropped and made again. Markers come from the history, as on every replay.
 fn decided(flow: &Flow, events: &[Event], kept_for: usize) -> Vec<(u64, Decisions)> {
     let mut decided = Vec::new();
-    let mut state = State::default();
+    let mut state = FlowState::default();
     let mut seen = 0;
     let completed = events.iter().filter_map(|event| match &event.kind {
         EventKind::DeciderCompleted(it) => Some((event.id, it.started_event_id)),
@@ -225,7 +225,7 @@ fn decided(flow: &Flow, events: &[Event], kept_for: usize) -> Vec<(u64, Decision
     });
     for (turn, (completed_event_id, started_event_id)) in completed.enumerate() {
         if turn % kept_for == 0 {
-            (state, seen) = (State::default(), 0);
+            (state, seen) = (FlowState::default(), 0);
         }
         for event in events.iter().filter(|event| event.id > seen && event.id <= started_event_id) {
             flow.evolve(&mut state, event);
@@ -335,7 +335,7 @@ fn a_state_does_not_grow_with_its_history() {
     service.advance(Duration::from_days(1));
     let events = service.history("1");
     assert!(events.len() > 2_000, "{}", events.len());
-    let mut state = State::default();
+    let mut state = FlowState::default();
     for event in events {
         flow.evolve(&mut state, event);
     }

@@ -69,7 +69,7 @@ where
     Fut: Future<Output = Result<O, Failure>> + Send + 'static,
 {
     match trouble(replay(&flow(code), &recorded())) {
-        Trouble::Mismatch { event_id, expected, found } => (event_id, expected, found),
+        FlowError::Mismatch { event_id, expected, found } => (event_id, expected, found),
         other => panic!("{other:?}"),
     }
 }
@@ -214,8 +214,8 @@ fn queries_look_at_what_the_flow_shares_and_change_nothing() {
     service.start("flow", "1", &());
     service.finish("1");
     let events = service.history("1");
-    let mut state = State::default();
-    let ask = |state: &State, name: &str, input: &str| {
+    let mut state = FlowState::default();
+    let ask = |state: &FlowState, name: &str, input: &str| {
         let input = history::Payload::from_json(input).unwrap();
         flow.answer(state, name, Some(&input)).map(|answer| answer.to_string())
     };

@@ -22,7 +22,7 @@ fn mended_code_goes_on_over_a_reset_and_the_old_code_does_not_fit_any_more() {
     let old = service.history("1").to_vec();
     // Before the turn that decided wrongly.
     let (event_id, signals) = (8, LaterSignals::Reapply);
-    assert!(matches!(trouble(replay(&flow(right), &json(&old))), Trouble::Mismatch { event_id: 11, .. }));
+    assert!(matches!(trouble(replay(&flow(right), &json(&old))), FlowError::Mismatch { event_id: 11, .. }));
     let mut reader = BranchReader::new(Branching { event_id, signals });
     old.iter().try_for_each(|event| reader.read(event.clone())).unwrap();
     let EventKind::WorkflowStarted(started) = &old[0].kind else { panic!() };
@@ -41,7 +41,7 @@ fn mended_code_goes_on_over_a_reset_and_the_old_code_does_not_fit_any_more() {
     new.admit(&Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() }, at).unwrap();
     replay(&flow(right), &json(new.events())).unwrap();
     match trouble(replay(&flow(wrong), &json(new.events()))) {
-        Trouble::Mismatch { event_id, expected, found } => {
+        FlowError::Mismatch { event_id, expected, found } => {
             assert_eq!(
                 (event_id, expected.as_str(), found.as_str()),
                 (12, "ActivityScheduled `c`", "ScheduleActivity `b`")

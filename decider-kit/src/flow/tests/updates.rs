@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use history::EventKind;
 
-use crate::flow::{Asked, Context, Failure, Flow};
-use crate::testing::{Answered, Recorded, TestService, Work, replay};
+use crate::flow::{AcceptedUpdate, Context, Failure, Flow};
+use crate::testing::{Recorded, TestService, UpdateOutcome, Work, replay};
 use crate::{Duration, Rejection, Status};
 
 /// Pages one after the other; the second needs an activity.
@@ -16,7 +16,7 @@ async fn pages(ctx: Context, (): ()) -> Result<Vec<String>, Failure> {
     let first = pages.next().await?;
     seen.push(first.input.clone());
     first.done(&"address");
-    let Asked { input, reply } = pages.next().await?;
+    let AcceptedUpdate { input, reply } = pages.next().await?;
     match ctx.activity::<String>("check", &input).await {
         Ok(checked) => {
             seen.push(checked);
@@ -71,7 +71,7 @@ fn what_a_validator_rejects_leaves_no_trace() {
     for _ in 0..10 {
         assert_eq!(service.update("p", "page", "").rejected(), "empty");
         assert_eq!(service.update("p", "page", &7).rejected(), "bad-input");
-        let Answered::Rejected { reason, details } = service.update("p", "pgae", "cart") else { panic!() };
+        let UpdateOutcome::Rejected { reason, details } = service.update("p", "pgae", "cart") else { panic!() };
         assert_eq!((reason.as_str(), details.unwrap().text()), ("unknown-update", Some(r#"["page"]"#)));
     }
     assert_eq!(service.history("p"), before);
@@ -85,7 +85,7 @@ fn a_handler_may_await_an_activity_and_answers_in_a_later_turn() {
     assert_eq!(service.update("p", "page", "here").result::<String>(), "pay");
     assert_eq!(service.update("p", "page", "card").result::<String>(), "thanks");
     assert_eq!(service.finish("p").result::<Vec<String>>(), ["cart", "HERE", "card"]);
-    assert_eq!(service.update("p", "page", "more"), Answered::Closed(Status::Success));
+    assert_eq!(service.update("p", "page", "more"), UpdateOutcome::Closed(Status::Success));
     // The history of all that, run again.
     let recorded = serde_json::to_string(service.history("p")).unwrap();
     replay(&Flow::new(pages), &recorded).unwrap();
@@ -96,7 +96,7 @@ fn a_handler_may_await_an_activity_and_answers_in_a_later_turn() {
 fn what_was_accepted_and_could_not_be_done_is_recorded_as_failed() {
     let mut service = service();
     service.update("p", "page", "cart");
-    let Answered::Failed { reason, .. } = service.update("p", "page", "nowhere") else { panic!() };
+    let UpdateOutcome::Failed { reason, .. } = service.update("p", "page", "nowhere") else { panic!() };
     assert_eq!(reason, "unknown-address");
     assert!(service.history("p").iter().any(|event| matches!(event.kind, EventKind::UpdateFailed(_))));
     let recorded = serde_json::to_string(service.history("p")).unwrap();
@@ -120,7 +120,7 @@ fn an_update_that_is_dropped_unanswered_fails_and_a_lost_turn_changes_nothing() 
     service.start("careless", "p", &());
     service.lose_turns(1);
     service.advance(Duration::from_secs(60));
-    let Answered::Failed { reason, .. } = service.update("p", "add", &1) else { panic!() };
+    let UpdateOutcome::Failed { reason, .. } = service.update("p", "add", &1) else { panic!() };
     assert_eq!(reason, "unanswered");
     assert_eq!(service.update("p", "add", &2).result::<u32>(), 2);
     assert_eq!(service.update("p", "add", &3).rejected(), "unknown-update");

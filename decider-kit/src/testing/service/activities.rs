@@ -3,7 +3,7 @@
 use history::{Command, EventId, Heartbeat, TaskId};
 
 use super::{Item, TestService};
-use crate::testing::work::{Answer, Call, Work};
+use crate::testing::work::{Call, Work, WorkResult};
 
 impl TestService {
     #[track_caller]
@@ -39,7 +39,7 @@ impl TestService {
         };
         let work = (runner.works)(&call);
         let ends = now.plus(work.takes);
-        if !matches!(work.answer, Answer::Never) {
+        if !matches!(work.answer, WorkResult::Never) {
             self.plan(ends, Item::Answer(index, task, work.answer.clone()));
         }
         if let Some((every, _)) = &work.beats {
@@ -55,18 +55,18 @@ impl TestService {
     }
 
     #[track_caller]
-    pub(super) fn answer(&mut self, index: usize, task: TaskId, answer: Answer) {
+    pub(super) fn answer(&mut self, index: usize, task: TaskId, answer: WorkResult) {
         // A late answer is refused, and the runner does not care.
         if !self.holds(index, task) {
             return;
         }
         match answer {
-            Answer::Success(result) => self.must(index, &Command::SucceedActivity { task, result: Some(result) }),
-            Answer::Failure { reason, details, non_retryable, retry_after } => {
+            WorkResult::Success(result) => self.must(index, &Command::SucceedActivity { task, result: Some(result) }),
+            WorkResult::Failure { reason, details, non_retryable, retry_after } => {
                 let details = Some(details);
                 self.must(index, &Command::FailActivity { task, reason, details, non_retryable, retry_after });
             }
-            Answer::Never => {}
+            WorkResult::Never => {}
         }
     }
 

@@ -2,7 +2,7 @@
 
 use history::{Command, EventId, TaskRef, Timestamp};
 
-use super::{Item, Runner, TestService};
+use super::{Item, TestRunner, TestService};
 
 impl TestService {
     pub(super) fn plan(&mut self, at: Timestamp, item: Item) {
@@ -104,30 +104,32 @@ impl TestService {
         }
         while let Some(task) = self.waits(index) {
             match task {
-                Waiting::Turn { scheduled_event_id, attempt } => self.turn(index, scheduled_event_id, attempt),
-                Waiting::Activity { scheduled_event_id, runner } => self.activity_of(index, scheduled_event_id, runner),
+                ReadyTask::Turn { scheduled_event_id, attempt } => self.turn(index, scheduled_event_id, attempt),
+                ReadyTask::Activity { scheduled_event_id, runner } => {
+                    self.activity_of(index, scheduled_event_id, runner);
+                }
             }
         }
         self.reschedule(index);
     }
 
     /// The next task of a run that somebody takes now.
-    pub(super) fn waits(&self, index: usize) -> Option<Waiting> {
+    pub(super) fn waits(&self, index: usize) -> Option<ReadyTask> {
         self.at(index).run.waiting_tasks().find_map(|task| match task {
             TaskRef::Turn(turn) => turn
                 .not_before
                 .is_none_or(|at| at <= self.now)
-                .then_some(Waiting::Turn { scheduled_event_id: turn.scheduled_event_id, attempt: turn.attempt }),
+                .then_some(ReadyTask::Turn { scheduled_event_id: turn.scheduled_event_id, attempt: turn.attempt }),
             TaskRef::Activity(task) if task.activity.not_before().is_some_and(|at| at > self.now) => None,
             TaskRef::Activity(task) => {
-                let is_for = |runner: &Runner| {
+                let is_for = |runner: &TestRunner| {
                     runner.activity_type == task.activity.activity_type
                         && runner.list.as_ref().is_none_or(|list| *list == task.activity.task_list)
                 };
                 let scheduled_event_id = task.scheduled_event_id;
                 // A later registration replaces an earlier one.
                 let runner = self.runners.iter().rposition(is_for)?;
-                Some(Waiting::Activity { scheduled_event_id, runner })
+                Some(ReadyTask::Activity { scheduled_event_id, runner })
             }
         })
     }
@@ -147,7 +149,7 @@ impl TestService {
 }
 
 /// A task that somebody takes.
-pub(super) enum Waiting {
+pub(super) enum ReadyTask {
     Turn { scheduled_event_id: EventId, attempt: u32 },
     Activity { scheduled_event_id: EventId, runner: usize },
 }

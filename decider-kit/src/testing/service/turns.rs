@@ -8,7 +8,7 @@ use super::{Item, TestService};
 use crate::Decisions;
 use crate::testing::commands::{judged, refused};
 use crate::testing::{fail, window_of};
-use crate::update::{Taken, Update};
+use crate::update::{TurnEnd, Update};
 
 impl TestService {
     #[track_caller]
@@ -30,7 +30,7 @@ impl TestService {
             if updates.is_empty() {
                 return run.mind.decide(&run.events, &window, None);
             }
-            run.mind.judge(&run.events, &window, None, &updates, EventId::MAX).map(Taken::into_decisions)
+            run.mind.judge(&run.events, &window, None, &updates, EventId::MAX).map(TurnEnd::into_decisions)
         }));
         let decisions = match decided {
             Ok(Ok(decisions)) => decisions,

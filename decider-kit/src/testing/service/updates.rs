@@ -3,9 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use history::admit::{may_update, speculative_turn};
-use history::{
-    AnsweredTurn, EventKind, Fault, Payload, ProposedUpdate, Status, UpdateAnswer, UpdateStanding, UpdateVerdict,
-};
+use history::{AnsweredTurn, EventKind, Fault, Payload, ProposedUpdate, Status, UpdateAnswer, UpdateStanding, Verdict};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -16,7 +14,7 @@ use crate::update::Update;
 
 /// What came of an update.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answered {
+pub enum UpdateOutcome {
     /// It was accepted, and this is the answer.
     Done(Option<Payload>),
     /// It was rejected, and nothing of it is recorded.
@@ -37,7 +35,7 @@ pub enum Answered {
     Closed(Status),
 }
 
-impl Answered {
+impl UpdateOutcome {
     /// The answer, where it is done.
     ///
     /// # Panics
@@ -65,7 +63,7 @@ impl Answered {
 impl TestService {
     /// Has a run's decider judge an update, and lets things happen until its caller has the answer.
     #[track_caller]
-    pub fn update<T: Serialize + ?Sized>(&mut self, workflow_id: &str, name: &str, input: &T) -> Answered {
+    pub fn update<T: Serialize + ?Sized>(&mut self, workflow_id: &str, name: &str, input: &T) -> UpdateOutcome {
         let index = self.index(workflow_id);
         self.items += 1;
         let (update_id, name) = (format!("update-{}", self.items), name.to_owned());
@@ -73,7 +71,7 @@ impl TestService {
             ProposedUpdate { update_id, name, input: Some(payload(input)), identity: None, if_version: None, by: None };
         match may_update(&self.at(index).run, &asked) {
             Ok(_) => {}
-            Err(Fault::RunClosed { status }) => return Answered::Closed(status),
+            Err(Fault::RunClosed { status }) => return UpdateOutcome::Closed(status),
             Err(fault) => fail(format_args!("the service would refuse this: {fault}"), &self.at(index).events),
         }
         let update_id = asked.update_id.clone();
@@ -92,32 +90,32 @@ impl TestService {
         }
     }
 
-    fn answered(&self, index: usize, update_id: &str) -> Option<Answered> {
+    fn answered(&self, index: usize, update_id: &str) -> Option<UpdateOutcome> {
         let run = self.at(index);
         let rejected = run.rejected.iter().find(|answer| answer.update_id == update_id);
-        if let Some(UpdateVerdict::Rejected { reason, details }) = rejected.map(|answer| &answer.verdict) {
-            return Some(Answered::Rejected { reason: reason.clone(), details: details.clone() });
+        if let Some(Verdict::Rejected { reason, details }) = rejected.map(|answer| &answer.verdict) {
+            return Some(UpdateOutcome::Rejected { reason: reason.clone(), details: details.clone() });
         }
         match run.run.update_standing(update_id) {
             UpdateStanding::Ended { event_id, .. } => {
                 let event = run.events.iter().find(|event| event.id == event_id)?;
                 match &event.kind {
-                    EventKind::UpdateCompleted(it) => Some(Answered::Done(it.result.clone())),
+                    EventKind::UpdateCompleted(it) => Some(UpdateOutcome::Done(it.result.clone())),
                     EventKind::UpdateFailed(it) => {
-                        Some(Answered::Failed { reason: it.reason.clone(), details: it.details.clone() })
+                        Some(UpdateOutcome::Failed { reason: it.reason.clone(), details: it.details.clone() })
                     }
                     _ => None,
                 }
             }
             UpdateStanding::New | UpdateStanding::Accepted { .. } => {
-                (!run.run.is_open()).then_some(Answered::Closed(run.run.status))
+                (!run.run.is_open()).then_some(UpdateOutcome::Closed(run.run.status))
             }
         }
     }
 
     /// What a turn said to the updates that it was asked to judge.
     pub(super) fn heard(&mut self, index: usize, said: Vec<UpdateAnswer>) {
-        let is_rejected = |answer: &UpdateAnswer| matches!(answer.verdict, UpdateVerdict::Rejected { .. });
+        let is_rejected = |answer: &UpdateAnswer| matches!(answer.verdict, Verdict::Rejected { .. });
         self.at_mut(index).rejected.extend(said.into_iter().filter(is_rejected));
     }
 

@@ -1,7 +1,9 @@
 //! Updates in given, when, then, and from beginning to end; of explicit deciders and of flows.
 
-use crate::flow::{Asked, Context, Failure, Flow};
-use crate::testing::{Answered, Given, TestService, Work, activity_failed, activity_succeeded, given, signal, update};
+use crate::flow::{AcceptedUpdate, Context, Failure, Flow};
+use crate::testing::{
+    Given, TestService, UpdateOutcome, Work, activity_failed, activity_succeeded, given, signal, update,
+};
 use crate::{
     Activity, Decider, Decisions, Duration, Event, EventKind, Payload, Query, QueryError, Rejection, Status, Update,
     Verdict, Window,
@@ -144,7 +146,7 @@ async fn form(ctx: Context, (): ()) -> Result<Vec<String>, Failure> {
         .updates::<String>("page")
         .validate(move |page| if known().contains(page) { Err(Rejection::of("stale", &known())) } else { Ok(()) });
     while seen().len() < 2 {
-        let Asked { input, reply } = updates.next().await?;
+        let AcceptedUpdate { input, reply } = updates.next().await?;
         pages.lock().expect("nobody panics with it").push(input.clone());
         if input == "address" {
             match ctx.activity::<()>("check", &input).await {
@@ -177,7 +179,7 @@ fn a_flow_is_told_the_same_story() {
         .when(activity_succeeded("check", &()));
     let decided = story.decisions();
     assert!(
-        decided.updates.iter().any(|answer| matches!(answer.verdict, history::UpdateVerdict::Done { .. })),
+        decided.updates.iter().any(|answer| matches!(answer.verdict, history::Verdict::Done { .. })),
         "{decided:?}"
     );
 }
@@ -220,8 +222,10 @@ fn an_update_to_a_run_that_has_closed_is_answered_with_its_status() {
     service.activity("check", |_| Work::failure("nowhere", &()));
     service.start("form", "f", &());
     service.update("f", "page", "cart");
-    let Answered::Failed { reason, .. } = service.update("f", "page", "address") else { panic!("it cannot be done") };
+    let UpdateOutcome::Failed { reason, .. } = service.update("f", "page", "address") else {
+        panic!("it cannot be done")
+    };
     assert_eq!(reason, "nowhere");
     assert_eq!(service.finish("f").status, Status::Success);
-    assert_eq!(service.update("f", "page", "more"), Answered::Closed(Status::Success));
+    assert_eq!(service.update("f", "page", "more"), UpdateOutcome::Closed(Status::Success));
 }

@@ -10,7 +10,7 @@ use crate::scene::{
 use crate::scene::{failed, update};
 use crate::{
     Branch, BranchReader, Branching, Command, CommandOutcome, Duration, EventId, Fault, Links, PlannedReset,
-    RecordedRequest, RetryPolicy, Run, Transition, UpdateVerdict, limits,
+    RecordedRequest, RetryPolicy, Run, Transition, Verdict, limits,
 };
 
 fn seconds(seconds: u64) -> Duration {
@@ -190,7 +190,7 @@ fn an_activity_that_was_open_is_handed_out_once_more_and_its_tries_are_counted_a
 fn an_update_that_was_accepted_there_is_still_to_be_answered() {
     let asked = [update("u")];
     let given = scene().take();
-    let accept = given.judge(&asked, &[("u", UpdateVerdict::Later)], []);
+    let accept = given.judge(&asked, &[("u", Verdict::Later)], []);
     let given = given.then(&accept).then(&signal("s"));
     let answer = given.clone().take();
     let answer = answer.clone().then(&answer.judge(&[], &[("u", failed())], []));

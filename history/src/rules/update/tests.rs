@@ -7,8 +7,8 @@ use crate::scene::{
     update, update_at, updated,
 };
 use crate::{
-    AnsweredTurn, Command, ConflictPolicy, Duration, Fault, Payload, ProposedUpdate, Start, UpdateStanding,
-    UpdateVerdict, limits,
+    AnsweredTurn, Command, ConflictPolicy, Duration, Fault, Payload, ProposedUpdate, Start, UpdateStanding, Verdict,
+    limits,
 };
 use uuid::Uuid;
 
@@ -35,7 +35,7 @@ fn an_update_that_is_new() {
     for (verdict, then) in [
         (updated(), " UpdateAccepted(u) UpdateCompleted(u)"),
         (failed(), " UpdateAccepted(u) UpdateFailed(u, no stock)"),
-        (UpdateVerdict::Later, " UpdateAccepted(u)"),
+        (Verdict::Later, " UpdateAccepted(u)"),
     ] {
         check(&given, &given.speculate(&[update("u")], &[("u", verdict)], []), &format!("{TURN}{then}"));
     }
@@ -46,13 +46,13 @@ fn an_update_that_is_new() {
 
 #[test]
 fn an_update_that_is_accepted() {
-    let given = idle().then(&idle().speculate(&[update("u")], &[("u", UpdateVerdict::Later)], []));
+    let given = idle().then(&idle().speculate(&[update("u")], &[("u", Verdict::Later)], []));
     assert!(matches!(asked(&given), Ok(UpdateStanding::Accepted { .. })));
     let given = given.then(&signal("go")).take();
     for (verdict, then) in [
         (updated(), " UpdateCompleted(u)"),
         (failed(), " UpdateFailed(u, no stock)"),
-        (UpdateVerdict::Later, ""),
+        (Verdict::Later, ""),
         (rejected(), " UpdateFailed(u, closed)"),
     ] {
         check(&given, &given.judge(&[], &[("u", verdict)], []), &format!("DeciderCompleted{then}"));
@@ -64,7 +64,7 @@ fn an_update_that_is_accepted() {
 fn an_update_that_is_answered() {
     let given = idle().then(&idle().speculate(&[update("u")], &[("u", updated())], []));
     assert!(matches!(asked(&given), Ok(UpdateStanding::Ended { .. })));
-    for verdict in [updated(), failed(), UpdateVerdict::Later] {
+    for verdict in [updated(), failed(), Verdict::Later] {
         check(&given, &given.speculate(&[update("u")], &[("u", verdict)], []), "fault update-known");
     }
     check(&given, &given.speculate(&[update("u")], &[("u", rejected())], []), "");
@@ -74,7 +74,7 @@ fn an_update_that_is_answered() {
 #[test]
 fn a_start_that_comes_with_an_update_does_nothing_where_the_run_knows_the_update() {
     let use_existing = Start { conflict_policy: ConflictPolicy::UseExisting, ..plain() };
-    let accepted = idle().then(&idle().speculate(&[update("u")], &[("u", UpdateVerdict::Later)], []));
+    let accepted = idle().then(&idle().speculate(&[update("u")], &[("u", Verdict::Later)], []));
     let ended = idle().then(&idle().speculate(&[update("u")], &[("u", updated())], [success()]));
     let run_id = idle().run.started.run_id;
     let conditional = ProposedUpdate { if_version: Some(5), ..update("u") };
@@ -118,7 +118,7 @@ fn an_accepted_update_its_decisions_and_its_answer_are_one_commit() {
             idle().speculate(&asked, &[("u", updated())], [success()]),
             format!("{one_turn} {accepted} WorkflowSuccess"),
         ),
-        (idle(), idle().speculate(&asked, &[("u", UpdateVerdict::Later)], []), format!("{one_turn} UpdateAccepted(u)")),
+        (idle(), idle().speculate(&asked, &[("u", Verdict::Later)], []), format!("{one_turn} UpdateAccepted(u)")),
         (
             idle(),
             idle().speculate(&asked, &[("u", failed())], []),
@@ -132,13 +132,13 @@ fn an_accepted_update_its_decisions_and_its_answer_are_one_commit() {
         ),
         (
             scene().take(),
-            scene().take().judge(&asked, &[("u", UpdateVerdict::Later)], []),
+            scene().take().judge(&asked, &[("u", Verdict::Later)], []),
             "DeciderCompleted UpdateAccepted(u)".to_owned(),
         ),
         // Several, in the order of the answers.
         (
             idle(),
-            idle().speculate(&[update("u"), update("v")], &[("v", UpdateVerdict::Later), ("u", updated())], []),
+            idle().speculate(&[update("u"), update("v")], &[("v", Verdict::Later), ("u", updated())], []),
             format!("{one_turn} UpdateAccepted(v) {accepted}"),
         ),
     ] {
@@ -204,10 +204,10 @@ fn a_turn_that_is_no_longer_held_records_no_update() {
 fn an_update_that_was_accepted_is_answered_by_a_later_turn() {
     let asked = [update("u")];
     let scene = idle();
-    let accepted = scene.clone().then(&scene.speculate(&asked, &[("u", UpdateVerdict::Later)], [schedule("a")]));
+    let accepted = scene.clone().then(&scene.speculate(&asked, &[("u", Verdict::Later)], [schedule("a")]));
     assert_eq!(accepted.run.update_standing("u"), UpdateStanding::Accepted { event_id: 8 });
     let turn = accepted.takes("a").succeeds("a").take();
-    let still = turn.clone().then(&turn.judge(&[], &[("u", UpdateVerdict::Later)], []));
+    let still = turn.clone().then(&turn.judge(&[], &[("u", Verdict::Later)], []));
     assert_eq!(still.run.update_standing("u"), UpdateStanding::Accepted { event_id: 8 });
     check(&turn, &turn.judge(&[], &[("u", updated())], []), "DeciderCompleted UpdateCompleted(u)");
     check(&turn, &turn.judge(&[], &[("u", rejected())], []), "DeciderCompleted UpdateFailed(u, closed)");
@@ -221,15 +221,15 @@ fn an_update_that_was_accepted_is_answered_by_a_later_turn() {
     // By a turn that was made for another one, too; a word that says nothing new records nothing.
     let one_turn = "DeciderScheduled DeciderStarted DeciderCompleted";
     check(&still, &still.speculate(&[], &[("u", updated())], []), &format!("{one_turn} UpdateCompleted(u)"));
-    check(&still, &still.speculate(&[update("v")], &[("u", UpdateVerdict::Later), ("v", rejected())], []), "");
+    check(&still, &still.speculate(&[update("v")], &[("u", Verdict::Later), ("v", rejected())], []), "");
 }
 
 #[test]
 fn an_accepted_update_that_nothing_will_answer_leaves_its_run_stuck() {
     let scene = idle();
-    let stuck = scene.clone().then(&scene.speculate(&[update("u")], &[("u", UpdateVerdict::Later)], []));
+    let stuck = scene.clone().then(&scene.speculate(&[update("u")], &[("u", Verdict::Later)], []));
     assert!(stuck.run.is_stuck());
-    let alive = scene.clone().then(&scene.speculate(&[update("u")], &[("u", UpdateVerdict::Later)], [schedule("a")]));
+    let alive = scene.clone().then(&scene.speculate(&[update("u")], &[("u", Verdict::Later)], [schedule("a")]));
     assert!(!alive.run.is_stuck());
     let closed = alive.then(&terminate());
     assert!(closed.run.updates.open().is_empty(), "a run that has closed answers nothing");
@@ -239,7 +239,7 @@ fn an_accepted_update_that_nothing_will_answer_leaves_its_run_stuck() {
 fn what_nobody_asked_and_what_is_said_twice_is_refused_as_a_whole() {
     let scene = idle();
     let asked = [update("u")];
-    for verdict in [updated(), rejected(), UpdateVerdict::Later] {
+    for verdict in [updated(), rejected(), Verdict::Later] {
         let both = [("u", updated()), ("v", verdict.clone())];
         let expected = "fault update-unknown";
         check(&scene, &scene.speculate(&asked, &both, [marker("m")]), expected);
@@ -252,7 +252,7 @@ fn what_nobody_asked_and_what_is_said_twice_is_refused_as_a_whole() {
     check(&done, &done.speculate(&[], &[("u", updated())], []), "fault update-unknown");
     // Two turns were asked the same: the second has not seen what the first one did.
     check(&done, &done.speculate(&asked, &[("u", updated())], []), "fault update-known");
-    check(&done, &done.speculate(&asked, &[("u", UpdateVerdict::Later)], []), "fault update-known");
+    check(&done, &done.speculate(&asked, &[("u", Verdict::Later)], []), "fault update-known");
     check(&done, &done.speculate(&asked, &[("u", rejected())], []), "");
 }
 
@@ -297,7 +297,7 @@ fn who_asks_hears_what_is_known_before_a_decider_does() {
     let closed = done.then(&terminate());
     assert_eq!(may_update(&closed.run, &update("u")), ended, "a lost answer is fetched when the run has closed, too");
     assert_eq!(may_update(&closed.run, &update("v")).unwrap_err().code(), "run-closed");
-    let later = scene.clone().then(&scene.speculate(&[update("u")], &[("u", UpdateVerdict::Later)], []));
+    let later = scene.clone().then(&scene.speculate(&[update("u")], &[("u", Verdict::Later)], []));
     assert_eq!(may_update(&later.run, &update("u")), Ok(UpdateStanding::Accepted { event_id: 8 }));
     let unanswered = Ok(UpdateStanding::Ended { run_id: Uuid::nil(), event_id: 8 });
     assert_eq!(
@@ -321,9 +321,9 @@ fn updates_have_their_limits() {
         assert_eq!(may_update(&scene.run, &asked).err().map(|fault| fault.code()), code);
     }
     let text = |bytes: usize| Payload::from_json(&format!("\"{}\"", "x".repeat(bytes - 2))).unwrap();
-    let reason = |bytes: usize| UpdateVerdict::Rejected { reason: "x".repeat(bytes), details: None };
-    let details = |bytes| UpdateVerdict::Rejected { reason: "r".to_owned(), details: Some(text(bytes)) };
-    let result = |bytes| UpdateVerdict::Done { result: Some(text(bytes)) };
+    let reason = |bytes: usize| Verdict::Rejected { reason: "x".repeat(bytes), details: None };
+    let details = |bytes| Verdict::Rejected { reason: "r".to_owned(), details: Some(text(bytes)) };
+    let result = |bytes| Verdict::Done { result: Some(text(bytes)) };
     for (verdict, code) in [
         (reason(0), Some("invalid-field")),
         (reason(limits::REASON_CHARS_MAX), None),
@@ -343,7 +343,7 @@ fn a_run_takes_only_so_many_updates_that_wait() {
     let full = |count: usize| {
         let ids = ids(count);
         let asked: Vec<ProposedUpdate> = ids.iter().map(|id| update(id)).collect();
-        let answers: Vec<(&str, UpdateVerdict)> = ids.iter().map(|id| (id.as_str(), UpdateVerdict::Later)).collect();
+        let answers: Vec<(&str, Verdict)> = ids.iter().map(|id| (id.as_str(), Verdict::Later)).collect();
         let scene = idle();
         scene.clone().then(&scene.speculate(&asked, &answers, []))
     };

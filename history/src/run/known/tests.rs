@@ -2,7 +2,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::scene::{Scene, keyed_signal, plain, scene, terminate, update, updated};
-use crate::{Links, Start, Transition, UpdateStanding, UpdateVerdict};
+use crate::{Links, Start, Transition, UpdateStanding, Verdict};
 
 const RUNS: [Uuid; 3] = [Uuid::nil(), Uuid::from_u128(2), Uuid::from_u128(3)];
 
@@ -184,7 +184,7 @@ fn only_so_many_runs_before_it_are_in_the_state_of_a_run() {
 fn an_update_is_known_by_its_answer_or_by_having_got_none() {
     let given = scene().decide([]);
     let asked = [update("a"), update("b")];
-    let given = given.clone().then(&given.speculate(&asked, &[("a", updated()), ("b", UpdateVerdict::Later)], []));
+    let given = given.clone().then(&given.speculate(&asked, &[("a", updated()), ("b", Verdict::Later)], []));
     let answered = given.run.request(key_of_update("a")).unwrap();
     assert_eq!(given.run.update_standing("b"), UpdateStanding::Accepted { event_id: answered.event_id + 1 });
     let closed = given.then(&terminate());

@@ -31,7 +31,7 @@ fn scheduled() -> Start {
 }
 
 /// The run as it is after one more commit.
-fn commit(base: Option<&CommittedRun>, start: &Start, commands: &[Command]) -> CommittedRun {
+fn commit(base: Option<&StoredRun>, start: &Start, commands: &[Command]) -> StoredRun {
     let mut transition = match base {
         Some(base) => Transition::linked(base.run().clone(), base.body.links.clone()),
         None => Transition::start(start, Uuid::from_u128(7), now()).unwrap(),
@@ -46,7 +46,7 @@ fn commit(base: Option<&CommittedRun>, start: &Start, commands: &[Command]) -> C
 }
 
 /// A run with these commits.
-fn run(start: &Start, commits: &[&[Command]]) -> CommittedRun {
+fn run(start: &Start, commits: &[&[Command]]) -> StoredRun {
     let begun = commit(None, start, &[]);
     commits.iter().fold(begun, |base, commands| commit(Some(&base), start, commands))
 }
@@ -59,7 +59,7 @@ fn reserved(list: &ListKey, scheduled_event_id: EventId) -> Reserved {
 }
 
 /// What follows from one more commit; a poller waits for `matched`.
-fn all_that_follows(before: Option<&CommittedRun>, next: &CommittedRun, matched: Option<EventId>) -> Vec<String> {
+fn all_that_follows(before: Option<&StoredRun>, next: &StoredRun, matched: Option<EventId>) -> Vec<String> {
     let known = before.map(|before| backlog::waiting(&key(), before.run())).unwrap_or_default();
     let waiting = backlog::waiting(&key(), next.run()).into_iter();
     let is_new = |task: &WaitingTask| !known.iter().any(|(_, known, _)| known == task);

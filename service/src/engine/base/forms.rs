@@ -34,7 +34,7 @@ pub struct Started {
 
 /// A command that was recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecordedCommand {
+pub struct Admitted {
     /// On this run.
     pub run_id: Uuid,
     /// The first of its events.

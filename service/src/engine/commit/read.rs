@@ -9,7 +9,7 @@ use store::{Head, HeadKey, PartKey, Store};
 use uuid::Uuid;
 
 use crate::engine::commit::state::CachedRun;
-use crate::engine::commit::{CommittedRun, tail_between};
+use crate::engine::commit::{StoredRun, tail_between};
 use crate::engine::{EventRange, HistoryPage, Refusal, commit::head};
 
 /// Bytes of chunks that are asked of the store at once while a page is read: what a page of a thousand small events needs,
@@ -17,7 +17,7 @@ use crate::engine::{EventRange, HistoryPage, Refusal, commit::head};
 const READ_BYTES: usize = 256 * 1024;
 
 /// Where the events of a run are.
-pub(crate) struct EventLocation<'a> {
+pub(crate) struct RunEvents<'a> {
     pub(crate) key: &'a HeadKey,
     pub(crate) run_id: Uuid,
     pub(crate) tail: &'a Bytes,
@@ -69,8 +69,8 @@ impl RunReader {
     }
 
     /// A run from its head: what stands in it, and a tail that had no room there. Heartbeats are not part of it.
-    pub(crate) async fn open_head(&self, key: &HeadKey, head: Head) -> Result<CommittedRun, Refusal> {
-        let mut loaded = Box::new(CommittedRun::decode(head)?);
+    pub(crate) async fn open_head(&self, key: &HeadKey, head: Head) -> Result<StoredRun, Refusal> {
+        let mut loaded = Box::new(StoredRun::decode(head)?);
         if !loaded.body.tail_in.is_empty() {
             let run_id = loaded.run().started.run_id;
             loaded.tail = Box::pin(self.read_tail(key, run_id, &loaded.body.tail_in)).await?;
@@ -118,7 +118,7 @@ impl RunReader {
         &self,
         key: &HeadKey,
         state: &'a mut CachedRun,
-    ) -> Result<Option<&'a CommittedRun>, Refusal> {
+    ) -> Result<Option<&'a StoredRun>, Refusal> {
         if state.known().is_none() {
             let Some(head) = self.store.load(key).await? else {
                 return Ok(None);
@@ -144,7 +144,7 @@ impl RunReader {
     }
 
     /// An earlier run. What it owed and what it has seen have gone over to the one that followed it.
-    pub(crate) async fn load_run(&self, key: &HeadKey, run_id: Uuid) -> Result<CommittedRun, Refusal> {
+    pub(crate) async fn load_run(&self, key: &HeadKey, run_id: Uuid) -> Result<StoredRun, Refusal> {
         let found = self.store.load_run(key, *run_id.as_bytes()).await?;
         let workflow_id = key.workflow_id.to_string();
         let found = found.ok_or(Refusal::UnknownRun { workflow_id, run_id })?;
@@ -157,12 +157,12 @@ impl RunReader {
     pub(crate) async fn read_page(
         &self,
         key: &HeadKey,
-        loaded: &CommittedRun,
+        loaded: &StoredRun,
         page: &EventRange,
     ) -> Result<HistoryPage, Refusal> {
         let run = loaded.run();
         let source =
-            EventLocation { key, run_id: run.started.run_id, tail: &loaded.tail, tail_first: loaded.body.tail_first };
+            RunEvents { key, run_id: run.started.run_id, tail: &loaded.tail, tail_first: loaded.body.tail_first };
         let before = page.before.unwrap_or(u64::MAX).min(run.last_event_id + 1);
         let limit = page.limit.max(1);
         let mut events = if page.reverse {
@@ -184,7 +184,7 @@ impl RunReader {
     /// The events with `after < id < before`, oldest first.
     async fn read_on(
         &self,
-        source: &EventLocation<'_>,
+        source: &RunEvents<'_>,
         after: EventId,
         before: EventId,
         limit: usize,
@@ -215,7 +215,7 @@ impl RunReader {
     /// The events with `after < id < before`, newest first.
     async fn read_back(
         &self,
-        source: &EventLocation<'_>,
+        source: &RunEvents<'_>,
         after: EventId,
         before: EventId,
         limit: usize,
@@ -258,7 +258,7 @@ impl RunReader {
     /// Every event from `first` to `last`, payloads and all.
     pub(crate) async fn read_range(
         &self,
-        source: &EventLocation<'_>,
+        source: &RunEvents<'_>,
         first: EventId,
         last: EventId,
         limit: usize,
@@ -282,8 +282,8 @@ impl RunReader {
 
     /// Something of a run that its head promises is not there: the run has been forgotten since its head was read, or its
     /// data is lost.
-    async fn missing(&self, source: &EventLocation<'_>, what: &str) -> Refusal {
-        let EventLocation { key, run_id, .. } = *source;
+    async fn missing(&self, source: &RunEvents<'_>, what: &str) -> Refusal {
+        let RunEvents { key, run_id, .. } = *source;
         match self.load_run(key, run_id).await {
             Ok(_) => Refusal::Corrupt { what: format!("{what} of run {run_id} is missing") },
             Err(refusal) => refusal,
@@ -291,7 +291,7 @@ impl RunReader {
     }
 
     /// Puts the texts of large payloads in place of their claim checks.
-    async fn redeem(&self, source: &EventLocation<'_>, events: &mut [Event]) -> Result<(), Refusal> {
+    async fn redeem(&self, source: &RunEvents<'_>, events: &mut [Event]) -> Result<(), Refusal> {
         let claims = |event: &Event| {
             let payload = event.kind.payload().and_then(Payload::claim);
             payload.into_iter().chain(event.notes_kept()).collect::<Vec<_>>()

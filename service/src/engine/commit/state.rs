@@ -1,24 +1,24 @@
 //! What is known of a run in memory, and the law that nobody is told no from there.
 
-use crate::engine::commit::CommittedRun;
+use crate::engine::commit::StoredRun;
 
 /// What is known of a run. It may be old: others write to the store.
 #[derive(Debug, Default)]
-pub(crate) struct CachedRun(Option<Box<CommittedRun>>);
+pub(crate) struct CachedRun(Option<Box<StoredRun>>);
 
 impl CachedRun {
     /// What is known; `None`: ask the store.
-    pub(crate) fn known(&self) -> Option<&CommittedRun> {
+    pub(crate) fn known(&self) -> Option<&StoredRun> {
         self.0.as_deref()
     }
 
     /// The same, to be changed.
-    pub(crate) fn known_mut(&mut self) -> Option<&mut CommittedRun> {
+    pub(crate) fn known_mut(&mut self) -> Option<&mut StoredRun> {
         self.0.as_deref_mut()
     }
 
     /// It is this, as it was just read or written.
-    pub(crate) fn is(&mut self, loaded: CommittedRun) {
+    pub(crate) fn is(&mut self, loaded: StoredRun) {
         self.0 = Some(Box::new(loaded));
     }
 

@@ -7,7 +7,7 @@ use history::{Command, Event, EventId, Payload, PendingActivity, PollId, Propose
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::engine::commit::read::EventLocation;
+use crate::engine::commit::read::RunEvents;
 
 /// A task that was taken: what its taker needs, and nothing that has to be locked. Dropped before it was
 /// [delivered](Self::delivered), wherever that happens, it goes back at once, and not when its time is over.
@@ -118,8 +118,8 @@ impl Grant {
 
 impl Grant {
     /// Where the events of its run are.
-    pub(crate) fn source(&self) -> EventLocation<'_> {
-        EventLocation { key: &self.key, run_id: self.run_id, tail: &self.tail, tail_first: self.tail_first }
+    pub(crate) fn source(&self) -> RunEvents<'_> {
+        RunEvents { key: &self.key, run_id: self.run_id, tail: &self.tail, tail_first: self.tail_first }
     }
 }
 

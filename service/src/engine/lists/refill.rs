@@ -8,7 +8,7 @@ use store::{Expect, HeadKey, ListQuery};
 use tokio::task::JoinSet;
 
 use crate::engine::Refusal;
-use crate::engine::commit::CommittedRun;
+use crate::engine::commit::StoredRun;
 use crate::engine::lists::backlog::{FRESH_FOR, NO_RUN, READ_AGAIN_AFTER, domain_of, key_of, row, waiting};
 use crate::engine::lists::hand_out::TaskLists;
 use crate::engine::lists::{ListKey, Side};
@@ -209,7 +209,7 @@ impl TaskLists {
 
     /// Puts on a list what waits there of a run, as the store has it; false when nothing does.
     async fn put_waiting(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<bool, Refusal> {
-        let loaded = self.store.load(key).await?.map(CommittedRun::decode).transpose()?;
+        let loaded = self.store.load(key).await?.map(StoredRun::decode).transpose()?;
         let mut tasks = loaded.map(|loaded| waiting(key, loaded.run())).unwrap_or_default();
         tasks.retain(|(on, ..)| on == list);
         let (now, waits) = (self.clock.now(), !tasks.is_empty());

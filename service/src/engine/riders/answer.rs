@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use history::admit::{check_payload, must_hold};
 use history::{
-    AnsweredTurn, Command, EventId, EventKind, Fault, Transition, UpdateAnswer, UpdateStanding, UpdateVerdict, limits,
+    AnsweredTurn, Command, EventId, EventKind, Fault, Transition, UpdateAnswer, UpdateStanding, Verdict, limits,
 };
 use store::HeadKey;
 use uuid::Uuid;
@@ -16,7 +16,7 @@ use crate::engine::riders::heard::UpdateHeard;
 use crate::engine::riders::place::By;
 use crate::engine::riders::task::RequestReply;
 use crate::engine::riders::waiting::WithTask;
-use crate::engine::{QueryOutcome, RecordedCommand, Refusal, RunRef, TurnToken, commit};
+use crate::engine::{Admitted, QueryOutcome, Refusal, RunRef, TurnToken, commit};
 
 /// How long a speculative turn that was given back is left alone. Source: the first wait of any turn.
 const GIVEN_BACK_WAIT: Duration = Duration::from_millis(limits::TURN_BACKOFF_FIRST.as_millis());
@@ -59,15 +59,15 @@ impl Answering {
     }
 
     /// The answer is recorded, or there was nothing to record: tells those who wait for updates.
-    fn hear(&self, answers: &[UpdateAnswer], told: &RecordedCommand) {
+    fn hear(&self, answers: &[UpdateAnswer], told: &Admitted) {
         let room = &self.room;
         let now = room.clock.now();
         for (answer, standing) in answers.iter().zip(&told.judged) {
             let heard = match (answer.verdict.clone(), standing) {
-                (UpdateVerdict::Done { result }, UpdateStanding::Ended { event_id, .. }) => {
+                (Verdict::Done { result }, UpdateStanding::Ended { event_id, .. }) => {
                     UpdateHeard::Done { event_id: *event_id, version: told.version, result }
                 }
-                (UpdateVerdict::Rejected { reason, details }, UpdateStanding::New) => {
+                (Verdict::Rejected { reason, details }, UpdateStanding::New) => {
                     UpdateHeard::Rejected { reason, details }
                 }
                 // Whoever waits for it looks at the run. One that has closed with this turn knows no more of what it has

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::engine::base::background::Background;
 use crate::engine::base::clock::Ids;
-use crate::engine::commit::CommittedRun;
+use crate::engine::commit::StoredRun;
 use crate::engine::commit::read::RunReader;
 use crate::engine::lists::grant::{Back, Grant, Granted, Returned, RiderKind, TakesBack};
 use crate::engine::lists::hand_out::TaskLists;
@@ -52,20 +52,20 @@ pub struct RequestReply {
 
 impl RequestReply {
     /// Has a task made for the riders of the newest run, where no turn will take them along.
-    pub(crate) fn see_to_riders(self: &Arc<Self>, key: &HeadKey, loaded: &CommittedRun) {
+    pub(crate) fn see_to_riders(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun) {
         for kind in self.riders.settle(key, loaded.run()) {
             self.make_task(key, loaded, kind);
         }
     }
 
     /// The same for the queries of a run that has closed, which nothing can happen to any more.
-    pub(super) fn see_to_queries_of_closed(self: &Arc<Self>, key: &HeadKey, loaded: &CommittedRun) {
+    pub(super) fn see_to_queries_of_closed(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun) {
         if self.riders.settle_closed(key, loaded.run()) {
             self.make_task(key, loaded, RiderKind::Query);
         }
     }
 
-    fn make_task(self: &Arc<Self>, key: &HeadKey, loaded: &CommittedRun, kind: RiderKind) {
+    fn make_task(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun, kind: RiderKind) {
         let list = decider_list(key, loaded);
         match self.lists.matching.reserve_for_riders(&list, kind) {
             Some(poller) => match self.grant_riders(key, loaded, kind, &poller.taker) {
@@ -76,7 +76,7 @@ impl RequestReply {
         }
     }
 
-    fn offer_riders(self: &Arc<Self>, key: &HeadKey, loaded: &CommittedRun, kind: RiderKind) {
+    fn offer_riders(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun, kind: RiderKind) {
         let run_id = loaded.run().started.run_id;
         self.lists.offer(&decider_list(key, loaded), OnList::Riders(WaitingRiders { key: key.clone(), run_id, kind }));
     }
@@ -85,7 +85,7 @@ impl RequestReply {
     pub(crate) fn grant_riders(
         self: &Arc<Self>,
         key: &HeadKey,
-        loaded: &CommittedRun,
+        loaded: &StoredRun,
         kind: RiderKind,
         taker: &Taker,
     ) -> Option<Grant> {
@@ -212,7 +212,7 @@ impl TakesBack for BackTo {
 }
 
 /// Where the decider of a run polls.
-pub(crate) fn decider_list(key: &HeadKey, loaded: &CommittedRun) -> ListKey {
+pub(crate) fn decider_list(key: &HeadKey, loaded: &StoredRun) -> ListKey {
     let name = loaded.run().next_turn_list().into();
     ListKey { domain: Arc::clone(&key.domain), side: Side::Decider, name }
 }

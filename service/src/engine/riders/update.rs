@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::engine::base::forms::head_key;
-use crate::engine::commit::CommittedRun;
+use crate::engine::commit::StoredRun;
 use crate::engine::lists::ListKey;
 use crate::engine::lists::grant::RiderKind;
 use crate::engine::riders::heard::UpdateHeard;
@@ -266,7 +266,7 @@ impl RequestReply {
     pub(crate) async fn ended(
         &self,
         key: &HeadKey,
-        loaded: &CommittedRun,
+        loaded: &StoredRun,
         event_id: EventId,
     ) -> Result<UpdateHeard, Refusal> {
         let mut page = EventRange { after: event_id - 1, limit: TURN_EVENTS, ..EventRange::default() };
@@ -306,7 +306,7 @@ impl RequestReply {
     pub(crate) async fn ended_in(
         &self,
         key: &HeadKey,
-        loaded: &CommittedRun,
+        loaded: &StoredRun,
         of: Uuid,
         event_id: u64,
     ) -> Result<Option<UpdateHeard>, Refusal> {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use store::HeadKey;
 
 use crate::engine::after::After;
-use crate::engine::commit::CommittedRun;
+use crate::engine::commit::StoredRun;
 use crate::engine::lists::sync_match::Reserved;
 use crate::engine::run::workshop::Workshop;
 
 impl Workshop {
     /// Does what follows, one after the other.
-    pub(crate) fn carry_out(self: &Arc<Self>, key: &HeadKey, next: &CommittedRun, after: Vec<After>) {
+    pub(crate) fn carry_out(self: &Arc<Self>, key: &HeadKey, next: &StoredRun, after: Vec<After>) {
         for it in after {
             match it {
                 After::Withdraw { list, run_id, scheduled_event_id } => {
@@ -30,7 +30,7 @@ impl Workshop {
         }
     }
 
-    fn grant_reserved(self: &Arc<Self>, key: &HeadKey, next: &CommittedRun, reserved: Reserved) {
+    fn grant_reserved(self: &Arc<Self>, key: &HeadKey, next: &StoredRun, reserved: Reserved) {
         let Reserved { poller, scheduled_event_id, start, .. } = reserved;
         self.metrics.matched_at_once.inc();
         match self.grant(key, next, (scheduled_event_id, start), &poller.taker) {

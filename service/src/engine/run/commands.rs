@@ -12,7 +12,7 @@ use crate::engine::commit::{self, read::RunReader};
 use crate::engine::run::request::RunRequest;
 use crate::engine::run::runs::Runs;
 use crate::engine::run::start::start_of;
-use crate::engine::{Deletion, RecordedCommand, Refusal, Registry, Reset, RunRef, Started, WasReset};
+use crate::engine::{Admitted, Deletion, Refusal, Registry, Reset, RunRef, Started, WasReset};
 
 /// How often a deletion looks again whether what the runs owe to others is delivered.
 const LOOKS_MAX: u32 = 10;
@@ -59,7 +59,7 @@ impl Commands {
     /// # Errors
     ///
     /// As for [`start`](Self::start); also when there is no such run, or it is not the current one.
-    pub async fn tell(&self, at: &RunRef, command: Command) -> Result<RecordedCommand, Refusal> {
+    pub async fn tell(&self, at: &RunRef, command: Command) -> Result<Admitted, Refusal> {
         self.tell_of(at, command, Author::default()).await
     }
 
@@ -68,7 +68,7 @@ impl Commands {
     /// # Errors
     ///
     /// As for [`tell`](Self::tell).
-    pub async fn tell_of(&self, at: &RunRef, command: Command, author: Author) -> Result<RecordedCommand, Refusal> {
+    pub async fn tell_of(&self, at: &RunRef, command: Command, author: Author) -> Result<Admitted, Refusal> {
         self.registry.must_know(&at.domain).await?;
         let told = self.runs.tell_of(&head_key(at), at.run_id, command, author).await;
         if let (Err(Refusal::RunNotCurrent { .. }), Some(run_id)) = (&told, at.run_id) {

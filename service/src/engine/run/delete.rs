@@ -6,7 +6,7 @@ use history::{Author, Command};
 use store::{HeadKey, ListQuery};
 use uuid::Uuid;
 
-use crate::engine::commit::CommittedRun;
+use crate::engine::commit::StoredRun;
 use crate::engine::run::worker::RunWorker;
 use crate::engine::run::workshop::Workshop;
 use crate::engine::{Deletion, Refusal};
@@ -35,8 +35,7 @@ impl RunWorker<'_> {
                     let workflow_id = key.workflow_id.to_string();
                     return Err(Refusal::UnknownRun { workflow_id, run_id });
                 }
-                let owes =
-                    |loaded: &CommittedRun| loaded.body.links.outbox.iter().any(|effect| effect.of == Some(run_id));
+                let owes = |loaded: &StoredRun| loaded.body.links.outbox.iter().any(|effect| effect.of == Some(run_id));
                 if self.state.known().is_some_and(owes) {
                     return Ok(None);
                 }

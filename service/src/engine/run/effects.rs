@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::engine::base::background::Background;
 use crate::engine::commit::read::{self, RunReader};
-use crate::engine::commit::{self, CommittedRun};
+use crate::engine::commit::{self, StoredRun};
 use crate::engine::registry::quotas::OpenRuns;
 use crate::engine::run::request::{EffectOutcome, EffectSource, RunRequest};
 use crate::engine::run::runs::Runs;
@@ -126,7 +126,7 @@ impl Effects {
     /// Sends effects on their way. What fails is left to the next look at the run, which the store has a date for. `round`
     /// is that of the very commit that made them ready, whatever others have committed since: in a round there is only one
     /// who delivers an effect.
-    pub(crate) fn deliver(self: &Arc<Self>, key: &HeadKey, loaded: &CommittedRun, effects: Vec<Effect>, round: u32) {
+    pub(crate) fn deliver(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun, effects: Vec<Effect>, round: u32) {
         let (key, started) = (key.clone(), loaded.run().started.clone());
         let (tail, tail_first) = (loaded.tail.clone(), loaded.body.tail_first);
         let bundle = Bundle { key, started, tail, tail_first, effects, round };
@@ -166,7 +166,7 @@ impl Effects {
             None => (&bundle.started, &bundle.tail, bundle.tail_first),
         };
         let run_id = started.run_id;
-        let source = read::EventLocation { key, run_id, tail, tail_first };
+        let source = read::RunEvents { key, run_id, tail, tail_first };
         let asked = self.reader.read_range(&source, effect.event_id, effect.event_id, 1, usize::MAX).await?;
         let errand = asked.first().and_then(|event| effect.errand(started, event));
         let nothing = || format!("event {} of run {run_id} does not ask for {effect:?}", effect.event_id);

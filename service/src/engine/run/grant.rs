@@ -6,7 +6,7 @@ use history::{EventId, TurnId};
 use store::HeadKey;
 
 use crate::engine::after;
-use crate::engine::commit::CommittedRun;
+use crate::engine::commit::StoredRun;
 use crate::engine::lists::Taker;
 use crate::engine::lists::grant::{Grant, Granted, TakenAlong};
 use crate::engine::run::workshop::Workshop;
@@ -16,7 +16,7 @@ impl Workshop {
     pub(crate) fn grant(
         self: &Arc<Self>,
         key: &HeadKey,
-        loaded: &CommittedRun,
+        loaded: &StoredRun,
         (scheduled_event_id, start): (EventId, u32),
         taker: &Taker,
     ) -> Option<Grant> {

@@ -130,7 +130,7 @@ mod tests {
     }
 
     /// A signal with so many bytes, and where its answer goes.
-    fn signal(bytes: usize, reply: Reply<crate::engine::RecordedCommand>) -> RunRequest {
+    fn signal(bytes: usize, reply: Reply<crate::engine::Admitted>) -> RunRequest {
         let input = Some(Payload::from_trusted(&"1".repeat(bytes)));
         let command = Command::Signal { name: "s".to_owned(), input, identity: None, key: None, if_version: None };
         RunRequest::Tell { run_id: None, command, author: Author::default(), reply }

@@ -9,7 +9,7 @@ use crate::engine::lists::grant::{Grant, RiderKind, TakenRiders};
 use crate::engine::lists::{ListKey, Taker, WaitingTask};
 use crate::engine::riders::put::{Posing, PutUpdate, Putting};
 use crate::engine::riders::waiting::NewQuery;
-use crate::engine::{Deletion, RecordedCommand, Refusal, Reset, Started, WasReset};
+use crate::engine::{Admitted, Deletion, Refusal, Reset, Started, WasReset};
 
 /// Where an answer goes.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -23,7 +23,7 @@ pub(crate) enum RunRequest {
     /// Have a new run go on from an event of a run.
     Reset { run_id: Option<Uuid>, reset: Box<Reset>, reply: Reply<WasReset> },
     /// Admit a command.
-    Tell { run_id: Option<Uuid>, command: Command, author: Author, reply: Reply<RecordedCommand> },
+    Tell { run_id: Option<Uuid>, command: Command, author: Author, reply: Reply<Admitted> },
     /// Take a waiting task; `None` when it no longer waits.
     Take { task: WaitingTask, list: ListKey, taker: Taker, reply: Reply<Option<Grant>> },
     /// Take the riders of a run with a task of their own, or with a turn if one waits by now.

@@ -6,7 +6,7 @@ use history::{Branch, BranchReader, Branching, Event, Fault, PlannedReset, Reque
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::engine::commit::CommittedRun;
+use crate::engine::commit::StoredRun;
 use crate::engine::lists::sync_match::waiting_turn;
 use crate::engine::run::worker::RunWorker;
 use crate::engine::run::workshop::Workshop;
@@ -61,7 +61,7 @@ impl Workshop {
     pub(crate) async fn branch(
         &self,
         key: &HeadKey,
-        current: &CommittedRun,
+        current: &StoredRun,
         reset: &PlannedReset,
     ) -> Result<Transition, Refusal> {
         let ResetPlan { run_id, event_id, signals, .. } = reset.plan;
@@ -74,7 +74,7 @@ impl Workshop {
     async fn was_reset(
         &self,
         key: &HeadKey,
-        current: &CommittedRun,
+        current: &StoredRun,
         request: Option<RequestKey>,
     ) -> Result<Option<WasReset>, Refusal> {
         let Some(request) = request else { return Ok(None) };
@@ -93,19 +93,14 @@ impl Workshop {
         }))
     }
 
-    async fn base(&self, key: &HeadKey, current: &CommittedRun, run_id: Option<Uuid>) -> Result<CommittedRun, Refusal> {
+    async fn base(&self, key: &HeadKey, current: &StoredRun, run_id: Option<Uuid>) -> Result<StoredRun, Refusal> {
         match run_id {
             Some(run_id) if run_id != current.run().started.run_id => self.reader.load_run(key, run_id).await,
             _ => Ok(current.clone()),
         }
     }
 
-    async fn read_branch(
-        &self,
-        key: &HeadKey,
-        base: &CommittedRun,
-        mut reader: BranchReader,
-    ) -> Result<Branch, Refusal> {
+    async fn read_branch(&self, key: &HeadKey, base: &StoredRun, mut reader: BranchReader) -> Result<Branch, Refusal> {
         let mut page = EventRange::default();
         loop {
             let read = self.reader.read_page(key, base, &page).await?;

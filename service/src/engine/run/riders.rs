@@ -6,7 +6,7 @@ use history::admit::may_update_in;
 use history::{Start, Status, UpdateStanding, key_of_update};
 use uuid::Uuid;
 
-use crate::engine::commit::CommittedRun;
+use crate::engine::commit::StoredRun;
 use crate::engine::lists::grant::{Grant, RiderKind, TakenRiders};
 use crate::engine::lists::sync_match::waiting_turn;
 use crate::engine::lists::{ListKey, Side, Taker};
@@ -41,7 +41,7 @@ impl RunWorker<'_> {
     }
 
     /// The run, with whatever another node may have recorded, which answers must show.
-    async fn loaded_for_riders(&mut self) -> Result<&CommittedRun, Refusal> {
+    async fn loaded_for_riders(&mut self) -> Result<&StoredRun, Refusal> {
         if self.shop.nodes.is_shared() {
             self.state.forget();
         }

@@ -11,14 +11,14 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::engine::base::background::Background;
-use crate::engine::commit::CommittedRun;
+use crate::engine::commit::StoredRun;
 use crate::engine::commit::read::RunReader;
 use crate::engine::nodes::Nodes;
 use crate::engine::run::cache::Cache;
 use crate::engine::run::cell::RunCell;
 use crate::engine::run::inbox::RunWork;
 use crate::engine::run::request::{Reply, RunRequest};
-use crate::engine::{RecordedCommand, Refusal};
+use crate::engine::{Admitted, Refusal};
 
 /// How long a node leaves a run that it wrote to that run's home, when its time has come.
 const FOREIGN_WAIT: Duration = Duration::from_millis(200);
@@ -97,7 +97,7 @@ impl Runs {
         key: &HeadKey,
         run_id: Option<Uuid>,
         command: Command,
-    ) -> Result<RecordedCommand, Refusal> {
+    ) -> Result<Admitted, Refusal> {
         self.tell_of(key, run_id, command, Author::default()).await
     }
 
@@ -108,7 +108,7 @@ impl Runs {
         run_id: Option<Uuid>,
         command: Command,
         author: Author,
-    ) -> Result<RecordedCommand, Refusal> {
+    ) -> Result<Admitted, Refusal> {
         self.ask(key, |reply| RunRequest::Tell { run_id, command, author, reply }).await
     }
 
@@ -139,8 +139,8 @@ impl Runs {
     pub(crate) async fn newest(
         &self,
         key: &HeadKey,
-        is_old: impl Fn(&CommittedRun) -> bool,
-    ) -> Result<Option<CommittedRun>, Refusal> {
+        is_old: impl Fn(&StoredRun) -> bool,
+    ) -> Result<Option<StoredRun>, Refusal> {
         let cell = self.cache.cell(key);
         let mut state = cell.state.lock().await;
         if state.known().is_some_and(is_old) {
@@ -152,7 +152,7 @@ impl Runs {
             state.forget();
         }
         drop(state);
-        self.settle(&cell, current.as_ref().filter(|_| is_kept).map(CommittedRun::bytes));
+        self.settle(&cell, current.as_ref().filter(|_| is_kept).map(StoredRun::bytes));
         Ok(current)
     }
 

@@ -10,7 +10,7 @@ use history::{
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::engine::commit::CommittedRun;
+use crate::engine::commit::StoredRun;
 use crate::engine::commit::state::CachedRun;
 use crate::engine::lists::grant::Grant;
 use crate::engine::lists::sync_match::{start_task, waiting_turn};
@@ -21,7 +21,7 @@ use crate::engine::run::effects::{is_settled, undergo};
 use crate::engine::run::request::{EffectOutcome, EffectSource, Reply, RunRequest};
 use crate::engine::run::runs::WorksOnRuns;
 use crate::engine::run::workshop::Workshop;
-use crate::engine::{RecordedCommand, Refusal, after};
+use crate::engine::{Admitted, Refusal, after};
 
 /// Who works on a run: owns what is known of it for as long. The only one, until it is done.
 pub(crate) struct RunWorker<'a> {
@@ -36,8 +36,8 @@ enum Pending {
         run_id: Option<Uuid>,
         command: Command,
         author: Author,
-        reply: Reply<RecordedCommand>,
-        answer: Option<Result<RecordedCommand, Refusal>>,
+        reply: Reply<Admitted>,
+        answer: Option<Result<Admitted, Refusal>>,
     },
     Take {
         task: WaitingTask,
@@ -76,14 +76,14 @@ impl WorksOnRuns for Workshop {
 
 impl RunWorker<'_> {
     /// Loads the run unless it is known. `Ok(None)`: there is none.
-    pub(crate) async fn loaded(&mut self) -> Result<Option<&CommittedRun>, Refusal> {
+    pub(crate) async fn loaded(&mut self) -> Result<Option<&StoredRun>, Refusal> {
         self.shop.reader.loaded(self.key, self.state).await
     }
 
     /// What is worth being known further on, in bytes. A closed run is read rarely, and then from the store.
     fn keep(&mut self) -> Option<usize> {
-        let is_needed = |loaded: &&CommittedRun| loaded.run().is_open() || !loaded.body.links.outbox.is_empty();
-        let bytes = self.state.known().filter(is_needed).map(CommittedRun::bytes);
+        let is_needed = |loaded: &&StoredRun| loaded.run().is_open() || !loaded.body.links.outbox.is_empty();
+        let bytes = self.state.known().filter(is_needed).map(StoredRun::bytes);
         if bytes.is_none() {
             self.state.forget();
         }
@@ -147,7 +147,7 @@ impl RunWorker<'_> {
             }
         }
         self.run_pending(&mut pending).await;
-        if self.state.known().is_some_and(CommittedRun::goes_on)
+        if self.state.known().is_some_and(StoredRun::goes_on)
             && let Err(refusal) = Box::pin(self.go_on()).await
         {
             // The due index brings it back.
@@ -387,10 +387,10 @@ fn admit_told(
     run_id: Option<Uuid>,
     (command, author): (&Command, &Author),
     now: Timestamp,
-) -> Result<RecordedCommand, Refusal> {
+) -> Result<Admitted, Refusal> {
     if let Some(RecordedRequest { run_id, event_id }) = transition.repeated(command, run_id) {
         let (reflects, judged, version) = (None, Vec::new(), transition.run().version);
-        return Ok(RecordedCommand { run_id, event_id, repeated: true, reflects, judged, version });
+        return Ok(Admitted { run_id, event_id, repeated: true, reflects, judged, version });
     }
     must_be_current(key, transition.run(), run_id)?;
     let current = transition.run().started.run_id;
@@ -419,5 +419,5 @@ fn admit_told(
         Command::AnswerUpdates { answers, .. } => standings(transition, answers),
         _ => Vec::new(),
     };
-    Ok(RecordedCommand { run_id: current, event_id, repeated, reflects, judged, version: run.version })
+    Ok(Admitted { run_id: current, event_id, repeated, reflects, judged, version: run.version })
 }

@@ -7,7 +7,7 @@ use history::{EventId, Timestamp, Transition};
 use store::{Cas, Expect, Head, HeadKey, PartKey};
 
 use crate::engine::after::{self, MadeWith};
-use crate::engine::commit::{self, CommittedRun, Draft, LATE_OFFERS, Prepared};
+use crate::engine::commit::{self, Draft, LATE_OFFERS, Prepared, StoredRun};
 use crate::engine::run::worker::RunWorker;
 use crate::engine::run::workshop::Workshop;
 use crate::engine::{Refusal, lists::backlog};
@@ -27,7 +27,7 @@ enum Landed {
     /// It is what the store has.
     Yes,
     /// It is in what the store has, this.
-    AndMore(Box<CommittedRun>),
+    AndMore(Box<StoredRun>),
     /// It is not in the store, and never will be: something else is.
     No,
     /// It is not in the store, and nothing else is; there is time for another try.
@@ -99,7 +99,7 @@ impl RunWorker<'_> {
     /// The newest event that the store has of a transition's run, as far as it is known.
     fn committed(&self, transition: &Transition) -> EventId {
         let run_id = transition.run().started.run_id;
-        let same_run = self.state.known().map(CommittedRun::run).filter(|base| base.started.run_id == run_id);
+        let same_run = self.state.known().map(StoredRun::run).filter(|base| base.started.run_id == run_id);
         same_run.map_or(0, |base| base.last_event_id)
     }
 }
@@ -110,7 +110,7 @@ impl Workshop {
     async fn lay_out(
         &self,
         key: &HeadKey,
-        base: Option<&CommittedRun>,
+        base: Option<&StoredRun>,
         transition: Transition,
         are_all_matched: bool,
         now: Timestamp,
@@ -197,13 +197,13 @@ impl Workshop {
 
     /// How often the waiting tasks of a run have been offered after one more time. Where the next look is to be late, its
     /// lists have a row of it first; as long as that cannot be written it is not late.
-    async fn offers_after(&self, key: &HeadKey, base: &CommittedRun, now: Timestamp) -> u32 {
+    async fn offers_after(&self, key: &HeadKey, base: &StoredRun, now: Timestamp) -> u32 {
         let offers = base.body.offers.saturating_add(1);
         if offers < LATE_OFFERS || self.lists.write_down(key, base.run(), now).await { offers } else { LATE_OFFERS - 1 }
     }
 
     /// Keeps the stored instant where moving it costs something and it is still a lower bound.
-    fn lazily(&self, base: Option<&CommittedRun>, need: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    fn lazily(&self, base: Option<&StoredRun>, need: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
         let stored = base.and_then(|base| base.head.due).map(Timestamp::from_millis);
         match (stored, need) {
             (Some(stored), Some(need)) if !self.limits.due_moves_are_cheap && now < stored && stored <= need => {
@@ -214,7 +214,7 @@ impl Workshop {
     }
 
     /// After a commit of unknown outcome: the head, if it carries our operation id.
-    async fn find_op(&self, key: &HeadKey, op: u64) -> Result<Option<CommittedRun>, Refusal> {
+    async fn find_op(&self, key: &HeadKey, op: u64) -> Result<Option<StoredRun>, Refusal> {
         let Some(head) = self.store.load(key).await? else {
             return Ok(None);
         };

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{ScheduleRecord, Scheduler, workflow_id};
 use crate::engine::base::records::domain_of_schedule;
-use crate::engine::commit::{self, CommittedRun};
+use crate::engine::commit::{self, StoredRun};
 use crate::engine::{Refusal, RunRef};
 
 /// How many rounds of a look there are at most: each decides and starts up to sixteen actions, or loses against another node.
@@ -91,7 +91,7 @@ impl Scheduler {
         let Some(head) = self.store.load(&commit::head_key(domain, &run.workflow_id)).await? else {
             return Ok(Sight::Gone);
         };
-        let loaded = CommittedRun::decode(head)?;
+        let loaded = StoredRun::decode(head)?;
         let (found, started) = (loaded.run(), &loaded.run().started);
         let goes_on_for_it = started.schedule.as_ref().is_some_and(|schedule| schedule.action == run.number);
         Ok(match found.closed_at {

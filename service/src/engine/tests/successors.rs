@@ -7,7 +7,7 @@ use history::{
 };
 use store::{Expect, Store};
 
-use crate::engine::commit::{self, CommittedRun, Draft};
+use crate::engine::commit::{self, Draft, StoredRun};
 use crate::engine::{Engine, EventRange, RunRef, Settings, SystemClock};
 
 async fn node(store: &Arc<dyn Store>) -> Arc<Engine> {
@@ -38,7 +38,7 @@ async fn died_between(close: history::Decision) -> (Arc<dyn Store>, uuid::Uuid) 
     };
     let first = engine.commands().start("default", start).await.unwrap().run_id;
     let key = commit::head_key("default", "w");
-    let base = CommittedRun::decode(store.load(&key).await.unwrap().unwrap()).unwrap();
+    let base = StoredRun::decode(store.load(&key).await.unwrap().unwrap()).unwrap();
     let now = engine.clock().now();
     let mut transition = Transition::of(base.run().clone());
     transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None }, now).unwrap();

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use history::{Standing, Timestamp};
 use prometheus_client::encoding::text::encode;
 
-use crate::audit::Counts;
+use crate::audit::AuditCounts;
 use crate::engine::Metrics;
 use crate::engine::lists::{ListKey, Side};
 use crate::engine::registry::run_counts::{GAUGES, Gauged};
 use crate::fair::Waited;
-use crate::reload::Tally;
+use crate::reload::ReloadCounts;
 use crate::tls::TlsStanding;
 
 /// Lists of a domain that have series of their own, and lists of all domains together. Ours: scrapes stay below 1 MB.
@@ -69,10 +69,10 @@ pub(crate) struct Gauges {
     pub(crate) store: store::Stats,
     pub(crate) runs: Option<Gauged>,
     pub(crate) is_clock_doubted: bool,
-    pub(crate) reloads: Vec<(&'static str, Tally)>,
+    pub(crate) reloads: Vec<(&'static str, ReloadCounts)>,
     /// And what time it is.
     pub(crate) tls: Option<(Arc<TlsStanding>, Timestamp)>,
-    pub(crate) audit: Option<Arc<Counts>>,
+    pub(crate) audit: Option<Arc<AuditCounts>>,
 }
 
 impl Metrics {
@@ -254,7 +254,7 @@ impl Gauged {
     }
 }
 
-impl Counts {
+impl AuditCounts {
     fn write(&self, text: &mut Text) {
         for (name, help, number) in [
             ("audit_log_entries", "Entries of the audit log that were written", self.entries()),
@@ -338,7 +338,7 @@ mod tests {
             store: store::Stats::default(),
             runs: Some(Gauged { by_domain, all_at: at, flagged_at: at }),
             is_clock_doubted: false,
-            reloads: vec![("credentials", Tally::default())],
+            reloads: vec![("credentials", ReloadCounts::default())],
             tls: Some((Arc::new(TlsStanding::of(at)), at)),
             audit: Some(Arc::default()),
         };

@@ -1,7 +1,7 @@
 //! The tables, a line a case.
 
 use history::event::ByHand;
-use history::{Command, Decision, SucceedWorkflow, UpdateAnswer, UpdateVerdict};
+use history::{Command, Decision, SucceedWorkflow, UpdateAnswer, Verdict};
 
 use super::RiderPlace::{Answering, Held, Lent, Out, Waits};
 use super::*;
@@ -145,7 +145,7 @@ fn an_update_that_no_decider_will_judge_any_more_ends_as_the_table_says() {
     let accepted = Command::AnswerUpdates {
         turn: history::AnsweredTurn::Held(TURN),
         asked: vec![asked(None)],
-        answers: vec![UpdateAnswer { update_id: "u".to_owned(), verdict: UpdateVerdict::Done { result: None } }],
+        answers: vec![UpdateAnswer { update_id: "u".to_owned(), verdict: Verdict::Done { result: None } }],
         decisions: Vec::new(),
         context: None,
         awaiting: Vec::new(),
