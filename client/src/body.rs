@@ -39,14 +39,14 @@ mod workflows;
 pub use audit::*;
 pub use domains::*;
 pub use operate::*;
-pub use queries::{QueryAnswer, QueryError, QueryResult, QueryWorkflow, Question, UNKNOWN_QUERY};
+pub use queries::{QueryAnswer, QueryError, QueryResult, QueryWorkflow, TaskQuery, UNKNOWN_QUERY};
 pub use schedules::{
     BackfillSchedule, CreateSchedule, DescribedSchedule, ListedSchedule, NextTimes, PauseSchedule, ResumeSchedule,
     Schedule, ScheduleAction, ScheduleTotals, Schedules, TriggerSchedule,
 };
 pub use tasks::*;
 pub use types::*;
-pub use updates::{AskedUpdate, Rejection, UpdateResult, UpdateWorkflow, Updated};
+pub use updates::{Rejection, TaskUpdate, UpdateResult, UpdateWorkflow, Updated};
 pub use workflows::*;
 
 /// A problem (RFC 9457): what the service answers when it does not do what was asked.

@@ -25,12 +25,12 @@ pub trait Decider: Send + Sync + 'static {
         Verdict::reject(Rejection::unknown([]))
     }
 
-    /// Answers a question, from `state` alone: it is read-only, and what comes of it touches neither the run nor the turn. Asked
+    /// Answers a query, from `state` alone: it is read-only, and what comes of it touches neither the run nor the turn. Asked
     /// after [`decide`](Self::decide) where a turn is to be decided, too; see [`Query::decided`].
     ///
     /// # Errors
     ///
-    /// [`QueryError`]. Without this method every question is one that the decider does not know.
+    /// [`QueryError`]. Without this method every query is one that the decider does not know.
     fn query(&self, _state: &Self::State, query: &Query<'_>) -> Result<Payload, QueryError> {
         Err(QueryError::Unknown { name: query.name().to_owned(), known: Vec::new() })
     }

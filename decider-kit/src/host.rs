@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use client::body::{CompleteTurn, DeciderTask, FailTurn, Next, PollDecider, QueryResult, Question, UpdateResult};
+use client::body::{CompleteTurn, DeciderTask, FailTurn, Next, PollDecider, QueryResult, TaskQuery, UpdateResult};
 use client::polls::Polls;
 use client::tasks::Outcome;
 use client::{Client, Error, Patience, Waits};
@@ -325,7 +325,7 @@ impl Slot {
                 )
             }
         };
-        let (started_event_id, only_asks, questions) = (task.started_event_id, task.only_asks, task.queries);
+        let (started_event_id, only_asks, queries) = (task.started_event_id, task.only_asks, task.queries);
         let updates: Vec<Update> = task.updates.into_iter().map(Update::from).collect();
         // The events of a turn that is not recorded yet: its DeciderScheduled and its DeciderStarted.
         let recorded = task.events.len().saturating_sub(if task.speculative { 2 } else { 0 });
@@ -358,8 +358,8 @@ impl Slot {
                 Err(WhyGivenBack { reason: it.reason.into(), message: it.message })
             }
             Ok((TurnEnd::Turn(decisions), state)) => {
-                let ask = |question| answer(&*decider, &*state, &decisions, question);
-                let query_results = questions.into_iter().map(ask).collect();
+                let ask = |query| answer(&*decider, &*state, &decisions, query);
+                let query_results = queries.into_iter().map(ask).collect();
                 let turn = if only_asks { previous } else { started_event_id };
                 Ok(HostAnswer { decisions, query_results, cached: Cached { turn, seen: started_event_id, state } })
             }
@@ -379,7 +379,7 @@ impl Slot {
 
     fn keep(&self, run_id: Uuid, cached: Cached) {
         let mut cache = self.cache();
-        // A question may be answered while another slot decides a turn, which goes further.
+        // A query may be answered while another slot decides a turn, which goes further.
         if cache.peek(&run_id).is_none_or(|known| known.seen <= cached.seen) {
             cache.put(run_id, cached);
         }
@@ -397,19 +397,14 @@ struct HostAnswer {
     cached: Cached,
 }
 
-/// Answers one question. Its trouble is its own.
-fn answer(
-    decider: &dyn AnyDecider,
-    state: &(dyn Any + Send),
-    decisions: &Decisions,
-    question: Question,
-) -> QueryResult {
-    let query = Query::new(&question.name, question.input.as_ref()).after(decisions.as_slice());
+/// Answers one query. Its trouble is its own.
+fn answer(decider: &dyn AnyDecider, state: &(dyn Any + Send), decisions: &Decisions, asked: TaskQuery) -> QueryResult {
+    let query = Query::new(&asked.name, asked.input.as_ref()).after(decisions.as_slice());
     let answered = catch_unwind(AssertUnwindSafe(|| decider.query(state, &query)));
     let answered = answered.unwrap_or_else(|panic| Err(QueryError::Panicked(client::shutdown::panic_message(&*panic))));
     match answered {
-        Ok(result) => QueryResult { id: question.id, result: Some(result), error: None },
-        Err(error) => QueryResult { id: question.id, result: None, error: Some(error.into_body()) },
+        Ok(result) => QueryResult { id: asked.id, result: Some(result), error: None },
+        Err(error) => QueryResult { id: asked.id, result: None, error: Some(error.into_body()) },
     }
 }
 

@@ -1,10 +1,10 @@
-//! Questions to a run: what a decider is asked, and how it answers.
+//! Queries to a run: what a decider is asked, and how it answers.
 
 use history::{Decision, Payload};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A question to a run. Read-only: whatever comes of it, the run is not touched.
+/// A query to a run. Read-only: whatever comes of it, the run is not touched.
 ///
 /// ```
 /// use decider_kit::{Payload, Query, QueryError};
@@ -34,7 +34,7 @@ pub struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// A question of this name, asked while nothing is decided.
+    /// A query of this name, asked while nothing is decided.
     pub fn new(name: &'a str, input: Option<&'a Payload>) -> Self {
         Self { name, input, decided: &[] }
     }
@@ -53,13 +53,13 @@ impl<'a> Query<'a> {
         self.input
     }
 
-    /// What the turn has decided with whose answer this question is answered, too: the answer is to reflect it, and the
-    /// state has no events of it yet. Empty when nothing but questions is to be answered.
+    /// What the turn has decided with whose answer this query is answered, too: the answer is to reflect it, and the
+    /// state has no events of it yet. Empty when nothing but queries is to be answered.
     pub fn decided(&self) -> &'a [Decision] {
         self.decided
     }
 
-    /// Answers a question of this name; its input is read as `I`, `null` where there is none.
+    /// Answers a query of this name; its input is read as `I`, `null` where there is none.
     pub fn on<I: DeserializeOwned, O: Serialize>(&self, name: &str, answer: impl FnOnce(I) -> O) -> Answers<'a> {
         Answers { query: *self, known: Vec::new(), found: None }.on(name, answer)
     }
@@ -74,7 +74,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// The questions that a decider answers, and the answer to the one that is asked.
+/// The queries that a decider answers, and the answer to the one that is asked.
 #[derive(Debug)]
 #[must_use = "ends with `answer`"]
 pub struct Answers<'a> {
@@ -84,7 +84,7 @@ pub struct Answers<'a> {
 }
 
 impl Answers<'_> {
-    /// Answers a question of this name; its input is read as `I`, `null` where there is none.
+    /// Answers a query of this name; its input is read as `I`, `null` where there is none.
     pub fn on<I: DeserializeOwned, O: Serialize>(self, name: &str, answer: impl FnOnce(I) -> O) -> Self {
         self.try_on(name, |input| Ok(answer(input)))
     }

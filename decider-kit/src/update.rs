@@ -38,9 +38,9 @@ impl Update {
     }
 }
 
-impl From<client::body::AskedUpdate> for Update {
-    fn from(asked: client::body::AskedUpdate) -> Self {
-        let client::body::AskedUpdate { id, name, input, identity } = asked;
+impl From<client::body::TaskUpdate> for Update {
+    fn from(asked: client::body::TaskUpdate) -> Self {
+        let client::body::TaskUpdate { id, name, input, identity } = asked;
         Self { id, name, input, identity }
     }
 }

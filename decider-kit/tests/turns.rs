@@ -383,7 +383,7 @@ async fn a_query_is_answered_from_the_state_and_its_panic_is_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_alone_is_answered_without_deciding() {
+async fn a_query_alone_is_answered_without_deciding() {
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     running.poll().await.answer(200, &story.task()).await;
     running.answer(&story, "complete").await.record(Value::Null).await;

@@ -62,11 +62,11 @@ pub(crate) fn judge(world: &World, task: &DeciderTask, events: &[Event]) -> Vec<
     answers
 }
 
-/// What a decider says to questions: how far it sees.
+/// What a decider says to queries: how far it sees.
 pub(crate) fn results(task: &DeciderTask, events: &[Event]) -> Vec<(String, QueryOutcome)> {
     let seen = events.last().map_or(0, |event| event.id);
     let result = || QueryOutcome::Result(Payload::from_json(&seen.to_string()).ok());
-    task.queries.iter().map(|question| (question.id.clone(), result())).collect()
+    task.queries.iter().map(|query| (query.id.clone(), result())).collect()
 }
 
 /// Signals, asks and updates the runs of one workflow id.

@@ -34,12 +34,12 @@ pub struct QueryAnswer {
     pub result: Option<Payload>,
 }
 
-/// A question to a decider.
+/// A query to a decider.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct Question {
+pub struct TaskQuery {
     /// What to answer with.
     pub id: String,
     /// The query's name.
@@ -49,13 +49,13 @@ pub struct Question {
     pub input: Option<Payload>,
 }
 
-/// What a decider says to a question.
+/// What a decider says to a query.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QueryResult {
-    /// The question's id.
+    /// The query's id.
     pub id: String,
     /// The answer; `null` when absent.
     #[serde(default, deserialize_with = "history::payload_present")]
@@ -64,7 +64,7 @@ pub struct QueryResult {
     pub error: Option<QueryError>,
 }
 
-/// Why a decider has no answer to a question.
+/// Why a decider has no answer to a query.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

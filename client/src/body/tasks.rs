@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
-use super::{AskedUpdate, QueryResult, Question, UpdateResult};
+use super::{QueryResult, TaskQuery, TaskUpdate, UpdateResult};
 
 bodies! {@request
     /// Polls for a decider task.
@@ -152,14 +152,14 @@ answers! {
         context: Option<Payload>,
         /// What the run is asked, to be answered with the turn.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        queries: Vec<Question>,
+        queries: Vec<TaskQuery>,
         /// There is nothing to decide, only `queries` to answer: no turn was started, `startedEventId` is the run's newest
         /// event, and decisions are refused.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         only_asks: bool,
         /// Updates to be judged with the turn, in this order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        updates: Vec<AskedUpdate>,
+        updates: Vec<TaskUpdate>,
         /// The turn is made for its updates alone. Its last two events are not recorded yet, and will be together with the answer
         /// if that accepts or decides something; if not, nothing is.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -56,7 +56,7 @@ pub struct Updated {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct AskedUpdate {
+pub struct TaskUpdate {
     /// What to answer with: the caller's name for it.
     pub id: String,
     /// What kind of update it is.

@@ -1,4 +1,4 @@
-//! Questions to a flow, answered by closures that it registers.
+//! Queries to a flow, answered by closures that it registers.
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ pub(super) trait Mind {
     ///
     /// # Errors
     ///
-    /// Two answers to the same question.
+    /// Two answers to the same query.
     fn decide(&mut self, events: &[Event], window: &Window, recorded: Option<Markers>)
     -> Result<Decisions, Box<Split>>;
 
@@ -39,11 +39,11 @@ pub(super) trait Mind {
         shown_from: EventId,
     ) -> Result<TurnEnd, Box<Split>>;
 
-    /// Answers a question, from what these events of the run tell, which are all since event 1.
+    /// Answers a query, from what these events of the run tell, which are all since event 1.
     fn query(&self, events: &[Event], query: &Query<'_>) -> Result<Payload, QueryError>;
 }
 
-/// Two answers of one decider to the same question.
+/// Two answers of one decider to the same query.
 #[derive(Debug)]
 pub(super) struct Split {
     /// How the second time differed from the first.

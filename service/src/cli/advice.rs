@@ -120,7 +120,7 @@ fn of_runs(code: &str) -> Option<&'static str> {
         "query-not-answered" => {
             "ask again, with a longer --wait; see to it that a decider polls the run's list and answers queries"
         }
-        "too-many-questions" => "ask again after a moment",
+        "too-many-waiting" => "ask again after a moment",
         "update-rejected" => "read the reason; nothing of it is recorded",
         "update-failed" => "read the reason; the history has the update",
         "update-not-answered" => {

@@ -38,7 +38,7 @@ const WINDOW_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Events that are read at once when a window's context is looked for.
 const CONTEXT_EVENTS: u64 = 256;
 
-/// A question to a run, as its decider gets it.
+/// A query to a run, as its decider gets it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingQuery {
     /// What to answer with.
@@ -285,7 +285,7 @@ impl Tasks {
             Granted::Turn { turn, previous_started_event_id, attempt } => {
                 (*turn, *previous_started_event_id, *attempt, None)
             }
-            Granted::Questions { task, last_event_id, version, previous_started_event_id } => {
+            Granted::Queries { task, last_event_id, version, previous_started_event_id } => {
                 let shown = TurnId { scheduled_event_id: *task, started_event_id: *last_event_id };
                 (shown, *previous_started_event_id, 1, Some(*version))
             }
@@ -302,7 +302,7 @@ impl Tasks {
         let (started_event_id, source) = (turn.started_event_id, grant.source());
         let (speculative, shown, last) = match &grant.what {
             Granted::Speculation { task, last_event_id, shown, .. } => (Some(*task), shown.as_slice(), *last_event_id),
-            Granted::Turn { .. } | Granted::Questions { .. } | Granted::Activity { .. } => {
+            Granted::Turn { .. } | Granted::Queries { .. } | Granted::Activity { .. } => {
                 (None, &[][..], started_event_id)
             }
         };
@@ -325,8 +325,8 @@ impl Tasks {
             judges: !grant.riders.updates.is_empty(),
             author: Author::default(),
         };
-        let question = |posed: &NumberedQuery| PendingQuery {
-            id: self.mint.question(grant.run_id, posed.number),
+        let query = |posed: &NumberedQuery| PendingQuery {
+            id: self.mint.query(grant.run_id, posed.number),
             name: posed.query.name.clone(),
             input: posed.query.input.clone(),
         };
@@ -342,7 +342,7 @@ impl Tasks {
             previous_started_event_id,
             events,
             context,
-            queries: grant.riders.queries.iter().map(question).collect(),
+            queries: grant.riders.queries.iter().map(query).collect(),
             only_asks: only_asks.is_some(),
             updates: grant.riders.updates.clone(),
             speculative: speculative.is_some(),

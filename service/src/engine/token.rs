@@ -43,7 +43,7 @@ pub struct TurnToken {
     pub only_asks: Option<EventId>,
     /// For a speculative turn: its number.
     pub speculative: Option<u64>,
-    /// The node that has the questions and updates which the task takes along, where there are several nodes and any of them.
+    /// The node that has the queries and updates which the task takes along, where there are several nodes and any of them.
     pub node: Option<Arc<str>>,
     /// Whether it takes updates along, so that the node which has them is the one to record its answer.
     pub judges: bool,
@@ -94,7 +94,7 @@ struct TokenFields<'a> {
     /// The number of a speculative turn.
     #[n(9)]
     speculative: Option<u64>,
-    /// The node that has the task's questions and updates.
+    /// The node that has the task's queries and updates.
     #[b(10)]
     node: Option<&'a str>,
     /// Present where it takes updates along.
@@ -102,8 +102,8 @@ struct TokenFields<'a> {
     judges: Option<bool>,
 }
 
-/// What is signed to make the id of a question, before its run and its number. No token's content begins like this.
-const QUESTION: &[u8] = b"question";
+/// What is signed to make the id of a query, before its run and its number. No token's content begins like this.
+const QUERY: &[u8] = b"question";
 
 /// What is signed to seal what leads to a page, before the parts of it. No token's content begins like this.
 const PAGE: &[u8] = b"page";
@@ -202,20 +202,20 @@ impl Mint {
         self.is_signed(|keyed| keyed.chain_update(NODES).verify_slice(&bytes).is_ok())
     }
 
-    /// Names a question that a run was asked.
-    pub(crate) fn question(&self, run_id: Uuid, number: u64) -> String {
+    /// Names a query that a run was asked.
+    pub(crate) fn query(&self, run_id: Uuid, number: u64) -> String {
         let mut bytes = number.to_be_bytes().to_vec();
-        bytes.extend(question_tag(self.present(), run_id, number).finalize().into_bytes().iter().take(TAG_BYTES));
+        bytes.extend(query_tag(self.present(), run_id, number).finalize().into_bytes().iter().take(TAG_BYTES));
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The number of a question that this run was asked, by whatever node.
-    pub(crate) fn open_question(&self, run_id: Uuid, id: &str) -> Option<u64> {
+    /// The number of a query that this run was asked, by whatever node.
+    pub(crate) fn open_query(&self, run_id: Uuid, id: &str) -> Option<u64> {
         let bytes = URL_SAFE_NO_PAD.decode(id).ok()?;
         let (number, tag) = bytes.split_first_chunk::<8>()?;
         let number = u64::from_be_bytes(*number);
         let is_whole = tag.len() == TAG_BYTES;
-        let check = |keyed| question_tag(keyed, run_id, number).verify_truncated_left(tag).is_ok();
+        let check = |keyed| query_tag(keyed, run_id, number).verify_truncated_left(tag).is_ok();
         (is_whole && self.is_signed(check)).then_some(number)
     }
 
@@ -293,8 +293,8 @@ fn page_tag(keyed: Hmac<Sha256>, parts: &[&[u8]]) -> Hmac<Sha256> {
     })
 }
 
-fn question_tag(keyed: Hmac<Sha256>, run_id: Uuid, number: u64) -> Hmac<Sha256> {
-    keyed.chain_update(QUESTION).chain_update(run_id.as_bytes()).chain_update(number.to_be_bytes())
+fn query_tag(keyed: Hmac<Sha256>, run_id: Uuid, number: u64) -> Hmac<Sha256> {
+    keyed.chain_update(QUERY).chain_update(run_id.as_bytes()).chain_update(number.to_be_bytes())
 }
 
 #[cfg(test)]
@@ -367,15 +367,15 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_a_question_is_good_for_its_run_alone() {
+    fn the_id_of_a_query_is_good_for_its_run_alone() {
         let mint = mint_of(b"secret");
         let (run_id, other) = (Uuid::from_u128(7), Uuid::from_u128(8));
-        let id = mint.question(run_id, 41);
-        assert_eq!(mint.open_question(run_id, &id), Some(41));
-        assert_eq!(mint.open_question(other, &id), None);
-        assert_eq!(mint_of(b"other").open_question(run_id, &id), None);
+        let id = mint.query(run_id, 41);
+        assert_eq!(mint.open_query(run_id, &id), Some(41));
+        assert_eq!(mint.open_query(other, &id), None);
+        assert_eq!(mint_of(b"other").open_query(run_id, &id), None);
         for id in ["", "A", "!", &id[1..], &format!("{id}AAAA"), &mint.turn(&turn()), &mint.node_pass()] {
-            assert_eq!(mint.open_question(run_id, id), None, "{id}");
+            assert_eq!(mint.open_query(run_id, id), None, "{id}");
         }
     }
 

@@ -186,7 +186,7 @@ fn refusal_members(refusal: &Refusal) -> Value {
         Refusal::QuotaExceeded(Throttled { kind, max, whose, .. }) => {
             json!({ "limit": kind.word(), "max": max, "of": whose.kind(), "name": &*whose.name() })
         }
-        Refusal::RunTooLarge { found, max } | Refusal::TooManyQuestions { found, max, .. } => {
+        Refusal::RunTooLarge { found, max } | Refusal::TooManyWaiting { found, max, .. } => {
             json!({ "found": found, "max": max })
         }
         Refusal::UpdateRejected { update_id, reason, details } => {
@@ -329,7 +329,7 @@ impl Refused {
             | Self::AuditLogUnavailable
             | Self::Overloaded { .. }
             | Self::Crowded
-            | Self::Engine(Refusal::Stopping | Refusal::TooManyQuestions { .. }) => Some(1),
+            | Self::Engine(Refusal::Stopping | Refusal::TooManyWaiting { .. }) => Some(1),
             _ => None,
         }
     }

@@ -363,7 +363,7 @@ fn domains_and_workflows(calls: CallTable) -> CallTable {
                 .refuses(404, NO_RUN)
                 .refuses(404, &["unknown-query"])
                 .refuses(422, &["query-failed"])
-                .refuses(429, &["too-many-questions"])
+                .refuses(429, &["too-many-waiting"])
                 .refuses(504, &["query-not-answered"]),
         )
         .post(
@@ -380,7 +380,7 @@ fn domains_and_workflows(calls: CallTable) -> CallTable {
                 .refuses(409, NO_START)
                 .refuses(412, &["version-moved"])
                 .refuses(422, &["update-failed", "update-rejected"])
-                .refuses(429, &["open-updates-limit", "too-many-questions"])
+                .refuses(429, &["open-updates-limit", "too-many-waiting"])
                 .refuses(504, &["update-not-answered"]),
         )
         .post(

@@ -38,7 +38,7 @@ fn render_turn(task: DeciderTask) -> Vec<u8> {
         previous_started_event_id: task.previous_started_event_id,
         events: task.events,
         context: task.context,
-        queries: task.queries.into_iter().map(question).collect(),
+        queries: task.queries.into_iter().map(query).collect(),
         only_asks: task.only_asks,
         updates: task.updates.into_iter().map(asked_update).collect(),
         speculative: task.speculative,
@@ -46,14 +46,14 @@ fn render_turn(task: DeciderTask) -> Vec<u8> {
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-fn question(question: PendingQuery) -> body::Question {
-    let PendingQuery { id, name, input } = question;
-    body::Question { id, name, input }
+fn query(query: PendingQuery) -> body::TaskQuery {
+    let PendingQuery { id, name, input } = query;
+    body::TaskQuery { id, name, input }
 }
 
-fn asked_update(asked: history::ProposedUpdate) -> body::AskedUpdate {
+fn asked_update(asked: history::ProposedUpdate) -> body::TaskUpdate {
     let history::ProposedUpdate { update_id, name, input, identity, .. } = asked;
-    body::AskedUpdate { id: update_id, name, input, identity }
+    body::TaskUpdate { id: update_id, name, input, identity }
 }
 
 /// What a decider says to updates, taken apart.
@@ -68,7 +68,7 @@ fn update_answers(results: Vec<body::UpdateResult>) -> Result<Vec<UpdateAnswer>,
     results.into_iter().enumerate().map(answer).collect()
 }
 
-/// What a decider says to a question, taken apart.
+/// What a decider says to a query, taken apart.
 fn outcome(result: body::QueryResult) -> (String, QueryOutcome) {
     let body::QueryResult { id, result, error } = result;
     let outcome = match error {

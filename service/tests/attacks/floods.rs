@@ -38,7 +38,7 @@ async fn measured(client: &Client, name: &str) -> u64 {
 
 /// Waits until nothing is in flight and the memory is given back.
 async fn until_it_is_back(service: &Service, client: &Client, before: u64) {
-    // The answer to the question itself is in flight in part.
+    // The answer to the query itself is in flight in part.
     while measured(client, "baton_bytes_in_flight").await > 64 * 1024 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

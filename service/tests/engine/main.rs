@@ -8,7 +8,7 @@ mod nodes;
 mod polls;
 mod queries;
 mod queries_elsewhere;
-mod questions;
+mod query_table;
 mod repeated;
 mod repeated_for_a_day;
 mod secrets;

@@ -1,6 +1,6 @@
-//! Queries: every state in which a run can be asked, and everything that can become of a question.
+//! Queries: every state in which a run can be asked, and everything that can become of a query.
 //!
-//! The cells of the table in docs/request-reply.md name these tests, and those of `questions`.
+//! The cells of the table in docs/request-reply.md name these tests, and those of `queries`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) fn json(text: &str) -> Payload {
 }
 
 impl Service {
-    /// Asks, and does not wait for the answer; the question is put when this returns.
+    /// Asks, and does not wait for the answer; the query is put when this returns.
     pub(crate) async fn ask_of(&self, at: RunRef, ask: QueryRequest, wait: Duration) -> Asking {
         let before = self.gauge("queries_waiting");
         let engine = Arc::clone(&self.engine);
@@ -126,7 +126,7 @@ async fn idle_and_asked_a_task_that_only_asks_is_made_and_nothing_is_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn idle_and_asked_while_a_decider_waits_it_is_handed_the_question_at_once() {
+async fn idle_and_asked_while_a_decider_waits_it_is_handed_the_query_at_once() {
     let service = Service::open().await;
     service.idle("w").await;
     let engine = Arc::clone(&service.engine);
@@ -143,7 +143,7 @@ async fn idle_and_asked_while_a_decider_waits_it_is_handed_the_question_at_once(
 }
 
 #[tokio::test(start_paused = true)]
-async fn turn_waits_and_asked_the_turn_takes_the_question_along_and_answers_after_its_decisions() {
+async fn turn_waits_and_asked_the_turn_takes_the_query_along_and_answers_after_its_decisions() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -201,7 +201,7 @@ async fn turn_started_and_asked_the_next_turn_takes_it_along_if_one_waits_by_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_waits_and_an_event_comes_the_task_on_the_list_becomes_the_turn() {
+async fn query_waits_and_an_event_comes_the_task_on_the_list_becomes_the_turn() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
@@ -218,7 +218,7 @@ async fn question_waits_and_an_event_comes_the_task_on_the_list_becomes_the_turn
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_out_and_an_event_comes_the_turn_goes_its_way_and_the_answer_is_good_for_the_old_question_alone() {
+async fn query_out_and_an_event_comes_the_turn_goes_its_way_and_the_answer_is_good_for_the_old_query_alone() {
     let service = Service::open().await;
     service.idle("w").await;
     let old = service.ask("w", "total").await;
@@ -240,26 +240,26 @@ async fn question_out_and_an_event_comes_the_turn_goes_its_way_and_the_answer_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_out_and_lost_it_is_put_again_and_the_late_answer_is_ignored() {
+async fn query_out_and_lost_it_is_put_again_and_the_late_answer_is_ignored() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
     let lost = service.task().await;
     let (late, id) = (lost.task().token.clone(), lost.task().queries[0].id.clone());
     lost.delivered();
-    // The decider died with it: another poll gets the question after a while.
+    // The decider died with it: another poll gets the query after a while.
     let again = service.task().await;
     assert_eq!(again.task().queries[0].id, id);
     service.answer(again, Vec::new(), &said("7")).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "7");
     let before = service.events("w").await;
     let refusal = service.complete_with(&late, Vec::new(), vec![(id, said("late"))]).await.unwrap_err();
-    assert!(matches!(refusal, Refusal::QuestionsLost), "{refusal}");
+    assert!(matches!(refusal, Refusal::QueryTaskLost), "{refusal}");
     assert_eq!(service.events("w").await, before, "S1.21");
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_out_and_late_its_answer_still_counts_while_somebody_waits() {
+async fn query_out_and_late_its_answer_still_counts_while_somebody_waits() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
@@ -274,7 +274,7 @@ async fn question_out_and_late_its_answer_still_counts_while_somebody_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_out_and_its_taker_gone_it_goes_to_the_next_at_once() {
+async fn query_out_and_its_taker_gone_it_goes_to_the_next_at_once() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
@@ -287,7 +287,7 @@ async fn question_out_and_its_taker_gone_it_goes_to_the_next_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_out_and_given_back_it_has_failed_and_nothing_else_has() {
+async fn query_out_and_given_back_it_has_failed_and_nothing_else_has() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
@@ -307,7 +307,7 @@ async fn question_out_and_given_back_it_has_failed_and_nothing_else_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_rides_and_its_turn_fails_times_out_or_is_given_back_the_next_takes_it_along() {
+async fn query_rides_and_its_turn_fails_times_out_or_is_given_back_the_next_takes_it_along() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -336,7 +336,7 @@ async fn question_rides_and_its_turn_fails_times_out_or_is_given_back_the_next_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_rides_and_its_run_closes_by_the_turn_it_is_answered_by_it() {
+async fn query_rides_and_its_run_closes_by_the_turn_it_is_answered_by_it() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -347,7 +347,7 @@ async fn question_rides_and_its_run_closes_by_the_turn_it_is_answered_by_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_rides_and_its_run_is_terminated_it_is_asked_of_the_closed_run() {
+async fn query_rides_and_its_run_is_terminated_it_is_asked_of_the_closed_run() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -522,7 +522,7 @@ async fn an_answer_after_the_wait_has_ended_is_ignored_and_its_turn_is_recorded(
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_the_same_at_the_same_time_shares_one_question() {
+async fn who_asks_the_same_at_the_same_time_shares_one_query() {
     let service = Service::open().await;
     service.idle("w").await;
     let mut asking = Vec::new();
@@ -548,7 +548,7 @@ async fn a_run_is_asked_so_much_and_no_more() {
         asking.push(service.ask("w", &format!("q{number}")).await);
     }
     let refusal = service.ask("w", "one too many").await.await.unwrap().unwrap_err();
-    assert!(matches!(refusal, Refusal::TooManyQuestions { found: 1_000, max: 1_000, .. }), "{refusal}");
+    assert!(matches!(refusal, Refusal::TooManyWaiting { found: 1_000, max: 1_000, .. }), "{refusal}");
     assert!(refusal.is_retryable());
     // What is asked already may be asked by more.
     asking.push(service.ask("w", "q0").await);

@@ -104,7 +104,7 @@ async fn a_turn_that_another_node_has_ended_does_not_hold_a_query_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_dies_with_a_question_costs_the_caller_nothing_but_time() {
+async fn a_node_that_dies_with_a_query_costs_the_caller_nothing_but_time() {
     let ([one, two, three], line) = nodes().await;
     two.idle("w").await;
     let at_two = poll(&two);
@@ -260,7 +260,7 @@ async fn a_run_that_is_never_without_a_turn_at_another_node_is_asked_there() {
     let mut turns = 0;
     while !asking.is_finished() {
         turns += 1;
-        assert!(turns < 20, "every turn took the next one's place, and none the question");
+        assert!(turns < 20, "every turn took the next one's place, and none the query");
         // The next turn begins as this one ends.
         two.signal("w", "s").await;
         let polling = poll(&two);

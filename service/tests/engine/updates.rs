@@ -664,7 +664,7 @@ async fn so_many_updates_are_put_to_a_run_and_no_more() {
     for index in 0..1_000 {
         asking.push(service.update("w", &format!("u{index}")).await);
     }
-    assert_eq!(code(service.update("w", "more").await.await.unwrap()), "too-many-questions");
+    assert_eq!(code(service.update("w", "more").await.await.unwrap()), "too-many-waiting");
     let task = service.judge().await;
     assert_eq!(task.task().updates.len(), history::limits::UPDATES_PER_TURN_MAX);
     drop(asking);
@@ -761,7 +761,7 @@ async fn of_more_updates_in_one_turn_than_a_run_remembers_each_hears_its_answer(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_went_astray_and_is_sent_again_takes_its_updates_and_questions_along_again() {
+async fn a_turn_that_went_astray_and_is_sent_again_takes_its_updates_and_queries_along_again() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "go").await;
@@ -780,13 +780,13 @@ async fn a_turn_that_went_astray_and_is_sent_again_takes_its_updates_and_questio
     lost.delivered();
     let task = service.engine.tasks().poll_decider(DOMAIN, "deciders", poll(2)).await.unwrap().unwrap();
     assert_eq!((ids(&task), task.task().queries.len()), (vec!["u"], 1));
-    let (token, question) =
+    let (token, query) =
         (service.engine.tasks().decider_token(&task.task().token).unwrap(), task.task().queries[0].id.clone());
     task.delivered();
     let command =
         Command::CompleteTurn { turn: token.turn, decisions: Vec::new(), context: None, awaiting: Vec::new() };
     let verdict = vec![UpdateAnswer { update_id: "u".to_owned(), verdict: done("2") }];
-    let results = vec![(question, crate::queries::said("7"))];
+    let results = vec![(query, crate::queries::said("7"))];
     service.engine.tasks().answer_turn_with(&token, command, results, verdict).await.unwrap();
     assert_eq!(result(updating.await.unwrap()).0, "2");
     assert_eq!(crate::queries::result(asking.await.unwrap()).0, "7");

@@ -1,4 +1,4 @@
-//! What can be wrong with a question, an update, or the answer to one: a fault each, and a run that is as it was, to the byte.
+//! What can be wrong with a query, an update, or the answer to one: a fault each, and a run that is as it was, to the byte.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ fn complete(task: &Value, body: &Value) -> Ask {
     Ask::post(&format!("{}/complete", turn_path(task)), body)
 }
 
-fn question(task: &Value) -> &Value {
+fn query_id(task: &Value) -> &Value {
     &task["queries"][0]["id"]
 }
 
@@ -50,7 +50,7 @@ async fn an_unknown_query_is_a_404_with_the_names_that_are_known() {
     let deciding = async {
         let task = task(&api).await;
         let error = json!({ "reason": "unknown-query", "known": ["sum"] });
-        let answer = json!({ "queryResults": [{ "id": question(&task), "error": error }] });
+        let answer = json!({ "queryResults": [{ "id": query_id(&task), "error": error }] });
         api.ask(complete(&task, &answer)).await.json(200);
     };
     let (answer, ()) = tokio::join!(api.ask(query("w")), deciding);
@@ -73,13 +73,13 @@ async fn an_unknown_update_is_rejected_with_the_names_that_are_known() {
 }
 
 #[tokio::test]
-async fn an_answer_to_a_query_that_nobody_asked_is_refused_and_the_question_stays() {
+async fn an_answer_to_a_query_that_nobody_asked_is_refused_and_the_query_stays() {
     let (api, _, stored) = idle().await;
     let deciding = async {
         let task = task(&api).await;
         let strange = json!({ "queryResults": [{ "id": "nobody-asked", "result": 7 }] });
         assert_eq!(api.ask(complete(&task, &strange)).await.problem(400, "invalid-field")["field"], "queryResults");
-        let answer = json!({ "queryResults": [{ "id": question(&task), "result": 8 }] });
+        let answer = json!({ "queryResults": [{ "id": query_id(&task), "result": 8 }] });
         api.ask(complete(&task, &answer)).await.json(200);
     };
     let (answer, ()) = tokio::join!(api.ask(query("w")), deciding);
@@ -92,7 +92,7 @@ async fn of_two_answers_to_one_query_none_counts_in_one_breath_and_the_first_one
     let (api, _, stored) = idle().await;
     let deciding = async {
         let task = task(&api).await;
-        let say = |result: u64| json!({ "id": question(&task), "result": result });
+        let say = |result: u64| json!({ "id": query_id(&task), "result": result });
         let twice = json!({ "queryResults": [say(7), say(8)] });
         assert_eq!(api.ask(complete(&task, &twice)).await.problem(400, "invalid-field")["field"], "queryResults");
         api.ask(complete(&task, &json!({ "queryResults": [say(9)] }))).await.json(200);
@@ -124,7 +124,7 @@ async fn an_answer_after_the_wait_has_ended_changes_nothing() {
     let (api, _, stored) = idle().await;
     let (answer, asks) = tokio::join!(api.ask(query("w").header("prefer", "wait=1")), task(&api));
     answer.problem(504, "query-not-answered");
-    let late = json!({ "queryResults": [{ "id": question(&asks), "result": 7 }] });
+    let late = json!({ "queryResults": [{ "id": query_id(&asks), "result": 7 }] });
     api.ask(complete(&asks, &late)).await.problem(409, "query-task-lost");
     assert_eq!(api.everything().await, stored);
 
@@ -148,12 +148,12 @@ async fn the_token_of_another_run_answers_neither_its_queries_nor_its_updates() 
         if w["workflowId"] == "v" {
             std::mem::swap(&mut w, &mut v);
         }
-        let answer = json!({ "queryResults": [{ "id": question(&w), "result": 7 }] });
+        let answer = json!({ "queryResults": [{ "id": query_id(&w), "result": 7 }] });
         assert_eq!(api.ask(complete(&v, &answer)).await.problem(400, "invalid-field")["field"], "queryResults");
         api.ask(complete(&w, &answer)).await.json(200);
         let answer = json!({ "updateResults": [{ "id": "u", "accepted": 1 }] });
         api.ask(complete(&v, &answer)).await.problem(409, "update-unknown");
-        let answer = json!({ "queryResults": [{ "id": question(&v), "result": 8 }] });
+        let answer = json!({ "queryResults": [{ "id": query_id(&v), "result": 8 }] });
         api.ask(complete(&v, &answer)).await.json(200);
     };
     let (w, v, ()) = tokio::join!(api.ask(query("w")), api.ask(query("v")), deciding);

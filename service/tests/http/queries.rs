@@ -40,8 +40,8 @@ fn ask(path: &str) -> Ask {
     Ask::post(path, &json!({ "input": { "of": "cents" } }))
 }
 
-fn seven(question: &Value) -> Value {
-    json!({ "id": question["id"], "result": 7 })
+fn seven(query: &Value) -> Value {
+    json!({ "id": query["id"], "result": 7 })
 }
 
 #[tokio::test]
@@ -80,10 +80,12 @@ async fn the_tags_of_a_description_and_of_a_result_name_the_version_too() {
 async fn what_a_decider_says_against_a_query_is_said_to_the_caller() {
     let api = Api::open().await;
     api.idle("w").await;
-    let unknown = |question: &Value| json!({ "id": question["id"], "error": { "reason": "unknown-query", "known": ["sum", "name"] } });
+    let unknown =
+        |query: &Value| json!({ "id": query["id"], "error": { "reason": "unknown-query", "known": ["sum", "name"] } });
     let problem = api.query(ask(&total("w")), unknown).await.0.problem(404, "unknown-query");
     assert_eq!(problem["known"], json!(["sum", "name"]));
-    let failed = |question: &Value| json!({ "id": question["id"], "error": { "reason": "overflow", "message": "too many cents" } });
+    let failed =
+        |query: &Value| json!({ "id": query["id"], "error": { "reason": "overflow", "message": "too many cents" } });
     let problem = api.query(ask(&total("w")), failed).await.0.problem(422, "query-failed");
     assert_eq!((&problem["reason"], &problem["message"]), (&json!("overflow"), &json!("too many cents")));
     assert_eq!(problem["retryable"], false);

@@ -131,8 +131,8 @@ async fn a_run_that_was_started_over_swf_is_queried_over_rest() {
         loop {
             let path = format!("{DOMAIN}/task-lists/deciders/decider/poll");
             let task = rest(&swf, "POST", &path, Some(json!({ "queries": true }))).await;
-            let questions = task["queries"].as_array().cloned().unwrap_or_default();
-            let results: Vec<_> = questions.iter().map(|it| json!({ "id": it["id"], "result": "waiting" })).collect();
+            let queries = task["queries"].as_array().cloned().unwrap_or_default();
+            let results: Vec<_> = queries.iter().map(|it| json!({ "id": it["id"], "result": "waiting" })).collect();
             let complete = format!("/v1/decider-tasks/{}/complete", task["token"].as_str().unwrap());
             rest(&swf, "POST", &complete, Some(json!({ "queryResults": results }))).await;
             if !results.is_empty() {

@@ -1,4 +1,4 @@
-//! What DynamoDB's answers mean to the trait. The one question that matters: can the write have happened?
+//! What DynamoDB's answers mean to the trait. The one query that matters: can the write have happened?
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_dynamodb::config::http::HttpResponse;

@@ -135,7 +135,7 @@ pub struct SeenVersion {
     pub hash: Option<u64>,
 }
 
-/// What a decider makes of a question.
+/// What a decider makes of a query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum QueryOutcome {

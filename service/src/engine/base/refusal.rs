@@ -198,7 +198,7 @@ pub enum Refusal {
     },
     /// More is asked at once than fits into memory.
     #[error("{found} {what}, at most {max} may")]
-    TooManyQuestions {
+    TooManyWaiting {
         /// How many there are.
         found: usize,
         /// How many there may be.
@@ -208,7 +208,7 @@ pub enum Refusal {
     },
     /// Nobody waits any more for what a task asked.
     #[error("nobody waits any more for what this task asked")]
-    QuestionsLost,
+    QueryTaskLost,
     /// The run is open, and was to be closed.
     #[error("run {run_id} is open")]
     RunOpen {

@@ -45,7 +45,7 @@ impl TakenAlong {
 pub(crate) enum Granted {
     Turn { turn: TurnId, previous_started_event_id: EventId, attempt: u32 },
     Activity { task: TaskId, activity: Box<PendingActivity>, details: Option<Payload> },
-    Questions { task: u64, last_event_id: EventId, version: EventId, previous_started_event_id: EventId },
+    Queries { task: u64, last_event_id: EventId, version: EventId, previous_started_event_id: EventId },
     Speculation { task: u64, last_event_id: EventId, previous_started_event_id: EventId, shown: Vec<Event> },
 }
 
@@ -129,7 +129,7 @@ impl Drop for Grant {
         let what = match &self.what {
             Granted::Turn { turn, .. } => Back::Record(Command::ReturnTurn { turn: *turn, poll: self.poll }),
             Granted::Activity { task, .. } => Back::Record(Command::ReturnActivity { task: *task, poll: self.poll }),
-            Granted::Questions { task, .. } => Back::Riders(RiderKind::Query, *task),
+            Granted::Queries { task, .. } => Back::Riders(RiderKind::Query, *task),
             Granted::Speculation { task, .. } => Back::Riders(RiderKind::Update, *task),
         };
         back.take_back(Returned { key: self.key.clone(), run_id: self.run_id, what });
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn what_is_not_recorded_goes_back_to_those_who_asked() {
         let [last_event_id, previous_started_event_id, version] = [3, 0, 3];
-        let asks = Granted::Questions { task: 5, last_event_id, version, previous_started_event_id };
+        let asks = Granted::Queries { task: 5, last_event_id, version, previous_started_event_id };
         assert_eq!(comes_back(asks, drop), Some(Back::Riders(RiderKind::Query, 5)));
         let judges = Granted::Speculation { task: 6, last_event_id, previous_started_event_id, shown: Vec::new() };
         assert_eq!(comes_back(judges, drop), Some(Back::Riders(RiderKind::Update, 6)));

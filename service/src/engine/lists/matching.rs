@@ -79,7 +79,7 @@ impl TaskList {
         Some(task)
     }
 
-    /// A turn of a run of which a question waits already becomes the task that waits: there are not two of one run.
+    /// A turn of a run of which a query waits already becomes the task that waits: there are not two of one run.
     fn convert(&mut self, turn: &OnList) -> bool {
         let Some(WaitingTask { run_id, .. }) = turn.task().filter(|_| self.asking > 0) else { return false };
         let mut kinds = [RiderKind::Query, RiderKind::Update].into_iter().map(|kind| TaskKey::Riders(*run_id, kind));

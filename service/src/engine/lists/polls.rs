@@ -26,7 +26,7 @@ pub struct Poll {
     pub by: Option<CallerName>,
     /// The most events of the window that come with a decider task; 10,000 when absent or more.
     pub events_max: Option<usize>,
-    /// Whether whoever polls answers queries. Others are given no question.
+    /// Whether whoever polls answers queries. Others are given no query.
     pub queries: bool,
     /// How many updates whoever polls judges at once, at most. 0: none.
     pub updates: usize,

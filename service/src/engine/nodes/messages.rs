@@ -211,6 +211,6 @@ pub trait Peers: Send + Sync + 'static {
     /// Tells a node that an update is rejected; answers whether no decider has it that was asked from there.
     async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String>;
 
-    /// Tells a node what a decider said to its questions; answers whether anybody waited for it.
+    /// Tells a node what a decider said to its queries; answers whether anybody waited for it.
     async fn say(&self, node: &str, said: &StrayAnswer) -> Result<bool, String>;
 }

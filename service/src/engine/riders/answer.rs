@@ -213,10 +213,10 @@ impl RequestReply {
         for (id, outcome) in results {
             let number = self
                 .mint
-                .open_question(run_id, &id)
-                .ok_or_else(|| invalid(format!("answer `{id}`, which names no question that this run was asked")))?;
+                .open_query(run_id, &id)
+                .ok_or_else(|| invalid(format!("answer `{id}`, which names no query that this run was asked")))?;
             if read.iter().any(|(known, _)| *known == number) {
-                return Err(invalid(format!("answer question `{id}` twice")));
+                return Err(invalid(format!("answer query `{id}` twice")));
             }
             let outcome = match outcome {
                 QueryOutcome::Result(result) => match check_payload("result", result.as_ref()) {
@@ -250,7 +250,7 @@ impl RequestReply {
             self.give(&key, token.run_id, token.turn.started_event_id, version, &asked, outcomes, otherwise);
             !asked.is_empty()
         };
-        if is_anybody_there { Ok(()) } else { Err(Refusal::QuestionsLost) }
+        if is_anybody_there { Ok(()) } else { Err(Refusal::QueryTaskLost) }
     }
 
     /// Gives answers to those who wait. Whatever was to be answered and was not has failed, or is said this to.

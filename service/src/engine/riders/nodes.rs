@@ -334,7 +334,7 @@ impl RequestReply {
         })
     }
 
-    /// Another node has heard what a decider says to questions of this one; answers whether anybody waited for it.
+    /// Another node has heard what a decider says to queries of this one; answers whether anybody waited for it.
     pub fn hear_answers(self: &Arc<Self>, said: StrayAnswer) -> bool {
         let StrayAnswer { domain, workflow_id, run_id, version, outcomes, otherwise, only_asks, .. } = said;
         let key = commit::head_key(&domain, &workflow_id);

@@ -90,7 +90,7 @@ impl RequestReply {
     /// # Errors
     ///
     /// [`Refusal::UnknownQuery`] and [`Refusal::QueryFailed`] as the decider says, [`Refusal::NotAnswered`] when it says
-    /// nothing in time, [`Refusal::TooManyQuestions`]; as for [`Views::describe`](crate::engine::Views::describe).
+    /// nothing in time, [`Refusal::TooManyWaiting`]; as for [`Views::describe`](crate::engine::Views::describe).
     /// Nothing was recorded.
     pub async fn query(
         self: &Arc<Self>,

@@ -110,7 +110,7 @@ impl RequestReply {
                     // More is asked than one task takes along.
                     self.offer_riders(key, loaded, kind);
                 }
-                Granted::Questions { task: number, last_event_id, version: run.version, previous_started_event_id }
+                Granted::Queries { task: number, last_event_id, version: run.version, previous_started_event_id }
             }
             RiderKind::Update => {
                 self.metrics.speculative_turns.inc();

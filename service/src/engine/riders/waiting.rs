@@ -186,7 +186,7 @@ impl Riders {
         let askers = self.askers();
         if askers >= ASKERS_MAX {
             let what = "callers wait for answers at this node";
-            return Err(Refusal::TooManyQuestions { found: askers, max: ASKERS_MAX, what });
+            return Err(Refusal::TooManyWaiting { found: askers, max: ASKERS_MAX, what });
         }
         let (run_id, version) = (run.started.run_id, run.version);
         let is_seen = seen.is_some_and(|seen| seen.run_id == run_id && seen.version == version);
@@ -408,7 +408,7 @@ fn put(runs: &mut HashMap<HeadKey, VecDeque<Rider>>, key: &HeadKey, new: Rider) 
     let others = riders.iter().filter(|rider| rider.kind() == kind).map(Rider::bytes);
     let (count, bytes) = others.fold((0, new.bytes()), |(count, all), bytes| (count + 1, all + bytes));
     let (too_many, too_long) = match kind {
-        RiderKind::Query => ("questions are put to this run", "bytes of questions are put to this run"),
+        RiderKind::Query => ("queries are put to this run", "bytes of queries are put to this run"),
         RiderKind::Update => ("updates are put to this run", "bytes of updates are put to this run"),
     };
     let refused = if count >= RIDERS_PER_RUN_MAX {
@@ -420,7 +420,7 @@ fn put(runs: &mut HashMap<HeadKey, VecDeque<Rider>>, key: &HeadKey, new: Rider) 
     };
     if let Some((found, max, what)) = refused {
         tidy(runs, key);
-        return Err(Refusal::TooManyQuestions { found, max, what });
+        return Err(Refusal::TooManyWaiting { found, max, what });
     }
     riders.push_back(new);
     Ok(())

@@ -43,7 +43,7 @@ impl Tasks {
         let is_lost = |task| is_of_this_node && self.riders.with_task(&key, By::Own(task)).is_empty();
         if token.only_asks.is_some() {
             let is_lost = is_lost(token.turn.scheduled_event_id);
-            return if is_lost { Err(Refusal::QuestionsLost) } else { Ok(()) };
+            return if is_lost { Err(Refusal::QueryTaskLost) } else { Ok(()) };
         }
         if let Some(number) = token.speculative {
             return if is_lost(number) { Err(Refusal::TurnLost { how: TurnLoss::NeverWas }) } else { Ok(()) };
@@ -60,13 +60,13 @@ impl Tasks {
         self.answer_turn_and_queries(token, command, Vec::new()).await
     }
 
-    /// Has a decider's answer admitted, and gives what it says to queries to those who wait for it, by the questions' ids.
+    /// Has a decider's answer admitted, and gives what it says to queries to those who wait for it, by the queries' ids.
     /// What nobody waits for any more is ignored.
     ///
     /// # Errors
     ///
-    /// As for [`answer_turn`](Self::answer_turn); a fault for an answer to a question that the run was never asked, for a
-    /// second answer to one, and for decisions in answer to a task that only asks; [`Refusal::QuestionsLost`] when nobody
+    /// As for [`answer_turn`](Self::answer_turn); a fault for an answer to a query that the run was never asked, for a
+    /// second answer to one, and for decisions in answer to a task that only asks; [`Refusal::QueryTaskLost`] when nobody
     /// waits any more for anything that such a task asked.
     pub async fn answer_turn_and_queries(
         &self,

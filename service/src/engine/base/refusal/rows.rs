@@ -99,7 +99,7 @@ impl Refusal {
                 row(409, "run-not-current", "leave the run id out to reach the current run")
             }
             Self::RunOpen { .. } => row(409, "run-open", "terminate it first, or with the same call: `terminate=true`"),
-            Self::QuestionsLost => row(409, "query-task-lost", "drop your answer and poll again"),
+            Self::QueryTaskLost => row(409, "query-task-lost", "drop your answer and poll again"),
             Self::QueryFailed { .. } => {
                 row(422, "query-failed", "read the reason; the run goes on as if nothing had been asked")
             }
@@ -107,9 +107,9 @@ impl Refusal {
             Self::UpdateFailed { .. } => {
                 row(422, "update-failed", "read the reason; the history has the update").perhaps_recorded()
             }
-            Self::TooManyQuestions { .. } => row(
+            Self::TooManyWaiting { .. } => row(
                 429,
-                "too-many-questions",
+                "too-many-waiting",
                 "ask again after a moment; ask the same of many callers by the same input",
             )
             .retryable(),

@@ -42,7 +42,7 @@ fn a_task_that_is_withdrawn_is_neither_counted_nor_handed_out() {
 }
 
 #[test]
-fn a_question_that_becomes_the_turn_of_its_run_is_withdrawn_as_that() {
+fn a_query_that_becomes_the_turn_of_its_run_is_withdrawn_as_that() {
     let matching = Matching::new(WaitingBounds::default());
     let asks = WaitingRiders { key: task(1, 5).key, run_id: Uuid::from_u128(1), kind: RiderKind::Query };
     assert!(matches!(matching.offer(&list(), OnList::Riders(asks)), Offered::Waits));

@@ -208,7 +208,7 @@ fn a_run_has_room_for_so_many_riders_of_a_kind() {
     };
     let new = NewUpdate { asked, is_named: false, caller: 1_001, reply };
     let refused = riders.put_update(&key(), run.started.run_id, new, Timestamp::default());
-    assert!(matches!(refused, Err(Refusal::TooManyQuestions { found: 1_000, max: RIDERS_PER_RUN_MAX, .. })));
+    assert!(matches!(refused, Err(Refusal::TooManyWaiting { found: 1_000, max: RIDERS_PER_RUN_MAX, .. })));
     assert_eq!(riders.updates(), 1_000);
     waiting.push(riders.send(&run, "1", None, 1_002));
     assert_eq!(riders.updates(), 1_000, "who joins takes no room");

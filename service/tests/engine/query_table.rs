@@ -25,7 +25,7 @@ impl Service {
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_waits_and_its_run_is_terminated_it_is_asked_of_the_closed_run() {
+async fn query_waits_and_its_run_is_terminated_it_is_asked_of_the_closed_run() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
@@ -38,7 +38,7 @@ async fn question_waits_and_its_run_is_terminated_it_is_asked_of_the_closed_run(
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_waits_and_its_caller_leaves_no_task_is_left() {
+async fn query_waits_and_its_caller_leaves_no_task_is_left() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask_for("w", Duration::from_secs(1)).await;
@@ -48,7 +48,7 @@ async fn question_waits_and_its_caller_leaves_no_task_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_waits_and_its_node_dies_it_is_asked_again_and_answered() {
+async fn query_waits_and_its_node_dies_it_is_asked_again_and_answered() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
@@ -64,7 +64,7 @@ async fn question_waits_and_its_node_dies_it_is_asked_again_and_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_out_and_asked_another_task_is_made() {
+async fn query_out_and_asked_another_task_is_made() {
     let service = Service::open().await;
     service.idle("w").await;
     let first = service.ask("w", "total").await;
@@ -80,7 +80,7 @@ async fn question_out_and_asked_another_task_is_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_out_and_its_run_closes_its_answer_still_counts() {
+async fn query_out_and_its_run_closes_its_answer_still_counts() {
     let service = Service::open().await;
     service.idle("w").await;
     let asking = service.ask("w", "total").await;
@@ -93,7 +93,7 @@ async fn question_out_and_its_run_closes_its_answer_still_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_out_and_its_caller_leaves_the_answer_is_ignored() {
+async fn query_out_and_its_caller_leaves_the_answer_is_ignored() {
     let service = Service::open().await;
     service.idle("w").await;
     let before = service.events("w").await;
@@ -106,7 +106,7 @@ async fn question_out_and_its_caller_leaves_the_answer_is_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_rides_and_asked_the_new_one_waits_for_the_next_task() {
+async fn query_rides_and_asked_the_new_one_waits_for_the_next_task() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -125,7 +125,7 @@ async fn question_rides_and_asked_the_new_one_waits_for_the_next_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_rides_and_an_event_comes_it_is_answered_by_its_turn_with_a_version_that_is_stale() {
+async fn query_rides_and_an_event_comes_it_is_answered_by_its_turn_with_a_version_that_is_stale() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -142,7 +142,7 @@ async fn question_rides_and_an_event_comes_it_is_answered_by_its_turn_with_a_ver
 }
 
 #[tokio::test(start_paused = true)]
-async fn question_rides_and_its_caller_leaves_the_turn_is_recorded() {
+async fn query_rides_and_its_caller_leaves_the_turn_is_recorded() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -155,7 +155,7 @@ async fn question_rides_and_its_caller_leaves_the_turn_is_recorded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn turn_started_and_its_decider_dies_the_question_waits_for_the_decider_timeout_and_no_longer() {
+async fn turn_started_and_its_decider_dies_the_query_waits_for_the_decider_timeout_and_no_longer() {
     let service = Service::open().await;
     service.idle("w").await;
     service.signal("w", "s").await;
@@ -194,7 +194,7 @@ async fn a_thousand_queries_leave_what_is_stored_as_it_was_to_the_byte() {
 
 /// The sources in which the tests of the table are.
 const SOURCES: [&str; 3] =
-    [include_str!("queries.rs"), include_str!("questions.rs"), include_str!("queries_elsewhere.rs")];
+    [include_str!("queries.rs"), include_str!("query_table.rs"), include_str!("queries_elsewhere.rs")];
 
 /// How the name of a test begins that is one of a cell of the table.
 const ROWS: [&str; 9] = [
@@ -204,15 +204,15 @@ const ROWS: [&str; 9] = [
     "turn_started_",
     "paused_",
     "closed_",
-    "question_waits_",
-    "question_out_",
-    "question_rides_",
+    "query_waits_",
+    "query_out_",
+    "query_rides_",
 ];
 
 #[test]
 fn every_cell_of_the_table_names_a_test_and_every_test_of_a_cell_is_in_the_table() {
     let docs = include_str!("../../../docs/request-reply.md");
-    let table = docs.split("\n## ").find(|section| section.starts_with("What can become of a question")).unwrap();
+    let table = docs.split("\n## ").find(|section| section.starts_with("What can become of a query")).unwrap();
     let named: Vec<&str> = table.split('`').skip(1).step_by(2).filter(|name| name.contains('_')).collect();
     let declared =
         |source: &'static str| source.lines().filter_map(|line| line.strip_prefix("async fn ")?.split_once('('));
