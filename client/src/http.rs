@@ -3,6 +3,7 @@
 mod domains;
 mod operate;
 mod schedules;
+mod task_lists;
 mod workflows;
 
 use std::time::Duration;

@@ -45,7 +45,9 @@ pub(crate) use base::refusal::RefusalRow;
 pub use base::refusal::{Limited, MayBeRecorded, Refusal};
 pub use lists::hand_out::TaskLists;
 pub use lists::matching::WaitingBounds;
+pub use lists::pollers::PollerReport;
 pub use lists::polls::Poll;
+pub use lists::report::{ListReport, ReportPage};
 pub use nodes::Node;
 pub use nodes::messages::{
     Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
@@ -226,6 +228,7 @@ impl Engine {
             runs, store, clock, registry, nodes, agenda, background, matching, elsewhere, pollers
         ] backlog: lists::backlog::Backlog::new(settings.waiting),
             polls: lists::polls::PollMemory::default(),
+            in_flight: lists::in_flight::InFlight::default(),
             lambda: OnceLock::new());
         let views = room!(views::Views [runs, reader, store, registry, nodes, pollers, watchers, background]);
         let request_reply = room!(riders::task::RequestReply [
@@ -313,6 +316,11 @@ impl Engine {
     /// Says how this node reaches the others. Without it they find each other's tasks by the due index alone.
     pub fn join(&self, peers: Arc<dyn Peers>) {
         self.lists.elsewhere.join(peers);
+    }
+
+    /// The address of this node, where several share a store.
+    pub fn node_name(&self) -> Option<String> {
+        self.nodes.address().map(str::to_owned)
     }
 
     /// What nodes show each other: only who can read the store can know it.

@@ -16,6 +16,7 @@ mod process;
 mod queries;
 mod schedules;
 mod secret;
+mod task_lists;
 mod tasks;
 mod types;
 mod updates;

@@ -1,7 +1,7 @@
 //! Tasks: polls, what they hand out, and the answers.
 
 use history::event::ActivityTimeouts;
-use history::{Decision, Duration, Event, EventId, Payload};
+use history::{Decision, Duration, Event, EventId, Payload, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use uuid::Uuid;
@@ -212,4 +212,61 @@ answers! {
 pub struct Answered<T> {
     /// The next task.
     pub next: Option<T>,
+}
+
+answers! {
+    /// Somebody who polls a task list, or did so in the last five minutes.
+    ListPoller {
+        /// Who, as they said with the poll.
+        identity: Option<String>,
+        /// The name of their credential.
+        by: Option<String>,
+        /// Polls of theirs that are under way.
+        polls: u64,
+        /// Since when they poll, with pauses of at most five minutes.
+        since: Timestamp,
+        /// When the last of their polls ended; absent while one is under way.
+        last_polled_at: Option<Timestamp>,
+    }
+    /// What the node that answers knows of a task list.
+    ListedTaskList {
+        /// Its name.
+        name: String,
+        /// Whether deciders poll it: `decider`, or runners: `activity`. Lists of both kinds may have the same name.
+        kind: String,
+        /// Tasks that wait in memory; queries and updates that wait for a task of their own are not among them.
+        waiting: u64,
+        /// Whether more tasks wait in the store alone.
+        more_waiting: bool,
+        /// Since when the task that has waited longest waits, as far as it is known.
+        oldest_since: Option<Timestamp>,
+        /// Tasks that somebody has, of those that were handed out since the service started; absent where several nodes share a
+        /// store.
+        in_flight: Option<u64>,
+        /// Tasks that were handed out in the last minute, about.
+        handed_out_last_minute: u64,
+        /// Polls that are under way.
+        polls: u64,
+        /// Who polls it, or did in the last five minutes: twenty at most, those who poll now first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pollers: Vec<ListPoller>,
+        /// Other nodes over the same store where somebody polls it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        polled_at: Vec<String>,
+        /// Since when nobody polls it: the end of the last poll, or the start of the service where none is known; absent while somebody
+        /// polls.
+        unpolled_since: Option<Timestamp>,
+    }
+    /// Task lists of a domain.
+    ListedTaskLists {
+        /// By name, of one name the deciders' first.
+        task_lists: Vec<ListedTaskList>,
+        /// The node that answers, where several share a store.
+        node: Option<String>,
+        /// Whether there are more lists in memory than were looked at.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        truncated: bool,
+        /// Leads to the next page; absent on the last one.
+        next_page: Option<String>,
+    }
 }

@@ -251,24 +251,15 @@ export function visible(text: string): string {
     );
 }
 
-export interface Waiting {
-  domain: string;
-  list: string;
-  side: 'decider' | 'activity';
-  waiting: number;
-  pollers: number;
-}
 export interface Metrics {
   values: Map<string, number>;
   domains: Map<string, Map<string, number>>;
-  lists: Waiting[];
 }
 
 /** Reads what the pages need of the service's metrics, Prometheus's text. */
 export function readMetrics(text: string): Metrics {
   const values = new Map<string, number>();
   const domains = new Map<string, Map<string, number>>();
-  const lists = new Map<string, Waiting>();
   for (const line of text.split('\n')) {
     const parts = line.match(/^baton_([a-z_]+)(?:\{(.*)\})? (\S+)$/);
     if (!parts) continue;
@@ -288,13 +279,7 @@ export function readMetrics(text: string): Metrics {
     if (name.startsWith('runs_') && labels.size === 1) {
       const of = domains.get(domain) ?? new Map<string, number>();
       domains.set(domain, of.set(name.slice(5), value));
-    } else if (name === 'tasks_waiting' || name === 'pollers_waiting') {
-      const list = labels.get('list') ?? '';
-      const side = labels.get('side') === 'decider' ? 'decider' : 'activity';
-      const key = `${domain}\n${side}\n${list}`;
-      const one = lists.get(key) ?? { domain, list, side, waiting: 0, pollers: 0 };
-      lists.set(key, { ...one, [name === 'tasks_waiting' ? 'waiting' : 'pollers']: value });
     }
   }
-  return { values, domains, lists: [...lists.values()] };
+  return { values, domains };
 }

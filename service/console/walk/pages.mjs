@@ -134,6 +134,37 @@ export function morePages(at) {
     }
   });
 
+  test('a task list says what waits, who polls it and since when nobody does, and so does the future of a run', async () => {
+    const { browser, service, address, open } = at();
+    const stop = new AbortController();
+    const poll = fetch(`${service.url}/v1/domains/default/task-lists/walked-by/activity/poll`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', prefer: 'wait=60' },
+      body: JSON.stringify({ identity: 'runner@walk' }),
+      signal: stop.signal,
+    }).catch(() => undefined);
+    const row = (name) => `() => [...document.querySelectorAll('.lists tbody tr')]
+      .map((row) => row.innerText.replace(/\\s+/g, ' ')).find((text) => text.startsWith('${name}'))`;
+    await browser.go(address('default/lists'));
+    await until('the poller is there', async () => {
+      await browser.press('r');
+      return /walked-by runners .*1 poller/.test(await browser.run(row('walked-by')));
+    });
+    await browser.click('.pollers summary', '1 poller');
+    await browser.shows('.pollers[open] li', 'runner@walk');
+    assert.match(await browser.run(row('nobody-here')), /runners 1 .* ago 0 0 nobody for /);
+    stop.abort();
+    await poll;
+    await until('it has hung up', async () => {
+      await browser.press('r');
+      return /nobody now; one in the last five minutes/.test(await browser.run(row('walked-by')));
+    });
+    await browser.go(address(''));
+    await browser.shows('.banner', 'nobody-here: 1 activity waits for a runner');
+    await open('site-north', 'future');
+    await browser.shows('.who .warn', 'nobody polls it since');
+  });
+
   test('a type is registered, deprecated and taken back', async () => {
     const { browser, address, service } = at();
     await browser.go(address('default/types'));

@@ -17,6 +17,8 @@ use crate::engine::watch::RunProgress;
 
 /// Something that follows.
 pub(crate) enum After {
+    /// Somebody has a task that nobody had before the commit, or nobody has it any more.
+    InFlight { list: ListKey, run_id: Uuid, scheduled_event_id: EventId, is_held: bool },
     /// A task has come to its end on its list, such as one of a run that was terminated: nobody is to take it any more.
     Withdraw { list: ListKey, run_id: Uuid, scheduled_event_id: EventId },
     /// Somebody must look at the run again by then, or nobody.
@@ -62,6 +64,7 @@ pub(crate) fn of_commit(
     if let Some(before) = before {
         withdraw_ended(key, before.run(), run, &mut after);
     }
+    held_and_released(key, before.map(StoredRun::run), run, &mut after);
     after.push(After::Wake(next.head.due.map(Timestamp::from_millis)));
     after.push(After::SettleRiders);
     after.extend(reserved.into_iter().map(|reserved| After::Grant(Box::new(reserved))));
@@ -106,7 +109,11 @@ pub(crate) fn remember(key: &HeadKey, run: &Run, scheduled_event_id: EventId, po
     };
     let list = ListKey { domain: Arc::clone(&key.domain), side, name: name.into() };
     let (key, run_id) = (key.clone(), run.started.run_id);
-    After::Remember(poll, list, WaitingTask { key, run_id, scheduled_event_id, lost: Some(poll), priority: 0 })
+    After::Remember(
+        poll,
+        list,
+        WaitingTask { key, run_id, scheduled_event_id, lost: Some(poll), priority: 0, since: None },
+    )
 }
 
 fn deliver(effects: Vec<Effect>, round: u32, after: &mut Vec<After>) {
@@ -136,6 +143,42 @@ fn withdraw_ended(key: &HeadKey, before: &Run, next: &Run, after: &mut Vec<After
             after.push(After::Withdraw { list, run_id: before.started.run_id, scheduled_event_id });
         }
     }
+}
+
+/// Tasks of a run that somebody has, each with its list.
+fn held(run: &Run) -> impl Iterator<Item = (Side, &str, EventId)> {
+    let turn = run.turn.as_ref().map(|turn| (Side::Decider, run.list_of_held_turn(), turn.scheduled_event_id));
+    let activities = run.activities.iter().filter(|(_, activity)| activity.held_since().is_some());
+    let activities = activities.map(|(id, activity)| (Side::Activity, activity.task_list.as_str(), *id));
+    // A run that has closed has let them go.
+    turn.into_iter().chain(activities).filter(|_| run.is_open())
+}
+
+/// Whether somebody has this task.
+fn is_held(run: &Run, side: Side, scheduled_event_id: EventId) -> bool {
+    let is_held = match side {
+        Side::Decider => run.turn.as_ref().is_some_and(|turn| turn.scheduled_event_id == scheduled_event_id),
+        Side::Activity => run.activities.get(&scheduled_event_id).is_some_and(|it| it.held_since().is_some()),
+    };
+    is_held && run.is_open()
+}
+
+/// Tasks that nobody has any more, and those that somebody has since the commit.
+fn held_and_released(key: &HeadKey, before: Option<&Run>, next: &Run, after: &mut Vec<After>) {
+    let mut tell = |run: &Run, other: Option<&Run>, is_held_now| {
+        let other = other.filter(|other| other.started.run_id == run.started.run_id);
+        for (side, name, scheduled_event_id) in held(run) {
+            if !other.is_some_and(|other| is_held(other, side, scheduled_event_id)) {
+                let list = ListKey { domain: Arc::clone(&key.domain), side, name: name.into() };
+                let run_id = run.started.run_id;
+                after.push(After::InFlight { list, run_id, scheduled_event_id, is_held: is_held_now });
+            }
+        }
+    };
+    if let Some(before) = before {
+        tell(before, Some(next), false);
+    }
+    tell(next, before, true);
 }
 
 #[cfg(test)]

@@ -5,17 +5,19 @@ pub(super) mod backlog;
 pub(super) mod elsewhere;
 pub(super) mod grant;
 pub(super) mod hand_out;
+pub(super) mod in_flight;
 pub(super) mod lost;
 pub(super) mod matching;
 pub(super) mod offers;
 pub(super) mod pollers;
 pub(super) mod polls;
 pub(super) mod refill;
+pub(super) mod report;
 pub(super) mod sync_match;
 
 use std::sync::Arc;
 
-use history::{CallerName, EventId, PollId};
+use history::{CallerName, EventId, PollId, Timestamp};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -29,6 +31,12 @@ pub(crate) enum Side {
     Activity,
 }
 
+impl Side {
+    pub(crate) fn of(is_decider: bool) -> Self {
+        if is_decider { Self::Decider } else { Self::Activity }
+    }
+}
+
 /// Names a list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ListKey {
@@ -39,8 +47,7 @@ pub(crate) struct ListKey {
 
 impl ListKey {
     pub(crate) fn new(domain: &str, is_decider: bool, name: &str) -> Self {
-        let side = if is_decider { Side::Decider } else { Side::Activity };
-        Self { domain: domain.into(), side, name: name.into() }
+        Self { domain: domain.into(), side: Side::of(is_decider), name: name.into() }
     }
 }
 
@@ -54,6 +61,8 @@ pub(crate) struct WaitingTask {
     pub(crate) lost: Option<PollId>,
     /// Taken before those of lower ones; of equals the one that has waited longest comes first.
     pub(crate) priority: i32,
+    /// Since when it waits to be taken, where that is known.
+    pub(crate) since: Option<Timestamp>,
 }
 
 /// Riders of a run that no turn will take along: they wait for a task of their own.

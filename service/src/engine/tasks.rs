@@ -220,7 +220,7 @@ impl Tasks {
         history::admit::check_name("taskList", list)?;
         let list = ListKey { domain: domain.into(), side, name: list.into() };
         let (taker, earlier) = taker(&list, &poll)?;
-        let _polling = self.lists.pollers.polling(&list)?;
+        let _polling = self.lists.pollers.polling(&list, &taker)?;
         if !poll.wait.is_zero() {
             watch()?;
         }

@@ -1,5 +1,7 @@
 //! Every call of the API, once: its route, its handler, and what the handler's signature does not say of it.
 
+mod looked_at;
+
 use ::history::{ActivityDefaults, WorkflowDefaults};
 use client::body;
 
@@ -48,10 +50,8 @@ const NO_SCHEDULE: &[&str] = &["unknown-schedule"];
 const BAD_TOKEN: &[&str] = &["bad-token"];
 
 pub(crate) fn calls() -> CallTable {
-    let calls = domains_and_workflows(CallTable::none());
-    let calls = by_hand(calls);
-    let calls = task_lists(calls);
-    let calls = of_schedules(calls);
+    let calls = by_hand(domains_and_workflows(CallTable::none()));
+    let calls = of_schedules(task_lists(looked_at::of_task_lists(calls)));
     let calls = types_of_workflows(types_of_activities(calls));
     calls
         .get(

@@ -12,6 +12,7 @@ use crate::http::Refused;
 pub(super) enum ListKind {
     Runs,
     Schedules,
+    TaskLists,
 }
 
 impl ListKind {
@@ -19,6 +20,7 @@ impl ListKind {
         match self {
             Self::Runs => b"rest/runs",
             Self::Schedules => b"rest/schedules",
+            Self::TaskLists => b"rest/task-lists",
         }
     }
 

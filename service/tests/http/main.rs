@@ -52,6 +52,7 @@ mod standing;
 mod starts;
 mod successors;
 mod support;
+mod task_lists;
 mod tls;
 mod tokens;
 mod tries;

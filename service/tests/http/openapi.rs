@@ -46,6 +46,8 @@ async fn the_document_names_these_calls() {
         "get /v1/domains/{domain}/schedules",
         "get /v1/domains/{domain}/schedules/{id}",
         "get /v1/domains/{domain}/schedules/{id}/next",
+        "get /v1/domains/{domain}/task-lists",
+        "get /v1/domains/{domain}/task-lists/{list}",
         "get /v1/domains/{domain}/workflow-types",
         "get /v1/domains/{domain}/workflow-types/{type}",
         "get /v1/domains/{domain}/workflows",

@@ -145,6 +145,6 @@ async fn a_query_or_an_update_that_nobody_answers_says_that_nobody_polls() {
     assert_eq!(problem["taskList"], Value::Null, "{problem}");
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }

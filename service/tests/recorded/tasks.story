@@ -229,3 +229,17 @@ GET ./workflows/w
 POST /v1/decider-tasks/$TURN/complete
 
 {"decisions": []}
+---
+POST ./workflows
+
+{"workflowId": "waits", "workflowType": "order", "taskList": "deciders"}
+---
+wait PT5S
+---
+GET ./task-lists?limit=2
+---
+GET ./task-lists/deciders
+---
+GET ./task-lists/nothing%20known
+---
+GET ./task-lists?page=nonsense

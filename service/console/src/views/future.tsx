@@ -1,6 +1,11 @@
 // Future: what time will do, in order, and who could have the run go on.
 import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { get } from '../api';
 import { type Deadline, consequenceOf, deadlinesOf } from '../deadlines';
+import type { Schemas } from '../fold';
+import { type TaskList, polledBy } from '../lists';
+import { domainPath } from '../paths';
 import { now } from '../state';
 import { duration, exactTime } from '../time';
 import { Empty, Name, Time } from '../ui';
@@ -76,17 +81,68 @@ export function Future(shown: Shown): JSX.Element {
   );
 }
 
+/** Ours: task lists that are looked at for one run. */
+const LISTS_LOOKED_AT = 8;
+
+/** What the service knows of the lists on which tasks of a run wait; asked again when one of them is no longer polled, or is again. */
+function useLists(described: Described, domain: string): TaskList[] {
+  const [lists, setLists] = useState<TaskList[]>([]);
+  const waiting = described.openActivities.filter((one) => !one.paused && !one.startedAt && !one.nextTryAt);
+  const names = [...(described.turn === 'waiting' ? [described.taskList] : []), ...waiting.map((one) => one.taskList)];
+  const wanted = JSON.stringify([[...new Set(names)].slice(0, LISTS_LOOKED_AT), described.unpolled ?? []]);
+  useEffect(() => {
+    const stop = new AbortController();
+    const [wantedNames] = JSON.parse(wanted) as [string[]];
+    const ask = (name: string): Promise<TaskList[]> =>
+      get<Schemas['ListedTaskLists']>(`${domainPath(domain)}/task-lists/${encodeURIComponent(name)}`, stop.signal).then(
+        ({ taskLists }) => taskLists,
+      );
+    // What a run waits for is said without them, too.
+    Promise.all(wantedNames.map(ask)).then(
+      (found) => setLists(found.flat()),
+      () => undefined,
+    );
+    return () => stop.abort();
+  }, [domain, wanted]);
+  return lists;
+}
+
 function Unblock({ described, shown }: { described: Described; shown: Shown }): JSX.Element {
   const unpolled = new Map((described.unpolled ?? []).map((list) => [`${list.decider}${list.taskList}`, list]));
+  const lists = useLists(described, shown.run.domain);
   const who: JSX.Element[] = [];
   const polled = (list: string, decider: boolean): JSX.Element => {
     const nobody = unpolled.get(`${decider}${list}`);
-    return nobody ? (
-      <span class="warn">
-        nobody polls it since <Time at={nobody.since} />
+    const known = lists.find((one) => one.name === list && (one.kind === 'decider') === decider);
+    const before = known && known.waiting > 1 ? `, ${known.waiting - 1} others wait there` : '';
+    if (nobody)
+      return (
+        <span class="warn">
+          nobody polls it since <Time at={nobody.since} />
+          {before}
+        </span>
+      );
+    if (!known) return <span class="quieter">it is polled</span>;
+    const names = (known.pollers ?? []).filter((one) => one.polls > 0).map((one) => one.identity ?? one.by ?? '');
+    return (
+      <span class="quieter">
+        {polledBy(known, now.value) || 'it is polled'}
+        {names.filter(Boolean).length > 0 ? (
+          <>
+            {': '}
+            {names
+              .filter(Boolean)
+              .slice(0, 3)
+              .map((name, index) => (
+                <span key={name}>
+                  {index > 0 ? ', ' : ''}
+                  <Name>{name}</Name>
+                </span>
+              ))}
+          </>
+        ) : null}
+        {before}
       </span>
-    ) : (
-      <span class="quieter">it is polled</span>
     );
   };
   if (described.paused)

@@ -1,11 +1,13 @@
-// The start page and the task lists: what the service is doing now, as its metrics say.
+// The start page: what the service is doing now, as its metrics say, and lists that nobody polls.
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Problem, get, problemOf, request } from '../api';
 import type { Schemas } from '../fold';
+import { type TaskList, inOrder, isLonely, waitsFor } from '../lists';
+import { domainPath } from '../paths';
 import { pathOf } from '../route';
-import { Empty, Name, Time, Trouble, useKeys } from '../ui';
-import { type Metrics, type Waiting, readMetrics } from '../words';
+import { Name, Time, Trouble, useKeys } from '../ui';
+import { type Metrics, readMetrics } from '../words';
 
 interface Seen {
   metrics: Metrics;
@@ -47,6 +49,9 @@ function useMetrics(): { seen: Seen | undefined; problem: Problem | undefined; r
   return { seen, problem, refresh };
 }
 
+/** Ours: domains whose lists the start page looks at. */
+const DOMAINS_LOOKED_AT = 20;
+
 const NUMBERS = [
   ['open', 'open'],
   ['failing', 'failing'],
@@ -59,14 +64,33 @@ const NUMBERS = [
 export function Start(): JSX.Element {
   const { seen, problem, refresh } = useMetrics();
   const [domains, setDomains] = useState<Schemas['Domain'][]>();
+  const [lists, setLists] = useState<Map<string, Schemas['ListedTaskLists']>>(new Map());
+  const look = async (): Promise<void> => {
+    const answer = await get<Schemas['Domains']>('/v1/domains').catch(() => ({ domains: [] }));
+    setDomains(answer.domains);
+    const ask = async ({ name }: Schemas['Domain']): Promise<[string, Schemas['ListedTaskLists']][]> => {
+      const page = await get<Schemas['ListedTaskLists']>(`${domainPath(name)}/task-lists?limit=200`).catch(() => null);
+      return page ? [[name, page]] : [];
+    };
+    setLists(new Map((await Promise.all(answer.domains.slice(0, DOMAINS_LOOKED_AT).map(ask))).flat()));
+  };
   useEffect(() => {
-    get<Schemas['Domains']>('/v1/domains').then(
-      (answer) => setDomains(answer.domains),
-      () => setDomains([]),
-    );
+    void look();
+    const again = (): void => void look();
+    addEventListener('focus', again);
+    return () => removeEventListener('focus', again);
   }, []);
-  useKeys({ r: refresh });
-  const lonely = (seen?.metrics.lists ?? []).filter((list) => list.waiting > 0 && list.pollers === 0);
+  useKeys({
+    r: () => {
+      refresh();
+      void look();
+    },
+  });
+  const lonely = [...lists].flatMap(([name, { taskLists }]) =>
+    inOrder(taskLists)
+      .filter(isLonely)
+      .map((list): [string, TaskList] => [name, list]),
+  );
   const nothing =
     seen && domains && domains.every(({ name }) => (seen.metrics.domains.get(name)?.get('open') ?? 0) === 0);
   const { values } = seen?.metrics ?? { values: new Map<string, number>() };
@@ -95,23 +119,29 @@ export function Start(): JSX.Element {
             {lonely.length === 1 ? 'A task list has' : `${lonely.length} task lists have`} tasks and nobody who polls.
           </b>
           <ul>
-            {lonely.slice(0, 8).map((list) => (
-              <li key={`${list.domain}${list.side}${list.list}`}>
-                <a href={pathOf({ page: 'lists', domain: list.domain })}>
-                  <Name>{list.list}</Name>
+            {lonely.slice(0, 8).map(([name, list]) => (
+              <li key={`${name} ${list.kind} ${list.name}`}>
+                <a href={pathOf({ page: 'lists', domain: name })}>
+                  <Name>{list.name}</Name>
                 </a>
-                : {list.waiting} {list.side === 'decider' ? 'turn' : 'activit'}
-                {list.side === 'decider' ? (list.waiting === 1 ? '' : 's') : list.waiting === 1 ? 'y' : 'ies'} wait
-                {list.waiting === 1 ? 's' : ''} for a {list.side === 'decider' ? 'decider' : 'runner'}
+                : {waitsFor(list)}
+                {list.oldestSince ? (
+                  <span class="quieter">
+                    {' '}
+                    since <Time at={list.oldestSince} />
+                  </span>
+                ) : null}
               </li>
             ))}
+            {lonely.length > 8 ? <li>and {lonely.length - 8} more</li> : null}
           </ul>
         </div>
       ) : null}
       {(domains ?? []).map(({ name, description }) => {
         const of = seen?.metrics.domains.get(name);
-        const lists = (seen?.metrics.lists ?? []).filter((list) => list.domain === name);
-        const waiting = lists.reduce((sum, list) => sum + list.waiting, 0);
+        const page = lists.get(name);
+        const waiting = (page?.taskLists ?? []).reduce((sum, list) => sum + list.waiting, 0);
+        const isMore = page?.nextPage != null || (page?.taskLists ?? []).some((list) => list.moreWaiting);
         return (
           <section key={name} class="domain">
             <h2>
@@ -135,7 +165,7 @@ export function Start(): JSX.Element {
                 );
               })}
               <a class={`number${waiting ? '' : ' none'}`} href={pathOf({ page: 'lists', domain: name })}>
-                <b>{seen ? waiting.toLocaleString('en') : '–'}</b>
+                <b>{page ? `${waiting.toLocaleString('en')}${isMore ? '+' : ''}` : '–'}</b>
                 <span>tasks waiting</span>
               </a>
             </div>
@@ -187,61 +217,3 @@ function First(): JSX.Element {
     </section>
   );
 }
-
-export function Lists({ domain }: { domain: string }): JSX.Element {
-  const { seen, problem, refresh } = useMetrics();
-  useKeys({ r: refresh });
-  const lists = (seen?.metrics.lists ?? [])
-    .filter((list) => list.domain === domain)
-    .sort((a, b) => Number(trouble(b)) - Number(trouble(a)) || b.waiting - a.waiting || a.list.localeCompare(b.list));
-  const most = Math.max(1, ...lists.map((list) => list.waiting));
-  return (
-    <main class="page" id="main">
-      <div class="bar">
-        <h1>Task lists</h1>
-        <span class="grow" />
-        <button type="button" class="quiet" onClick={refresh} title="Refresh (r)">
-          Refresh
-        </button>
-      </div>
-      <Trouble problem={problem} />
-      {seen && lists.length === 0 ? <Empty>No task waits, and nobody polls.</Empty> : null}
-      {lists.length > 0 ? (
-        <table class="grid">
-          <thead>
-            <tr>
-              <th>task list</th>
-              <th>for</th>
-              <th class="right">waiting</th>
-              <th>
-                <span class="unseen">share of the longest</span>
-              </th>
-              <th class="right">pollers</th>
-              <th>
-                <span class="unseen">trouble</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {lists.map((list) => (
-              <tr key={`${list.side}${list.list}`} class={trouble(list) ? 'warned' : ''}>
-                <td class="strong">
-                  <Name>{list.list}</Name>
-                </td>
-                <td>{list.side === 'decider' ? 'deciders' : 'runners'}</td>
-                <td class="right">{list.waiting.toLocaleString('en')}</td>
-                <td>
-                  <meter min={0} max={most} value={list.waiting} />
-                </td>
-                <td class="right">{list.pollers.toLocaleString('en')}</td>
-                <td>{trouble(list) ? <span class="warn">nobody polls</span> : ''}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      ) : null}
-    </main>
-  );
-}
-
-const trouble = (list: Waiting): boolean => list.waiting > 0 && list.pollers === 0;

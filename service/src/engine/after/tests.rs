@@ -1,4 +1,5 @@
-//! What follows from what, a line a case. What follows from every commit, that riders are seen to, is left out of most lines.
+//! What follows from what, a line a case. What follows from every commit, that riders are seen to, is left out of most
+//! lines, and so is what is in flight.
 
 use history::{
     Command, ContinueAsNew, Decision, Duration, ScheduleActivity, Scheduled, Start, StartChild, StartTimer, Transition,
@@ -70,7 +71,8 @@ fn all_that_follows(before: Option<&StoredRun>, next: &StoredRun, matched: Optio
 }
 
 fn line(after: Vec<String>) -> String {
-    let told = after.into_iter().filter(|word| !word.ends_with("riders")).collect::<Vec<_>>();
+    let told =
+        after.into_iter().filter(|word| !word.ends_with("riders") && !word.ends_with("flight")).collect::<Vec<_>>();
     told.join(", ")
 }
 
@@ -90,6 +92,12 @@ fn found(start: &Start, commits: &[&[Command]]) -> String {
 
 fn word(after: &After) -> String {
     match after {
+        After::InFlight { list, scheduled_event_id, is_held: true, .. } => {
+            format!("{scheduled_event_id} of {} in flight", list.name)
+        }
+        After::InFlight { list, scheduled_event_id, is_held: false, .. } => {
+            format!("{scheduled_event_id} of {} no longer in flight", list.name)
+        }
         After::Withdraw { list, scheduled_event_id, .. } => format!("withdraw {scheduled_event_id} from {}", list.name),
         After::Wake(None) => "wake nobody".to_owned(),
         After::Wake(Some(at)) => format!("wake in {}s", at.since(now()).as_millis() / 1_000),
@@ -148,7 +156,7 @@ fn riders_are_settled_before_a_turn_is_granted_and_seen_to_when_all_tasks_are_ou
     let all = all_that_follows(None, &begun, None);
     assert_eq!(all, ["wake in 30s", "settle riders", "offer 2 on l", "see to riders", "notify of 2"]);
     let all = all_that_follows(None, &run(&start(), &[&[taken(None)]]), Some(2));
-    assert_eq!(all, ["wake in 30s", "settle riders", "grant 2", "see to riders", "notify of 3"]);
+    assert_eq!(all, ["2 of l in flight", "wake in 30s", "settle riders", "grant 2", "see to riders", "notify of 3"]);
 }
 
 #[test]
@@ -168,6 +176,27 @@ fn a_task_that_is_taken_stays_its_takers_and_one_that_has_ended_is_withdrawn() {
         follows(&start(), &[&waits], &[terminate()]),
         "withdraw 5 from work, wake nobody, notify of 6, the last"
     );
+}
+
+#[test]
+fn a_task_is_in_flight_from_the_commit_that_starts_it_to_the_one_that_ends_it() {
+    let flights = |commits: &[&[Command]], commands: &[Command]| -> String {
+        let before = run(&start(), commits);
+        let next = commit(Some(&before), &start(), commands);
+        let told = all_that_follows(Some(&before), &next, None).into_iter();
+        told.filter(|word| word.ends_with("flight")).collect::<Vec<_>>().join(", ")
+    };
+    let taken = [taken(None)];
+    assert_eq!(flights(&[], &taken), "2 of l in flight");
+    assert_eq!(flights(&[&taken], &[signal()]), "", "it goes on");
+    assert_eq!(flights(&[&taken], &[terminate()]), "2 of l no longer in flight", "a run that closes lets it go");
+    let schedules = turn(2, vec![activity()]);
+    assert_eq!(flights(&[&taken], &schedules[1..]), "2 of l no longer in flight");
+    assert_eq!(flights(&[], &schedules), "", "it came and went in one commit");
+    let starts = [Command::StartActivity { scheduled_event_id: 5, identity: None, poll: None }];
+    assert_eq!(flights(&[&schedules], &starts), "5 of work in flight");
+    assert_eq!(flights(&[&schedules, &starts], &[signal()]), "", "it goes on");
+    assert_eq!(flights(&[&schedules, &starts], &[terminate()]), "5 of work no longer in flight");
 }
 
 #[test]

@@ -178,20 +178,23 @@ pub(crate) fn row(before: Option<&Head>, now: Timestamp) -> Head {
 /// Every task of a run that waits, with its list, and until when it is held back.
 pub(crate) fn waiting(key: &HeadKey, run: &Run) -> Vec<(ListKey, WaitingTask, Option<Timestamp>)> {
     let of = |task: TaskRef<'_>| {
-        let (side, name, scheduled_event_id, priority, not_before): (_, &str, _, _, _) = match task {
+        let (side, name, scheduled_event_id, priority, not_before, since): (_, &str, _, _, _, _) = match task {
             TaskRef::Turn(task) => {
                 let priority = run.started.priority();
-                (Side::Decider, run.list_of_turn(task), task.scheduled_event_id, priority, task.not_before)
+                let list = run.list_of_turn(task);
+                (Side::Decider, list, task.scheduled_event_id, priority, task.not_before, task.waits_since)
             }
             TaskRef::Activity(task) => {
                 let activity = task.activity;
                 let (id, not_before) = (task.scheduled_event_id, activity.not_before());
-                (Side::Activity, activity.task_list.as_str(), id, activity.task_priority, not_before)
+                let list = activity.task_list.as_str();
+                (Side::Activity, list, id, activity.task_priority, not_before, activity.waits_since())
             }
         };
         let list = ListKey { domain: Arc::clone(&key.domain), side, name: name.into() };
         let (key, run_id, priority) = (key.clone(), run.started.run_id, priority.unwrap_or(0));
-        (list, WaitingTask { key, run_id, scheduled_event_id, lost: None, priority }, not_before)
+        let since = Some(since.max(not_before.unwrap_or(since)));
+        (list, WaitingTask { key, run_id, scheduled_event_id, lost: None, priority, since }, not_before)
     };
     run.waiting_tasks().map(of).collect()
 }

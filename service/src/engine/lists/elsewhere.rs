@@ -68,6 +68,13 @@ impl Elsewhere {
         self.lock().waiting_at.contains_key(list)
     }
 
+    /// The nodes where somebody waits on a list, as far as this one knows.
+    pub(crate) fn waiting_at(&self, list: &ListKey) -> Vec<String> {
+        let told = self.lock();
+        let nodes = told.waiting_at.get(list).into_iter().flatten();
+        nodes.map(|it| it.node.clone()).collect()
+    }
+
     /// A node does not answer: it is left alone until it says again that somebody waits there.
     pub(crate) fn forget(&self, list: &ListKey, node: &str) {
         self.forget_where(list, |known| known.node == node);
@@ -189,8 +196,7 @@ impl From<&ListKey> for ListName {
 
 impl From<&ListName> for ListKey {
     fn from(list: &ListName) -> Self {
-        let side = if list.is_decider { Side::Decider } else { Side::Activity };
-        Self { domain: list.domain.as_str().into(), side, name: list.name.as_str().into() }
+        Self::new(&list.domain, list.is_decider, &list.name)
     }
 }
 
@@ -205,6 +211,6 @@ impl Offer {
     pub(crate) fn task(&self) -> WaitingTask {
         let key = HeadKey { domain: self.list.domain.as_str().into(), workflow_id: self.workflow_id.as_str().into() };
         let (run_id, scheduled_event_id, lost) = (self.run_id, self.scheduled_event_id, self.lost.map(PollId));
-        WaitingTask { key, run_id, scheduled_event_id, lost, priority: 0 }
+        WaitingTask { key, run_id, scheduled_event_id, lost, priority: 0, since: None }
     }
 }

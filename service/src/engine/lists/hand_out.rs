@@ -10,6 +10,7 @@ use crate::engine::base::background::Background;
 use crate::engine::lists::backlog::Backlog;
 use crate::engine::lists::elsewhere::Elsewhere;
 use crate::engine::lists::grant::{Grant, TakenRiders};
+use crate::engine::lists::in_flight::InFlight;
 use crate::engine::lists::matching::{Matching, Offered};
 use crate::engine::lists::pollers::Pollers;
 use crate::engine::lists::polls::PollMemory;
@@ -34,6 +35,7 @@ pub struct TaskLists {
     pub(crate) elsewhere: Arc<Elsewhere>,
     pub(crate) polls: PollMemory,
     pub(crate) pollers: Arc<Pollers>,
+    pub(crate) in_flight: InFlight,
     /// Who calls functions is told the domains in which Lambda tasks wait.
     pub(crate) lambda: OnceLock<UnboundedSender<Arc<str>>>,
 }
@@ -124,7 +126,7 @@ impl TaskLists {
             TakenRiders::Granted(grant) => Ok(Some(*grant)),
             TakenRiders::Nothing => Ok(None),
             TakenRiders::Turn(scheduled_event_id) => {
-                let task = WaitingTask { key, run_id, scheduled_event_id, lost: None, priority: 0 };
+                let task = WaitingTask { key, run_id, scheduled_event_id, lost: None, priority: 0, since: None };
                 self.take_task(list, task, taker).await
             }
         }

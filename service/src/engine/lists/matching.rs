@@ -1,17 +1,18 @@
 //! Bringing tasks and pollers together, list by list.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use history::{EventId, PollId};
+use history::{EventId, PollId, Timestamp};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::engine::lists::grant::{Grant, RiderKind};
-use crate::engine::lists::{ListKey, OnList, Poller, Taker, TaskKey, WaitingTask};
+use crate::engine::lists::{ListKey, OnList, Poller, Side, Taker, TaskKey, WaitingTask};
 
 /// Where a task stands on its list: higher priorities first, and of equals the one that came first.
 type PlaceOnList = (Reverse<i32>, u64);
@@ -79,6 +80,17 @@ impl TaskList {
         Some(task)
     }
 
+    /// See [`Matching::oldest`].
+    fn oldest(&self) -> Option<Timestamp> {
+        let mut next = self.tasks.first_key_value();
+        let firsts = std::iter::from_fn(|| {
+            let (place, kept) = next?;
+            next = self.tasks.range((Excluded((place.0, u64::MAX)), Unbounded)).next();
+            Some(kept)
+        });
+        firsts.take(PRIORITIES_LOOKED_AT).filter_map(|kept| kept.task.task()?.since).min()
+    }
+
     /// A turn of a run of which a query waits already becomes the task that waits: there are not two of one run.
     fn convert(&mut self, turn: &OnList) -> bool {
         let Some(WaitingTask { run_id, .. }) = turn.task().filter(|_| self.asking > 0) else { return false };
@@ -115,6 +127,10 @@ impl Default for WaitingBounds {
 
 /// Tasks that a list has room for however many others wait. Ours: the rows that are read at once.
 const LIST_TASKS_ALWAYS: usize = 100;
+
+/// Priorities of a list that are looked at for the task that has waited longest. Ours: few have more than three, and the list is
+/// locked meanwhile.
+const PRIORITIES_LOOKED_AT: usize = 16;
 
 /// Every list that has a task or a poller.
 pub(crate) struct Matching {
@@ -356,6 +372,20 @@ impl Matching {
         let looked_at = lists.iter().take(looked_at_max);
         let waiting = looked_at.filter(|(key, list)| &*key.domain == domain && !list.tasks.is_empty());
         waiting.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Adds lists of a domain, of as many as are looked at; whether there are more.
+    pub(crate) fn add_lists(&self, domain: &str, looked_at_max: usize, to: &mut BTreeSet<(Arc<str>, Side)>) -> bool {
+        let lists = self.lock();
+        let looked_at = lists.iter().take(looked_at_max).filter(|(key, _)| &*key.domain == domain);
+        to.extend(looked_at.map(|(key, _)| (Arc::clone(&key.name), key.side)));
+        lists.len() > looked_at_max
+    }
+
+    /// Since when the task waits on a list that has waited longest, of the first of each of the highest priorities.
+    pub(crate) fn oldest(&self, key: &ListKey) -> Option<Timestamp> {
+        let lists = self.lock();
+        lists.get(key)?.oldest()
     }
 
     /// How many pollers wait on a list.

@@ -1,16 +1,16 @@
 //! Who polls which list, and since when nobody does: so that whoever waits for a task to be taken can be told that nobody is
 //! there to take it. In memory only: what was before the service started is not known.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use history::{LAMBDA_LIST, Run, TaskRef, Timestamp};
+use history::{CallerName, Duration, LAMBDA_LIST, Run, TaskRef, Timestamp};
 use lru::LruCache;
 
 use crate::engine::lists::elsewhere::Elsewhere;
 use crate::engine::lists::matching::Matching;
-use crate::engine::lists::{ListKey, Side};
+use crate::engine::lists::{ListKey, Side, Taker};
 use crate::engine::{Clock, Refusal, Unpolled};
 use crate::shares::{LimitKind, Shares};
 
@@ -22,7 +22,49 @@ const REMEMBERED: usize = 10_000;
 const LOOKED_AT_MAX: usize = 1_000;
 const NAMED_MAX: usize = 10;
 
+/// Pollers that are remembered, at most: those who polled last. About 300 bytes each.
+const POLLERS_REMEMBERED: usize = 10_000;
+
+/// For how long a poller is remembered after the end of its last poll. Ours: who works on a task polls again when it is done.
+pub(crate) const POLLER_KEPT_FOR: Duration = Duration::from_secs(300);
+
+/// Who polls which list.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct PollerName {
+    list: ListKey,
+    identity: Option<String>,
+    by: Option<CallerName>,
+}
+
+/// What is known of a poller.
+#[derive(Debug, Clone, Copy)]
+struct PollerTimes {
+    /// The first of its polls that followed each other.
+    since: Timestamp,
+    /// When its last poll ended, or began.
+    last: Timestamp,
+    /// Its polls under way.
+    polls: usize,
+}
+
+/// Somebody who polls a list, or did so lately.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PollerReport {
+    /// Who, as they said with the poll.
+    pub identity: Option<String>,
+    /// With what credential.
+    pub by: Option<CallerName>,
+    /// Polls under way.
+    pub polls: usize,
+    /// Since when they poll, with pauses of at most five minutes.
+    pub since: Timestamp,
+    /// When their last poll ended; `None` while one is under way.
+    pub last_polled_at: Option<Timestamp>,
+}
+
 struct SeenPolls {
+    /// Who polls and who did.
+    pollers: LruCache<PollerName, PollerTimes>,
     /// Polls under way, by list.
     polling: HashMap<ListKey, usize>,
     /// How many lists of a domain those are.
@@ -53,7 +95,9 @@ impl Pollers {
         // Bounded, but not allocated ahead.
         let mut seen = LruCache::unbounded();
         seen.resize(NonZeroUsize::new(REMEMBERED).unwrap_or(NonZeroUsize::MIN));
-        let memory = SeenPolls { polling: HashMap::new(), lists: HashMap::new(), seen, others: clock.now() };
+        let mut pollers = LruCache::unbounded();
+        pollers.resize(NonZeroUsize::new(POLLERS_REMEMBERED).unwrap_or(NonZeroUsize::MIN));
+        let memory = SeenPolls { pollers, polling: HashMap::new(), lists: HashMap::new(), seen, others: clock.now() };
         Self { clock, shares, lists, elsewhere, memory: Mutex::new(memory) }
     }
 
@@ -89,13 +133,71 @@ impl Pollers {
         memory.saw(list, now);
     }
 
+    fn comes(&self, poller: &PollerName, now: Timestamp) {
+        let mut memory = self.lock();
+        if let Some(times) = memory.pollers.get_mut(poller) {
+            if times.polls == 0 && times.last.plus(POLLER_KEPT_FOR) < now {
+                times.since = now;
+            }
+            (times.last, times.polls) = (now, times.polls + 1);
+        } else {
+            memory.pollers.put(poller.clone(), PollerTimes { since: now, last: now, polls: 1 });
+        }
+    }
+
+    fn leaves(&self, poller: &PollerName, now: Timestamp) {
+        if let Some(times) = self.lock().pollers.peek_mut(poller) {
+            (times.last, times.polls) = (now, times.polls.saturating_sub(1));
+        }
+    }
+
+    /// Who polls these lists of a domain or did so lately, by list; those whose polls came last first, and those who poll now
+    /// before the others.
+    pub(crate) fn of_lists(
+        &self,
+        domain: &str,
+        lists: &BTreeSet<(Arc<str>, Side)>,
+    ) -> HashMap<ListKey, Vec<PollerReport>> {
+        let (memory, now) = (self.lock(), self.clock.now());
+        let mut found: HashMap<ListKey, Vec<PollerReport>> = HashMap::new();
+        for (name, times) in &memory.pollers {
+            let PollerName { list, identity, by } = name;
+            let is_meant = &*list.domain == domain && lists.contains(&(Arc::clone(&list.name), list.side));
+            if is_meant && (times.polls > 0 || times.last.plus(POLLER_KEPT_FOR) >= now) {
+                let last_polled_at = (times.polls == 0).then_some(times.last);
+                let (identity, by) = (identity.clone(), by.clone());
+                let report = PollerReport { identity, by, polls: times.polls, since: times.since, last_polled_at };
+                found.entry(list.clone()).or_default().push(report);
+            }
+        }
+        for pollers in found.values_mut() {
+            pollers.sort_by_key(|it| it.polls == 0);
+        }
+        found
+    }
+
+    /// Adds lists of a domain that are polled, or of which it is remembered when they were, of as many as are looked at; whether
+    /// there are more.
+    pub(crate) fn add_lists(&self, domain: &str, looked_at_max: usize, to: &mut BTreeSet<(Arc<str>, Side)>) -> bool {
+        let memory = self.lock();
+        let lists = memory.polling.keys().chain(memory.seen.iter().map(|(list, _)| list));
+        let of_domain = lists.take(looked_at_max).filter(|list| &*list.domain == domain);
+        to.extend(of_domain.map(|list| (Arc::clone(&list.name), list.side)));
+        memory.polling.len() + memory.seen.len() > looked_at_max
+    }
+
+    /// Polls of a list under way.
+    pub(crate) fn polls(&self, list: &ListKey) -> usize {
+        self.lock().polling.get(list).copied().unwrap_or(0)
+    }
+
     /// Somebody polled it at another node until now, as far as this one knew.
     pub(crate) fn saw(&self, list: &ListKey, now: Timestamp) {
         self.lock().saw(list, now);
     }
 
     /// When the last poll ended; `None` while somebody polls.
-    fn unpolled_since(&self, list: &ListKey) -> Option<Timestamp> {
+    pub(crate) fn unpolled_since(&self, list: &ListKey) -> Option<Timestamp> {
         let memory = self.lock();
         if memory.polling.contains_key(list) {
             return None;
@@ -126,12 +228,14 @@ impl SeenPolls {
 /// A poll that is under way.
 pub(crate) struct Polling<'a> {
     pollers: &'a Pollers,
-    list: &'a ListKey,
+    poller: PollerName,
 }
 
 impl Drop for Polling<'_> {
     fn drop(&mut self) {
-        self.pollers.end(self.list, self.pollers.clock.now());
+        let now = self.pollers.clock.now();
+        self.pollers.leaves(&self.poller, now);
+        self.pollers.end(&self.poller.list, now);
     }
 }
 
@@ -141,11 +245,14 @@ impl Pollers {
     /// # Errors
     ///
     /// [`Refusal::QuotaExceeded`] where as many lists of its domain are polled as may be.
-    pub(crate) fn polling<'a>(&'a self, list: &'a ListKey) -> Result<Polling<'a>, Refusal> {
+    pub(crate) fn polling(&self, list: &ListKey, taker: &Taker) -> Result<Polling<'_>, Refusal> {
         // What calls functions is the service itself.
         let max = self.shares.task_lists(&list.domain).filter(|_| &*list.name != LAMBDA_LIST);
         if self.begin(list, max) {
-            Ok(Polling { pollers: self, list })
+            let (identity, by) = (taker.identity.clone(), taker.by.clone());
+            let poller = PollerName { list: list.clone(), identity, by };
+            self.comes(&poller, self.clock.now());
+            Ok(Polling { pollers: self, poller })
         } else {
             let max = max.unwrap_or_default();
             Err(self.shares.reached(&list.domain, LimitKind::TaskLists, max).into())

@@ -38,7 +38,8 @@ impl TaskLists {
                     if task.scheduled_event_id != waited_before && !is_held_back {
                         let name: Arc<str> = transition.run().list_of_turn(task).into();
                         let priority = transition.run().started.priority();
-                        new_tasks.push((Side::Decider, name, task.scheduled_event_id, priority.unwrap_or(0)));
+                        let since = task.not_before.map_or(task.waits_since, |at| at.max(task.waits_since));
+                        new_tasks.push((Side::Decider, name, task.scheduled_event_id, priority.unwrap_or(0), since));
                     }
                 }
                 TaskRef::Activity(task) => {
@@ -50,16 +51,18 @@ impl TaskLists {
                     if (is_new || is_released || is_retry) && !is_held_back {
                         let name: Arc<str> = task.activity.task_list.as_str().into();
                         let priority = task.activity.task_priority.unwrap_or(0);
-                        new_tasks.push((Side::Activity, name, task.scheduled_event_id, priority));
+                        let since = task.activity.waits_since();
+                        let since = task.activity.not_before().map_or(since, |at| at.max(since));
+                        new_tasks.push((Side::Activity, name, task.scheduled_event_id, priority, since));
                     }
                 }
             }
         }
-        for (side, name, scheduled_event_id, priority) in new_tasks {
+        for (side, name, scheduled_event_id, priority, since) in new_tasks {
             let list = ListKey { domain: Arc::clone(&key.domain), side, name };
             let Some(poller) = self.matching.reserve(&list) else {
-                unmatched
-                    .push((list, WaitingTask { key: key.clone(), run_id, scheduled_event_id, lost: None, priority }));
+                let (key, since) = (key.clone(), Some(since));
+                unmatched.push((list, WaitingTask { key, run_id, scheduled_event_id, lost: None, priority, since }));
                 continue;
             };
             match start_task(transition, (scheduled_event_id, None), &list, &poller.taker, now) {

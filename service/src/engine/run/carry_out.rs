@@ -14,6 +14,14 @@ impl Workshop {
     pub(crate) fn carry_out(self: &Arc<Self>, key: &HeadKey, next: &StoredRun, after: Vec<After>) {
         for it in after {
             match it {
+                After::InFlight { list, run_id, scheduled_event_id, is_held } => {
+                    let task = (run_id, scheduled_event_id);
+                    if is_held {
+                        self.lists.in_flight.begin(&list, task, self.clock.now());
+                    } else {
+                        self.lists.in_flight.end(&list, task);
+                    }
+                }
                 After::Withdraw { list, run_id, scheduled_event_id } => {
                     self.lists.matching.withdraw(&list, run_id, scheduled_event_id);
                 }

@@ -11,7 +11,7 @@ fn list() -> ListKey {
 
 fn task(run: u128, scheduled_event_id: EventId) -> WaitingTask {
     let key = HeadKey { domain: "d".into(), workflow_id: run.to_string().into() };
-    WaitingTask { key, run_id: Uuid::from_u128(run), scheduled_event_id, lost: None, priority: 0 }
+    WaitingTask { key, run_id: Uuid::from_u128(run), scheduled_event_id, lost: None, priority: 0, since: None }
 }
 
 fn next(matching: &Matching) -> Option<WaitingTask> {

@@ -1,0 +1,42 @@
+// Task lists in words: which are in trouble, who polls them, in which order they are shown. Pure.
+import type { Schemas } from './fold';
+import { duration } from './time';
+
+export type TaskList = Schemas['ListedTaskList'];
+
+/** Says whether tasks wait on a list that nobody polls. Who has a task of it and polled lately is only busy. */
+export function isLonely(list: TaskList): boolean {
+  const isBusy = (list.pollers ?? []).length > 0 && list.inFlight !== 0;
+  return list.waiting > 0 && list.unpolledSince != null && !isBusy;
+}
+
+/** Returns those in trouble first, then those with the most tasks. */
+export const inOrder = (lists: TaskList[]): TaskList[] =>
+  [...lists].sort(
+    (a, b) => Number(isLonely(b)) - Number(isLonely(a)) || b.waiting - a.waiting || a.name.localeCompare(b.name),
+  );
+
+/** Returns how many tasks wait on a list, and whether there may be more. */
+export const waitingOf = (list: TaskList): string =>
+  `${list.waiting.toLocaleString('en')}${list.moreWaiting ? '+' : ''}`;
+
+/** Says what waits on a list: `3 turns wait for a decider`. */
+export function waitsFor(list: TaskList): string {
+  const one = list.waiting === 1 && !list.moreWaiting;
+  const what = list.kind === 'decider' ? (one ? 'turn' : 'turns') : one ? 'activity' : 'activities';
+  return `${waitingOf(list)} ${what} ${one ? 'waits' : 'wait'} for a ${list.kind === 'decider' ? 'decider' : 'runner'}`;
+}
+
+/** Says who polls a list. */
+export function polledBy(list: TaskList, now: number): string {
+  const elsewhere = (list.polledAt ?? []).length;
+  const other = elsewhere === 0 ? '' : `${elsewhere} other node${elsewhere === 1 ? '' : 's'}`;
+  const at = [list.polls > 0 ? `${list.polls} poller${list.polls === 1 ? '' : 's'}` : '', other].filter(Boolean);
+  if (at.length > 0) return at.join(' and ');
+  if (list.unpolledSince == null) return '';
+  const busy = (list.pollers ?? []).length;
+  const whole = Math.max(0, Math.floor((now - Date.parse(list.unpolledSince)) / 1000) * 1000);
+  return busy > 0
+    ? `nobody now; ${busy === 1 ? 'one' : busy} in the last five minutes`
+    : `nobody for ${duration(whole)}`;
+}

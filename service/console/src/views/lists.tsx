@@ -1,0 +1,159 @@
+// The task lists of a domain: what waits, since when, what is in flight, who polls, and how many tasks go out a minute.
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { type Problem, get, problemOf } from '../api';
+import type { Schemas } from '../fold';
+import { type TaskList, inOrder, isLonely, polledBy, waitingOf } from '../lists';
+import { domainPath } from '../paths';
+import { now } from '../state';
+import { Empty, Name, Time, Trouble, useKeys } from '../ui';
+
+type Page = Schemas['ListedTaskLists'];
+
+export function Lists({ domain }: { domain: string }): JSX.Element {
+  const [page, setPage] = useState<Page>();
+  const [problem, setProblem] = useState<Problem>();
+  const [asked, setAsked] = useState(0);
+  const refresh = (): void => setAsked((count) => count + 1);
+  useKeys({ r: refresh });
+  useEffect(() => {
+    const stop = new AbortController();
+    get<Page>(`${domainPath(domain)}/task-lists?limit=200`, stop.signal).then(
+      (answer) => {
+        setPage(answer);
+        setProblem(undefined);
+      },
+      (error: unknown) => {
+        if (!stop.signal.aborted) setProblem(problemOf(error));
+      },
+    );
+    return () => stop.abort();
+  }, [domain, asked]);
+  useEffect(() => {
+    addEventListener('focus', refresh);
+    return () => removeEventListener('focus', refresh);
+  }, []);
+  const more = async (): Promise<void> => {
+    if (!page?.nextPage) return;
+    const asked = new URLSearchParams({ limit: '200', page: page.nextPage });
+    try {
+      const next = await get<Page>(`${domainPath(domain)}/task-lists?${asked}`);
+      setPage({ ...next, taskLists: [...page.taskLists, ...next.taskLists] });
+    } catch (error) {
+      setProblem(problemOf(error));
+    }
+  };
+  const lists = inOrder(page?.taskLists ?? []);
+  const most = Math.max(1, ...lists.map((list) => list.waiting));
+  return (
+    <main class="page" id="main">
+      <div class="bar">
+        <h1>Task lists</h1>
+        {page?.node ? (
+          <span class="quieter">
+            as node <Name>{page.node}</Name> knows them
+          </span>
+        ) : null}
+        <span class="grow" />
+        <button type="button" class="quiet" onClick={refresh} title="Refresh (r)">
+          Refresh
+        </button>
+      </div>
+      <Trouble problem={problem} />
+      {page && lists.length === 0 ? <Empty>No task waits, and nobody polls.</Empty> : null}
+      {lists.length > 0 ? (
+        <table class="grid lists">
+          <thead>
+            <tr>
+              <th>task list</th>
+              <th>for</th>
+              <th class="right">waiting</th>
+              <th>
+                <span class="unseen">share of the longest</span>
+              </th>
+              <th>oldest</th>
+              <th class="right">in flight</th>
+              <th class="right">a minute</th>
+              <th>polled by</th>
+            </tr>
+          </thead>
+          <tbody>
+            {lists.map((list) => (
+              <Line key={`${list.kind}${list.name}`} list={list} most={most} />
+            ))}
+          </tbody>
+        </table>
+      ) : null}
+      {page?.nextPage ? (
+        <p>
+          <button type="button" class="act" onClick={() => void more()}>
+            More lists
+          </button>
+        </p>
+      ) : null}
+      {page?.truncated ? <p class="quieter">There are more lists in memory than were looked at.</p> : null}
+    </main>
+  );
+}
+
+function Line({ list, most }: { list: TaskList; most: number }): JSX.Element {
+  return (
+    <tr class={isLonely(list) ? 'warned' : ''}>
+      <td class="strong">
+        <Name>{list.name}</Name>
+      </td>
+      <td>{list.kind === 'decider' ? 'deciders' : 'runners'}</td>
+      <td class="right" data-label="waiting">
+        {waitingOf(list)}
+      </td>
+      <td>
+        <meter min={0} max={most} value={list.waiting} aria-label="share of the longest" />
+      </td>
+      <td data-label="oldest">{list.waiting > 0 ? <Time at={list.oldestSince} /> : <span class="quieter">–</span>}</td>
+      <td class="right" data-label="in flight">
+        {list.inFlight == null ? '–' : list.inFlight.toLocaleString('en')}
+      </td>
+      <td class="right" data-label="a minute">
+        {list.handedOutLastMinute.toLocaleString('en')}
+      </td>
+      <td data-label="polled by">
+        <Pollers list={list} />
+      </td>
+    </tr>
+  );
+}
+
+function Pollers({ list }: { list: TaskList }): JSX.Element {
+  const pollers = list.pollers ?? [];
+  const words = polledBy(list, now.value);
+  const line = isLonely(list) ? <span class="warn">{words}</span> : <span>{words}</span>;
+  if (pollers.length === 0 && (list.polledAt ?? []).length === 0) return line;
+  return (
+    <details class="pollers">
+      <summary>{line}</summary>
+      <ul class="plain">
+        {pollers.map((one) => (
+          <li key={`${one.identity ?? ''} ${one.by ?? ''}`}>
+            <Name>{one.identity ?? one.by ?? 'who does not say who'}</Name>
+            {one.by && one.identity ? <span class="quieter"> as {<Name>{one.by}</Name>}</span> : null}
+            <span class="quieter">
+              {' '}
+              · since <Time at={one.since} />
+              {one.lastPolledAt ? (
+                <>
+                  , last <Time at={one.lastPolledAt} />
+                </>
+              ) : null}
+              {one.polls > 1 ? `, ${one.polls} at once` : ''}
+            </span>
+          </li>
+        ))}
+        {(list.polledAt ?? []).map((node) => (
+          <li key={node}>
+            at node <Name>{node}</Name>
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}

@@ -1,0 +1,89 @@
+//! Task lists, for people who look: what waits, what is in flight, who polls.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use client::body;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use store::PageToken;
+
+use super::extract::{NoQuery, Path, QueryString};
+use super::pages::ListKind;
+use crate::engine::{ListReport, PollerReport};
+use crate::http::{Answer, AppState, Refused, json};
+
+/// Lists on a page, where the request does not say and at most. Ours: each is looked at while a lock is held.
+const LIST_DEFAULT: usize = 100;
+const LIST_MAX: usize = 200;
+
+/// Pollers of a list that are named.
+const POLLERS_MAX: usize = 20;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct TaskListParams {
+    /// The most task lists on a page, 1 to 200; 100 when absent.
+    limit: Option<usize>,
+    /// The `nextPage` of the page before.
+    page: Option<String>,
+}
+
+fn kind(is_decider: bool) -> &'static str {
+    if is_decider { "decider" } else { "activity" }
+}
+
+fn poller(report: PollerReport) -> body::ListPoller {
+    let PollerReport { identity, by, polls, since, last_polled_at } = report;
+    body::ListPoller { identity, by: by.map(|by| by.to_string()), polls: polls as u64, since, last_polled_at }
+}
+
+fn listed(report: ListReport) -> body::ListedTaskList {
+    body::ListedTaskList {
+        name: report.name.to_string(),
+        kind: kind(report.is_decider).to_owned(),
+        waiting: report.waiting as u64,
+        more_waiting: report.has_more,
+        oldest_since: report.oldest_since,
+        in_flight: report.in_flight.map(|count| count as u64),
+        handed_out_last_minute: report.handed_out,
+        polls: report.polls as u64,
+        pollers: report.pollers.into_iter().take(POLLERS_MAX).map(poller).collect(),
+        polled_at: report.polled_at,
+        unpolled_since: report.unpolled_since,
+    }
+}
+
+/// Where the list stands after which a page begins.
+fn place_of(report: &ListReport) -> PageToken {
+    PageToken([kind(report.is_decider), &*report.name].join(" ").into_bytes())
+}
+
+fn list_at(place: &PageToken) -> Option<(Arc<str>, bool)> {
+    let (kind_found, name) = std::str::from_utf8(&place.0).ok()?.split_once(' ')?;
+    Some((name.into(), kind_found == kind(true)))
+}
+
+pub(super) async fn list(
+    State(engine): AppState,
+    Path([domain]): Path<1>,
+    QueryString(params): QueryString<TaskListParams>,
+) -> Answer {
+    let page = params.page.as_deref().map(|page| ListKind::TaskLists.place(&engine, &domain, page)).transpose()?;
+    let not_ours = || Refused::BadQuery("`page` is not one that this service gave".to_owned());
+    let after = page.map(|page| list_at(&page).ok_or_else(not_ours)).transpose()?;
+    let limit = params.limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
+    let report = engine.lists().report(&domain, after, limit).await?;
+    let last = report.lists.last().filter(|_| report.has_next).map(place_of);
+    let next_page = last.map(|place| ListKind::TaskLists.token(&engine, &domain, &place));
+    let task_lists = report.lists.into_iter().map(listed).collect();
+    let (node, truncated) = (engine.node_name(), report.is_truncated);
+    Ok(json(StatusCode::OK, &body::ListedTaskLists { task_lists, node, truncated, next_page }))
+}
+
+pub(super) async fn show(State(engine): AppState, Path([domain, name]): Path<2>, _: NoQuery) -> Answer {
+    let report = engine.lists().report_of(&domain, &name).await?;
+    let (task_lists, node) = (report.into_iter().map(listed).collect(), engine.node_name());
+    Ok(json(StatusCode::OK, &body::ListedTaskLists { task_lists, node, truncated: false, next_page: None }))
+}

@@ -1,0 +1,166 @@
+//! Task lists as people look at them: what waits, what is in flight, who polls.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use service::access::{Credential, Credentials};
+use service::api::router_for;
+use service::engine::Clock as _;
+use sha2::{Digest, Sha256};
+
+use crate::support::{Api, Ask, WORKFLOWS, schedule};
+use crate::unpolled::hex;
+
+const LISTS: &str = "/v1/domains/default/task-lists";
+
+impl Api {
+    /// One list; its kind is `decider` or `activity`.
+    async fn list(&self, name: &str, kind: &str) -> Value {
+        let page = self.get(&format!("{LISTS}/{name}")).await.json(200);
+        let mut lists = page["taskLists"].as_array().unwrap().iter();
+        lists.find(|list| list["kind"] == kind).unwrap().clone()
+    }
+
+    /// The names of a page of lists with their kinds, and what leads to the next.
+    async fn lists_page(&self, query: &str) -> (Vec<String>, Option<String>) {
+        let page = self.get(&format!("{LISTS}{query}")).await.json(200);
+        let lists = page["taskLists"].as_array().unwrap().iter();
+        let names = lists.map(|list| format!("{} {}", list["name"].as_str().unwrap(), list["kind"].as_str().unwrap()));
+        (names.collect(), page["nextPage"].as_str().map(str::to_owned))
+    }
+
+    fn seconds_pass(&self, seconds: u64) {
+        self.clock.advance(history::Duration::from_secs(seconds));
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_nobody_polls_says_what_waits_since_when_and_since_when_nobody_polls() {
+    let api = Api::open().await;
+    let opened = api.clock.now();
+    api.seconds_pass(60);
+    api.start("w").await;
+    let began = api.clock.now();
+    api.seconds_pass(60);
+    api.start("v").await;
+    let list = api.list("deciders", "decider").await;
+    let expected = json!({
+        "name": "deciders", "kind": "decider", "waiting": 2, "moreWaiting": false, "oldestSince": began, "inFlight": 0,
+        "handedOutLastMinute": 0, "polls": 0, "unpolledSince": opened,
+    });
+    assert_eq!(list, expected);
+    assert_eq!(api.list("deciders", "activity").await["waiting"], 0, "the runners' list of this name is another");
+    assert_eq!(api.lists_page("").await.0, ["deciders decider"]);
+}
+
+#[tokio::test]
+async fn tasks_are_in_flight_until_they_are_answered_or_time_out_and_count_for_the_pace() {
+    let api = Api::open().await;
+    api.start("w").await;
+    api.decide(json!([schedule("a", "acts"), schedule("b", "acts")])).await;
+    let flight = |list: Value| (list["waiting"].clone(), list["inFlight"].clone(), list["handedOutLastMinute"].clone());
+    assert_eq!(flight(api.list("deciders", "decider").await), (json!(0), json!(0), json!(1)));
+    assert_eq!(flight(api.list("acts", "activity").await), (json!(2), json!(0), json!(0)));
+    let token = api.take_activity("acts").await["token"].as_str().unwrap().to_owned();
+    assert_eq!(flight(api.list("acts", "activity").await), (json!(1), json!(1), json!(1)));
+    api.post(&format!("/v1/activity-tasks/{token}/success"), &json!({})).await.json(200);
+    assert_eq!(flight(api.list("acts", "activity").await), (json!(1), json!(0), json!(1)));
+    api.take_activity("acts").await;
+    assert_eq!(api.list("acts", "activity").await["inFlight"], 1);
+    api.post(&format!("{WORKFLOWS}/w/terminate"), &json!({})).await.json(200);
+    assert_eq!(api.list("acts", "activity").await["inFlight"], 0, "its run has closed");
+    api.seconds_pass(180);
+    assert_eq!(api.list("acts", "activity").await["handedOutLastMinute"], 0);
+}
+
+#[tokio::test]
+async fn a_poller_is_named_while_it_waits_and_remembered_for_five_minutes_when_it_has_hung_up() {
+    let api = Arc::new(Api::open().await);
+    let came = api.clock.now();
+    let poll = {
+        let api = Arc::clone(&api);
+        let ask = Ask::post(&format!("{LISTS}/acts/activity/poll"), &json!({ "identity": "runner-1" }));
+        tokio::spawn(async move { api.ask(ask).await })
+    };
+    api.until_pollers("acts", 1).await;
+    api.seconds_pass(30);
+    let list = api.list("acts", "activity").await;
+    assert_eq!(list["pollers"], json!([{ "identity": "runner-1", "polls": 1, "since": came }]));
+    assert_eq!((&list["polls"], &list["unpolledSince"]), (&json!(1), &Value::Null));
+    poll.abort();
+    drop(poll.await);
+    api.until_pollers("acts", 0).await;
+    let left = api.clock.now();
+    api.seconds_pass(300);
+    let list = api.list("acts", "activity").await;
+    let gone = json!([{ "identity": "runner-1", "polls": 0, "since": came, "lastPolledAt": left }]);
+    assert_eq!((&list["pollers"], &list["polls"], &list["unpolledSince"]), (&gone, &json!(0), &json!(left)));
+    api.seconds_pass(1);
+    assert_eq!(api.list("acts", "activity").await["pollers"], Value::Null);
+    assert_eq!(api.list("acts", "activity").await["unpolledSince"], json!(left), "the list is remembered for longer");
+}
+
+#[tokio::test]
+async fn more_lists_than_a_page_holds_are_read_page_by_page_each_once() {
+    let api = Api::open().await;
+    for number in 0..5 {
+        let start =
+            json!({ "workflowId": format!("w{number}"), "workflowType": "t", "taskList": format!("list {number}") });
+        api.post(WORKFLOWS, &start).await.json(201);
+    }
+    api.post("/v1/domains", &json!({ "name": "other" })).await.json(201);
+    let expected: Vec<String> = (0..5).map(|number| format!("list {number} decider")).collect();
+    let (mut found, mut query) = (Vec::new(), "?limit=2".to_owned());
+    loop {
+        let (names, next) = api.lists_page(&query).await;
+        assert!(names.len() <= 2);
+        found.extend(names);
+        let Some(next) = next else { break };
+        query = format!("?limit=2&page={next}");
+    }
+    assert_eq!(found, expected);
+    assert_eq!(api.lists_page("?limit=5").await, (expected, None), "the last page is full, and the last");
+    // A page's token is good for its domain alone.
+    let (_, next) = api.lists_page("?limit=2").await;
+    let elsewhere = format!("/v1/domains/other/task-lists?page={}", next.unwrap());
+    api.get(&elsewhere).await.problem(400, "bad-page");
+    assert_eq!(api.get("/v1/domains/other/task-lists").await.json(200)["taskLists"], json!([]));
+    api.get("/v1/domains/none/task-lists").await.problem(404, "unknown-domain");
+    api.get("/v1/domains/none/task-lists/l").await.problem(404, "unknown-domain");
+}
+
+#[tokio::test]
+async fn of_many_pollers_twenty_are_named_and_all_are_counted() {
+    let api = Arc::new(Api::open().await);
+    let polls: Vec<_> = (0..25)
+        .map(|number| {
+            let ask = Ask::post(&format!("{LISTS}/acts/activity/poll"), &json!({ "identity": format!("r{number}") }));
+            let api = Arc::clone(&api);
+            tokio::spawn(async move { api.ask(ask).await })
+        })
+        .collect();
+    api.until_pollers("acts", 25).await;
+    let list = api.list("acts", "activity").await;
+    assert_eq!((list["pollers"].as_array().unwrap().len(), &list["polls"]), (20, &json!(25)));
+    polls.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test]
+async fn readers_of_the_domain_see_its_lists_and_runners_do_not() {
+    let api = Api::open().await;
+    let digest = |secret: &str| hex(&Sha256::digest(secret));
+    let holder =
+        |name: &str| Credential { name: name.to_owned(), secret_sha256: digest(name), ..Credential::default() };
+    let credentials = vec![
+        Credential { runners: vec!["default/acts".to_owned()], ..holder("runner") },
+        Credential { readers: vec!["default".to_owned()], ..holder("reader") },
+    ];
+    let router = router_for(Arc::clone(&api.engine), Credentials::new(credentials).unwrap());
+    let api = Api { router, ..api };
+    for (who, status) in [("runner", 403), ("reader", 200)] {
+        for path in [LISTS.to_owned(), format!("{LISTS}/acts")] {
+            let answer = api.ask(Ask::get(&path).header("authorization", &format!("Bearer {who}"))).await;
+            assert_eq!(answer.status.as_u16(), status, "{who} {path}");
+        }
+    }
+}
