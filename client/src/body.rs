@@ -42,12 +42,14 @@ pub use operate::*;
 pub use queries::{QueryAnswer, QueryError, QueryResult, QueryWorkflow, TaskQuery, UNKNOWN_QUERY};
 pub use schedules::{
     BackfillSchedule, CreateSchedule, DescribedSchedule, ListedSchedule, NextTimes, PauseSchedule, ResumeSchedule,
-    Schedule, ScheduleAction, ScheduleTotals, Schedules, TriggerSchedule,
+    ScheduleAction, ScheduleTotals, Schedules, TriggerSchedule,
 };
 pub use tasks::*;
 pub use types::*;
 pub use updates::{Rejection, TaskUpdate, UpdateResult, UpdateWorkflow, Updated};
 pub use workflows::*;
+
+pub use history::{Schedule, StartSignal, StartWorkflow};
 
 /// A problem (RFC 9457): what the service answers when it does not do what was asked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -11,11 +11,11 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use client::Client;
+use engine::{Engine, Settings, SystemClock};
 use history::EventKind;
 use serde_json::{Value, json};
 use service::access::Credentials;
 use service::api::router_for;
-use service::engine::{Engine, Settings, SystemClock};
 use service::http::{Server, ServerLimits};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpListener;

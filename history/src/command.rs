@@ -5,97 +5,13 @@ mod requests;
 
 use crate::caller::CallerName;
 use crate::decision::Decision;
-use crate::dialect::SwfRun;
-use crate::event::{ActivityTimeouts, ByHand, ChildPolicy, EventId, EventKind, Origin, RequestKey, TurnList};
-use crate::ids::{ConflictPolicy, ReusePolicy, RunId};
-use crate::limits;
+use crate::event::{ByHand, ChildPolicy, EventId, EventKind, Origin, RequestKey, TurnList};
+use crate::ids::RunId;
 use crate::links::{EffectKind, PollId};
 use crate::payload::Payload;
-use crate::retry::RetryPolicy;
-use crate::schedule::Scheduled;
 use crate::time::{Duration, Timestamp};
 
 pub use by_hand::{ActivityCommand, OptionsChange};
-
-/// A signal that comes with a start.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StartSignal {
-    /// Its name. 1 to 256 characters.
-    pub name: String,
-    /// What it says.
-    pub input: Option<Payload>,
-}
-
-/// A run to be started; [`Start::new`] has the defaults.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Start {
-    /// The workflow id. 1 to 256 characters.
-    pub workflow_id: String,
-    /// The workflow type. 1 to 256 characters.
-    pub workflow_type: String,
-    /// The task list where its deciders poll. 1 to 256 characters.
-    pub task_list: String,
-    /// The input.
-    pub input: Option<Payload>,
-    /// From start to close, at most; more than zero.
-    pub execution_timeout: Duration,
-    /// From DeciderStarted to the answer, at most; more than zero.
-    pub decider_start_to_close: Duration,
-    /// From DeciderScheduled to DeciderStarted, at most.
-    pub decider_schedule_to_start: Option<Duration>,
-    /// What applies to activities whose decisions do not say.
-    pub activity_timeouts: ActivityTimeouts,
-    /// At most five.
-    pub tags: Vec<String>,
-    /// How long the run stays readable after it closed.
-    pub retention: Duration,
-    /// Whether the id of a closed run may be used again.
-    pub reuse_policy: ReusePolicy,
-    /// What to do while a run of this id is open.
-    pub conflict_policy: ConflictPolicy,
-    /// Signals the run in the commit that starts it, or the open one that is used instead.
-    pub signal: Option<StartSignal>,
-    /// How long its first turn waits; at most ten years. The execution timeout counts from then.
-    pub start_after: Option<Duration>,
-    /// From the first turn to close of one run, at most; more than zero. The execution timeout is that of all runs that go on
-    /// for each other.
-    pub run_timeout: Option<Duration>,
-    /// Whether and when the workflow is tried again, by a run of its own, after it failed or took too long.
-    pub retry: Option<RetryPolicy>,
-    /// Who asks.
-    pub identity: Option<String>,
-    /// The request's key.
-    pub key: Option<RequestKey>,
-    /// The event of the parent that wants it, where it is a child.
-    pub parent: Option<Origin>,
-    /// The schedule that starts it.
-    pub schedule: Option<Scheduled>,
-    /// How its turns are preferred to others on their list: higher first. In SWF's dialect `swf` says it.
-    pub task_priority: Option<i32>,
-    /// Present where the run is to speak SWF's dialect.
-    pub swf: Option<SwfRun>,
-    /// The name of the credential of whoever asks.
-    pub by: Option<CallerName>,
-}
-
-impl Start {
-    /// A start with every default.
-    pub fn new(workflow_id: &str, workflow_type: &str, task_list: &str) -> Self {
-        Self {
-            workflow_id: workflow_id.to_owned(),
-            workflow_type: workflow_type.to_owned(),
-            task_list: task_list.to_owned(),
-            execution_timeout: limits::EXECUTION_TIMEOUT_DEFAULT,
-            decider_start_to_close: limits::DECIDER_START_TO_CLOSE_DEFAULT,
-            activity_timeouts: ActivityTimeouts {
-                start_to_close: Some(limits::ACTIVITY_START_TO_CLOSE_DEFAULT),
-                ..ActivityTimeouts::default()
-            },
-            retention: limits::RETENTION_DEFAULT,
-            ..Self::default()
-        }
-    }
-}
 
 /// Names a turn that a decider holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

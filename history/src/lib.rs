@@ -48,6 +48,7 @@ mod scene;
 mod schedule;
 #[cfg(feature = "schema")]
 mod schema;
+mod start;
 mod stored_uuid;
 mod tagged;
 mod tally;
@@ -59,8 +60,8 @@ pub use admit::admit;
 pub use author::Author;
 pub use caller::CallerName;
 pub use command::{
-    ActivityCommand, AnsweredTurn, Command, EffectResult, Heartbeat, OptionsChange, ProposedUpdate, Start, StartSignal,
-    TaskId, TurnId, UpdateAnswer, Verdict,
+    ActivityCommand, AnsweredTurn, Command, EffectResult, Heartbeat, OptionsChange, ProposedUpdate, TaskId, TurnId,
+    UpdateAnswer, Verdict,
 };
 pub use decision::Decision;
 pub use decision::{
@@ -94,7 +95,8 @@ pub use schedule::{
     Action, ActionCause, ActionOutcome, NextTime, OverlapEnd, Recent, Rules, Running, ScheduleCounts, ScheduleState,
     ScheduleTimes, Sight, Upcoming,
 };
-pub use schedule::{Calendar, Interval, Overlap, ScheduleSpec, Scheduled};
+pub use schedule::{Calendar, Interval, Overlap, Schedule, ScheduleSpec, Scheduled};
+pub use start::{Start, StartSignal, StartWorkflow};
 pub use tally::{ActivityOutcome, ActivityTally, Tally};
 pub use time::{Duration, Timestamp};
 pub use transition::{CommandOutcome, Transition};

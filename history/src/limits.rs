@@ -180,6 +180,12 @@ pub const UPDATES_PER_TURN_MAX: usize = 64;
 /// of the run.
 pub const OPEN_UPDATES_MAX: usize = 1_000;
 
+/// Largest schedule, in bytes of JSON. Ours: its record is written anew with each action.
+pub const SCHEDULE_BYTES_MAX: usize = 64 * 1024;
+
+/// Longest note of a schedule, in bytes. Source: that of a domain's description.
+pub const SCHEDULE_NOTE_BYTES_MAX: usize = 1_024;
+
 /// Most cron expressions, calendar entries and intervals of a schedule, and most exclusions. Ours: each is looked at for
 /// every time.
 pub const SCHEDULE_ENTRIES_MAX: usize = 100;

@@ -3,6 +3,7 @@
 //! The words of a schedule are always here. What they come to ([`ScheduleTimes`], [`ScheduleState`]) is behind the feature
 //! `schedules`, as the rules of cron expressions and time zones are large.
 
+mod asked;
 #[cfg(feature = "schedules")]
 mod pattern;
 #[cfg(feature = "schedules")]
@@ -15,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::time::{Duration, Timestamp};
+
+pub use asked::Schedule;
 
 #[cfg(feature = "schedules")]
 pub use state::{

@@ -7,20 +7,21 @@ use axum::handler::Handler;
 use axum::middleware::from_fn_with_state;
 
 use crate::access::{CallAccess, Credentials, Wire};
-use crate::engine::Engine;
+use crate::front::Front;
 use crate::http::{Console, Gate, Hosts, Refused, Route, Routes, account, check_host, console_routes, judge};
 use crate::{nodes, rest, swf};
 
 pub use crate::rest::document;
 
 /// The routes of the API, for holders of credentials; for everybody when there are none. Under whatever name it is asked.
-pub fn router_for(engine: Arc<Engine>, credentials: Credentials) -> Router {
-    router_at(engine, credentials, Hosts::any(), Console::On)
+pub fn router_for(front: impl Into<Front>, credentials: Credentials) -> Router {
+    router_at(front, credentials, Hosts::any(), Console::On)
 }
 
 /// The same, under these names, with the console or without it.
-pub fn router_at(engine: Arc<Engine>, credentials: Credentials, hosts: Hosts, console: Console) -> Router {
-    let gate = Gate::new(Arc::clone(&engine), credentials.clone());
+pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts, console: Console) -> Router {
+    let front = front.into();
+    let gate = Gate::new(front.clone(), credentials.clone());
     let known = || from_fn_with_state((gate.clone(), Route::UNKNOWN), judge);
     let ours = rest::routes(console).into_router(&gate);
     let ours = match console {
@@ -28,17 +29,17 @@ pub fn router_at(engine: Arc<Engine>, credentials: Credentials, hosts: Hosts, co
         Console::Off => ours,
     };
     // Nodes show each other something else.
-    let ours = if engine.is_node() { ours.merge(nodes::routes().into_router(&gate)) } else { ours };
-    let ours = accounted(ours.with_state(Arc::clone(&engine)), &engine);
-    ours.merge(swf::router(engine, credentials))
+    let ours = if front.engine().is_node() { ours.merge(nodes::routes().into_router(&gate)) } else { ours };
+    let ours = accounted(ours.with_state(front.clone()), front.clone());
+    ours.merge(swf::router(front, credentials))
         .fallback(no_such_path.layer(known()))
         .method_not_allowed_fallback(wrong_method.layer(known()))
         .layer(from_fn_with_state(Arc::new(hosts), check_host))
 }
 
 /// The routes of the API, open to whoever can reach them.
-pub fn router(engine: Arc<Engine>) -> Router {
-    router_for(engine, Credentials::default())
+pub fn router(front: impl Into<Front>) -> Router {
+    router_for(front, Credentials::default())
 }
 
 /// Every call.
@@ -50,8 +51,8 @@ pub fn table() -> Vec<CallAccess> {
 }
 
 /// These routes, held to the budget of bytes in flight. SWF's wire holds itself to it, in its own words.
-fn accounted(router: Router, engine: &Arc<Engine>) -> Router {
-    router.layer(from_fn_with_state(Arc::clone(engine), account))
+fn accounted(router: Router, front: Front) -> Router {
+    router.layer(from_fn_with_state(front, account))
 }
 
 async fn no_such_path() -> Refused {

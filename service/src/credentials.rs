@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use service::access::Credentials;
-use service::engine::Engine;
+use service::front::Front;
 use service::reload::{WatchedFiles, Why};
 
 use crate::config;
@@ -35,13 +34,13 @@ pub(crate) struct Keeper {
     /// Whether callers are asked for certificates.
     pub(crate) asks_callers: bool,
     pub(crate) credentials: Credentials,
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) front: Front,
 }
 
 impl Keeper {
     /// Goes on as long as the service does.
     pub(crate) async fn keep(mut self) {
-        self.engine.reloads().expect(WHAT);
+        self.front.reloads().expect(WHAT);
         let mut rest = config::read::<toml::Table>(&self.path).map(without_what_is_read_again).unwrap_or_default();
         let mut told = BTreeSet::new();
         self.warn_of_expiry(&mut told);
@@ -67,10 +66,10 @@ impl Keeper {
             files.watch(Serve::read_from(&self.path, &stanzas.issuers));
             let count = stanzas.credentials.len() + stanzas.issuers.len();
             credentials.replace(stanzas).map_err(|error| format!("{path}: {error}"))?;
-            self.engine.shares().replace(limits);
+            self.front.engine().shares().replace(limits);
             Ok((count, rest))
         });
-        self.engine.reloads().note(WHAT, taken.is_ok());
+        self.front.reloads().note(WHAT, taken.is_ok());
         match taken {
             Ok((count, found)) => {
                 tracing::info!(?why, count, "the credentials and limits of `{path}` were read again and are in force");
@@ -95,8 +94,8 @@ impl Keeper {
 
     /// Each once.
     fn warn_of_expiry(&self, told: &mut BTreeSet<(String, String)>) {
-        let expiring = self.credentials.expiring(self.engine.clock().now());
-        self.engine.metrics().secrets_expiring(expiring.len());
+        let expiring = self.credentials.expiring(self.front.engine().clock().now());
+        self.front.engine().metrics().secrets_expiring(expiring.len());
         for secret in expiring {
             if told.insert((secret.name.clone(), secret.secret.clone())) {
                 let (name, until) = (&secret.name, secret.until);

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use engine::{Engine, Node, SystemClock};
 use serde::Deserialize;
-use service::engine::{Engine, Node, SystemClock};
+use service::front::Front;
 use service::nodes::{Joined, NodeTrust, join_trusting};
 use service::reload::{Hangups, WatchedFiles};
 use service::tls::{Tls, TlsCallers, TlsFiles};
@@ -128,19 +129,21 @@ impl Encryption {
     }
 
     /// Reads the files again when they change, as long as the process lives.
-    pub(crate) fn follow(self, tls: &Arc<Tls>, mut files: WatchedFiles, engine: &Arc<Engine>, joined: Option<Joined>) {
-        engine.tells_of_tls(tls.standing());
-        engine.reloads().expect(RELOADED);
-        let (tls, engine) = (Arc::clone(tls), Arc::downgrade(engine));
+    pub(crate) fn follow(self, tls: &Arc<Tls>, mut files: WatchedFiles, front: &Front, joined: Option<Joined>) {
+        front.tells_of_tls(tls.standing());
+        front.reloads().expect(RELOADED);
+        let (tls, engine, reloads) = (Arc::clone(tls), Arc::downgrade(front.engine()), Arc::clone(front.reloads()));
         let read_by = Arc::new((self, joined));
         tokio::spawn(async move {
             loop {
                 files.changed().await;
                 let (reading, by) = (Arc::clone(&tls), Arc::clone(&read_by));
                 let read = tokio::task::spawn_blocking(move || by.0.reload(&reading, by.1.as_ref())).await;
-                let Some(engine) = engine.upgrade() else { return };
+                if engine.strong_count() == 0 {
+                    return;
+                }
                 let read = read.unwrap_or_else(|error| Err(error.to_string()));
-                engine.reloads().note(RELOADED, read.is_ok());
+                reloads.note(RELOADED, read.is_ok());
                 match read {
                     Ok(()) => {
                         tracing::info!("the files of TLS were read again, for connections that begin from now on");

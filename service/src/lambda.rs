@@ -19,7 +19,7 @@ use tokio::sync::{RwLock, Semaphore};
 
 pub use function::Function;
 
-use crate::engine::{ActivityTask, Engine, Poll};
+use engine::{ActivityTask, Engine, Poll};
 use failure::{CallFailure, RESULT_CHARS_MAX};
 use function::FunctionTarget;
 

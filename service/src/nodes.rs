@@ -11,11 +11,11 @@ use axum::http::{HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use crate::access::Level;
-use crate::engine::{
+use crate::http::{Answer, AppState, Json, NODE_SCHEME, Routes, TURN_BYTES_MAX, json};
+use engine::{
     Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers,
     RejectedUpdate, StrayAnswer,
 };
-use crate::http::{Answer, AppState, Json, NODE_SCHEME, Routes, TURN_BYTES_MAX, json};
 
 /// How long a node may take to answer another. Longer than any pause that is not a failure.
 const PEER_WAIT: Duration = Duration::from_secs(2);
@@ -276,7 +276,7 @@ impl Peers for OverHttp {
 }
 
 /// Lets this node reach the others, and them this one, over HTTP. For an engine that was opened as a
-/// [`Node`](crate::engine::Node) with this address, behind [`router_for`](crate::api::router_for).
+/// [`Node`](engine::Node) with this address, behind [`router_for`](crate::api::router_for).
 ///
 /// # Errors
 ///

@@ -9,16 +9,17 @@ use std::time::Duration;
 
 use axum::Router;
 use clap::{Args, ValueEnum};
+use engine::shares::{Limit, ShareLimits};
+use engine::{Engine, Node, Quotas, Settings, SystemClock};
 use serde::Deserialize;
 use service::access::{Credential, Credentials, Issuer, Stanzas};
 use service::access_log::AccessLog;
 use service::api::router_at;
 use service::audit::AuditLog;
-use service::engine::{Engine, Node, Quotas, Settings, SystemClock};
+use service::front::{Front, FrontSettings};
 use service::http::{Console, Hosts, Server, ServerLimits, with_access_log, with_audit_log};
 use service::lambda::Function;
 use service::reload::{Hangups, WatchedFiles};
-use service::shares::{Limit, ShareLimits};
 use store::Store;
 use store::memory::Memory;
 use store_embedded::{Embedded, Options};
@@ -349,23 +350,19 @@ impl Serve {
         let cache_bytes = self.cache_mib.unwrap_or(32) << 20;
         let node = self.node(address, tls.is_some())?;
         let quotas = self.swf_limits.then(Quotas::default);
-        let settings = Settings {
-            cache_bytes,
-            node: node.clone(),
-            quotas,
-            requests_at_once: self.requests_at_once,
-            ..Settings::default()
-        };
+        let settings = Settings { cache_bytes, node: node.clone(), quotas, ..Settings::default() };
         let engine = Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings)
             .await
             .map_err(|refusal| refusal.to_string())?;
         engine.shares().replace(limits);
+        let settings = FrontSettings { requests_at_once: self.requests_at_once, ..FrontSettings::default() };
+        let front = Front::of(Arc::clone(&engine), &settings);
         let calls = (!functions.is_empty()).then(|| service::lambda::serve(&engine, functions));
         let joined = node.as_ref().map(|node| self.encryption.join(&engine, node)).transpose()?;
         tokio::spawn(credentials.clone().keep_keys(Arc::clone(&engine)));
         if let Some(path) = self.config.clone() {
-            let (credentials, engine) = (credentials.clone(), Arc::clone(&engine));
-            let keeper = Keeper { path, files, asks_callers, credentials, engine };
+            let (credentials, front) = (credentials.clone(), front.clone());
+            let keeper = Keeper { path, files, asks_callers, credentials, front };
             tokio::spawn(keeper.keep());
         }
         let data = match self.store.unwrap_or(StoreKind::Embedded) {
@@ -375,7 +372,7 @@ impl Serve {
         };
         let scheme = if tls.is_some() { "https" } else { "http" };
         let tls = tls.map(|(tls, files)| {
-            self.encryption.clone().follow(&tls, files, &engine, joined);
+            self.encryption.clone().follow(&tls, files, &front, joined);
             tls
         });
         tracing::info!(address = %format_args!("{scheme}://{address}"), data, version = env!("CARGO_PKG_VERSION"), "ready");
@@ -390,11 +387,11 @@ impl Serve {
             Hosts::any()
         };
         let console = self.console.unwrap_or(Console::On);
-        let router = router_at(Arc::clone(&engine), credentials, hosts, console);
+        let router = router_at(front.clone(), credentials, hosts, console);
         let router = match &audit_log {
             None => router,
             Some(log) => {
-                engine.tells_of_audit_log(log.counts());
+                front.tells_of_audit_log(log.counts());
                 with_audit_log(router, Arc::clone(log))
             }
         };

@@ -35,15 +35,16 @@ use serde_json::{Map, Value};
 use crate::access::{CallEffect, Caller, Credentials, Need, Pass};
 use crate::audit::Names;
 use crate::budget::{Purse, Who};
-use crate::engine::Engine;
 use crate::fair::InTurn;
+use crate::front::Front;
 use crate::http::{
     AuditedRequest, Code, RequestId, RequestNotes, answer_within, domain_of, hold_answer, hold_body, in_turn_within,
     of_token, read_body,
 };
-use crate::shares::{Asking, UnderWay};
 use crate::tls::Peer;
 use call::{Answer, SwfCall};
+use engine::Engine;
+use engine::shares::{Asking, UnderWay};
 use fault::{FaultKind, SwfFault};
 use operations::Operation;
 
@@ -65,16 +66,16 @@ const REGION_DEFAULT: &str = "us-east-1";
 pub(crate) const PATH: &str = "/";
 
 /// The one route.
-pub(crate) fn router(engine: Arc<Engine>, credentials: Credentials) -> Router {
+pub(crate) fn router(front: Front, credentials: Credentials) -> Router {
     #[expect(clippy::disallowed_methods, reason = "its operations have their levels themselves")]
     let router = Router::new().route(PATH, post(call));
-    router.layer(Extension(credentials)).with_state(engine)
+    router.layer(Extension(credentials)).with_state(front)
 }
 
-async fn call(State(engine): State<Arc<Engine>>, request: Request) -> Response {
-    let budget = Arc::clone(engine.budget());
+async fn call(State(front): State<Front>, request: Request) -> Response {
+    let budget = Arc::clone(front.budget());
     let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::new);
-    let answered = answer(engine, request).await;
+    let answered = answer(front, request).await;
     let response = match answered {
         Ok(Some(response)) => response,
         Ok(None) => Response::new(Body::empty()),
@@ -87,7 +88,8 @@ async fn call(State(engine): State<Arc<Engine>>, request: Request) -> Response {
     response
 }
 
-async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
+async fn answer(front: Front, mut request: Request) -> Answer {
+    let engine = front.engine();
     let operation = operation(request.headers())?;
     let log = request.extensions().get::<RequestNotes>().cloned().unwrap_or_default();
     let asked = AuditedRequest::of(&request).filter(|_| operation.effect() == CallEffect::Changes);
@@ -102,20 +104,20 @@ async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
     let claim = match &signed {
         Some((credentials, _, headers)) => {
             let peer = request.extensions().get::<Arc<Peer>>();
-            let claim = access::claim(credentials, &engine, headers, peer);
-            Some(claim.map_err(|fault| noted(fault, credentials, &engine, None, operation))?)
+            let claim = access::claim(credentials, engine, headers, peer);
+            Some(claim.map_err(|fault| noted(fault, credentials, engine, None, operation))?)
         }
         None => None,
     };
     // Until the signature was checked the body is a stranger's.
     let who = if claim.as_ref().is_none_or(access::Claim::is_proven) { Who::Known } else { Who::Stranger };
-    let purse = Purse::new(engine.budget(), who);
+    let purse = Purse::new(front.budget(), who);
     request.extensions_mut().insert(purse.clone());
     let bytes = read_body(request, operation.body_bytes_max()).await?;
     let admitted = match (claim, &signed) {
         (Some(claim), Some((credentials, uri, headers))) => {
-            let proven = claim.prove(credentials, &engine, uri, headers, &bytes);
-            Some(proven.map_err(|fault| noted(fault, credentials, &engine, None, operation))?)
+            let proven = claim.prove(credentials, engine, uri, headers, &bytes);
+            Some(proven.map_err(|fault| noted(fault, credentials, engine, None, operation))?)
         }
         _ => None,
     };
@@ -130,18 +132,18 @@ async fn answer(engine: Arc<Engine>, mut request: Request) -> Answer {
     let size = bytes.len() as u64;
     drop(bytes);
     let (Some(admitted), Some((credentials, ..))) = (admitted, &signed) else {
-        let need = access::need(operation, &engine, &input);
-        let let_in = let_in(&engine, None, need.as_ref(), operation, &input)?;
-        let call = SwfCall { engine, caller: Caller::anybody(), region };
+        let need = access::need(operation, engine, &input);
+        let let_in = let_in(&front, None, need.as_ref(), operation, &input)?;
+        let call = SwfCall::new(&front, Caller::anybody(), region);
         return in_turn(let_in, size, perform(operation, call, input, asked)).await;
     };
-    let noted = |fault, who: &str| noted(fault, credentials, &engine, Some(who), operation);
-    let may = access::check(admitted.holder(), operation, &engine, &input);
+    let noted = |fault, who: &str| noted(fault, credentials, engine, Some(who), operation);
+    let may = access::check(admitted.holder(), operation, engine, &input);
     let need = may.map_err(|fault| noted(fault, admitted.holder().name()))?;
-    let let_in = let_in(&engine, Some(admitted.holder().name()), Some(&need), operation, &input)?;
+    let let_in = let_in(&front, Some(admitted.holder().name()), Some(&need), operation, &input)?;
     let pass = Pass::new(credentials, engine.clock(), admitted, need);
     let caller = Caller::holding(Arc::clone(pass.holder()));
-    let call = SwfCall { engine: Arc::clone(&engine), caller, region };
+    let call = SwfCall::new(&front, caller, region);
     match pass.hold(in_turn(let_in, size, perform(operation, call, input, asked))).await {
         Some(answer) => Ok(answer?.map(|response| hold_body(pass, response))),
         None => Err(noted(SwfFault::revoked(), pass.holder().name())),
@@ -193,7 +195,7 @@ type LetIn = (Option<InTurn>, Option<UnderWay>);
 
 /// Admits a request.
 fn let_in(
-    engine: &Engine,
+    front: &Front,
     credential: Option<&str>,
     need: Option<&Need>,
     operation: Operation,
@@ -203,9 +205,9 @@ fn let_in(
     // A page of a decision task is of one that was handed out.
     let is_page = operation == Operation::PollForDecisionTask && has("nextPageToken");
     let (domain, is_of_task) = (need.and_then(domain_of), operation.is_of_task() || is_page);
-    let under_way = engine.shares().admit(Asking { credential, domain, is_of_task });
+    let under_way = front.engine().shares().admit(Asking { credential, domain, is_of_task });
     let under_way = under_way.map_err(|throttled| SwfFault::from(&throttled))?;
-    Ok((domain.map(|domain| engine.places().claim(domain, is_of_task)), under_way))
+    Ok((domain.map(|domain| front.places().claim(domain, is_of_task)), under_way))
 }
 
 /// Does this in turns, and on the shares that it goes on. `size` is that of the request.

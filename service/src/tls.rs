@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 
-use crate::engine::Clock;
+use engine::Clock;
 use read::LoadedTls;
 
 pub use files::{TlsCallers, TlsFiles};

@@ -14,11 +14,11 @@ use decider_kit::flow::{Context, Failure, Flow};
 use decider_kit::{
     Decider, Decisions, Event, EventKind, Payload, Query, QueryError, Rejection, Update, Verdict, Window,
 };
+use engine::{Engine, Settings, SystemClock};
 use runner_kit::activity_fn;
 use serde::{Deserialize, Serialize};
 use service::access::Credentials;
 use service::api::router_for;
-use service::engine::{Engine, Settings, SystemClock};
 use service::http::{Server, ServerLimits};
 use simulation::stores::{fresh, many};
 use tokio::net::TcpListener;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use engine::{Engine, EventRange, Poll, RunRef, Settings};
 use history::{Command, Decision, Payload, RecordMarker, RetryPolicy, ScheduleActivity, Start, StartChild, StartTimer};
-use service::engine::{Engine, EventRange, Poll, RunRef, Settings};
 use simulation::meddled::{Meddled, Meddler};
 use simulation::told::Told;
 use store::memory::Memory;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::{ActivityTask, DeciderTask, Delivery, EventRange, Poll, Refusal, RunRef};
 use history::{Command, Event, EventId, Fault, RequestKey, ReusePolicy, Start};
-use service::engine::{ActivityTask, DeciderTask, Delivery, EventRange, Poll, Refusal, RunRef};
 use uuid::Uuid;
 
 use crate::asking;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::{DeciderTask, QueryOutcome, QueryReply, QueryRequest, Refusal, RunRef, UpdateRequest};
 use history::{Command, Event, EventKind, Payload, UpdateAnswer, Verdict};
-use service::engine::{DeciderTask, QueryOutcome, QueryReply, QueryRequest, Refusal, RunRef, UpdateRequest};
 
 use crate::actors::{REPEATS, answer, pause};
 use crate::facts::Promise;

@@ -5,13 +5,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::{ActivityToken, DeciderTask, Delivery, Engine, EventRange, Poll, RunRef, Settings, UpdateRequest};
 use history::event::{ByHand, ChildPolicy};
 use history::{
     Command, Decision, Event, EventKind, Payload, RecordMarker, RetryPolicy, Run, ScheduleActivity, SignalExternal,
     Start, StartChild, StartTimer, SucceedWorkflow, UpdateAnswer, Verdict, check, limits,
-};
-use service::engine::{
-    ActivityToken, DeciderTask, Delivery, Engine, EventRange, Poll, RunRef, Settings, UpdateRequest,
 };
 use store::Store;
 use tokio::task::JoinSet;

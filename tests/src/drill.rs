@@ -10,11 +10,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use engine::{ActivityTask, Clock, DeciderTask, Delivery, Engine, EventRange, Node, Poll, Refusal, RunRef, Settings};
 use history::{
     Command, Decision, Event, EventKind, RequestKey, ScheduleActivity, Start, StartTimer, SucceedWorkflow, Timestamp,
-};
-use service::engine::{
-    ActivityTask, Clock, DeciderTask, Delivery, Engine, EventRange, Node, Poll, Refusal, RunRef, Settings,
 };
 use store::memory::Memory;
 use store::{

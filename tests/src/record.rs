@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use history::{Event, UpdateStanding, codec};
-use minicbor::Decoder;
-use minicbor::data::Type;
-use service::engine::{
+use engine::{
     ActivityTask, Admitted, DeciderTask, Delivery, HistoryPage, QueryReply, Refusal, RunState, Started, UpdateProgress,
     WasReset,
 };
+use history::{Event, UpdateStanding, codec};
+use minicbor::Decoder;
+use minicbor::data::Type;
 use store::{Cas, Error, Expect, Head, HeadKey, Mark, PartKey, RunId, Store};
 use uuid::Uuid;
 

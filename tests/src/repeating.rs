@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use engine::{RunRef, UpdateRequest};
 use history::{Command, Payload, RequestKey, Start};
-use service::engine::{RunRef, UpdateRequest};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 

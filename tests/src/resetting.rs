@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use engine::{EventRange, Refusal, Reset, RunRef};
 use history::event::{ByHand, LaterSignals, WorkflowReset};
 use history::{Branching, Event, EventKind, Fault, RequestKey};
-use service::engine::{EventRange, Refusal, Reset, RunRef};
 
 use crate::actors::{REPEATS, answer, pause};
 use crate::facts::{Facts, Histories, Promise};

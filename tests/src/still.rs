@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use engine::{Clock, Engine, Settings};
 use history::Timestamp;
-use service::engine::{Clock, Engine, Settings};
 use store::Store;
 
 /// A clock that stands still: nothing is seen to because it is late.

@@ -1,4 +1,4 @@
-//! What a head's body holds: the form that `service/src/engine/commit/head.rs` stores.
+//! What a head's body holds: the form that `service/engine/src/commit/head.rs` stores.
 
 use bytes::Bytes;
 use history::{Links, Run};

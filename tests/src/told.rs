@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
+use engine::Clock;
 use history::{Duration, Timestamp};
-use service::engine::Clock;
 use tokio::sync::Notify;
 
 /// 2023-11-14T22:13:20Z.

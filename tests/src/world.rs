@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use engine::{Engine, EventRange, Node, RunRef, Settings};
 use history::{Duration, Run};
-use service::engine::{Engine, EventRange, Node, RunRef, Settings};
 use store::fault::{Chances, FaultStore};
 use store::memory::Memory;
 use store::{ListQuery, Store};

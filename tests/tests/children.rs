@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use engine::{Engine, EventRange, Poll, Refusal, RunRef};
 use history::{Command, Decision, ReusePolicy, Start, StartChild, SucceedWorkflow};
-use service::engine::{Engine, EventRange, Poll, Refusal, RunRef};
 use simulation::meddled::{Meddled, Meddler};
 use simulation::still::open;
 use store::memory::Memory;

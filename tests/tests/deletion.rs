@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use engine::{Deletion, Engine, EventRange, Poll, Refusal, RunRef};
 use history::{Command, ContinueAsNew, Decision, Payload, Start, StartTimer, check};
-use service::engine::{Deletion, Engine, EventRange, Poll, Refusal, RunRef};
 use simulation::meddled::{Meddled, Meddler};
 use simulation::still::open;
 use store::memory::Memory;

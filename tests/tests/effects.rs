@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use engine::{Engine, EventRange, Poll, RunRef};
 use history::{Command, Decision, EventKind, SignalExternal, Start};
-use service::engine::{Engine, EventRange, Poll, RunRef};
 use simulation::meddled::{Meddled, Meddler};
 use simulation::still::open;
 use store::memory::Memory;

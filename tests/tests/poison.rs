@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::{Engine, EventRange, Poll, RunRef};
 use history::event::{ChildScheduleFailed, ChildScheduleFailedCause};
 use history::{Command, Decision, EffectKind, EventKind, SignalExternal, Start, StartChild};
-use service::engine::{Engine, EventRange, Poll, RunRef};
 use simulation::poison::{Poison, Trouble};
 use simulation::still::open;
 use store::Store;

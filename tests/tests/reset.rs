@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use engine::{Engine, EventRange, Reset, RunRef};
 use history::event::{ByHand, LaterSignals};
 use history::{Branching, Command, RequestKey, Start, check};
-use service::engine::{Engine, EventRange, Reset, RunRef};
 use simulation::broken::Dying;
 use simulation::still;
 use store::Store;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::body::{Schedule, StartWorkflow};
+use engine::{Clock, Engine, ScheduleView, Settings};
 use history::{Overlap, ScheduleSpec};
-use service::engine::{Clock, Engine, ScheduleView, Settings};
 use simulation::broken::Dying;
 use simulation::told::{BEGIN, Told};
 use store::memory::Memory;

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use engine::{Engine, Refusal, RunRef};
 use history::{Command, ConflictPolicy, Fault, RequestKey, ReusePolicy, Start};
-use service::engine::{Engine, Refusal, RunRef};
 use simulation::still::open;
 use store::memory::Memory;
 use store::{ListQuery, Store};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use engine::RunRef;
 use history::{Command, Duration, Start};
-use service::engine::RunRef;
 use simulation::meddled::{Meddled, Meddler};
 use simulation::still::open;
 use store::memory::Memory;

@@ -1,46 +1,9 @@
 //! Bodies of calls about schedules.
 
-use history::{Duration, Overlap, ScheduleSpec, Timestamp};
+use history::{Overlap, Schedule, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use uuid::Uuid;
-
-use super::StartWorkflow;
-
-/// A schedule: what it starts, and when.
-#[skip_serializing_none]
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Schedule {
-    /// Which times it names.
-    pub spec: ScheduleSpec,
-    /// The run that it starts: the body of a start. Its workflow id gets the nominal time appended; its id may be used again
-    /// unless it says otherwise.
-    pub action: StartWorkflow,
-    /// What an action does while a run that this schedule started is open; `skip` when absent.
-    #[serde(default)]
-    pub overlap: Overlap,
-    /// Times that were missed by less than this are made good, oldest first; a day when absent.
-    pub catch_up_window: Option<Duration>,
-    /// A run that fails or times out pauses the schedule.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub pause_on_failure: bool,
-    /// How many more times have an action; no limit when absent. What is asked for by hand does not count.
-    pub remaining_actions: Option<u64>,
-    /// What it is for. At most 1,024 bytes.
-    pub note: Option<String>,
-}
-
-impl Schedule {
-    /// Takes the payloads out of what it starts, for who may not see them.
-    pub fn leave_payloads_out(&mut self) {
-        self.action.input = None;
-        if let Some(signal) = &mut self.action.signal {
-            signal.input = None;
-        }
-    }
-}
 
 /// Creates a schedule.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

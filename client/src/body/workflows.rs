@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use history::event::{ActivityTimeouts, ChildPolicy, DeciderTimeout};
-use history::{
-    ConflictPolicy, Duration, Event, EventId, LastFailure, Origin, Payload, RetryPolicy, ReusePolicy, Status, Timestamp,
-};
+use history::event::{ChildPolicy, DeciderTimeout};
+use history::{Duration, Event, EventId, LastFailure, Origin, Payload, RetryPolicy, Status, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use uuid::Uuid;
@@ -13,59 +11,6 @@ use uuid::Uuid;
 use super::{BranchedFrom, PausedActivity, PausedRun};
 
 bodies! {@request
-    /// Starts a run.
-    StartWorkflow {
-        /// The workflow id. 1 to 256 characters.
-        workflow_id: String,
-        /// The workflow type. 1 to 256 characters.
-        workflow_type: String,
-        /// The task list of its deciders; `default` when absent.
-        task_list: Option<String>,
-        /// The input.
-        #[serde(default, deserialize_with = "history::payload_present")]
-        input: Option<Payload>,
-        /// From start to close, at most; a year when absent.
-        execution_timeout: Option<Duration>,
-        /// From start to close of one run, at most; unlimited when absent. The execution timeout is that of all runs that go on
-        /// for each other.
-        run_timeout: Option<Duration>,
-        /// From DeciderStarted to the answer, at most; 30 seconds when absent.
-        decider_start_to_close: Option<Duration>,
-        /// From DeciderScheduled to DeciderStarted, at most; unlimited when absent.
-        decider_schedule_to_start: Option<Duration>,
-        /// How its turns are preferred to others on their list: higher first; that of its type, else 0, when absent.
-        task_priority: Option<i32>,
-        /// What applies to activities whose decisions do not say; start to close 5 minutes when absent.
-        #[serde(default, deserialize_with = "history::event::timeouts_of_request")]
-        activity_timeouts: ActivityTimeouts,
-        /// At most five tags.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        tags: Vec<String>,
-        /// How long it stays readable after it closed; as its domain says when absent.
-        retention: Option<Duration>,
-        /// Whether the id of a closed run may be used again; only after a failure when absent.
-        reuse_policy: Option<ReusePolicy>,
-        /// What to do while a run of this id is open: `fail` when absent, but `use-existing` with a `signal`.
-        conflict_policy: Option<ConflictPolicy>,
-        /// Signals the run in the commit that starts it, or the open one that is used instead.
-        signal: Option<StartSignal>,
-        /// How long the first turn waits; the execution timeout counts from then.
-        start_after: Option<Duration>,
-        /// Whether and when the workflow is tried again, by a new run of the same id, after it failed or took longer than its
-        /// run timeout; never when absent. The execution timeout spans all tries.
-        #[serde(default, deserialize_with = "history::retry_of_request")]
-        retry: Option<RetryPolicy>,
-        /// Who asks.
-        identity: Option<String>,
-    }
-    /// A signal that comes with a start.
-    StartSignal {
-        /// Its name. 1 to 256 characters.
-        name: String,
-        /// What it says.
-        #[serde(default, deserialize_with = "history::payload_present")]
-        input: Option<Payload>,
-    }
     /// Signals a run.
     SignalWorkflow {
         /// What the signal says.

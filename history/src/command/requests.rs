@@ -1,8 +1,9 @@
 //! By which keys a command is known when it is repeated.
 
-use super::{Command, Start};
+use super::Command;
 use crate::event::RequestKey;
 use crate::run::key_of_update;
+use crate::start::Start;
 
 impl Command {
     /// The key of the request, where its caller gave it one.

@@ -2,10 +2,11 @@
 
 use super::{Effect, EffectKind};
 use crate::caller::CallerName;
-use crate::command::{Command, Start};
+use crate::command::Command;
 use crate::event::{ChildScheduled, Event, EventId, EventKind, Origin};
 use crate::ids::{NamedRun, RunId};
 use crate::run::RunStart;
+use crate::start::Start;
 use crate::time::Timestamp;
 
 /// An effect on its way to another run.

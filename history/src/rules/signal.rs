@@ -9,10 +9,10 @@
 //! A signal that comes with a start is the first event after the turn that the start schedules. Every Signal has a decider look. Nothing
 //! else becomes of it: the state of the run knows its key, or who sent it, and no more.
 
-use crate::command::StartSignal;
 use crate::event::{EventId, EventKind, Origin, RequestKey, Signal};
 use crate::fault::Fault;
 use crate::payload::Payload;
+use crate::start::StartSignal;
 use crate::time::Timestamp;
 use crate::transition::{CommandOutcome, Transition, must_be_at, must_be_open};
 use crate::validate;

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use crate::author::Author;
 use crate::caller::CallerName;
-use crate::command::{AnsweredTurn, ProposedUpdate, Start, TurnId, UpdateAnswer, Verdict};
+use crate::command::{AnsweredTurn, ProposedUpdate, TurnId, UpdateAnswer, Verdict};
 use crate::event::{DeciderStarted, Event, EventId, EventKind, UpdateAccepted, UpdateCompleted, UpdateFailed};
 use crate::fault::Fault;
 use crate::ids::RunId;
@@ -23,6 +23,7 @@ use crate::limits;
 use crate::rules::turn::{Completion, must_hold};
 use crate::rules::workflow::{Starting, starting};
 use crate::run::{Run, UpdateStanding, key_of_update};
+use crate::start::Start;
 use crate::time::{Duration, Timestamp};
 use crate::transition::{Transition, must_be_at, must_be_open};
 use crate::validate;

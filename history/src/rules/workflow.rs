@@ -22,7 +22,6 @@ mod successor;
 use uuid::Uuid;
 
 use crate::author::Author;
-use crate::command::Start;
 use crate::decision::{ContinueAsNew, FailWorkflow};
 use crate::event::{
     ChildPolicy, CloseDecision, CloseFailedCause, Event, EventId, EventKind, Origin, RequestKey,
@@ -36,6 +35,7 @@ use crate::links::child_run_id;
 use crate::payload::Payload;
 use crate::rules::signal;
 use crate::run::{Deadline, DeadlineKind, Run, Status};
+use crate::start::Start;
 use crate::time::{Duration, Timestamp};
 use crate::transition::{CommandOutcome, Transition, must_be_open};
 use crate::validate;

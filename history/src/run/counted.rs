@@ -33,12 +33,12 @@ fn count(found: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::Start;
     use crate::decision::ScheduleActivity;
     use crate::dialect::{SwfRun, lambda_activity_id};
     use crate::event::ActivityTimeouts;
     use crate::registered::{ActivityDefaults, Registration};
     use crate::scene::{Scene, child, plain, scene, schedule, success, terminate, timer};
+    use crate::start::Start;
     use crate::time::Duration;
     use crate::{Command, Decision, Payload};
 

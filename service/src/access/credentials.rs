@@ -14,8 +14,8 @@ use super::secret::{EXPIRY_WARNING, SecretStanding, Validity};
 use super::set::{Set, Stanzas, Way};
 use super::token::Disbelief;
 use super::{Denials, Holder};
-use crate::engine::Engine;
 use crate::tls::Peer;
+use engine::Engine;
 
 /// The hexadecimal digits of a secret's hash that name it to people. Ours: enough to tell a few from each other, and no help
 /// to whoever guesses.

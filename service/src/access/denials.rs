@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::engine::Engine;
+use engine::Engine;
 
 /// Wrong secrets and signatures that are heard out in a second, of all callers together; further ones are told to wait. Ours: a
 /// program with an old secret tries a few times a second, and nobody finds a secret of 256 bits at any rate.

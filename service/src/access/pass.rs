@@ -8,7 +8,7 @@ use history::Timestamp;
 use super::credentials::Authenticated;
 use super::secret::Validity;
 use super::{Credentials, Holder, Need};
-use crate::engine::Clock;
+use engine::Clock;
 
 /// How long a request may go on whose credential was revoked, so that what it writes is finished. Ours: a write takes
 /// milliseconds, and what takes longer waits for something.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::chain::{Change, ChangeOutcome};
 use super::writer::{Sync, Writer};
-use crate::engine::Clock;
+use engine::Clock;
 
 /// Changes that wait to be written, at most; further ones are refused. Ours: many more than a disk that works lets wait.
 const CHANGES_MAX: usize = 4_096;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::chain::{ChainHead, Change, ChangeOutcome, EntryContent};
 use super::files::{self, FILE_BYTES_MAX, Lock};
 use super::verify;
-use crate::engine::Clock;
+use engine::Clock;
 
 /// Has a file be durable; a seam for tests.
 pub(super) type Sync = dyn Fn(&File) -> std::io::Result<()> + Send;

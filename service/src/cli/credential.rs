@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Subcommand};
+use engine::{Clock as _, SystemClock};
 use history::{Duration, Timestamp};
 use serde_json::json;
 use service::access::PREFIX_DIGITS;
 use service::access::{AccessKey, Credential as Stanza, Credentials, Moment, Secret};
-use service::engine::{Clock as _, SystemClock};
 use sha2::{Digest, Sha256};
 
 use super::{Done, Failed, note, print_line, print_rows, print_text};

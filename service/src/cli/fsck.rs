@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use service::engine::{Engine, Settings, SystemClock};
+use engine::{Engine, Settings, SystemClock};
 use store_embedded::{Embedded, Options};
 
 use super::{Done, Failed, note, print_line, progress};
@@ -31,7 +31,7 @@ impl Fsck {
             .map_err(|refusal| failed(refusal.to_string()))?;
         let (mut broken, mut miscounted) = (0, 0);
         for domain in engine.registry().domains().await.map_err(|refusal| failed(refusal.to_string()))? {
-            let say = |report: &service::engine::FsckReport| {
+            let say = |report: &engine::FsckReport| {
                 progress(&format!("{}: {} runs, {} events", domain.name, report.runs, report.events));
             };
             let report = engine.views().fsck(&domain.name, say).await.map_err(|refusal| failed(refusal.to_string()))?;

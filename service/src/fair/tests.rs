@@ -16,7 +16,8 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::access::Credentials;
 use crate::api::router_for;
-use crate::engine::{Engine, Settings, SystemClock};
+use crate::front::{Front, FrontSettings};
+use engine::{Engine, Settings, SystemClock};
 
 fn one() -> Arc<Places> {
     Places::new(Some(1))
@@ -182,15 +183,14 @@ fn as_many_wait_as_may_and_what_has_begun_is_among_them_whatever_there_is() {
 struct Service {
     places: Arc<Places>,
     router: Router,
-    engine: Arc<Engine>,
+    front: Front,
 }
 
 impl Service {
     async fn open() -> Self {
-        let settings = Settings { requests_at_once: Some(1), ..Settings::default() };
-        let engine = Engine::open(Arc::new(Memory::new()), Arc::new(SystemClock), settings).await.unwrap();
-        let router = router_for(Arc::clone(&engine), Credentials::default());
-        Self { places: Arc::clone(engine.places()), router, engine }
+        let engine = Engine::open(Arc::new(Memory::new()), Arc::new(SystemClock), Settings::default()).await.unwrap();
+        let front = Front::of(engine, &FrontSettings { requests_at_once: Some(1), ..FrontSettings::default() });
+        Self { places: Arc::clone(front.places()), router: router_for(front.clone(), Credentials::default()), front }
     }
 
     fn ask(&self, request: Request<Body>) -> JoinHandle<(u16, Value)> {
@@ -242,12 +242,12 @@ async fn requests_of_either_wire_wait_in_turn_and_the_metrics_tell_how_long() {
     let waiting = of_domain().map(|request| service.ask(request));
     until_waiting(&service.places, 2).await;
     assert!(waiting.iter().all(|request| !request.is_finished()));
-    assert!(service.engine.render_metrics().contains("\nbaton_requests_waiting_for_place 2\n"));
+    assert!(service.front.render_metrics().contains("\nbaton_requests_waiting_for_place 2\n"));
     busy.ends();
     for request in waiting {
         assert_eq!(request.await.unwrap().0, 200);
     }
-    let metrics = service.engine.render_metrics();
+    let metrics = service.front.render_metrics();
     assert!(metrics.contains("\nbaton_requests_waiting_for_place 0\n"), "{metrics}");
     assert!(metrics.contains("\nbaton_place_waits_total 2\n"), "{metrics}");
     let seconds = metrics.lines().find_map(|line| line.strip_prefix("baton_place_wait_seconds_total "));
@@ -279,7 +279,7 @@ async fn a_request_for_which_there_is_no_room_to_wait_is_put_off_with_nothing_do
     assert_eq!((status, &fault["retryAfter"]), (503, &json!("1")), "{fault}");
     drop((busy, full));
     assert_eq!(service.ask(get("/v1/domains/default/workflows/w")).await.unwrap().0, 404);
-    assert!(service.engine.render_metrics().contains("\nbaton_place_refusals_total 2\n"));
+    assert!(service.front.render_metrics().contains("\nbaton_place_refusals_total 2\n"));
 }
 
 #[tokio::test]
@@ -288,7 +288,7 @@ async fn a_poll_leaves_its_place_while_it_waits_and_an_answer_to_a_task_is_never
     let mut poll = post("/v1/domains/default/task-lists/l/decider/poll", &json!({}));
     poll.headers_mut().insert("prefer", "wait=60".parse().unwrap());
     let poll = service.ask(poll);
-    let metrics = || service.engine.render_metrics();
+    let metrics = || service.front.render_metrics();
     let polls = "baton_pollers_waiting{domain=\"default\",side=\"decider\",list=\"l\"} 1\n";
     while !metrics().contains(polls) {
         tokio::task::yield_now().await;

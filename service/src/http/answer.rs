@@ -10,8 +10,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::problem::Refused;
-use crate::engine::Engine;
+use crate::front::Front;
 use crate::openapi::{Operation, OperationInput};
+use engine::Engine;
 
 /// What every handler is given.
 pub(crate) type AppState = State<Arc<Engine>>;
@@ -36,6 +37,10 @@ pub(crate) fn bytes_of_json(status: StatusCode, bytes: impl Into<Body>) -> Respo
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
+}
+
+impl OperationInput for State<Front> {
+    fn describe(_: &mut Operation<'_>) {}
 }
 
 impl OperationInput for State<Arc<Engine>> {

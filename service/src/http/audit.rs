@@ -20,7 +20,7 @@ use super::problem::Refused;
 use super::record::{Code, PeerAddress, REQUEST_ID, RequestId, SWF_REQUEST_ID};
 use crate::access::{CallEffect, Level};
 use crate::audit::{Announced, AuditLog, Change, Names};
-use crate::engine::Engine;
+use engine::Engine;
 
 /// The same routes, where whatever changes something has an entry in this log first.
 pub fn with_audit_log(router: Router, log: Arc<AuditLog>) -> Router {

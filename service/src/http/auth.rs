@@ -18,11 +18,12 @@ use super::problem::Refused;
 use super::record::RequestNotes;
 use super::shares;
 use crate::access::{Authenticated, Caller, Credentials, Denied, Level, NoEntry, Pass, Subject};
-use crate::engine::{Engine, Refusal};
 use crate::fair::InTurn;
+use crate::front::Front;
 use crate::openapi::{Operation, OperationInput};
-use crate::shares::{Asking, Throttled, UnderWay};
 use crate::tls::Peer;
+use engine::shares::{Asking, Throttled, UnderWay};
+use engine::{Engine, Refusal};
 
 /// How a node says who it is.
 pub(crate) const NODE_SCHEME: &str = "Baton-Node ";
@@ -30,13 +31,13 @@ pub(crate) const NODE_SCHEME: &str = "Baton-Node ";
 /// What the gate needs to know.
 #[derive(Clone)]
 pub(crate) struct Gate {
-    engine: Arc<Engine>,
+    front: Front,
     credentials: Credentials,
 }
 
 impl Gate {
-    pub(crate) fn new(engine: Arc<Engine>, credentials: Credentials) -> Self {
-        Self { engine, credentials }
+    pub(crate) fn new(front: Front, credentials: Credentials) -> Self {
+        Self { front, credentials }
     }
 }
 
@@ -94,7 +95,7 @@ pub(crate) async fn judge(
     let log = request.extensions().get::<RequestNotes>().cloned();
     let peer = request.extensions().get::<Arc<Peer>>();
     let admitted = gate.admit(level, request.headers(), peer).await;
-    let subject = InPath { engine: &gate.engine, params };
+    let subject = InPath { engine: gate.front.engine(), params };
     if let Some(log) = &log {
         let is_of_turns = level == Level::Decider;
         let list = is_of_turns.then(|| subject.of_decider());
@@ -116,7 +117,7 @@ pub(crate) async fn judge(
         Ok(let_in) => let_in,
         Err(throttled) => return Refused::from(Refusal::from(throttled)).into_response(),
     };
-    let ticket = pass.is_ok().then(|| route.change(&gate.engine, &request, by, subject.names())).flatten();
+    let ticket = pass.is_ok().then(|| route.change(gate.front.engine(), &request, by, subject.names())).flatten();
     drop(subject);
     let mut request = shares::counted(under_way.as_ref(), request);
     match pass {
@@ -179,13 +180,13 @@ impl Gate {
         if level == Level::Node {
             let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
             let pass = value.and_then(|value| value.strip_prefix(NODE_SCHEME));
-            let is_node = pass.is_some_and(|pass| self.engine.is_node_pass(pass));
+            let is_node = pass.is_some_and(|pass| self.front.engine().is_node_pass(pass));
             return if is_node { Ok(None) } else { Err((Refused::Unauthorized, None)) };
         }
         if level == Level::Nothing || self.credentials.is_empty() {
             return Ok(None);
         }
-        let admitted = self.credentials.admit_with_token(headers, peer, &self.engine).await;
+        let admitted = self.credentials.admit_with_token(headers, peer, self.front.engine()).await;
         admitted.map(Some).map_err(|no| {
             let is_unknown = matches!(no, NoEntry::Unknown | NoEntry::Token { .. });
             let is_guess = is_unknown && headers.contains_key(AUTHORIZATION);
@@ -205,7 +206,7 @@ impl Gate {
         let of = |refused| (refused, Some(admitted.holder().name().to_owned()));
         let need = level.need(subject).map_err(of)?;
         if need.is_met_by(admitted.holder()) {
-            Ok(Pass::new(&self.credentials, self.engine.clock(), admitted, need))
+            Ok(Pass::new(&self.credentials, self.front.engine().clock(), admitted, need))
         } else {
             Err(of(Refused::Forbidden { what: need.words() }))
         }
@@ -224,8 +225,8 @@ impl Gate {
         let domain = pass.map(Pass::need).or(asked.as_ref()).and_then(shares::domain_of);
         let credential = pass.map(|pass| pass.holder().name());
         let is_of_task = shares::is_of_task(path);
-        let under_way = self.engine.shares().admit(Asking { credential, domain, is_of_task })?;
-        Ok((domain.map(|domain| self.engine.places().claim(domain, is_of_task)), under_way))
+        let under_way = self.front.engine().shares().admit(Asking { credential, domain, is_of_task })?;
+        Ok((domain.map(|domain| self.front.places().claim(domain, is_of_task)), under_way))
     }
 
     /// Says why somebody is not let in, also to those who look after the service.
@@ -236,7 +237,7 @@ impl Gate {
                 Refused::Token { why } => &format!("{what}: {why}"),
                 _ => what,
             };
-            self.credentials.denials().note(&self.engine, denied, who, what);
+            self.credentials.denials().note(self.front.engine(), denied, who, what);
         }
         refused.into_response()
     }

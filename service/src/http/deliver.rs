@@ -10,7 +10,7 @@ use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
 use super::answer::bytes_of_json;
-use crate::engine::Receipt;
+use engine::Receipt;
 
 /// A task as a body, delivered once the connection takes it.
 struct Delivered {

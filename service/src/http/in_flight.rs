@@ -13,11 +13,11 @@ use hyper::body::{Body as _, Frame};
 use super::problem::Refused;
 use super::through::{Piece, Through, piece_of, through};
 use crate::budget::{Budget, Exhausted, Purse, Share, Who};
-use crate::engine::Engine;
+use crate::front::Front;
 
 /// The way of a request whose sender is known, or need not be.
-pub(crate) async fn account(State(engine): State<Arc<Engine>>, mut request: Request, next: Next) -> Response {
-    let budget = engine.budget();
+pub(crate) async fn account(State(front): State<Front>, mut request: Request, next: Next) -> Response {
+    let budget = front.budget();
     // Held until there is an answer: what the request was read into lives as long.
     let purse = Purse::new(budget, Who::Known);
     request.extensions_mut().insert(purse.clone());

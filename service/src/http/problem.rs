@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 use super::record::Code;
 use crate::access::CredentialKind;
 use crate::budget::Exhausted;
-use crate::engine::{MayBeRecorded, Refusal, RefusalRow};
 use crate::fair::Crowded;
-use crate::shares::Throttled;
+use engine::shares::Throttled;
+use engine::{MayBeRecorded, Refusal, RefusalRow};
 
 /// Why a request was refused before it reached the engine, or by it.
 #[derive(Debug, thiserror::Error)]

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::through::{Piece, Through, length, piece_of, through};
 use crate::access_log::AccessLog;
-use crate::engine::Engine;
+use engine::Engine;
 
 /// Names the request, in the log and in the answer.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -1,7 +1,5 @@
 //! Routes, each with the level that it needs and with what it does: there is no way in that says nothing of it.
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::handler::Handler;
 use axum::middleware::from_fn_with_state;
@@ -10,11 +8,11 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use super::audit;
 use super::auth::{self, Gate};
 use crate::access::{CallAccess, CallEffect, Level, Wire};
-use crate::engine::Engine;
+use crate::front::Front;
 
 struct RouteRow {
     is: audit::Route,
-    handler: MethodRouter<Arc<Engine>>,
+    handler: MethodRouter<Front>,
 }
 
 /// Routes under way.
@@ -34,7 +32,7 @@ impl Routes {
         has_body: bool,
         handler: H,
     ) where
-        H: Handler<T, Arc<Engine>>,
+        H: Handler<T, Front>,
         T: 'static,
     {
         let is = audit::Route { method, path, level, effect, has_body };
@@ -44,7 +42,7 @@ impl Routes {
     /// Adds a call between nodes, by POST.
     pub(crate) fn post<H, T>(mut self, path: &'static str, level: Level, handler: H) -> Self
     where
-        H: Handler<T, Arc<Engine>>,
+        H: Handler<T, Front>,
         T: 'static,
     {
         self.add(("POST", MethodFilter::POST), path, (level, CallEffect::Relays), true, handler);
@@ -61,7 +59,7 @@ impl Routes {
     }
 
     /// The router, in which no call is reached but by way of its level.
-    pub(crate) fn into_router(self, gate: &Gate) -> Router<Arc<Engine>> {
+    pub(crate) fn into_router(self, gate: &Gate) -> Router<Front> {
         self.0.into_iter().fold(Router::new(), |router, RouteRow { is, handler }| {
             let judged = handler.route_layer(from_fn_with_state((gate.clone(), is), auth::judge));
             #[expect(clippy::disallowed_methods, reason = "the one place where routes get their level")]

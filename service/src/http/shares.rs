@@ -11,7 +11,7 @@ use super::problem::Refused;
 use super::through::{Piece, Through, length, piece_of, through};
 use crate::access::Need;
 use crate::fair::InTurn;
-use crate::shares::UnderWay;
+use engine::shares::UnderWay;
 
 /// The segment of a path that says that a request is about a task that was handed out.
 const TOKEN: &str = "{token}";

@@ -11,8 +11,8 @@ use history::{ActivityCommand, Command, OptionsChange};
 use super::extract::{IdempotencyKey, Path, QueryString};
 use super::workflows::{RunQuery, run_ref, tell};
 use crate::access::Caller;
-use crate::engine::Engine;
 use crate::http::{Answer, AppState, Json};
+use engine::Engine;
 
 /// Has it done, on the run that the path and the query name.
 async fn act(

@@ -13,9 +13,9 @@ use serde_with::skip_serializing_none;
 
 use super::extract::QueryString;
 use crate::audit::{AuditLog, read_after};
-use crate::engine::Refusal;
 use crate::http::{Answer, Refused, json};
 use crate::openapi::{Operation, OperationInput};
+use engine::Refusal;
 
 /// Entries of a page unless asked otherwise. Ours: a screen or two.
 const PAGE_DEFAULT: usize = 100;

@@ -13,8 +13,8 @@ use super::extract::{
 };
 use super::workflows::{RunQuery, run_ref};
 use crate::access::Caller;
-use crate::engine::{Engine, EventRange, RunRef, RunState, SeenVersion, Unpolled};
 use crate::http::{Answer, AppState, Refused, json};
+use engine::{Engine, EventRange, RunRef, RunState, SeenVersion, Unpolled};
 
 pub(super) async fn describe(
     State(engine): AppState,

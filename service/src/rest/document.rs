@@ -1,7 +1,6 @@
 //! The `OpenAPI` document, from the code. `calls.rs` writes each call down once, for the router and for the document.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use axum::handler::Handler;
 use axum::http::{Method, StatusCode};
@@ -12,7 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::access::{CallEffect, Level};
-use crate::engine::Engine;
+use crate::front::Front;
 use crate::http::Routes;
 use crate::openapi::{Operation, OperationHandler, combine, header, parameter, plain, plain_form};
 
@@ -113,7 +112,7 @@ macro_rules! methods {
                     doc: Doc,
                 ) -> Self
                 where
-                    H: Handler<T, Arc<Engine>> + OperationHandler<D>,
+                    H: Handler<T, Front> + OperationHandler<D>,
                     T: 'static,
                 {
                     let method = (Method::$method, stringify!($method), MethodFilter::$method);
@@ -133,7 +132,7 @@ impl CallTable {
     /// A call that reads.
     pub(crate) fn get<H, T, D>(self, path: &'static str, level: Level, handler: H, doc: Doc) -> Self
     where
-        H: Handler<T, Arc<Engine>> + OperationHandler<D>,
+        H: Handler<T, Front> + OperationHandler<D>,
         T: 'static,
     {
         self.call((Method::GET, "GET", MethodFilter::GET), path, (level, CallEffect::Reads), handler, doc)
@@ -148,7 +147,7 @@ impl CallTable {
         doc: Doc,
     ) -> Self
     where
-        H: Handler<T, Arc<Engine>> + OperationHandler<D>,
+        H: Handler<T, Front> + OperationHandler<D>,
         T: 'static,
     {
         self.calls.push(CallRow { method, path, effect, takes: H::describe, doc });

@@ -9,8 +9,8 @@ use history::limits::RETENTION_DEFAULT;
 
 use super::extract::{NoQuery, Path};
 use crate::access::Caller;
-use crate::engine::Domain;
 use crate::http::{Answer, AppState, Json, json};
+use engine::Domain;
 
 fn render(domain: Domain) -> body::Domain {
     let Domain { name, description, retention, created_at, deprecated_at, tags, has_types: _ } = domain;

@@ -1,7 +1,6 @@
 //! Histories: pages, long polls, event streams.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -20,9 +19,10 @@ use uuid::Uuid;
 use super::extract::{Path, PreferWait, QueryString, with_wait_applied};
 use super::workflows::run_ref;
 use crate::access::Caller;
-use crate::engine::{Engine, EventRange, HistoryPage, RunRef};
+use crate::front::Front;
 use crate::http::{Answer, AppState, Refused, json};
 use crate::openapi::{Operation, OperationInput};
+use engine::{EventRange, HistoryPage, RunRef};
 
 /// Events on a page where the request does not say, and at most.
 const EVENTS_DEFAULT: usize = 1_000;
@@ -93,6 +93,7 @@ fn render(page: HistoryPage) -> body::History {
 
 pub(super) async fn read(
     State(engine): AppState,
+    State(front): State<Front>,
     Path([domain, id]): Path<2>,
     QueryString(params): QueryString<HistoryParams>,
     PreferWait(wait): PreferWait,
@@ -103,16 +104,16 @@ pub(super) async fn read(
     let page = params.page();
     if let Streamed::Yes { last } = streamed {
         let after = last.map_or(page.after, |last| last.min(EVENT_ID_BEYOND));
-        return stream_events(engine, caller, at, after).await;
+        return stream_events(front, caller, at, after).await;
     }
     let patience = wait.unwrap_or_default();
-    let mut making = engine.budget().page().await?;
+    let mut making = front.budget().page().await?;
     let mut found = engine.views().history(&at, &page).await?;
     if found.events.is_empty() && !found.closed && !patience.is_zero() && page.before.is_none() {
         let at = RunRef { run_id: Some(found.run_id), ..at };
         drop(making);
         engine.views().wait_beyond(&at, found.run_id, page.after, patience).await?;
-        making = engine.budget().page().await?;
+        making = front.budget().page().await?;
         found = engine.views().history(&at, &page).await?;
     }
     caller.shown(&domain, &mut found.events);
@@ -123,11 +124,12 @@ pub(super) async fn read(
 
 pub(super) async fn read_turn(
     State(engine): AppState,
+    State(front): State<Front>,
     Path([token]): Path<1>,
     QueryString(params): QueryString<TurnHistoryParams>,
 ) -> Answer {
     let token = engine.tasks().decider_token(&token)?;
-    let _making = engine.budget().page().await?;
+    let _making = front.budget().page().await?;
     let page = engine.tasks().turn_history(&token, &params.page()).await?;
     Ok(json(StatusCode::OK, &render(page)))
 }
@@ -171,25 +173,25 @@ impl OperationInput for Streamed {
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
 /// One event a message, until the run closes or the service stops.
-async fn stream_events(engine: Arc<Engine>, caller: Caller, at: RunRef, after: u64) -> Answer {
+async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> Answer {
     struct StreamReader {
-        engine: Arc<Engine>,
+        front: Front,
         caller: Caller,
         at: RunRef,
         after: u64,
         closed: bool,
     }
-    crate::shares::watch().map_err(crate::engine::Refusal::from)?;
+    engine::shares::watch().map_err(engine::Refusal::from)?;
     // The first look answers whether there is such a run at all.
-    let run = engine.views().describe(&at).await?.run;
+    let run = front.engine().views().describe(&at).await?.run;
     let at = RunRef { run_id: Some(run.started.run_id), ..at };
-    let reader = StreamReader { engine, caller, at, after, closed: false };
+    let reader = StreamReader { front, caller, at, after, closed: false };
     let messages = stream::unfold(reader, |mut reader| async move {
         loop {
             if reader.closed {
                 return None;
             }
-            let Ok(making) = reader.engine.budget().page().await else {
+            let Ok(making) = reader.front.budget().page().await else {
                 tracing::debug!("an event stream ends early: there is no room for its events");
                 return None;
             };
@@ -199,7 +201,7 @@ async fn stream_events(engine: Arc<Engine>, caller: Caller, at: RunRef, after: u
                 bytes_max: STREAM_BYTES,
                 ..EventRange::default()
             };
-            let mut found = match reader.engine.views().history(&reader.at, &page).await {
+            let mut found = match reader.front.engine().views().history(&reader.at, &page).await {
                 Ok(found) => found,
                 Err(refusal) => {
                     tracing::warn!(%refusal, "an event stream ends early");
@@ -223,10 +225,11 @@ async fn stream_events(engine: Arc<Engine>, caller: Caller, at: RunRef, after: u
                 return Some((Ok::<_, Infallible>(Bytes::from(text)), reader));
             }
             drop(making);
-            if found.closed || reader.engine.is_stopping() {
+            if found.closed || reader.front.engine().is_stopping() {
                 return None;
             }
-            let StreamReader { engine, at, after, .. } = &reader;
+            let StreamReader { front, at, after, .. } = &reader;
+            let engine = front.engine();
             if engine.views().wait_beyond(at, found.run_id, *after, STREAM_COMMENT_EVERY).await.is_err() {
                 return None;
             }

@@ -12,8 +12,8 @@ use uuid::Uuid;
 use super::extract::{IdempotencyKey, Path, QueryString};
 use super::workflows::{RunQuery, run_ref, tell};
 use crate::access::Caller;
-use crate::engine::{Deletion, Reset};
 use crate::http::{Answer, AppState, Json, json};
+use engine::{Deletion, Reset};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

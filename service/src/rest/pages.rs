@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use store::PageToken;
 
-use crate::engine::{Engine, Refusal};
 use crate::http::Refused;
+use engine::{Engine, Refusal};
 
 /// Which list a token is of.
 #[derive(Debug, Clone, Copy)]

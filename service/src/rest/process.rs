@@ -8,14 +8,16 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 
-use crate::engine::Refusal;
+use engine::Refusal;
+
+use crate::front::Front;
 use crate::http::{Answer, AppState, bytes_of_json};
 
 pub(super) async fn healthy() -> &'static str {
     "ok\n"
 }
 
-pub(super) async fn ready(State(engine): AppState) -> Answer {
+pub(super) async fn ready(State(engine): AppState, State(front): State<Front>) -> Answer {
     if engine.is_stopping() {
         return Err(Refusal::Stopping.into());
     }
@@ -26,17 +28,17 @@ pub(super) async fn ready(State(engine): AppState) -> Answer {
         let clock = format!("the clock said {found}, and the newest time that was seen is {newest}");
         said.push(format!("{clock}: nothing is deleted by retention until `baton clock confirm`"));
     }
-    for what in engine.reloads().refused() {
+    for what in front.reloads().refused() {
         said.push(format!("{what}: what the file has now is refused, and what it had before is in force: see the log"));
     }
     Ok((said.join("; ") + "\n").into_response())
 }
 
-pub(super) async fn metrics(State(engine): AppState) -> Answer {
+pub(super) async fn metrics(State(front): State<Front>) -> Answer {
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    engine.count_runs().await;
+    front.engine().count_runs().await;
     // Not on a worker, which others wait for.
-    let rendered = tokio::task::spawn_blocking(move || engine.render_metrics()).await;
+    let rendered = tokio::task::spawn_blocking(move || front.render_metrics()).await;
     let rendered = rendered.map_err(|_| Refusal::Stopping)?;
     Ok(([(CONTENT_TYPE, content_type)], rendered).into_response())
 }

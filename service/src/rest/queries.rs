@@ -14,8 +14,8 @@ use super::extract::{
 };
 use super::workflows::run_ref;
 use crate::access::Caller;
-use crate::engine::{QueryReply, QueryRequest, SeenVersion};
 use crate::http::{Answer, AppState, Json, Refused, json};
+use engine::{QueryReply, QueryRequest, SeenVersion};
 
 /// How long a query waits that does not say. Ours: two tasks that only ask.
 const QUERY_WAIT_DEFAULT: Duration = Duration::from_secs(10);

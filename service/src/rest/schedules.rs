@@ -10,8 +10,8 @@ use serde::Deserialize;
 use super::extract::{IdempotencyKey, NoQuery, Path, QueryString};
 use super::pages::ListKind;
 use crate::access::Caller;
-use crate::engine::{ScheduleRow, ScheduleView};
 use crate::http::{Answer, AppState, Json, json};
+use engine::{ScheduleRow, ScheduleView};
 
 /// Schedules on a page, and next times, where the request does not say and at most.
 const LIST_DEFAULT: usize = 100;

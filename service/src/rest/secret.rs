@@ -5,8 +5,8 @@ use axum::http::StatusCode;
 use client::body;
 
 use super::extract::NoQuery;
-use crate::engine::Rotated;
 use crate::http::{Answer, AppState, Json, json};
+use engine::Rotated;
 
 pub(super) async fn rotate(
     State(engine): AppState,

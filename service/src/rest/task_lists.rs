@@ -11,8 +11,8 @@ use store::PageToken;
 
 use super::extract::{NoQuery, Path, QueryString};
 use super::pages::ListKind;
-use crate::engine::{ListReport, PollerReport};
 use crate::http::{Answer, AppState, Refused, json};
+use engine::{ListReport, PollerReport};
 
 /// Lists on a page, where the request does not say and at most. Ours: each is looked at while a lock is held.
 const LIST_DEFAULT: usize = 100;

@@ -17,12 +17,12 @@ use hyper::body::Frame;
 
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, seconds_to_wait, with_wait_applied};
 use crate::access::Caller;
-use crate::engine::{
-    ActivityTask, DeciderTask, Delivery, Engine, PendingQuery, Poll, QueryOutcome, Receipt, Refusal, Unpolled,
-};
 use crate::http::{
     Answer, AppState, Json, POLL_BYTES_MAX, Refused, TURN_BYTES_MAX, bytes_of_json, deliver_task, json,
     look_at_connection,
+};
+use engine::{
+    ActivityTask, DeciderTask, Delivery, Engine, PendingQuery, Poll, QueryOutcome, Receipt, Refusal, Unpolled,
 };
 
 fn render_turn(task: DeciderTask) -> Vec<u8> {

@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::extract::{NoQuery, Path, QueryString};
-use crate::engine::{TypeKind, TypeRecord, split_type_name};
 use crate::http::{Answer, AppState, Json, json};
+use engine::{TypeKind, TypeRecord, split_type_name};
 
 /// Types on a page where the request does not say, and at most.
 const LIST_DEFAULT: usize = 100;

@@ -13,8 +13,8 @@ use super::extract::{
 };
 use super::workflows::{RunQuery, run_ref};
 use crate::access::Caller;
-use crate::engine::{RunRef, UpdateProgress, UpdateRequest};
 use crate::http::{Answer, AppState, Json, Refused, json};
+use engine::{RunRef, UpdateProgress, UpdateRequest};
 
 /// How long an update waits that does not say. Ours: a turn that is under way, one that was lost, and its own.
 const UPDATE_WAIT_DEFAULT: Duration = Duration::from_secs(30);

@@ -17,8 +17,8 @@ use super::extract::{
 };
 use super::pages::ListKind;
 use crate::access::Caller;
-use crate::engine::{Engine, RunRef};
 use crate::http::{Answer, AppState, Json, Refused, json};
+use engine::{Engine, RunRef};
 
 /// Runs on a page where the request does not say, and at most.
 const LIST_DEFAULT: usize = 100;

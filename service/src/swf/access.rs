@@ -14,8 +14,8 @@ use super::operations::Operation;
 use super::signature::Signature;
 use super::tasks::turn_of_page;
 use crate::access::{Authenticated, Credentials, Holder, Need, NoEntry, Subject};
-use crate::engine::Engine;
 use crate::tls::Peer;
+use engine::Engine;
 
 /// Who a request says that it comes from, by its headers.
 pub(super) struct Claim<'a> {

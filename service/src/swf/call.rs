@@ -11,7 +11,9 @@ use serde_json::{Map, Value};
 
 use super::fault::{FaultKind, JSON, SwfFault};
 use crate::access::Caller;
-use crate::engine::Engine;
+use crate::budget::Budget;
+use crate::front::Front;
+use engine::Engine;
 
 /// The account in the names of resources. Ours: there are no accounts, and this is what documentation and mocks use.
 pub(super) const ACCOUNT: &str = "123456789012";
@@ -19,10 +21,18 @@ pub(super) const ACCOUNT: &str = "123456789012";
 /// What every operation is given.
 pub(super) struct SwfCall {
     pub(super) engine: Arc<Engine>,
+    /// What answers may take of this process's memory.
+    pub(super) budget: Arc<Budget>,
     /// Who asks.
     pub(super) caller: Caller,
     /// The region that the caller believes to be in.
     pub(super) region: String,
+}
+
+impl SwfCall {
+    pub(super) fn new(front: &Front, caller: Caller, region: String) -> Self {
+        Self { engine: Arc::clone(front.engine()), budget: Arc::clone(front.budget()), caller, region }
+    }
 }
 
 /// What an operation answers: a body, or with `None` nothing at all, not even `{}`.

@@ -100,7 +100,7 @@ impl DecisionAttributes {
                 input: payload(self.input)?,
                 workflow_type: match (&self.workflow_type_version, workflow_type) {
                     (Some(version), Some(own)) => {
-                        Some(crate::engine::type_name(crate::engine::split_type_name(own).0, Some(version)))
+                        Some(engine::type_name(engine::split_type_name(own).0, Some(version)))
                     }
                     _ => None,
                 },

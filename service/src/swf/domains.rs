@@ -10,7 +10,7 @@ use super::call::{ACCOUNT, Answer, SwfCall, body, take};
 use super::fault::{FaultKind, SwfFault};
 use super::page::{PageKind, Paged, Paging, with_next};
 use super::words::{registration, set};
-use crate::engine::{Domain, Limited, Refusal};
+use engine::{Domain, Limited, Refusal};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

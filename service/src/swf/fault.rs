@@ -10,10 +10,10 @@ use serde_json::json;
 
 use crate::access::Denied;
 use crate::budget::Exhausted;
-use crate::engine::Refusal;
 use crate::fair::Crowded;
 use crate::http::{Code, Refused};
-use crate::shares::{LimitKind, Throttled};
+use engine::Refusal;
+use engine::shares::{LimitKind, Throttled};
 
 /// The content type of every answer with a body.
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");

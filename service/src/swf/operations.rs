@@ -11,8 +11,8 @@ use super::call::{Answer, SwfCall};
 use super::shape::{Field, Form, Shape};
 use super::{domains, tasks, types, visibility, workflows};
 use crate::access::{CallAccess, CallEffect, Level, Wire};
-use crate::engine::TOKEN_CHARS_MAX;
 use crate::http::{BODY_BYTES_MAX, POLL_BYTES_MAX};
+use engine::TOKEN_CHARS_MAX;
 
 const fn text(min: usize, max: usize, form: Form) -> Shape {
     Shape::Text { min, max, form }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::fault::{FaultKind, SwfFault};
 use super::words::set;
-use crate::engine::Engine;
+use engine::Engine;
 
 /// Entries on a page where the request says nothing or 0. Source: SWF's API reference.
 pub(super) const PAGE_DEFAULT: usize = 1_000;

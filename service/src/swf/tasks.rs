@@ -17,8 +17,8 @@ use super::types::shown;
 use super::words::{self, List, set};
 use super::workflows::{run_ref, told, unknown_execution};
 use crate::access::Caller;
-use crate::engine::{ActivityToken, Engine, EventRange, Poll, Receipt, Refusal, TurnToken};
 use crate::http::{deliver_task, look_at_connection};
+use engine::{ActivityToken, Engine, EventRange, Poll, Receipt, Refusal, TurnToken};
 
 /// How long a poll waits. Source: SWF's API reference.
 const POLL_WAIT: Duration = Duration::from_secs(60);
@@ -131,7 +131,7 @@ async fn next_page(call: &SwfCall, it: &PollTask, place: &str) -> Answer {
     if (&*token.domain, &token.task_list) != (&*it.domain, &it.task_list.name) {
         return Err(invalid_token());
     }
-    let _making = call.engine.budget().page().await?;
+    let _making = call.budget.page().await?;
     let found = call.engine.tasks().turn_history(&token, &cursor.page(it.paging.size())).await;
     let found = found.map_err(|refusal| turn_fault(&token, refusal))?;
     let at = run_ref(&token.domain, &token.workflow_id, token.run_id);

@@ -9,7 +9,7 @@ use super::call::{Answer, SwfCall, body, take};
 use super::fault::{FaultKind, SwfFault};
 use super::page::{PageKind, Paged, Paging, with_next};
 use super::words::{self, List, instant, registration, set};
-use crate::engine::{Refusal, TypeKind, TypeRecord, split_type_name, type_name};
+use engine::{Refusal, TypeKind, TypeRecord, split_type_name, type_name};
 
 /// What the two kinds of types differ in on the wire.
 pub(super) trait SwfTypeKind: TypeKind {

@@ -13,7 +13,7 @@ use super::call::{Answer, SwfCall, body, take};
 use super::fault::{FaultKind, SwfFault};
 use super::page::{self, PageKind, Paged, Paging, with_next};
 use super::workflows::{close_status, info};
-use crate::engine::{Refusal, RunRef, type_name};
+use engine::{Refusal, RunRef, type_name};
 
 /// Rows that are read at once.
 const ROWS: usize = 1_000;

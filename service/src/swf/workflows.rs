@@ -15,11 +15,11 @@ use super::fault::{FaultKind, SwfFault};
 use super::page::{PageKind, Paging, invalid_token, with_next};
 use super::types::{TypeRef, shown, type_fault};
 use super::words::{self, List, instant, list, policy, seconds, set};
-use crate::engine::{EventRange, Refusal, RunRef};
+use engine::{EventRange, Refusal, RunRef};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct StartWorkflow {
+struct StartExecution {
     domain: String,
     workflow_id: String,
     workflow_type: TypeRef,
@@ -38,7 +38,7 @@ fn undefined(setting: &str) -> SwfFault {
 }
 
 pub(super) async fn start(call: SwfCall, input: Map<String, Value>) -> Answer {
-    let it: StartWorkflow = take(input)?;
+    let it: StartExecution = take(input)?;
     let domain = call.engine.registry().domain_in_use(&it.domain).await?;
     let full = it.workflow_type.full();
     let known = call.engine.registry().registration::<WorkflowDefaults>(&it.domain, &full).await?.defaults().cloned();
@@ -244,7 +244,7 @@ pub(super) async fn history(call: SwfCall, input: Map<String, Value>) -> Answer 
         let cursor = place.parse().map_err(|_| invalid_token())?;
         if page.reverse { page.before = Some(cursor) } else { page.after = cursor }
     }
-    let _making = call.engine.budget().page().await?;
+    let _making = call.budget.page().await?;
     let mut found = call.engine.views().history(&at, &page).await.map_err(|refusal| it.refused(refusal))?;
     call.caller.shown(&at.domain, &mut found.events);
     let events = told(&call, &at, &found.events).await?;

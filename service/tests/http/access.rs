@@ -105,7 +105,7 @@ fn guarded_with_tokens(api: &Api) -> (Api, Key) {
 
 fn guarded_by(api: &Api, stanzas: Stanzas) -> Api {
     let router = router_for(Arc::clone(&api.engine), Credentials::new(stanzas).unwrap());
-    Api { engine: Arc::clone(&api.engine), clock: Arc::clone(&api.clock), router }
+    api.with(router)
 }
 
 fn bearer(ask: Ask, secret: &str) -> Ask {
@@ -322,7 +322,7 @@ async fn a_decider_decides_what_its_credential_allows_and_the_rest_is_recorded_a
         Credential { deciders: one("default/deciders"), ..credential("order-decider") },
     ];
     let router = router_for(Arc::clone(&open.engine), Credentials::new(credentials).unwrap());
-    let guarded = Api { engine: Arc::clone(&open.engine), clock: Arc::clone(&open.clock), router };
+    let guarded = open.with(router);
     for (who, charged) in [("limited", "ActivityScheduleFailed"), ("order-decider", "ActivityScheduled")] {
         let poll = bearer(Ask::post(crate::support::DECIDERS, &json!({})), who);
         let turn = turn_path(&guarded.ask(poll).await.json(200));

@@ -39,7 +39,7 @@ impl Logged {
         let operator = Credential { name: "ops".to_owned(), secret_sha256, operator: true, ..Credential::default() };
         let router = router_for(Arc::clone(&open.engine), Credentials::new(vec![operator]).unwrap());
         let router = with_access_log(router, &open.engine, Arc::clone(&log));
-        let asks = Api { engine: Arc::clone(&open.engine), clock: Arc::clone(&open.clock), router };
+        let asks = open.with(router);
         Self { open, asks, log, path, _directory: directory }
     }
 

@@ -39,7 +39,7 @@ impl Audited {
         let metrics = service::access::Credential { metrics: true, ..credential("metrics") };
         let router = router_for(Arc::clone(&open.engine), Credentials::new(vec![operator, metrics]).unwrap());
         let router = with_audit_log(router, Arc::clone(&log));
-        let asks = Api { engine: Arc::clone(&open.engine), clock: Arc::clone(&open.clock), router };
+        let asks = open.with(router);
         Self { open, asks, log, path, seen: 0, scratch }
     }
 

@@ -32,7 +32,7 @@ impl Guarded {
             Credential { runners: one("default/*"), ..credential("runner two") },
         ];
         let router = router_for(Arc::clone(&open.engine), Credentials::new(credentials).unwrap());
-        let asks = Api { engine: Arc::clone(&open.engine), clock: Arc::clone(&open.clock), router };
+        let asks = open.with(router);
         Self { open, asks, seen: 0 }
     }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
+use engine::Clock;
 use history::Timestamp;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, SanType};
 use reqwest::{Certificate, Identity};
 use serde_json::{Value, json};
 use service::access::{Credential, Credentials};
 use service::api::router_for;
-use service::engine::Clock;
 use service::http::{Server, ServerLimits};
 use service::tls::{Tls, TlsCallers, TlsFiles};
 use tokio::net::TcpListener;

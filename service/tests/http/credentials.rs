@@ -34,7 +34,7 @@ fn operator(name: &str) -> Credential {
 
 fn guarded(open: &Api, credentials: &Credentials) -> Api {
     let router = router_for(Arc::clone(&open.engine), credentials.clone());
-    Api { engine: Arc::clone(&open.engine), clock: Arc::clone(&open.clock), router }
+    open.with(router)
 }
 
 fn bearer(ask: Ask, secret: &str) -> Ask {

@@ -64,7 +64,7 @@ async fn a_page_of_another_site_changes_nothing_and_takes_nothing() {
     let open = local().await;
     open.start("w").await;
     let router = router_for(Arc::clone(&open.engine), operator());
-    let guarded = Api { engine: Arc::clone(&open.engine), clock: Arc::clone(&open.clock), router };
+    let guarded = open.with(router);
     let before = open.everything().await;
     for headers in FOREIGN {
         for (open_ask, guarded_ask) in writes().into_iter().zip(writes()) {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use client::body::{CompleteTurn, PollDecider, Rejection, StartWorkflow, UpdateResult, UpdateWorkflow};
 use client::{Access, Client, Patience};
+use engine::{Engine, Node, Settings, SystemClock};
 use serde_json::json;
 use service::access::Wire;
 use service::access::{Credential, Credentials};
 use service::api::router_for;
 use service::api::table;
-use service::engine::{Engine, Node, Settings, SystemClock};
 use service::http::{Server, ServerLimits};
 use service::nodes::{NodeTrust, join, join_trusting};
 use service::tls::{Tls, TlsFiles};

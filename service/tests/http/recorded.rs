@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
+use engine::{Engine, Settings};
 use serde_json::{Map, Value, json};
 use service::access::Wire;
 use service::api::table;
-use service::engine::{Engine, Settings};
 use simulation::corpus;
 use store::memory::Memory;
 use tokio::task::JoinHandle;

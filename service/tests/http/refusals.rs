@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use bytes::Bytes;
+use engine::Clock;
 use futures_util::{StreamExt, stream};
 use history::limits::{CONTEXT_BYTES_MAX, NAME_CHARS_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX, TYPE_CHARS_MAX};
 use serde_json::{Value, json};
-use service::engine::Clock;
 use store::Store;
 use store::memory::Memory;
 

@@ -149,7 +149,7 @@ async fn tries_survive_a_restart() {
 async fn a_try_whose_runner_is_gone_is_handed_out_again_at_once_and_does_not_count() {
     let api = Api::open().await;
     with_policy(&api).await;
-    let poll = service::engine::Poll { wait: std::time::Duration::from_secs(5), ..Default::default() };
+    let poll = engine::Poll { wait: std::time::Duration::from_secs(5), ..Default::default() };
     let delivery = api.engine.tasks().poll_activity("default", "acts", poll).await.unwrap().unwrap();
     assert_eq!(delivery.task().attempt, 1);
     drop(delivery);

@@ -7,13 +7,13 @@ use axum::response::Response;
 use client::body::StartWorkflow;
 use client::{Client, Patience};
 use decider_kit::{Decider, Decisions, Event, Host, Window};
+use engine::shares::{Limit, ShareLimits};
+use engine::{Engine, Settings, SystemClock};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use service::access::{Credential, Credentials};
 use service::api::{router, router_for};
-use service::engine::{Engine, Settings, SystemClock};
 use service::http::{Server, ServerLimits};
-use service::shares::{Limit, ShareLimits};
 use simulation::stores::fresh;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -54,7 +54,7 @@ async fn start(api: &Api, id: &str, more: Value) -> Answer {
 
 /// A request that waits, and has begun to.
 async fn waiting(api: &Api, ask: Ask) -> JoinHandle<Response> {
-    let router = Api { engine: Arc::clone(&api.engine), clock: Arc::clone(&api.clock), router: api.router.clone() };
+    let router = api.with(api.router.clone());
     let waiting = tokio::spawn(async move { router.call(ask).await });
     for _ in 0..100 {
         tokio::task::yield_now().await;

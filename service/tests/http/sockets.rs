@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::{Engine, Settings};
 use serde_json::{Value, json};
-use service::engine::{Engine, Settings};
+use service::front::{Front, FrontSettings};
 use service::http::{Server, ServerLimits};
 use simulation::stores::fresh;
 use simulation::told::Told;
@@ -404,21 +405,21 @@ async fn every_answer_says_that_its_kind_is_not_to_be_guessed() {
 /// The service on a socket, with so many bytes for what is in flight.
 async fn socket_with(bytes_in_flight_max: usize) -> Socket {
     let (store, clock) = (fresh().await, Told::new());
-    let settings = Settings { seed: Some(7), bytes_in_flight_max, ..Settings::default() };
+    let settings = Settings { seed: Some(7), ..Settings::default() };
     let engine = Engine::open(store, Arc::clone(&clock) as _, settings).await.unwrap();
-    let router = service::api::router(Arc::clone(&engine));
-    Socket::of(Api { engine, clock, router }, ServerLimits::default()).await
+    let front = Front::of(engine, &FrontSettings { bytes_in_flight_max, ..FrontSettings::default() });
+    Socket::of(Api::of(front, clock), ServerLimits::default()).await
 }
 
 #[tokio::test]
 async fn a_body_for_which_there_is_no_room_is_put_off_until_there_is() {
     // Room for one body of 64 KiB and no more.
     let socket = socket_with(100_000).await;
-    let engine = &socket.api.engine;
+    let front = &socket.api.front;
     let body = format!("{{\"input\":\"{}\"}}", "x".repeat(64_000));
     let path = format!("{WORKFLOWS}/w/signals/s");
     socket.api.start("w").await;
-    assert_eq!(engine.budget().taken(), 0);
+    assert_eq!(front.budget().taken(), 0);
     let mut first = socket.connect().await;
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -426,7 +427,7 @@ async fn a_body_for_which_there_is_no_room_is_put_off_until_there_is() {
     );
     first.send(&head).await;
     first.send(&body[..60_000]).await;
-    while engine.budget().taken() < 60_000 {
+    while front.budget().taken() < 60_000 {
         tokio::task::yield_now().await;
     }
     let mut second = socket.call("POST", &path, "connection: close\r\n", &body).await;
@@ -448,11 +449,11 @@ async fn a_body_for_which_there_is_no_room_is_put_off_until_there_is() {
     assert!(first.head().await.starts_with("HTTP/1.1 202 "));
     let mut again = socket.call("POST", &path, "connection: close\r\n", &body).await;
     assert!(again.read_all().await.unwrap().starts_with("HTTP/1.1 202 "));
-    while engine.budget().taken() > 0 {
+    while front.budget().taken() > 0 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(engine.budget().put_off(), 2);
-    let metrics = engine.render_metrics();
+    assert_eq!(front.budget().put_off(), 2);
+    let metrics = front.render_metrics();
     assert!(metrics.contains("\nbaton_requests_overloaded_total 2\n"), "{metrics}");
 }
 
@@ -468,18 +469,18 @@ async fn an_answer_holds_its_room_until_its_reader_has_taken_it() {
     let path = format!("{WORKFLOWS}/w/history?limit=10000");
     let mut slow = socket.call("GET", &path, "connection: close\r\n", "").await;
     assert!(slow.head().await.starts_with("HTTP/1.1 200 "));
-    assert!(api.engine.budget().taken() > 4 << 20, "{}", api.engine.budget().taken());
+    assert!(api.front.budget().taken() > 4 << 20, "{}", api.front.budget().taken());
     let mut other = socket.call("GET", &path, "connection: close\r\n", "").await;
     let head = other.head().await;
     assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
     slow.read_all().await.unwrap();
-    while api.engine.budget().taken() > 0 {
+    while api.front.budget().taken() > 0 {
         tokio::task::yield_now().await;
     }
     let mut other = socket.call("GET", &path, "connection: close\r\n", "").await;
     assert!(other.head().await.starts_with("HTTP/1.1 200 "));
     drop(other);
-    while api.engine.budget().taken() > 0 {
+    while api.front.budget().taken() > 0 {
         tokio::task::yield_now().await;
     }
 }

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use engine::Clock as _;
 use serde_json::{Value, json};
-use service::engine::Clock as _;
 use store_embedded::{Embedded, Options};
 
 use crate::support::{Api, Ask, PATIENCE, WORKFLOWS, activity_path, schedule, turn_path};

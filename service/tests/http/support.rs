@@ -8,10 +8,11 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use axum::response::Response;
 use client::body;
+use engine::{Engine, Settings};
 use history::check;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use service::engine::{Engine, Settings};
+use service::front::Front;
 use simulation::stores::fresh;
 use simulation::told::Told;
 use store::Store;
@@ -112,6 +113,7 @@ impl Answer {
 /// The service in process.
 pub(crate) struct Api {
     pub(crate) engine: Arc<Engine>,
+    pub(crate) front: Front,
     pub(crate) clock: Arc<Told>,
     pub(crate) router: Router,
 }
@@ -125,8 +127,17 @@ impl Api {
         let clock = Told::new();
         let settings = Settings { seed: Some(7), ..Settings::default() };
         let engine = Engine::open(store, Arc::clone(&clock) as _, settings).await.unwrap();
-        let router = service::api::router(Arc::clone(&engine));
-        Self { engine, clock, router }
+        Self::of(Front::from(engine), clock)
+    }
+
+    pub(crate) fn of(front: Front, clock: Arc<Told>) -> Self {
+        let router = service::api::router(front.clone());
+        Self { engine: Arc::clone(front.engine()), front, clock, router }
+    }
+
+    /// The same, by another way in.
+    pub(crate) fn with(&self, router: Router) -> Self {
+        Self { engine: Arc::clone(&self.engine), front: self.front.clone(), clock: Arc::clone(&self.clock), router }
     }
 
     /// The answer, its body not read.

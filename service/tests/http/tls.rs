@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Access, Client, ClientCertificate, Error, Patience, TlsProblem};
+use engine::SystemClock;
 use rcgen::CertificateParams;
-use service::engine::SystemClock;
 use service::http::{Server, ServerLimits};
 use service::tls::{Tls, TlsCallers, TlsFiles};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -49,7 +49,7 @@ impl Encrypting {
         authority.issue(&["localhost"]).write(directory.path());
         let tls = Tls::open(files(directory.path()), Arc::new(SystemClock)).unwrap();
         let api = Api::open().await;
-        api.engine.tells_of_tls(tls.standing());
+        api.front.tells_of_tls(tls.standing());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -98,7 +98,7 @@ impl Encrypting {
 
     /// A number of the metrics.
     fn number(&self, name: &str) -> u64 {
-        let text = self.api.engine.render_metrics();
+        let text = self.api.front.render_metrics();
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).unwrap();
         line.parse().unwrap()
     }

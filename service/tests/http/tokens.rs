@@ -70,7 +70,7 @@ pub(crate) fn of(issuers: Vec<Issuer>) -> Stanzas {
 
 pub(crate) fn guarded(open: &Api, credentials: &Credentials) -> Api {
     let router = router_for(Arc::clone(&open.engine), credentials.clone());
-    Api { engine: Arc::clone(&open.engine), clock: Arc::clone(&open.clock), router }
+    open.with(router)
 }
 
 pub(crate) fn bearer(ask: Ask, token: &str) -> Ask {

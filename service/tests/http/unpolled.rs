@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use engine::Clock as _;
 use serde_json::{Value, json};
 use service::access::{Credential, Credentials};
 use service::api::router_for;
-use service::engine::Clock as _;
 use sha2::{Digest, Sha256};
 
 use crate::support::{Api, Ask, DECIDERS, WORKFLOWS, schedule};

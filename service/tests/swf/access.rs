@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use engine::{Engine, Settings, SystemClock};
 use history::Permissions;
 use serde_json::{Value, json};
 use service::access::{CallAccess, Level, Wire};
 use service::access::{Credential, Credentials};
 use service::api::table;
 use service::api::{router, router_for};
-use service::engine::{Engine, Settings, SystemClock};
 use simulation::stores::fresh;
 
 use crate::holders::{credential, one};
@@ -295,8 +295,8 @@ async fn every_operation_that_causes_an_event_names_its_caller_to_rest_and_not_o
     as_of(&guarded, "application", "SignalWorkflowExecution", &named(json!({ "signalName": "s" }))).await.nothing();
     as_of(&guarded, "application", "RequestCancelWorkflowExecution", &named(json!({}))).await.nothing();
     as_of(&guarded, "application", "TerminateWorkflowExecution", &named(json!({}))).await.nothing();
-    let at = service::engine::RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
-    let events = engine.views().history(&at, &service::engine::EventRange::default()).await.unwrap().events;
+    let at = engine::RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
+    let events = engine.views().history(&at, &engine::EventRange::default()).await.unwrap().events;
     let told: Vec<_> = events.iter().map(|event| (event.kind.name(), event.by.as_ref().unwrap().as_str())).collect();
     let (application, decider, runner) = ("application", "decider", "runner");
     let expected = [

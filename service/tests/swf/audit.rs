@@ -35,8 +35,8 @@ async fn every_operation_that_changes_something_leaves_an_entry_and_its_outcome_
     let run_id = start(&open, "w").await;
     let tasks = tasks(&open).await;
     engine.begin_shutdown();
-    let at = service::engine::RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
-    let history = async || engine.views().history(&at, &service::engine::EventRange::default()).await.unwrap().events;
+    let at = engine::RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
+    let history = async || engine.views().history(&at, &engine::EventRange::default()).await.unwrap().events;
     let mut changing = 0;
     for is_away in [true, false] {
         if is_away {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use engine::{Engine, Settings, SystemClock};
 use serde_json::{Value, json};
-use service::engine::{Engine, Settings, SystemClock};
 use service::lambda::Function;
 use simulation::stores::fresh;
 

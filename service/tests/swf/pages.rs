@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::Request;
+use engine::{Engine, Settings, SystemClock};
 use serde_json::{Value, json};
 use service::access::{Credential, Credentials};
 use service::api::{router, router_for};
-use service::engine::{Engine, Settings, SystemClock};
 use simulation::stores::fresh;
 
 use crate::holders::credential;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use engine::shares::{Limit, ShareLimits};
+use engine::{Engine, Settings, SystemClock};
 use serde_json::{Value, json};
-use service::engine::{Engine, Settings, SystemClock};
-use service::shares::{Limit, ShareLimits};
 use simulation::stores::fresh;
 
 use crate::support::{Answer, Swf, kind, register};

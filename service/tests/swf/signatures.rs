@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
+use engine::{Clock, Engine, Settings};
 use history::Timestamp;
 use hmac::{Hmac, KeyInit, Mac};
 use service::access::{AccessKey, Credential, Credentials, Moment};
 use service::api::router_for;
-use service::engine::{Clock, Engine, Settings};
 use sha2::{Digest, Sha256};
 use store::memory::Memory;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
+use engine::{Engine, Settings, SystemClock};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use service::engine::{Engine, Settings, SystemClock};
 use simulation::stores::fresh;
 use tower::ServiceExt;
 

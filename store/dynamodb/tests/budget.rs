@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use engine::{ActivityTask, DeciderTask, Delivery, Engine, EventRange, Poll, RunRef, Settings, WaitingBounds};
 use history::{
     Command, Decision, Payload, RequestKey, RetryPolicy, ScheduleActivity, Start, StartTimer, SucceedWorkflow, check,
 };
-use service::engine::{ActivityTask, DeciderTask, Delivery, Engine, EventRange, Poll, RunRef, Settings, WaitingBounds};
 use simulation::told::Told;
 use store::{HeadKey, Store};
 use store_dynamodb::{Create, Options};

@@ -16,6 +16,7 @@ pub const CRATES: &[(&str, &str)] = &[
     ("store/embedded", "store_embedded"),
     ("store/dynamodb", "store_dynamodb"),
     ("service", "service"),
+    ("service/engine", "engine"),
     ("client", "client"),
     ("decider-kit", "decider_kit"),
     ("runner-kit", "runner_kit"),

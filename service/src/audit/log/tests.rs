@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::*;
 use crate::audit::chain::Names;
 use crate::audit::verify::verify;
-use crate::engine::SystemClock;
+use engine::SystemClock;
 
 fn change(id: &str) -> Change {
     let names = Names { workflow_id: Some(id.to_owned()), ..Names::default() };

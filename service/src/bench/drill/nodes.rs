@@ -6,8 +6,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use client::{Client, Patience};
+use engine::{Clock, SystemClock};
 use rustix::process::{Pid, Signal, kill_process};
-use service::engine::{Clock, SystemClock};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 

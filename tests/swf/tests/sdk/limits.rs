@@ -1,7 +1,7 @@
 //! A service that holds programs to SWF's limits, and one that does not.
 
+use engine::Quotas;
 use history::{Duration, SwfLimits};
-use service::engine::Quotas;
 use swf_sdk::decisions::{child_order, complete, marker, start_child};
 use swf_sdk::{ORDER, World, events, fault, list, names, workflow};
 

@@ -1,0 +1,235 @@
+//! What follows from what, a line a case. What follows from every commit, that riders are seen to, is left out of most
+//! lines, and so is what is in flight.
+
+use history::{
+    Command, ContinueAsNew, Decision, Duration, ScheduleActivity, Scheduled, Start, StartChild, StartTimer, Transition,
+};
+
+use super::*;
+use crate::commit::tests::{LIMITS, turn};
+use crate::commit::{self, Draft};
+use crate::lists::Taker;
+use crate::lists::matching::{Matching, PollResult, WaitingBounds};
+
+const POLL: PollId = PollId(9);
+
+fn now() -> Timestamp {
+    Timestamp::from_millis(1_700_000_000_000)
+}
+
+fn key() -> HeadKey {
+    HeadKey { domain: "d".into(), workflow_id: "w".into() }
+}
+
+fn start() -> Start {
+    Start::new("w", "t", "l")
+}
+
+/// A run of a schedule.
+fn scheduled() -> Start {
+    let schedule = Scheduled { schedule_id: "s".to_owned(), action: 1, nominal_time: now() };
+    Start { schedule: Some(schedule), ..start() }
+}
+
+/// The run as it is after one more commit.
+fn commit(base: Option<&StoredRun>, start: &Start, commands: &[Command]) -> StoredRun {
+    let mut transition = match base {
+        Some(base) => Transition::linked(base.run().clone(), base.body.links.clone()),
+        None => Transition::start(start, Uuid::from_u128(7), now()).unwrap(),
+    };
+    for command in commands {
+        transition.admit(command, now()).unwrap();
+    }
+    let (run, links, events) = transition.into_all();
+    let due = commit::due(&run, &links, &[], 0, now());
+    let draft = Draft { base, run, links, events, copied: 0, offers: 0, op: 1, due };
+    commit::prepare(draft, &LIMITS, |head| head.body.len()).next
+}
+
+/// A run with these commits.
+fn run(start: &Start, commits: &[&[Command]]) -> StoredRun {
+    let begun = commit(None, start, &[]);
+    commits.iter().fold(begun, |base, commands| commit(Some(&base), start, commands))
+}
+
+/// A poller who waits for a task of the list.
+fn reserved(list: &ListKey, scheduled_event_id: EventId) -> Reserved {
+    let lists = Matching::new(WaitingBounds::default());
+    let PollResult::Wait(_waiting) = lists.poll(list, &Taker::default()) else { panic!("nothing is offered") };
+    Reserved { list: list.clone(), poller: lists.reserve(list).unwrap(), scheduled_event_id, start: 0 }
+}
+
+/// What follows from one more commit; a poller waits for `matched`.
+fn all_that_follows(before: Option<&StoredRun>, next: &StoredRun, matched: Option<EventId>) -> Vec<String> {
+    let known = before.map(|before| backlog::waiting(&key(), before.run())).unwrap_or_default();
+    let waiting = backlog::waiting(&key(), next.run()).into_iter();
+    let is_new = |task: &WaitingTask| !known.iter().any(|(_, known, _)| known == task);
+    let unmatched = waiting.filter(|(_, task, _)| is_new(task)).map(|(list, task, _)| (list, task)).collect();
+    let list = ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() };
+    let made = MadeWith { reserved: matched.iter().map(|id| reserved(&list, *id)).collect(), unmatched, round: 3 };
+    of_commit(&key(), before, next, made, now()).iter().map(word).collect()
+}
+
+fn line(after: Vec<String>) -> String {
+    let told =
+        after.into_iter().filter(|word| !word.ends_with("riders") && !word.ends_with("flight")).collect::<Vec<_>>();
+    told.join(", ")
+}
+
+/// What follows from `commands` on a run with these commits.
+fn follows(start: &Start, commits: &[&[Command]], commands: &[Command]) -> String {
+    let before = run(start, commits);
+    let next = commit(Some(&before), start, commands);
+    line(all_that_follows(Some(&before), &next, None))
+}
+
+/// What follows from a look at a run with these commits, of which nobody has anything in memory.
+fn found(start: &Start, commits: &[&[Command]]) -> String {
+    let loaded = run(start, commits);
+    let (outbox, round) = (&loaded.body.links.outbox, loaded.body.links.outbox.round());
+    line(of_look(&key(), &loaded, outbox, round, now()).iter().map(word).collect())
+}
+
+fn word(after: &After) -> String {
+    match after {
+        After::InFlight { list, scheduled_event_id, is_held: true, .. } => {
+            format!("{scheduled_event_id} of {} in flight", list.name)
+        }
+        After::InFlight { list, scheduled_event_id, is_held: false, .. } => {
+            format!("{scheduled_event_id} of {} no longer in flight", list.name)
+        }
+        After::Withdraw { list, scheduled_event_id, .. } => format!("withdraw {scheduled_event_id} from {}", list.name),
+        After::Wake(None) => "wake nobody".to_owned(),
+        After::Wake(Some(at)) => format!("wake in {}s", at.since(now()).as_millis() / 1_000),
+        After::SettleRiders => "settle riders".to_owned(),
+        After::Grant(reserved) => format!("grant {}", reserved.scheduled_event_id),
+        After::Offer(list, task) => format!("offer {} on {}", task.scheduled_event_id, list.name),
+        After::SeeToRiders => "see to riders".to_owned(),
+        After::Notify(RunProgress { last_event_id, closed: false, .. }) => format!("notify of {last_event_id}"),
+        After::Notify(RunProgress { last_event_id, closed: true, .. }) => {
+            format!("notify of {last_event_id}, the last")
+        }
+        After::WakeSchedule(schedule, at) => {
+            assert_eq!((schedule, *at), (&schedule_key("d", "s"), now()));
+            "wake its schedule".to_owned()
+        }
+        After::Remember(poll, _, task) => {
+            assert_eq!(task.lost, Some(*poll));
+            format!("remember {} for poll {}", task.scheduled_event_id, poll.0)
+        }
+        After::Deliver { effects, round } => {
+            let kinds: Vec<_> = effects.iter().map(|effect| effect.kind).collect();
+            format!("deliver {kinds:?} in round {round}")
+        }
+    }
+}
+
+fn taken(poll: Option<PollId>) -> Command {
+    Command::StartTurn { scheduled_event_id: 2, identity: None, poll }
+}
+
+fn signal() -> Command {
+    Command::Signal { name: "s".to_owned(), input: None, identity: None, key: None, if_version: None }
+}
+
+fn terminate() -> Command {
+    Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None }
+}
+
+fn activity() -> Decision {
+    let (activity_id, activity_type) = ("a".to_owned(), "t".to_owned());
+    ScheduleActivity { activity_id, activity_type, task_list: Some("work".to_owned()), ..ScheduleActivity::default() }
+        .into()
+}
+
+fn timer(seconds: u64) -> Decision {
+    StartTimer { timer_id: "t".to_owned(), after: Duration::from_secs(seconds), control: None }.into()
+}
+
+fn child() -> Decision {
+    StartChild { workflow_id: "c".to_owned(), workflow_type: "t".to_owned(), ..StartChild::default() }.into()
+}
+
+#[test]
+fn riders_are_settled_before_a_turn_is_granted_and_seen_to_when_all_tasks_are_out() {
+    let begun = run(&start(), &[&[]]);
+    let all = all_that_follows(None, &begun, None);
+    assert_eq!(all, ["wake in 30s", "settle riders", "offer 2 on l", "see to riders", "notify of 2"]);
+    let all = all_that_follows(None, &run(&start(), &[&[taken(None)]]), Some(2));
+    assert_eq!(all, ["2 of l in flight", "wake in 30s", "settle riders", "grant 2", "see to riders", "notify of 3"]);
+}
+
+#[test]
+fn a_task_is_offered_when_it_begins_to_wait_and_not_with_what_happens_while_it_waits() {
+    let schedules = turn(2, vec![activity()]);
+    assert_eq!(follows(&start(), &[], &schedules), "withdraw 2 from l, wake in 30s, offer 5 on work, notify of 5");
+    assert_eq!(follows(&start(), &[], &[signal()]), "wake in 30s, notify of 3");
+    assert_eq!(follows(&start(), &[&schedules], &[signal()]), "wake in 30s, offer 7 on l, notify of 7");
+}
+
+#[test]
+fn a_task_that_is_taken_stays_its_takers_and_one_that_has_ended_is_withdrawn() {
+    assert_eq!(follows(&start(), &[], &[taken(None)]), "wake in 30s, notify of 3");
+    assert_eq!(follows(&start(), &[], &[terminate()]), "withdraw 2 from l, wake nobody, notify of 3, the last");
+    let waits = turn(2, vec![activity()]);
+    assert_eq!(
+        follows(&start(), &[&waits], &[terminate()]),
+        "withdraw 5 from work, wake nobody, notify of 6, the last"
+    );
+}
+
+#[test]
+fn a_task_is_in_flight_from_the_commit_that_starts_it_to_the_one_that_ends_it() {
+    let flights = |commits: &[&[Command]], commands: &[Command]| -> String {
+        let before = run(&start(), commits);
+        let next = commit(Some(&before), &start(), commands);
+        let told = all_that_follows(Some(&before), &next, None).into_iter();
+        told.filter(|word| word.ends_with("flight")).collect::<Vec<_>>().join(", ")
+    };
+    let taken = [taken(None)];
+    assert_eq!(flights(&[], &taken), "2 of l in flight");
+    assert_eq!(flights(&[&taken], &[signal()]), "", "it goes on");
+    assert_eq!(flights(&[&taken], &[terminate()]), "2 of l no longer in flight", "a run that closes lets it go");
+    let schedules = turn(2, vec![activity()]);
+    assert_eq!(flights(&[&taken], &schedules[1..]), "2 of l no longer in flight");
+    assert_eq!(flights(&[], &schedules), "", "it came and went in one commit");
+    let starts = [Command::StartActivity { scheduled_event_id: 5, identity: None, poll: None }];
+    assert_eq!(flights(&[&schedules], &starts), "5 of work in flight");
+    assert_eq!(flights(&[&schedules, &starts], &[signal()]), "", "it goes on");
+    assert_eq!(flights(&[&schedules, &starts], &[terminate()]), "5 of work no longer in flight");
+}
+
+#[test]
+fn somebody_looks_again_when_the_first_time_comes() {
+    assert_eq!(follows(&start(), &[&[taken(None)]], &turn(2, vec![timer(10)])[1..]), "wake in 10s, notify of 5");
+    assert_eq!(follows(&start(), &[&[taken(None)]], &turn(2, vec![timer(90)])[1..]), "wake in 90s, notify of 5");
+}
+
+#[test]
+fn what_a_run_owes_is_delivered_once_by_the_commit_that_makes_it_ready() {
+    let starts = turn(2, vec![child()]);
+    let once = "withdraw 2 from l, wake in 30s, notify of 5, deliver [StartChild] in round 3";
+    assert_eq!(follows(&start(), &[], &starts), once);
+    assert_eq!(follows(&start(), &[&starts], &[signal()]), "wake in 30s, offer 7 on l, notify of 7");
+}
+
+#[test]
+fn the_schedule_of_a_run_is_told_when_it_has_closed_and_no_other_goes_on_for_it() {
+    assert_eq!(follows(&scheduled(), &[&[taken(None)]], &[signal()]), "wake in 30s, notify of 5");
+    let closed = "withdraw 2 from l, wake nobody, notify of 3, the last, wake its schedule";
+    assert_eq!(follows(&scheduled(), &[], &[terminate()]), closed);
+    let goes_on = turn(2, vec![ContinueAsNew::default().into()]);
+    assert_eq!(follows(&scheduled(), &[&[taken(None)]], &goes_on[1..]), "wake in 30s, notify of 5, the last");
+}
+
+#[test]
+fn a_look_finds_what_was_forgotten_and_nothing_that_has_yet_to_wait() {
+    assert_eq!(found(&start(), &[]), "offer 2 on l");
+    assert_eq!(found(&start(), &[&[taken(None)]]), "");
+    assert_eq!(found(&start(), &[&[taken(Some(POLL))]]), "remember 2 for poll 9");
+    let later = Start { start_after: Some(Duration::from_secs(60)), ..start() };
+    assert_eq!(found(&later, &[]), "");
+    assert_eq!(found(&start(), &[&turn(2, vec![activity()])]), "offer 5 on work");
+    let round = run(&start(), &[&turn(2, vec![child()])]).body.links.outbox.round();
+    assert_eq!(found(&start(), &[&turn(2, vec![child()])]), format!("deliver [StartChild] in round {round}"));
+}

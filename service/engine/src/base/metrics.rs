@@ -1,0 +1,183 @@
+//! What operators can see of the engine, as Prometheus metrics.
+
+use history::ScheduleCounts;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::base::shares::ThrottledCounts;
+
+/// Counters of the engine.
+#[derive(Debug)]
+pub struct Metrics {
+    pub(crate) registry: Registry,
+    commits: Counter,
+    events: Counter,
+    pub(crate) conflicts: Counter,
+    pub(crate) matched_at_once: Counter,
+    pub(crate) given_back: Counter,
+    pub(crate) expired: Counter,
+    pub(crate) looks: Counter,
+    pub(crate) marks_written: Counter,
+    pub(crate) marks_read: Counter,
+    pub(crate) requests_forgotten_early: Counter,
+    pub(crate) effects: Counter,
+    effects_put_off: Family<[(&'static str, &'static str); 1], Counter>,
+    pub(crate) queries_answered: Counter,
+    pub(crate) queries_unchanged: Counter,
+    pub(crate) ask_tasks: Counter,
+    pub(crate) ask_tasks_lost: Counter,
+    pub(crate) updates_accepted: Counter,
+    pub(crate) updates_rejected: Counter,
+    pub(crate) speculative_turns: Counter,
+    pub(crate) speculative_turns_lost: Counter,
+    /// Actions of schedules, by what became of them.
+    actions: Family<[(&'static str, &'static str); 1], Counter>,
+    refusals: Family<[(&'static str, &'static str); 1], Counter>,
+    denied: Family<[(&'static str, &'static str); 1], Counter>,
+    secrets_expiring: Gauge,
+    issuer_keys_fetches: Family<[(&'static str, String); 2], Counter>,
+    access_log_lost: Counter,
+}
+
+impl Metrics {
+    pub(crate) fn new(throttled: &ThrottledCounts) -> Self {
+        let mut registry = Registry::with_prefix("baton");
+        let mut counter = |name: &str, help: &str| {
+            let counter = Counter::default();
+            registry.register(name, help, counter.clone());
+            counter
+        };
+        let commits = counter("commits", "Commits that were won");
+        let events = counter("events", "Events that were recorded");
+        let conflicts = counter("commit_conflicts", "Commits that lost a race and were tried again");
+        let matched_at_once = counter("tasks_matched_at_once", "Tasks started in the commit that made them");
+        let given_back = counter("tasks_given_back", "Tasks whose taker was gone before they were delivered");
+        let expired = counter("runs_expired", "Runs forgotten after their retention");
+        let looks = counter("looks", "Runs that were looked at because their time had come");
+        let marks_written = counter(
+            "request_marks_written",
+            "Requests with a key that left the state of their run and are kept beside it",
+        );
+        let marks_read = counter("request_marks_read", "Requests with a key that were looked for beside their run");
+        let requests_forgotten_early = counter(
+            "requests_forgotten_early",
+            "Requests with a key that are forgotten within a day, as more than a hundred thousand of their workflow id came since",
+        );
+        let effects = counter("effects", "Effects of runs on others that were seen to");
+        let queries_answered = counter("queries_answered", "Queries that were answered with a result");
+        let queries_unchanged = counter("queries_unchanged", "Watching queries whose wait ended without news");
+        let ask_tasks = counter("query_tasks", "Tasks handed out that only ask: no turn was outstanding");
+        let ask_tasks_lost =
+            counter("query_tasks_lost", "Tasks that only ask that were lost and whose queries were put again");
+        let updates_accepted = counter("updates_accepted", "Updates whose callers were told that they were accepted");
+        let updates_rejected = counter("updates_rejected", "Updates whose callers were told that they were rejected");
+        let speculative_turns = counter("speculative_turns", "Turns handed out for updates alone, without a write");
+        let speculative_turns_lost =
+            counter("speculative_turns_lost", "Speculative turns that were lost and whose updates were put again");
+        let actions = Family::<[(&'static str, &'static str); 1], Counter>::default();
+        for outcome in ["started", "refused", "skipped", "missed"] {
+            drop(actions.get_or_create(&[("outcome", outcome)]));
+        }
+        registry.register("schedule_actions", "Times of schedules, by what became of them", actions.clone());
+        let effects_put_off = Family::default();
+        let what = "Effects of runs on others that must wait, by why";
+        registry.register("effects_put_off", what, effects_put_off.clone());
+        let refusals = Family::default();
+        registry.register("refusals", "Refused commands, by code", refusals.clone());
+        let denied = Family::default();
+        let access_log_lost = Counter::default();
+        let lost = "Requests that left no line in the access log";
+        registry.register("access_log_lines_lost", lost, access_log_lost.clone());
+        registry.register("denied_requests", "Requests that were not let in, by why", denied.clone());
+        let issuer_keys_fetches = Family::default();
+        let what = "Times that keys of issuers were fetched, by what came of it";
+        registry.register("issuer_keys_fetches", what, issuer_keys_fetches.clone());
+        let what = "Requests that were put off as a share is used up, by the limit and by whose it is";
+        registry.register("throttled_requests", what, throttled.clone());
+        let secrets_expiring = Gauge::default();
+        let what = "Secrets and keys of credentials that expire within a week";
+        registry.register("secrets_expiring", what, secrets_expiring.clone());
+        Self {
+            registry,
+            commits,
+            events,
+            conflicts,
+            matched_at_once,
+            given_back,
+            expired,
+            looks,
+            marks_written,
+            marks_read,
+            requests_forgotten_early,
+            effects,
+            effects_put_off,
+            queries_answered,
+            queries_unchanged,
+            ask_tasks,
+            ask_tasks_lost,
+            updates_accepted,
+            updates_rejected,
+            speculative_turns,
+            speculative_turns_lost,
+            actions,
+            refusals,
+            denied,
+            secrets_expiring,
+            issuer_keys_fetches,
+            access_log_lost,
+        }
+    }
+
+    pub(crate) fn conflict(&self) {
+        self.conflicts.inc();
+    }
+
+    /// What a look at a schedule has added to what it has done.
+    pub(crate) fn scheduled(&self, before: &ScheduleCounts, after: &ScheduleCounts) {
+        for (outcome, before, after) in [
+            ("started", before.started, after.started),
+            ("refused", before.refused, after.refused),
+            ("skipped", before.skipped, after.skipped),
+            ("missed", before.missed, after.missed),
+        ] {
+            if after > before {
+                self.actions.get_or_create(&[("outcome", outcome)]).inc_by(after - before);
+            }
+        }
+    }
+
+    pub(crate) fn committed(&self, events: usize) {
+        self.commits.inc();
+        self.events.inc_by(events as u64);
+    }
+
+    /// An effect could not be done, and is tried again later.
+    pub(crate) fn put_off(&self, code: &'static str) {
+        self.effects_put_off.get_or_create(&[("code", code)]).inc();
+    }
+
+    pub(crate) fn access_log_lost(&self, lines: u64) {
+        self.access_log_lost.inc_by(lines);
+    }
+
+    pub(crate) fn denied(&self, why: &'static str) {
+        self.denied.get_or_create(&[("why", why)]).inc();
+    }
+
+    /// So many secrets of credentials expire soon.
+    pub fn secrets_expiring(&self, count: usize) {
+        self.secrets_expiring.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// An issuer's keys were fetched, or could not be.
+    pub fn issuer_keys_fetched(&self, issuer: &str, is_fetched: bool) {
+        let outcome = if is_fetched { "fetched" } else { "failed" };
+        self.issuer_keys_fetches.get_or_create(&[("issuer", issuer.to_owned()), ("outcome", outcome.to_owned())]).inc();
+    }
+
+    pub(crate) fn refused(&self, code: &'static str) {
+        self.refusals.get_or_create(&[("code", code)]).inc();
+    }
+}

@@ -1,0 +1,73 @@
+//! The service's own records: in the store, under a domain name that no caller can use.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Serialize;
+use store::{Cas, Expect, Head, HeadKey, ListQuery, Store};
+
+use crate::Refusal;
+
+/// Where they are: callers' domains are never empty.
+const OWN: &str = "";
+
+/// The domain of a domain's schedules begins with this, which no caller's domain can.
+const SCHEDULES: char = '\u{1}';
+
+pub(crate) fn own_key(name: &str) -> HeadKey {
+    HeadKey { domain: OWN.into(), workflow_id: name.into() }
+}
+
+pub(crate) fn own_head(before: Option<&Head>, body: Bytes) -> Head {
+    let version = before.map_or(1, |head| head.version + 1);
+    Head { run: [0; 16], version, body, due: None, row: None, expires_at: None }
+}
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct Records {
+    store: Arc<dyn Store>,
+}
+
+impl Records {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+
+    /// Reads a record.
+    pub(crate) async fn load(&self, name: &str) -> Result<Option<Head>, Refusal> {
+        Ok(self.store.load(&own_key(name)).await?)
+    }
+
+    /// Writes a record, if it still is as it was read.
+    pub(crate) async fn write(
+        &self,
+        name: &str,
+        before: Option<&Head>,
+        record: &impl Serialize,
+    ) -> Result<Cas, Refusal> {
+        let body = serde_json::to_vec(record).map_err(|error| Refusal::Corrupt { what: error.to_string() })?;
+        let expect = match before {
+            Some(head) => Expect::Exactly { run: head.run, version: head.version },
+            None => Expect::Absent,
+        };
+        Ok(self.store.commit(&own_key(name), expect, &own_head(before, body.into()), &[]).await?)
+    }
+}
+
+/// Where a schedule is stored.
+pub(crate) fn schedule_key(domain: &str, id: &str) -> HeadKey {
+    HeadKey { domain: format!("{SCHEDULES}{domain}").into(), workflow_id: id.into() }
+}
+
+/// Whether a domain has schedules.
+pub(crate) async fn has_schedules(store: &dyn Store, domain: &str) -> Result<bool, Refusal> {
+    let query =
+        ListQuery { domain: schedule_key(domain, "").domain, open: Some(true), limit: 1, ..ListQuery::default() };
+    Ok(!store.list(&query, None).await?.rows.is_empty())
+}
+
+/// The domain of the schedule that is stored here; `None` where runs are.
+pub(crate) fn domain_of_schedule(key: &HeadKey) -> Option<&str> {
+    key.domain.strip_prefix(SCHEDULES)
+}

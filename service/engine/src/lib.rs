@@ -1,0 +1,499 @@
+//! The engine: brings commands, tasks and time to runs. Moves bytes and wakes waiters; the rules are `history`'s.
+//!
+//! One call's way: the inbox of the run's cell → `worker.rs` admits what waits there by `history::Transition` and writes
+//! one commit → the [store](store::Store) → answers, waiting pollers and watchers are told.
+
+mod after;
+mod base;
+mod commit;
+mod lists;
+mod nodes;
+mod registry;
+mod riders;
+mod run;
+mod schedules;
+
+mod tasks;
+mod time;
+mod token;
+mod views;
+mod watch;
+
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, OnceLock};
+
+use base::background::Background;
+use history::{Duration, Run, Timestamp};
+use lists::ListKey;
+use store::Store;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use views::metrics_page;
+
+use crate::base::shares::Shares;
+
+pub use base::clock::{Clock, SystemClock};
+pub use base::forms::{
+    Admitted, Deletion, EventRange, HistoryPage, QueryOutcome, Reset, RunRef, RunState, SeenVersion, Started, Unpolled,
+    WasReset,
+};
+pub use base::metrics::Metrics;
+pub use base::refusal::{Limited, MayBeRecorded, Refusal, RefusalRow};
+pub use base::shares;
+pub use lists::hand_out::TaskLists;
+pub use lists::matching::WaitingBounds;
+pub use lists::pollers::PollerReport;
+pub use lists::polls::Poll;
+pub use lists::report::{ListReport, ReportPage};
+pub use nodes::Node;
+pub use nodes::messages::{
+    Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
+    StrayAnswer,
+};
+pub use registry::quotas::Quotas;
+pub use registry::{DEFAULT_DOMAIN, Domain, Registry, TYPES_MAX, TypeKind, TypeRecord, split_type_name, type_name};
+pub use riders::query::{QueryReply, QueryRequest};
+pub use riders::task::RequestReply;
+pub use riders::update::{UpdateProgress, UpdateRequest};
+pub use run::commands::Commands;
+pub use schedules::{ScheduleRow, ScheduleView, Scheduler};
+pub use tasks::{ActivityTask, DeciderTask, Delivery, PendingQuery, Receipt, Tasks};
+pub use time::guard::{CLOCK_AHEAD_MAX, Doubt};
+pub use token::TOKEN_CHARS_MAX;
+pub use token::keeper::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX};
+pub use token::{ActivityToken, TurnToken};
+pub use views::Views;
+pub use views::fsck::{Finding, FsckReport};
+pub use views::metrics_page::{MetricKind, MetricsPage};
+
+/// What an operator may set.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How much memory recently used runs may take, in bytes, about.
+    pub cache_bytes: usize,
+    /// Fixes every id, for tests; random when `None`.
+    pub seed: Option<u64>,
+    /// Which of several nodes over one store this is; `None` when no other works over it.
+    pub node: Option<Node>,
+    /// What programs over SWF's wire are held to; `None` where to nothing but what all runs are.
+    pub quotas: Option<Quotas>,
+    /// The most tasks that wait in memory; more of them wait in the store alone.
+    pub waiting: WaitingBounds,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { cache_bytes: 64 * 1024 * 1024, seed: None, node: None, quotas: None, waiting: WaitingBounds::default() }
+    }
+}
+
+/// A room, behind an [`Arc`], of parts that it shares, and of others that are its own.
+macro_rules! room {
+    ($($room:ident)::+ [$($shared:ident),*] $($own:ident: $of:expr),*) => {
+        Arc::new($($room)::+ { $($shared: $shared.clone(),)* $($own: $of,)* })
+    };
+}
+
+/// See the module. Always behind an [`Arc`].
+pub struct Engine {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    mint: Arc<token::Mint>,
+    secrets: Arc<token::keeper::SecretKeeper>,
+    registry: Arc<Registry>,
+    nodes: Arc<nodes::Nodes>,
+    runs: Arc<run::runs::Runs>,
+    commands: Arc<run::commands::Commands>,
+    lists: Arc<lists::hand_out::TaskLists>,
+    riders: Arc<riders::waiting::Riders>,
+    request_reply: Arc<riders::task::RequestReply>,
+    tasks: Arc<tasks::Tasks>,
+    schedules: Arc<schedules::Scheduler>,
+    views: Arc<views::Views>,
+    watchers: Arc<watch::Watchers>,
+    agenda: Arc<time::agenda::Agenda>,
+    sweep: Arc<time::sweep::Sweeper>,
+    guard: Arc<time::guard::Guard>,
+    open_runs: Arc<registry::quotas::OpenRuns>,
+    run_counts: Arc<registry::run_counts::RunCounts>,
+    metrics: Arc<Metrics>,
+    shares: Arc<Shares>,
+    background: Arc<Background>,
+    /// Works on runs, for as long as the engine is there: the runs themselves do not know who does.
+    _workshop: Arc<run::workshop::Workshop>,
+}
+
+impl Engine {
+    /// Opens the engine over a store, and starts what it does on its own: timers, timeouts, retention.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the store from being read and written.
+    pub async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, settings: Settings) -> Result<Arc<Self>, Refusal> {
+        let engine = Self::open_for_reading(store, clock, settings).await?;
+        engine.registry.ensure_default_domain().await?;
+        if engine.nodes.is_shared() {
+            engine.nodes.beat().await?;
+        }
+        if let Err(refusal) = engine.guard.believed_now().await {
+            tracing::warn!(%refusal, "it could not be seen whether the clock is right");
+        }
+        engine.sweep.start_sweeping();
+        Ok(engine)
+    }
+
+    /// Opens the engine without starting anything: no timer fires, nothing is forgotten.
+    ///
+    /// # Errors
+    ///
+    /// As for [`open`](Self::open).
+    pub async fn open_for_reading(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Result<Arc<Self>, Refusal> {
+        let limits = store.limits();
+        commit::must_have_room(&limits)?;
+        let secrets = token::secrets::secrets(&*store, settings.seed).await?;
+        Ok(Arc::new(Self::compose(store, clock, &secrets, settings)))
+    }
+
+    /// Puts the rooms together: each is given what it needs of those before it, and knows of no other.
+    fn compose(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        secrets: &token::secrets::Secrets,
+        settings: Settings,
+    ) -> Self {
+        let limits = store.limits();
+        let background = Background::new();
+        let shares = Arc::<Shares>::default();
+        let metrics = Arc::new(Metrics::new(shares.counts()));
+        let ids = Arc::new(base::clock::Ids::new(settings.seed));
+        let mint = Arc::new(token::Mint::new(clock.clone(), secrets));
+        let records = base::records::Records::new(store.clone());
+        let nodes = Arc::new(nodes::Nodes::new(records.clone(), settings.node, ids.op()));
+        let secrets =
+            Arc::new(token::keeper::SecretKeeper::new(records.clone(), clock.clone(), nodes.clone(), mint.clone()));
+        let registry = Arc::new(Registry::new(store.clone(), clock.clone(), nodes.clone()));
+        let marks = Arc::new(registry::known::Marks::new(store.clone(), clock.clone(), metrics.clone()));
+        let open_runs = Arc::new(registry::quotas::OpenRuns::new(store.clone(), shares.clone(), settings.quotas));
+        let run_counts = Arc::new(registry::run_counts::RunCounts::new(
+            store.clone(),
+            clock.clone(),
+            registry.clone(),
+            background.clone(),
+        ));
+        let guard = Arc::new(time::guard::Guard::new(records, clock.clone()));
+        let agenda = time::agenda::Agenda::new(nodes.is_shared().then_some(time::sweep::RESCAN_EVERY));
+        let agenda = Arc::new(agenda);
+        let watchers = Arc::<watch::Watchers>::default();
+        let riders = Arc::<riders::waiting::Riders>::default();
+        let reader = Arc::new(commit::read::RunReader::new(store.clone()));
+
+        let runs = Arc::new(run::runs::Runs::new(
+            store.clone(),
+            reader.clone(),
+            nodes.clone(),
+            settings.cache_bytes,
+            background.clone(),
+        ));
+        let commands = room!(run::commands::Commands [runs, reader, registry]);
+        let matching = Arc::new(lists::matching::Matching::new(settings.waiting));
+        let elsewhere = Arc::<lists::elsewhere::Elsewhere>::default();
+        let pollers =
+            Arc::new(lists::pollers::Pollers::new(clock.clone(), shares.clone(), matching.clone(), elsewhere.clone()));
+        let lists = room!(lists::hand_out::TaskLists [
+            runs, store, clock, registry, nodes, agenda, background, matching, elsewhere, pollers
+        ] backlog: lists::backlog::Backlog::new(settings.waiting),
+            polls: lists::polls::PollMemory::default(),
+            in_flight: lists::in_flight::InFlight::default(),
+            lambda: OnceLock::new());
+        let views = room!(views::Views [runs, reader, store, registry, nodes, pollers, watchers, background]);
+        let request_reply = room!(riders::task::RequestReply [
+            runs, lists, riders, views, reader, marks, registry, nodes, watchers, mint, ids, clock, metrics,
+            background
+        ]);
+        let effects = room!(run::effects::Effects [runs, reader, store, open_runs, metrics, background]);
+        let workshop = room!(run::workshop::Workshop [
+            runs, store, limits, reader, marks, open_runs, nodes, lists, riders, request_reply, effects, watchers,
+            agenda, ids, clock, metrics
+        ]);
+        runs.are_worked_on_by(Arc::downgrade(&workshop) as _);
+        background.keeps(Arc::downgrade(&workshop) as _);
+        let tasks = room!(tasks::Tasks [
+            runs, lists, request_reply, riders, views, reader, registry, open_runs, nodes, mint, background
+        ]);
+        let schedules = room!(schedules::Scheduler [runs, commands, store, registry, agenda, ids, clock, metrics]);
+        let sweep = room!(time::sweep::Sweeper [
+            runs, lists, schedules, store, limits, nodes, agenda, watchers, secrets, guard, clock, metrics,
+            background
+        ] rescans: AtomicU32::new(0));
+        Self {
+            store,
+            clock,
+            mint,
+            secrets,
+            registry,
+            nodes,
+            runs,
+            commands,
+            lists,
+            riders,
+            request_reply,
+            tasks,
+            schedules,
+            views,
+            watchers,
+            agenda,
+            sweep,
+            guard,
+            open_runs,
+            run_counts,
+            metrics,
+            shares,
+            background,
+            _workshop: workshop,
+        }
+    }
+
+    /// What callers have done to runs.
+    pub fn commands(&self) -> &Commands {
+        &self.commands
+    }
+
+    /// Polls and answers.
+    pub fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    /// Task lists.
+    pub fn lists(&self) -> &Arc<TaskLists> {
+        &self.lists
+    }
+
+    /// Queries and updates.
+    pub fn request_reply(&self) -> &Arc<RequestReply> {
+        &self.request_reply
+    }
+
+    /// Schedules.
+    pub fn schedules(&self) -> &Scheduler {
+        &self.schedules
+    }
+
+    /// What is read of runs.
+    pub fn views(&self) -> &Views {
+        &self.views
+    }
+
+    /// Says how this node reaches the others. Without it they find each other's tasks by the due index alone.
+    pub fn join(&self, peers: Arc<dyn Peers>) {
+        self.lists.elsewhere.join(peers);
+    }
+
+    /// The address of this node, where several share a store.
+    pub fn node_name(&self) -> Option<String> {
+        self.nodes.address().map(str::to_owned)
+    }
+
+    /// What nodes show each other: only who can read the store can know it.
+    pub fn node_pass(&self) -> String {
+        self.mint.node_pass()
+    }
+
+    /// Whether this is [`node_pass`](Self::node_pass).
+    pub fn is_node_pass(&self, pass: &str) -> bool {
+        self.mint.is_node_pass(pass)
+    }
+
+    /// Counters and gauges.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// What each domain and each credential may take of the service.
+    pub fn shares(&self) -> &Arc<Shares> {
+        &self.shares
+    }
+
+    /// Everything that is measured, as Prometheus text; runs as they were [counted](Self::count_runs) last. Takes some
+    /// milliseconds of a processor where there are many lists.
+    pub fn render_metrics(&self) -> String {
+        self.metrics_page().end()
+    }
+
+    /// The same, for whoever has more to add.
+    pub fn metrics_page(&self) -> MetricsPage {
+        let (cached_runs, cached_bytes) = self.runs.in_memory();
+        let gauges = metrics_page::Gauges {
+            cached_runs,
+            cached_bytes,
+            agenda: self.agenda.len(),
+            watched_runs: self.watchers.len(),
+            askers: self.riders.askers(),
+            updates: self.riders.updates(),
+            lists: metrics_page::shown(self.lists.matching.depths()),
+            store: self.store.stats(),
+            runs: self.run_counts.gauged(),
+            is_clock_doubted: self.guard.doubt().is_some(),
+        };
+        self.metrics.page(&gauges)
+    }
+
+    /// Says that there are functions to be called. The domains in which Lambda tasks wait are told from then on, each time
+    /// that one waits; to the first who asks.
+    pub fn lambda_tasks(self: &Arc<Self>) -> UnboundedReceiver<Arc<str>> {
+        let (sender, receiver) = unbounded_channel();
+        drop(self.lists.lambda.set(sender));
+        self.lists.seek_lambda_tasks();
+        receiver
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Domains and types.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// Ends every wait: polls and watchers are answered with what there is. Writes are still taken.
+    pub fn begin_shutdown(&self) {
+        self.background.stop();
+        self.watchers.close();
+    }
+
+    /// Whether [`begin_shutdown`](Self::begin_shutdown) was called.
+    pub fn is_stopping(&self) -> bool {
+        self.background.is_stopping()
+    }
+
+    /// Ends every wait, waits for what is under way, then closes the store.
+    ///
+    /// # Errors
+    ///
+    /// When the store could not finish what it had begun.
+    pub async fn shutdown(&self) -> Result<(), Refusal> {
+        self.begin_shutdown();
+        if let Err(refusal) = self.nodes.leave().await {
+            tracing::warn!(%refusal, "the other nodes could not be told that this one stops");
+        }
+        self.background.finish().await;
+        Ok(self.store.close().await?)
+    }
+
+    /// What programs over SWF's wire are held to, if anything.
+    pub fn quotas(&self) -> Option<&Quotas> {
+        self.open_runs.quotas()
+    }
+
+    /// Holds a poll over SWF's wire to how many may wait on its list.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::LimitExceeded`].
+    pub fn must_have_room_for_poller(&self, domain: &str, list: &str, is_decider: bool) -> Result<(), Refusal> {
+        let list = ListKey::new(domain, is_decider, list);
+        match self.quotas().map(|quotas| quotas.pollers).filter(|max| self.lists.matching.pollers(&list) >= *max) {
+            Some(max) => Err(Refusal::LimitExceeded { what: Limited::Pollers, max }),
+            None => Ok(()),
+        }
+    }
+
+    /// Holds a registration over SWF's wire to how many domains there may be.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::LimitExceeded`], or the store's.
+    pub async fn must_have_room_for_domain(&self) -> Result<(), Refusal> {
+        match self.quotas() {
+            Some(quotas) if self.registry.domains().await?.len() >= quotas.domains => {
+                Err(Refusal::LimitExceeded { what: Limited::Domains, max: quotas.domains })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lists on which tasks of a run wait and nobody polls.
+    pub fn unpolled(&self, domain: &Arc<str>, run: &Run) -> Vec<Unpolled> {
+        self.lists.pollers.unpolled(domain, run)
+    }
+
+    /// Lists of a domain on which tasks wait at this node and nobody polls: some of them, where there are very many lists.
+    pub fn unpolled_lists(&self, domain: &str) -> Vec<Unpolled> {
+        self.lists.pollers.unpolled_lists(domain)
+    }
+
+    /// Counts what is open and how it stands, if that was not done a moment ago. Where it takes long, it goes on when this
+    /// has ended, and [`render_metrics`](Self::render_metrics) tells what was counted before; likewise where the store cannot
+    /// be read.
+    pub async fn count_runs(&self) {
+        self.run_counts.refresh().await;
+    }
+
+    /// Whether this is one of several nodes over one store.
+    pub fn is_node(&self) -> bool {
+        self.nodes.is_shared()
+    }
+
+    /// Addresses of all nodes that are alive, and this one's; none when the store is not shared.
+    pub fn nodes_alive(&self) -> Vec<String> {
+        self.nodes.alive()
+    }
+
+    /// Why the clock is not believed, and nothing is deleted by retention; `None` where it is.
+    pub fn clock_doubt(&self) -> Option<Doubt> {
+        self.guard.doubt()
+    }
+
+    /// Believes the clock as it is now; answers what it says.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn confirm_clock(&self) -> Result<Timestamp, Refusal> {
+        self.guard.confirm().await
+    }
+
+    /// Makes another secret, which task tokens and the pass of nodes are made with from now on, where there are several nodes
+    /// a little later. What was made before is good for the overlap, [`SECRET_OVERLAP`] unless given, and at most as long as
+    /// an earlier rotation has said.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::LimitExceeded`] where too many secrets are good still, a fault for an overlap that is too long, or the
+    /// store's. Nothing was recorded, but for [`Refusal::OutcomeUnknown`].
+    pub async fn rotate_secret(&self, overlap: Option<Duration>) -> Result<Rotated, Refusal> {
+        self.secrets.rotate(overlap).await
+    }
+
+    /// Counts lines of the access log that were lost.
+    pub fn count_lost_access_lines(&self, lines: u64) {
+        self.metrics.access_log_lost(lines);
+    }
+
+    /// Counts a request that was not let in.
+    pub fn count_denied(&self, why: &'static str) {
+        self.metrics.denied(why);
+    }
+
+    /// The seal of what leads to a page, so that nobody makes one up.
+    pub fn page_seal(&self, parts: &[&[u8]]) -> String {
+        self.mint.page_seal(parts)
+    }
+
+    /// Whether this is the seal of these parts.
+    pub fn is_page_seal(&self, parts: &[&[u8]], seal: &str) -> bool {
+        self.mint.is_page_seal(parts, seal)
+    }
+}
+
+#[cfg(test)]
+mod tests;

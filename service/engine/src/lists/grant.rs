@@ -1,0 +1,195 @@
+//! Tasks that were taken, on their way to their takers. One that does not arrive goes back to whoever granted it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use history::{Command, Event, EventId, Payload, PendingActivity, PollId, ProposedUpdate, TaskId, TurnId};
+use store::HeadKey;
+use uuid::Uuid;
+
+use crate::commit::read::RunEvents;
+
+/// A task that was taken: what its taker needs, and nothing that has to be locked. Dropped before it was
+/// [delivered](Self::delivered), wherever that happens, it goes back at once, and not when its time is over.
+pub(crate) struct Grant {
+    /// Where it goes back to; `None` once it is delivered.
+    pub(crate) back: Option<Arc<dyn TakesBack>>,
+    pub(crate) key: HeadKey,
+    pub(crate) run_id: Uuid,
+    pub(crate) workflow_type: String,
+    pub(crate) task_list: String,
+    pub(crate) tail: Bytes,
+    pub(crate) tail_first: EventId,
+    /// The poll that it went to.
+    pub(crate) poll: Option<PollId>,
+    pub(crate) what: Granted,
+    /// What was taken along by a turn, or is all that there is to the task.
+    pub(crate) riders: TakenAlong,
+}
+
+/// Queries to be answered with a task, and updates to be judged with it.
+#[derive(Debug, Default)]
+pub(crate) struct TakenAlong {
+    pub(crate) queries: Vec<NumberedQuery>,
+    pub(crate) updates: Vec<ProposedUpdate>,
+}
+
+impl TakenAlong {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queries.is_empty() && self.updates.is_empty()
+    }
+}
+
+/// Which kind of task it is.
+#[derive(Debug)]
+pub(crate) enum Granted {
+    Turn { turn: TurnId, previous_started_event_id: EventId, attempt: u32 },
+    Activity { task: TaskId, activity: Box<PendingActivity>, details: Option<Payload> },
+    Queries { task: u64, last_event_id: EventId, version: EventId, previous_started_event_id: EventId },
+    Speculation { task: u64, last_event_id: EventId, previous_started_event_id: EventId, shown: Vec<Event> },
+}
+
+/// A task that has not reached its taker.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Returned {
+    pub(crate) key: HeadKey,
+    pub(crate) run_id: Uuid,
+    pub(crate) what: Back,
+}
+
+/// What is to be done about it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Back {
+    /// It is recorded that it was given back.
+    Record(Command),
+    /// A task that was made for riders of this kind: they wait for another.
+    Riders(RiderKind, u64),
+}
+
+/// What rides with turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum RiderKind {
+    Query,
+    Update,
+}
+
+/// What is asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Query {
+    pub(crate) name: String,
+    pub(crate) input: Option<Payload>,
+}
+
+/// A query on its way to a decider.
+#[derive(Debug, Clone)]
+pub(crate) struct NumberedQuery {
+    pub(crate) number: u64,
+    pub(crate) query: Arc<Query>,
+}
+
+impl Query {
+    pub(crate) fn bytes(&self) -> usize {
+        self.name.len() + self.input.as_ref().map_or(0, Payload::len)
+    }
+}
+
+/// What comes of taking riders.
+pub(crate) enum TakenRiders {
+    /// A task that was made for them.
+    Granted(Box<Grant>),
+    /// A turn waits: it is to be taken, and takes them along.
+    Turn(EventId),
+    /// There are none to be taken now.
+    Nothing,
+}
+
+/// Where tasks go back to.
+pub(crate) trait TakesBack: Send + Sync {
+    /// Gives a task back that has not reached its taker.
+    fn take_back(self: Arc<Self>, returned: Returned);
+}
+
+impl Grant {
+    /// Says that the task has reached its taker.
+    pub(crate) fn delivered(mut self) {
+        self.back = None;
+    }
+}
+
+impl Grant {
+    /// Where the events of its run are.
+    pub(crate) fn source(&self) -> RunEvents<'_> {
+        RunEvents { key: &self.key, run_id: self.run_id, tail: &self.tail, tail_first: self.tail_first }
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        let Some(back) = self.back.take() else { return };
+        let what = match &self.what {
+            Granted::Turn { turn, .. } => Back::Record(Command::ReturnTurn { turn: *turn, poll: self.poll }),
+            Granted::Activity { task, .. } => Back::Record(Command::ReturnActivity { task: *task, poll: self.poll }),
+            Granted::Queries { task, .. } => Back::Riders(RiderKind::Query, *task),
+            Granted::Speculation { task, .. } => Back::Riders(RiderKind::Update, *task),
+        };
+        back.take_back(Returned { key: self.key.clone(), run_id: self.run_id, what });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    const TURN: TurnId = TurnId { scheduled_event_id: 2, started_event_id: 3 };
+
+    fn turn() -> Granted {
+        Granted::Turn { turn: TURN, previous_started_event_id: 0, attempt: 1 }
+    }
+
+    /// Keeps what comes back.
+    #[derive(Default)]
+    struct Basket(Mutex<Option<Returned>>);
+
+    impl TakesBack for Basket {
+        fn take_back(self: Arc<Self>, returned: Returned) {
+            *self.0.lock().unwrap() = Some(returned);
+        }
+    }
+
+    /// What comes back of a grant with which this happens.
+    fn comes_back(what: Granted, happens: impl FnOnce(Grant)) -> Option<Back> {
+        let basket = Arc::<Basket>::default();
+        happens(Grant {
+            back: Some(Arc::clone(&basket) as _),
+            key: HeadKey { domain: "d".into(), workflow_id: "w".into() },
+            run_id: Uuid::nil(),
+            workflow_type: "t".to_owned(),
+            task_list: "l".to_owned(),
+            tail: Bytes::new(),
+            tail_first: 1,
+            poll: Some(PollId(7)),
+            what,
+            riders: TakenAlong::default(),
+        });
+        let returned = basket.0.lock().unwrap().take();
+        returned.map(|returned| returned.what)
+    }
+
+    #[test]
+    fn a_task_that_is_dropped_goes_back_and_one_that_is_delivered_does_not() {
+        assert_eq!(comes_back(turn(), Grant::delivered), None);
+        let back = Back::Record(Command::ReturnTurn { turn: TURN, poll: Some(PollId(7)) });
+        assert_eq!(comes_back(turn(), drop), Some(back));
+    }
+
+    #[test]
+    fn what_is_not_recorded_goes_back_to_those_who_asked() {
+        let [last_event_id, previous_started_event_id, version] = [3, 0, 3];
+        let asks = Granted::Queries { task: 5, last_event_id, version, previous_started_event_id };
+        assert_eq!(comes_back(asks, drop), Some(Back::Riders(RiderKind::Query, 5)));
+        let judges = Granted::Speculation { task: 6, last_event_id, previous_started_event_id, shown: Vec::new() };
+        assert_eq!(comes_back(judges, drop), Some(Back::Riders(RiderKind::Update, 6)));
+    }
+}

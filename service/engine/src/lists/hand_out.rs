@@ -1,0 +1,151 @@
+//! Tasks on their way out: to pollers who wait while they are made, to those who come later, and to those who took them.
+
+use std::sync::{Arc, OnceLock};
+
+use history::LAMBDA_LIST;
+use store::Store;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::base::background::Background;
+use crate::lists::backlog::Backlog;
+use crate::lists::elsewhere::Elsewhere;
+use crate::lists::grant::{Grant, TakenRiders};
+use crate::lists::in_flight::InFlight;
+use crate::lists::matching::{Matching, Offered};
+use crate::lists::pollers::Pollers;
+use crate::lists::polls::PollMemory;
+use crate::lists::{ListKey, OnList, Poller, Side, Taker, WaitingRiders, WaitingTask};
+use crate::nodes::Nodes;
+use crate::run::request::RunRequest;
+use crate::run::runs::Runs;
+use crate::time::agenda::Agenda;
+use crate::{Clock, Refusal, Registry};
+
+/// The task lists of this node, in memory and in the store.
+pub struct TaskLists {
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) agenda: Arc<Agenda>,
+    pub(crate) background: Arc<Background>,
+    pub(crate) matching: Arc<Matching>,
+    pub(crate) backlog: Backlog,
+    pub(crate) elsewhere: Arc<Elsewhere>,
+    pub(crate) polls: PollMemory,
+    pub(crate) pollers: Arc<Pollers>,
+    pub(crate) in_flight: InFlight,
+    /// Who calls functions is told the domains in which Lambda tasks wait.
+    pub(crate) lambda: OnceLock<UnboundedSender<Arc<str>>>,
+}
+
+impl TaskLists {
+    /// Puts a task on its list.
+    pub(crate) fn offer(self: &Arc<Self>, list: &ListKey, task: impl Into<OnList>) {
+        let task = task.into();
+        if list.side == Side::Activity
+            && &*list.name == LAMBDA_LIST
+            && let Some(caller) = self.lambda.get()
+        {
+            drop(caller.send(Arc::clone(&list.domain)));
+        }
+        let to_write_down = task.task().map(|task| task.key.clone());
+        if !self.put_on_list(list, task)
+            && let Some(key) = to_write_down
+        {
+            self.write_down_full(list, &key);
+        }
+    }
+
+    /// Puts a task on its list or into the hands of a poller; false when there is no room for it in memory.
+    pub(crate) fn put_on_list(self: &Arc<Self>, list: &ListKey, task: impl Into<OnList>) -> bool {
+        match self.matching.offer(list, task) {
+            Offered::Poller(poller, task) => {
+                let (lists, list) = (Arc::clone(self), list.clone());
+                self.background.spawn(async move { lists.hand_over(list, poller, task).await });
+            }
+            Offered::Waits => self.offer_elsewhere(list),
+            Offered::Known => {}
+            Offered::Full => return false,
+        }
+        true
+    }
+
+    /// Gives a waiting task to a waiting poller.
+    pub(crate) async fn hand_over(self: Arc<Self>, list: ListKey, poller: Poller, task: OnList) {
+        match self.take(&list, task, poller.taker.clone()).await {
+            Ok(Some(grant)) => poller.grant(grant),
+            Ok(None) => self.return_poller(&list, poller),
+            Err(refusal) => {
+                tracing::warn!(%refusal, "a waiting task could not be taken");
+                self.unreserve_one(&list, poller, Some(&refusal));
+            }
+        }
+    }
+
+    /// Takes what waits on a list; `None` when it no longer waits.
+    pub(crate) async fn take(
+        self: &Arc<Self>,
+        list: &ListKey,
+        task: OnList,
+        taker: Taker,
+    ) -> Result<Option<Grant>, Refusal> {
+        match task {
+            OnList::Task(task) => self.take_task(list, task, taker).await,
+            OnList::Riders(riders) => self.take_riders(list, riders, taker).await,
+        }
+    }
+
+    /// The same for a task of which the history says that it waits.
+    pub(crate) async fn take_task(
+        self: &Arc<Self>,
+        list: &ListKey,
+        task: WaitingTask,
+        taker: Taker,
+    ) -> Result<Option<Grant>, Refusal> {
+        let (key, list, poll) = (task.key.clone(), list.clone(), taker.poll);
+        let taken = self.runs.ask(&key, |reply| RunRequest::Take { task, list, taker, reply }).await;
+        if let Err(refusal) = &taken {
+            // It is off its list, and may wait still; or it was taken, and then nobody has it.
+            self.lose_if_unknown(refusal, poll);
+            self.agenda.look_again(&key, self.clock.now());
+        }
+        taken
+    }
+
+    /// Takes what a run is asked, or the turn that waits by now.
+    async fn take_riders(
+        self: &Arc<Self>,
+        list: &ListKey,
+        WaitingRiders { key, run_id, kind }: WaitingRiders,
+        taker: Taker,
+    ) -> Result<Option<Grant>, Refusal> {
+        let by = taker.clone();
+        match self.runs.ask(&key, |reply| RunRequest::TakeRiders { run_id, kind, taker: by, reply }).await? {
+            TakenRiders::Granted(grant) => Ok(Some(*grant)),
+            TakenRiders::Nothing => Ok(None),
+            TakenRiders::Turn(scheduled_event_id) => {
+                let task = WaitingTask { key, run_id, scheduled_event_id, lost: None, priority: 0, since: None };
+                self.take_task(list, task, taker).await
+            }
+        }
+    }
+
+    /// Puts a poller back on its list, for whom a task turned out to be none.
+    pub(crate) fn return_poller(self: &Arc<Self>, list: &ListKey, poller: Poller) {
+        // A task may have come while the poller was away: hand it over rather than let both wait.
+        if let Some(task) = self.matching.poll_for(list, poller) {
+            self.offer(list, task);
+        }
+    }
+
+    /// Puts a poller back whose task was not started, or with this refusal may have been.
+    pub(crate) fn unreserve_one(self: &Arc<Self>, list: &ListKey, poller: Poller, refusal: Option<&Refusal>) {
+        match refusal {
+            // Its poll may stand in the run as the one that has the task, and must get no other: its wait ends.
+            Some(refusal) if self.lose_if_unknown(refusal, poller.taker.poll) => drop(poller),
+            _ => self.return_poller(list, poller),
+        }
+    }
+}

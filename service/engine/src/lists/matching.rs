@@ -1,0 +1,415 @@
+//! Bringing tasks and pollers together, list by list.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use history::{EventId, PollId, Timestamp};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use crate::lists::grant::{Grant, RiderKind};
+use crate::lists::{ListKey, OnList, Poller, Side, Taker, TaskKey, WaitingTask};
+
+/// Where a task stands on its list: higher priorities first, and of equals the one that came first.
+type PlaceOnList = (Reverse<i32>, u64);
+
+/// A task that is kept in memory, counted as long as it is.
+struct Kept {
+    task: OnList,
+    all: Arc<AtomicUsize>,
+}
+
+impl Kept {
+    fn new(task: OnList, all: &Arc<AtomicUsize>) -> Self {
+        all.fetch_add(1, Relaxed);
+        Self { task, all: Arc::clone(all) }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.all.fetch_sub(1, Relaxed);
+    }
+}
+
+#[derive(Default)]
+struct TaskList {
+    /// In the order in which they are taken.
+    tasks: BTreeMap<PlaceOnList, Kept>,
+    /// How many have ever waited.
+    came: u64,
+    /// Where each of them stands.
+    known: HashMap<TaskKey, PlaceOnList>,
+    pollers: VecDeque<Poller>,
+    /// Some tasks of this list wait in the store alone.
+    overflowed: bool,
+    /// How many of the tasks only ask something.
+    asking: usize,
+}
+
+impl TaskList {
+    fn is_idle(&self) -> bool {
+        self.tasks.is_empty() && self.pollers.is_empty() && !self.overflowed
+    }
+
+    fn next_poller(&mut self) -> Option<Poller> {
+        std::iter::from_fn(|| self.pollers.pop_front()).find(Poller::is_waiting)
+    }
+
+    /// The same for a task that not every poller can do.
+    fn next_poller_for(&mut self, task: &OnList) -> Option<Poller> {
+        if task.only_asks() { self.next_poller_who(|taker| task.is_for(taker)) } else { self.next_poller() }
+    }
+
+    fn next_poller_who(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
+        self.pollers.retain(Poller::is_waiting);
+        let at = self.pollers.iter().position(|poller| can(&poller.taker))?;
+        self.pollers.remove(at)
+    }
+
+    /// The task that comes first, of those that such a taker can do.
+    fn pop_task(&mut self, can: impl Fn(&OnList) -> bool) -> Option<OnList> {
+        let at = self.tasks.iter().find(|(_, kept)| can(&kept.task)).map(|(at, _)| *at)?;
+        let task = self.tasks.remove(&at)?.task.clone();
+        self.known.remove(&task.known());
+        self.asking -= usize::from(task.only_asks());
+        Some(task)
+    }
+
+    /// See [`Matching::oldest`].
+    fn oldest(&self) -> Option<Timestamp> {
+        let mut next = self.tasks.first_key_value();
+        let firsts = std::iter::from_fn(|| {
+            let (place, kept) = next?;
+            next = self.tasks.range((Excluded((place.0, u64::MAX)), Unbounded)).next();
+            Some(kept)
+        });
+        firsts.take(PRIORITIES_LOOKED_AT).filter_map(|kept| kept.task.task()?.since).min()
+    }
+
+    /// A turn of a run of which a query waits already becomes the task that waits: there are not two of one run.
+    fn convert(&mut self, turn: &OnList) -> bool {
+        let Some(WaitingTask { run_id, .. }) = turn.task().filter(|_| self.asking > 0) else { return false };
+        let mut kinds = [RiderKind::Query, RiderKind::Update].into_iter().map(|kind| TaskKey::Riders(*run_id, kind));
+        let Some(place) = kinds.find_map(|asks| self.known.remove(&asks)) else { return false };
+        let Some(Kept { task, .. }) = self.tasks.get_mut(&place) else { return false };
+        *task = turn.clone();
+        self.known.insert(turn.known(), place);
+        self.asking -= 1;
+        true
+    }
+}
+
+/// What waits in memory. What waits beyond that waits in the store alone, and is fetched when somebody polls for it.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitingBounds {
+    /// Lists, but for those that somebody polls.
+    pub lists_max: usize,
+    /// Tasks of one list.
+    pub list_tasks_max: usize,
+    /// Tasks of all lists; each list has room for a hundred all the same, so that none is ever kept out by others.
+    pub tasks_max: usize,
+    /// Runs with tasks that found no room and are about to be written down; what comes beyond is offered again a second later.
+    pub to_write_max: usize,
+}
+
+impl Default for WaitingBounds {
+    /// Ours: a task takes about 200 bytes and a list some hundred, so one list takes 10 MB at most, and all of them 300 MB. What is to be
+    /// written down takes as much as a task.
+    fn default() -> Self {
+        Self { lists_max: 10_000, list_tasks_max: 50_000, tasks_max: 500_000, to_write_max: 10_000 }
+    }
+}
+
+/// Tasks that a list has room for however many others wait. Ours: the rows that are read at once.
+const LIST_TASKS_ALWAYS: usize = 100;
+
+/// Priorities of a list that are looked at for the task that has waited longest. Ours: few have more than three, and the list is
+/// locked meanwhile.
+const PRIORITIES_LOOKED_AT: usize = 16;
+
+/// Every list that has a task or a poller.
+pub(crate) struct Matching {
+    bounds: WaitingBounds,
+    lists: Mutex<HashMap<ListKey, TaskList>>,
+    /// Tasks of all lists.
+    all: Arc<AtomicUsize>,
+    next_poller: AtomicU64,
+    /// Notified when a poller finds a list empty that has overflowed.
+    pub(crate) starving: tokio::sync::Notify,
+}
+
+/// What a poll finds.
+pub(crate) enum PollResult<'a> {
+    /// A task; try to take it, and poll again when somebody else has.
+    Task(OnList),
+    /// Nothing yet. Dropping it ends the wait.
+    Wait(WaitingPoll<'a>),
+}
+
+/// A poll that waits.
+pub(crate) struct WaitingPoll<'a> {
+    matching: &'a Matching,
+    list: ListKey,
+    id: u64,
+    pub(crate) answer: oneshot::Receiver<Grant>,
+}
+
+impl Drop for WaitingPoll<'_> {
+    fn drop(&mut self) {
+        let mut lists = self.matching.lock();
+        if let Some(list) = lists.get_mut(&self.list) {
+            // Pollers stand in the order of their ids but for those put back; there are few of either.
+            if let Some(at) = list.pollers.iter().position(|poller| poller.id == self.id) {
+                list.pollers.remove(at);
+            }
+            if list.is_idle() {
+                lists.remove(&self.list);
+            }
+        }
+    }
+}
+
+impl Matching {
+    pub(crate) fn new(bounds: WaitingBounds) -> Self {
+        let bounds = WaitingBounds { list_tasks_max: bounds.list_tasks_max.max(1), ..bounds };
+        let (lists, all, next_poller) = (Mutex::default(), Arc::default(), AtomicU64::default());
+        Self { bounds, lists, all, next_poller, starving: tokio::sync::Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ListKey, TaskList>> {
+        self.lists.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// Takes the poller that has waited longest, for a task that is about to be made.
+    pub(crate) fn reserve(&self, key: &ListKey) -> Option<Poller> {
+        let mut lists = self.lock();
+        let list = lists.get_mut(key)?;
+        // Tasks that wait go first; a poller beside them is on its way to one.
+        let poller = if list.tasks.len() == list.asking { list.next_poller() } else { None };
+        if list.is_idle() {
+            lists.remove(key);
+        }
+        poller
+    }
+
+    /// Takes the poller that has waited longest of those that do what such riders ask.
+    pub(crate) fn reserve_for_riders(&self, key: &ListKey, kind: RiderKind) -> Option<Poller> {
+        let mut lists = self.lock();
+        let list = lists.get_mut(key)?;
+        let poller = match kind {
+            RiderKind::Query if !list.tasks.is_empty() => None,
+            // A run's updates are urgent to their callers; what waits beside them waits for a poller that can do it.
+            RiderKind::Query | RiderKind::Update => list.next_poller_who(|taker| taker.takes(kind)),
+        };
+        if list.is_idle() {
+            lists.remove(key);
+        }
+        poller
+    }
+
+    /// Whether somebody waits who does what such riders ask.
+    pub(crate) fn has_poller_for_riders(&self, key: &ListKey, kind: RiderKind) -> bool {
+        let lists = self.lock();
+        let can = |poller: &Poller| poller.taker.takes(kind) && poller.is_waiting();
+        lists.get(key).is_some_and(|list| list.pollers.iter().any(can))
+    }
+
+    /// Takes the task that has waited longest, to have it done elsewhere.
+    pub(crate) fn pop_waiting(&self, key: &ListKey) -> Option<WaitingTask> {
+        let mut lists = self.lock();
+        let list = lists.get_mut(key)?;
+        // What is only asked is asked at another node in another way, and so are updates judged.
+        let task = list.pop_task(|task| !task.only_asks());
+        if self.is_to_refill(list) {
+            self.starving.notify_one();
+        }
+        if list.is_idle() {
+            lists.remove(key);
+        }
+        match task? {
+            OnList::Task(task) => Some(task),
+            OnList::Riders(_) => None,
+        }
+    }
+
+    /// How many tasks a list has room for just now.
+    fn room(&self) -> usize {
+        let is_full = self.all.load(Relaxed) >= self.bounds.tasks_max;
+        if is_full { self.bounds.list_tasks_max.min(LIST_TASKS_ALWAYS) } else { self.bounds.list_tasks_max }
+    }
+
+    /// Whether there is much room again on a list that has overflowed.
+    fn is_to_refill(&self, list: &TaskList) -> bool {
+        list.overflowed && list.tasks.len() < self.room().div_ceil(2)
+    }
+
+    /// Whether there is room for no more tasks on a list. What else waits there is fetched once there is.
+    pub(crate) fn is_full(&self, key: &ListKey) -> bool {
+        let mut lists = self.lock();
+        let Some(list) = lists.get_mut(key) else { return lists.len() >= self.bounds.lists_max };
+        let is_full = list.tasks.len() >= self.room();
+        list.overflowed |= is_full;
+        is_full
+    }
+
+    /// Whether a list is in memory, or would be.
+    pub(crate) fn has_room_for_list(&self, key: &ListKey) -> bool {
+        let lists = self.lock();
+        lists.len() < self.bounds.lists_max || lists.contains_key(key)
+    }
+
+    /// Adds a task that waits; false when it is known already or the list is full. Answers a poller if one waits, who
+    /// then must be given the task.
+    pub(crate) fn offer(&self, key: &ListKey, task: impl Into<OnList>) -> Offered {
+        let task = task.into();
+        let mut lists = self.lock();
+        if lists.len() >= self.bounds.lists_max && !lists.contains_key(key) {
+            return Offered::Full;
+        }
+        let list = lists.entry(key.clone()).or_default();
+        if list.known.contains_key(&task.known()) || list.convert(&task) {
+            return Offered::Known;
+        }
+        if list.tasks.len() >= self.room() {
+            list.overflowed = true;
+            return Offered::Full;
+        }
+        if let Some(poller) = list.next_poller_for(&task) {
+            if list.is_idle() {
+                lists.remove(key);
+            }
+            return Offered::Poller(poller, task);
+        }
+        list.asking += usize::from(task.only_asks());
+        list.came += 1;
+        let place = (Reverse(task.priority()), list.came);
+        list.known.insert(task.known(), place);
+        list.tasks.insert(place, Kept::new(task, &self.all));
+        Offered::Waits
+    }
+
+    /// Takes a task off its list that nobody is to take any more, if it is there.
+    pub(crate) fn withdraw(&self, key: &ListKey, run_id: Uuid, scheduled_event_id: EventId) {
+        let mut lists = self.lock();
+        let Some(list) = lists.get_mut(key) else { return };
+        if let Some(place) = list.known.remove(&TaskKey::Task(run_id, scheduled_event_id, None)) {
+            list.tasks.remove(&place);
+        }
+        if list.is_idle() {
+            lists.remove(key);
+        }
+    }
+
+    /// Polls a list.
+    pub(crate) fn poll(&self, key: &ListKey, taker: &Taker) -> PollResult<'_> {
+        let mut lists = self.lock();
+        // Where there was no room for a list, its tasks may be in the store.
+        let overflowed = lists.len() >= self.bounds.lists_max;
+        let list = lists.entry(key.clone()).or_insert_with(|| TaskList { overflowed, ..TaskList::default() });
+        if let Some(task) = list.pop_task(|task| task.is_for(taker)) {
+            if self.is_to_refill(list) {
+                self.starving.notify_one();
+            }
+            if list.is_idle() {
+                lists.remove(key);
+            }
+            return PollResult::Task(task);
+        }
+        if list.overflowed {
+            self.starving.notify_one();
+        }
+        let id = self.next_poller.fetch_add(1, Relaxed);
+        let (answer, receiver) = oneshot::channel();
+        list.pollers.push_back(Poller { taker: taker.clone(), id, answer });
+        PollResult::Wait(WaitingPoll { matching: self, list: key.clone(), id, answer: receiver })
+    }
+
+    /// Polls again for a poller that was reserved or handed a task in vain: it waits in front, unless there is a task,
+    /// which then is answered while the poller is put in front of the others all the same.
+    pub(crate) fn poll_for(&self, key: &ListKey, poller: Poller) -> Option<OnList> {
+        let mut lists = self.lock();
+        let list = lists.entry(key.clone()).or_default();
+        let task = list.pop_task(|task| task.is_for(&poller.taker));
+        list.pollers.push_front(poller);
+        task
+    }
+
+    /// The lists that have overflowed and have room again; the mark is taken off.
+    pub(crate) fn take_overflowed(&self) -> Vec<ListKey> {
+        let (mut lists, mut taken) = (self.lock(), Vec::new());
+        lists.retain(|key, list| {
+            if self.is_to_refill(list) {
+                list.overflowed = false;
+                taken.push(key.clone());
+            }
+            !list.is_idle()
+        });
+        taken
+    }
+
+    /// Ends the wait of this poll, if it waits here.
+    pub(crate) fn drop_poller(&self, poll: PollId) {
+        for list in self.lock().values_mut() {
+            list.pollers.retain(|poller| poller.taker.poll != Some(poll));
+        }
+    }
+
+    /// How many tasks wait on a list, but for those that only ask something; and whether more of them wait in the store alone.
+    pub(crate) fn waiting(&self, key: &ListKey) -> (usize, bool) {
+        let lists = self.lock();
+        let has_others = lists.len() >= self.bounds.lists_max;
+        lists.get(key).map_or((0, has_others), |list| (list.tasks.len() - list.asking, list.overflowed))
+    }
+
+    /// Lists of a domain on which tasks wait, among so many lists as are looked at.
+    pub(crate) fn lists_with_tasks(&self, domain: &str, looked_at_max: usize) -> Vec<ListKey> {
+        let lists = self.lock();
+        let looked_at = lists.iter().take(looked_at_max);
+        let waiting = looked_at.filter(|(key, list)| &*key.domain == domain && !list.tasks.is_empty());
+        waiting.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Adds lists of a domain, of as many as are looked at; whether there are more.
+    pub(crate) fn add_lists(&self, domain: &str, looked_at_max: usize, to: &mut BTreeSet<(Arc<str>, Side)>) -> bool {
+        let lists = self.lock();
+        let looked_at = lists.iter().take(looked_at_max).filter(|(key, _)| &*key.domain == domain);
+        to.extend(looked_at.map(|(key, _)| (Arc::clone(&key.name), key.side)));
+        lists.len() > looked_at_max
+    }
+
+    /// Since when the task waits on a list that has waited longest, of the first of each of the highest priorities.
+    pub(crate) fn oldest(&self, key: &ListKey) -> Option<Timestamp> {
+        let lists = self.lock();
+        lists.get(key)?.oldest()
+    }
+
+    /// How many pollers wait on a list.
+    pub(crate) fn pollers(&self, key: &ListKey) -> usize {
+        self.lock().get(key).map_or(0, |list| list.pollers.iter().filter(|poller| poller.is_waiting()).count())
+    }
+
+    /// Tasks and pollers that wait, by list.
+    pub(crate) fn depths(&self) -> Vec<(ListKey, usize, usize)> {
+        self.lock().iter().map(|(key, list)| (key.clone(), list.tasks.len(), list.pollers.len())).collect()
+    }
+}
+
+/// What became of a task that was offered.
+pub(crate) enum Offered {
+    /// It waits.
+    Waits,
+    /// It waited already.
+    Known,
+    /// There is no room; it waits in the store alone.
+    Full,
+    /// This poller waits for just such a task; give it to them.
+    Poller(Poller, OnList),
+}
+
+#[cfg(test)]
+mod tests;

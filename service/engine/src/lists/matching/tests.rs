@@ -1,0 +1,111 @@
+//! What waits on lists, by itself.
+
+use store::HeadKey;
+
+use super::*;
+use crate::lists::{Side, WaitingRiders};
+
+fn list() -> ListKey {
+    ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() }
+}
+
+fn task(run: u128, scheduled_event_id: EventId) -> WaitingTask {
+    let key = HeadKey { domain: "d".into(), workflow_id: run.to_string().into() };
+    WaitingTask { key, run_id: Uuid::from_u128(run), scheduled_event_id, lost: None, priority: 0, since: None }
+}
+
+fn next(matching: &Matching) -> Option<WaitingTask> {
+    match matching.poll(&list(), &Taker::default()) {
+        PollResult::Task(OnList::Task(task)) => Some(task),
+        PollResult::Task(OnList::Riders(riders)) => panic!("{riders:?} are not for every poller"),
+        PollResult::Wait(_) => None,
+    }
+}
+
+#[test]
+fn a_task_that_is_withdrawn_is_neither_counted_nor_handed_out() {
+    let matching = Matching::new(WaitingBounds::default());
+    for run in 1..=3 {
+        assert!(matches!(matching.offer(&list(), task(run, 2)), Offered::Waits));
+    }
+    matching.withdraw(&list(), Uuid::from_u128(2), 2);
+    // What is not there is no matter.
+    matching.withdraw(&list(), Uuid::from_u128(1), 7);
+    matching.withdraw(&ListKey { name: "other".into(), ..list() }, Uuid::from_u128(1), 2);
+    assert_eq!(matching.waiting(&list()), (2, false));
+    assert_eq!([next(&matching), next(&matching)], [Some(task(1, 2)), Some(task(3, 2))]);
+    assert!(next(&matching).is_none());
+    // It may come again.
+    assert!(matches!(matching.offer(&list(), task(2, 2)), Offered::Waits));
+    matching.withdraw(&list(), Uuid::from_u128(2), 2);
+    assert!(matching.depths().is_empty(), "an idle list takes no room");
+}
+
+#[test]
+fn a_query_that_becomes_the_turn_of_its_run_is_withdrawn_as_that() {
+    let matching = Matching::new(WaitingBounds::default());
+    let asks = WaitingRiders { key: task(1, 5).key, run_id: Uuid::from_u128(1), kind: RiderKind::Query };
+    assert!(matches!(matching.offer(&list(), OnList::Riders(asks)), Offered::Waits));
+    assert_eq!(matching.waiting(&list()), (0, false), "what only asks is no turn");
+    assert!(matches!(matching.offer(&list(), task(1, 5)), Offered::Known));
+    assert_eq!(matching.waiting(&list()), (1, false));
+    assert!(matches!(matching.offer(&list(), task(1, 5)), Offered::Known), "it is known by its new name");
+    matching.withdraw(&list(), Uuid::from_u128(1), 5);
+    assert_eq!(matching.waiting(&list()), (0, false));
+}
+
+#[test]
+fn there_are_so_many_lists_in_memory_and_one_that_somebody_polls_is_always_among_them() {
+    let matching = Matching::new(WaitingBounds::default());
+    let lists_max = WaitingBounds::default().lists_max;
+    let list = |number: usize| ListKey { name: number.to_string().into(), ..list() };
+    for number in 0..100_000 {
+        let is_full = matches!(matching.offer(&list(number), task(1, 2)), Offered::Full);
+        assert_eq!(is_full, number >= lists_max, "{number}");
+    }
+    assert_eq!(matching.depths().len(), lists_max);
+    assert_eq!(matching.waiting(&list(99_999)), (0, true), "it may have some in the store");
+    let PollResult::Wait(waiting) = matching.poll(&list(99_999), &Taker::default()) else { panic!("nothing is there") };
+    assert_eq!(matching.take_overflowed(), [list(99_999)], "which are looked for");
+    assert!(matches!(matching.offer(&list(99_999), task(1, 2)), Offered::Poller(..)));
+    drop(waiting);
+    assert_eq!(matching.depths().len(), lists_max);
+}
+
+#[test]
+fn a_list_has_so_many_tasks_and_says_that_there_are_more() {
+    let bounds = WaitingBounds::default();
+    let matching = Matching::new(bounds);
+    let all = u128::try_from(bounds.list_tasks_max).unwrap();
+    for run in 1..=all {
+        assert!(matches!(matching.offer(&list(), task(run, 2)), Offered::Waits));
+    }
+    assert_eq!(matching.waiting(&list()), (bounds.list_tasks_max, false));
+    assert!(matches!(matching.offer(&list(), task(all + 1, 2)), Offered::Full));
+    assert_eq!(matching.waiting(&list()), (bounds.list_tasks_max, true));
+}
+
+#[test]
+fn all_lists_together_have_so_many_tasks_and_each_has_room_for_some() {
+    let matching = Matching::new(WaitingBounds { tasks_max: 150, ..WaitingBounds::default() });
+    let other = ListKey { name: "other".into(), ..list() };
+    for run in 1..=150 {
+        assert!(matches!(matching.offer(&list(), task(run, 2)), Offered::Waits));
+    }
+    assert!(matches!(matching.offer(&list(), task(151, 2)), Offered::Full));
+    for run in 201..=300 {
+        assert!(matches!(matching.offer(&other, task(run, 2)), Offered::Waits), "{run}");
+    }
+    assert!(matches!(matching.offer(&other, task(301, 2)), Offered::Full));
+    assert!(matching.is_full(&other));
+    // What is taken, withdrawn or turned into another makes room.
+    for run in 201..=251 {
+        matching.withdraw(&other, Uuid::from_u128(run), 2);
+    }
+    assert_eq!(matching.take_overflowed().as_slice(), std::slice::from_ref(&other));
+    for _ in 0..101 {
+        assert!(next(&matching).is_some());
+    }
+    assert!(matches!(matching.offer(&list(), task(151, 2)), Offered::Waits));
+    assert_eq!(matching.all.load(Relaxed), 49 + 50);
+}

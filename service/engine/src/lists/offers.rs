@@ -1,0 +1,88 @@
+//! What nodes tell each other of their lists: where somebody waits, and which tasks wait for somebody.
+
+use std::sync::Arc;
+
+use crate::lists::ListKey;
+use crate::lists::elsewhere::REST;
+use crate::lists::hand_out::TaskLists;
+use crate::{ListName, Offer};
+
+impl TaskLists {
+    /// Somebody waits here on a list: tells the nodes that do not know.
+    pub(crate) fn tell_waiting(self: &Arc<Self>, list: &ListKey) {
+        let Some(peers) = self.elsewhere.peers().filter(|_| self.nodes.is_shared()) else { return };
+        for node in self.elsewhere.untold(list, self.nodes.others()) {
+            let (lists, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
+            self.background.spawn_until_stopped(async move {
+                if let Err(error) = peers.wait_on(&node, &(&list).into()).await {
+                    tracing::debug!(error, node, "a node could not be told that somebody waits here");
+                    lists.elsewhere.untell(&list, &node);
+                }
+            });
+        }
+    }
+
+    /// Another node says that somebody waits there.
+    pub fn waits_at(self: &Arc<Self>, node: String, list: &ListName) {
+        let list = ListKey::from(list);
+        self.elsewhere.hear(&list, node);
+        self.offer_elsewhere(&list);
+    }
+
+    /// Another node offers a task; answers whether somebody waits for it here.
+    pub fn take_offer(self: &Arc<Self>, node: &str, offer: &Offer) -> bool {
+        let list = ListKey::from(&offer.list);
+        // After a no it will not ask again until it is told: so whoever begins to wait from here on tells it.
+        let knew = self.elsewhere.untell(&list, node);
+        let Some(poller) = self.matching.reserve(&list) else { return false };
+        if knew {
+            self.elsewhere.knows(&list, node);
+        }
+        let (lists, task) = (Arc::clone(self), offer.task());
+        self.background.spawn(async move { lists.hand_over(list, poller, task.into()).await });
+        true
+    }
+
+    /// Tasks wait here: offers them to nodes where somebody waits, until there are no more of either.
+    pub(crate) fn offer_elsewhere(self: &Arc<Self>, list: &ListKey) {
+        let Some(peers) = self.elsewhere.peers() else { return };
+        if !self.elsewhere.begins_to_offer(list) {
+            return;
+        }
+        let (lists, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
+        self.background.spawn(async move {
+            let next = || lists.elsewhere.next_offer(&list, || lists.matching.pop_waiting(&list));
+            while let Some((at, task)) = next() {
+                match peers.offer(&at.node, &Offer::of(&list, &task)).await {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        lists.elsewhere.took_none(&list, &at);
+                        lists.pollers.saw(&list, lists.clock.now());
+                        lists.offer(&list, task);
+                    }
+                    Err(error) => {
+                        tracing::debug!(error, node = at.node, "a task could not be offered to a node");
+                        lists.elsewhere.rest(&list, &at.node);
+                        lists.pollers.saw(&list, lists.clock.now());
+                        lists.offer(&list, task);
+                        let (again, list) = (Arc::clone(&lists), list.clone());
+                        lists.background.after(REST, move || again.offer_elsewhere(&list));
+                    }
+                }
+            }
+        });
+    }
+
+    /// Nodes have come or gone: who waits here is told anew.
+    pub(crate) fn tell_all_waiting(self: &Arc<Self>) {
+        let now = self.clock.now();
+        for list in self.elsewhere.nodes_have_changed(&self.nodes.others()) {
+            self.pollers.saw(&list, now);
+        }
+        for (list, _, pollers) in self.matching.depths() {
+            if pollers > 0 {
+                self.tell_waiting(&list);
+            }
+        }
+    }
+}

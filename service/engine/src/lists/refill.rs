@@ -1,0 +1,221 @@
+//! What waits on lists and has no room in memory, or was in the memory of others: written down, read, and put on its list.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::{LAMBDA_LIST, Run, Timestamp};
+use store::{Expect, HeadKey, ListQuery};
+use tokio::task::JoinSet;
+
+use crate::Refusal;
+use crate::commit::StoredRun;
+use crate::lists::backlog::{FRESH_FOR, NO_RUN, READ_AGAIN_AFTER, domain_of, key_of, row, waiting};
+use crate::lists::hand_out::TaskLists;
+use crate::lists::{ListKey, Side};
+/// Rows that are read at once.
+const ROWS_AT_ONCE: usize = 100;
+
+/// Runs that are looked at, or written down, at the same time.
+const AT_ONCE: usize = 64;
+
+/// The wait after the store could not be read.
+const TROUBLE_WAIT: Duration = Duration::from_secs(1);
+
+impl TaskLists {
+    /// Writes down that a run waits, on each list where it does; answers whether it stands there now.
+    pub(crate) async fn write_down(&self, key: &HeadKey, run: &Run, now: Timestamp) -> bool {
+        let mut lists: Vec<ListKey> = Vec::new();
+        for (list, _, not_before) in waiting(key, run) {
+            if not_before.is_none_or(|at| at <= now) && !lists.contains(&list) {
+                lists.push(list);
+            }
+        }
+        for list in lists {
+            if let Err(refusal) = self.write_row(&list, key, now).await {
+                tracing::debug!(%refusal, workflow_id = %key.workflow_id, "that a run waits could not be written down");
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn write_row(&self, list: &ListKey, run: &HeadKey, now: Timestamp) -> Result<(), Refusal> {
+        let key = key_of(list, run);
+        let found = self.store.load(&key).await?;
+        let fresh_until = now.plus(FRESH_FOR).as_millis();
+        if found.as_ref().is_some_and(|found| found.expires_at.is_none_or(|at| at >= fresh_until)) {
+            return Ok(());
+        }
+        let expect = match &found {
+            Some(found) => Expect::Exactly { run: found.run, version: found.version },
+            None => Expect::Absent,
+        };
+        // Whoever wins writes the same.
+        self.store.commit(&key, expect, &row(found.as_ref(), now), &[]).await?;
+        Ok(())
+    }
+
+    /// A task found no room in memory: has it written down that its run waits.
+    pub(crate) fn write_down_full(&self, list: &ListKey, run: &HeadKey) {
+        if !self.backlog.push(list, run) {
+            self.agenda.look_again(run, self.clock.now());
+        }
+    }
+
+    /// Writes down what finds no room in memory, until the service stops.
+    pub(crate) async fn keep_writing_down(self: &Arc<Self>) {
+        loop {
+            let (mut rest, mut writes) = (self.backlog.take().await.into_iter(), JoinSet::new());
+            loop {
+                while writes.len() < AT_ONCE
+                    && let Some((list, run)) = rest.next()
+                {
+                    let lists = Arc::clone(self);
+                    writes.spawn(async move { lists.write_full_row(&list, &run).await });
+                }
+                if writes.join_next().await.is_none() {
+                    break;
+                }
+            }
+        }
+    }
+
+    async fn write_full_row(self: &Arc<Self>, list: &ListKey, run: &HeadKey) {
+        let (key, now) = (key_of(list, run), self.clock.now());
+        if let Err(error) = self.store.commit(&key, Expect::Absent, &row(None, now), &[]).await {
+            tracing::debug!(%error, workflow_id = %run.workflow_id, "that a run waits could not be written down");
+            return self.agenda.look_again(run, self.clock.now());
+        }
+        // Its list may not be in memory at all: whoever polls it, or has come meanwhile, is to look into the store.
+        self.backlog.forget(list);
+        if self.matching.pollers(list) > 0 {
+            self.seek(list);
+        }
+    }
+
+    /// Somebody asks for what waits on a list: reads what the store has of it, unless this node has done so.
+    pub(crate) fn seek(self: &Arc<Self>, list: &ListKey) {
+        let again_after = self.nodes.is_shared().then_some(READ_AGAIN_AFTER);
+        if self.backlog.begins(list, again_after) {
+            let (lists, list) = (Arc::clone(self), list.clone());
+            self.background.spawn_until_stopped(async move { lists.read_rows(&list).await });
+        }
+    }
+
+    /// Others have come or gone, and with them what they had in memory: reads what the store has of every list where
+    /// somebody waits, and of the others when somebody comes.
+    pub(crate) fn seek_anew(self: &Arc<Self>) {
+        self.backlog.forget_all();
+        for (list, _, pollers) in self.matching.depths() {
+            if pollers > 0 {
+                self.seek(&list);
+            }
+        }
+        self.seek_lambda_tasks();
+    }
+
+    /// Nobody polls for Lambda tasks before one waits: reads what the store has of them in every domain.
+    pub(crate) fn seek_lambda_tasks(self: &Arc<Self>) {
+        if self.lambda.get().is_none() {
+            return;
+        }
+        let lists = Arc::clone(self);
+        self.background.spawn_until_stopped(async move {
+            let domains = loop {
+                match lists.registry.domains().await {
+                    Ok(domains) => break domains,
+                    Err(_) => tokio::time::sleep(TROUBLE_WAIT).await,
+                }
+            };
+            for domain in domains {
+                let (domain, name) = (domain.name.into(), LAMBDA_LIST.into());
+                lists.seek(&ListKey { domain, side: Side::Activity, name });
+            }
+        });
+    }
+
+    /// Lists that were full have room again: reads what the store has of them.
+    pub(crate) async fn keep_refilling(self: &Arc<Self>) {
+        loop {
+            self.matching.starving.notified().await;
+            for list in self.matching.take_overflowed() {
+                self.backlog.forget(&list);
+                self.seek(&list);
+            }
+        }
+    }
+
+    async fn read_rows(self: &Arc<Self>, list: &ListKey) {
+        loop {
+            self.read_rows_once(list).await;
+            // Of a list that found no room in memory nothing is known.
+            if !self.backlog.ends(list, self.matching.has_room_for_list(list)) {
+                return;
+            }
+        }
+    }
+
+    /// Reads the rows of a list, as many as there is room for in memory.
+    async fn read_rows_once(self: &Arc<Self>, list: &ListKey) {
+        let query =
+            ListQuery { domain: domain_of(list), open: Some(true), limit: ROWS_AT_ONCE, ..ListQuery::default() };
+        let mut page = None;
+        loop {
+            let read = match self.store.list(&query, page.as_ref()).await {
+                Ok(read) => read,
+                Err(error) => {
+                    tracing::warn!(%error, "what waits on a list could not be read");
+                    tokio::time::sleep(TROUBLE_WAIT).await;
+                    continue;
+                }
+            };
+            for rows in read.rows.chunks(AT_ONCE) {
+                // What is left is read once there is room again.
+                if self.matching.is_full(list) {
+                    return;
+                }
+                let mut runs = JoinSet::new();
+                for row in rows {
+                    let (lists, list) = (Arc::clone(self), list.clone());
+                    let key = HeadKey { domain: Arc::clone(&list.domain), workflow_id: Arc::clone(&row.workflow_id) };
+                    runs.spawn(async move {
+                        if let Err(refusal) = lists.bring_back(&list, &key).await {
+                            tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that waits could not be read");
+                            lists.agenda.look_again(&key, lists.clock.now());
+                        }
+                    });
+                }
+                while runs.join_next().await.is_some() {}
+            }
+            page = read.next;
+            if page.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Puts on a list what waits there of a run. Where nothing does, its row is dropped.
+    async fn bring_back(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<(), Refusal> {
+        if self.put_waiting(list, key).await? {
+            return Ok(());
+        }
+        self.store.drop_run(&key_of(list, key), NO_RUN).await?;
+        // A task that came meanwhile and found no room took that row for its own.
+        if self.put_waiting(list, key).await? {
+            self.write_down_full(list, key);
+        }
+        Ok(())
+    }
+
+    /// Puts on a list what waits there of a run, as the store has it; false when nothing does.
+    async fn put_waiting(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<bool, Refusal> {
+        let loaded = self.store.load(key).await?.map(StoredRun::decode).transpose()?;
+        let mut tasks = loaded.map(|loaded| waiting(key, loaded.run())).unwrap_or_default();
+        tasks.retain(|(on, ..)| on == list);
+        let (now, waits) = (self.clock.now(), !tasks.is_empty());
+        for (_, task, _) in tasks.into_iter().filter(|(.., not_before)| not_before.is_none_or(|at| at <= now)) {
+            self.put_on_list(list, task);
+        }
+        Ok(waits)
+    }
+}

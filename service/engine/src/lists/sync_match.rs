@@ -1,0 +1,119 @@
+//! Tasks that are started in the very commit that makes them, as a poller waits for them (sync match).
+
+use std::sync::Arc;
+
+use history::{Author, Command, EventId, PollId, TaskRef, Timestamp, Transition};
+use store::HeadKey;
+
+use crate::Refusal;
+use crate::lists::hand_out::TaskLists;
+use crate::lists::{ListKey, Poller, Side, Taker, WaitingTask};
+
+/// A poller that is about to get a task.
+pub(crate) struct Reserved {
+    pub(crate) list: ListKey,
+    pub(crate) poller: Poller,
+    pub(crate) scheduled_event_id: EventId,
+    /// See [`start_task`].
+    pub(crate) start: u32,
+}
+
+impl TaskLists {
+    /// For every task that has begun to wait: starts it in the same commit, if a poller is there.
+    pub(crate) fn match_new_tasks(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        transition: &mut Transition,
+        last_event_id: EventId,
+        waited_before: EventId,
+        now: Timestamp,
+    ) -> (Vec<Reserved>, Vec<(ListKey, WaitingTask)>) {
+        let (mut reserved, mut unmatched) = (Vec::new(), Vec::new());
+        let run_id = transition.run().started.run_id;
+        let mut new_tasks = Vec::new();
+        for task in transition.run().waiting_tasks() {
+            match task {
+                TaskRef::Turn(task) => {
+                    let is_held_back = task.not_before.is_some_and(|at| at > now);
+                    if task.scheduled_event_id != waited_before && !is_held_back {
+                        let name: Arc<str> = transition.run().list_of_turn(task).into();
+                        let priority = transition.run().started.priority();
+                        let since = task.not_before.map_or(task.waits_since, |at| at.max(task.waits_since));
+                        new_tasks.push((Side::Decider, name, task.scheduled_event_id, priority.unwrap_or(0), since));
+                    }
+                }
+                TaskRef::Activity(task) => {
+                    // What waits for another try may have begun to wait now, or be on its list already, which is as good.
+                    let is_held_back = task.activity.not_before().is_some_and(|at| at > now);
+                    let is_retry = task.activity.tries.is_some();
+                    let is_released = task.activity.released.is_some_and(|it| it.event_id > last_event_id);
+                    let is_new = task.scheduled_event_id > last_event_id;
+                    if (is_new || is_released || is_retry) && !is_held_back {
+                        let name: Arc<str> = task.activity.task_list.as_str().into();
+                        let priority = task.activity.task_priority.unwrap_or(0);
+                        let since = task.activity.waits_since();
+                        let since = task.activity.not_before().map_or(since, |at| at.max(since));
+                        new_tasks.push((Side::Activity, name, task.scheduled_event_id, priority, since));
+                    }
+                }
+            }
+        }
+        for (side, name, scheduled_event_id, priority, since) in new_tasks {
+            let list = ListKey { domain: Arc::clone(&key.domain), side, name };
+            let Some(poller) = self.matching.reserve(&list) else {
+                let (key, since) = (key.clone(), Some(since));
+                unmatched.push((list, WaitingTask { key, run_id, scheduled_event_id, lost: None, priority, since }));
+                continue;
+            };
+            match start_task(transition, (scheduled_event_id, None), &list, &poller.taker, now) {
+                Some(start) => reserved.push(Reserved { list, poller, scheduled_event_id, start }),
+                None => self.return_poller(&list, poller),
+            }
+        }
+        (reserved, unmatched)
+    }
+
+    /// Puts pollers back whose tasks were not started, or with this refusal may have been.
+    pub(crate) fn unreserve(self: &Arc<Self>, reserved: Vec<Reserved>, refusal: Option<&Refusal>) {
+        for Reserved { list, poller, .. } in reserved.into_iter().rev() {
+            self.unreserve_one(&list, poller, refusal);
+        }
+    }
+}
+
+/// The DeciderScheduled of the turn that can be taken; 0 when there is none.
+pub(crate) fn waiting_turn(run: &history::Run) -> EventId {
+    match run.waiting_tasks().next() {
+        Some(TaskRef::Turn(task)) => task.scheduled_event_id,
+        _ => 0,
+    }
+}
+
+/// Starts a waiting task, or has one sent again that went astray; `None` when it does not wait, or not on this list any more. Which
+/// start of it this is, where tries of it are counted; 0 otherwise.
+pub(crate) fn start_task(
+    transition: &mut Transition,
+    (scheduled_event_id, lost): (EventId, Option<PollId>),
+    list: &ListKey,
+    taker: &Taker,
+    now: Timestamp,
+) -> Option<u32> {
+    let Taker { identity, by, poll, .. } = taker.clone();
+    let is_here = |task_list: &str| task_list == &*list.name;
+    let activity = transition.run().activities.get(&scheduled_event_id);
+    if activity.is_some_and(|activity| !is_here(&activity.task_list)) {
+        return None;
+    }
+    let turn = transition.run().turn_task.as_ref().filter(|turn| turn.scheduled_event_id == scheduled_event_id);
+    if turn.is_some_and(|turn| !is_here(transition.run().list_of_turn(turn))) {
+        return None;
+    }
+    let command = match lost {
+        Some(lost) => Command::SendAgain { scheduled_event_id, lost, poll },
+        None if list.side == Side::Decider => Command::StartTurn { scheduled_event_id, identity, poll },
+        None => Command::StartActivity { scheduled_event_id, identity, poll },
+    };
+    transition.admit_of(&command, &Author::named(by), now).ok()?;
+    let started = transition.run().activities.get(&scheduled_event_id).and_then(|it| it.task(scheduled_event_id));
+    Some(started.map_or(0, |task| task.start))
+}

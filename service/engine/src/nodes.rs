@@ -1,0 +1,349 @@
+//! The nodes that share a store: who is there, and which of them looks after which part of the due index.
+//!
+//! All of it is there to save work, none of it for correctness: every commit is fenced by the version that was read, so two
+//! nodes that take themselves for the same part's home only cost each other a conflict now and then.
+
+pub(super) mod messages;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, RwLock};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use store::{Cas, Head};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::Refusal;
+use crate::base::records::Records;
+
+/// How often a node says that it is there. Ours: a dead node is missed after three beats, one more until all have seen the last
+/// one, and its runs are to go on within six seconds, eight where the store is in trouble at the same time.
+pub(crate) const BEAT_EVERY: Duration = Duration::from_secs(1);
+
+/// A node whose count has stood still for so long, by one's own clock, is taken for dead: three beats. Ours, see above.
+const DEAD_AFTER: Duration = Duration::from_secs(3);
+
+/// A node that has been dead for so long is struck off the record.
+const FORGET_AFTER: Duration = Duration::from_secs(60);
+
+/// How often a beat is tried against the beats of others, or a store in trouble, before the next one is left to try.
+const BEAT_TRIES: u32 = 8;
+
+/// The wait before a beat is tried again that the store did not take. Ours: short, as others wait for it.
+const BEAT_AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// One of several services over one store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Where the others reach it, e.g. `http://10.0.0.7:7420`. Its name among them, too.
+    pub address: String,
+}
+
+/// What a node says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Pulse {
+    /// Which of the lives of this address.
+    boot: u64,
+    /// How often it has said so.
+    count: u64,
+}
+
+/// The record's name in the store.
+const RECORD: &str = "nodes";
+
+/// The record in the store, by address.
+type NodesRecord = BTreeMap<String, Pulse>;
+
+/// A beat, and when it was first seen.
+#[derive(Debug, Clone, Copy)]
+struct SeenBeat {
+    beat: Pulse,
+    since: Instant,
+}
+
+/// Who is there.
+pub(crate) struct Nodes {
+    records: Records,
+    me: Option<(Node, u64)>,
+    /// All that are alive, and this one, each with its life.
+    alive: RwLock<Vec<(String, u64)>>,
+    seen: Mutex<BTreeMap<String, SeenBeat>>,
+    /// When this node last began to say that it is there, and could.
+    beaten: Mutex<Option<Instant>>,
+    /// Notified when others have come or gone.
+    pub(crate) changed: Notify,
+}
+
+impl Nodes {
+    pub(crate) fn new(records: Records, me: Option<Node>, boot: u64) -> Self {
+        let alive = me.iter().map(|node| (node.address.clone(), boot)).collect();
+        let me = me.map(|node| (node, boot));
+        let (alive, seen, beaten) = (RwLock::new(alive), Mutex::default(), Mutex::default());
+        Self { records, me, alive, seen, beaten, changed: Notify::new() }
+    }
+
+    /// Whether others may work over the same store.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.me.is_some()
+    }
+
+    /// Addresses of all that are alive, and this one's; none when the store is not shared.
+    pub(crate) fn alive(&self) -> Vec<String> {
+        let alive = self.alive.read().expect("no code panics while it holds this lock");
+        alive.iter().map(|(address, _)| address.clone()).collect()
+    }
+
+    /// Whether no other node can take this one for dead. What one is alone with while it is not, others may do, too.
+    pub(crate) fn is_in_touch(&self) -> bool {
+        let beaten = self.beaten.lock().expect("no code panics while it holds this lock");
+        !self.is_shared() || beaten.is_some_and(|at| at.elapsed() < DEAD_AFTER)
+    }
+
+    /// When to beat next after a beat that began then: every so often; and as soon as another node is dead, unless that
+    /// beat finds that it has moved.
+    pub(crate) fn next_beat(&self, began: Instant) -> Instant {
+        let seen = self.seen.lock().expect("no code panics while it holds this lock");
+        let others = seen.iter().filter(|(address, _)| Some(address.as_str()) != self.address());
+        let missed = others.map(|(_, seen)| seen.since + DEAD_AFTER).filter(|at| *at > began);
+        missed.min().map_or(began + BEAT_EVERY, |at| at.min(began + BEAT_EVERY))
+    }
+
+    /// This node has said that it is there, and began to say so then; answers whether the others may have taken it for dead
+    /// before they heard that.
+    fn has_beaten(&self, began: Instant) -> bool {
+        let mut beaten = self.beaten.lock().expect("no code panics while it holds this lock");
+        let was_missed = beaten.is_some_and(|before| before.elapsed() >= DEAD_AFTER);
+        *beaten = Some(began);
+        was_missed
+    }
+
+    /// This node's address, where it has a name among others.
+    pub(crate) fn address(&self) -> Option<&str> {
+        self.me.as_ref().map(|(node, _)| node.address.as_str())
+    }
+
+    /// Whether this node looks after a shard of the due index: by rendezvous hashing, so that a node that comes or goes moves
+    /// no other shard than its own.
+    pub(crate) fn is_home(&self, shard: u32) -> bool {
+        let Some((me, _)) = &self.me else { return true };
+        let alive = self.alive.read().expect("no code panics while it holds this lock");
+        let home = alive.iter().max_by_key(|(address, _)| score(address, shard));
+        home.is_none_or(|(home, _)| *home == me.address)
+    }
+
+    /// Takes in what the record says now; answers what to write instead, and whether others have come or gone.
+    fn take_in(&self, mut record: NodesRecord, now: Instant) -> (NodesRecord, bool) {
+        let Some((me, boot)) = &self.me else { return (record, false) };
+        let count = record.get(&me.address).filter(|beat| beat.boot == *boot).map_or(1, |beat| beat.count + 1);
+        record.insert(me.address.clone(), Pulse { boot: *boot, count });
+        let mut seen = self.seen.lock().expect("no code panics while it holds this lock");
+        for (address, beat) in &record {
+            let entry = seen.entry(address.clone()).or_insert(SeenBeat { beat: *beat, since: now });
+            if entry.beat != *beat {
+                *entry = SeenBeat { beat: *beat, since: now };
+            }
+        }
+        let stood_still = |address: &String| seen.get(address).map_or(Duration::ZERO, |seen| now - seen.since);
+        record.retain(|address, _| *address == me.address || stood_still(address) < FORGET_AFTER);
+        let is_alive = |(address, _): &(&String, &Pulse)| **address == me.address || stood_still(address) < DEAD_AFTER;
+        let alive: Vec<(String, u64)> =
+            record.iter().filter(is_alive).map(|(address, beat)| (address.clone(), beat.boot)).collect();
+        seen.retain(|address, _| record.contains_key(address));
+        drop(seen);
+        let mut known = self.alive.write().expect("no code panics while it holds this lock");
+        let has_changed = *known != alive;
+        if has_changed {
+            tracing::info!(nodes = ?alive, "nodes have come or gone");
+            *known = alive;
+        }
+        (record, has_changed)
+    }
+}
+
+/// The node with the highest score of a shard is its home.
+fn score(address: &str, shard: u32) -> [u8; 8] {
+    let digest = Sha256::new().chain_update(address).chain_update([0]).chain_update(shard.to_be_bytes()).finalize();
+    digest.first_chunk().copied().unwrap_or_default()
+}
+
+fn read(head: Option<&Head>) -> Result<NodesRecord, Refusal> {
+    let Some(head) = head else { return Ok(NodesRecord::new()) };
+    serde_json::from_slice(&head.body)
+        .map_err(|error| Refusal::Corrupt { what: format!("the record of nodes: {error}") })
+}
+
+impl Nodes {
+    /// Says once that this node is there, and sees who else is; answers whether others have come or gone, or this node has,
+    /// as they see it.
+    pub(crate) async fn beat(&self) -> Result<bool, Refusal> {
+        let mut has_changed = false;
+        let began = Instant::now();
+        let is_said = self.change_record(|record| {
+            let (record, others_changed) = self.take_in(record, Instant::now());
+            has_changed |= others_changed;
+            Some(record)
+        });
+        let was_missed = is_said.await? && self.has_beaten(began);
+        Ok(has_changed || was_missed)
+    }
+
+    /// Strikes this node off the record, so that the others need not wait until it is taken for dead.
+    pub(crate) async fn leave(&self) -> Result<(), Refusal> {
+        let Some((me, _)) = &self.me else { return Ok(()) };
+        self.change_record(|mut record| record.remove(&me.address).map(|_| record)).await.map(drop)
+    }
+
+    /// Changes the record, against the changes of others; `None` leaves it as it is. Answers whether it was changed.
+    async fn change_record(&self, mut change: impl FnMut(NodesRecord) -> Option<NodesRecord>) -> Result<bool, Refusal> {
+        let mut head = self.records.load(RECORD).await?;
+        for _ in 1..BEAT_TRIES {
+            let Some(record) = change(read(head.as_ref())?) else { return Ok(false) };
+            match self.records.write(RECORD, head.as_ref(), &record).await {
+                Ok(Cas::Won) => return Ok(true),
+                Ok(Cas::Lost(found)) => head = found,
+                // Whether it was written or not, the next try says the same.
+                Err(refusal) if refusal.is_retryable() => {
+                    tokio::time::sleep(BEAT_AGAIN_AFTER).await;
+                    head = self.records.load(RECORD).await?;
+                }
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        let Some(record) = change(read(head.as_ref())?) else { return Ok(false) };
+        Ok(self.records.write(RECORD, head.as_ref(), &record).await? == Cas::Won)
+    }
+
+    /// The other nodes.
+    pub(crate) fn others(&self) -> Vec<String> {
+        let me = self.address();
+        self.alive().into_iter().filter(|address| Some(address.as_str()) != me).collect()
+    }
+
+    /// Whether nobody else writes, as far as this node can know; one that has just come is known with the next beat.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_in_touch() && self.others().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn nodes(me: Option<Node>) -> Nodes {
+        Nodes::new(Records::new(Arc::new(store::memory::Memory::new())), me, 7)
+    }
+
+    fn node(address: &str) -> Nodes {
+        nodes(Some(Node { address: address.to_owned() }))
+    }
+
+    fn record(beats: &[(&str, u64)]) -> NodesRecord {
+        beats.iter().map(|(address, count)| ((*address).to_owned(), Pulse { boot: 1, count: *count })).collect()
+    }
+
+    #[test]
+    fn a_node_is_alive_as_long_as_its_count_moves_by_ones_own_clock() {
+        let nodes = node("a");
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        assert!(nodes.take_in(record(&[("b", 1), ("c", 1)]), at(0)).1);
+        assert_eq!(nodes.alive(), ["a", "b", "c"]);
+        assert!(!nodes.take_in(record(&[("b", 2), ("c", 1)]), at(2)).1);
+        assert!(nodes.take_in(record(&[("b", 3), ("c", 1)]), at(3)).1, "c has stood still for three beats");
+        assert_eq!(nodes.alive(), ["a", "b"]);
+        let (left, _) = nodes.take_in(record(&[("b", 4), ("c", 1)]), at(60));
+        assert_eq!(left.keys().collect::<Vec<_>>(), ["a", "b"], "and is struck off after a minute");
+        assert!(nodes.take_in(record(&[("b", 5), ("c", 2)]), at(61)).1, "it is back");
+        assert_eq!(nodes.alive(), ["a", "b", "c"]);
+        let mut reborn = record(&[("b", 6), ("c", 1)]);
+        reborn.insert("c".to_owned(), Pulse { boot: 2, count: 1 });
+        assert!(nodes.take_in(reborn, at(62)).1, "c has forgotten what it was told");
+    }
+
+    #[test]
+    fn a_node_that_slept_takes_nobody_for_dead_who_has_moved_meanwhile() {
+        let nodes = node("a");
+        let start = Instant::now();
+        nodes.take_in(record(&[("b", 1)]), start);
+        let (_, has_changed) = nodes.take_in(record(&[("b", 9)]), start + Duration::from_secs(3_600));
+        assert!(!has_changed);
+        assert_eq!(nodes.alive(), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_node_looks_again_as_soon_as_another_is_to_be_missed() {
+        let nodes = node("a");
+        let start = Instant::now();
+        let at = |millis: u64| start + Duration::from_millis(millis);
+        nodes.take_in(record(&[("b", 1), ("c", 1)]), at(0));
+        assert_eq!(nodes.next_beat(at(0)), at(1_000));
+        nodes.take_in(record(&[("b", 2), ("c", 1)]), at(2_600));
+        assert_eq!(nodes.next_beat(at(2_600)), at(3_000), "c");
+        nodes.take_in(record(&[("b", 3), ("c", 1)]), at(3_000));
+        assert_eq!(nodes.alive(), ["a", "b"]);
+        assert_eq!(nodes.next_beat(at(3_000)), at(4_000), "who is missed is missed once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_knows_that_others_may_have_missed_it() {
+        let nodes = node("a");
+        let mut began = Instant::now();
+        assert!(!nodes.has_beaten(began), "it has only come");
+        tokio::time::advance(DEAD_AFTER / 2).await;
+        began = Instant::now();
+        assert!(!nodes.has_beaten(began));
+        tokio::time::advance(DEAD_AFTER / 2).await;
+        began = Instant::now();
+        // It took its time to land.
+        tokio::time::advance(DEAD_AFTER / 2).await;
+        assert!(nodes.has_beaten(began));
+        assert!(!nodes.has_beaten(began));
+    }
+
+    #[test]
+    fn a_new_life_of_an_address_counts_anew() {
+        let nodes = node("a");
+        let (written, _) = nodes.take_in(record(&[("a", 41)]), Instant::now());
+        assert_eq!(written["a"], Pulse { boot: 7, count: 1 });
+        let (written, _) = nodes.take_in(written, Instant::now());
+        assert_eq!(written["a"], Pulse { boot: 7, count: 2 });
+    }
+
+    #[test]
+    fn every_shard_has_one_home_and_moves_only_when_its_home_goes() {
+        let names = ["a", "b", "c"];
+        let nodes: Vec<Nodes> = names.map(node).into();
+        let everybody = record(&names.map(|name| (name, 1)));
+        for node in &nodes {
+            node.take_in(everybody.clone(), Instant::now());
+        }
+        let homes = |nodes: &[Nodes]| -> Vec<Vec<bool>> {
+            (0..64).map(|shard| nodes.iter().map(|node| node.is_home(shard)).collect()).collect()
+        };
+        let before = homes(&nodes);
+        assert!(before.iter().all(|homes| homes.iter().filter(|is_home| **is_home).count() == 1));
+        for at in 0..3 {
+            let share = before.iter().filter(|homes| homes[at]).count();
+            assert!((10..35).contains(&share), "{} has {share} of 64", names[at]);
+        }
+        for node in &nodes[..2] {
+            *node.alive.write().unwrap() = vec![("a".to_owned(), 7), ("b".to_owned(), 7)];
+        }
+        for (before, after) in before.iter().zip(homes(&nodes[..2])) {
+            assert_eq!(after.iter().filter(|is_home| **is_home).count(), 1);
+            assert!(before[2] || before[..2] == after[..], "a shard moved whose home has not gone");
+        }
+    }
+
+    #[test]
+    fn a_node_alone_looks_after_everything() {
+        let alone = nodes(None);
+        assert!((0..64).all(|shard| alone.is_home(shard)));
+        assert!(alone.take_in(record(&[("b", 1)]), Instant::now()).0.contains_key("b"));
+        assert!(!alone.is_shared());
+    }
+}

@@ -1,0 +1,46 @@
+//! What is registered: domains, and types of workflows and activities. Owns what is known of them, and their records.
+
+pub(super) mod known;
+pub(super) mod quotas;
+pub(super) mod run_counts;
+
+mod domain;
+mod domains;
+mod remembered;
+mod types;
+
+use std::sync::Arc;
+
+use store::Store;
+
+use crate::Clock;
+use crate::base::records::Records;
+use crate::nodes::Nodes;
+
+pub use domain::{DEFAULT_DOMAIN, Domain};
+
+pub use types::{TYPES_MAX, TypeKind, TypeRecord, split_type_name, type_name};
+
+/// See the module.
+pub struct Registry {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    nodes: Arc<Nodes>,
+    records: Records,
+    known: domain::KnownDomains,
+    types: remembered::TypeCache,
+}
+
+impl Registry {
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, nodes: Arc<Nodes>) -> Self {
+        let records = Records::new(Arc::clone(&store));
+        Self {
+            store,
+            clock,
+            nodes,
+            records,
+            known: domain::KnownDomains::default(),
+            types: remembered::TypeCache::default(),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Domains: one record of all of them.
+
+use std::collections::BTreeMap;
+
+use history::{Duration, Fault, Unit, limits};
+use store::{Cas, Head, ListQuery};
+
+use super::Registry;
+use super::domain::{DEFAULT_DOMAIN, Domain};
+use crate::base::records::has_schedules;
+use crate::{Limited, Refusal};
+
+/// Most domains. Ours: they are kept in one record and in memory.
+const DOMAINS_MAX: usize = 1_000;
+
+/// How long a domain has been deprecated before it can be deleted. Ours: longer than a start can be under way that was taken
+/// while it was in use, at whichever node.
+const DELETE_AFTER: Duration = Duration::from_secs(60);
+
+/// Longest description, in bytes. Source: SWF's 1,024 characters, each of which may take four.
+pub(super) const DESCRIPTION_BYTES_MAX: usize = 4_096;
+
+/// Most tags of a domain. Source: SWF's API reference.
+const DOMAIN_TAGS_MAX: usize = 50;
+
+/// Longest key of a tag, in characters. Source: SWF's API reference.
+const TAG_KEY_CHARS_MAX: usize = 128;
+
+/// Longest value of a tag, in characters. Source: SWF's API reference.
+const TAG_VALUE_CHARS_MAX: usize = 256;
+
+impl Registry {
+    /// Writes the record of all domains, if it still is as it was read.
+    async fn write_domains(&self, before: Option<&Head>, domains: &BTreeMap<String, Domain>) -> Result<Cas, Refusal> {
+        self.records.write("domains", before, domains).await.map_err(|refusal| match refusal {
+            Refusal::RunTooLarge { max, .. } => Refusal::LimitExceeded { what: Limited::DomainBytes, max },
+            refusal => refusal,
+        })
+    }
+
+    async fn read_domains(&self) -> Result<(Option<Head>, BTreeMap<String, Domain>), Refusal> {
+        let Some(head) = self.records.load("domains").await? else {
+            return Ok((None, BTreeMap::new()));
+        };
+        let domains = serde_json::from_slice(&head.body)
+            .map_err(|error| Refusal::Corrupt { what: format!("the record of domains: {error}") })?;
+        Ok((Some(head), domains))
+    }
+
+    /// Creates a domain.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::DomainExists`], or a fault for a field that is not acceptable. Nothing was recorded.
+    pub async fn create_domain(&self, domain: Domain) -> Result<Domain, Refusal> {
+        check_domain(&domain)?;
+        loop {
+            let (head, mut domains) = self.read_domains().await?;
+            if domains.contains_key(&domain.name) {
+                return Err(Refusal::DomainExists { domain: domain.name });
+            }
+            if domains.len() >= DOMAINS_MAX {
+                return Err(Refusal::LimitExceeded { what: Limited::Domains, max: DOMAINS_MAX });
+            }
+            domains.insert(domain.name.clone(), domain.clone());
+            if self.write_domains(head.as_ref(), &domains).await? == Cas::Won {
+                self.known.set(domains);
+                return Ok(domain);
+            }
+        }
+    }
+
+    /// Changes a domain, as it is now.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], that of `change`, or a fault for what it left. Nothing was recorded.
+    async fn change_domain(
+        &self,
+        name: &str,
+        change: impl Fn(&mut Domain) -> Result<(), Refusal> + Send,
+    ) -> Result<Domain, Refusal> {
+        loop {
+            let (head, mut domains) = self.read_domains().await?;
+            let unknown = || Refusal::UnknownDomain { domain: name.to_owned() };
+            let domain = domains.get_mut(name).ok_or_else(unknown)?;
+            change(domain)?;
+            check_domain(domain)?;
+            let changed = domain.clone();
+            if self.write_domains(head.as_ref(), &domains).await? == Cas::Won {
+                self.known.set(domains);
+                return Ok(changed);
+            }
+        }
+    }
+
+    /// Changes what a domain is for, or how long runs that are started from now on stay readable. Runs that there are keep
+    /// what they were started with.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], or a fault for a field that is not acceptable. Nothing was recorded.
+    pub async fn set_domain(
+        &self,
+        name: &str,
+        description: Option<Option<String>>,
+        retention: Option<Duration>,
+    ) -> Result<Domain, Refusal> {
+        let change = |domain: &mut Domain| {
+            if let Some(description) = &description {
+                domain.description.clone_from(description);
+            }
+            domain.retention = retention.unwrap_or(domain.retention);
+            Ok(())
+        };
+        self.change_domain(name, change).await
+    }
+
+    /// Keeps a domain from having anything started or registered in it. What is open in it goes on.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], or [`Refusal::DomainDeprecated`] when it is already.
+    pub async fn deprecate_domain(&self, name: &str) -> Result<Domain, Refusal> {
+        let now = self.clock.now();
+        let change = |domain: &mut Domain| match domain.deprecated_at.replace(now) {
+            None => Ok(()),
+            Some(_) => Err(Refusal::DomainDeprecated { domain: domain.name.clone() }),
+        };
+        self.change_domain(name, change).await
+    }
+
+    /// Brings a deprecated domain back into use.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], or [`Refusal::DomainExists`] when it is in use.
+    pub async fn undeprecate_domain(&self, name: &str) -> Result<Domain, Refusal> {
+        let change = |domain: &mut Domain| match domain.deprecated_at.take() {
+            Some(_) => Ok(()),
+            None => Err(Refusal::DomainExists { domain: domain.name.clone() }),
+        };
+        self.change_domain(name, change).await
+    }
+
+    /// Deletes a domain that is deprecated and has nothing in it any more, with the types that were registered in it.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], [`Refusal::DomainInUse`], or the store's. The domain is there still; its types may be gone.
+    pub async fn delete_domain(&self, name: &str) -> Result<(), Refusal> {
+        let in_use = |why| Err(Refusal::DomainInUse { domain: name.to_owned(), why });
+        loop {
+            let (head, mut domains) = self.read_domains().await?;
+            let domain = domains.remove(name).ok_or_else(|| Refusal::UnknownDomain { domain: name.to_owned() })?;
+            if name == DEFAULT_DOMAIN {
+                return in_use("it is the one that is always there");
+            }
+            let Some(deprecated_at) = domain.deprecated_at else { return in_use("it is not deprecated") };
+            // A start that was taken before is recorded by now, and seen below.
+            if self.clock.now().since(deprecated_at) < DELETE_AFTER {
+                return in_use("it was deprecated less than a minute ago, and a start may be under way");
+            }
+            let runs = ListQuery { domain: name.into(), limit: 1, ..ListQuery::default() };
+            if !self.store.list(&runs, None).await?.rows.is_empty() {
+                return in_use("it has runs, open ones or such as are kept for their retention");
+            }
+            if has_schedules(&*self.store, name).await? {
+                return in_use("it has schedules");
+            }
+            if domain.has_types {
+                self.forget_types(name).await?;
+            }
+            if self.write_domains(head.as_ref(), &domains).await? == Cas::Won {
+                self.known.set(domains);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Adds tags to a domain or replaces them, and takes others off. What is not there is not missed.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], [`Refusal::LimitExceeded`], or a fault for a tag that is not acceptable.
+    pub async fn tag_domain(
+        &self,
+        name: &str,
+        add: &BTreeMap<String, String>,
+        remove: &[String],
+    ) -> Result<Domain, Refusal> {
+        let change = |domain: &mut Domain| {
+            domain.tags.retain(|key, _| !remove.contains(key));
+            domain.tags.extend(add.clone());
+            Ok(())
+        };
+        self.change_domain(name, change).await
+    }
+
+    /// Says that types are registered in a domain.
+    pub(super) async fn expect_types(&self, name: &str) -> Result<(), Refusal> {
+        if self.domain(name).await?.has_types {
+            return Ok(());
+        }
+        let change = |domain: &mut Domain| {
+            domain.has_types = true;
+            Ok(())
+        };
+        self.change_domain(name, change).await.map(drop)
+    }
+
+    /// A domain in which something may be started or registered.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], or the store's.
+    pub async fn domain_in_use(&self, name: &str) -> Result<Domain, Refusal> {
+        let mut domain = self.domain(name).await?;
+        let is_stale = self.nodes.is_shared() && !self.known.is_fresh();
+        if domain.deprecated_at.is_some() || is_stale {
+            self.domains().await?;
+            domain = self.domain(name).await?;
+        }
+        match domain.deprecated_at {
+            None => Ok(domain),
+            Some(_) => Err(Refusal::DomainDeprecated { domain: domain.name }),
+        }
+    }
+
+    /// Every domain, by name.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn domains(&self) -> Result<Vec<Domain>, Refusal> {
+        let (_, domains) = self.read_domains().await?;
+        self.known.set(domains.clone());
+        Ok(domains.into_values().collect())
+    }
+
+    /// One domain.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], or the store's.
+    pub async fn domain(&self, name: &str) -> Result<Domain, Refusal> {
+        if let Some(domain) = self.known.all().get(name) {
+            return Ok(domain.clone());
+        }
+        // Never say no from a cache.
+        let (_, domains) = self.read_domains().await?;
+        let found = domains.get(name).cloned();
+        self.known.set(domains);
+        found.ok_or_else(|| Refusal::UnknownDomain { domain: name.to_owned() })
+    }
+
+    pub(crate) async fn must_know(&self, name: &str) -> Result<(), Refusal> {
+        if self.known.all().contains_key(name) { Ok(()) } else { self.domain(name).await.map(drop) }
+    }
+
+    pub(crate) async fn ensure_default_domain(&self) -> Result<(), Refusal> {
+        let domain = Domain {
+            description: Some("The domain that is always there".to_owned()),
+            ..Domain::new(DEFAULT_DOMAIN, limits::RETENTION_DEFAULT, self.clock.now())
+        };
+        match self.create_domain(domain).await {
+            Ok(_) => Ok(()),
+            Err(Refusal::DomainExists { .. }) => self.domain(DEFAULT_DOMAIN).await.map(drop),
+            Err(refusal) => Err(refusal),
+        }
+    }
+}
+
+fn check_domain(domain: &Domain) -> Result<(), Refusal> {
+    let invalid = |field: &str, problem: &str| Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() };
+    history::admit::check_name("name", &domain.name)?;
+    let found = domain.description.as_ref().map_or(0, String::len);
+    if found > DESCRIPTION_BYTES_MAX {
+        let (field, max, unit) = ("description".to_owned(), DESCRIPTION_BYTES_MAX, Unit::Bytes);
+        return Err(Fault::TooLarge { field, found, max, unit }.into());
+    }
+    if domain.retention > limits::SPAN_MAX {
+        return Err(invalid("retention", &format!("is longer than {}", limits::SPAN_MAX)).into());
+    }
+    if domain.tags.len() > DOMAIN_TAGS_MAX {
+        return Err(Refusal::LimitExceeded { what: Limited::Tags, max: DOMAIN_TAGS_MAX });
+    }
+    for (key, value) in &domain.tags {
+        let (key_chars, value_chars) = (key.chars().count(), value.chars().count());
+        if key_chars == 0 || key_chars > TAG_KEY_CHARS_MAX || value_chars > TAG_VALUE_CHARS_MAX {
+            let problem = format!(
+                "has `{key}` with {key_chars} characters and a value of {value_chars}; keys have 1 to {TAG_KEY_CHARS_MAX} \
+                 and values at most {TAG_VALUE_CHARS_MAX}"
+            );
+            return Err(invalid("tags", &problem).into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,360 @@
+//! Riders where several nodes share a store. What is put where no decider waits for it is asked for at a node where one waits:
+//! a query once more, as it is copied; an update is lent, and is that node's alone until it says what became of it, so that
+//! nothing is judged at two nodes at once. A decider may answer at any node: what it says is passed on to the one that has the
+//! riders.
+//!
+//! Whoever puts a query reads the run from the store first, so that no node answers from before what another has acknowledged. When
+//! a node is lost that has a lent update, nobody knows whether its decider accepts it. What was recorded is found by the update's
+//! id, and what was not is judged again; what is then rejected, its caller hears as `update/reject.rs` has it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::{EventId, ProposedUpdate, TurnId};
+use store::HeadKey;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::lists::ListKey;
+use crate::lists::grant::{Query, RiderKind};
+use crate::riders::heard::{DeciderAnswer, UpdateHeard};
+use crate::riders::place::By;
+use crate::riders::put::{PutUpdate, Putting};
+use crate::riders::query::{From as AskedFrom, QueryHeard, QueryReply, QueryRequest};
+use crate::riders::task::RequestReply;
+use crate::run::request::RunRequest;
+use crate::{
+    Forwarded, FromJudge, FromNode, LentUpdate, QueryOutcome, Refusal, RejectedUpdate, RunRef, SeenVersion,
+    StrayAnswer, TurnToken, commit,
+};
+
+/// How soon a run is looked at again whose riders wait, and which another node may have worked on; doubled each time.
+const LOOK_FIRST: Duration = Duration::from_millis(50);
+
+/// How often it is looked at in the end: one read of the store each time, for each rider that waits.
+const LOOK_EVERY_MAX: Duration = Duration::from_secs(2);
+
+/// Before another node is asked, when one could not answer, or had no decider.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(250);
+
+/// How long one node is waited for with a query before another is asked, but by who watches, which takes its time. Ours: as long
+/// as a task that only asks may be out there, and a second.
+const FORWARD_WAIT: Duration = Duration::from_secs(6);
+
+/// How long an update stays at another node that no decider takes there. Ours: longer than a decider is away between two polls.
+const LENT_WAIT: Duration = Duration::from_secs(2);
+
+/// After what time a query is put where a turn may take it along, although a decider waits here for a task that only asks.
+const BUSY_AFTER: Duration = Duration::from_secs(1);
+
+/// How often it is seen to that a node which is waited for is alive.
+const ALIVE_EVERY: Duration = Duration::from_secs(2);
+
+/// How much earlier than here the wait ends at another node, so that what it says at the end arrives in time.
+const MARGIN: Duration = Duration::from_millis(100);
+
+impl From<UpdateHeard> for FromJudge {
+    fn from(heard: UpdateHeard) -> Self {
+        match heard {
+            UpdateHeard::Done { event_id, version, result } => Self::Done { event_id, version, result },
+            UpdateHeard::Accepted | UpdateHeard::Refused(Refusal::UpdateFailed { .. }) => Self::Recorded,
+            UpdateHeard::Rejected { reason, details } => Self::Rejected { reason, details },
+            UpdateHeard::Unanswered => Self::Unanswered,
+            // It was given up by another caller of this id, with which a decider may have it.
+            UpdateHeard::Refused(Refusal::UpdateNotAnswered { .. }) => Self::Held,
+            // Whoever lent it finds out by itself, from the run.
+            UpdateHeard::Refused(_) | UpdateHeard::GoneOn => Self::Withdrawn,
+        }
+    }
+}
+
+/// Where a rider was put.
+impl RequestReply {
+    /// Asks nodes where a decider waits for riders of this kind, one after the other, until one has something to say. Never ends
+    /// where there are none, or they `may` not be asked; looks to the riders all the while.
+    async fn ask_elsewhere<T, Asked: Future<Output = Option<T>>>(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        (list, kind, may): (&ListKey, RiderKind, bool),
+        mut ask: impl FnMut(String) -> Asked,
+    ) -> T {
+        if !self.nodes.is_shared() {
+            return std::future::pending().await;
+        }
+        let patience = Instant::now() + BUSY_AFTER;
+        let asking = async {
+            loop {
+                // Nobody else is bothered where somebody waits here, unless it is a query: the run may be one that is never
+                // without a turn at another node.
+                let is_for_here = self.lists.matching.has_poller_for_riders(list, kind)
+                    && (kind == RiderKind::Update || Instant::now() < patience);
+                if may
+                    && !is_for_here
+                    && let Some(node) = self.lists.elsewhere.next_waiting_at(list)
+                    && let Some(heard) = ask(node).await
+                {
+                    return heard;
+                }
+                tokio::time::sleep(ASK_AGAIN_AFTER).await;
+            }
+        };
+        tokio::select! {
+            heard = asking => heard,
+            never = self.keep_looking(key) => match never {},
+        }
+    }
+
+    /// Another node may have ended the turn that a rider waits for.
+    async fn keep_looking(self: &Arc<Self>, key: &HeadKey) -> Infallible {
+        let mut wait = LOOK_FIRST;
+        loop {
+            tokio::time::sleep(wait).await;
+            wait = LOOK_EVERY_MAX.min(wait * 2);
+            if let Err(refusal) = self.runs.ask(key, |reply| RunRequest::SeeToRiders { reply }).await {
+                tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a run that is asked could not be looked at");
+            }
+        }
+    }
+
+    /// What a node says, as long as it is alive.
+    async fn hear_alive<T>(&self, node: &str, says: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+        let until_dead = async {
+            while self.nodes.alive().iter().any(|alive| alive == node) {
+                tokio::time::sleep(ALIVE_EVERY).await;
+            }
+        };
+        tokio::select! {
+            said = says => said,
+            () = until_dead => Err("it is not alive any more".to_owned()),
+        }
+    }
+
+    /// Has a query answered where a decider waits.
+    pub(super) async fn have_answered_elsewhere(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        forwarded: Forwarded,
+        list: &ListKey,
+        deadline: Instant,
+        from: AskedFrom,
+    ) -> QueryHeard {
+        let peers = self.lists.elsewhere.peers().filter(|_| from == AskedFrom::Caller);
+        let ask = |node: String| {
+            let mut forwarded = forwarded.clone();
+            async move {
+                let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);
+                forwarded.wait = if forwarded.seen.is_some() { left } else { left.min(FORWARD_WAIT) };
+                match self.hear_alive(&node, peers?.query(&node, &forwarded)).await {
+                    Ok(FromNode::Answer { version, outcome }) => {
+                        Some(QueryHeard::Answer(DeciderAnswer { version, outcome }))
+                    }
+                    Ok(FromNode::Unchanged { version }) => Some(QueryHeard::Unchanged(version)),
+                    Ok(FromNode::None) => None,
+                    Err(error) => {
+                        tracing::debug!(error, node, "a query could not be asked at another node");
+                        None
+                    }
+                }
+            }
+        };
+        self.ask_elsewhere(key, (list, RiderKind::Query, peers.is_some()), ask).await
+    }
+
+    /// Has an update that waits here judged where a decider waits, as often as it takes.
+    pub(super) async fn have_judged_elsewhere(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        run_id: Uuid,
+        update_id: &str,
+        list: &ListKey,
+        deadline: Instant,
+    ) -> Infallible {
+        let lend = async |node: String| {
+            let asked = self.riders.lend(key, run_id, update_id)?;
+            let (room, key, list) = (Arc::clone(self), key.clone(), list.clone());
+            // Whoever stops waiting does not take it away from a decider that has it.
+            let lending = self.background.spawn_until_stopped(async move {
+                room.lend_to(&node, &list, &key, run_id, asked, deadline).await;
+            });
+            drop(lending.await);
+            None
+        };
+        self.ask_elsewhere(key, (list, RiderKind::Update, true), lend).await
+    }
+
+    async fn lend_to(
+        self: &Arc<Self>,
+        node: &str,
+        list: &ListKey,
+        key: &HeadKey,
+        run_id: Uuid,
+        asked: ProposedUpdate,
+        deadline: Instant,
+    ) {
+        let update_id = asked.update_id.clone();
+        let (domain, workflow_id) = (key.domain.to_string(), key.workflow_id.to_string());
+        let wait = deadline.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);
+        let lent = LentUpdate { domain, workflow_id, run_id, asked, wait };
+        let judged = match self.lists.elsewhere.peers() {
+            None => Ok(FromJudge::Withdrawn),
+            Some(peers) => self.hear_alive(node, peers.judge(node, &lent)).await,
+        };
+        let heard = match judged {
+            Ok(FromJudge::Done { event_id, version, result }) => Some(UpdateHeard::Done { event_id, version, result }),
+            Ok(FromJudge::Recorded) => Some(UpdateHeard::Accepted),
+            Ok(FromJudge::Rejected { reason, details }) => Some(UpdateHeard::Rejected { reason, details }),
+            Ok(FromJudge::Unanswered) => Some(UpdateHeard::Unanswered),
+            Ok(FromJudge::Withdrawn | FromJudge::Held) => None,
+            Err(error) => {
+                tracing::debug!(error, node, "an update could not be judged at another node");
+                self.lists.elsewhere.forget(list, node);
+                self.lists.pollers.saw(list, self.clock.now());
+                None
+            }
+        };
+        match heard {
+            Some(heard) => self.riders.hear(key, run_id, &update_id, &heard, self.clock.now()),
+            None => self.riders.end_lending(key, run_id, &update_id),
+        }
+        if self.riders.updates() > 0 {
+            self.look_to_riders(key, run_id);
+        }
+    }
+}
+
+/// Where it is asked for.
+impl RequestReply {
+    /// Answers a query that was asked at another node.
+    pub async fn query_for_node(self: &Arc<Self>, forwarded: Forwarded) -> FromNode {
+        let Forwarded { domain, workflow_id, run_id, name, input, seen, wait } = forwarded;
+        let at = RunRef { domain: domain.into(), workflow_id: workflow_id.into(), run_id: Some(run_id) };
+        let deadline = Instant::now() + wait;
+        match self.query_within(&at, QueryRequest { name, input, seen }, deadline, AskedFrom::Node).await {
+            Ok(QueryReply::Result { version, result, .. }) => {
+                FromNode::Answer { version, outcome: QueryOutcome::Result(result) }
+            }
+            Ok(QueryReply::Unchanged { version, .. }) => FromNode::Unchanged { version },
+            // A failure reflects nothing, so that its version does not matter.
+            Err(Refusal::UnknownQuery { known, .. }) => {
+                FromNode::Answer { version: 0, outcome: QueryOutcome::Unknown { known } }
+            }
+            Err(Refusal::QueryFailed { reason, message, .. }) => {
+                FromNode::Answer { version: 0, outcome: QueryOutcome::Failed { reason, message } }
+            }
+            Err(refusal) => {
+                tracing::debug!(%refusal, "a query of another node was not answered");
+                FromNode::None
+            }
+        }
+    }
+
+    /// Has an update judged that another node has lent to this one.
+    pub async fn judge_for_node(self: &Arc<Self>, lent: LentUpdate) -> FromJudge {
+        let LentUpdate { domain, workflow_id, run_id, asked, wait } = lent;
+        let key = commit::head_key(&domain, &workflow_id);
+        let deadline = Instant::now() + wait;
+        let caller = self.ids.op();
+        let (reply, mut heard) = oneshot::channel();
+        // Its own node remembers a rejection.
+        let put = Box::new(PutUpdate { asked, is_named: false, caller, reply: Some(reply), start: None });
+        match self.runs.ask(&key, |reply| RunRequest::Update { run_id: Some(run_id), put, reply }).await {
+            Ok(Putting::Known(_, heard)) => return heard.into(),
+            Ok(Putting::Waits(..) | Putting::Began(..)) => {}
+            Ok(Putting::GoesOn) => return FromJudge::Withdrawn,
+            Err(refusal) => {
+                tracing::debug!(%refusal, "an update of another node is not judged here");
+                return FromJudge::Withdrawn;
+            }
+        }
+        let part = self.riders.part(&key, caller);
+        let mut give_up = deadline.min(Instant::now() + LENT_WAIT);
+        loop {
+            let told = tokio::select! {
+                biased;
+                told = &mut heard => told.ok(),
+                () = self.background.stopped() => None,
+                () = tokio::time::sleep_until(give_up) => None,
+                never = self.keep_looking(&key) => match never {},
+            };
+            if let Some(told) = told {
+                return told.into();
+            }
+            // One that is not there any more has been answered.
+            if part.leave_if_waiting() {
+                return FromJudge::Withdrawn;
+            }
+            if self.background.is_stopping() || Instant::now() >= deadline {
+                return FromJudge::Held;
+            }
+            // A decider has it, or its verdict is on the way.
+            give_up = deadline.min(Instant::now() + LENT_WAIT);
+        }
+    }
+
+    /// Another node is about to say that an update is rejected. Answers whether no decider has it that was asked from here.
+    pub fn give_up_for_node(&self, rejected: RejectedUpdate) -> bool {
+        let RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details } = rejected;
+        let key = commit::head_key(&domain, &workflow_id);
+        let heard = match reason {
+            Some(reason) => UpdateHeard::Rejected { reason, details },
+            None => UpdateHeard::Unanswered,
+        };
+        self.riders.give_up(&key, run_id, &update_id, &heard, self.clock.now())
+    }
+}
+
+/// Answers that were given to another node than the one that has the riders.
+impl RequestReply {
+    /// Passes on what a decider said to the node that gave it the task; answers whether anybody there waited for it.
+    pub(super) async fn pass_on(
+        &self,
+        node: &str,
+        token: &TurnToken,
+        version: EventId,
+        outcomes: Vec<(u64, QueryOutcome)>,
+        otherwise: Option<QueryOutcome>,
+    ) -> bool {
+        let Some(peers) = self.lists.elsewhere.peers() else { return false };
+        let said = StrayAnswer {
+            domain: token.domain.to_string(),
+            workflow_id: token.workflow_id.to_string(),
+            run_id: token.run_id,
+            scheduled_event_id: token.turn.scheduled_event_id,
+            started_event_id: token.turn.started_event_id,
+            only_asks: token.only_asks.is_some(),
+            version,
+            outcomes,
+            otherwise,
+        };
+        peers.say(node, &said).await.unwrap_or_else(|error| {
+            tracing::debug!(error, node, "what a decider said could not be passed on");
+            false
+        })
+    }
+
+    /// Another node has heard what a decider says to queries of this one; answers whether anybody waited for it.
+    pub fn hear_answers(self: &Arc<Self>, said: StrayAnswer) -> bool {
+        let StrayAnswer { domain, workflow_id, run_id, version, outcomes, otherwise, only_asks, .. } = said;
+        let key = commit::head_key(&domain, &workflow_id);
+        let (scheduled_event_id, started_event_id) = (said.scheduled_event_id, said.started_event_id);
+        let turn = TurnId { scheduled_event_id, started_event_id };
+        let asked = if only_asks {
+            self.riders.with_task(&key, By::Own(scheduled_event_id)).queries
+        } else {
+            self.riders.begin_answering(&key, By::Turn(turn), false).queries
+        };
+        let is_anybody_there = !asked.is_empty();
+        self.give(&key, run_id, started_event_id, version, &asked, outcomes, otherwise);
+        is_anybody_there
+    }
+}
+
+impl Forwarded {
+    pub(super) fn of(key: &HeadKey, run_id: Uuid, query: &Query, seen: Option<SeenVersion>) -> Self {
+        let (domain, workflow_id) = (key.domain.to_string(), key.workflow_id.to_string());
+        let (name, input, wait) = (query.name.clone(), query.input.clone(), Duration::ZERO);
+        Self { domain, workflow_id, run_id, name, input, seen, wait }
+    }
+}

@@ -1,0 +1,199 @@
+//! Queries: from the caller who asks to the decider who answers. No query is ever recorded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::admit::{check_name, check_payload};
+use history::{EventId, Payload};
+use sha2::{Digest, Sha256};
+use store::HeadKey;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::base::forms::head_key;
+use crate::lists::ListKey;
+use crate::lists::grant::{Query, RiderKind};
+use crate::riders::heard::DeciderAnswer;
+use crate::riders::place::RiderPlace;
+use crate::riders::put::Posing;
+use crate::riders::task::{RequestReply, decider_list};
+use crate::riders::waiting::NewQuery;
+use crate::run::request::RunRequest;
+use crate::{Forwarded, QueryOutcome, Refusal, RunRef, SeenVersion};
+
+/// Before a run is looked for again that goes on for another.
+const GO_ON_WAIT: Duration = Duration::from_millis(10);
+
+impl SeenVersion {
+    /// Whether an answer is no news to whoever has seen this.
+    pub(crate) fn is_still(&self, answer: &DeciderAnswer) -> bool {
+        match &answer.outcome {
+            QueryOutcome::Result(result) => self.hash == Some(hash(result.as_ref())),
+            QueryOutcome::Unknown { .. } | QueryOutcome::Failed { .. } => false,
+        }
+    }
+}
+
+/// A query.
+#[derive(Debug, Clone)]
+pub struct QueryRequest {
+    /// Its name. 1 to 256 characters.
+    pub name: String,
+    /// Its input.
+    pub input: Option<Payload>,
+    /// What the caller has seen: waits until there is something else.
+    pub seen: Option<SeenVersion>,
+}
+
+/// What came of a query.
+#[derive(Debug, Clone, PartialEq)]
+pub enum QueryReply {
+    /// A result.
+    Result {
+        /// Of this run.
+        run_id: Uuid,
+        /// The newest news that it reflects.
+        version: EventId,
+        /// The decider's answer.
+        result: Option<Payload>,
+        /// The hash of it.
+        hash: u64,
+    },
+    /// There was nothing else than what the caller has seen.
+    Unchanged {
+        /// The run.
+        run_id: Uuid,
+        /// Its version: a newer one than was seen where the result alone is watched.
+        version: EventId,
+    },
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum From {
+    /// Somebody from outside.
+    Caller,
+    /// Another node, for somebody who asked there. It goes no further.
+    Node,
+}
+
+/// What is heard while a query waits.
+pub(super) enum QueryHeard {
+    Answer(DeciderAnswer),
+    Unchanged(EventId),
+}
+
+impl RequestReply {
+    /// Asks a run's decider, and waits up to `wait` for its answer.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownQuery`] and [`Refusal::QueryFailed`] as the decider says, [`Refusal::NotAnswered`] when it says
+    /// nothing in time, [`Refusal::TooManyWaiting`]; as for [`Views::describe`](crate::Views::describe).
+    /// Nothing was recorded.
+    pub async fn query(
+        self: &Arc<Self>,
+        at: &RunRef,
+        ask: QueryRequest,
+        wait: Duration,
+    ) -> Result<QueryReply, Refusal> {
+        check_name("query", &ask.name)?;
+        check_payload("input", ask.input.as_ref())?;
+        self.registry.must_know(&at.domain).await?;
+        // Before anything is asked.
+        crate::base::shares::watch()?;
+        let answered = self.query_within(at, ask, Instant::now() + wait, From::Caller).await;
+        match &answered {
+            Ok(QueryReply::Result { .. }) => self.metrics.queries_answered.inc(),
+            Ok(QueryReply::Unchanged { .. }) => self.metrics.queries_unchanged.inc(),
+            Err(refusal) => {
+                self.metrics.refused(refusal.code());
+                0
+            }
+        };
+        answered
+    }
+
+    pub(super) async fn query_within(
+        self: &Arc<Self>,
+        at: &RunRef,
+        ask: QueryRequest,
+        deadline: Instant,
+        from: From,
+    ) -> Result<QueryReply, Refusal> {
+        let key = head_key(at);
+        let QueryRequest { name, input, seen } = ask;
+        let query = Arc::new(Query { name, input });
+        let (caller, (reply, answer)) = (self.ids.op(), oneshot::channel());
+        let new = NewQuery { query: Arc::clone(&query), seen, caller, reply };
+        let (run_id, list) = self.put_query(&key, at.run_id, new).await?;
+        let part = self.riders.part(&key, caller);
+        let forwarded = Forwarded::of(&key, run_id, &query, seen);
+        let heard = tokio::select! {
+            biased;
+            answer = answer => answer.ok().map(QueryHeard::Answer),
+            heard = self.have_answered_elsewhere(&key, forwarded, &list, deadline, from) => Some(heard),
+            () = self.background.stopped() => None,
+            () = tokio::time::sleep_until(deadline) => None,
+        };
+        let name = || query.name.clone();
+        match heard {
+            Some(QueryHeard::Unchanged(version)) => Ok(QueryReply::Unchanged { run_id, version }),
+            Some(QueryHeard::Answer(DeciderAnswer { version, outcome })) => match outcome {
+                QueryOutcome::Result(result) => {
+                    Ok(QueryReply::Result { run_id, version, hash: hash(result.as_ref()), result })
+                }
+                QueryOutcome::Unknown { known } => Err(Refusal::UnknownQuery { name: name(), known }),
+                QueryOutcome::Failed { reason, message } => Err(Refusal::QueryFailed { name: name(), reason, message }),
+            },
+            None if self.background.is_stopping() => Err(Refusal::Stopping),
+            None => {
+                let place = part.leave().unwrap_or(RiderPlace::Waits);
+                let (why, waits) = place.why_unanswered(RiderKind::Query);
+                if let Some(seen) = seen.filter(|seen| seen.run_id == run_id) {
+                    // News that nobody has made anything of yet are not passed off as none.
+                    let version =
+                        self.views.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run.version;
+                    if version == seen.version || place == (RiderPlace::Held { version }) {
+                        return Ok(QueryReply::Unchanged { run_id, version });
+                    }
+                }
+                let unpolled = if waits { self.views.unpolled_by(&key, run_id, &list).await } else { None };
+                Err(Refusal::NotAnswered { why, unpolled })
+            }
+        }
+    }
+
+    /// Puts a query to a run, to the newest without a run id; answers which it is, and where its decider polls.
+    async fn put_query(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        run_id: Option<Uuid>,
+        new: NewQuery,
+    ) -> Result<(Uuid, ListKey), Refusal> {
+        let mut query = Box::new(new);
+        loop {
+            match self.runs.ask(key, |reply| RunRequest::Pose { run_id, query, reply }).await? {
+                Posing::Put(run_id, list) => return Ok((run_id, list)),
+                Posing::GoesOn(back) => {
+                    query = back;
+                    tokio::time::sleep(GO_ON_WAIT).await;
+                }
+                Posing::Earlier(back, run_id) => {
+                    let loaded = self.reader.load_run(key, run_id).await?;
+                    self.riders.put_query(key, loaded.run(), *back)?;
+                    self.see_to_queries_of_closed(key, &loaded);
+                    return Ok((run_id, decider_list(key, &loaded)));
+                }
+            }
+        }
+    }
+}
+
+/// What tells results apart, byte for byte.
+fn hash(result: Option<&Payload>) -> u64 {
+    let text = result.and_then(Payload::text).unwrap_or("null");
+    let digest = Sha256::digest(text.as_bytes());
+    digest.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+}

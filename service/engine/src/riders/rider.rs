@@ -1,0 +1,221 @@
+//! A query or an update while it rides: what it is, where it is, and who waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use history::{CallerName, EventId, Payload, ProposedUpdate, Timestamp};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use crate::SeenVersion;
+use crate::lists::grant::{Query, RiderKind};
+use crate::riders::heard::{DeciderAnswer, UpdateHeard};
+use crate::riders::place::{By, Happens, RiderPlace};
+
+/// Ends a task that waits, when the last rider that needs it is gone.
+#[derive(Debug)]
+pub(crate) struct AbortOnDrop(pub(crate) tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A task that was made for riders and is out.
+#[derive(Debug)]
+pub(crate) struct OwnTask {
+    pub(crate) number: u64,
+    /// The newest event that its decider was shown.
+    pub(crate) last_event_id: EventId,
+    /// When it was taken.
+    pub(crate) started_at: Timestamp,
+    /// By whom.
+    pub(crate) identity: Option<String>,
+    /// With what credential.
+    pub(crate) by: Option<CallerName>,
+    /// Loses it when its time is over.
+    pub(crate) _timer: AbortOnDrop,
+}
+
+/// Counts something for as long as it is there.
+pub(super) struct CountGuard(Arc<AtomicUsize>);
+
+impl CountGuard {
+    pub(super) fn new(all: &Arc<AtomicUsize>) -> Self {
+        all.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(all))
+    }
+}
+
+impl Drop for CountGuard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Somebody who waits for the answer to a query.
+pub(super) struct QueryCaller {
+    pub(super) id: u64,
+    pub(super) seen: Option<SeenVersion>,
+    pub(super) reply: oneshot::Sender<DeciderAnswer>,
+    pub(super) _counted: CountGuard,
+}
+
+/// Somebody who waits for what comes of an update.
+pub(super) struct UpdateCaller {
+    pub(super) id: u64,
+    pub(super) reply: oneshot::Sender<UpdateHeard>,
+}
+
+/// What rides, and who waits for it.
+pub(super) enum RiderContent {
+    Query {
+        query: Arc<Query>,
+        callers: Vec<QueryCaller>,
+    },
+    Update {
+        asked: ProposedUpdate,
+        callers: Vec<UpdateCaller>,
+        /// Its caller chose the id, and may ask again with it.
+        is_named: bool,
+        _counted: CountGuard,
+    },
+}
+
+/// A query or an update.
+pub(super) struct Rider {
+    /// Its first caller.
+    pub(super) id: u64,
+    pub(super) run_id: Uuid,
+    /// The newest event when it was put, which its answer is to show: what takes it along shows this one at least. 0 of an
+    /// update, which names the version itself that it depends on.
+    pub(super) since: EventId,
+    pub(super) what: RiderContent,
+    pub(super) place: RiderPlace,
+    /// The task that was made for it, while that has it.
+    pub(super) own: Option<Arc<OwnTask>>,
+}
+
+impl Rider {
+    pub(super) fn kind(&self) -> RiderKind {
+        match &self.what {
+            RiderContent::Query { .. } => RiderKind::Query,
+            RiderContent::Update { .. } => RiderKind::Update,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match &self.what {
+            RiderContent::Query { query, .. } => query.bytes(),
+            RiderContent::Update { asked, .. } => {
+                asked.update_id.len() + asked.name.len() + asked.input.as_ref().map_or(0, Payload::len)
+            }
+        }
+    }
+
+    pub(super) fn asked(&self) -> Option<&ProposedUpdate> {
+        match &self.what {
+            RiderContent::Query { .. } => None,
+            RiderContent::Update { asked, .. } => Some(asked),
+        }
+    }
+
+    pub(super) fn is_update(&self, run_id: Uuid, update_id: &str) -> bool {
+        self.run_id == run_id && self.asked().is_some_and(|asked| asked.update_id == update_id)
+    }
+
+    pub(super) fn waits(&self, run_id: Uuid, kind: RiderKind) -> bool {
+        self.run_id == run_id && self.place == RiderPlace::Waits && self.kind() == kind
+    }
+
+    pub(super) fn has_caller(&self, caller: u64) -> bool {
+        match &self.what {
+            RiderContent::Query { callers, .. } => callers.iter().any(|it| it.id == caller),
+            RiderContent::Update { callers, .. } => callers.iter().any(|it| it.id == caller),
+        }
+    }
+
+    pub(super) fn leave(&mut self, caller: u64) {
+        match &mut self.what {
+            RiderContent::Query { callers, .. } => callers.retain(|it| it.id != caller),
+            RiderContent::Update { callers, .. } => callers.retain(|it| it.id != caller),
+        }
+    }
+
+    /// Whether one that is put is the same: a query that shows no less, or an update with the same id, wherever that is.
+    pub(super) fn is_same(&self, new: &Self) -> bool {
+        match (&self.what, &new.what) {
+            (RiderContent::Query { query, .. }, RiderContent::Query { query: same, .. }) => {
+                self.run_id == new.run_id && self.place == new.place && query == same
+            }
+            (RiderContent::Update { .. }, RiderContent::Update { asked, .. }) => {
+                self.is_update(new.run_id, &asked.update_id)
+            }
+            (RiderContent::Query { .. }, RiderContent::Update { .. })
+            | (RiderContent::Update { .. }, RiderContent::Query { .. }) => false,
+        }
+    }
+
+    /// Whoever waits for one that is the same waits for this.
+    pub(super) fn join(&mut self, same: Self) {
+        self.since = self.since.max(same.since);
+        match (&mut self.what, same.what) {
+            (RiderContent::Query { callers, .. }, RiderContent::Query { callers: more, .. }) => callers.extend(more),
+            (RiderContent::Update { callers, .. }, RiderContent::Update { callers: more, .. }) => callers.extend(more),
+            (RiderContent::Query { .. }, RiderContent::Update { .. })
+            | (RiderContent::Update { .. }, RiderContent::Query { .. }) => {}
+        }
+    }
+
+    /// Answers whether it is elsewhere now.
+    pub(super) fn undergo(&mut self, happens: Happens) -> bool {
+        let Some(place) = self.place.after(self.kind(), happens) else { return false };
+        self.place = place;
+        if !matches!(place, RiderPlace::Out(By::Own(_)) | RiderPlace::Answering(By::Own(_))) {
+            self.own = None;
+        }
+        true
+    }
+
+    /// Whether nobody waits for it, and no decider has it that may accept it.
+    pub(super) fn is_forgotten(&mut self) -> bool {
+        match &mut self.what {
+            RiderContent::Query { callers, .. } => callers.is_empty(),
+            RiderContent::Update { callers, .. } => {
+                // Whoever left before it was put could not take it back.
+                callers.retain(|caller| !caller.reply.is_closed());
+                callers.is_empty() && self.place == RiderPlace::Waits
+            }
+        }
+    }
+
+    /// Tells those who wait for it what came of an update.
+    pub(super) fn hear(self, heard: &UpdateHeard) {
+        let RiderContent::Update { callers, .. } = self.what else { return };
+        for caller in callers {
+            drop(caller.reply.send(heard.clone()));
+        }
+    }
+
+    /// Gives those who wait for it the answer to a query; answers whether anybody goes on watching.
+    pub(super) fn answer(&mut self, answer: &DeciderAnswer) -> bool {
+        let RiderContent::Query { callers, .. } = &mut self.what else { return false };
+        for caller in callers.extract_if(.., |caller| !caller.seen.is_some_and(|seen| seen.is_still(answer))) {
+            drop(caller.reply.send(answer.clone()));
+        }
+        !callers.is_empty()
+    }
+
+    /// Takes a caller of an update out, with where its answer was to go.
+    pub(super) fn take_back(&mut self, caller: u64) -> Option<oneshot::Sender<UpdateHeard>> {
+        let RiderContent::Update { callers, .. } = &mut self.what else { return None };
+        let at = callers.iter().position(|it| it.id == caller)?;
+        Some(callers.swap_remove(at).reply)
+    }
+
+    /// Whether the caller of an update chose its id.
+    pub(super) fn is_named(&self) -> bool {
+        matches!(&self.what, RiderContent::Update { is_named: true, .. })
+    }
+}

@@ -1,0 +1,218 @@
+//! Tasks that are made for riders where no turn takes them along: made, taken, and lost. For queries one that only asks, for
+//! updates a speculative turn, of which nothing is recorded unless there is something to record (ADR 10). No write, no event.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use history::admit::speculative_turn;
+use store::HeadKey;
+use uuid::Uuid;
+
+use crate::base::background::Background;
+use crate::base::clock::Ids;
+use crate::commit::StoredRun;
+use crate::commit::read::RunReader;
+use crate::lists::grant::{Back, Grant, Granted, Returned, RiderKind, TakesBack};
+use crate::lists::hand_out::TaskLists;
+use crate::lists::{ListKey, OnList, Side, Taker, WaitingRiders};
+use crate::nodes::Nodes;
+use crate::registry::known::Marks;
+use crate::riders::place::By;
+use crate::riders::rider::{AbortOnDrop, OwnTask};
+use crate::riders::waiting::{Carrier, Riders};
+use crate::run::request::RunRequest;
+use crate::run::runs::Runs;
+use crate::token::Mint;
+use crate::views::Views;
+use crate::watch::Watchers;
+use crate::{Clock, Metrics, Registry};
+
+/// How long a task that only asks may be out before its queries are put again: its decider may have died. Ours:
+/// long enough to make the state of a long history again, and twice within the default wait of a query.
+const ASK_TASK_WAIT: Duration = Duration::from_secs(5);
+
+/// How runs are asked for answers: queries, and updates that their deciders judge.
+pub struct RequestReply {
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) lists: Arc<TaskLists>,
+    pub(crate) riders: Arc<Riders>,
+    pub(crate) views: Arc<Views>,
+    pub(crate) reader: Arc<RunReader>,
+    pub(crate) marks: Arc<Marks>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) watchers: Arc<Watchers>,
+    pub(crate) mint: Arc<Mint>,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) background: Arc<Background>,
+}
+
+impl RequestReply {
+    /// Has a task made for the riders of the newest run, where no turn will take them along.
+    pub(crate) fn see_to_riders(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun) {
+        for kind in self.riders.settle(key, loaded.run()) {
+            self.make_task(key, loaded, kind);
+        }
+    }
+
+    /// The same for the queries of a run that has closed, which nothing can happen to any more.
+    pub(super) fn see_to_queries_of_closed(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun) {
+        if self.riders.settle_closed(key, loaded.run()) {
+            self.make_task(key, loaded, RiderKind::Query);
+        }
+    }
+
+    fn make_task(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun, kind: RiderKind) {
+        let list = decider_list(key, loaded);
+        match self.lists.matching.reserve_for_riders(&list, kind) {
+            Some(poller) => match self.grant_riders(key, loaded, kind, &poller.taker) {
+                Some(grant) => poller.grant(grant),
+                None => self.lists.return_poller(&list, poller),
+            },
+            None => self.offer_riders(key, loaded, kind),
+        }
+    }
+
+    fn offer_riders(self: &Arc<Self>, key: &HeadKey, loaded: &StoredRun, kind: RiderKind) {
+        let run_id = loaded.run().started.run_id;
+        self.lists.offer(&decider_list(key, loaded), OnList::Riders(WaitingRiders { key: key.clone(), run_id, kind }));
+    }
+
+    /// A task that is made for riders; `None` when none waits.
+    pub(crate) fn grant_riders(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        loaded: &StoredRun,
+        kind: RiderKind,
+        taker: &Taker,
+    ) -> Option<Grant> {
+        let run = loaded.run();
+        let number = self.ids.op();
+        let (run_id, last_event_id) = (run.started.run_id, run.last_event_id);
+        let wait = Duration::from(run.started.decider_start_to_close);
+        let wait = if kind == RiderKind::Query { wait.min(ASK_TASK_WAIT) } else { wait };
+        let timer = AbortOnDrop(self.lose_riders_after(key, run_id, kind, number, wait));
+        let started_at = self.clock.now().max(run.last_timestamp);
+        let (identity, by) = (taker.identity.clone(), taker.by.clone());
+        let own = OwnTask { number, last_event_id, started_at, identity, by, _timer: timer };
+        let taken = self.riders.take(key, run, &Carrier::Own(kind, Arc::new(own), taker));
+        if taken.is_empty() {
+            return None;
+        }
+        let previous_started_event_id = run.previous_started_event_id;
+        let what = match kind {
+            RiderKind::Query => {
+                self.metrics.ask_tasks.inc();
+                if self.riders.is_waiting(key, run_id, kind) {
+                    // More is asked than one task takes along.
+                    self.offer_riders(key, loaded, kind);
+                }
+                Granted::Queries { task: number, last_event_id, version: run.version, previous_started_event_id }
+            }
+            RiderKind::Update => {
+                self.metrics.speculative_turns.inc();
+                let shown = speculative_turn(run, taker.identity.as_deref(), taker.by.as_ref(), started_at);
+                Granted::Speculation { task: number, last_event_id, previous_started_event_id, shown }
+            }
+        };
+        Some(Grant {
+            // Not a task of the run, or not yet, and made again when it is lost.
+            poll: None,
+            back: Some(self.back()),
+            key: key.clone(),
+            run_id,
+            workflow_type: run.started.workflow_type.clone(),
+            task_list: run.next_turn_list().to_owned(),
+            tail: loaded.tail.clone(),
+            tail_first: loaded.body.tail_first,
+            what,
+            riders: taken,
+        })
+    }
+
+    /// A task that was made for riders is lost: they wait for another.
+    pub(crate) fn lose_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid, kind: RiderKind, task: u64) {
+        if self.riders.lose(key, By::Own(task)) {
+            match kind {
+                RiderKind::Query => self.metrics.ask_tasks_lost.inc(),
+                RiderKind::Update => self.metrics.speculative_turns_lost.inc(),
+            };
+            self.look_to_riders(key, run_id);
+        }
+    }
+
+    pub(super) fn lose_riders_after(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        run_id: Uuid,
+        kind: RiderKind,
+        task: u64,
+        wait: Duration,
+    ) -> tokio::task::AbortHandle {
+        let (room, key) = (Arc::clone(self), key.clone());
+        // Not as part of the task that waits, which ends when the riders are taken out of it.
+        let lose = move || room.clone().background.spawn(async move { room.lose_riders(&key, run_id, kind, task) });
+        self.background.after(wait, lose)
+    }
+
+    /// Has the riders of a run looked at, as something about them has changed.
+    pub(crate) fn look_to_riders(self: &Arc<Self>, key: &HeadKey, run_id: Uuid) {
+        let (room, key) = (Arc::clone(self), key.clone());
+        self.background.spawn(async move {
+            if let Err(refusal) = room.runs.ask(&key, |reply| RunRequest::SeeToRiders { reply }).await {
+                tracing::debug!(%refusal, workflow_id = %key.workflow_id, "the riders of a run could not be seen to");
+                return;
+            }
+            // Of an earlier run, perhaps.
+            if let Ok(loaded) = room.reader.load_run(&key, run_id).await
+                && !loaded.run().is_open()
+            {
+                room.see_to_queries_of_closed(&key, &loaded);
+            }
+        });
+    }
+}
+
+impl RequestReply {
+    /// Where tasks go back to.
+    pub(crate) fn back(self: &Arc<Self>) -> Arc<dyn TakesBack> {
+        Arc::new(BackTo { room: Arc::clone(self), _kept: self.background.kept() })
+    }
+
+    fn take_back(self: &Arc<Self>, Returned { key, run_id, what }: Returned) {
+        let command = match what {
+            Back::Record(command) => command,
+            Back::Riders(kind, task) => return self.lose_riders(&key, run_id, kind, task),
+        };
+        self.metrics.given_back.inc();
+        // Outside a runtime the process is ending, and the task's timeout takes care of it.
+        let room = Arc::clone(self);
+        self.background.spawn(async move {
+            // Refused when it has timed out or closed meanwhile, which is as good.
+            if let Err(refusal) = room.runs.tell(&key, Some(run_id), command).await {
+                tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");
+            }
+        });
+    }
+}
+
+/// Keeps whoever works on runs until the task is where it is to go.
+struct BackTo {
+    room: Arc<RequestReply>,
+    _kept: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl TakesBack for BackTo {
+    fn take_back(self: Arc<Self>, returned: Returned) {
+        self.room.take_back(returned);
+    }
+}
+
+/// Where the decider of a run polls.
+pub(crate) fn decider_list(key: &HeadKey, loaded: &StoredRun) -> ListKey {
+    let name = loaded.run().next_turn_list().into();
+    ListKey { domain: Arc::clone(&key.domain), side: Side::Decider, name }
+}

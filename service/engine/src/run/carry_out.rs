@@ -1,0 +1,50 @@
+//! Does what follows from a commit.
+
+use std::sync::Arc;
+
+use store::HeadKey;
+
+use crate::after::After;
+use crate::commit::StoredRun;
+use crate::lists::sync_match::Reserved;
+use crate::run::workshop::Workshop;
+
+impl Workshop {
+    /// Does what follows, one after the other.
+    pub(crate) fn carry_out(self: &Arc<Self>, key: &HeadKey, next: &StoredRun, after: Vec<After>) {
+        for it in after {
+            match it {
+                After::InFlight { list, run_id, scheduled_event_id, is_held } => {
+                    let task = (run_id, scheduled_event_id);
+                    if is_held {
+                        self.lists.in_flight.begin(&list, task, self.clock.now());
+                    } else {
+                        self.lists.in_flight.end(&list, task);
+                    }
+                }
+                After::Withdraw { list, run_id, scheduled_event_id } => {
+                    self.lists.matching.withdraw(&list, run_id, scheduled_event_id);
+                }
+                After::Wake(at) => self.agenda.set(key, at),
+                After::SettleRiders => drop(self.riders.settle(key, next.run())),
+                After::Grant(reserved) => self.grant_reserved(key, next, *reserved),
+                After::Offer(list, task) => self.lists.offer(&list, task),
+                After::SeeToRiders => self.request_reply.see_to_riders(key, next),
+                After::Notify(progress) => self.watchers.tell(key, progress),
+                After::WakeSchedule(schedule, at) => self.agenda.set_by(&schedule, at),
+                After::Remember(poll, list, task) => self.lists.remember(poll, &list, task),
+                After::Deliver { effects, round } => self.effects.deliver(key, next, effects, round),
+            }
+        }
+    }
+
+    fn grant_reserved(self: &Arc<Self>, key: &HeadKey, next: &StoredRun, reserved: Reserved) {
+        let Reserved { poller, scheduled_event_id, start, .. } = reserved;
+        self.metrics.matched_at_once.inc();
+        match self.grant(key, next, (scheduled_event_id, start), &poller.taker) {
+            Some(grant) => poller.grant(grant),
+            // Only after a commit of unknown outcome that others have built on; the timeout takes care of it.
+            None => tracing::warn!(workflow_id = %key.workflow_id, "a matched task has moved on"),
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! One run in memory: what it was last, and the requests that wait for it.
+
+use store::HeadKey;
+
+use crate::commit::state::CachedRun;
+use crate::run::inbox::Inbox;
+
+/// One workflow id in memory.
+pub(crate) struct RunCell {
+    pub(crate) key: HeadKey,
+    pub(crate) inbox: Inbox,
+    pub(crate) state: tokio::sync::Mutex<CachedRun>,
+}
+
+impl RunCell {
+    pub(crate) fn new(key: HeadKey) -> Self {
+        Self { key, inbox: Inbox::default(), state: tokio::sync::Mutex::default() }
+    }
+}

@@ -1,0 +1,53 @@
+//! Starting children, which their parents ask for as an effect.
+
+use history::{EffectResult, Errand, ErrandTask, Transition};
+
+use crate::Refusal;
+use crate::run::request::{EffectOutcome, EffectSource};
+use crate::run::worker::RunWorker;
+
+impl RunWorker<'_> {
+    /// Starts a child, once: its run id is always the same, and a run that is there, or was, is not started again.
+    pub(crate) async fn run_child_start(
+        &mut self,
+        source: &EffectSource,
+        errand: &Errand,
+    ) -> Result<EffectOutcome, Refusal> {
+        let (shop, key) = (self.shop, self.key);
+        let (ErrandTask::Start(start), Some(run_id)) = (&errand.task, errand.run_id) else {
+            return Ok(EffectOutcome::Moot);
+        };
+        let mut attempt = 0;
+        loop {
+            let before = self.state.was_known();
+            let now = shop.clock.now();
+            if let Some(existing) = self.loaded().await? {
+                let result = Transition::of(existing.run().clone()).undergo(errand, now);
+                let is_free = result == EffectResult::Closed;
+                if let EffectResult::Done { .. } = result {
+                    return Ok(EffectOutcome::Settled(result));
+                }
+                if !is_free && self.state.must_look_into(before) {
+                    continue;
+                }
+                // It may have come and gone, and another run have followed it.
+                if shop.store.load_run(key, *run_id.as_bytes()).await?.is_some() {
+                    return Ok(EffectOutcome::Settled(EffectResult::Done { run_id }));
+                }
+                if !is_free {
+                    return Ok(EffectOutcome::Settled(result));
+                }
+            }
+            if !shop.effects.is_owed(source).await? {
+                return Ok(EffectOutcome::Moot);
+            }
+            let mut transition = Transition::start(start, run_id, now)?;
+            if let Some(existing) = self.state.known() {
+                existing.hand_over(&mut transition, now);
+            }
+            if self.write(transition, 0, 0, &mut attempt).await?.is_some() {
+                return Ok(EffectOutcome::Settled(EffectResult::Done { run_id }));
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Deleting runs before their retention is over: one, or all of a workflow id.
+
+use std::sync::Arc;
+
+use history::{Author, Command};
+use store::{HeadKey, ListQuery};
+use uuid::Uuid;
+
+use crate::commit::StoredRun;
+use crate::run::worker::RunWorker;
+use crate::run::workshop::Workshop;
+use crate::{Deletion, Refusal};
+
+/// Runs of a workflow id that are looked up at once.
+const LIST_ROWS: usize = 1_000;
+
+impl RunWorker<'_> {
+    /// `None` while the runs that are meant owe something to others. What each of them owes stands in the newest one's outbox,
+    /// and says in its own history what it is (ADR 5).
+    pub(crate) async fn run_delete(
+        &mut self,
+        run_id: Option<Uuid>,
+        deletion: &Deletion,
+    ) -> Result<Option<u64>, Refusal> {
+        let (shop, key) = (self.shop, self.key);
+        let mut attempt = 0;
+        loop {
+            // Nothing is deleted on the word of a cache.
+            self.state.forget();
+            self.go_on().await?;
+            let current = self.loaded().await?.map(|loaded| loaded.run().clone());
+            let current_id = current.as_ref().map(|run| run.started.run_id);
+            if let Some(run_id) = run_id.filter(|run_id| Some(*run_id) != current_id) {
+                if shop.store.load_run(key, *run_id.as_bytes()).await?.is_none() {
+                    let workflow_id = key.workflow_id.to_string();
+                    return Err(Refusal::UnknownRun { workflow_id, run_id });
+                }
+                let owes = |loaded: &StoredRun| loaded.body.links.outbox.iter().any(|effect| effect.of == Some(run_id));
+                if self.state.known().is_some_and(owes) {
+                    return Ok(None);
+                }
+                shop.store.drop_run(key, *run_id.as_bytes()).await?;
+                return Ok(Some(1));
+            }
+            if let Some(run) = current.clone().filter(history::Run::is_open) {
+                if !deletion.terminates {
+                    return Err(Refusal::RunOpen { run_id: run.started.run_id });
+                }
+                let (reason, identity) = (deletion.reason.clone(), deletion.identity.clone());
+                let terminate = Command::Terminate { reason, details: None, identity, key: None, child_policy: None };
+                // Whether it is this that closes it or something else, the next look finds.
+                let author = Author::named(deletion.by.clone());
+                self.run_told(run, Some((&terminate, &author)), &mut attempt).await?;
+                continue;
+            }
+            if self.state.known().is_some_and(|loaded| !loaded.body.links.outbox.is_empty()) {
+                return Ok(None);
+            }
+            // The newest last: as long as it is there, a deletion that was cut short is found again.
+            let earlier = if run_id.is_none() { shop.drop_earlier(key, current_id).await? } else { 0 };
+            if let Some(current_id) = current_id {
+                self.state.forget();
+                shop.store.drop_run(key, *current_id.as_bytes()).await?;
+                shop.agenda.set(key, None);
+            } else if earlier == 0 {
+                return Err(Refusal::unknown_workflow(key));
+            }
+            return Ok(Some(earlier + u64::from(current_id.is_some())));
+        }
+    }
+}
+
+impl Workshop {
+    /// Deletes the runs of a workflow id that others have followed.
+    async fn drop_earlier(&self, key: &HeadKey, current: Option<Uuid>) -> Result<u64, Refusal> {
+        let query = ListQuery {
+            domain: Arc::clone(&key.domain),
+            workflow_id: Some(key.workflow_id.to_string()),
+            limit: LIST_ROWS,
+            ..ListQuery::default()
+        };
+        let (mut count, mut page) = (0, None);
+        loop {
+            let read = self.store.list(&query, page.as_ref()).await?;
+            for row in read.rows.iter().filter(|row| current.is_none_or(|current| row.run != *current.as_bytes())) {
+                // An index may lag.
+                if self.store.load_run(key, row.run).await?.is_some() {
+                    self.store.drop_run(key, row.run).await?;
+                    count += 1;
+                }
+            }
+            page = read.next;
+            if page.is_none() {
+                return Ok(count);
+            }
+        }
+    }
+}

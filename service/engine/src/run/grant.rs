@@ -1,0 +1,62 @@
+//! What the taker of a started task gets.
+
+use std::sync::Arc;
+
+use history::{EventId, TurnId};
+use store::HeadKey;
+
+use crate::after;
+use crate::commit::StoredRun;
+use crate::lists::Taker;
+use crate::lists::grant::{Grant, Granted, TakenAlong};
+use crate::run::workshop::Workshop;
+
+impl Workshop {
+    /// What the taker of a started task gets; `start` as [`start_task`](crate::lists::sync_match::start_task) has it.
+    pub(crate) fn grant(
+        self: &Arc<Self>,
+        key: &HeadKey,
+        loaded: &StoredRun,
+        (scheduled_event_id, start): (EventId, u32),
+        taker: &Taker,
+    ) -> Option<Grant> {
+        let run = loaded.run();
+        // After a commit of unknown outcome others may have sent it elsewhere.
+        if loaded.body.links.sent.poll_of(scheduled_event_id) != taker.poll {
+            return None;
+        }
+        let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == scheduled_event_id);
+        let mut riders = TakenAlong::default();
+        let (task_list, what) = if let Some(turn) = turn {
+            let id = TurnId { scheduled_event_id, started_event_id: turn.started_event_id };
+            let previous_started_event_id = run.previous_started_event_id;
+            riders = self.riders.take_with_turn(key, run, id, taker);
+            let what = Granted::Turn { turn: id, previous_started_event_id, attempt: turn.attempt };
+            (run.list_of_held_turn().to_owned(), what)
+        } else {
+            let activity = run.activities.get(&scheduled_event_id)?;
+            // After a commit of unknown outcome the try may be over, and a later one in other hands.
+            let task = activity.task(scheduled_event_id).filter(|task| task.start == start)?;
+            // What an earlier try left for this one.
+            let mut beats = loaded.beats.iter().filter(|_| activity.tries.is_some());
+            let beat = beats.find(|beat| beat.scheduled_event_id == scheduled_event_id);
+            let details = beat.and_then(|beat| beat.details.clone());
+            (activity.task_list.clone(), Granted::Activity { task, activity: Box::new(activity.clone()), details })
+        };
+        if let Some(poll) = taker.poll {
+            self.carry_out(key, loaded, vec![after::remember(key, run, scheduled_event_id, poll)]);
+        }
+        Some(Grant {
+            poll: taker.poll,
+            back: Some(self.request_reply.back()),
+            key: key.clone(),
+            run_id: run.started.run_id,
+            workflow_type: run.started.workflow_type.clone(),
+            task_list,
+            tail: loaded.tail.clone(),
+            tail_first: loaded.body.tail_first,
+            what,
+            riders,
+        })
+    }
+}

@@ -1,0 +1,200 @@
+//! The requests that wait for a run, and who works on them: at most one at a time, and never nobody while there are any.
+//!
+//! Whoever puts a request where nobody is at work does the work, on the task that they are on. Both are said under one lock,
+//! so that no request is left between a worker who has found nothing more and a caller who has found a worker.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
+
+use crate::base::background::Background;
+use crate::run::request::RunRequest;
+
+/// Most bytes of payload that are folded into one commit. Source: parts hold at least this much in every engine.
+const FOLD_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Most requests that are folded into one commit.
+const FOLD_REQUESTS_MAX: usize = 256;
+
+#[derive(Default)]
+struct WaitingRequest {
+    requests: Vec<RunRequest>,
+    /// Whether somebody works on them.
+    is_worked_on: bool,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Inbox(Mutex<WaitingRequest>);
+
+impl Inbox {
+    fn lock(&self) -> MutexGuard<'_, WaitingRequest> {
+        self.0.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// Puts a request there. Whoever hears true must work on it: nobody else does.
+    #[must_use]
+    pub(crate) fn put(&self, request: RunRequest) -> bool {
+        let mut waiting = self.lock();
+        waiting.requests.push(request);
+        !std::mem::replace(&mut waiting.is_worked_on, true)
+    }
+
+    /// Begins the work, of whoever [must](Self::put).
+    pub(crate) fn begin(&self) -> Shift<'_> {
+        Shift(self)
+    }
+}
+
+/// The work on a run. Ended early it leaves the inbox in order.
+pub(crate) struct Shift<'a>(&'a Inbox);
+
+impl Shift<'_> {
+    /// The requests that are worked on next, in the order in which they came: as many as one commit takes, and one at least.
+    /// `None` when there are no more; then this work is over, and whoever comes next does theirs.
+    pub(crate) fn next(&mut self) -> Option<Vec<RunRequest>> {
+        let mut waiting = self.0.lock();
+        let mut bytes = 0_usize;
+        let fits = |request: &RunRequest| {
+            bytes = bytes.saturating_add(request.bytes());
+            bytes <= FOLD_BYTES_MAX
+        };
+        let count = waiting.requests.iter().take(FOLD_REQUESTS_MAX).map(fits).take_while(|fits| *fits).count();
+        if waiting.requests.is_empty() {
+            // Under the lock, so that whoever comes next begins anew.
+            waiting.is_worked_on = false;
+            return None;
+        }
+        Some(waiting.requests.drain(..count.max(1)).collect())
+    }
+
+    /// The work is over, as [`next`](Self::next) has said.
+    pub(crate) fn end(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Shift<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.0.lock();
+        waiting.is_worked_on = false;
+        // Nothing is lost silently: their callers hear that the outcome is not known.
+        waiting.requests.clear();
+    }
+}
+
+/// The work on a run, done on the task of the caller who found nobody at it. A caller who goes away does not take a commit
+/// that is under way with it: what is left to do goes on as a task of its own.
+pub(crate) struct RunWork {
+    work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    background: Arc<Background>,
+}
+
+impl RunWork {
+    pub(crate) fn new(background: &Arc<Background>, work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { work: Some(Box::pin(work)), background: Arc::clone(background) }
+    }
+}
+
+impl Future for RunWork {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let polled = self.work.as_mut().map_or(Poll::Ready(()), |work| work.as_mut().poll(context));
+        if polled.is_ready() {
+            self.work = None;
+        }
+        polled
+    }
+}
+
+impl Drop for RunWork {
+    fn drop(&mut self) {
+        // Outside a runtime the process is ending, and whoever waits hears that the outcome is not known.
+        if let Some(work) = self.work.take() {
+            self.background.spawn(work);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use history::{Author, Command, Payload};
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::run::request::Reply;
+
+    fn look() -> RunRequest {
+        RunRequest::Look { reply: None }
+    }
+
+    /// A signal with so many bytes, and where its answer goes.
+    fn signal(bytes: usize, reply: Reply<crate::Admitted>) -> RunRequest {
+        let input = Some(Payload::from_trusted(&"1".repeat(bytes)));
+        let command = Command::Signal { name: "s".to_owned(), input, identity: None, key: None, if_version: None };
+        RunRequest::Tell { run_id: None, command, author: Author::default(), reply }
+    }
+
+    #[test]
+    fn whoever_comes_first_does_the_work_and_the_others_find_them_at_it() {
+        let inbox = Inbox::default();
+        assert_eq!([inbox.put(look()), inbox.put(look())], [true, false]);
+        let mut shift = inbox.begin();
+        assert_eq!(shift.next().map(|batch| batch.len()), Some(2));
+        assert!(!inbox.put(look()), "it came while the two were worked on");
+        assert_eq!(shift.next().map(|batch| batch.len()), Some(1));
+        assert!(shift.next().is_none());
+        shift.end();
+        assert!(inbox.put(look()), "nobody is at it any more");
+    }
+
+    #[test]
+    fn whoever_comes_between_the_last_look_and_the_end_of_a_shift_works_and_is_not_forgotten() {
+        let inbox = Inbox::default();
+        assert!(inbox.put(look()));
+        let mut shift = inbox.begin();
+        assert!(shift.next().is_some() && shift.next().is_none());
+        assert!(inbox.put(look()));
+        shift.end();
+        assert!(!inbox.put(look()), "the one who came works");
+        assert_eq!(inbox.begin().next().map(|batch| batch.len()), Some(2));
+    }
+
+    #[test]
+    fn a_shift_that_is_ended_early_leaves_nobody_waiting_and_the_inbox_free() {
+        let inbox = Inbox::default();
+        let (reply, mut answer) = oneshot::channel();
+        assert!(inbox.put(signal(1, reply)));
+        drop(inbox.begin());
+        assert!(answer.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
+        assert!(inbox.put(look()));
+    }
+
+    #[test]
+    fn requests_are_folded_until_a_commit_is_full_and_one_that_is_larger_goes_alone() {
+        let batches = |sizes: &[usize]| {
+            let inbox = Inbox::default();
+            for bytes in sizes {
+                let _ = inbox.put(signal(*bytes, oneshot::channel().0));
+            }
+            let mut shift = inbox.begin();
+            std::iter::from_fn(|| shift.next()).map(|batch| batch.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(batches(&[1; FOLD_REQUESTS_MAX + 1]), [FOLD_REQUESTS_MAX, 1]);
+        assert_eq!(batches(&[FOLD_BYTES_MAX, 0, 1]), [2, 1]);
+        assert_eq!(batches(&[1, FOLD_BYTES_MAX + 1, 1]), [1, 1, 1]);
+    }
+
+    #[tokio::test]
+    async fn work_whose_caller_goes_away_goes_on() {
+        let (done, is_done) = oneshot::channel();
+        let mut work = RunWork::new(&Background::new(), async move {
+            tokio::task::yield_now().await;
+            done.send(()).unwrap();
+        });
+        tokio::select! { biased; () = &mut work => panic!("it has not been done at once"), () = std::future::ready(()) => {} }
+        drop(work);
+        assert_eq!(is_done.await, Ok(()));
+    }
+}

@@ -1,0 +1,178 @@
+//! Riders in their run: put to it, taken, and judged against what it is.
+
+use std::sync::Arc;
+
+use history::admit::may_update_in;
+use history::{Start, Status, UpdateStanding, key_of_update};
+use uuid::Uuid;
+
+use crate::commit::StoredRun;
+use crate::lists::grant::{Grant, RiderKind, TakenRiders};
+use crate::lists::sync_match::waiting_turn;
+use crate::lists::{ListKey, Side, Taker};
+use crate::riders::heard::UpdateHeard;
+use crate::riders::put::{Posing, PutUpdate, Putting};
+use crate::riders::task::decider_list;
+use crate::riders::waiting::{NewQuery, NewUpdate};
+use crate::run::worker::RunWorker;
+use crate::{Refusal, Started};
+
+impl RunWorker<'_> {
+    /// In the run's cell: puts a query.
+    pub(crate) async fn run_pose(&mut self, run_id: Option<Uuid>, new: Box<NewQuery>) -> Result<Posing, Refusal> {
+        let (shop, key) = (self.shop, self.key);
+        let loaded = self.loaded_for_riders().await?;
+        let run = loaded.run();
+        match run_id {
+            Some(run_id) if run_id != run.started.run_id => return Ok(Posing::Earlier(new, run_id)),
+            None if run.status == Status::ContinuedAsNew => return Ok(Posing::GoesOn(new)),
+            Some(_) | None => {}
+        }
+        shop.riders.put_query(key, run, *new)?;
+        shop.request_reply.see_to_riders(key, loaded);
+        Ok(Posing::Put(run.started.run_id, decider_list(key, loaded)))
+    }
+
+    /// In the run's cell: has the riders looked at that are there.
+    pub(crate) async fn run_see_to_riders(&mut self) -> Result<(), Refusal> {
+        let (shop, key) = (self.shop, self.key);
+        shop.request_reply.see_to_riders(key, self.loaded_for_riders().await?);
+        Ok(())
+    }
+
+    /// The run, with whatever another node may have recorded, which answers must show.
+    async fn loaded_for_riders(&mut self) -> Result<&StoredRun, Refusal> {
+        if self.shop.nodes.is_shared() {
+            self.state.forget();
+        }
+        let key = self.key;
+        self.loaded().await?.ok_or_else(|| Refusal::unknown_workflow(key))
+    }
+
+    /// In the run's cell: somebody takes riders. A turn that waits by now is taken instead, and takes them along.
+    pub(crate) async fn run_take_riders(
+        &mut self,
+        run_id: Uuid,
+        kind: RiderKind,
+        taker: &Taker,
+    ) -> Result<TakenRiders, Refusal> {
+        let (shop, key) = (self.shop, self.key);
+        if shop.nodes.is_shared() {
+            self.state.forget();
+        }
+        let Some(loaded) = self.loaded().await? else { return Ok(TakenRiders::Nothing) };
+        let run = loaded.run();
+        if run.started.run_id != run_id {
+            return Ok(match kind {
+                RiderKind::Query => self.take_queries_of_earlier(run_id, taker).await?,
+                RiderKind::Update => TakenRiders::Nothing,
+            });
+        }
+        Ok(match waiting_turn(run) {
+            0 if shop.riders.settle(key, run).contains(&kind) => {
+                granted(shop.request_reply.grant_riders(key, loaded, kind, taker))
+            }
+            0 => TakenRiders::Nothing,
+            scheduled_event_id => TakenRiders::Turn(scheduled_event_id),
+        })
+    }
+
+    /// A task for the queries of an earlier run.
+    async fn take_queries_of_earlier(&self, run_id: Uuid, taker: &Taker) -> Result<TakenRiders, Refusal> {
+        match self.shop.reader.load_run(self.key, run_id).await {
+            Ok(loaded) => Ok(granted(self.shop.request_reply.grant_riders(self.key, &loaded, RiderKind::Query, taker))),
+            Err(Refusal::UnknownRun { .. }) => Ok(TakenRiders::Nothing),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// In the run's cell: puts an update.
+    pub(crate) async fn run_update(&mut self, run_id: Option<Uuid>, mut put: PutUpdate) -> Result<Putting, Refusal> {
+        let (shop, key) = (self.shop, self.key);
+        if let Some(start) = put.start.take() {
+            return Box::pin(self.run_update_with_start(put, &start)).await;
+        }
+        if shop.nodes.is_shared() {
+            // What another node has recorded must be seen.
+            self.state.forget();
+        }
+        loop {
+            let before = self.state.was_known();
+            let Some(loaded) = self.loaded().await? else {
+                return Err(Refusal::unknown_workflow(key));
+            };
+            let mut run = Box::new(loaded.run().clone());
+            let current = run.started.run_id;
+            let request = key_of_update(&put.asked.update_id);
+            shop.marks.recall(key, &mut run, &[request]).await?;
+            if let UpdateStanding::Ended { run_id: of, event_id } = run.standing_of(&put.asked.update_id, run_id) {
+                if let Some(heard) = shop.request_reply.ended_in(key, loaded, of, event_id).await? {
+                    return Ok(Putting::Known(of, heard));
+                }
+                run.forget_request(request);
+            }
+            let judged = match run_id {
+                Some(run_id) if run_id != current => {
+                    let workflow_id = key.workflow_id.to_string();
+                    Err(Refusal::RunNotCurrent { workflow_id, run_id, current })
+                }
+                None if run.status == Status::ContinuedAsNew => return Ok(Putting::GoesOn),
+                _ => may_update_in(&run, &put.asked, run_id).map_err(Refusal::from),
+            };
+            let standing = match judged {
+                Err(refusal) => {
+                    let is_for_good = matches!(&refusal, Refusal::Fault(fault) if !fault.depends_on_state());
+                    if !is_for_good && self.state.must_look_into(before) {
+                        continue;
+                    }
+                    return Err(refusal);
+                }
+                Ok(standing) => standing,
+            };
+            return match standing {
+                UpdateStanding::Accepted { .. } => Ok(Putting::Known(current, UpdateHeard::Accepted)),
+                UpdateStanding::Ended { event_id, .. } => {
+                    Ok(Putting::Known(current, shop.request_reply.ended(key, loaded, event_id).await?))
+                }
+                UpdateStanding::New => {
+                    let PutUpdate { asked, is_named, caller, reply, .. } = put;
+                    let Some(reply) = reply else { return Err(Refusal::Stopping) };
+                    let name = run.started.task_list.as_str().into();
+                    let list = ListKey { domain: Arc::clone(&key.domain), side: Side::Decider, name };
+                    let new = NewUpdate { asked, is_named, caller, reply };
+                    if let Some(heard) = shop.riders.put_update(key, current, new, shop.clock.now())? {
+                        return Ok(Putting::Known(current, heard));
+                    }
+                    shop.request_reply.see_to_riders(key, loaded);
+                    Ok(Putting::Waits(current, list))
+                }
+            };
+        }
+    }
+
+    /// In the run's cell: starts the run for an update unless it is open, and puts the update to it.
+    async fn run_update_with_start(&mut self, mut put: PutUpdate, start: &Start) -> Result<Putting, Refusal> {
+        let (shop, key) = (self.shop, self.key);
+        let newest = self.loaded().await?.map(|loaded| loaded.run().started.run_id);
+        let now = shop.clock.now();
+        let rejection = newest.and_then(|run_id| {
+            let heard = shop.riders.rejection(run_id, &put.asked.update_id, now)?;
+            Some(Putting::Known(run_id, heard))
+        });
+        // Its run may have closed with that very turn, and must not be started for it once more.
+        if let Some(known) = rejection {
+            return Ok(known);
+        }
+        match Box::pin(self.run_start(start, Some(&mut put))).await? {
+            Started { run_id, repeated: false, existing: false } => {
+                let (domain, name) = (Arc::clone(&key.domain), start.task_list.as_str().into());
+                Ok(Putting::Began(run_id, ListKey { domain, side: Side::Decider, name }))
+            }
+            Started { run_id, .. } => self.run_update(Some(run_id), put).await,
+        }
+    }
+}
+
+fn granted(grant: Option<Grant>) -> TakenRiders {
+    grant.map_or(TakenRiders::Nothing, |grant| TakenRiders::Granted(Box::new(grant)))
+}

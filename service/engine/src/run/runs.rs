@@ -1,0 +1,189 @@
+//! The way to every run: what is asked of one is put into its inbox, and whoever finds nobody at work on it does the work. Who
+//! that is, is not known here: rooms that ask things of runs and those that work on them do not know each other.
+
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use history::{Author, Command};
+use store::{HeadKey, Store};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use crate::base::background::Background;
+use crate::commit::StoredRun;
+use crate::commit::read::RunReader;
+use crate::nodes::Nodes;
+use crate::run::cache::Cache;
+use crate::run::cell::RunCell;
+use crate::run::inbox::RunWork;
+use crate::run::request::{Reply, RunRequest};
+use crate::{Admitted, Refusal};
+
+/// How long a node leaves a run that it wrote to that run's home, when its time has come.
+const FOREIGN_WAIT: Duration = Duration::from_millis(200);
+
+/// Who works on runs.
+pub(crate) trait WorksOnRuns: Send + Sync {
+    /// Does what waits in a run's inbox, until there is nothing more.
+    fn work(self: Arc<Self>, cell: Arc<RunCell>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+}
+
+/// See the module.
+pub(crate) struct Runs {
+    store: Arc<dyn Store>,
+    reader: Arc<RunReader>,
+    nodes: Arc<Nodes>,
+    cache: Cache,
+    background: Arc<Background>,
+    worker: OnceLock<Weak<dyn WorksOnRuns>>,
+}
+
+impl Runs {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        reader: Arc<RunReader>,
+        nodes: Arc<Nodes>,
+        cache_bytes: usize,
+        background: Arc<Background>,
+    ) -> Self {
+        Self { store, reader, nodes, cache: Cache::new(cache_bytes), background, worker: OnceLock::new() }
+    }
+
+    /// Says who works on runs, once.
+    pub(crate) fn are_worked_on_by(&self, worker: Weak<dyn WorksOnRuns>) {
+        drop(self.worker.set(worker));
+    }
+
+    /// Puts a request to a run. Whoever gets the work must do it.
+    #[must_use]
+    fn submit(&self, cell: &Arc<RunCell>, request: RunRequest) -> Option<RunWork> {
+        if !cell.inbox.put(request) {
+            return None;
+        }
+        let Some(worker) = self.worker.get().and_then(Weak::upgrade) else {
+            // The service has ended: whoever waits hears that the outcome is not known.
+            drop(cell.inbox.begin());
+            return None;
+        };
+        Some(RunWork::new(&self.background, worker.work(Arc::clone(cell))))
+    }
+
+    /// Asks something of a run and waits for the answer.
+    pub(crate) async fn ask<T>(
+        &self,
+        key: &HeadKey,
+        request: impl FnOnce(Reply<T>) -> RunRequest,
+    ) -> Result<T, Refusal> {
+        let (reply, mut answer) = oneshot::channel();
+        let cell = self.cache.cell(key);
+        let work = self.submit(&cell, request(reply));
+        drop(cell);
+        let answered = match work {
+            None => answer.await,
+            Some(work) => tokio::select! {
+                biased;
+                answered = &mut answer => answered,
+                () = work => answer.await,
+            },
+        };
+        let lost = |_| Refusal::OutcomeUnknown { why: "the task that worked on this run has ended early".to_owned() };
+        answered.map_err(lost)?
+    }
+
+    /// Has a command admitted to a run.
+    pub(crate) async fn tell(
+        &self,
+        key: &HeadKey,
+        run_id: Option<Uuid>,
+        command: Command,
+    ) -> Result<Admitted, Refusal> {
+        self.tell_of(key, run_id, command, Author::default()).await
+    }
+
+    /// The same, of this author.
+    pub(crate) async fn tell_of(
+        &self,
+        key: &HeadKey,
+        run_id: Option<Uuid>,
+        command: Command,
+        author: Author,
+    ) -> Result<Admitted, Refusal> {
+        self.ask(key, |reply| RunRequest::Tell { run_id, command, author, reply }).await
+    }
+
+    /// Looks at one run now: fires what is due and offers what waits.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub(crate) async fn look(&self, key: &HeadKey) -> Result<(), Refusal> {
+        self.leave_to_home(key).await;
+        self.ask(key, |reply| RunRequest::Look { reply: Some(reply) }).await
+    }
+
+    /// Before what is due of a run is done: where nodes share a store, its home may do it first, and what is in memory may
+    /// lack what another node has written.
+    pub(crate) async fn leave_to_home(&self, key: &HeadKey) {
+        if self.nodes.is_shared() {
+            if !self.nodes.is_home(self.store.due_shard(key)) {
+                tokio::time::sleep(FOREIGN_WAIT).await;
+            }
+            let cell = self.cache.cell(key);
+            cell.state.lock().await.forget();
+            self.cache.settle(&cell, None);
+        }
+    }
+
+    /// The newest run of a workflow id, from memory unless that `is_old`, else from the store.
+    pub(crate) async fn newest(
+        &self,
+        key: &HeadKey,
+        is_old: impl Fn(&StoredRun) -> bool,
+    ) -> Result<Option<StoredRun>, Refusal> {
+        let cell = self.cache.cell(key);
+        let mut state = cell.state.lock().await;
+        if state.known().is_some_and(is_old) {
+            state.forget();
+        }
+        let current = self.reader.loaded(key, &mut state).await?.cloned();
+        let is_kept = current.as_ref().is_some_and(|loaded| loaded.run().is_open());
+        if !is_kept {
+            state.forget();
+        }
+        drop(state);
+        self.settle(&cell, current.as_ref().filter(|_| is_kept).map(StoredRun::bytes));
+        Ok(current)
+    }
+
+    /// Says how much a cell takes now, or that it holds nothing worth keeping.
+    pub(crate) fn settle(&self, cell: &Arc<RunCell>, bytes: Option<usize>) {
+        self.cache.settle(cell, bytes);
+    }
+
+    /// Runs in memory, and their bytes.
+    pub(crate) fn in_memory(&self) -> (usize, usize) {
+        self.cache.size()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::memory::Memory;
+
+    use super::*;
+    use crate::base::records::Records;
+    use crate::commit::head_key;
+
+    #[tokio::test]
+    async fn whoever_asks_where_nobody_works_on_runs_hears_that_the_outcome_is_not_known_and_can_ask_again() {
+        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let reader = Arc::new(RunReader::new(Arc::clone(&store)));
+        let nodes = Arc::new(Nodes::new(Records::new(Arc::clone(&store)), None, 1));
+        let runs = Runs::new(store, reader, nodes, usize::MAX, Background::new());
+        for _ in 0..2 {
+            let heard = runs.look(&head_key("d", "w")).await;
+            assert!(matches!(heard, Err(Refusal::OutcomeUnknown { .. })), "{heard:?}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Starting runs: what becomes of a start where its workflow id is in use, and with the signal that it carries.
+
+use history::admit::{Starting, starting, starting_for};
+use history::{
+    Author, Command, EventKind, Fault, PlannedReset, Registration, RequestKey, Run, Start, StartWorkflow, Transition,
+    WorkflowDefaults,
+};
+use store::HeadKey;
+
+use crate::TypeKind;
+use crate::lists::sync_match::waiting_turn;
+use crate::riders::put::PutUpdate;
+use crate::run::worker::RunWorker;
+use crate::run::workshop::Workshop;
+use crate::{EventRange, Refusal, Registry, Started};
+
+/// Why a run was terminated for which another one was started.
+const REPLACED: &str = "replaced by a new start";
+
+/// The start that a body asks for, with the defaults of its domain and its type.
+pub(crate) async fn start_of(
+    registry: &Registry,
+    domain: &str,
+    start: StartWorkflow,
+    key: Option<RequestKey>,
+) -> Result<Start, Refusal> {
+    let retention = match start.retention {
+        Some(retention) => retention,
+        None => registry.domain(domain).await?.retention,
+    };
+    let registration: Registration<WorkflowDefaults> = registry.registration(domain, &start.workflow_type).await?;
+    if registration == Registration::Deprecated {
+        return Err(Refusal::TypeDeprecated { kind: WorkflowDefaults::WORD, name: start.workflow_type });
+    }
+    Ok(start.with_defaults(registration.defaults().cloned().unwrap_or_default(), retention, key))
+}
+
+impl RunWorker<'_> {
+    /// In the run's cell: starts a run. With an update the run has it before its first turn can be taken.
+    pub(crate) async fn run_start(
+        &mut self,
+        start: &Start,
+        mut update: Option<&mut PutUpdate>,
+    ) -> Result<Started, Refusal> {
+        let (shop, key) = (self.shop, self.key);
+        let mut attempt = 0;
+        let author = Author::named(start.by.clone());
+        // What takes the place of an open run needs no room of its own.
+        let (mut room, mut replaces) = (None, false);
+        loop {
+            let before = self.state.was_known();
+            self.go_on().await?;
+            let now = shop.clock.now();
+            let run_id = shop.ids.run_id(now);
+            let mut existing = self.loaded().await?.map(|loaded| loaded.run().clone());
+            let starting = shop.starting(key, existing.as_mut(), start, update.as_deref()).await?;
+            // Nor is it said from a cache that a run is open.
+            let needs_proof = match &starting {
+                Err(fault) => fault.depends_on_state(),
+                Ok(Starting::Existing { .. }) => start.signal.is_none(),
+                Ok(Starting::New | Starting::Repeated { .. } | Starting::TerminateFirst) => false,
+            };
+            if needs_proof && self.state.must_look_into(before) {
+                continue;
+            }
+            match (starting?, existing) {
+                (Starting::Repeated { run_id }, _) => {
+                    return Ok(Started { run_id, repeated: true, existing: false });
+                }
+                (Starting::Existing { run_id }, Some(run)) => {
+                    let told = signal_of(start);
+                    if told.is_none() || self.run_told(run, told.as_ref().map(|it| (it, &author)), &mut attempt).await?
+                    {
+                        return Ok(Started { run_id, repeated: false, existing: true });
+                    }
+                    continue;
+                }
+                (Starting::TerminateFirst, Some(run)) => {
+                    let terminate = Command::Terminate {
+                        reason: Some(REPLACED.to_owned()),
+                        details: None,
+                        identity: start.identity.clone(),
+                        key: None,
+                        child_policy: None,
+                    };
+                    // Whether it is this that closes it or something else: the next look finds what there is to do.
+                    self.run_told(run, Some((&terminate, &author)), &mut attempt).await?;
+                    replaces = true;
+                    continue;
+                }
+                (Starting::New | Starting::Existing { .. } | Starting::TerminateFirst, _) => {}
+            }
+            let mut transition = Transition::start(start, run_id, now)?;
+            if room.is_none() && !replaces {
+                room = shop.open_runs.room_for(&key.domain, start).await?;
+            }
+            if let Some(earlier) = self.state.known() {
+                earlier.hand_over(&mut transition, now);
+            }
+            if let Some(update) = update.as_deref_mut() {
+                update.put_ahead(&shop.riders, key, run_id, shop.clock.now())?;
+            }
+            let written = self.write(transition, 0, 0, &mut attempt).await;
+            if let Ok(Some(())) = written {
+                if let Some(room) = room {
+                    room.began();
+                }
+                return Ok(Started { run_id, repeated: false, existing: false });
+            }
+            if let Some(update) = update.as_deref_mut() {
+                update.take_back(&shop.riders, key);
+            }
+            written?;
+        }
+    }
+
+    /// Starts the run that goes on for one that has continued as new, is tried again or was reset; nothing where there is none such. The
+    /// id counts as open all the while: whoever comes to the run in between does this first.
+    pub(crate) async fn go_on(&mut self) -> Result<(), Refusal> {
+        let (shop, key) = (self.shop, self.key);
+        let mut attempt = 0;
+        loop {
+            let Some(loaded) = self.loaded().await? else { return Ok(()) };
+            if !loaded.goes_on() {
+                return Ok(());
+            }
+            let newest = EventRange { reverse: true, limit: 1, ..EventRange::default() };
+            let closing = shop.reader.read_page(key, loaded, &newest).await?.events.pop();
+            let planned = loaded.body.links.reset.as_deref().cloned();
+            let planned = planned.or_else(|| closing.as_ref().and_then(PlannedReset::of));
+            let (run, now) = (loaded.run(), shop.clock.now());
+            let by = closing.as_ref().and_then(|event| event.by.clone());
+            let mut transition = match (planned, closing.map(|event| event.kind)) {
+                (Some(reset), _) => shop.branch(key, loaded, &reset).await?,
+                (None, Some(EventKind::WorkflowContinuedAsNew(it))) => Transition::successor(run, &it, by, now),
+                (None, closing) => {
+                    let followed_by = closing.and_then(|closing| closing.followed_by());
+                    let Some((run_id, not_before)) = followed_by else {
+                        let what = format!("the last event of run {}, which another goes on for", run.started.run_id);
+                        return Err(Refusal::Corrupt { what });
+                    };
+                    let first = EventRange { limit: 1, ..EventRange::default() };
+                    let first = shop.reader.read_page(key, loaded, &first).await?.events.pop();
+                    let input = first.and_then(|first| first.kind.payload().cloned());
+                    Transition::retry(run, run_id, input, not_before.unwrap_or(now), now)
+                }
+            };
+            loaded.hand_over(&mut transition, now);
+            if self.write(transition, 0, 0, &mut attempt).await?.is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Admits a command to a run and commits it; false when another attempt is needed, on what the store has.
+    pub(crate) async fn run_told(
+        &mut self,
+        run: Run,
+        told: Option<(&Command, &Author)>,
+        attempt: &mut u32,
+    ) -> Result<bool, Refusal> {
+        let shop = self.shop;
+        let (last_event_id, waiting_turn) = (run.last_event_id, waiting_turn(&run));
+        let Some(loaded) = self.state.known() else { return Ok(false) };
+        let mut transition = Transition::linked(run, loaded.body.links.clone());
+        if let Some((command, author)) = told
+            && transition.repeated(command, None).is_none()
+        {
+            transition.admit_of(command, author, shop.clock.now())?;
+        }
+        Ok(self.write(transition, last_event_id, waiting_turn, attempt).await?.is_some())
+    }
+}
+
+impl Workshop {
+    /// What a start does, with all that is known of it: that its run is there is one of the things that must be so for it to be repeated.
+    async fn starting(
+        &self,
+        key: &HeadKey,
+        mut existing: Option<&mut Run>,
+        start: &Start,
+        update: Option<&PutUpdate>,
+    ) -> Result<Result<Starting, Fault>, Refusal> {
+        let judge = |existing: Option<&Run>| match update {
+            Some(update) => starting_for(existing, start, &update.asked),
+            None => starting(existing, start),
+        };
+        let requests = start.requests(update.map(|update| update.asked.update_id.as_str()));
+        if let Some(run) = &mut existing {
+            self.marks.recall(key, run, &requests).await?;
+        }
+        let starting = judge(existing.as_deref());
+        if let (Ok(Starting::Repeated { run_id }), Some(run)) = (&starting, existing)
+            && *run_id != run.started.run_id
+            && self.store.load_run(key, *run_id.as_bytes()).await?.is_none()
+        {
+            for request in requests {
+                run.forget_request(request);
+            }
+            return Ok(judge(Some(run)));
+        }
+        Ok(starting)
+    }
+}
+
+/// The signal that a start carries, for a run that is open already.
+fn signal_of(start: &Start) -> Option<Command> {
+    let signal = start.signal.clone()?;
+    let (name, input, identity, key) = (signal.name, signal.input, start.identity.clone(), start.key);
+    Some(Command::Signal { name, input, identity, key, if_version: None })
+}

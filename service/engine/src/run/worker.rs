@@ -1,0 +1,423 @@
+//! The one way into a run: whoever works on it admits the requests that wait for it together, commits once, and answers.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use history::{
+    AnsweredTurn, Author, Command, CommandOutcome, EffectResult, Errand, ErrandTask, Heartbeat, RecordedRequest, Run,
+    TaskId, Timestamp, Transition, admit::held,
+};
+use store::HeadKey;
+use uuid::Uuid;
+
+use crate::commit::StoredRun;
+use crate::commit::state::CachedRun;
+use crate::lists::grant::Grant;
+use crate::lists::sync_match::{start_task, waiting_turn};
+use crate::lists::{ListKey, Taker, WaitingTask};
+use crate::riders::answer::standings;
+use crate::run::cell::RunCell;
+use crate::run::effects::{is_settled, undergo};
+use crate::run::request::{EffectOutcome, EffectSource, Reply, RunRequest};
+use crate::run::runs::WorksOnRuns;
+use crate::run::workshop::Workshop;
+use crate::{Admitted, Refusal, after};
+
+/// Who works on a run: owns what is known of it for as long. The only one, until it is done.
+pub(crate) struct RunWorker<'a> {
+    pub(crate) shop: &'a Arc<Workshop>,
+    pub(crate) key: &'a HeadKey,
+    pub(crate) state: &'a mut CachedRun,
+}
+
+/// A request of a batch that changes events, with the answer that it gets once they are durable.
+enum Pending {
+    Tell {
+        run_id: Option<Uuid>,
+        command: Command,
+        author: Author,
+        reply: Reply<Admitted>,
+        answer: Option<Result<Admitted, Refusal>>,
+    },
+    Take {
+        task: WaitingTask,
+        list: ListKey,
+        taker: Taker,
+        reply: Reply<Option<Grant>>,
+        taken: Option<u32>,
+    },
+    Effect {
+        source: EffectSource,
+        errand: Box<Errand>,
+        reply: Reply<EffectOutcome>,
+        answer: Option<Result<EffectOutcome, Refusal>>,
+    },
+    Look {
+        reply: Option<Reply<()>>,
+    },
+}
+
+impl WorksOnRuns for Workshop {
+    fn work(self: Arc<Self>, cell: Arc<RunCell>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            let mut state = cell.state.lock().await;
+            let mut shift = cell.inbox.begin();
+            let mut worker = RunWorker { shop: &self, key: &cell.key, state: &mut state };
+            while let Some(batch) = shift.next() {
+                worker.run_batch(batch).await;
+            }
+            shift.end();
+            let kept = worker.keep();
+            drop(state);
+            self.runs.settle(&cell, kept);
+        })
+    }
+}
+
+impl RunWorker<'_> {
+    /// Loads the run unless it is known. `Ok(None)`: there is none.
+    pub(crate) async fn loaded(&mut self) -> Result<Option<&StoredRun>, Refusal> {
+        self.shop.reader.loaded(self.key, self.state).await
+    }
+
+    /// What is worth being known further on, in bytes. A closed run is read rarely, and then from the store.
+    fn keep(&mut self) -> Option<usize> {
+        let is_needed = |loaded: &&StoredRun| loaded.run().is_open() || !loaded.body.links.outbox.is_empty();
+        let bytes = self.state.known().filter(is_needed).map(StoredRun::bytes);
+        if bytes.is_none() {
+            self.state.forget();
+        }
+        bytes
+    }
+
+    async fn run_batch(&mut self, batch: Vec<RunRequest>) {
+        let mut pending = Vec::with_capacity(batch.len());
+        for request in batch {
+            match request {
+                RunRequest::Tell { run_id, command, author, reply } => {
+                    pending.push(Pending::Tell { run_id, command, author, reply, answer: None });
+                }
+                RunRequest::Take { task, list, taker, reply } => {
+                    pending.push(Pending::Take { task, list, taker, reply, taken: None });
+                }
+                RunRequest::TakeRiders { run_id, kind, taker, reply } => {
+                    self.run_pending(&mut pending).await;
+                    drop(reply.send(self.run_take_riders(run_id, kind, &taker).await));
+                }
+                RunRequest::Update { run_id, put, reply } => {
+                    self.run_pending(&mut pending).await;
+                    drop(reply.send(self.run_update(run_id, *put).await));
+                }
+                RunRequest::Pose { run_id, query, reply } => {
+                    self.run_pending(&mut pending).await;
+                    drop(reply.send(self.run_pose(run_id, query).await));
+                }
+                RunRequest::SeeToRiders { reply } => {
+                    self.run_pending(&mut pending).await;
+                    drop(reply.send(self.run_see_to_riders().await));
+                }
+                RunRequest::Effect { source, errand, reply } if matches!(errand.task, ErrandTask::Start(_)) => {
+                    self.run_pending(&mut pending).await;
+                    let taken = Box::pin(self.run_child_start(&source, &errand)).await;
+                    drop(reply.send(taken));
+                }
+                RunRequest::Effect { source, errand, reply } => {
+                    pending.push(Pending::Effect { source, errand, reply, answer: None });
+                }
+                RunRequest::Look { reply } => pending.push(Pending::Look { reply }),
+                RunRequest::Start { start, reply } => {
+                    self.run_pending(&mut pending).await;
+                    let started = Box::pin(self.run_start(&start, None)).await;
+                    drop(reply.send(started));
+                }
+                RunRequest::Delete { run_id, deletion, reply } => {
+                    self.run_pending(&mut pending).await;
+                    let deleted = Box::pin(self.run_delete(run_id, &deletion)).await;
+                    drop(reply.send(deleted));
+                }
+                RunRequest::Reset { run_id, reset, reply } => {
+                    self.run_pending(&mut pending).await;
+                    drop(reply.send(Box::pin(self.run_reset(run_id, &reset)).await));
+                }
+                RunRequest::Beat { run_id, task, details, reply } => {
+                    self.run_pending(&mut pending).await;
+                    let beaten = self.run_beat(run_id, task, details).await;
+                    drop(reply.send(beaten));
+                }
+            }
+        }
+        self.run_pending(&mut pending).await;
+        if self.state.known().is_some_and(StoredRun::goes_on)
+            && let Err(refusal) = Box::pin(self.go_on()).await
+        {
+            // The due index brings it back.
+            let workflow_id = &self.key.workflow_id;
+            tracing::warn!(%refusal, %workflow_id, "the run that goes on could not begin yet");
+        }
+    }
+
+    async fn run_beat(
+        &mut self,
+        run_id: Uuid,
+        task: TaskId,
+        details: Option<history::Payload>,
+    ) -> Result<bool, Refusal> {
+        let (shop, key) = (self.shop, self.key);
+        let now = shop.clock.now();
+        let is_held = |run: &Run| run.started.run_id == run_id && held(run, task).is_ok();
+        if self.state.known().is_some_and(|loaded| !is_held(loaded.run())) {
+            // Another node may have started it.
+            self.state.forget();
+        }
+        let loaded = self.loaded().await?.ok_or_else(|| Refusal::unknown_workflow(key))?;
+        must_be_current(key, loaded.run(), Some(run_id))?;
+        let cancel_requested = held(loaded.run(), task)?.cancel_event_id.is_some();
+        let beat = Heartbeat { scheduled_event_id: task.scheduled_event_id, at: now, details };
+        let part = store::PartKey::Beat { scheduled: task.scheduled_event_id };
+        shop.store.put_part(key, *run_id.as_bytes(), part, crate::commit::head::encode_beat(&beat)).await?;
+        if let Some(loaded) = self.state.known_mut() {
+            loaded.beats.retain(|known| known.scheduled_event_id != task.scheduled_event_id);
+            loaded.beats.push(beat);
+        }
+        Ok(cancel_requested)
+    }
+
+    /// Admits what is pending and commits it.
+    async fn run_pending(&mut self, pending: &mut Vec<Pending>) {
+        if pending.is_empty() {
+            return;
+        }
+        let mut attempt = 0;
+        loop {
+            match self.try_pending(pending, &mut attempt).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(refusal) => {
+                    for request in pending.drain(..) {
+                        refuse(request, &refusal);
+                    }
+                }
+            }
+            return;
+        }
+    }
+
+    /// One attempt; false when another is needed.
+    async fn try_pending(&mut self, pending: &mut Vec<Pending>, attempt: &mut u32) -> Result<bool, Refusal> {
+        let (shop, key) = (self.shop, self.key);
+        let before = self.state.was_known();
+        let now = shop.clock.now();
+        let Some(loaded) = self.loaded().await? else {
+            for request in pending.drain(..) {
+                find_nothing(key, request);
+            }
+            return Ok(true);
+        };
+        if !before.is_so() {
+            shop.carry_out(key, loaded, after::of_loading(key, loaded));
+        }
+        if loaded.goes_on() {
+            Box::pin(self.go_on()).await?;
+            return Ok(false);
+        }
+        let run = loaded.run();
+        let (last_event_id, waiting_turn) = (run.last_event_id, waiting_turn(run));
+        let (beats, links) = (loaded.beats.clone(), loaded.body.links.clone());
+        let mut transition = Transition::linked(run.clone(), links.clone());
+        // Behind the look at this run, and before the commit.
+        let sources = pending.iter().filter_map(|request| match request {
+            Pending::Effect { source, .. } => Some(source),
+            Pending::Tell { .. } | Pending::Take { .. } | Pending::Look { .. } => None,
+        });
+        let sources: Vec<&EffectSource> = sources.collect();
+        let owed = shop.effects.still_owed(key, &sources, &mut transition).await;
+        let told = pending.iter().filter_map(|request| match request {
+            Pending::Tell { command, .. } => Some(command.requests()),
+            Pending::Take { .. } | Pending::Effect { .. } | Pending::Look { .. } => None,
+        });
+        shop.marks.recall(key, transition.run_mut(), &told.flatten().collect::<Vec<_>>()).await?;
+        let BatchSaid { looks, says_no } = admit(key, pending, &mut transition, owed, &beats, now);
+        if says_no && self.state.must_look_into(before) {
+            return Ok(false);
+        }
+        let round = transition.links().outbox.round();
+        let written = if transition.is_changed() {
+            self.write(transition, last_event_id, waiting_turn, attempt).await?
+        } else if looks {
+            self.look_without_events(now, attempt).await?
+        } else {
+            Some(())
+        };
+        if written.is_none() {
+            return Ok(false);
+        }
+        self.answer(pending);
+        if let Some(loaded) = self.state.known().filter(|_| looks) {
+            let now = shop.clock.now();
+            shop.carry_out(key, loaded, after::of_look(key, loaded, &links.outbox, round, now));
+        }
+        Ok(true)
+    }
+
+    /// Time has done nothing: only remembers when to look again, where the store has it earlier.
+    async fn look_without_events(&mut self, now: Timestamp, attempt: &mut u32) -> Result<Option<()>, Refusal> {
+        let Some(loaded) = self.state.known() else {
+            return Ok(Some(()));
+        };
+        let stored = loaded.head.due.map(Timestamp::from_millis);
+        if stored.is_none_or(|stored| stored > now) {
+            self.shop.agenda.set(self.key, stored);
+            return Ok(Some(()));
+        }
+        let transition = Transition::linked(loaded.run().clone(), loaded.body.links.clone());
+        let (last_event_id, waiting_turn) = (loaded.run().last_event_id, waiting_turn(loaded.run()));
+        self.write(transition, last_event_id, waiting_turn, attempt).await
+    }
+
+    fn answer(&self, pending: &mut Vec<Pending>) {
+        let shop = self.shop;
+        for request in pending.drain(..) {
+            match request {
+                Pending::Tell { reply, answer, .. } => {
+                    let answer = answer.unwrap_or(Err(Refusal::Stopping));
+                    if let Err(refusal) = &answer {
+                        shop.metrics.refused(refusal.code());
+                    }
+                    drop(reply.send(answer));
+                }
+                Pending::Take { task, taker, reply, taken, .. } => {
+                    let granted = self.state.known().zip(taken).and_then(|(loaded, start)| {
+                        shop.grant(self.key, loaded, (task.scheduled_event_id, start), &taker)
+                    });
+                    drop(reply.send(Ok(granted)));
+                }
+                Pending::Effect { reply, answer, .. } => {
+                    drop(reply.send(answer.unwrap_or(Err(Refusal::Stopping))));
+                }
+                Pending::Look { reply } => drop(reply.map(|reply| reply.send(Ok(())))),
+            }
+        }
+    }
+}
+
+/// What there is to say to the requests of a batch.
+struct BatchSaid {
+    /// Whether somebody has the run looked at.
+    looks: bool,
+    /// Whether anybody hears a no that depends on the run's state.
+    says_no: bool,
+}
+
+/// Admits requests, each on what those before it left. `owed` says of every effect whether its source owes it.
+fn admit(
+    key: &HeadKey,
+    pending: &mut [Pending],
+    transition: &mut Transition,
+    owed: Vec<Result<bool, Refusal>>,
+    beats: &[Heartbeat],
+    now: Timestamp,
+) -> BatchSaid {
+    let mut said = BatchSaid { looks: false, says_no: false };
+    let mut owed = owed.into_iter();
+    for request in pending {
+        match request {
+            Pending::Tell { run_id, command, author, answer, .. } => {
+                said.says_no |= is_settled(command, transition);
+                let told = admit_told(key, transition, *run_id, (command, author), now);
+                said.says_no |= matches!(&told, Err(Refusal::Fault(fault)) if fault.depends_on_state());
+                said.says_no |= matches!(&told, Err(Refusal::RunNotCurrent { .. } | Refusal::UnknownRun { .. }));
+                *answer = Some(told);
+            }
+            Pending::Take { task, list, taker, taken, .. } => {
+                let is_same = transition.run().started.run_id == task.run_id;
+                let which = (task.scheduled_event_id, task.lost);
+                *taken = is_same.then(|| start_task(transition, which, list, taker, now)).flatten();
+                said.says_no |= taken.is_none();
+            }
+            Pending::Effect { errand, answer, .. } => {
+                let taken = undergo(owed.next(), transition, errand, now);
+                said.says_no |=
+                    matches!(taken, Ok(EffectOutcome::Settled(EffectResult::Unknown | EffectResult::Closed)));
+                *answer = Some(taken);
+            }
+            Pending::Look { .. } => {
+                said.looks = true;
+                // Nothing to refuse: what is not due yet stays as it is.
+                drop(transition.admit(&Command::FireDeadlines { beats: beats.to_vec() }, now));
+                drop(transition.admit(&Command::SeeToEffects, now));
+            }
+        }
+    }
+    said
+}
+
+/// There is no run.
+fn find_nothing(key: &HeadKey, request: Pending) {
+    match request {
+        Pending::Take { reply, .. } => drop(reply.send(Ok(None))),
+        Pending::Look { reply } => drop(reply.map(|reply| reply.send(Ok(())))),
+        Pending::Tell { .. } => refuse(request, &Refusal::unknown_workflow(key)),
+        Pending::Effect { reply, .. } => drop(reply.send(Ok(EffectOutcome::Settled(EffectResult::Unknown)))),
+    }
+}
+
+fn refuse(request: Pending, refusal: &Refusal) {
+    match request {
+        Pending::Tell { reply, .. } => drop(reply.send(Err(refusal.clone()))),
+        Pending::Take { reply, .. } => drop(reply.send(Err(refusal.clone()))),
+        Pending::Effect { reply, .. } => drop(reply.send(Err(refusal.clone()))),
+        Pending::Look { reply } => drop(reply.map(|reply| reply.send(Err(refusal.clone())))),
+    }
+}
+
+fn must_be_current(key: &HeadKey, run: &Run, run_id: Option<Uuid>) -> Result<(), Refusal> {
+    let current = run.started.run_id;
+    match run_id {
+        Some(run_id) if run_id != current => {
+            let workflow_id = key.workflow_id.to_string();
+            Err(Refusal::RunNotCurrent { workflow_id, run_id, current })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn admit_told(
+    key: &HeadKey,
+    transition: &mut Transition,
+    run_id: Option<Uuid>,
+    (command, author): (&Command, &Author),
+    now: Timestamp,
+) -> Result<Admitted, Refusal> {
+    if let Some(RecordedRequest { run_id, event_id }) = transition.repeated(command, run_id) {
+        let (reflects, judged, version) = (None, Vec::new(), transition.run().version);
+        return Ok(Admitted { run_id, event_id, repeated: true, reflects, judged, version });
+    }
+    must_be_current(key, transition.run(), run_id)?;
+    let current = transition.run().started.run_id;
+    let seen = transition.run().version;
+    let (event_id, repeated) = match transition.admit_of(command, author, now)? {
+        CommandOutcome::Recorded(event_id) => (event_id, false),
+        CommandOutcome::Repeated(request) => (request.event_id, true),
+    };
+    let reflects = match command {
+        // Its own decisions are news that the decider knows.
+        Command::CompleteTurn { turn, .. }
+        | Command::CompleteTurnAndMove { turn, .. }
+        | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. }
+            if seen <= turn.started_event_id =>
+        {
+            Some(transition.run().version)
+        }
+        // There is news that it has not seen: no version of the run is like this.
+        Command::CompleteTurn { turn, .. }
+        | Command::CompleteTurnAndMove { turn, .. }
+        | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. } => Some(turn.started_event_id),
+        _ => None,
+    };
+    let run = transition.run();
+    let judged = match command {
+        Command::AnswerUpdates { answers, .. } => standings(transition, answers),
+        _ => Vec::new(),
+    };
+    Ok(Admitted { run_id: current, event_id, repeated, reflects, judged, version: run.version })
+}

@@ -1,0 +1,39 @@
+//! What whoever works on a run has at hand. There is one for all runs; whose turn it is to work on which says its inbox.
+
+use std::sync::Arc;
+
+use store::Store;
+
+use crate::base::clock::Ids;
+use crate::commit::read::RunReader;
+use crate::lists::hand_out::TaskLists;
+use crate::nodes::Nodes;
+use crate::registry::known::Marks;
+use crate::registry::quotas::OpenRuns;
+use crate::riders::task::RequestReply;
+use crate::riders::waiting::Riders;
+use crate::run::effects::Effects;
+use crate::run::runs::Runs;
+use crate::time::agenda::Agenda;
+use crate::watch::Watchers;
+use crate::{Clock, Metrics};
+
+/// See the module.
+pub(crate) struct Workshop {
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) limits: store::Limits,
+    pub(crate) reader: Arc<RunReader>,
+    pub(crate) marks: Arc<Marks>,
+    pub(crate) open_runs: Arc<OpenRuns>,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) lists: Arc<TaskLists>,
+    pub(crate) riders: Arc<Riders>,
+    pub(crate) request_reply: Arc<RequestReply>,
+    pub(crate) effects: Arc<Effects>,
+    pub(crate) watchers: Arc<Watchers>,
+    pub(crate) agenda: Arc<Agenda>,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) metrics: Arc<Metrics>,
+}

@@ -1,0 +1,228 @@
+//! Writing a commit: once at most whatever the store says of it. What follows from it once it is durable is in `after.rs`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use history::{EventId, Timestamp, Transition};
+use store::{Cas, Expect, Head, HeadKey, PartKey};
+
+use crate::after::{self, MadeWith};
+use crate::commit::{self, Draft, LATE_OFFERS, Prepared, StoredRun};
+use crate::run::worker::RunWorker;
+use crate::run::workshop::Workshop;
+use crate::{Refusal, lists::backlog};
+
+/// How often a commit that lost a race, or was not applied, is tried in all.
+const ATTEMPTS_MAX: u32 = 8;
+
+/// The wait after the first attempt that was not applied; doubled after each further one.
+const ATTEMPT_WAIT: Duration = Duration::from_millis(20);
+
+/// The longest wait after the second race that a commit lost; doubled after each further one. How long of it is drawn, so that
+/// nodes that race for one run do not meet again; after the first race there is none, for most races are between two.
+const RACE_WAIT: Duration = Duration::from_millis(5);
+
+/// What became of a commit.
+enum Landed {
+    /// It is what the store has.
+    Yes,
+    /// It is in what the store has, this.
+    AndMore(Box<StoredRun>),
+    /// It is not in the store, and never will be: something else is.
+    No,
+    /// It is not in the store, and nothing else is; there is time for another try.
+    Later,
+}
+
+impl RunWorker<'_> {
+    /// Commits a transition, with pollers that wait for the tasks it makes (sync match). `None`: try again on what the
+    /// store has.
+    pub(crate) async fn write(
+        &mut self,
+        mut transition: Transition,
+        last_event_id: EventId,
+        waited_before: EventId,
+        attempt: &mut u32,
+    ) -> Result<Option<()>, Refusal> {
+        let (shop, key) = (self.shop, self.key);
+        let now = shop.clock.now().max(transition.run().last_timestamp);
+        let spilled = transition.spill(self.committed(&transition), now);
+        if let Err(refusal) = shop.marks.keep_marks(key, &spilled).await {
+            self.state.forget();
+            return Err(refusal);
+        }
+        let (reserved, unmatched) = shop.lists.match_new_tasks(key, &mut transition, last_event_id, waited_before, now);
+        let recorded = transition.events().len();
+        let base = self.state.known();
+        let (op, Prepared { mut next, parts }) = shop.lay_out(key, base, transition, unmatched.is_empty(), now).await;
+        let made = MadeWith { reserved, unmatched, round: next.body.links.outbox.round() };
+        let replaced = base.filter(|base| base.head.run != next.head.run).map(commit::replaced);
+        let expect = match (base, &replaced) {
+            (_, Some(replaced)) => Expect::Replacing(replaced),
+            (Some(base), None) => Expect::Exactly { run: base.head.run, version: base.head.version },
+            (None, None) => Expect::Absent,
+        };
+        match shop.commit_surely(key, expect, &next.head, &parts, op, attempt).await {
+            Ok(Landed::No) => {
+                shop.lists.unreserve(made.reserved, None);
+                self.state.forget();
+                shop.lost_race(key, recorded, attempt).await.map(|()| None)
+            }
+            Ok(Landed::Later) => {
+                shop.lists.unreserve(made.reserved, None);
+                self.state.forget();
+                Ok(None)
+            }
+            Ok(landed) => {
+                if let Landed::AndMore(found) = landed {
+                    next = *found;
+                }
+                shop.metrics.committed(recorded);
+                shop.metrics.marks_written.inc_by(spilled.marks.len() as u64);
+                shop.metrics.requests_forgotten_early.inc_by(spilled.forgotten_early);
+                next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));
+                let follows = after::of_commit(key, base, &next, made, shop.clock.now());
+                shop.carry_out(key, &next, follows);
+                self.state.is(next);
+                Ok(Some(()))
+            }
+            Err(refusal) => {
+                shop.lists.unreserve(made.reserved, Some(&refusal));
+                // What was about to be started may have been, or may wait.
+                shop.agenda.look_again(key, shop.clock.now());
+                self.state.forget();
+                Err(refusal)
+            }
+        }
+    }
+
+    /// The newest event that the store has of a transition's run, as far as it is known.
+    fn committed(&self, transition: &Transition) -> EventId {
+        let run_id = transition.run().started.run_id;
+        let same_run = self.state.known().map(StoredRun::run).filter(|base| base.started.run_id == run_id);
+        same_run.map_or(0, |base| base.last_event_id)
+    }
+}
+
+impl Workshop {
+    /// Lays a commit out, with its operation id and when somebody must look at the run again. A transition that changes nothing is a look at a run
+    /// whose tasks still wait.
+    async fn lay_out(
+        &self,
+        key: &HeadKey,
+        base: Option<&StoredRun>,
+        transition: Transition,
+        are_all_matched: bool,
+        now: Timestamp,
+    ) -> (u64, Prepared) {
+        let (only_looks, copied) = (!transition.is_changed(), transition.copied());
+        let (run, links, events) = transition.into_all();
+        let offers = match base {
+            Some(base) if only_looks => self.offers_after(key, base, now).await,
+            Some(base) if are_all_matched && !backlog::waits_anew(base.run(), &run) => base.body.offers,
+            _ => 0,
+        };
+        let beats = base.map(|base| base.beats.as_slice()).unwrap_or_default();
+        let due = self.lazily(base, commit::due(&run, &links, beats, offers, now), now);
+        let op = self.ids.op();
+        let draft = Draft { base, run, links, events, copied, offers, op, due };
+        (op, commit::prepare(draft, &self.limits, |head| self.store.weight(key, head)))
+    }
+
+    /// Another has written to the run: waits a little, unless that has happened too often.
+    async fn lost_race(&self, key: &HeadKey, recorded: usize, attempt: &mut u32) -> Result<(), Refusal> {
+        self.metrics.conflicts.inc();
+        tracing::debug!(workflow_id = %key.workflow_id, recorded, attempt, "another has written to this run");
+        *attempt += 1;
+        if *attempt >= ATTEMPTS_MAX {
+            let why = "too many others write to this run".to_owned();
+            return Err(Refusal::Unavailable { why, retry_after: None });
+        }
+        if *attempt > 1 {
+            tokio::time::sleep(self.ids.up_to(RACE_WAIT * 2_u32.saturating_pow(*attempt - 2))).await;
+        }
+        Ok(())
+    }
+
+    /// Commits until the store has said what became of it. Once an outcome was not known, it is the very same commit that
+    /// is tried again: its version lets it land once at most, so that nothing is recorded twice by a write that was only
+    /// late.
+    async fn commit_surely(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+        op: u64,
+        attempt: &mut u32,
+    ) -> Result<Landed, Refusal> {
+        let mut doubt: Option<String> = None;
+        loop {
+            let wait = match self.store.commit(key, expect.clone(), head, parts).await {
+                Ok(Cas::Won) => return Ok(Landed::Yes),
+                Ok(Cas::Lost(_)) if self.limits.op_ids == 0 => return Ok(Landed::No),
+                // To an earlier try of our own, perhaps, or to a client library's, on which others may have built.
+                Ok(Cas::Lost(_)) => match self.find_op(key, op).await {
+                    Ok(Some(found)) => return Ok(Landed::AndMore(Box::new(found))),
+                    Ok(None) => return Ok(Landed::No),
+                    Err(refusal) => {
+                        doubt.get_or_insert_with(|| refusal.to_string());
+                        None
+                    }
+                },
+                Err(store::Error::Unknown { why }) => {
+                    doubt = Some(why);
+                    None
+                }
+                Err(store::Error::NotApplied { why, retry_after }) => {
+                    if doubt.is_none() && *attempt + 1 >= ATTEMPTS_MAX {
+                        return Err(Refusal::Unavailable { why, retry_after });
+                    }
+                    retry_after
+                }
+                Err(error) if doubt.is_none() => return Err(error.into()),
+                Err(_) => None,
+            };
+            if let Some(why) = doubt.as_ref().filter(|_| *attempt + 1 >= ATTEMPTS_MAX) {
+                return Err(Refusal::OutcomeUnknown { why: why.clone() });
+            }
+            tokio::time::sleep(wait.unwrap_or(ATTEMPT_WAIT * 2_u32.saturating_pow(*attempt))).await;
+            *attempt += 1;
+            if doubt.is_none() {
+                // Nothing is in flight: better on what the store has by now.
+                return Ok(Landed::Later);
+            }
+        }
+    }
+
+    /// How often the waiting tasks of a run have been offered after one more time. Where the next look is to be late, its
+    /// lists have a row of it first; as long as that cannot be written it is not late.
+    async fn offers_after(&self, key: &HeadKey, base: &StoredRun, now: Timestamp) -> u32 {
+        let offers = base.body.offers.saturating_add(1);
+        if offers < LATE_OFFERS || self.lists.write_down(key, base.run(), now).await { offers } else { LATE_OFFERS - 1 }
+    }
+
+    /// Keeps the stored instant where moving it costs something and it is still a lower bound.
+    fn lazily(&self, base: Option<&StoredRun>, need: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+        let stored = base.and_then(|base| base.head.due).map(Timestamp::from_millis);
+        match (stored, need) {
+            (Some(stored), Some(need)) if !self.limits.due_moves_are_cheap && now < stored && stored <= need => {
+                Some(stored)
+            }
+            _ => need,
+        }
+    }
+
+    /// After a commit of unknown outcome: the head, if it carries our operation id.
+    async fn find_op(&self, key: &HeadKey, op: u64) -> Result<Option<StoredRun>, Refusal> {
+        let Some(head) = self.store.load(key).await? else {
+            return Ok(None);
+        };
+        let mut loaded = Box::pin(self.reader.open_head(key, head)).await?;
+        if !loaded.body.ops.contains(&op) {
+            return Ok(None);
+        }
+        loaded.beats = self.reader.read_beats(key, loaded.run()).await?;
+        Ok(Some(loaded))
+    }
+}

@@ -1,0 +1,168 @@
+//! A look at a schedule: what has become of its runs, what is to be started, and the starts themselves.
+//!
+//! What is decided is written before it is done (ADR 14): a node that dies in between leaves the action among those that
+//! are being started, with a date in the due index. Whoever comes next starts it with the same key, and so not twice.
+
+use futures_util::future::join_all;
+use history::{Action, Command, OverlapEnd, RequestKey, Running, ScheduleState, Scheduled, Sight, Timestamp};
+use sha2::{Digest, Sha256};
+use store::HeadKey;
+use uuid::Uuid;
+
+use super::{ScheduleRecord, Scheduler};
+use crate::base::records::domain_of_schedule;
+use crate::commit::{self, StoredRun};
+use crate::{Refusal, RunRef};
+
+/// How many rounds of a look there are at most: each decides and starts up to sixteen actions, or loses against another node.
+const ROUNDS_MAX: u32 = 1_000;
+
+/// Why a run is ended by its schedule.
+const REPLACED: &str = "the schedule's next action takes its place";
+
+/// What was done outside the record, to be written into it.
+enum ActionDone {
+    Started(u64, Result<(String, Uuid), String>),
+    Told(u64, OverlapEnd),
+}
+
+impl Scheduler {
+    /// Looks at a schedule: does what there is to do.
+    ///
+    /// # Errors
+    ///
+    /// The store's; whatever has to wait is in the due index.
+    pub(crate) async fn look(&self, key: &HeadKey) -> Result<(), Refusal> {
+        self.runs.leave_to_home(key).await;
+        let Some(domain) = domain_of_schedule(key) else { return Ok(()) };
+        let mut done: Vec<ActionDone> = Vec::new();
+        for round in 0..ROUNDS_MAX {
+            let Some(head) = self.store.load(key).await? else {
+                self.agenda.set(key, None);
+                return Ok(());
+            };
+            let mut record = ScheduleRecord::decode(&head)?;
+            let (rules, times, now) = (record.schedule.rules(), record.times()?, self.clock.now());
+            let id = Uuid::from_bytes(head.run);
+            let before = record.state.clone();
+            let sights = self.sights(domain, &record.state).await?;
+            record.state.see(rules, &sights, now);
+            for it in &done {
+                match it {
+                    ActionDone::Started(number, result) => record.state.started(*number, result.clone()),
+                    ActionDone::Told(number, how) => record.state.told(*number, *how),
+                }
+            }
+            record.state.step(rules, &times, id, now, &[]);
+            let has_changed = record.state != before;
+            let is_due = head.due.is_some_and(|due| due <= now.as_millis());
+            if !has_changed && is_due {
+                record.state.looks = record.state.looks.saturating_add(1);
+            }
+            if has_changed || is_due {
+                if !self.write_schedule(key, &head, &record, now).await? {
+                    continue;
+                }
+                self.metrics.scheduled(&before.counts, &record.state.counts);
+                done.clear();
+            } else {
+                self.agenda.set(key, head.due.map(Timestamp::from_millis));
+            }
+            // What could not be done in the round before has to wait.
+            if !has_changed && round > 0 {
+                return Ok(());
+            }
+            done = self.act(domain, &key.workflow_id, id, &record).await;
+            if done.is_empty() && record.state.asked.is_empty() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// What is seen of the runs of a schedule, in their order.
+    pub(super) async fn sights(&self, domain: &str, state: &ScheduleState) -> Result<Vec<Sight>, Refusal> {
+        join_all(state.running.iter().map(|run| self.sight(domain, run))).await.into_iter().collect()
+    }
+
+    async fn sight(&self, domain: &str, run: &Running) -> Result<Sight, Refusal> {
+        let Some(head) = self.store.load(&commit::head_key(domain, &run.workflow_id)).await? else {
+            return Ok(Sight::Gone);
+        };
+        let loaded = StoredRun::decode(head)?;
+        let (found, started) = (loaded.run(), &loaded.run().started);
+        let goes_on_for_it = started.schedule.as_ref().is_some_and(|schedule| schedule.action == run.number);
+        Ok(match found.closed_at {
+            _ if started.run_id != run.run_id && !goes_on_for_it => Sight::Gone,
+            Some(at) if !found.goes_on() => Sight::Closed(found.status, at),
+            _ => Sight::Open,
+        })
+    }
+
+    /// Starts and ends what the record says; answers what was done.
+    async fn act(&self, domain: &str, schedule_id: &str, id: Uuid, record: &ScheduleRecord) -> Vec<ActionDone> {
+        let ends = record.state.to_tell().map(async |run| self.end(domain, id, run).await);
+        let ended = join_all(ends).await;
+        let starts = record.state.starting.iter().map(async |action| {
+            let started = self.start_action(domain, schedule_id, id, record, action).await;
+            match started {
+                Ok(started) => Some(ActionDone::Started(action.number, Ok(started))),
+                Err(refusal) if refusal.is_retryable() => {
+                    tracing::warn!(%refusal, %schedule_id, "an action of a schedule must wait");
+                    None
+                }
+                Err(refusal) => Some(ActionDone::Started(action.number, Err(refusal.code().to_owned()))),
+            }
+        });
+        let started = join_all(starts).await;
+        ended.into_iter().chain(started).flatten().collect()
+    }
+
+    async fn start_action(
+        &self,
+        domain: &str,
+        schedule_id: &str,
+        id: Uuid,
+        record: &ScheduleRecord,
+        action: &Action,
+    ) -> Result<(String, Uuid), Refusal> {
+        let (asked, key) = (record.schedule.action_at(action.nominal), key_of_action(id, action.number, "start"));
+        let mut start = self.commands.start_of(domain, asked, Some(key)).await?;
+        let (schedule_id, nominal_time) = (schedule_id.to_owned(), action.nominal);
+        start.schedule = Some(Scheduled { schedule_id, action: action.number, nominal_time });
+        let workflow_id = start.workflow_id.clone();
+        let started = self.commands.start(domain, start).await?;
+        Ok((workflow_id, started.run_id))
+    }
+
+    /// Tells a run to end; the same one once.
+    async fn end(&self, domain: &str, id: Uuid, run: &Running) -> Option<ActionDone> {
+        let how = run.end?;
+        let (reason, identity) = (Some(REPLACED.to_owned()), None);
+        let command = match how {
+            OverlapEnd::Canceled => {
+                Command::RequestCancel { reason, identity, key: Some(key_of_action(id, run.number, "cancel")) }
+            }
+            OverlapEnd::Terminated => {
+                let key = Some(key_of_action(id, run.number, "terminate"));
+                Command::Terminate { reason, details: None, identity, key, child_policy: None }
+            }
+        };
+        let at = RunRef { domain: domain.into(), workflow_id: run.workflow_id.as_str().into(), run_id: None };
+        match self.commands.tell(&at, command).await {
+            Err(refusal) if refusal.is_retryable() => {
+                tracing::warn!(%refusal, workflow_id = %run.workflow_id, "a run of a schedule could not be ended yet");
+                None
+            }
+            // Where it has closed there is nothing to end.
+            _ => Some(ActionDone::Told(run.number, how)),
+        }
+    }
+}
+
+/// The key of what is done for an action: the same, whoever does it and however often.
+fn key_of_action(id: Uuid, number: u64, what: &str) -> RequestKey {
+    let digest =
+        Sha256::new().chain_update(id.as_bytes()).chain_update(number.to_be_bytes()).chain_update(what).finalize();
+    RequestKey(u64::from_be_bytes(digest.first_chunk().copied().unwrap_or_default()))
+}

@@ -1,0 +1,416 @@
+//! Polls, and what comes of them: tasks on their way to deciders and runners, and their answers.
+
+mod answers;
+mod elsewhere;
+
+use std::sync::Arc;
+
+use history::{
+    Author, Event, EventId, EventKind, Payload, ProposedUpdate, TurnId,
+    event::{ActivityTimeouts, DeciderCompleted},
+};
+use uuid::Uuid;
+
+use crate::base::background::Background;
+use crate::base::forms::head_key;
+use crate::base::shares::watch;
+use crate::commit::read::{RunEvents, RunReader};
+use crate::lists::grant::{Grant, Granted, NumberedQuery};
+use crate::lists::hand_out::TaskLists;
+use crate::lists::matching::PollResult;
+use crate::lists::polls::{Poll, taker};
+use crate::lists::{ListKey, Side};
+use crate::nodes::Nodes;
+use crate::registry::quotas::OpenRuns;
+use crate::riders::task::RequestReply;
+use crate::riders::waiting::Riders;
+use crate::run::runs::Runs;
+use crate::token::Mint;
+use crate::views::Views;
+use crate::{ActivityToken, EventRange, HistoryPage, Refusal, Registry, RunRef, TurnToken};
+
+/// The most events of a window that come with a task; the rest is read with the task's history.
+const WINDOW_EVENTS_MAX: usize = 10_000;
+
+/// The most bytes of a window that come with a task, about.
+const WINDOW_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Events that are read at once when a window's context is looked for.
+const CONTEXT_EVENTS: u64 = 256;
+
+/// A query to a run, as its decider gets it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PendingQuery {
+    /// What to answer with.
+    pub id: String,
+    /// The query's name.
+    pub name: String,
+    /// Its input.
+    pub input: Option<Payload>,
+}
+
+/// A turn to be decided.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeciderTask {
+    /// What to answer with.
+    pub token: String,
+    /// The domain.
+    pub domain: Arc<str>,
+    /// The workflow id.
+    pub workflow_id: Arc<str>,
+    /// The run.
+    pub run_id: Uuid,
+    /// The workflow type.
+    pub workflow_type: String,
+    /// The task list that it was taken from.
+    pub task_list: String,
+    /// 1, and one more for every turn in a row that failed or timed out before it.
+    pub attempt: u32,
+    /// The turn's DeciderStarted, the newest event that its decider may see.
+    pub started_event_id: EventId,
+    /// The DeciderStarted of the last completed turn; 0 when there is none.
+    pub previous_started_event_id: EventId,
+    /// The window, oldest first.
+    pub events: Vec<Event>,
+    /// What the last completed turn left.
+    pub context: Option<Payload>,
+    /// What the run is asked, to be answered from the state after this turn's decisions.
+    pub queries: Vec<PendingQuery>,
+    /// There is nothing to decide, only something to answer: no turn has been started, and the history says nothing of this
+    /// task. `started_event_id` is the run's newest event then.
+    pub only_asks: bool,
+    /// Updates to be judged with the turn.
+    pub updates: Vec<ProposedUpdate>,
+    /// The turn is made for its updates alone, and its last two events are not recorded yet (ADR 10).
+    pub speculative: bool,
+}
+
+/// An activity to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActivityTask {
+    /// What to answer with.
+    pub token: String,
+    /// The domain.
+    pub domain: Arc<str>,
+    /// The workflow id.
+    pub workflow_id: Arc<str>,
+    /// The run.
+    pub run_id: Uuid,
+    /// The workflow type.
+    pub workflow_type: String,
+    /// The task list that it was taken from.
+    pub task_list: String,
+    /// The decider's name for it.
+    pub activity_id: String,
+    /// What to do.
+    pub activity_type: String,
+    /// Its ActivityScheduled.
+    pub scheduled_event_id: EventId,
+    /// Its ActivityStarted; `None` with a retry policy, which has it recorded only when the activity closes.
+    pub started_event_id: Option<EventId>,
+    /// Which try it is: 1, 2, 3, …
+    pub attempt: u32,
+    /// What the last heartbeat of an earlier try said.
+    pub heartbeat_details: Option<Payload>,
+    /// The input.
+    pub input: Option<Payload>,
+    /// Its timeouts.
+    pub timeouts: ActivityTimeouts,
+}
+
+/// A task on its way to whoever polled for it. Dropped without [`delivered`](Self::delivered), it gives the task back at
+/// once rather than leaving it to its timeout.
+#[must_use = "dropping it gives the task back"]
+pub struct Delivery<T> {
+    task: T,
+    receipt: Receipt,
+}
+
+/// What is left of a [`Delivery`] without its task: it still gives the task back when it is dropped.
+#[must_use = "dropping it gives the task back"]
+pub struct Receipt(Grant);
+
+impl Receipt {
+    /// Says that the task has reached whoever polled.
+    pub fn delivered(self) {
+        self.0.delivered();
+    }
+}
+
+impl<T> Delivery<T> {
+    /// The task.
+    pub fn task(&self) -> &T {
+        &self.task
+    }
+
+    /// The task, to be rendered, and the receipt, to be kept until it is delivered.
+    pub fn split(self) -> (T, Receipt) {
+        (self.task, self.receipt)
+    }
+
+    /// Says that the task has reached whoever polled.
+    pub fn delivered(self) {
+        self.receipt.delivered();
+    }
+}
+
+/// Polls and answers, as callers see them.
+pub struct Tasks {
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) lists: Arc<TaskLists>,
+    pub(crate) request_reply: Arc<RequestReply>,
+    pub(crate) riders: Arc<Riders>,
+    pub(crate) views: Arc<Views>,
+    pub(crate) reader: Arc<RunReader>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) open_runs: Arc<OpenRuns>,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) mint: Arc<Mint>,
+    pub(crate) background: Arc<Background>,
+}
+
+impl Tasks {
+    /// How many tasks wait on a list, about: those that this node knows of; and whether it knows that there are more.
+    pub fn waiting_tasks(&self, domain: &str, list: &str, are_turns: bool) -> (usize, bool) {
+        let side = if are_turns { Side::Decider } else { Side::Activity };
+        let list = ListKey { domain: domain.into(), side, name: list.into() };
+        self.lists.seek(&list);
+        self.lists.matching.waiting(&list)
+    }
+
+    /// Waits for a turn on a list.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], a fault for a list's name or an identity that is not acceptable, or the store's.
+    pub async fn poll_decider(
+        &self,
+        domain: &str,
+        list: &str,
+        poll: Poll,
+    ) -> Result<Option<Delivery<DeciderTask>>, Refusal> {
+        let events_max = poll.events_max.unwrap_or(WINDOW_EVENTS_MAX).clamp(1, WINDOW_EVENTS_MAX);
+        let Some(grant) = self.poll(Side::Decider, domain, list, poll).await? else {
+            return Ok(None);
+        };
+        let task = self.decider_task(&grant, events_max).await?;
+        Ok(Some(Delivery { task, receipt: Receipt(grant) }))
+    }
+
+    /// Waits for an activity on a list.
+    ///
+    /// # Errors
+    ///
+    /// As for [`poll_decider`](Self::poll_decider).
+    pub async fn poll_activity(
+        &self,
+        domain: &str,
+        list: &str,
+        poll: Poll,
+    ) -> Result<Option<Delivery<ActivityTask>>, Refusal> {
+        let Some(grant) = self.poll(Side::Activity, domain, list, poll).await? else {
+            return Ok(None);
+        };
+        let task = self.activity_task(&grant).await?;
+        Ok(Some(Delivery { task, receipt: Receipt(grant) }))
+    }
+
+    async fn poll(&self, side: Side, domain: &str, list: &str, poll: Poll) -> Result<Option<Grant>, Refusal> {
+        self.registry.must_know(domain).await?;
+        history::admit::check_name("taskList", list)?;
+        let list = ListKey { domain: domain.into(), side, name: list.into() };
+        let (taker, earlier) = taker(&list, &poll)?;
+        let _polling = self.lists.pollers.polling(&list, &taker)?;
+        if !poll.wait.is_zero() {
+            watch()?;
+        }
+        self.lists.seek(&list);
+        if !earlier.is_empty()
+            && let Some(grant) = self.lists.take_lost(&list, &earlier, &taker).await?
+        {
+            return Ok(Some(grant));
+        }
+        let deadline = tokio::time::sleep(poll.wait);
+        tokio::pin!(deadline);
+        loop {
+            if self.background.is_stopping() {
+                return Ok(None);
+            }
+            match self.lists.matching.poll(&list, &taker) {
+                PollResult::Task(task) => {
+                    if let Some(grant) = self.lists.take(&list, task, taker.clone()).await? {
+                        return Ok(Some(grant));
+                    }
+                }
+                PollResult::Wait(mut waiting) => {
+                    if !poll.wait.is_zero() {
+                        self.lists.tell_waiting(&list);
+                    }
+                    let answer = tokio::select! {
+                        biased;
+                        answer = &mut waiting.answer => answer.ok(),
+                        () = &mut deadline => None,
+                        () = self.background.stopped() => None,
+                    };
+                    // A task that was handed over in the very moment that the wait ended.
+                    let answer = answer.or_else(|| {
+                        waiting.answer.close();
+                        waiting.answer.try_recv().ok()
+                    });
+                    return Ok(answer);
+                }
+            }
+        }
+    }
+
+    /// Events of a turn's run, never one after the turn's own DeciderStarted, and only while a decider has the turn.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Views::describe`]; what became of a turn that nobody has any more.
+    pub async fn turn_history(&self, token: &TurnToken, page: &EventRange) -> Result<HistoryPage, Refusal> {
+        let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
+        let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
+        let bound = token.turn.started_event_id + 1;
+        let before = Some(page.before.map_or(bound, |before| before.min(bound)));
+        let loaded = self.views.look_up_with(&at, token.turn.started_event_id).await?;
+        self.must_be_out(token, loaded.run())?;
+        let mut read = self.reader.read_page(&head_key(&at), &loaded, &EventRange { before, ..*page }).await?;
+        read.last_event_id = token.turn.started_event_id;
+        Ok(read)
+    }
+
+    async fn decider_task(&self, grant: &Grant, events_max: usize) -> Result<DeciderTask, Refusal> {
+        let (turn, previous_started_event_id, attempt, only_asks) = match &grant.what {
+            Granted::Turn { turn, previous_started_event_id, attempt } => {
+                (*turn, *previous_started_event_id, *attempt, None)
+            }
+            Granted::Queries { task, last_event_id, version, previous_started_event_id } => {
+                let shown = TurnId { scheduled_event_id: *task, started_event_id: *last_event_id };
+                (shown, *previous_started_event_id, 1, Some(*version))
+            }
+            Granted::Speculation { last_event_id, previous_started_event_id, .. } => {
+                // The ids that its events will have, if it is recorded.
+                let [scheduled_event_id, started_event_id] = [last_event_id + 1, last_event_id + 2];
+                (TurnId { scheduled_event_id, started_event_id }, *previous_started_event_id, 1, None)
+            }
+            Granted::Activity { .. } => {
+                return Err(Refusal::Corrupt { what: "an activity on a decider's list".to_owned() });
+            }
+        };
+        let first = previous_started_event_id.max(1);
+        let (started_event_id, source) = (turn.started_event_id, grant.source());
+        let (speculative, shown, last) = match &grant.what {
+            Granted::Speculation { task, last_event_id, shown, .. } => (Some(*task), shown.as_slice(), *last_event_id),
+            Granted::Turn { .. } | Granted::Queries { .. } | Granted::Activity { .. } => {
+                (None, &[][..], started_event_id)
+            }
+        };
+        let limit = events_max.saturating_sub(shown.len()).max(1);
+        let mut events = self.reader.read_range(&source, first, last, limit, WINDOW_BYTES_MAX).await?;
+        events.extend_from_slice(shown);
+        let context = match completed(&events, previous_started_event_id) {
+            Some(completed) => completed.context.clone(),
+            None => self.read_context(&source, first, events.first().map_or(first, |event| event.id)).await?,
+        };
+        let token = TurnToken {
+            domain: Arc::clone(&grant.key.domain),
+            workflow_id: Arc::clone(&grant.key.workflow_id),
+            run_id: grant.run_id,
+            task_list: grant.task_list.clone(),
+            turn,
+            only_asks,
+            speculative,
+            node: self.nodes.address().filter(|_| !grant.riders.is_empty()).map(Into::into),
+            judges: !grant.riders.updates.is_empty(),
+            author: Author::default(),
+        };
+        let query = |posed: &NumberedQuery| PendingQuery {
+            id: self.mint.query(grant.run_id, posed.number),
+            name: posed.query.name.clone(),
+            input: posed.query.input.clone(),
+        };
+        Ok(DeciderTask {
+            token: self.mint.turn(&token),
+            domain: token.domain,
+            workflow_id: token.workflow_id,
+            run_id: grant.run_id,
+            workflow_type: grant.workflow_type.clone(),
+            task_list: token.task_list,
+            attempt,
+            started_event_id,
+            previous_started_event_id,
+            events,
+            context,
+            queries: grant.riders.queries.iter().map(query).collect(),
+            only_asks: only_asks.is_some(),
+            updates: grant.riders.updates.clone(),
+            speculative: speculative.is_some(),
+        })
+    }
+
+    /// The context of the last completed turn, from the part of the window that did not come with the task.
+    async fn read_context(
+        &self,
+        source: &RunEvents<'_>,
+        first: EventId,
+        before: EventId,
+    ) -> Result<Option<Payload>, Refusal> {
+        let mut from = first;
+        while from < before {
+            let last = (from + CONTEXT_EVENTS).min(before) - 1;
+            let events = self.reader.read_range(source, from, last, usize::MAX, usize::MAX).await?;
+            if let Some(completed) = completed(&events, first) {
+                return Ok(completed.context.clone());
+            }
+            from = last + 1;
+        }
+        Ok(None)
+    }
+
+    async fn activity_task(&self, grant: &Grant) -> Result<ActivityTask, Refusal> {
+        let Granted::Activity { task, activity, details } = &grant.what else {
+            return Err(Refusal::Corrupt { what: "a turn on a runner's list".to_owned() });
+        };
+        let scheduled = task.scheduled_event_id;
+        let events = self.reader.read_range(&grant.source(), scheduled, scheduled, 1, WINDOW_BYTES_MAX).await?;
+        let input = match events.into_iter().next().map(|event| event.kind) {
+            Some(EventKind::ActivityScheduled(it)) => it.input,
+            _ => {
+                return Err(Refusal::Corrupt { what: format!("event {scheduled} of run {}", grant.run_id) });
+            }
+        };
+        let token = ActivityToken {
+            domain: Arc::clone(&grant.key.domain),
+            workflow_id: Arc::clone(&grant.key.workflow_id),
+            run_id: grant.run_id,
+            task_list: activity.task_list.clone(),
+            task: *task,
+            author: Author::default(),
+        };
+        Ok(ActivityTask {
+            token: self.mint.activity(&token),
+            domain: token.domain,
+            workflow_id: token.workflow_id,
+            run_id: grant.run_id,
+            workflow_type: grant.workflow_type.clone(),
+            task_list: token.task_list,
+            activity_id: activity.activity_id.clone(),
+            activity_type: activity.activity_type.clone(),
+            scheduled_event_id: scheduled,
+            started_event_id: activity.started_event_id,
+            attempt: activity.attempt(),
+            heartbeat_details: details.clone(),
+            input,
+            timeouts: activity.timeouts,
+        })
+    }
+}
+
+/// The DeciderCompleted of the turn with this DeciderStarted, if it is among the events.
+fn completed(events: &[Event], started_event_id: EventId) -> Option<&DeciderCompleted> {
+    events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::DeciderCompleted(it) if it.started_event_id == started_event_id => Some(it),
+        _ => None,
+    })
+}

@@ -1,0 +1,257 @@
+//! Answers to tasks: tokens read, answers admitted, heartbeats recorded.
+
+use std::sync::Arc;
+
+use history::admit::{check_payload, held, must_hold};
+use history::{Command, Decision, EventId, Fault, LAMBDA_LIST, Payload, Registration, Run, TurnLoss, UpdateAnswer};
+use store::HeadKey;
+use uuid::Uuid;
+
+use crate::commit::read::RunReader;
+use crate::riders::place::By;
+use crate::run::request::RunRequest;
+use crate::tasks::Tasks;
+use crate::{ActivityToken, EventRange, QueryOutcome, Refusal, RunRef, TurnToken, commit};
+
+/// How many events are looked at for what became of a turn. Ours: a turn's end comes before that many others.
+const LOSS_EVENTS_MAX: usize = 1_000;
+
+impl Tasks {
+    /// Reads a decider's token.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::BadToken`].
+    pub fn decider_token(&self, token: &str) -> Result<TurnToken, Refusal> {
+        self.mint.open_turn(token)
+    }
+
+    /// Reads a runner's token.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::BadToken`].
+    pub fn activity_token(&self, token: &str) -> Result<ActivityToken, Refusal> {
+        self.mint.open_activity(token)
+    }
+
+    /// Whether somebody has the task that a token is of: a token is no key to a run for ever. What another node has given
+    /// away beside a run, that one alone knows of, and it is taken at its word.
+    pub(crate) fn must_be_out(&self, token: &TurnToken, run: &Run) -> Result<(), Refusal> {
+        let key = commit::head_key(&token.domain, &token.workflow_id);
+        let is_of_this_node = token.node.as_deref().is_none_or(|node| self.nodes.address() == Some(node));
+        let is_lost = |task| is_of_this_node && self.riders.with_task(&key, By::Own(task)).is_empty();
+        if token.only_asks.is_some() {
+            let is_lost = is_lost(token.turn.scheduled_event_id);
+            return if is_lost { Err(Refusal::QueryTaskLost) } else { Ok(()) };
+        }
+        if let Some(number) = token.speculative {
+            return if is_lost(number) { Err(Refusal::TurnLost { how: TurnLoss::NeverWas }) } else { Ok(()) };
+        }
+        must_hold(run, token.turn).map_err(Into::into)
+    }
+
+    /// Has a decider's answer admitted: `CompleteTurn` or `FailTurn`.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the rules, e.g. [`Fault::TurnLost`], or the store's.
+    pub async fn answer_turn(&self, token: &TurnToken, command: Command) -> Result<(), Refusal> {
+        self.answer_turn_and_queries(token, command, Vec::new()).await
+    }
+
+    /// Has a decider's answer admitted, and gives what it says to queries to those who wait for it, by the queries' ids.
+    /// What nobody waits for any more is ignored.
+    ///
+    /// # Errors
+    ///
+    /// As for [`answer_turn`](Self::answer_turn); a fault for an answer to a query that the run was never asked, for a
+    /// second answer to one, and for decisions in answer to a task that only asks; [`Refusal::QueryTaskLost`] when nobody
+    /// waits any more for anything that such a task asked.
+    pub async fn answer_turn_and_queries(
+        &self,
+        token: &TurnToken,
+        command: Command,
+        results: Vec<(String, QueryOutcome)>,
+    ) -> Result<(), Refusal> {
+        self.answer_turn_with(token, command, results, Vec::new()).await
+    }
+
+    /// The same, with what the decider says to the turn's updates, and to updates that earlier turns accepted. They are
+    /// recorded together with its decisions, or not at all.
+    ///
+    /// # Errors
+    ///
+    /// As for [`answer_turn_and_queries`](Self::answer_turn_and_queries); [`Fault::UpdateUnknown`] for an answer to an update
+    /// that the turn was not asked to judge and that none has accepted.
+    pub async fn answer_turn_with(
+        &self,
+        token: &TurnToken,
+        command: Command,
+        results: Vec<(String, QueryOutcome)>,
+        updates: Vec<UpdateAnswer>,
+    ) -> Result<(), Refusal> {
+        if let Some(node) = self.recorder_of(token) {
+            return self.pass_answer(node, token, command, results, updates).await;
+        }
+        let outcomes = self.request_reply.read_results(token.run_id, results)?;
+        if let Some(version) = token.only_asks {
+            if let Some(answer) = updates.first() {
+                return Err(Fault::UpdateUnknown { update_id: answer.update_id.clone() }.into());
+            }
+            return self.answer_task_that_asks(token, version, command, outcomes).await;
+        }
+        let mut command = command;
+        if let Command::CompleteTurn { decisions, .. } | Command::CompleteTurnAndMove { decisions, .. } = &mut command {
+            self.add_registrations(token, decisions).await?;
+        }
+        let key = commit::head_key(&token.domain, &token.workflow_id);
+        match self.request_reply.answer_with_riders(token, command, outcomes, updates).await {
+            Ok(()) => Ok(()),
+            Err(refusal) => {
+                let judge = |run: &Run| must_hold(run, token.turn).err();
+                Err(as_its_run_says(&self.reader, &key, token.run_id, refusal, Fault::TurnLost, judge).await)
+            }
+        }
+    }
+
+    /// The refusal of an answer to a turn; where the turn is lost, with how, as the history tells it.
+    pub async fn how_turn_was_lost(&self, token: &TurnToken, refusal: Refusal) -> Refusal {
+        let Refusal::Fault(Fault::TurnLost) = refusal else { return refusal };
+        let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
+        let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
+        let after = token.turn.started_event_id.saturating_sub(1);
+        let page = EventRange { after, limit: LOSS_EVENTS_MAX, ..EventRange::default() };
+        match self.views.history(&at, &page).await {
+            // A speculative turn is not recorded before its answer is.
+            Ok(_) if token.speculative.is_some() => Refusal::TurnLost { how: TurnLoss::NeverWas },
+            Ok(read) => match TurnLoss::find(token.turn, &read.events) {
+                Some(how) => Refusal::TurnLost { how },
+                None => refusal,
+            },
+            // It cannot be looked up any more: it is lost all the same.
+            Err(_) => refusal,
+        }
+    }
+
+    /// Adds to decisions what is known of the types that they name.
+    async fn add_registrations(&self, token: &TurnToken, decisions: &mut [Decision]) -> Result<(), Refusal> {
+        let domain = &token.domain;
+        for decision in decisions {
+            match decision {
+                Decision::ScheduleActivity(it) if it.task_list.as_deref() == Some(LAMBDA_LIST) => {
+                    // Functions have no types; what is known of them is whether there are any.
+                    let known = Registration::Known(Box::default());
+                    it.registration = if self.lists.lambda.get().is_some() { known } else { Registration::Unknown };
+                }
+                Decision::ScheduleActivity(it) => {
+                    it.registration = self.registry.registration(domain, &it.activity_type).await?;
+                }
+                Decision::StartChild(it) => {
+                    it.registration = self.registry.registration(domain, &it.workflow_type).await?;
+                    it.domain_room = Box::pin(self.open_runs.room_for_child(domain)).await?;
+                }
+                Decision::ContinueAsNew(it) => {
+                    let full = match &it.workflow_type {
+                        Some(full) => full.clone(),
+                        None => {
+                            let (domain, workflow_id) = (Arc::clone(domain), Arc::clone(&token.workflow_id));
+                            let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
+                            self.views.describe(&at).await?.run.started.workflow_type.clone()
+                        }
+                    };
+                    it.registration = self.registry.registration(domain, &full).await?;
+                }
+                Decision::CancelActivity(_)
+                | Decision::StartTimer(_)
+                | Decision::CancelTimer(_)
+                | Decision::RecordMarker(_)
+                | Decision::SignalExternal(_)
+                | Decision::CancelExternal(_)
+                | Decision::SucceedWorkflow(_)
+                | Decision::FailWorkflow(_)
+                | Decision::CancelWorkflow(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn answer_task_that_asks(
+        &self,
+        token: &TurnToken,
+        version: EventId,
+        command: Command,
+        outcomes: Vec<(u64, QueryOutcome)>,
+    ) -> Result<(), Refusal> {
+        let mut otherwise = None;
+        match command {
+            Command::CompleteTurn { decisions, context, .. } if !decisions.is_empty() || context.is_some() => {
+                let field = if decisions.is_empty() { "context" } else { "decisions" };
+                let problem = "must be absent: this task only asks, and there is no turn to be recorded".to_owned();
+                return Err(Fault::Invalid { field: field.to_owned(), problem }.into());
+            }
+            Command::FailTurn { reason, details, .. } => {
+                let reason = reason.unwrap_or_else(|| "given-back".to_owned());
+                let message = details.as_ref().and_then(|details| details.read::<String>().ok());
+                otherwise = Some(QueryOutcome::Failed { reason, message });
+            }
+            _ => {}
+        }
+        self.request_reply.answer_queries(token, version, outcomes, otherwise).await
+    }
+
+    /// Has a runner's answer admitted.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the rules, e.g. [`Fault::ActivityClosed`], or the store's.
+    pub async fn answer_activity(&self, token: &ActivityToken, command: Command) -> Result<(), Refusal> {
+        let key = commit::head_key(&token.domain, &token.workflow_id);
+        match self.runs.tell_of(&key, Some(token.run_id), command, token.author.clone()).await {
+            Ok(_) => Ok(()),
+            Err(refusal) => Err(self.as_its_run_says_to_task(&key, token, refusal).await),
+        }
+    }
+
+    /// Records a heartbeat; answers whether the activity should stop.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::ActivityClosed`], [`Fault::RunClosed`], a fault for details that are too large, or the store's.
+    pub async fn heartbeat(&self, token: &ActivityToken, details: Option<Payload>) -> Result<bool, Refusal> {
+        check_payload("details", details.as_ref())?;
+        let key = commit::head_key(&token.domain, &token.workflow_id);
+        let (run_id, task) = (token.run_id, token.task);
+        match self.runs.ask(&key, |reply| RunRequest::Beat { run_id, task, details, reply }).await {
+            Ok(cancel_requested) => Ok(cancel_requested),
+            Err(refusal) => Err(self.as_its_run_says_to_task(&key, token, refusal).await),
+        }
+    }
+
+    async fn as_its_run_says_to_task(&self, key: &HeadKey, token: &ActivityToken, refusal: Refusal) -> Refusal {
+        let judge = |run: &Run| held(run, token.task).err();
+        as_its_run_says(&self.reader, key, token.run_id, refusal, Fault::ActivityClosed, judge).await
+    }
+}
+
+/// Why an answer with a true token is refused when the workflow id has another run by now, or none: what the token's
+/// own run says to it, as long as it is there, so that what follows a run changes nothing about it.
+pub(super) async fn as_its_run_says(
+    reader: &RunReader,
+    key: &HeadKey,
+    run_id: Uuid,
+    refusal: Refusal,
+    lost: Fault,
+    judge: impl FnOnce(&Run) -> Option<Fault>,
+) -> Refusal {
+    match refusal {
+        Refusal::UnknownWorkflow { .. } => lost.into(),
+        Refusal::RunNotCurrent { .. } => match reader.load_run(key, run_id).await {
+            Ok(earlier) => judge(earlier.run()).unwrap_or(lost).into(),
+            // Past its retention.
+            Err(Refusal::UnknownRun { .. }) => lost.into(),
+            Err(refusal) => refusal,
+        },
+        refusal => refusal,
+    }
+}

@@ -1,0 +1,91 @@
+//! Answers to turns whose updates another node has: that node records them.
+
+use history::admit::must_hold;
+use history::{Author, Command, Fault, Run, UpdateAnswer};
+
+use crate::nodes::messages::Passed;
+use crate::tasks::Tasks;
+use crate::tasks::answers::as_its_run_says;
+use crate::{FromRecorder, PassedAnswer, QueryOutcome, Refusal, TurnToken, commit};
+
+impl Tasks {
+    /// The node that has the updates of a turn, where it is another one.
+    pub(super) fn recorder_of<'a>(&self, token: &'a TurnToken) -> Option<&'a str> {
+        token.node.as_deref().filter(|node| token.judges && self.nodes.address() != Some(*node))
+    }
+
+    /// Passes an answer on. When the node is lost that has the updates, so is what they asked, and the turn with them.
+    pub(super) async fn pass_answer(
+        &self,
+        node: &str,
+        token: &TurnToken,
+        command: Command,
+        results: Vec<(String, QueryOutcome)>,
+        updates: Vec<UpdateAnswer>,
+    ) -> Result<(), Refusal> {
+        let what = match command {
+            Command::CompleteTurn { decisions, context, awaiting, .. } => {
+                Passed::Completed { decisions, context, awaiting }
+            }
+            Command::FailTurn { reason, details, .. } => Passed::Failed { reason, details },
+            other => return Err(Refusal::Corrupt { what: format!("an answer to a turn: {other:?}") }),
+        };
+        let Author { may, by } = token.author.clone();
+        let may = may.as_deref().map(<[_]>::to_vec);
+        let answer = PassedAnswer { token: self.mint.turn(token), what, results, updates, may, by };
+        let Some(peers) = self.lists.elsewhere.peers() else {
+            let why = "no other node can be reached".to_owned();
+            return Err(Refusal::Unavailable { why, retry_after: None });
+        };
+        match peers.record(node, &answer).await {
+            Ok(FromRecorder::Recorded) => Ok(()),
+            Ok(FromRecorder::Refused(fault)) => Err(fault.into()),
+            Ok(FromRecorder::Unknown(why)) => Err(Refusal::OutcomeUnknown { why }),
+            Err(error) if self.nodes.alive().iter().any(|alive| alive == node) => {
+                let why = format!("the node that has the turn's updates does not answer: {error}");
+                Err(Refusal::OutcomeUnknown { why })
+            }
+            Err(_) => {
+                let key = commit::head_key(&token.domain, &token.workflow_id);
+                if token.speculative.is_some() {
+                    return Err(self.request_reply.speculation_lost(&key, token).await);
+                }
+                // So that another decider has it at once, and not when its time is over.
+                let (turn, reason) = (token.turn, Some("node-lost".to_owned()));
+                let fail = Command::FailTurn { turn, reason, details: None };
+                match self.runs.tell(&key, Some(token.run_id), fail).await {
+                    Ok(_) => Err(Fault::TurnLost.into()),
+                    Err(refusal) => {
+                        let judge = |run: &Run| must_hold(run, turn).err();
+                        Err(as_its_run_says(&self.reader, &key, token.run_id, refusal, Fault::TurnLost, judge).await)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Records an answer that was given to another node.
+    pub async fn record_for_node(&self, answer: PassedAnswer) -> FromRecorder {
+        let PassedAnswer { token, what, results, updates, may, by } = answer;
+        let recorded = match self.mint.open_turn(&token) {
+            Err(refusal) => Err(refusal),
+            Ok(token) if self.recorder_of(&token).is_some() => Err(Fault::TurnLost.into()),
+            Ok(mut token) => {
+                token.author = Author { by, may: may.map(Into::into) };
+                let turn = token.turn;
+                let command = match what {
+                    Passed::Completed { decisions, context, awaiting } => {
+                        Command::CompleteTurn { turn, decisions, context, awaiting }
+                    }
+                    Passed::Failed { reason, details } => Command::FailTurn { turn, reason, details },
+                };
+                self.answer_turn_with(&token, command, results, updates).await
+            }
+        };
+        match recorded {
+            Ok(()) => FromRecorder::Recorded,
+            Err(Refusal::Fault(fault)) => FromRecorder::Refused(fault),
+            Err(refusal) => FromRecorder::Unknown(refusal.to_string()),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A run that goes on for another, where the node died that closed the first.
+
+use std::sync::Arc;
+
+use history::{
+    Command, ConflictPolicy, ContinueAsNew, FailWorkflow, Payload, RetryPolicy, Start, StartSignal, Transition, TurnId,
+};
+use store::{Expect, Store};
+
+use crate::commit::{self, Draft, StoredRun};
+use crate::{Engine, EventRange, RunRef, Settings, SystemClock};
+
+async fn node(store: &Arc<dyn Store>) -> Arc<Engine> {
+    let engine = Engine::open_for_reading(Arc::clone(store), Arc::new(SystemClock), Settings::default());
+    let engine = engine.await.unwrap();
+    engine.registry.ensure_default_domain().await.unwrap();
+    engine
+}
+
+/// What a run may close with that another goes on for.
+fn closes() -> [history::Decision; 2] {
+    let input = Some(Payload::from_json("1").unwrap());
+    [
+        ContinueAsNew { input, ..ContinueAsNew::default() }.into(),
+        FailWorkflow { reason: "busy".to_owned(), ..FailWorkflow::default() }.into(),
+    ]
+}
+
+/// A run that has closed so, on a node that died before it started the one that goes on.
+async fn died_between(close: history::Decision) -> (Arc<dyn Store>, uuid::Uuid) {
+    let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new());
+    let engine = node(&store).await;
+    let start = Start {
+        retention: history::Duration::ZERO,
+        input: Some(Payload::from_json("1").unwrap()),
+        retry: Some(RetryPolicy::default()),
+        ..Start::new("w", "t", "l")
+    };
+    let first = engine.commands().start("default", start).await.unwrap().run_id;
+    let key = commit::head_key("default", "w");
+    let base = StoredRun::decode(store.load(&key).await.unwrap().unwrap()).unwrap();
+    let now = engine.clock().now();
+    let mut transition = Transition::of(base.run().clone());
+    transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None }, now).unwrap();
+    let command = Command::CompleteTurn {
+        turn: TurnId { scheduled_event_id: 2, started_event_id: 3 },
+        decisions: vec![close],
+        context: None,
+        awaiting: Vec::new(),
+    };
+    transition.admit(&command, now).unwrap();
+    let (run, links, events) = transition.into_all();
+    let due = commit::due(&run, &links, &[], 0, now);
+    assert!(due.is_some_and(|due| due <= now.plus(history::Duration::from_secs(30))), "somebody must look again");
+    let draft = Draft { base: Some(&base), run, links, events, copied: 0, offers: 0, op: 1, due };
+    let prepared = commit::prepare(draft, &store.limits(), |head| store.weight(&key, head));
+    let kept = prepared.next.head.expires_at.unwrap();
+    assert!(kept > now.plus(history::Duration::from_days(6)).as_millis(), "it must not be forgotten before");
+    let expect = Expect::Exactly { run: base.head.run, version: base.head.version };
+    assert_eq!(store.commit(&key, expect, &prepared.next.head, &prepared.parts).await.unwrap(), store::Cas::Won);
+    (store, first)
+}
+
+/// The names of the newest run's events, which goes on for the first.
+async fn names(engine: &Arc<Engine>, first: uuid::Uuid) -> Vec<&'static str> {
+    let at = RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
+    let run = engine.views().describe(&at).await.unwrap().run;
+    assert_eq!(run.started.continued_from, Some(first));
+    let events = engine.views().history(&at, &EventRange::default()).await.unwrap().events;
+    assert_eq!(events.first().unwrap().kind.payload().unwrap().text(), Some("1"));
+    events.iter().map(|event| event.kind.name()).collect()
+}
+
+#[tokio::test]
+async fn a_run_whose_node_died_before_it_went_on_goes_on_with_whoever_comes_first() {
+    for close in closes() {
+        let begun = ["WorkflowStarted", "DeciderScheduled"];
+        let at = RunRef { domain: "default".into(), workflow_id: "w".into(), run_id: None };
+        let signal =
+            Command::Signal { name: "go".to_owned(), input: None, identity: None, key: None, if_version: None };
+
+        let (store, first) = died_between(close.clone()).await;
+        let engine = node(&store).await;
+        engine.runs.look(&commit::head_key("default", "w")).await.unwrap();
+        assert_eq!(names(&engine, first).await, begun);
+
+        let (store, first) = died_between(close.clone()).await;
+        let engine = node(&store).await;
+        engine.commands().tell(&at, signal.clone()).await.unwrap();
+        assert_eq!(names(&engine, first).await, [&begun[..], &["Signal"]].concat());
+
+        // A start finds the id in use, and one that may use the open run uses that.
+        let (store, first) = died_between(close.clone()).await;
+        let engine = node(&store).await;
+        let refused = engine.commands().start("default", Start::new("w", "t", "l")).await.unwrap_err();
+        assert_eq!(refused.code(), "workflow-already-open");
+        let signal = Some(StartSignal { name: "go".to_owned(), input: None });
+        let start = Start { conflict_policy: ConflictPolicy::UseExisting, signal, ..Start::new("w", "t", "l") };
+        assert!(engine.commands().start("default", start).await.unwrap().existing);
+        assert_eq!(names(&engine, first).await, [&begun[..], &["Signal"]].concat());
+
+        // Two nodes at once start one.
+        let (store, first) = died_between(close.clone()).await;
+        let (one, other) = (node(&store).await, node(&store).await);
+        let key = commit::head_key("default", "w");
+        let (a, b) = tokio::join!(one.runs.look(&key), other.runs.look(&key));
+        a.and(b).unwrap();
+        assert_eq!(names(&one, first).await, begun);
+    }
+}

@@ -1,0 +1,277 @@
+//! What the engine does on its own: looks at runs whose time has come, and has the store forget what is past its retention.
+//!
+//! A task that waits is on a list in memory, and the due index has its run as due when it must be [offered
+//! again](OFFER_SOON_MAX). A node that starts, or that others have left, takes over: it offers at once what its shards have
+//! as due within that time, so a task waits no longer because the node that had it in memory has gone. What is due
+//! later waits for time alone, or for a poller that has long been missing and finds it through the rows of its list
+//! (`backlog.rs`); it is not read, so the start does not depend on the number of open runs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use history::Timestamp;
+use store::{HeadKey, Store, UnixMs};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::base::background::Background;
+use crate::base::records::domain_of_schedule;
+use crate::commit::OFFER_SOON_MAX;
+use crate::lists::hand_out::TaskLists;
+use crate::nodes::Nodes;
+use crate::run::runs::Runs;
+use crate::schedules::Scheduler;
+use crate::time::agenda::{Agenda, ENTRIES_MAX};
+use crate::time::guard::Guard;
+use crate::token::keeper::SecretKeeper;
+use crate::watch::Watchers;
+use crate::{Clock, Metrics, Refusal};
+
+/// How far ahead of time a node that takes over looks at runs: all those with a waiting task that has no row on its list, and
+/// a second for clocks that disagree.
+const TAKE_OVER_AHEAD: history::Duration = history::Duration::from_millis(OFFER_SOON_MAX.as_millis() + 1_000);
+
+/// Runs that a node which takes over reads at once.
+const TAKE_OVER_AT_ONCE: usize = 1_000;
+
+/// Runs looked at at the same time.
+const LOOKS_AT_ONCE: usize = 64;
+
+/// How often a node reads the due index of its shards from the beginning: what others wrote is not on its agenda, and an
+/// index may lag. Less than the grace of a waiting task.
+pub(crate) const RESCAN_EVERY: history::Duration = history::Duration::from_secs(5);
+
+/// How long a run of another node's shard must be overdue before this one looks at it.
+const FOREIGN_OVERDUE: history::Duration = history::Duration::from_secs(10);
+
+/// The wait after the store could not be read.
+const TROUBLE_WAIT: Duration = Duration::from_secs(1);
+
+/// The same for a node that takes over. Ours: short, as runs stand still meanwhile.
+const TAKE_OVER_TROUBLE_WAIT: Duration = Duration::from_millis(200);
+
+/// How often the store is asked to forget.
+const EXPIRE_EVERY: Duration = Duration::from_secs(30);
+
+/// Runs that are forgotten at once.
+const EXPIRE_AT_ONCE: usize = 500;
+
+/// See the module.
+pub(crate) struct Sweeper {
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) lists: Arc<TaskLists>,
+    pub(crate) schedules: Arc<Scheduler>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) limits: store::Limits,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) agenda: Arc<Agenda>,
+    pub(crate) watchers: Arc<Watchers>,
+    pub(crate) secrets: Arc<SecretKeeper>,
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) background: Arc<Background>,
+    /// How often the due index was read.
+    pub(crate) rescans: AtomicU32,
+}
+
+impl Sweeper {
+    /// Starts the background tasks. They end with the engine's shutdown.
+    pub(crate) fn start_sweeping(self: &Arc<Self>) {
+        let sweep = Arc::clone(self);
+        self.background.spawn_until_stopped(async move { sweep.sweep().await });
+        let sweep = Arc::clone(self);
+        self.background.spawn_until_stopped(async move { sweep.take_over().await });
+        let sweep = Arc::clone(self);
+        self.background.spawn_until_stopped(async move { sweep.lists.keep_refilling().await });
+        let sweep = Arc::clone(self);
+        self.background.spawn_until_stopped(async move { sweep.lists.keep_writing_down().await });
+        let sweep = Arc::clone(self);
+        self.background.spawn_until_stopped(async move { sweep.expire().await });
+        if self.nodes.is_shared() {
+            let sweep = Arc::clone(self);
+            self.background.spawn_until_stopped(async move { sweep.keep_beating().await });
+            let sweep = Arc::clone(self);
+            self.background.spawn_until_stopped(async move { sweep.secrets.keep_reading().await });
+        }
+    }
+
+    /// Says again and again that this node is there, until the service stops.
+    async fn keep_beating(self: &Arc<Self>) {
+        let mut began = Instant::now();
+        loop {
+            tokio::time::sleep_until(self.nodes.next_beat(began)).await;
+            began = Instant::now();
+            match self.nodes.beat().await {
+                Ok(false) => {}
+                Ok(true) => self.nodes_have_changed(),
+                Err(refusal) => tracing::warn!(%refusal, "this node could not say that it is there"),
+            }
+        }
+    }
+
+    /// What those who have gone had in memory is looked for at once, as at a start.
+    fn nodes_have_changed(self: &Arc<Self>) {
+        self.agenda.read_again();
+        self.nodes.changed.notify_one();
+        self.lists.seek_anew();
+        // Whoever wait here were woken by those who were there before: let them look again.
+        self.watchers.close();
+        self.lists.tell_all_waiting();
+        self.lists.tell_all_lost();
+    }
+
+    async fn sweep(self: &Arc<Self>) {
+        // Those under way: one that takes long holds up no other.
+        let mut looks = JoinSet::new();
+        loop {
+            let now = self.clock.now();
+            let (wake_at, extend) = self.agenda.next(now);
+            if extend && let Err(refusal) = self.extend_agenda(now).await {
+                tracing::warn!(%refusal, "the due index could not be read");
+                tokio::time::sleep(TROUBLE_WAIT).await;
+                continue;
+            }
+            let due = self.agenda.take_due(now, LOOKS_AT_ONCE);
+            if due.is_empty() {
+                if extend {
+                    continue;
+                }
+                tokio::select! {
+                    biased;
+                    () = self.agenda.earlier.notified() => {}
+                    () = self.clock.sleep_until(wake_at) => {}
+                }
+                continue;
+            }
+            for key in due {
+                if looks.len() >= LOOKS_AT_ONCE {
+                    looks.join_next().await;
+                }
+                let sweep = Arc::clone(self);
+                looks.spawn(async move { sweep.look_or_again(&key).await });
+            }
+            while looks.try_join_next().is_some() {}
+        }
+    }
+
+    /// Offers what waits in runs that others had in memory: at the start, and whenever nodes have come or gone.
+    async fn take_over(self: &Arc<Self>) {
+        loop {
+            self.look_ahead().await;
+            self.nodes.changed.notified().await;
+        }
+    }
+
+    /// All shards at the same time: one that is slow to be read, or a run that is slow to be looked at, holds up no other.
+    async fn look_ahead(self: &Arc<Self>) {
+        let until = self.clock.now().plus(TAKE_OVER_AHEAD).as_millis();
+        let looks = Arc::new(Semaphore::new(LOOKS_AT_ONCE));
+        let mut shards = JoinSet::new();
+        for shard in (0..self.limits.due_shards.max(1)).filter(|shard| self.nodes.is_home(*shard)) {
+            shards.spawn(Arc::clone(self).look_ahead_in(shard, until, Arc::clone(&looks)));
+        }
+        while shards.join_next().await.is_some() {}
+    }
+
+    async fn look_ahead_in(self: Arc<Self>, shard: u32, until: UnixMs, looks: Arc<Semaphore>) {
+        let (mut after, mut under_way) = (None, JoinSet::new());
+        loop {
+            let due = match self.store.due(shard, until, after.as_ref(), TAKE_OVER_AT_ONCE).await {
+                Ok(due) => due,
+                Err(error) => {
+                    tracing::warn!(%error, "the due index could not be read");
+                    tokio::time::sleep(TAKE_OVER_TROUBLE_WAIT).await;
+                    continue;
+                }
+            };
+            let Some(last) = due.last() else { break };
+            after = Some(last.clone());
+            for due in due {
+                let Ok(look) = Arc::clone(&looks).acquire_owned().await else { return };
+                let sweep = Arc::clone(&self);
+                under_way.spawn(async move {
+                    sweep.look_or_again(&due.key).await;
+                    drop(look);
+                });
+                while under_way.try_join_next().is_some() {}
+            }
+        }
+        while under_way.join_next().await.is_some() {}
+    }
+
+    async fn extend_agenda(self: &Arc<Self>, now: Timestamp) -> Result<(), Refusal> {
+        let (before, horizon) = self.agenda.extend(now);
+        let shards = self.limits.due_shards.max(1);
+        let limit = (ENTRIES_MAX / 2 / shards as usize).max(1);
+        let overdue = now.as_millis().saturating_sub(FOREIGN_OVERDUE.as_millis());
+        // One shard of the others, a different one each time: their home may not know that it is.
+        let foreign = self.rescans.fetch_add(1, Ordering::Relaxed) % shards;
+        // All at the same time: one that is slow to be read holds up no other.
+        let mut reads = JoinSet::new();
+        for shard in 0..shards {
+            let is_home = self.nodes.is_home(shard);
+            if is_home || shard == foreign {
+                let (store, until) = (Arc::clone(&self.store), if is_home { horizon.as_millis() } else { overdue });
+                reads.spawn(async move { (is_home, store.due(shard, until, None, limit).await) });
+            }
+        }
+        let mut outcome = Ok(());
+        while let Some(read) = reads.join_next().await {
+            let Ok((is_home, due)) = read else { continue };
+            match due {
+                Ok(due) => {
+                    let complete = due.len() < limit || !is_home;
+                    self.agenda.fill(due, complete);
+                }
+                Err(error) => {
+                    self.agenda.retract(before);
+                    outcome = Err(error.into());
+                }
+            }
+        }
+        outcome
+    }
+
+    /// Looks at a run, now or, where that cannot be done, soon.
+    async fn look_or_again(self: &Arc<Self>, key: &HeadKey) {
+        self.metrics.looks.inc();
+        let looked = match domain_of_schedule(key) {
+            Some(_) => self.schedules.look(key).await,
+            None => self.runs.look(key).await,
+        };
+        if let Err(refusal) = looked {
+            tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that is due could not be looked at");
+            // It must not be forgotten: its row is still in the store, but this agenda has passed it.
+            self.agenda.look_again(key, self.clock.now());
+        }
+    }
+
+    async fn expire(self: &Arc<Self>) {
+        loop {
+            let now = match self.guard.believed_now().await {
+                Ok(now) => now,
+                Err(refusal) => {
+                    tracing::warn!(%refusal, "it could not be seen whether the clock is right; nothing is forgotten");
+                    None
+                }
+            };
+            let Some(now) = now else {
+                tokio::time::sleep(EXPIRE_EVERY).await;
+                continue;
+            };
+            match self.store.expire(now.as_millis(), EXPIRE_AT_ONCE).await {
+                Ok(count) => {
+                    self.metrics.expired.inc_by(count as u64);
+                    if count >= EXPIRE_AT_ONCE {
+                        continue;
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "old runs could not be forgotten"),
+            }
+            tokio::time::sleep(EXPIRE_EVERY).await;
+        }
+    }
+}

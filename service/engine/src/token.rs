@@ -1,0 +1,416 @@
+//! Task tokens: who may answer what. Opaque to callers, and not to be forged: whoever may poll one list cannot make a
+//! token for another.
+
+pub(super) mod keeper;
+pub(super) mod secrets;
+
+use std::sync::{Arc, RwLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use history::{Author, EventId, TaskId, Timestamp, TurnId};
+use hmac::{Hmac, KeyInit, Mac};
+use minicbor::{Decode, Encode};
+use sha2::Sha256;
+use uuid::Uuid;
+
+use crate::token::secrets::{Secrets, TokenSecret};
+use crate::{Clock, Refusal};
+
+/// Bytes of the tag that are kept: 96 bits.
+const TAG_BYTES: usize = 12;
+
+/// The longest token that is looked at; a token of the longest names has about 4,300 characters, and of names in ASCII 1,500.
+pub const TOKEN_CHARS_MAX: usize = 6_144;
+
+/// What is signed to show that one is a node.
+const NODES: &[u8] = b"nodes";
+
+/// Names a turn that a decider holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnToken {
+    /// The domain.
+    pub domain: Arc<str>,
+    /// The workflow id.
+    pub workflow_id: Arc<str>,
+    /// The run.
+    pub run_id: Uuid,
+    /// The task list that it was taken from.
+    pub task_list: String,
+    /// The turn. For a task that only asks: its number, and the newest event that it shows.
+    pub turn: TurnId,
+    /// For a task that only asks: the version of the run that it shows. `None` for a turn.
+    pub only_asks: Option<EventId>,
+    /// For a speculative turn: its number.
+    pub speculative: Option<u64>,
+    /// The node that has the queries and updates which the task takes along, where there are several nodes and any of them.
+    pub node: Option<Arc<str>>,
+    /// Whether it takes updates along, so that the node which has them is the one to record its answer.
+    pub judges: bool,
+    /// Who answers with it. No part of the token.
+    pub author: Author,
+}
+
+/// Names an activity that a runner holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActivityToken {
+    /// The domain.
+    pub domain: Arc<str>,
+    /// The workflow id.
+    pub workflow_id: Arc<str>,
+    /// The run.
+    pub run_id: Uuid,
+    /// The task list that it was taken from.
+    pub task_list: String,
+    /// The activity.
+    pub task: TaskId,
+    /// Who answers with it. No part of the token.
+    pub author: Author,
+}
+
+#[derive(Encode, Decode)]
+struct TokenFields<'a> {
+    #[n(0)]
+    is_turn: bool,
+    #[b(1)]
+    domain: &'a str,
+    #[b(2)]
+    workflow_id: &'a str,
+    #[n(3)]
+    #[cbor(with = "minicbor::bytes")]
+    run_id: [u8; 16],
+    #[b(4)]
+    task_list: &'a str,
+    #[n(5)]
+    scheduled: EventId,
+    #[n(6)]
+    started: EventId,
+    /// With a retry policy which start of the activity it is.
+    #[n(7)]
+    start: Option<u32>,
+    /// The version that a task shows which only asks.
+    #[n(8)]
+    only_asks: Option<EventId>,
+    /// The number of a speculative turn.
+    #[n(9)]
+    speculative: Option<u64>,
+    /// The node that has the task's queries and updates.
+    #[b(10)]
+    node: Option<&'a str>,
+    /// Present where it takes updates along.
+    #[n(11)]
+    judges: Option<bool>,
+}
+
+/// What is signed to make the id of a query, before its run and its number. No token's content begins like this.
+const QUERY: &[u8] = b"question";
+
+/// What is signed to seal what leads to a page, before the parts of it. No token's content begins like this.
+const PAGE: &[u8] = b"page";
+
+/// Makes tokens with the present secret, and checks them with every one that is good.
+pub(crate) struct Mint {
+    clock: Arc<dyn Clock>,
+    keys: RwLock<Arc<[SigningKey]>>,
+}
+
+/// A secret, ready to sign.
+struct SigningKey {
+    keyed: Hmac<Sha256>,
+    from: Timestamp,
+    until: Option<Timestamp>,
+}
+
+impl Mint {
+    pub(crate) fn new(clock: Arc<dyn Clock>, secrets: &Secrets) -> Self {
+        let mint = Self { clock, keys: RwLock::new(Arc::new([])) };
+        mint.set(secrets);
+        mint
+    }
+
+    /// Takes these secrets from now on.
+    pub(crate) fn set(&self, secrets: &Secrets) {
+        let key = |secret: &TokenSecret| SigningKey {
+            keyed: Hmac::new_from_slice(&secret.bytes()).expect("any key length is acceptable"),
+            from: secret.from,
+            until: secret.until,
+        };
+        *self.keys.write().expect("no code panics while it holds this lock") = secrets.iter().map(key).collect();
+    }
+
+    fn keys(&self) -> Arc<[SigningKey]> {
+        Arc::clone(&self.keys.read().expect("no code panics while it holds this lock"))
+    }
+
+    /// What is made now is signed by this: the newest that is in use.
+    fn present(&self) -> Hmac<Sha256> {
+        let (now, keys) = (self.clock.now(), self.keys());
+        let in_use = keys.iter().rev().find(|key| key.from <= now);
+        in_use.or(keys.first()).map(|key| key.keyed.clone()).expect("there is always a secret")
+    }
+
+    /// Whether any secret that is good, one that is soon to be used among them, passes the check.
+    fn is_signed(&self, check: impl Fn(Hmac<Sha256>) -> bool) -> bool {
+        let now = self.clock.now();
+        let keys = self.keys();
+        let mut good = keys.iter().rev().filter(|key| key.until.is_none_or(|until| now < until));
+        good.any(|key| check(key.keyed.clone()))
+    }
+
+    pub(crate) fn turn(&self, token: &TurnToken) -> String {
+        self.seal(&TokenFields {
+            is_turn: true,
+            domain: &token.domain,
+            workflow_id: &token.workflow_id,
+            run_id: *token.run_id.as_bytes(),
+            task_list: &token.task_list,
+            scheduled: token.turn.scheduled_event_id,
+            started: token.turn.started_event_id,
+            start: None,
+            only_asks: token.only_asks,
+            speculative: token.speculative,
+            node: token.node.as_deref(),
+            judges: token.judges.then_some(true),
+        })
+    }
+
+    pub(crate) fn activity(&self, token: &ActivityToken) -> String {
+        self.seal(&TokenFields {
+            is_turn: false,
+            domain: &token.domain,
+            workflow_id: &token.workflow_id,
+            run_id: *token.run_id.as_bytes(),
+            task_list: &token.task_list,
+            scheduled: token.task.scheduled_event_id,
+            started: token.task.started_event_id,
+            start: (token.task.start > 0).then_some(token.task.start),
+            only_asks: None,
+            speculative: None,
+            node: None,
+            judges: None,
+        })
+    }
+
+    /// What the nodes over one store show each other. No token's content begins like this.
+    pub(crate) fn node_pass(&self) -> String {
+        URL_SAFE_NO_PAD.encode(self.present().chain_update(NODES).finalize().into_bytes())
+    }
+
+    /// Compares in constant time.
+    pub(crate) fn is_node_pass(&self, pass: &str) -> bool {
+        let bytes = URL_SAFE_NO_PAD.decode(pass).unwrap_or_default();
+        self.is_signed(|keyed| keyed.chain_update(NODES).verify_slice(&bytes).is_ok())
+    }
+
+    /// Names a query that a run was asked.
+    pub(crate) fn query(&self, run_id: Uuid, number: u64) -> String {
+        let mut bytes = number.to_be_bytes().to_vec();
+        bytes.extend(query_tag(self.present(), run_id, number).finalize().into_bytes().iter().take(TAG_BYTES));
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The number of a query that this run was asked, by whatever node.
+    pub(crate) fn open_query(&self, run_id: Uuid, id: &str) -> Option<u64> {
+        let bytes = URL_SAFE_NO_PAD.decode(id).ok()?;
+        let (number, tag) = bytes.split_first_chunk::<8>()?;
+        let number = u64::from_be_bytes(*number);
+        let is_whole = tag.len() == TAG_BYTES;
+        let check = |keyed| query_tag(keyed, run_id, number).verify_truncated_left(tag).is_ok();
+        (is_whole && self.is_signed(check)).then_some(number)
+    }
+
+    /// The seal of what leads to a page: of which list it is, and where in it the page begins.
+    pub(crate) fn page_seal(&self, parts: &[&[u8]]) -> String {
+        URL_SAFE_NO_PAD
+            .encode(page_tag(self.present(), parts).finalize().into_bytes().get(..TAG_BYTES).unwrap_or_default())
+    }
+
+    /// Compares in constant time.
+    pub(crate) fn is_page_seal(&self, parts: &[&[u8]], seal: &str) -> bool {
+        let tag = URL_SAFE_NO_PAD.decode(seal).unwrap_or_default();
+        tag.len() == TAG_BYTES && self.is_signed(|keyed| page_tag(keyed, parts).verify_truncated_left(&tag).is_ok())
+    }
+
+    fn seal(&self, wire: &TokenFields<'_>) -> String {
+        let mut bytes = minicbor::to_vec(wire).expect("writing to memory does not fail");
+        let tag = self.present().chain_update(&bytes).finalize().into_bytes();
+        bytes.extend(tag.iter().take(TAG_BYTES));
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    fn open<T>(&self, token: &str, read: impl FnOnce(&TokenFields<'_>) -> Option<T>) -> Result<T, Refusal> {
+        if token.len() > TOKEN_CHARS_MAX {
+            return Err(Refusal::BadToken);
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| Refusal::BadToken)?;
+        let (content, tag) = bytes.split_last_chunk::<TAG_BYTES>().ok_or(Refusal::BadToken)?;
+        if !self.is_signed(|keyed| keyed.chain_update(content).verify_truncated_left(tag).is_ok()) {
+            return Err(Refusal::BadToken);
+        }
+        let wire: TokenFields<'_> = minicbor::decode(content).map_err(|_| Refusal::BadToken)?;
+        read(&wire).ok_or(Refusal::BadToken)
+    }
+
+    pub(crate) fn open_turn(&self, token: &str) -> Result<TurnToken, Refusal> {
+        self.open(token, |wire| {
+            wire.is_turn.then(|| TurnToken {
+                domain: wire.domain.into(),
+                workflow_id: wire.workflow_id.into(),
+                run_id: Uuid::from_bytes(wire.run_id),
+                task_list: wire.task_list.to_owned(),
+                turn: TurnId { scheduled_event_id: wire.scheduled, started_event_id: wire.started },
+                only_asks: wire.only_asks,
+                speculative: wire.speculative,
+                node: wire.node.map(Into::into),
+                judges: wire.judges.unwrap_or_default(),
+                author: Author::default(),
+            })
+        })
+    }
+
+    pub(crate) fn open_activity(&self, token: &str) -> Result<ActivityToken, Refusal> {
+        self.open(token, |wire| {
+            (!wire.is_turn).then(|| ActivityToken {
+                domain: wire.domain.into(),
+                workflow_id: wire.workflow_id.into(),
+                run_id: Uuid::from_bytes(wire.run_id),
+                task_list: wire.task_list.to_owned(),
+                task: TaskId {
+                    scheduled_event_id: wire.scheduled,
+                    started_event_id: wire.started,
+                    start: wire.start.unwrap_or(0),
+                },
+                author: Author::default(),
+            })
+        })
+    }
+}
+
+/// With its length before each part, so that none begins where another ends.
+fn page_tag(keyed: Hmac<Sha256>, parts: &[&[u8]]) -> Hmac<Sha256> {
+    parts.iter().fold(keyed.chain_update(PAGE), |keyed, part| {
+        keyed.chain_update((part.len() as u64).to_be_bytes()).chain_update(part)
+    })
+}
+
+fn query_tag(keyed: Hmac<Sha256>, run_id: Uuid, number: u64) -> Hmac<Sha256> {
+    keyed.chain_update(QUERY).chain_update(run_id.as_bytes()).chain_update(number.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SystemClock;
+
+    fn mint_of(secret: &[u8]) -> Mint {
+        Mint::new(Arc::new(SystemClock), &Secrets::of(secret))
+    }
+
+    fn turn() -> TurnToken {
+        TurnToken {
+            domain: "shop".into(),
+            workflow_id: "order/1".into(),
+            run_id: Uuid::from_u128(7),
+            task_list: "orders".to_owned(),
+            turn: TurnId { scheduled_event_id: 2, started_event_id: 3 },
+            only_asks: None,
+            speculative: None,
+            node: None,
+            judges: false,
+            author: Author::default(),
+        }
+    }
+
+    #[test]
+    fn a_token_opens_to_what_it_was_made_of() {
+        let mint = mint_of(b"secret");
+        assert_eq!(mint.open_turn(&mint.turn(&turn())).unwrap(), turn());
+        let asks = TurnToken { only_asks: Some(1), node: Some("http://10.0.0.7:7420".into()), ..turn() };
+        assert_eq!(mint.open_turn(&mint.turn(&asks)).unwrap(), asks);
+        let speculative = TurnToken { speculative: Some(1), judges: true, ..turn() };
+        assert_eq!(mint.open_turn(&mint.turn(&speculative)).unwrap(), speculative);
+        for (started_event_id, start) in [(7, 0), (0, 3)] {
+            let TurnToken { domain, workflow_id, run_id, task_list, .. } = turn();
+            let task = TaskId { scheduled_event_id: 5, started_event_id, start };
+            let activity = ActivityToken { domain, workflow_id, run_id, task_list, task, author: Author::default() };
+            assert_eq!(mint.open_activity(&mint.activity(&activity)).unwrap(), activity);
+        }
+    }
+
+    #[test]
+    fn a_token_that_was_changed_forged_or_is_of_the_other_kind_is_refused() {
+        let mint = mint_of(b"secret");
+        let token = mint.turn(&turn());
+        assert!(mint.open_activity(&token).is_err(), "a turn is no activity");
+        assert!(mint_of(b"other").open_turn(&token).is_err(), "another service's token");
+        for at in 0..token.len() {
+            let mut changed = token.clone().into_bytes();
+            changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(changed).unwrap();
+            // The last character may carry bits that are not used; those are refused by the decoder.
+            assert!(mint.open_turn(&changed).is_err(), "changed at {at}");
+        }
+        for junk in ["", "A", "!!!!", &"A".repeat(3_000)] {
+            assert!(mint.open_turn(junk).is_err(), "{junk}");
+        }
+    }
+
+    #[test]
+    fn a_node_shows_that_it_knows_the_secret() {
+        let mint = mint_of(b"secret");
+        assert!(mint.is_node_pass(&mint.node_pass()));
+        assert!(!mint.is_node_pass(&mint_of(b"other").node_pass()));
+        for pass in ["", "AAAA", "!", &mint.turn(&turn()), mint.node_pass().get(..16).unwrap()] {
+            assert!(!mint.is_node_pass(pass), "{pass}");
+        }
+        assert!(mint.open_turn(&mint.node_pass()).is_err());
+    }
+
+    #[test]
+    fn the_id_of_a_query_is_good_for_its_run_alone() {
+        let mint = mint_of(b"secret");
+        let (run_id, other) = (Uuid::from_u128(7), Uuid::from_u128(8));
+        let id = mint.query(run_id, 41);
+        assert_eq!(mint.open_query(run_id, &id), Some(41));
+        assert_eq!(mint.open_query(other, &id), None);
+        assert_eq!(mint_of(b"other").open_query(run_id, &id), None);
+        for id in ["", "A", "!", &id[1..], &format!("{id}AAAA"), &mint.turn(&turn()), &mint.node_pass()] {
+            assert_eq!(mint.open_query(run_id, id), None, "{id}");
+        }
+    }
+
+    #[test]
+    fn the_seal_of_a_page_is_good_for_its_list_and_its_place_alone() {
+        let mint = mint_of(b"secret");
+        let parts: [&[u8]; 3] = [b"runs", b"shop", b"7"];
+        let seal = mint.page_seal(&parts);
+        assert!(mint.is_page_seal(&parts, &seal));
+        assert!(!mint_of(b"other").is_page_seal(&parts, &seal));
+        let others: [&[&[u8]]; 4] = [&[b"runs", b"shop", b"8"], &[b"runs", b"sho", b"p7"], &[b"runs", b"shop7"], &[]];
+        for other in others {
+            assert!(!mint.is_page_seal(other, &seal), "{other:?}");
+        }
+        for junk in ["", "A", "!", &seal[1..], &format!("{seal}AAAA"), &mint.node_pass(), &mint.turn(&turn())] {
+            assert!(!mint.is_page_seal(&parts, junk), "{junk}");
+        }
+    }
+
+    #[test]
+    fn the_longest_names_fit_into_a_token() {
+        let mint = mint_of(b"secret");
+        let long: String = "漢".repeat(history::limits::NAME_CHARS_MAX);
+        let token = TurnToken {
+            domain: long.as_str().into(),
+            workflow_id: long.as_str().into(),
+            run_id: Uuid::from_u128(u128::MAX),
+            task_list: long.clone(),
+            turn: TurnId { scheduled_event_id: u64::MAX, started_event_id: u64::MAX },
+            only_asks: Some(u64::MAX),
+            speculative: Some(u64::MAX),
+            node: Some(long.as_str().into()),
+            judges: true,
+            author: Author::default(),
+        };
+        assert_eq!(mint.open_turn(&mint.turn(&token)).unwrap(), token);
+    }
+}

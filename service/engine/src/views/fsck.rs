@@ -1,0 +1,216 @@
+//! Holding stored runs against their histories: the state must be the fold of the events, and the events must
+//! keep the invariants.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use history::{EffectKind, Event, EventId, EventKind, Links, RequestKey, Run, check, key_of_update};
+use store::{Count, ListQuery, Listed};
+use uuid::Uuid;
+
+use crate::views::Views;
+use crate::{EventRange, Refusal, RunRef, commit};
+
+/// Something that is wrong with a stored run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The workflow id.
+    pub workflow_id: String,
+    /// The run.
+    pub run_id: Uuid,
+    /// What is wrong.
+    pub problem: String,
+}
+
+/// What was looked at, and what was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FsckReport {
+    /// Runs looked at.
+    pub runs: u64,
+    /// Events looked at.
+    pub events: u64,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// How many runs of each status the store says that there are, and how many there are, where that differs.
+    pub miscounted: Option<(RunsByStatus, RunsByStatus)>,
+}
+
+/// How many runs there are of each status.
+type RunsByStatus = BTreeMap<Arc<str>, u64>;
+
+impl Views {
+    /// Checks every run of a domain; `progress` hears of each page.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], or the store's. A run that cannot be read is a finding, not an error.
+    pub async fn fsck(&self, domain: &str, mut progress: impl FnMut(&FsckReport)) -> Result<FsckReport, Refusal> {
+        let query = ListQuery { domain: domain.into(), limit: 1_000, ..ListQuery::default() };
+        let mut report = FsckReport::default();
+        let (mut page, mut listed) = (None, Count::default());
+        loop {
+            let read = self.list(&query, page.as_ref()).await?;
+            for row in &read.rows {
+                report.runs += 1;
+                listed.add(&row.row.status);
+                match self.check_run(domain, row).await {
+                    Ok((events, problem)) => {
+                        report.events += events;
+                        let (workflow_id, run_id) = (row.workflow_id.to_string(), Uuid::from_bytes(row.run));
+                        report.findings.extend(problem.map(|problem| Finding { workflow_id, run_id, problem }));
+                    }
+                    // Forgotten while we read.
+                    Err(Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. }) => {}
+                    Err(refusal) => {
+                        let (workflow_id, run_id) = (row.workflow_id.to_string(), Uuid::from_bytes(row.run));
+                        report.findings.push(Finding { workflow_id, run_id, problem: refusal.to_string() });
+                    }
+                }
+            }
+            progress(&report);
+            page = read.next;
+            if page.is_none() {
+                break;
+            }
+        }
+        let counted = self.store.count(&query, u64::MAX).await?;
+        if counted.by_status != listed.by_status {
+            report.miscounted = Some((counted.by_status, listed.by_status));
+        }
+        Ok(report)
+    }
+
+    async fn check_run(&self, domain: &str, row: &Listed) -> Result<(u64, Option<String>), Refusal> {
+        let run_id = Some(Uuid::from_bytes(row.run));
+        let at = RunRef { domain: domain.into(), workflow_id: row.workflow_id.clone(), run_id };
+        let loaded = self.look_up(&at).await?;
+        let stored = loaded.run().clone();
+        let mut events = Vec::new();
+        let mut after = 0;
+        loop {
+            let before = Some(stored.last_event_id + 1);
+            let page = self.history(&at, &EventRange { after, before, ..EventRange::default() }).await?;
+            events.extend(page.events);
+            match page.next {
+                Some(next) => after = next,
+                None => break,
+            }
+        }
+        let count = events.len() as u64;
+        if let Err(violation) = check::history(&events) {
+            return Ok((count, Some(violation.to_string())));
+        }
+        let links = &loaded.body.links;
+        let mut problem = misplaced(&stored, links, &events);
+        for owner in links.outbox.iter().filter_map(|effect| effect.of) {
+            let key = commit::head_key(domain, &row.workflow_id);
+            if problem.is_none() && self.store.load_run(&key, *owner.as_bytes()).await?.is_none() {
+                problem = Some(format!("it owes something for run {owner}, which is gone"));
+            }
+        }
+        let (shown, stands) = (loaded.head.row.as_ref(), stored.standing());
+        let is_shown = shown.is_some_and(|row| *row.status == *stands.word() && row.flagged == stands.is_flagged());
+        if problem.is_none() && !is_shown {
+            problem = Some(format!("lists do not say that it is {}", stands.word()));
+        }
+        let is_fold = Run::replay(&events).is_some_and(|run| run.told() == stored.clone().told());
+        if !is_fold {
+            problem = Some("the stored state is not the fold of the history".to_owned());
+        }
+        Ok((count, problem))
+    }
+}
+
+/// What a run keeps of its dealings with others and its history does not bear out.
+fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
+    let event = |id: EventId| events.iter().find(|event| event.id == id);
+    for effect in links.outbox.iter().filter(|effect| effect.of.is_none()) {
+        if event(effect.event_id).and_then(|event| effect.errand(&run.started, event)).is_none() {
+            return Some(format!(
+                "it owes {:?} for event {}, which asks for no such thing",
+                effect.kind, effect.event_id
+            ));
+        }
+    }
+    let is_owed = |id: EventId, kinds: &[EffectKind]| {
+        let mut effects = links.outbox.iter().filter(|effect| effect.of.is_none() && effect.event_id == id);
+        effects.any(|effect| kinds.contains(&effect.kind))
+    };
+    let unstarted = run.children.iter().filter(|(_, child)| child.started_event_id.is_none());
+    let mut waiting = unstarted
+        .map(|(id, _)| (*id, &[EffectKind::StartChild][..]))
+        .chain(run.externals.keys().map(|id| (*id, &[EffectKind::Signal, EffectKind::RequestCancel][..])));
+    if let Some((id, _)) = waiting.find(|(id, kinds)| !is_owed(*id, kinds)) {
+        return Some(format!("event {id} asks for something of another run, and it is not owed"));
+    }
+    let is_of = |key: RequestKey, event: &Event| match &event.kind {
+        EventKind::UpdateCompleted(it) => key == key_of_update(&it.update_id),
+        EventKind::UpdateFailed(it) => key == key_of_update(&it.update_id),
+        EventKind::UpdateAccepted(it) => key == key_of_update(&it.update_id),
+        _ => event.key == Some(key),
+    };
+    if let Some((_, id)) = run.known.own().find(|(key, id)| !event(*id).is_some_and(|event| is_of(*key, event))) {
+        return Some(format!("event {id} is said to be of a request, and is not"));
+    }
+    // What an earlier run of the workflow id has seen is in that one's history.
+    let own = links.seen.iter().filter(|seen| seen.run_id == run.started.run_id);
+    for seen in own {
+        let origin = event(seen.event_id).and_then(|event| match &event.kind {
+            EventKind::Signal(it) => it.origin.as_ref(),
+            EventKind::WorkflowCancelRequested(it) => it.origin.as_ref(),
+            EventKind::WorkflowTerminated(it) => it.origin.as_ref(),
+            _ => None,
+        });
+        if origin != Some(&seen.origin) {
+            return Some(format!("event {} is said to come from {:?}, and does not", seen.event_id, seen.origin));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use history::{Command, Origin, SignalExternal, Start, StartChild, Timestamp, Transition, TurnId};
+
+    use super::*;
+
+    /// A run that owes two things to others and has taken a signal of another.
+    fn run() -> (Run, Links, Vec<Event>) {
+        let now = Timestamp::from_millis(1_700_000_000_000);
+        let mut transition = Transition::start(&Start::new("w", "t", "l"), Uuid::nil(), now).unwrap();
+        let origin = Origin { workflow_id: "o".to_owned(), run_id: Uuid::from_u128(9), event_id: 5 };
+        let turn = TurnId { scheduled_event_id: 2, started_event_id: 3 };
+        let (workflow_id, name) = ("o".to_owned(), "s".to_owned());
+        let signal =
+            SignalExternal { workflow_id: workflow_id.clone(), name: name.clone(), ..SignalExternal::default() };
+        let child = StartChild { workflow_id: "c".to_owned(), workflow_type: "t".to_owned(), ..StartChild::default() };
+        let decisions = vec![signal.into(), child.into()];
+        for command in [
+            Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None },
+            Command::TakeSignal { origin, name, input: None },
+            Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() },
+        ] {
+            transition.admit(&command, now).unwrap();
+        }
+        transition.into_all()
+    }
+
+    #[test]
+    fn what_a_run_owes_and_has_seen_is_held_against_its_history() {
+        let (run, links, events) = run();
+        assert_eq!(misplaced(&run, &links, &events), None);
+        let forgotten = misplaced(&run, &Links::default(), &events).unwrap();
+        assert!(forgotten.contains("it is not owed"), "{forgotten}");
+        // Owed by a history in which another event stands there.
+        let mut others = events.clone();
+        others.swap_remove(7);
+        let unasked = misplaced(&run, &links, &others).unwrap();
+        assert!(unasked.contains("asks for no such thing"), "{unasked}");
+        let mut others = events.clone();
+        if let Some(EventKind::Signal(it)) = others.get_mut(3).map(|event| &mut event.kind) {
+            it.origin = None;
+        }
+        let foreign = misplaced(&run, &links, &others).unwrap();
+        assert!(foreign.contains("is said to come from"), "{foreign}");
+    }
+}

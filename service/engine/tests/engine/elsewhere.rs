@@ -1,0 +1,320 @@
+//! Tasks for pollers who wait at another node.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use engine::{
+    Clock as _, DeciderTask, Delivery, Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName,
+    Offer, PassedAnswer, Peers, Poll, RejectedUpdate, StrayAnswer, Unpolled,
+};
+use simulation::stores::fresh;
+use store::Store;
+use store::fault::{Chances, FaultStore};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::members::{clock, open, pass};
+use crate::{DOMAIN, Service, at};
+
+/// What a task may take from one node to a poller at another. Source: issue "many nodes over one table".
+const HANDOVER_MAX: Duration = Duration::from_millis(50);
+
+/// Nodes that reach each other by a call, as long as they are on the line.
+#[derive(Default)]
+pub(crate) struct Line {
+    pub(crate) nodes: Mutex<HashMap<String, Arc<Engine>>>,
+    offers: Mutex<Vec<String>>,
+    /// Where it is set, the answer to an offer is held back: the first tells that it is there, the second lets it go.
+    hold: Mutex<Option<(Arc<Notify>, Arc<Notify>)>>,
+    /// Told when a node has heard that somebody waits elsewhere.
+    waits: Notify,
+}
+
+impl Line {
+    fn node(&self, address: &str) -> Result<Arc<Engine>, String> {
+        self.nodes.lock().unwrap().get(address).cloned().ok_or_else(|| "nobody answers".to_owned())
+    }
+}
+
+impl Line {
+    /// How a node at this address reaches the others.
+    pub(crate) fn from(self: &Arc<Self>, address: &str) -> Arc<dyn Peers> {
+        Arc::new(From { me: address.to_owned(), line: Arc::clone(self) })
+    }
+}
+
+struct From {
+    me: String,
+    line: Arc<Line>,
+}
+
+#[async_trait]
+impl Peers for From {
+    async fn wait_on(&self, node: &str, list: &ListName) -> Result<(), String> {
+        self.line.node(node)?.lists().waits_at(self.me.clone(), list);
+        self.line.waits.notify_one();
+        Ok(())
+    }
+
+    async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String> {
+        self.line.offers.lock().unwrap().push(node.to_owned());
+        let is_taken = self.line.node(node)?.lists().take_offer(&self.me, offer);
+        let hold = self.line.hold.lock().unwrap().take();
+        if let Some((is_there, go)) = hold {
+            is_there.notify_one();
+            go.notified().await;
+        }
+        Ok(is_taken)
+    }
+
+    async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String> {
+        Ok(self.line.node(node)?.lists().find_lost_for_peer(polls))
+    }
+
+    async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String> {
+        Ok(self.line.node(node)?.request_reply().query_for_node(forwarded.clone()).await)
+    }
+
+    async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String> {
+        let judged = self.line.node(node)?.request_reply().judge_for_node(lent.clone()).await;
+        // A node that has vanished meanwhile says nothing any more.
+        self.line.node(node).map(|_| judged)
+    }
+
+    async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String> {
+        Ok(self.line.node(node)?.tasks().record_for_node(answer.clone()).await)
+    }
+
+    async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String> {
+        Ok(self.line.node(node)?.request_reply().give_up_for_node(rejected.clone()))
+    }
+
+    async fn say(&self, node: &str, said: &StrayAnswer) -> Result<bool, String> {
+        Ok(self.line.node(node)?.request_reply().hear_answers(said.clone()))
+    }
+}
+
+pub(crate) async fn nodes<const N: usize>() -> ([Service; N], Arc<Line>) {
+    let (store, clock, line) = (fresh().await, clock(), Arc::new(Line::default()));
+    let mut nodes = Vec::new();
+    for number in 0..N {
+        let address = format!("http://node{number}");
+        let node = open(&store, &clock, Some(address.clone())).await;
+        node.engine.join(Arc::new(From { me: address.clone(), line: Arc::clone(&line) }));
+        line.nodes.lock().unwrap().insert(address, Arc::clone(&node.engine));
+        nodes.push(node);
+    }
+    // Until each has heard of the others.
+    pass(nodes.first().unwrap(), 4).await;
+    (nodes.try_into().ok().unwrap(), line)
+}
+
+type Polling = tokio::task::JoinHandle<Option<Delivery<DeciderTask>>>;
+
+fn poll(node: &Service) -> Polling {
+    let engine = Arc::clone(&node.engine);
+    let poll = Poll { wait: Duration::from_secs(60), ..Poll::default() };
+    tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap() })
+}
+
+pub(crate) async fn until_waiting(node: &Service, count: usize) {
+    let line = format!("baton_pollers_waiting{{domain=\"default\",side=\"decider\",list=\"deciders\"}} {count}\n");
+    let wait = async {
+        while !node.engine.render_metrics().contains(&line) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(120), wait).await;
+    assert!(waited.is_ok(), "no `{line}` in {}", node.engine.render_metrics());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_reaches_a_poller_at_another_node_at_once() {
+    let ([one, two], _) = nodes().await;
+    let polling = poll(&two);
+    until_waiting(&two, 1).await;
+    let began = Instant::now();
+    one.start("w").await;
+    let turn = polling.await.unwrap().expect("it comes");
+    assert!(began.elapsed() < HANDOVER_MAX, "{:?}", began.elapsed());
+    two.complete(turn, vec![crate::succeed()]).await.unwrap();
+    assert_eq!(one.names("w").await.last(), Some(&"WorkflowSuccess"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poller_gets_a_task_that_waits_at_another_node_at_once() {
+    let ([one, two], _) = nodes().await;
+    one.start("w").await;
+    let began = Instant::now();
+    let turn = poll(&two).await.unwrap().expect("it comes");
+    assert!(began.elapsed() < HANDOVER_MAX, "{:?}", began.elapsed());
+    turn.delivered();
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_go_to_all_nodes_where_somebody_waits_and_each_goes_once() {
+    let ([one, two, three], _) = nodes().await;
+    let polling: Vec<Polling> = (0..5).flat_map(|_| [poll(&two), poll(&three)]).collect();
+    until_waiting(&two, 5).await;
+    until_waiting(&three, 5).await;
+    for number in 0..10 {
+        one.start(&format!("w{number}")).await;
+    }
+    let mut ids = Vec::new();
+    for polling in polling {
+        let turn = polling.await.unwrap().expect("it comes");
+        ids.push(turn.task().workflow_id.to_string());
+        turn.delivered();
+    }
+    ids.sort();
+    assert_eq!(ids, (0..10).map(|number| format!("w{number}")).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_where_nobody_waits_any_more_is_asked_once_and_the_task_stays() {
+    let ([one, two], line) = nodes().await;
+    let polling = poll(&two);
+    until_waiting(&two, 1).await;
+    polling.abort();
+    drop(polling.await);
+    one.start("a").await;
+    one.start("b").await;
+    tokio::time::sleep(HANDOVER_MAX).await;
+    assert_eq!(*line.offers.lock().unwrap(), ["http://node1"], "it says no, and is not asked again");
+    for _ in 0..2 {
+        one.turn().await.delivered();
+    }
+    // Until somebody waits there again.
+    let polling = poll(&two);
+    until_waiting(&two, 1).await;
+    one.start("c").await;
+    polling.await.unwrap().expect("it comes").delivered();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_waits_again_while_its_no_is_under_way_gets_the_task() {
+    let ([one, two], line) = nodes().await;
+    let polling = poll(&two);
+    line.waits.notified().await;
+    until_waiting(&two, 1).await;
+    polling.abort();
+    drop(polling.await);
+    let (is_there, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    *line.hold.lock().unwrap() = Some((Arc::clone(&is_there), Arc::clone(&go)));
+    one.start("w").await;
+    is_there.notified().await;
+    let polling = poll(&two);
+    line.waits.notified().await;
+    let began = Instant::now();
+    go.notify_one();
+    polling.await.unwrap().expect("it comes").delivered();
+    assert!(began.elapsed() < HANDOVER_MAX, "{:?}", began.elapsed());
+    assert_eq!(line.offers.lock().unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_for_a_node_that_does_not_answer_goes_to_the_next() {
+    let ([one, two, three], line) = nodes().await;
+    let (at_two, at_three) = (poll(&two), poll(&three));
+    until_waiting(&two, 1).await;
+    until_waiting(&three, 1).await;
+    line.nodes.lock().unwrap().remove("http://node1");
+    one.start("a").await;
+    at_three.await.unwrap().expect("it comes").delivered();
+    at_two.abort();
+}
+
+/// How long a node that did not answer an offer is left alone, and a bit. Source: `REST` in `service/engine/src/lists/elsewhere.rs`.
+const REST: Duration = Duration::from_millis(600);
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_does_not_answer_for_a_moment_is_asked_again() {
+    let ([one, two], line) = nodes().await;
+    let polling = poll(&two);
+    line.waits.notified().await;
+    until_waiting(&two, 1).await;
+    let away = line.nodes.lock().unwrap().remove("http://node1").unwrap();
+    one.start("w").await;
+    while line.offers.lock().unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    line.nodes.lock().unwrap().insert("http://node1".to_owned(), away);
+    let began = Instant::now();
+    // It does not know that it was not heard, and says nothing again.
+    polling.await.unwrap().expect("it comes").delivered();
+    assert!(began.elapsed() < REST, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_taken_for_dead_and_is_not_is_given_tasks_again() {
+    let ([one], line) = nodes().await;
+    let way = Arc::new(FaultStore::new(Arc::clone(&one.store), 5, Chances::NONE));
+    let two = open(&(Arc::clone(&way) as Arc<dyn Store>), &one.clock, Some("http://slow".to_owned())).await;
+    two.engine.join(Arc::new(From { me: "http://slow".to_owned(), line: Arc::clone(&line) }));
+    line.nodes.lock().unwrap().insert("http://slow".to_owned(), Arc::clone(&two.engine));
+    pass(&one, 3).await;
+    let polling = poll(&two);
+    until_waiting(&two, 1).await;
+    way.set_chances(Chances { not_applied: 1_000, ..Chances::NONE });
+    pass(&one, 6).await;
+    assert_eq!(one.engine.nodes_alive(), ["http://node0"]);
+    assert_eq!(two.engine.nodes_alive(), ["http://node0", "http://slow"], "it has seen nobody come or go");
+    way.set_on(false);
+    pass(&one, 3).await;
+    let began = Instant::now();
+    one.start("w").await;
+    polling.await.unwrap().expect("it comes").delivered();
+    assert!(began.elapsed() < HANDOVER_MAX, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_later_is_told_who_waits() {
+    let ([one], line) = nodes().await;
+    let polling = poll(&one);
+    until_waiting(&one, 1).await;
+    let two = open(&one.store, &one.clock, Some("http://later".to_owned())).await;
+    two.engine.join(Arc::new(From { me: "http://later".to_owned(), line: Arc::clone(&line) }));
+    line.nodes.lock().unwrap().insert("http://later".to_owned(), Arc::clone(&two.engine));
+    pass(&one, 4).await;
+    two.start("w").await;
+    let began = Instant::now();
+    polling.await.unwrap().expect("it comes").delivered();
+    assert!(began.elapsed() < HANDOVER_MAX, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_polled_at_another_node_is_polled_until_that_node_says_no() {
+    let ([one, two], line) = nodes().await;
+    let unpolled = async || {
+        let run = one.engine.views().describe(&at("w")).await.unwrap().run;
+        one.engine.unpolled(&DOMAIN.into(), &run)
+    };
+    let polling = poll(&two);
+    line.waits.notified().await;
+    until_waiting(&two, 1).await;
+    polling.abort();
+    drop(polling.await);
+    one.clock.advance(history::Duration::from_secs(60));
+    let (is_there, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    *line.hold.lock().unwrap() = Some((Arc::clone(&is_there), Arc::clone(&go)));
+    one.start("w").await;
+    is_there.notified().await;
+    assert_eq!(unpolled().await, [], "as far as this node knows somebody waits there");
+    go.notify_one();
+    tokio::time::sleep(HANDOVER_MAX).await;
+    let since = one.clock.now();
+    assert_eq!(unpolled().await, [Unpolled { task_list: "deciders".to_owned(), is_decider: true, since }]);
+    one.clock.advance(history::Duration::from_secs(60));
+    assert_eq!(unpolled().await.first().map(|list| list.since), Some(since));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poll_that_does_not_wait_bothers_nobody() {
+    let ([one, two], line) = nodes().await;
+    assert!(two.engine.tasks().poll_decider(DOMAIN, "deciders", Poll::default()).await.unwrap().is_none());
+    one.start("w").await;
+    tokio::time::sleep(HANDOVER_MAX).await;
+    assert!(line.offers.lock().unwrap().is_empty());
+}

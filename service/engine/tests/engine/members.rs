@@ -1,0 +1,178 @@
+//! Nodes that know of each other: who looks after what, and what becomes of it when one vanishes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Engine, Node, Poll, Settings};
+use history::{Command, StartTimer};
+use simulation::stores::with_due_shards;
+use simulation::told::Told;
+use store::Store;
+use store::fault::{Chances, FaultStore};
+
+use crate::{DOMAIN, Service, at};
+
+/// A store whose due index has shards, and which answers when it likes.
+pub(crate) async fn slow_store() -> Arc<dyn Store> {
+    let slow = Chances { delay: 1_000, delay_max: Duration::from_millis(20), ..Chances::NONE };
+    Arc::new(FaultStore::new(with_due_shards(8).await, 3, slow))
+}
+
+pub(crate) async fn open(store: &Arc<dyn Store>, clock: &Arc<Told>, address: Option<String>) -> Service {
+    // Nodes that made the same ids would take each other's commits for their own.
+    let seed = address.as_ref().map_or(0, |address| address.bytes().map(u64::from).sum());
+    let node = address.map(|address| Node { address });
+    let settings = Settings { seed: Some(7 + seed), node, ..Settings::default() };
+    let engine = Engine::open(Arc::clone(store), Arc::clone(clock) as _, settings).await.unwrap();
+    Service { engine, clock: Arc::clone(clock), store: Arc::clone(store) }
+}
+
+pub(crate) fn clock() -> Arc<Told> {
+    Told::new()
+}
+
+/// Nodes over one store, with one clock.
+async fn nodes<const N: usize>() -> [Service; N] {
+    let (store, clock) = (slow_store().await, clock());
+    let mut nodes = Vec::new();
+    for number in 0..N {
+        nodes.push(open(&store, &clock, Some(format!("http://node{number}"))).await);
+    }
+    nodes.try_into().ok().unwrap()
+}
+
+/// Both kinds of time go on.
+pub(crate) async fn pass(service: &Service, seconds: u64) {
+    for _ in 0..seconds {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        service.clock.advance(history::Duration::from_secs(1));
+    }
+}
+
+async fn set_timer(service: &Service, timer_id: &str, seconds: u64) {
+    let turn = service.turn().await;
+    let after = history::Duration::from_secs(seconds);
+    service
+        .complete(turn, vec![StartTimer { timer_id: timer_id.to_owned(), after, control: None }.into()])
+        .await
+        .unwrap();
+}
+
+/// Runs that each wait for a timer, which this node has set.
+async fn waiting_runs(service: &Service, seconds: u64) -> Vec<String> {
+    let ids: Vec<String> = (0..12).map(|number| format!("w{number}")).collect();
+    for id in &ids {
+        service.start(id).await;
+        set_timer(service, "t", seconds).await;
+    }
+    ids
+}
+
+async fn signal(service: &Service, id: &str) {
+    let signal = Command::Signal { name: "s".to_owned(), input: None, identity: None, key: None, if_version: None };
+    service.engine.commands().tell(&at(id), signal).await.unwrap();
+}
+
+async fn expired(service: &Service, ids: &[String]) -> usize {
+    let mut count = 0;
+    for id in ids {
+        count += usize::from(service.names(id).await.contains(&"TimerExpired"));
+    }
+    count
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_see_each_other_and_miss_one_that_vanished() {
+    let [one, two, three] = nodes().await;
+    pass(&one, 4).await;
+    let all = ["http://node0", "http://node1", "http://node2"];
+    for node in [&one, &two, &three] {
+        assert_eq!(node.engine.nodes_alive(), all);
+    }
+    three.engine.begin_shutdown();
+    pass(&one, 2).await;
+    assert_eq!(one.engine.nodes_alive(), all, "it may only be slow");
+    pass(&one, 3).await;
+    assert_eq!(one.engine.nodes_alive(), all[..2]);
+    assert_eq!(two.engine.nodes_alive(), all[..2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn timers_of_a_node_that_vanished_are_fired_by_those_who_are_left() {
+    let [one, two] = nodes().await;
+    pass(&one, 4).await;
+    let ids = waiting_runs(&one, 15).await;
+    one.engine.begin_shutdown();
+    pass(&two, 13).await;
+    assert_eq!(expired(&two, &ids).await, 0, "not before their time");
+    pass(&two, 12).await;
+    assert_eq!(expired(&two, &ids).await, 12, "ten seconds later at most");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_waited_at_a_node_that_vanished_is_offered_by_another_within_five_seconds() {
+    let [one, two] = nodes().await;
+    pass(&one, 4).await;
+    one.start("w").await;
+    one.engine.begin_shutdown();
+    let engine = Arc::clone(&two.engine);
+    let poll = Poll { wait: Duration::from_secs(60), ..Poll::default() };
+    let polling = tokio::spawn(async move { engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap() });
+    pass(&two, 5).await;
+    assert!(polling.is_finished(), "its grace alone would be half a minute");
+    polling.await.unwrap().expect("a turn").delivered();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_earlier_timer_of_a_node_that_vanished_is_fired_by_one_that_knows_of_a_later() {
+    let [one, two] = nodes().await;
+    pass(&one, 4).await;
+    // Near enough to be on its agenda.
+    let ids = waiting_runs(&two, 50).await;
+    for id in &ids {
+        signal(&one, id).await;
+        set_timer(&one, "earlier", 15).await;
+    }
+    one.engine.begin_shutdown();
+    pass(&two, 25).await;
+    assert_eq!(expired(&two, &ids).await, 12);
+}
+
+#[tokio::test(start_paused = true)]
+async fn timers_of_a_node_that_nobody_knew_of_are_found_in_the_store() {
+    let [one, _two] = nodes().await;
+    pass(&one, 4).await;
+    // As one whose beats do not get through.
+    let unknown = open(&one.store, &one.clock, None).await;
+    let ids = waiting_runs(&unknown, 15).await;
+    unknown.engine.begin_shutdown();
+    pass(&one, 20).await;
+    assert_eq!(expired(&one, &ids).await, 12);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_one_node_set_is_fired_once_though_all_know_of_it() {
+    let [one, two, three] = nodes().await;
+    pass(&one, 4).await;
+    let ids = waiting_runs(&one, 15).await;
+    pass(&one, 16).await;
+    assert_eq!(expired(&three, &ids).await, 12, "in time");
+    let conflicts = [&one, &two, &three].map(|node| conflicts(&node.engine));
+    assert_eq!(conflicts, [0, 0, 0], "nobody fires what its home fires");
+}
+
+fn conflicts(engine: &Engine) -> u64 {
+    let metrics = engine.render_metrics();
+    let line = metrics.lines().find(|line| line.starts_with("baton_commit_conflicts_total ")).unwrap();
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_shows_what_another_node_has_written() {
+    let [one, two] = nodes().await;
+    one.start("w").await;
+    assert_eq!(two.names("w").await.len(), 2);
+    signal(&one, "w").await;
+    assert_eq!(two.names("w").await.len(), 3);
+    assert_eq!(two.engine.views().describe(&at("w")).await.unwrap().run.last_event_id, 3);
+}

@@ -1,0 +1,146 @@
+//! Several nodes over one store: what one has in memory may be old, and it never says no from that; and a store that does
+//! not answer when a run's time has come.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{EventRange, Poll, RunRef};
+use history::{Command, ConflictPolicy, ReusePolicy, Start, StartTimer};
+use store::fault::{Chances, FaultStore};
+use store::memory::Memory;
+
+use crate::{DOMAIN, Service, activity, at, succeed};
+
+/// A node, and another over the same store that has seen nothing of what the first has in memory since.
+async fn two() -> (Service, Service) {
+    let one = Service::open().await;
+    let other = Service::over(Arc::clone(&one.store)).await;
+    (one, other)
+}
+
+/// What a node without news would say.
+async fn last_event_in_memory(service: &Service) -> u64 {
+    service.engine.views().describe(&at("w")).await.unwrap().run.last_event_id
+}
+
+#[tokio::test]
+async fn an_answer_is_taken_by_a_node_that_has_not_heard_of_its_turn() {
+    let (one, other) = two().await;
+    one.start("w").await;
+    other.engine.views().describe(&at("w")).await.unwrap();
+    let turn = one.turn().await;
+    let token = one.engine.tasks().decider_token(&turn.task().token).unwrap();
+    turn.delivered();
+    assert_eq!(last_event_in_memory(&other).await, 2, "it still has the run as it was");
+    let command =
+        Command::CompleteTurn { turn: token.turn, decisions: vec![succeed()], context: None, awaiting: Vec::new() };
+    other.engine.tasks().answer_turn(&token, command).await.unwrap();
+    assert_eq!(other.names("w").await.last(), Some(&"WorkflowSuccess"));
+}
+
+#[tokio::test]
+async fn a_heartbeat_is_taken_by_a_node_that_has_not_heard_of_its_activity() {
+    let (one, other) = two().await;
+    one.start("w").await;
+    let turn = one.turn().await;
+    one.complete(turn, vec![activity("a", "acts")]).await.unwrap();
+    other.engine.views().describe(&at("w")).await.unwrap();
+    let poll = Poll { wait: Duration::from_secs(5), ..Poll::default() };
+    let task = one.engine.tasks().poll_activity(DOMAIN, "acts", poll).await.unwrap().expect("it waits");
+    let token = one.engine.tasks().activity_token(&task.task().token).unwrap();
+    task.delivered();
+    assert_eq!(last_event_in_memory(&other).await, 5, "it still has the run as it was");
+    assert!(!other.engine.tasks().heartbeat(&token, None).await.unwrap());
+    let again = Service::over(Arc::clone(&one.store)).await;
+    assert_eq!(again.engine.views().describe(&at("w")).await.unwrap().beats.len(), 1, "it is in the store");
+}
+
+#[tokio::test]
+async fn a_run_that_another_node_has_closed_does_not_stand_in_the_way_of_the_next() {
+    let (one, other) = two().await;
+    one.start("w").await;
+    other.engine.views().describe(&at("w")).await.unwrap();
+    let turn = one.turn().await;
+    one.complete(turn, vec![succeed()]).await.unwrap();
+    assert_eq!(last_event_in_memory(&other).await, 2, "it still has the run as it was");
+    let again = Start { reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new("w", "test", "deciders") };
+    let started = other.engine.commands().start(DOMAIN, again).await.unwrap();
+    let newest = RunRef { run_id: Some(started.run_id), ..at("w") };
+    assert_eq!(one.engine.views().history(&newest, &EventRange::default()).await.unwrap().events.len(), 2);
+}
+
+#[tokio::test]
+async fn a_run_that_another_node_has_closed_is_not_used_instead_of_a_new_one() {
+    let (one, other) = two().await;
+    one.start("w").await;
+    let closed = other.engine.views().describe(&at("w")).await.unwrap().run.started.run_id;
+    let turn = one.turn().await;
+    one.complete(turn, vec![succeed()]).await.unwrap();
+    assert_eq!(last_event_in_memory(&other).await, 2, "it still has the run as it was");
+    let (reuse_policy, conflict_policy) = (ReusePolicy::AllowDuplicate, ConflictPolicy::UseExisting);
+    let start = Start { reuse_policy, conflict_policy, ..Start::new("w", "test", "deciders") };
+    let started = other.engine.commands().start(DOMAIN, start).await.unwrap();
+    assert!(!started.existing && started.run_id != closed, "{started:?}");
+}
+
+/// A run with a timer of ten seconds, over a store that does not answer from now on.
+async fn timer_without_a_store(agenda: u32) -> (Service, Arc<FaultStore<Memory>>) {
+    let store = Arc::new(FaultStore::new(Memory::new(), 11, Chances::NONE));
+    let service = Service::over(Arc::clone(&store) as _).await;
+    service.start("w").await;
+    let turn = service.turn().await;
+    let timer = StartTimer { timer_id: "t".to_owned(), after: history::Duration::from_secs(10), control: None };
+    service.complete(turn, vec![timer.into()]).await.unwrap();
+    until_on_the_agenda(&service, agenda).await;
+    store.set_chances(Chances { not_applied: 1_000, ..Chances::NONE });
+    service.clock.advance(history::Duration::from_secs(10));
+    (service, store)
+}
+
+async fn until_on_the_agenda(service: &Service, count: u32) {
+    let line = format!("baton_agenda_runs {count}\n");
+    let wait = async {
+        while !service.engine.render_metrics().contains(&line) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), wait).await.expect("the agenda changes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_could_not_be_looked_at_is_looked_at_again_soon() {
+    let (service, store) = timer_without_a_store(1).await;
+    until_on_the_agenda(&service, 0).await;
+    until_on_the_agenda(&service, 1).await;
+    assert!(store.injected() > 1, "the store was asked");
+    store.set_on(false);
+    service.clock.advance(history::Duration::from_secs(5));
+    service.until("w", "TimerExpired").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_due_index_that_could_not_be_read_is_read_again_soon() {
+    // Nothing is on the agenda before it is read for the first time.
+    let (service, store) = timer_without_a_store(0).await;
+    while store.injected() < 3 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    store.set_on(false);
+    service.until("w", "TimerExpired").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_could_not_be_taken_is_offered_again_soon() {
+    let store = Arc::new(FaultStore::new(Memory::new(), 11, Chances::NONE));
+    let service = Service::over(Arc::clone(&store) as _).await;
+    service.start("w").await;
+    until_on_the_agenda(&service, 1).await;
+    store.set_chances(Chances { not_applied: 1_000, ..Chances::NONE });
+    let refused = service.engine.tasks().poll_decider(DOMAIN, "deciders", Poll::default()).await;
+    assert_eq!(refused.map(|_| ()).unwrap_err().code(), "unavailable");
+    store.set_on(false);
+    service.clock.advance(history::Duration::from_secs(5));
+    let turn = service.turn().await;
+    assert_eq!(turn.task().attempt, 1);
+    turn.delivered();
+}

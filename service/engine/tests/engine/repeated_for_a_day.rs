@@ -1,0 +1,188 @@
+//! For how long requests are known: a day, up to a hundred thousand of a workflow id, also when the store was closed meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Admitted, Engine, Refusal, Settings, Started};
+use history::event::ByHand;
+use history::{Command, RequestKey, ReusePolicy, Start, limits};
+use simulation::stored::with_marks;
+use store::{Cas, Expect, HeadKey};
+use store_embedded::{Embedded, Options};
+
+use crate::repeated::{MANY, keyed};
+use crate::updates::{done, named, result};
+use crate::{DOMAIN, Service, at, succeed};
+
+const HOUR: history::Duration = history::Duration::from_secs(3_600);
+const MINUTE: history::Duration = history::Duration::from_secs(60);
+
+/// The key of the first of the other requests.
+const OTHERS: u64 = 800_000;
+
+/// What callers ask of an open run, beside signals, each with a key; in an order in which each can be done.
+fn others() -> Vec<Command> {
+    let key = |number: u64| Some(RequestKey(OTHERS + number));
+    vec![
+        Command::Pause { stop_clocks: false, by_hand: ByHand::default(), key: key(0) },
+        Command::Resume { by_hand: ByHand::default(), key: key(1) },
+        Command::RequestCancel { reason: None, identity: None, key: key(2) },
+    ]
+}
+
+fn terminate() -> Command {
+    let key = Some(RequestKey(OTHERS + 3));
+    Command::Terminate { reason: None, details: None, child_policy: None, identity: None, key }
+}
+
+impl Service {
+    /// A run that is forgotten when it has closed, unless it is kept for what is known by it.
+    async fn start_and_forget(&self, id: &str) {
+        let start = Start {
+            retention: history::Duration::ZERO,
+            reuse_policy: ReusePolicy::AllowDuplicate,
+            ..Start::new(id, "test", "deciders")
+        };
+        self.engine.commands().start(DOMAIN, start).await.unwrap();
+        let turn = self.turn().await;
+        self.complete(turn, Vec::new()).await.unwrap();
+    }
+
+    /// Time goes on, and the store forgets what it may.
+    async fn wait(&self, times: u64, span: history::Duration) {
+        for _ in 0..times {
+            self.clock.advance(span);
+            while self.store.expire(self.clock_now().as_millis(), 100).await.unwrap() > 0 {}
+        }
+    }
+
+    fn clock_now(&self) -> history::Timestamp {
+        self.engine.clock().now()
+    }
+
+    async fn updated(&self, id: &str, update_id: &str) -> (String, u64, u64) {
+        let asking = self.update(id, update_id).await;
+        self.judged(&[(update_id, done("7"))], Vec::new()).await.unwrap();
+        result(asking.await.unwrap())
+    }
+
+    /// All of it once more: each hears what it heard first.
+    async fn hears_the_same(&self, id: &str, first: &[(Command, Admitted)], updated: &(String, u64, u64)) {
+        for (command, first) in first {
+            let again = self.engine.commands().tell(&at(id), command.clone()).await.unwrap();
+            let heard = (again.run_id, again.event_id, again.repeated);
+            assert_eq!(heard, (first.run_id, first.event_id, true), "{command:?}");
+        }
+        let again = self.engine.request_reply().update(&at(id), named("u"), Duration::from_secs(5)).await;
+        assert_eq!(result(again), *updated);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_that_was_asked_a_minute_less_than_a_day_ago_is_known_while_the_store_forgets_what_it_may() {
+    let service = Service::open().await;
+    for id in ["few", "many", "plain"] {
+        service.start_and_forget(id).await;
+    }
+    let mut heard = Vec::new();
+    for (id, signals) in [("few", 1), ("many", MANY)] {
+        let updated = service.updated(id, "u").await;
+        let mut first = Vec::new();
+        for command in others().into_iter().chain([keyed(0)]) {
+            let told = service.engine.commands().tell(&at(id), command.clone()).await.unwrap();
+            assert!(!told.repeated);
+            first.push((command, told));
+        }
+        service.tell_many(id, 1..signals).await;
+        let told = service.engine.commands().tell(&at(id), terminate()).await.unwrap();
+        first.push((terminate(), told));
+        heard.push((id, first, updated));
+    }
+    let end = Command::Terminate { reason: None, details: None, child_policy: None, identity: None, key: None };
+    service.engine.commands().tell(&at("plain"), end).await.unwrap();
+    service.wait(23, HOUR).await;
+    service.wait(1, history::Duration::from_millis(59 * MINUTE.as_millis())).await;
+    let gone = service.engine.views().describe(&at("plain")).await.unwrap_err();
+    assert_eq!(gone.code(), "unknown-workflow", "nothing is known by it, so that it was forgotten");
+    for node in [&service, &service.again().await] {
+        for (id, first, updated) in &heard {
+            node.hears_the_same(id, first, updated).await;
+        }
+    }
+    // Not for ever: a day, up to an hour as ages are counted in hours, and one for clocks that differ.
+    service.wait(3, HOUR).await;
+    for (id, ..) in &heard {
+        let refused = service.engine.commands().tell(&at(id), keyed(0)).await.unwrap_err();
+        assert_eq!(refused.code(), "unknown-workflow", "{id}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_thousand_are_known_and_those_that_are_forgotten_for_more_are_counted() {
+    let service = Service::open().await;
+    service.start("w").await;
+    let first = service.tell_many("w", 0..MANY).await;
+    let key = HeadKey { domain: DOMAIN.into(), workflow_id: "w".into() };
+    let head = service.stored("w").await.unwrap();
+    let full = with_marks(&head, limits::REQUESTS_MAX).expect("it has marks");
+    let expect = Expect::Exactly { run: head.run, version: head.version };
+    assert!(matches!(service.store.commit(&key, expect, &full, &[]).await.unwrap(), Cas::Won));
+    // At a node that had no part in that.
+    let node = service.again().await;
+    let counted = || (node.gauge("request_marks_written_total"), node.gauge("requests_forgotten_early_total"));
+    node.tell_again("w", 0, &first[0]).await;
+    assert_eq!(counted(), (0, 0));
+    let more = limits::REQUESTS_IN_STATE_MAX as u64;
+    node.tell_many("w", MANY..MANY + more).await;
+    let (written, forgotten) = counted();
+    assert!(written >= limits::REQUESTS_SPILLED_MIN as u64 && forgotten == written, "{written}, {forgotten}");
+    // The oldest of them, and no other.
+    let place = usize::try_from(forgotten).unwrap();
+    node.tell_again("w", forgotten, &first[place]).await;
+    let again = node.tell("w", forgotten - 1).await;
+    assert!(!again.repeated && again.event_id > first[place].event_id, "{again:?}");
+}
+
+#[tokio::test]
+async fn what_the_embedded_store_knows_of_requests_it_knows_when_it_is_opened_again() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let clock = simulation::told::Told::new();
+    let open = async || {
+        let store = Embedded::open(Options::new(directory.path())).await.unwrap();
+        let clock = Arc::clone(&clock);
+        let settings = Settings { seed: Some(7), ..Settings::default() };
+        let engine = Engine::open(Arc::clone(&store) as _, Arc::clone(&clock) as _, settings).await.unwrap();
+        Service { engine, clock, store }
+    };
+    let service = open().await;
+    let started = service.start_with("w", 900_001).await;
+    let turn = service.turn().await;
+    service.complete(turn, Vec::new()).await.unwrap();
+    let updated = service.updated("w", "u").await;
+    let mut first = Vec::new();
+    for command in others() {
+        let told = service.engine.commands().tell(&at("w"), command.clone()).await.unwrap();
+        first.push((command, told));
+    }
+    let signals = service.tell_many("w", 0..MANY).await;
+    service.engine.shutdown().await.unwrap();
+    drop(service);
+
+    let service = open().await;
+    assert_eq!(service.start_with("w", 900_001).await, Started { repeated: true, ..started });
+    service.hears_the_same("w", &first, &updated).await;
+    for key in [0, MANY / 2, MANY - 1] {
+        service.tell_again("w", key, &signals[usize::try_from(key).unwrap()]).await;
+    }
+    let turn = service.turn().await;
+    service.complete(turn, vec![succeed()]).await.unwrap();
+    service.engine.shutdown().await.unwrap();
+    drop(service);
+
+    let service = open().await;
+    assert_eq!(service.start_with("w", 900_001).await, Started { repeated: true, ..started }, "it has closed, too");
+    service.hears_the_same("w", &first, &updated).await;
+    let refused = service.engine.commands().tell(&at("w"), keyed(999_999)).await.unwrap_err();
+    assert!(matches!(refused, Refusal::Fault(history::Fault::RunClosed { .. })), "{refused}");
+    service.engine.shutdown().await.unwrap();
+}

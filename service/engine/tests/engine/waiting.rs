@@ -1,0 +1,273 @@
+//! Tasks that have waited long, in the memory of a node that is no more.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Engine, Poll, Settings, WaitingBounds};
+use history::event::ByHand;
+use history::{Command, Start};
+use simulation::told::Told;
+use store::{HeadKey, Store};
+
+use crate::members::{clock, open, pass, slow_store};
+use crate::{DOMAIN, Service, activity, at};
+
+async fn due(service: &Service, id: &str) -> u64 {
+    let key = HeadKey { domain: DOMAIN.into(), workflow_id: id.into() };
+    service.store.load(&key).await.unwrap().unwrap().due.unwrap()
+}
+
+/// Many minutes go by.
+async fn wait_long(service: &Service, minutes: u64) {
+    for _ in 0..minutes {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        service.clock.advance(history::Duration::from_secs(60));
+    }
+    // For what is due now to be looked at.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+}
+
+fn clock_now(service: &Service) -> u64 {
+    service.engine.clock().now().as_millis()
+}
+
+/// Hours go by, until the next look at a run is far off.
+async fn until_looks_are_late(service: &Service, id: &str) {
+    while due(service, id).await < clock_now(service) + 20 * 3_600_000 {
+        wait_long(service, 10).await;
+    }
+}
+
+/// What nobody polls for waits for whoever comes to a node, and nobody looks at it meanwhile.
+async fn finds_all(service: &Service, runs: usize) {
+    let mut found = BTreeSet::new();
+    for _ in 0..runs {
+        let turn = service.turn().await;
+        assert_eq!(turn.task().attempt, 1);
+        found.insert(turn.task().workflow_id.to_string());
+        turn.delivered();
+    }
+    assert_eq!(found.len(), runs);
+}
+
+#[tokio::test(start_paused = true)]
+async fn looks_at_a_run_that_nobody_polls_for_grow_apart_up_to_a_day() {
+    let (store, clock) = (slow_store().await, clock());
+    let service = open(&store, &clock, None).await;
+    service.start("w").await;
+    let began = clock_now(&service);
+    let mut instants = BTreeSet::new();
+    for _ in 0..30 * 12 {
+        instants.insert(due(&service, "w").await);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        service.clock.advance(history::Duration::from_secs(15));
+    }
+    until_looks_are_late(&service, "w").await;
+    instants.insert(due(&service, "w").await);
+    let waits: Vec<u64> = instants.iter().map(|at| (at - began).div_ceil(60_000)).collect();
+    // Half a minute, two minutes, ten, an hour, a day; each look comes up to a quarter of a minute late here.
+    assert!(matches!(waits[..], [1, 3, 13..=15, 73..=76, 1_513..=1_526]), "{waits:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_goes_on_after_a_pause_is_looked_at_soon_again_although_its_turn_has_waited_for_hours() {
+    let (store, clock) = (slow_store().await, clock());
+    let service = open(&store, &clock, None).await;
+    service.start("w").await;
+    until_looks_are_late(&service, "w").await;
+    let act = async |command| service.engine.commands().tell(&at("w"), command).await;
+    let by_hand = ByHand { identity: None, reason: None };
+    act(Command::Pause { stop_clocks: false, by_hand: by_hand.clone(), key: None }).await.unwrap();
+    act(Command::Resume { by_hand, key: None }).await.unwrap();
+    assert!(due(&service, "w").await <= clock_now(&service) + 60_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_has_waited_for_hours_is_offered_at_once_after_a_restart() {
+    let (store, clock) = (slow_store().await, clock());
+    let before = open(&store, &clock, None).await;
+    before.start("w").await;
+    until_looks_are_late(&before, "w").await;
+    before.engine.begin_shutdown();
+    // The clock stands still from here on.
+    let after = open(&store, &clock, None).await;
+    finds_all(&after, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_that_have_waited_for_hours_at_a_node_that_vanished_are_offered_by_those_who_are_left() {
+    let (store, clock) = (slow_store().await, clock());
+    let [one, two] = [
+        open(&store, &clock, Some("http://node0".to_owned())).await,
+        open(&store, &clock, Some("http://node1".to_owned())).await,
+    ];
+    // Somebody has been there, and has found nothing.
+    let poll = Poll { wait: Duration::from_secs(2), ..Poll::default() };
+    assert!(two.engine.tasks().poll_decider(DOMAIN, "deciders", poll).await.unwrap().is_none());
+    for number in 0..12 {
+        one.start(&format!("w{number}")).await;
+    }
+    until_looks_are_late(&one, "w0").await;
+    one.engine.begin_shutdown();
+    pass(&two, 15).await;
+    finds_all(&two, 12).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_had_no_room_in_memory_is_found_when_there_is_room_again() {
+    let (store, clock) = (slow_store().await, clock());
+    let waiting = WaitingBounds { list_tasks_max: 4, ..WaitingBounds::default() };
+    let service = bounded(&store, &clock, waiting).await;
+    for number in 0..30 {
+        service.start(&format!("w{number}")).await;
+    }
+    assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "deciders", true), (4, true));
+    // The clock stands still: nothing is found because it is due.
+    finds_all(&service, 30).await;
+    assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
+}
+
+async fn bounded(store: &Arc<dyn Store>, clock: &Arc<Told>, waiting: WaitingBounds) -> Service {
+    let settings = Settings { seed: Some(9), waiting, ..Settings::default() };
+    let engine = Engine::open(Arc::clone(store), Arc::clone(clock) as _, settings).await.unwrap();
+    Service { engine, clock: Arc::clone(clock), store: Arc::clone(store) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poller_finds_the_tasks_of_a_list_that_had_no_room_in_memory() {
+    let (store, clock) = (slow_store().await, clock());
+    let waiting = WaitingBounds { lists_max: 3, ..WaitingBounds::default() };
+    let service = bounded(&store, &clock, waiting).await;
+    let list = |number: u64| format!("list{}", number % 20);
+    for number in 0..40 {
+        let start = Start::new(&format!("w{number}"), "order/1", &list(number));
+        service.engine.commands().start(DOMAIN, start).await.unwrap();
+    }
+    assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, &list(0), true), (2, false));
+    assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, &list(19), true), (0, true));
+    let metrics = service.engine.render_metrics();
+    assert_eq!(metrics.matches("baton_tasks_waiting{").count(), 3, "{metrics}");
+    // The clock stands still: nothing is found because it is due.
+    let mut found = BTreeSet::new();
+    // One of a list without room first; those in memory then, which makes room; and the others.
+    let in_memory = [0, 1, 2, 20, 21, 22];
+    let others = (0..40).rev().filter(|number| !in_memory.contains(number) && *number != 39);
+    for number in [39].into_iter().chain(in_memory).chain(others) {
+        let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
+        let turn =
+            service.engine.tasks().poll_decider(DOMAIN, &list(number), poll).await.unwrap().expect("one waits there");
+        found.insert(turn.task().workflow_id.clone());
+        turn.delivered();
+    }
+    assert_eq!(found.len(), 40);
+    assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
+}
+
+/// Starts runs, each of which has activities waiting on one list: all of them at the same time.
+async fn with_activities(service: &Service, runs: usize, each: usize) {
+    let mut turns = Vec::new();
+    for number in 0..runs {
+        service.start(&format!("w{number}")).await;
+        turns.push(service.turn().await);
+    }
+    let activities = || (0..each).map(|step| activity(&step.to_string(), "acts")).collect();
+    let answers = turns.into_iter().map(|turn| service.complete(turn, activities()));
+    assert!(futures_util::future::join_all(answers).await.iter().all(Result::is_ok));
+}
+
+async fn takes_all_activities(service: &Service, count: usize) {
+    let mut found = BTreeSet::new();
+    for _ in 0..count {
+        let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
+        let task = service.engine.tasks().poll_activity(DOMAIN, "acts", poll).await.unwrap().expect("one waits");
+        found.insert((task.task().workflow_id.clone(), task.task().activity_id.clone()));
+        task.delivered();
+    }
+    assert_eq!(found.len(), count);
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_many_tasks_of_a_run_have_no_room_it_takes_one_place_to_be_written_down() {
+    let (store, clock) = (slow_store().await, clock());
+    let waiting = WaitingBounds { list_tasks_max: 4, to_write_max: 10, ..WaitingBounds::default() };
+    let service = bounded(&store, &clock, waiting).await;
+    with_activities(&service, 10, 20).await;
+    // The clock stands still: nothing is found because it is due.
+    takes_all_activities(&service, 200).await;
+    assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_for_which_there_is_no_place_to_be_written_down_are_looked_at_a_second_later() {
+    let (store, clock) = (slow_store().await, clock());
+    let waiting = WaitingBounds { list_tasks_max: 4, to_write_max: 0, ..WaitingBounds::default() };
+    let service = bounded(&store, &clock, waiting).await;
+    with_activities(&service, 3, 8).await;
+    assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "acts", false), (4, true));
+    let mut found = 0;
+    // Each look fills the list again: six of them, and one for luck.
+    for _ in 0..7 {
+        let now = Poll { wait: Duration::from_millis(100), ..Poll::default() };
+        while let Some(task) = service.engine.tasks().poll_activity(DOMAIN, "acts", now.clone()).await.unwrap() {
+            task.delivered();
+            found += 1;
+        }
+        service.clock.advance(history::Duration::from_secs(1));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(found, 24);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poller_who_comes_before_it_is_written_down_that_a_run_waits_gets_its_task() {
+    let (store, clock) = (slow_store().await, clock());
+    let waiting = WaitingBounds { lists_max: 0, ..WaitingBounds::default() };
+    let service = bounded(&store, &clock, waiting).await;
+    // How long a read and a write take is chance.
+    for number in 0..20 {
+        let list = format!("list{number}");
+        service.engine.commands().start(DOMAIN, Start::new(&format!("w{number}"), "order/1", &list)).await.unwrap();
+        let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
+        service.engine.tasks().poll_decider(DOMAIN, &list, poll).await.unwrap().expect("one waits there").delivered();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_list_is_kept_out_of_memory_by_the_tasks_of_others() {
+    let (store, clock) = (slow_store().await, clock());
+    let waiting = WaitingBounds { tasks_max: 5, ..WaitingBounds::default() };
+    let service = bounded(&store, &clock, waiting).await;
+    for number in 0..230 {
+        service.start(&format!("w{number}")).await;
+    }
+    assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "deciders", true), (100, true));
+    service.engine.commands().start(DOMAIN, Start::new("other", "order/1", "others")).await.unwrap();
+    assert_eq!(service.engine.tasks().waiting_tasks(DOMAIN, "others", true), (1, false));
+    finds_all(&service, 230).await;
+    assert!(service.engine.render_metrics().contains("baton_looks_total 0\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_starts_does_not_look_at_runs_that_wait_for_time_alone() {
+    let (store, clock) = (slow_store().await, clock());
+    let before = open(&store, &clock, None).await;
+    for number in 0..20 {
+        before.start(&format!("w{number}")).await;
+        let timer =
+            history::StartTimer { timer_id: "t".to_owned(), after: history::Duration::from_secs(3_600), control: None };
+        let turn = before.turn().await;
+        before.complete(turn, vec![timer.into()]).await.unwrap();
+    }
+    before.start("waiting").await;
+    before.engine.begin_shutdown();
+    let after = open(&store, &clock, None).await;
+    after.turn().await.delivered();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    if !store.limits().due_moves_are_cheap {
+        // Each is looked at once more, as what a run was due for when it began stands in the index until then.
+        return;
+    }
+    let metrics = after.engine.render_metrics();
+    assert!(metrics.contains("baton_looks_total 1\n"), "{metrics}");
+}

@@ -1,0 +1,59 @@
+//! Runs that are as full as may be, over the memory store, a table where tests run over one, and the embedded store.
+
+use std::sync::Arc;
+
+use engine::{Engine, Refusal, Settings};
+use simulation::crowd::fill_and_end;
+use simulation::meddled::{Meddled, Meddler};
+use simulation::stores::fresh;
+use simulation::told::Told;
+use store::memory::Memory;
+use store::{Limits, Store};
+use store_embedded::{Embedded, Options};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_with_everything_open_at_once_is_brought_to_its_end() {
+    fill_and_end(fresh().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_with_everything_open_at_once_is_brought_to_its_end_over_the_embedded_store() {
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let store = Embedded::open(Options::new(directory.path())).await.expect("a store");
+    fill_and_end(store).await;
+}
+
+/// A store that takes less than it should.
+struct Small {
+    store: Arc<dyn Store>,
+    limits: Limits,
+}
+
+impl Meddler for Small {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+}
+
+#[tokio::test]
+async fn a_store_without_room_for_the_largest_run_is_refused_before_anything_begins() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let limits = store.limits();
+    let (head, part) = (store::HEAD_HARD_MIN, store::PART_MAX_MIN);
+    for (limits, wrong) in [
+        (Limits { head_hard: head, part_max: part, ..limits }, None),
+        (Limits { head_hard: head - 1, ..limits }, Some(format!("heads of at most {} bytes", head - 1))),
+        (Limits { part_max: part - 1, ..limits }, Some(format!("parts of at most {} bytes", part - 1))),
+    ] {
+        let small = Arc::new(Meddled(Small { store: Arc::clone(&store), limits }));
+        match (Engine::open(small, Told::new(), Settings::default()).await, wrong) {
+            (Ok(_), None) => {}
+            (Err(Refusal::Unavailable { why, .. }), Some(wrong)) => assert!(why.contains(&wrong), "{why}"),
+            (opened, wrong) => panic!("{:?} where {wrong:?} was expected", opened.err()),
+        }
+    }
+}

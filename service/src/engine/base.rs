@@ -1,8 +1,0 @@
-//! What every room stands on, and which knows of none of them.
-
-pub(super) mod background;
-pub(super) mod clock;
-pub(super) mod forms;
-pub(super) mod metrics;
-pub(super) mod records;
-pub(super) mod refusal;

@@ -1,0 +1,109 @@
+//! What the ways in stand on: the engine, and beside it what this process may take, whose turn it is, and how its files stand.
+
+mod metrics;
+
+use std::sync::{Arc, OnceLock};
+
+use axum::extract::FromRef;
+use engine::Engine;
+
+use crate::audit::AuditCounts;
+use crate::budget::{BYTES_IN_FLIGHT_MAX, Budget};
+use crate::fair::Places;
+use crate::reload::Reloads;
+use crate::tls::TlsStanding;
+
+/// What an operator may set of it.
+#[derive(Debug, Clone)]
+pub struct FrontSettings {
+    /// The most bytes of requests and answers in flight.
+    pub bytes_in_flight_max: usize,
+    /// How many requests are worked on at once; as the processors are when `None`.
+    pub requests_at_once: Option<usize>,
+}
+
+impl Default for FrontSettings {
+    fn default() -> Self {
+        Self { bytes_in_flight_max: BYTES_IN_FLIGHT_MAX, requests_at_once: None }
+    }
+}
+
+/// See the module. Cheap to clone.
+#[derive(Clone)]
+pub struct Front(Arc<FrontParts>);
+
+struct FrontParts {
+    engine: Arc<Engine>,
+    budget: Arc<Budget>,
+    places: Arc<Places>,
+    reloads: Arc<Reloads>,
+    /// Of the listener, where it has TLS.
+    tls: OnceLock<Arc<TlsStanding>>,
+    /// Of the audit log, where there is one.
+    audit: OnceLock<Arc<AuditCounts>>,
+}
+
+impl Front {
+    /// The front of this engine.
+    pub fn of(engine: Arc<Engine>, settings: &FrontSettings) -> Self {
+        Self(Arc::new(FrontParts {
+            engine,
+            budget: Budget::new(settings.bytes_in_flight_max),
+            places: Places::new(settings.requests_at_once),
+            reloads: Arc::default(),
+            tls: OnceLock::new(),
+            audit: OnceLock::new(),
+        }))
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.0.engine
+    }
+
+    /// What requests and answers may take of this process's memory.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.0.budget
+    }
+
+    /// Where requests are worked on, one domain in turn with another.
+    pub fn places(&self) -> &Arc<Places> {
+        &self.0.places
+    }
+
+    /// What came of files that were read again.
+    pub fn reloads(&self) -> &Arc<Reloads> {
+        &self.0.reloads
+    }
+
+    /// Has the metrics tell how TLS stands.
+    pub fn tells_of_tls(&self, standing: &Arc<TlsStanding>) {
+        drop(self.0.tls.set(Arc::clone(standing)));
+    }
+
+    /// Has the metrics tell of the audit log.
+    pub fn tells_of_audit_log(&self, counts: &Arc<AuditCounts>) {
+        drop(self.0.audit.set(Arc::clone(counts)));
+    }
+
+    /// Everything that is measured, as Prometheus text. Takes some milliseconds of a processor where there are many lists.
+    pub fn render_metrics(&self) -> String {
+        let mut page = self.engine().metrics_page();
+        self.write(&mut page);
+        page.end()
+    }
+}
+
+/// Most calls need the engine alone.
+impl FromRef<Front> for Arc<Engine> {
+    fn from_ref(front: &Front) -> Self {
+        Arc::clone(front.engine())
+    }
+}
+
+impl From<Arc<Engine>> for Front {
+    /// With what is set where nobody says otherwise.
+    fn from(engine: Arc<Engine>) -> Self {
+        Self::of(engine, &FrontSettings::default())
+    }
+}
