@@ -1,10 +1,150 @@
-//! How lists match, sort and page, said once for every engine. Owns no storage.
+//! Lists: what is asked of them and what they answer; how they match, sort and page, said once for every engine. Owns no storage.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{Count, Error, ListPage, ListQuery, Listed, Order, PageToken, Row, RunId, Store, UnixMs};
+use crate::error::Error;
+use crate::head::{Row, RunId, UnixMs};
+
+/// In which order runs are listed. Runs of one instant stand in some order, always the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Order {
+    /// By start, the newest first.
+    #[default]
+    NewestStart,
+    /// By start, the oldest first.
+    OldestStart,
+    /// By close, the newest first. Only closed runs are listed.
+    NewestClose,
+    /// By close, the oldest first. Only closed runs are listed.
+    OldestClose,
+}
+
+impl Order {
+    /// Every order.
+    pub const ALL: [Self; 4] = [Self::NewestStart, Self::OldestStart, Self::NewestClose, Self::OldestClose];
+
+    /// Whether it goes by close rather than by start.
+    pub fn is_by_close(self) -> bool {
+        matches!(self, Self::NewestClose | Self::OldestClose)
+    }
+
+    /// Whether the oldest comes first.
+    pub fn is_oldest_first(self) -> bool {
+        matches!(self, Self::OldestStart | Self::OldestClose)
+    }
+}
+
+/// Which runs to list: all conditions must hold.
+#[derive(Debug, Clone, Default)]
+pub struct ListQuery {
+    /// Of this domain.
+    pub domain: Arc<str>,
+    /// In this order.
+    pub order: Order,
+    /// `Some(true)`: only open runs; `Some(false)`: only closed ones.
+    pub open: Option<bool>,
+    /// `Some(true)`: only rows that are flagged; `Some(false)`: only others.
+    pub flagged: Option<bool>,
+    /// With exactly this status word.
+    pub status: Option<String>,
+    /// Of exactly this workflow type.
+    pub workflow_type: Option<String>,
+    /// Of a workflow type with this name before its first slash, or without one.
+    pub workflow_name: Option<String>,
+    /// Of exactly this workflow id.
+    pub workflow_id: Option<String>,
+    /// Carrying this tag.
+    pub tag: Option<String>,
+    /// Started at or after.
+    pub started_from: Option<UnixMs>,
+    /// Started before.
+    pub started_before: Option<UnixMs>,
+    /// Closed at or after.
+    pub closed_from: Option<UnixMs>,
+    /// Closed before.
+    pub closed_before: Option<UnixMs>,
+    /// At most this many rows a page; 0 is taken as 1.
+    pub limit: usize,
+}
+
+impl ListQuery {
+    /// Whether rows between the two instants of what the list goes by may fail to match for what else is asked of them, so that
+    /// more of them are to be looked at than are wanted.
+    pub fn is_filtered(&self) -> bool {
+        let by_other = if self.order.is_by_close() {
+            self.started_from.is_some() || self.started_before.is_some()
+        } else {
+            self.closed_from.is_some() || self.closed_before.is_some()
+        };
+        by_other
+            || self.flagged.is_some()
+            || self.status.is_some()
+            || self.workflow_type.is_some()
+            || self.workflow_name.is_some()
+            || self.tag.is_some()
+    }
+
+    /// From which instant to before which the list goes by what it is in order of.
+    pub fn instants(&self) -> (Option<UnixMs>, Option<UnixMs>) {
+        if self.order.is_by_close() {
+            (self.closed_from, self.closed_before)
+        } else {
+            (self.started_from, self.started_before)
+        }
+    }
+}
+
+/// Where the next page begins. Opaque; valid only with the query that it came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageToken(pub Vec<u8>);
+
+/// One line of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The workflow id.
+    pub workflow_id: Arc<str>,
+    /// The run.
+    pub run: RunId,
+    /// Its row.
+    pub row: Row,
+}
+
+/// A page of a list. A page may be short, or empty, and still not be the last: only `next == None` ends the list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListPage {
+    /// The rows, in the order asked for.
+    pub rows: Vec<Listed>,
+    /// Where to go on.
+    pub next: Option<PageToken>,
+}
+
+/// How many rows there are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Count {
+    /// By status word, those that there are any of.
+    pub by_status: BTreeMap<Arc<str>, u64>,
+    /// Whether there may be more of them: counting stopped.
+    pub is_cut: bool,
+    /// Read units that counting was billed for, where a database bills; rounded up.
+    pub read_units: u64,
+}
+
+impl Count {
+    /// How many there are together.
+    pub fn total(&self) -> u64 {
+        self.by_status.values().sum()
+    }
+
+    /// Counts one more.
+    pub fn add(&mut self, status: &Arc<str>) {
+        match self.by_status.get_mut(status) {
+            Some(count) => *count += 1,
+            None => drop(self.by_status.insert(Arc::clone(status), 1)),
+        }
+    }
+}
 
 /// Whether a row of the query's domain meets every condition of the query.
 pub fn matches(query: &ListQuery, workflow_id: &str, row: &Row) -> bool {
@@ -20,28 +160,6 @@ pub fn matches(query: &ListQuery, workflow_id: &str, row: &Row) -> bool {
         && query.started_before.is_none_or(|before| row.started_at < before)
         && query.closed_from.is_none_or(|from| row.closed_at.is_some_and(|at| at >= from))
         && query.closed_before.is_none_or(|before| row.closed_at.is_some_and(|at| at < before))
-}
-
-/// Rows on a page while they are counted.
-const COUNTED_AT_ONCE: usize = 1_000;
-
-/// Counts what a list has, page by page: for engines that know no better way.
-///
-/// # Errors
-///
-/// The store's.
-pub async fn count<S: Store + ?Sized>(store: &S, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
-    let query = ListQuery { limit: COUNTED_AT_ONCE, ..query.clone() };
-    let (mut count, mut page) = (Count::default(), None);
-    loop {
-        let found = store.list(&query, page.as_ref()).await?;
-        found.rows.iter().for_each(|listed| count.add(&listed.row.status));
-        page = found.next;
-        if page.is_none() || count.total() >= at_most {
-            count.is_cut = page.is_some();
-            return Ok(count);
-        }
-    }
 }
 
 /// A place in a list. Sorts by the instant that the list goes by, newest first, then by start, newest first, then by workflow

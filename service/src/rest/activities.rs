@@ -8,7 +8,7 @@ use client::body;
 use history::event::ByHand;
 use history::{ActivityCommand, Command, OptionsChange};
 
-use super::extract::{IdempotencyKey, Path, QueryString};
+use super::extract::{IdempotencyKey, Params, Path};
 use super::workflows::{RunQuery, run_ref, tell};
 use crate::access::Caller;
 use crate::http::{Answer, AppState, Json};
@@ -39,7 +39,7 @@ async fn act(
 pub(super) async fn succeed(
     State(engine): AppState,
     Path(path): Path<3>,
-    QueryString(query): QueryString<RunQuery>,
+    Params(query): Params<RunQuery>,
     key: IdempotencyKey,
     caller: Caller,
     Json(body): Json<body::CompleteByHand>,
@@ -51,7 +51,7 @@ pub(super) async fn succeed(
 pub(super) async fn fail(
     State(engine): AppState,
     Path(path): Path<3>,
-    QueryString(query): QueryString<RunQuery>,
+    Params(query): Params<RunQuery>,
     key: IdempotencyKey,
     caller: Caller,
     Json(body): Json<body::FailByHand>,
@@ -64,7 +64,7 @@ pub(super) async fn fail(
 pub(super) async fn retry(
     State(engine): AppState,
     Path(path): Path<3>,
-    QueryString(query): QueryString<RunQuery>,
+    Params(query): Params<RunQuery>,
     key: IdempotencyKey,
     caller: Caller,
     Json(body::ByHand { identity, reason }): Json<body::ByHand>,
@@ -75,7 +75,7 @@ pub(super) async fn retry(
 pub(super) async fn pause(
     State(engine): AppState,
     Path(path): Path<3>,
-    QueryString(query): QueryString<RunQuery>,
+    Params(query): Params<RunQuery>,
     key: IdempotencyKey,
     caller: Caller,
     Json(body::ByHand { identity, reason }): Json<body::ByHand>,
@@ -86,7 +86,7 @@ pub(super) async fn pause(
 pub(super) async fn resume(
     State(engine): AppState,
     Path(path): Path<3>,
-    QueryString(query): QueryString<RunQuery>,
+    Params(query): Params<RunQuery>,
     key: IdempotencyKey,
     caller: Caller,
     Json(body::ByHand { identity, reason }): Json<body::ByHand>,
@@ -97,7 +97,7 @@ pub(super) async fn resume(
 pub(super) async fn change(
     State(engine): AppState,
     Path(path): Path<3>,
-    QueryString(query): QueryString<RunQuery>,
+    Params(query): Params<RunQuery>,
     key: IdempotencyKey,
     caller: Caller,
     Json(body): Json<body::ChangeActivity>,

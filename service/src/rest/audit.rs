@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_with::skip_serializing_none;
 
-use super::extract::QueryString;
+use super::extract::Params;
 use crate::audit::{AuditLog, read_after};
 use crate::http::{Answer, Refused, json};
 use crate::openapi::{Operation, OperationInput};
@@ -59,7 +59,7 @@ struct ListedEntries {
 }
 
 /// Reads the files on a thread of its own: neither the log's writer nor other requests wait for it.
-pub(super) async fn list(QueryString(query): QueryString<AuditListParams>, Log(log): Log) -> Answer {
+pub(super) async fn list(Params(query): Params<AuditListParams>, Log(log): Log) -> Answer {
     let limit = query.limit.unwrap_or(PAGE_DEFAULT);
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(Refused::BadQuery(format!("`limit` must be from 1 to {PAGE_MAX}, found {limit}")));

@@ -8,9 +8,7 @@ use history::{
     ComingKind, DeadlineKind, Effect, EffectKind, EventKind, PausedActivity, Run, RunPause, Status, Timestamp,
 };
 
-use super::extract::{
-    EntityTag, IfNoneMatch, Path, PreferWait, QueryString, not_modified, with_etag, with_wait_applied,
-};
+use super::extract::{EntityTag, IfNoneMatch, Params, Path, PreferWait, not_modified, with_etag, with_wait_applied};
 use super::workflows::{RunQuery, run_ref};
 use crate::access::Caller;
 use crate::http::{Answer, AppState, Refused, json};
@@ -19,7 +17,7 @@ use engine::{Engine, EventRange, RunRef, RunState, SeenVersion, Unpolled};
 pub(super) async fn describe(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
-    QueryString(query): QueryString<RunQuery>,
+    Params(query): Params<RunQuery>,
     PreferWait(wait): PreferWait,
     IfNoneMatch(known): IfNoneMatch,
     caller: Caller,

@@ -43,17 +43,17 @@ impl<const N: usize> OperationInput for Path<N> {
 }
 
 /// A query string. Unknown parameters are refused by the type.
-pub(super) struct QueryString<T>(pub(super) T);
+pub(super) struct Params<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryString<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
-        query(&parts.uri).map(QueryString)
+        query(&parts.uri).map(Params)
     }
 }
 
-impl<T: JsonSchema> OperationInput for QueryString<T> {
+impl<T: JsonSchema> OperationInput for Params<T> {
     fn describe(call: &mut Operation<'_>) {
         call.query::<T>();
     }

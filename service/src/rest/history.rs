@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::extract::{Path, PreferWait, QueryString, with_wait_applied};
+use super::extract::{Params, Path, PreferWait, with_wait_applied};
 use super::workflows::run_ref;
 use crate::access::Caller;
 use crate::front::Front;
@@ -95,7 +95,7 @@ pub(super) async fn read(
     State(engine): AppState,
     State(front): State<Front>,
     Path([domain, id]): Path<2>,
-    QueryString(params): QueryString<HistoryParams>,
+    Params(params): Params<HistoryParams>,
     PreferWait(wait): PreferWait,
     streamed: Streamed,
     caller: Caller,
@@ -126,7 +126,7 @@ pub(super) async fn read_turn(
     State(engine): AppState,
     State(front): State<Front>,
     Path([token]): Path<1>,
-    QueryString(params): QueryString<TurnHistoryParams>,
+    Params(params): Params<TurnHistoryParams>,
 ) -> Answer {
     let token = engine.tasks().decider_token(&token)?;
     let _making = front.budget().page().await?;

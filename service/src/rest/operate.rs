@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::extract::{IdempotencyKey, Path, QueryString};
+use super::extract::{IdempotencyKey, Params, Path};
 use super::workflows::{RunQuery, run_ref, tell};
 use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, json};
@@ -32,7 +32,7 @@ pub(super) struct DeleteQuery {
 pub(super) async fn delete(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
-    QueryString(query): QueryString<DeleteQuery>,
+    Params(query): Params<DeleteQuery>,
     caller: Caller,
 ) -> Answer {
     let DeleteQuery { run_id, terminate, reason, identity } = query;
@@ -44,7 +44,7 @@ pub(super) async fn delete(
 pub(super) async fn pause(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
-    QueryString(query): QueryString<RunQuery>,
+    Params(query): Params<RunQuery>,
     key: IdempotencyKey,
     caller: Caller,
     Json(pause): Json<body::PauseWorkflow>,
@@ -57,7 +57,7 @@ pub(super) async fn pause(
 pub(super) async fn resume(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
-    QueryString(query): QueryString<RunQuery>,
+    Params(query): Params<RunQuery>,
     key: IdempotencyKey,
     caller: Caller,
     Json(body::ByHand { identity, reason }): Json<body::ByHand>,
@@ -69,7 +69,7 @@ pub(super) async fn resume(
 pub(super) async fn reset(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
-    QueryString(query): QueryString<RunQuery>,
+    Params(query): Params<RunQuery>,
     key: IdempotencyKey,
     caller: Caller,
     Json(reset): Json<body::ResetWorkflow>,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::extract::{
-    EntityTag, IfNoneMatch, Path, PreferWait, QueryString, WAIT_MAX, not_modified, with_etag, with_wait_applied,
+    EntityTag, IfNoneMatch, Params, Path, PreferWait, WAIT_MAX, not_modified, with_etag, with_wait_applied,
 };
 use super::workflows::run_ref;
 use crate::access::Caller;
@@ -45,7 +45,7 @@ pub(super) struct QueryParams {
 pub(super) async fn query(
     State(engine): AppState,
     Path([domain, id, name]): Path<3>,
-    QueryString(params): QueryString<QueryParams>,
+    Params(params): Params<QueryParams>,
     PreferWait(wait): PreferWait,
     IfNoneMatch(tag): IfNoneMatch,
     caller: Caller,

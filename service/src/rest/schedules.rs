@@ -7,7 +7,7 @@ use history::{ActionCause, ActionOutcome, Recent, Upcoming};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::extract::{IdempotencyKey, NoQuery, Path, QueryString};
+use super::extract::{IdempotencyKey, NoQuery, Params, Path};
 use super::pages::ListKind;
 use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, json};
@@ -102,7 +102,7 @@ pub(super) async fn create(
 pub(super) async fn list(
     State(engine): AppState,
     Path([domain]): Path<1>,
-    QueryString(params): QueryString<ScheduleListParams>,
+    Params(params): Params<ScheduleListParams>,
 ) -> Answer {
     let page = params.page.as_deref().map(|page| ListKind::Schedules.place(&engine, &domain, page)).transpose()?;
     let limit = params.limit.unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
@@ -181,7 +181,7 @@ pub(super) async fn backfill(
 pub(super) async fn next(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
-    QueryString(params): QueryString<NextParams>,
+    Params(params): Params<NextParams>,
 ) -> Answer {
     let limit = params.limit.unwrap_or(NEXT_DEFAULT).clamp(1, NEXT_MAX);
     let Upcoming { times, cut_at } = engine.schedules().next_times(&domain, &id, limit).await?;

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use store::PageToken;
 
-use super::extract::{NoQuery, Path, QueryString};
+use super::extract::{NoQuery, Params, Path};
 use super::pages::ListKind;
 use crate::http::{Answer, AppState, Refused, json};
 use engine::{ListReport, PollerReport};
@@ -68,7 +68,7 @@ fn list_at(place: &PageToken) -> Option<(Arc<str>, bool)> {
 pub(super) async fn list(
     State(engine): AppState,
     Path([domain]): Path<1>,
-    QueryString(params): QueryString<TaskListParams>,
+    Params(params): Params<TaskListParams>,
 ) -> Answer {
     let page = params.page.as_deref().map(|page| ListKind::TaskLists.place(&engine, &domain, page)).transpose()?;
     let not_ours = || Refused::BadQuery("`page` is not one that this service gave".to_owned());

@@ -8,7 +8,7 @@ use client::body;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::extract::{NoQuery, Path, QueryString};
+use super::extract::{NoQuery, Params, Path};
 use crate::http::{Answer, AppState, Json, json};
 use engine::{TypeKind, TypeRecord, split_type_name};
 
@@ -49,7 +49,7 @@ pub(super) struct TypeListParams {
 pub(super) async fn list<D: TypeKind>(
     State(engine): AppState,
     Path([domain]): Path<1>,
-    QueryString(params): QueryString<TypeListParams>,
+    Params(params): Params<TypeListParams>,
 ) -> Answer {
     let mut names = engine.registry().type_names::<D>(&domain).await?;
     names.retain(|(full, deprecated)| {

@@ -9,7 +9,7 @@ use client::body;
 use history::{ConflictPolicy, Fault, Start};
 
 use super::extract::{
-    EntityTag, IdempotencyKey, IfMatch, Path, PreferWait, QueryString, request_key, with_etag, with_wait_applied,
+    EntityTag, IdempotencyKey, IfMatch, Params, Path, PreferWait, request_key, with_etag, with_wait_applied,
 };
 use super::workflows::{RunQuery, run_ref};
 use crate::access::Caller;
@@ -23,7 +23,7 @@ const UPDATE_WAIT_DEFAULT: Duration = Duration::from_secs(30);
 pub(super) async fn update(
     State(engine): AppState,
     Path([domain, id, name]): Path<3>,
-    QueryString(query): QueryString<RunQuery>,
+    Params(query): Params<RunQuery>,
     key: IdempotencyKey,
     PreferWait(wait): PreferWait,
     IfMatch(matches): IfMatch,

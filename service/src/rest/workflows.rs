@@ -12,7 +12,7 @@ use store::{ListQuery, Order};
 use uuid::Uuid;
 
 use super::extract::{
-    EntityTag, IdempotencyKey, IfMatch, IfNoneMatch, NoQuery, Path, PreferWait, QueryString, not_modified, with_etag,
+    EntityTag, IdempotencyKey, IfMatch, IfNoneMatch, NoQuery, Params, Path, PreferWait, not_modified, with_etag,
     with_wait_applied,
 };
 use super::pages::ListKind;
@@ -167,7 +167,7 @@ fn list_query(domain: &str, params: &RunListParams) -> Result<ListQuery, Refused
 pub(super) async fn list(
     State(engine): AppState,
     Path([domain]): Path<1>,
-    QueryString(params): QueryString<RunListParams>,
+    Params(params): Params<RunListParams>,
 ) -> Answer {
     let query = list_query(&domain, &params)?;
     let page = params.page.as_deref().map(|page| ListKind::Runs.place(&engine, &domain, page)).transpose()?;
@@ -200,7 +200,7 @@ fn listed(listed: store::Listed) -> body::Listed {
 pub(super) async fn count(
     State(engine): AppState,
     Path([domain]): Path<1>,
-    QueryString(params): QueryString<RunListParams>,
+    Params(params): Params<RunListParams>,
 ) -> Answer {
     let count = engine.views().count(&list_query(&domain, &params)?, COUNT_MAX).await?;
     let (total, truncated) = (count.total(), count.is_cut);
@@ -211,7 +211,7 @@ pub(super) async fn count(
 pub(super) async fn result(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
-    QueryString(query): QueryString<RunQuery>,
+    Params(query): Params<RunQuery>,
     PreferWait(wait): PreferWait,
     IfNoneMatch(known): IfNoneMatch,
     caller: Caller,
@@ -262,7 +262,7 @@ pub(super) async fn tell(
 pub(super) async fn signal(
     State(engine): AppState,
     Path([domain, id, name]): Path<3>,
-    QueryString(query): QueryString<RunQuery>,
+    Params(query): Params<RunQuery>,
     key: IdempotencyKey,
     IfMatch(matches): IfMatch,
     caller: Caller,
@@ -284,7 +284,7 @@ pub(super) async fn signal(
 pub(super) async fn cancel(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
-    QueryString(query): QueryString<RunQuery>,
+    Params(query): Params<RunQuery>,
     key: IdempotencyKey,
     caller: Caller,
     Json(cancel): Json<body::CancelWorkflow>,
@@ -297,7 +297,7 @@ pub(super) async fn cancel(
 pub(super) async fn terminate(
     State(engine): AppState,
     Path([domain, id]): Path<2>,
-    QueryString(query): QueryString<RunQuery>,
+    Params(query): Params<RunQuery>,
     key: IdempotencyKey,
     caller: Caller,
     Json(terminate): Json<body::TerminateWorkflow>,

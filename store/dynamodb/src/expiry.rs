@@ -12,6 +12,7 @@ use crate::attributes::{Item, read_optional_number, read_text, text};
 use crate::errors::not_applied;
 use crate::item::{read_head, read_run};
 use crate::keys;
+use crate::sweep::{SEGMENTS, Sweep};
 
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
 
@@ -24,38 +25,12 @@ const ITEMS_PER_BIRTH: u64 = 2;
 /// Items of one page. Source: a page ends at a megabyte, and most items are about a kilobyte.
 const PAGE_ITEMS: u64 = 500;
 
-/// How many stretches the table is read in. A process begins with any of them, so that the last ones are read too where
-/// processes do not live long.
-const SEGMENTS: i32 = 8;
-
 /// How long a head whose time has come is left to TTL. Source: the developer guide, "typically within two days".
 const TTL_LAG_MS: u64 = 3 * 24 * 3_600_000;
 
 /// How old a part without a head must be: one whose head is only just being written is younger. A start gives up within a
 /// minute; the rest is for clocks that differ.
 const ORPHAN_AGE_MS: u64 = 24 * 3_600_000;
-
-/// How far the going-over has come.
-#[derive(Debug)]
-pub(crate) struct Sweep {
-    /// Not again before this instant.
-    next_at: UnixMs,
-    segment: i32,
-    /// The last item that was read of the segment.
-    after: Option<Item>,
-    /// Births that were counted for when it last ended.
-    births: u64,
-}
-
-impl Sweep {
-    pub(crate) fn new() -> Self {
-        use std::hash::{BuildHasher as _, Hasher as _};
-        // The standard library's only source of chance; nothing depends on it but where reading begins.
-        let chance = std::collections::hash_map::RandomState::new().build_hasher().finish();
-        let segment = i32::try_from(chance % u64::from(SEGMENTS.unsigned_abs())).unwrap_or(0);
-        Self { next_at: 0, segment, after: None, births: 0 }
-    }
-}
 
 /// What was found out about the partition that is being read.
 #[derive(Default)]

@@ -21,10 +21,13 @@ use store::{Error, Head, HeadKey, Mark, Order, PartKey, Row, RunId, UnixMs};
 use crate::attributes::{
     Item, binary, corrupt, number, read_binary, read_number, read_optional_number, read_text, text,
 };
+use crate::keys;
 use crate::keys::Rows;
 use crate::packed::{Stored, pack, unpack};
 use crate::units::WRITE_UNIT_BYTES;
-use crate::{HEAD_HARD, keys};
+
+/// Below the 400 KB that an item may have: the longest names take ten in keys, index keys and the row of lists. A test holds it.
+pub(crate) const HEAD_HARD: usize = store::HEAD_HARD_MIN;
 
 pub(crate) fn read_run(item: &Item) -> Result<RunId, Error> {
     read_binary(item, "r")?.as_ref().try_into().map_err(|_| corrupt("r", item))

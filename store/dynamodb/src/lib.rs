@@ -13,6 +13,7 @@ mod listing;
 mod marks;
 mod packed;
 mod requests;
+mod sweep;
 mod table;
 mod trouble;
 mod units;
@@ -37,8 +38,8 @@ use store::{
 
 use crate::attributes::{binary, number, read_number};
 use crate::errors::of_commit;
-use crate::expiry::Sweep;
-use crate::item::{Shards, read_bytes, read_head, read_key};
+use crate::item::{HEAD_HARD, Shards, read_bytes, read_head, read_key};
+use crate::sweep::Sweep;
 use crate::units::Meter;
 
 /// How long one attempt of a write may take. A write that outlives it has an unknown outcome.
@@ -60,8 +61,6 @@ const CONTROL_OPERATION: Duration = Duration::from_secs(20);
 
 /// What one write unit pays for. An item of a head beyond it costs a second unit in each commit.
 const HEAD_SOFT: usize = units::WRITE_UNIT_BYTES;
-/// Below the 400 KB that an item may have: the longest names take ten in keys, index keys and the row of lists. A test holds it.
-pub(crate) const HEAD_HARD: usize = store::HEAD_HARD_MIN;
 /// Below the 400 KB that an item may have, with room for its key.
 pub(crate) const PART_MAX: usize = 380 << 10;
 /// Larger payloads go to a pack, so that they are not written again with each commit.

@@ -93,7 +93,7 @@ impl Dynamo {
     /// Counts partition by partition, so that no row is read twice; by start, whatever the order.
     pub(crate) async fn count_rows(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
         if query.workflow_id.is_some() {
-            return store::listing::count(self, query, at_most).await;
+            return store::count_by_listing(self, query, at_most).await;
         }
         let (mut count, mut read_halves) = (Count::default(), 0);
         let by_start = ListQuery { order: Order::NewestStart, ..query.clone() };

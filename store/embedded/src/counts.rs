@@ -10,11 +10,8 @@ use store::{Count, Error, ListQuery, Row};
 use crate::keys;
 use crate::read::Want;
 use crate::record::decode_row;
-use crate::shared::{Shared, State};
+use crate::shared::{Counts, Shared, State};
 use crate::tree::Tree;
-
-/// The numbers under their keys, those that are not 0.
-pub(crate) type Counts = BTreeMap<Vec<u8>, u64>;
 
 impl State {
     /// Counts a row that comes, goes or changes.

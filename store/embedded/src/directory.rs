@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use store::Error;
 
+use crate::disk::storage_error;
 use crate::log::sync_directory;
 use crate::private::{self, LockAttempt};
-use crate::storage_error;
 
 const FORMAT: &str = "baton embedded store, format 2";
 

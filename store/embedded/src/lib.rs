@@ -11,6 +11,7 @@ mod checkpoint;
 mod committer;
 mod counts;
 mod directory;
+mod disk;
 pub mod faults;
 mod forget;
 mod frame;
@@ -21,6 +22,7 @@ mod log;
 mod marks;
 mod open;
 mod opening;
+mod options;
 pub mod private;
 mod read;
 mod record;
@@ -41,8 +43,11 @@ use store::{
     Store, UnixMs,
 };
 
+pub use crate::options::{Options, Recovery};
+
 use crate::directory::Directory;
-use crate::faults::Faults;
+use crate::disk::blocking;
+use crate::open::Opened;
 use crate::shared::{Phase, Shared};
 
 const LIMITS: Limits = Limits {
@@ -54,50 +59,6 @@ const LIMITS: Limits = Limits {
     op_ids: 0,
     due_moves_are_cheap: true,
 };
-
-/// How to open a store.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Where it lives; created when it is not there. One process at a time.
-    pub directory: PathBuf,
-    /// Bytes of memory for what is not yet in redb. Commits wait rather than pass it. 32 MiB unless set.
-    pub memory_bytes: usize,
-    /// Bytes of log that may wait for a checkpoint, and so the most that is read at the next start. 64 MiB unless set.
-    pub log_bytes: u64,
-    /// Bytes of a segment of the log. 16 MiB unless set.
-    pub segment_bytes: u64,
-    /// Bytes of memory for redb's cache. 32 MiB unless set.
-    pub cache_bytes: usize,
-    /// Failures on demand, for tests.
-    #[doc(hidden)]
-    pub faults: Arc<Faults>,
-}
-
-impl Options {
-    /// The defaults, for a directory.
-    pub fn new(directory: impl Into<PathBuf>) -> Self {
-        Self {
-            directory: directory.into(),
-            memory_bytes: 32 << 20,
-            log_bytes: 64 << 20,
-            segment_bytes: 16 << 20,
-            cache_bytes: 32 << 20,
-            faults: Arc::default(),
-        }
-    }
-}
-
-/// What opening took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Recovery {
-    /// Batches of the log that were not yet in redb and were read again.
-    pub batches_replayed: u64,
-    /// Bytes of the log that were read.
-    pub bytes_read: u64,
-    /// Bytes behind the last batch that were cut off: a batch that was torn and never acknowledged, or what a file held
-    /// before it was used again.
-    pub bytes_cut: u64,
-}
 
 /// A store in a directory of this machine.
 ///
@@ -120,7 +81,7 @@ impl Embedded {
     /// [`Error::InUse`] when another process has the directory; [`Error::Failed`] when it cannot be used;
     /// [`Error::Corrupt`] when acknowledged commits are missing or damaged. Nothing is repaired then.
     pub async fn open(options: Options) -> Result<Arc<Self>, Error> {
-        blocking(move || open::open(&options)).await.map(Arc::new)
+        blocking(move || open::open(&options)).await.map(|opened| Arc::new(Self::new(opened)))
     }
 
     /// Packs a store that no process has open, and gives what is free back to the disk.
@@ -131,11 +92,17 @@ impl Embedded {
     pub async fn compact(directory: impl AsRef<Path>) -> Result<(), Error> {
         let directory = directory.as_ref().to_owned();
         blocking(move || {
-            let embedded = open::open(&Options::new(&directory))?;
+            let embedded = Self::new(open::open(&Options::new(&directory))?);
             embedded.take().stop(Phase::Closing)?;
             open::compact(&directory)
         })
         .await
+    }
+
+    fn new(opened: Opened) -> Self {
+        let Opened { shared, threads, directory, tree_path, recovery } = opened;
+        let forgetting = tokio::sync::Mutex::default();
+        Self { shared, threads: threads.into(), directory: Some(directory).into(), tree_path, recovery, forgetting }
     }
 
     /// What opening took.
@@ -190,19 +157,6 @@ impl Drop for Embedded {
         // A failure was told to all who waited; nobody is left to be told.
         let _ = self.take().stop(Phase::Stopping);
     }
-}
-
-/// Runs what waits for a disk where it does not hold up other tasks.
-async fn blocking<T: Send + 'static>(call: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
-    match tokio::task::spawn_blocking(call).await {
-        Ok(result) => result,
-        Err(error) => Err(Error::Failed { why: error.to_string() }),
-    }
-}
-
-/// An IO error of a file, with what was being done.
-fn storage_error(error: &std::io::Error, doing: &str, path: &Path) -> Error {
-    Error::Failed { why: format!("cannot {doing} `{}`: {error}", path.display()) }
 }
 
 #[async_trait]
@@ -295,7 +249,7 @@ impl Store for Embedded {
     async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
         match counts::count(&self.shared, query).await? {
             Some(count) => Ok(count),
-            None => store::listing::count(self, query, at_most).await,
+            None => store::count_by_listing(self, query, at_most).await,
         }
     }
 

@@ -1,20 +1,32 @@
 //! Opening: takes the directory, opens redb, replays the log over it, starts the threads.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use store::Error;
 
 use crate::directory::{Directory, log_path, make_known, tree_path};
+use crate::disk::storage_error;
 use crate::frame::{BatchOperation, operations};
 use crate::log::{Segments, Tail};
+use crate::options::{Options, Recovery};
 use crate::recovery::recover;
 use crate::shared::{Shared, State};
 use crate::tree::Tree;
-use crate::{Embedded, Options, Recovery, checkpoint, committer, counts, keys, storage_error};
+use crate::{checkpoint, committer, counts, keys};
 
-pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
+/// What was opened and begun.
+pub(crate) struct Opened {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) threads: Vec<JoinHandle<()>>,
+    pub(crate) directory: Directory,
+    pub(crate) tree_path: PathBuf,
+    pub(crate) recovery: Recovery,
+}
+
+pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     let directory = Directory::take(&options.directory)?;
     let log = log_path(&options.directory);
     let (tree, position) = Tree::open(&tree_path(&options.directory), options.cache_bytes)?;
@@ -69,14 +81,7 @@ pub(crate) fn open(options: &Options) -> Result<Embedded, Error> {
         spawn("store-commit", &shared, move |shared| committer::run(shared, tail, first))?,
         spawn("store-checkpoint", &shared, checkpoint::run)?,
     ];
-    Ok(Embedded {
-        shared,
-        threads: threads.into(),
-        directory: Some(directory).into(),
-        tree_path: tree_path(&options.directory),
-        recovery,
-        forgetting: tokio::sync::Mutex::default(),
-    })
+    Ok(Opened { shared, threads, directory, tree_path: tree_path(&options.directory), recovery })
 }
 
 /// Runs whose forgetting was cut short.
@@ -99,7 +104,7 @@ fn spawn(
     name: &str,
     shared: &Arc<Shared>,
     run: impl FnOnce(&Arc<Shared>) + Send + 'static,
-) -> Result<std::thread::JoinHandle<()>, Error> {
+) -> Result<JoinHandle<()>, Error> {
     /// A thread that ends by a panic takes the store with it: nobody would answer the commits any more.
     struct PanicGuard(Arc<Shared>);
     impl Drop for PanicGuard {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use store::Error;
 
-use crate::storage_error;
+use crate::disk::storage_error;
 
 /// The rights of a directory: its owner lists, makes and enters.
 const DIRECTORY_MODE: u32 = 0o700;

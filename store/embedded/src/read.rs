@@ -9,11 +9,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use store::{Due, Error, Head, HeadKey, RunId, UnixMs};
 
+use crate::disk::blocking;
+use crate::keys;
 use crate::layer::LayerValue;
 use crate::record::decode_head;
 use crate::shared::{FoundValue, Frozen, Shared};
 use crate::tree::Snapshot;
-use crate::{blocking, keys};
 
 /// How many slots of the active layer are copied under the lock at a time.
 const COPY: usize = 512;

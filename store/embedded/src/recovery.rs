@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use store::Error;
 
+use crate::disk::storage_error;
 use crate::frame::{Frame, SEGMENT_HEADER, SegmentHeader, frame_at, frame_behind};
 use crate::log::{Live, find_segments, salt, segment_path, sync_directory};
-use crate::storage_error;
 
 /// What was found.
 #[derive(Debug, Default)]

@@ -1,6 +1,7 @@
 //! What the callers and the two threads share: the layers, the open batch, who waits for which batch. Owns the lock and
 //! the rules of visibility and back-pressure; the files belong to the threads.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +9,6 @@ use bytes::Bytes;
 use store::Error;
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::counts::Counts;
 use crate::frame::{Builder, FRAME_MAX};
 use crate::layer::{Layer, LayerValue};
 use crate::log::Segments;
@@ -59,6 +59,9 @@ pub(crate) struct Frozen {
     /// The log must be durable up to here before any of this may reach redb.
     pub(crate) durable_needed: u64,
 }
+
+/// How many rows there are, under the keys of those numbers that are not 0.
+pub(crate) type Counts = BTreeMap<Vec<u8>, u64>;
 
 /// Under the lock.
 #[derive(Debug)]

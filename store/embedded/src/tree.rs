@@ -10,7 +10,8 @@ use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use store::Error;
 
-use crate::{private, storage_error};
+use crate::disk::storage_error;
+use crate::private;
 
 const MAP: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("map");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");

@@ -4,7 +4,7 @@ use house::{Arrows, Sources, measures, texts};
 
 /// The largest that each figure may be. Whoever makes one smaller writes the new figure here.
 const BOUNDS: &[(&str, usize)] = &[
-    ("circles", 18),
+    ("circles", 0),
     ("circles-engine", 0),
     ("circles-wires", 0),
     ("circles-flow", 0),

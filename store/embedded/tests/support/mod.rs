@@ -107,7 +107,7 @@ impl Acknowledged {
         let counted = store.count(&query, u64::MAX).await.unwrap();
         assert_eq!(
             counted,
-            store::listing::count(&*store, &query, u64::MAX).await.unwrap(),
+            store::count_by_listing(&*store, &query, u64::MAX).await.unwrap(),
             "counts are those of the rows"
         );
         store

@@ -1,0 +1,49 @@
+//! What an engine can take, and what it counts.
+
+/// The least that [`Limits::head_hard`] may be: what the rules let the state of a run grow to, and room for what the service keeps
+/// with it. Ours: as much as fits into an item of DynamoDB under the longest names.
+pub const HEAD_HARD_MIN: usize = 388 * 1024;
+
+/// The least that [`Limits::part_max`] may be: the largest payload, or an event with the longest of all names.
+pub const PART_MAX_MIN: usize = 288 * 1024;
+
+/// What an engine can take, and how the layer above should shape what it writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Events move from the head to a chunk when the head's [`weight`](crate::Store::weight) would pass this many bytes.
+    pub head_soft: usize,
+    /// A body above this is refused with [`TooLarge`](crate::Error::TooLarge). At least [`HEAD_HARD_MIN`].
+    pub head_hard: usize,
+    /// A part above this is refused with [`TooLarge`](crate::Error::TooLarge). At least [`PART_MAX_MIN`].
+    pub part_max: usize,
+    /// A payload above this many bytes goes to a pack rather than into an event.
+    pub payload_inline_max: usize,
+    /// How many shards the due index has.
+    pub due_shards: u32,
+    /// How many operation ids a head must remember, so that a commit of unknown outcome can be recognized. 0 for an
+    /// engine that never answers [`Unknown`](crate::Error::Unknown).
+    pub op_ids: usize,
+    /// Whether moving `due` costs next to nothing; where it does not, it is moved lazily.
+    pub due_moves_are_cheap: bool,
+}
+
+/// Counters since the store was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Commits that were won.
+    pub commits: u64,
+    /// Times that a device was asked to make data durable (fsync, or its like).
+    pub syncs: u64,
+    /// Bytes handed to the device.
+    pub bytes_written: u64,
+    /// Bytes that the store occupies now.
+    pub bytes_on_disk: u64,
+    /// Write units that the database bills for, where it does.
+    pub write_units: u64,
+    /// Read units that the database bills for, where it does; rounded up.
+    pub read_units: u64,
+    /// Rows that lists have looked at, whether they matched or not.
+    pub rows_read: u64,
+    /// Times that a file could not be opened because the system was short of descriptors or memory.
+    pub opens_put_off: u64,
+}
