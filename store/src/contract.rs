@@ -1,7 +1,5 @@
 //! The contract.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use bytes::Bytes;
 
@@ -121,107 +119,6 @@ pub trait Store: Send + Sync + 'static {
 
     /// Finishes what is under way and releases the files. Later calls answer [`Error::Failed`].
     async fn close(&self) -> Result<(), Error>;
-}
-
-#[async_trait]
-impl<S: Store + ?Sized> Store for Arc<S> {
-    fn limits(&self) -> Limits {
-        (**self).limits()
-    }
-
-    fn weight(&self, key: &HeadKey, head: &Head) -> usize {
-        (**self).weight(key, head)
-    }
-
-    fn due_shard(&self, key: &HeadKey) -> u32 {
-        (**self).due_shard(key)
-    }
-
-    async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error> {
-        (**self).load(key).await
-    }
-
-    async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error> {
-        (**self).load_run(key, run).await
-    }
-
-    async fn commit(
-        &self,
-        key: &HeadKey,
-        expect: Expect<'_>,
-        head: &Head,
-        parts: &[(PartKey, Bytes)],
-    ) -> Result<Cas, Error> {
-        (**self).commit(key, expect, head, parts).await
-    }
-
-    async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
-        (**self).put_part(key, run, part, bytes).await
-    }
-
-    async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
-        (**self).parts(key, run, want).await
-    }
-
-    async fn put_marks(&self, key: &HeadKey, marks: &[Mark]) -> Result<(), Error> {
-        (**self).put_marks(key, marks).await
-    }
-
-    async fn marks(&self, key: &HeadKey, names: &[u64]) -> Result<Vec<Option<Bytes>>, Error> {
-        (**self).marks(key, names).await
-    }
-
-    async fn chunks(
-        &self,
-        key: &HeadKey,
-        run: RunId,
-        from_event: u64,
-        max_bytes: usize,
-    ) -> Result<Vec<(u64, Bytes)>, Error> {
-        (**self).chunks(key, run, from_event, max_bytes).await
-    }
-
-    async fn chunks_back(
-        &self,
-        key: &HeadKey,
-        run: RunId,
-        before_event: u64,
-        max_bytes: usize,
-    ) -> Result<Vec<(u64, Bytes)>, Error> {
-        (**self).chunks_back(key, run, before_event, max_bytes).await
-    }
-
-    async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
-        (**self).drop_run(key, run).await
-    }
-
-    async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
-        (**self).expire(now, limit).await
-    }
-
-    async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
-        (**self).due(shard, until, after, limit).await
-    }
-
-    async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
-        (**self).list(query, page).await
-    }
-
-    async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
-        (**self).count(query, at_most).await
-    }
-
-    fn stats(&self) -> Stats {
-        (**self).stats()
-    }
-
-    async fn failed(&self) -> Error {
-        (**self).failed().await
-    }
-
-    async fn close(&self) -> Result<(), Error> {
-        (**self).close().await
-    }
 }
 
 /// Rows on a page while they are counted.

@@ -2,7 +2,7 @@
 //! dice; seeded, so that a run can be repeated.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -69,8 +69,8 @@ impl Chances {
 
 /// A store that goes wrong as told.
 #[derive(Debug)]
-pub struct FaultStore<S> {
-    inner: S,
+pub struct FaultStore<S: ?Sized> {
+    inner: Arc<S>,
     chances: Mutex<Chances>,
     is_on: AtomicBool,
     dice: AtomicU64,
@@ -91,9 +91,9 @@ struct Late {
     after: u64,
 }
 
-impl<S: Store> FaultStore<S> {
+impl<S: Store + ?Sized> FaultStore<S> {
     /// Wraps a store. The same seed and the same order of calls give the same faults.
-    pub fn new(inner: S, seed: u64, chances: Chances) -> Self {
+    pub fn new(inner: Arc<S>, seed: u64, chances: Chances) -> Self {
         Self {
             inner,
             chances: Mutex::new(chances),
@@ -196,7 +196,7 @@ impl<S: Store> FaultStore<S> {
     }
 }
 
-impl<S: Store> FaultStore<S> {
+impl<S: Store + ?Sized> FaultStore<S> {
     fn put_off(&self, key: &HeadKey, expect: &Expect<'_>, head: &Head, parts: &[(PartKey, Bytes)]) {
         let (expect, replaced) = match expect {
             Expect::Absent => (Expect::Absent, None),
@@ -228,7 +228,7 @@ impl<S: Store> FaultStore<S> {
 }
 
 #[async_trait]
-impl<S: Store> Store for FaultStore<S> {
+impl<S: Store + ?Sized> Store for FaultStore<S> {
     /// Those of the store inside, but for `op_ids`: a store that answers `Unknown` needs some.
     fn limits(&self) -> Limits {
         let limits = self.inner.limits();

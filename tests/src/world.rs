@@ -430,7 +430,7 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
     }
     let late_by = if plan.short_lives { LATE_BY } else { 0 };
     let chances = Chances { late_by, ..Chances::bad_day() };
-    let faults = Arc::new(FaultStore::new(Broken::over(below, plan.how), seed, chances));
+    let faults = Arc::new(FaultStore::new(Arc::new(Broken::over(below, plan.how)), seed, chances));
     faults.set_on(false);
     let mut store: Arc<dyn Store> = Arc::clone(&faults) as _;
     if let Some(rule) = plan.without {

@@ -64,7 +64,7 @@ fn engines(criterion: &mut Criterion) {
     let directory = tempfile::TempDir::new().expect("a directory");
     let runtime = Runtime::new().expect("a runtime");
     let embedded = runtime.block_on(Embedded::open(Options::new(directory.path()))).expect("an open store");
-    let stores: [(&str, Arc<dyn Store>); 2] = [("memory", Arc::new(Memory::new())), ("embedded", Arc::new(embedded))];
+    let stores: [(&str, Arc<dyn Store>); 2] = [("memory", Arc::new(Memory::new())), ("embedded", embedded)];
     for (name, store) in stores {
         let settings = Settings::default();
         let engine = Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings);

@@ -115,7 +115,7 @@ fn a_credential_that_could_never_match_is_refused_at_the_start() {
 
 #[tokio::test]
 async fn a_store_that_takes_nothing_is_answered_with_503_and_nothing_is_recorded() {
-    let store = Arc::new(FaultStore::new(Memory::new(), 7, Chances::NONE));
+    let store = Arc::new(FaultStore::new(Arc::new(Memory::new()), 7, Chances::NONE));
     let api = Api::over(Arc::clone(&store) as _).await;
     let task = api.activity("w").await;
     let before = api.everything().await;
@@ -142,7 +142,7 @@ async fn a_request_whose_outcome_is_not_known_is_repeated_with_its_key_and_recor
     for chances in
         [Chances { unknown_before: 1_000, ..Chances::NONE }, Chances { unknown_after: 1_000, ..Chances::NONE }]
     {
-        let store = Arc::new(FaultStore::new(Memory::new(), 7, Chances::NONE));
+        let store = Arc::new(FaultStore::new(Arc::new(Memory::new()), 7, Chances::NONE));
         let api = Api::over(Arc::clone(&store) as _).await;
         api.start("w").await;
         api.decide(json!([schedule("a", "acts")])).await;

@@ -138,7 +138,7 @@ async fn what_is_asked_by_hand_happens_once_and_beside_the_times() {
 #[tokio::test]
 async fn a_run_that_closes_while_its_schedule_is_looked_at_is_followed_at_once() {
     let slow = Chances { delay: 1_000, delay_max: std::time::Duration::from_millis(15), ..Chances::NONE };
-    let api = Api::over(std::sync::Arc::new(FaultStore::new(Memory::new(), 5, slow))).await;
+    let api = Api::over(std::sync::Arc::new(FaultStore::new(std::sync::Arc::new(Memory::new()), 5, slow))).await;
     create(&api, &schedule("0 0 1 1 *")).await;
     let span = json!({ "from": "2014-12-31T00:00:00Z", "to": "2023-12-31T23:00:00Z", "overlap": "buffer-all" });
     api.post(&path("backfill"), &span).await.json(200);

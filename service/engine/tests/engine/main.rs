@@ -325,7 +325,7 @@ async fn a_task_that_waits_when_the_service_starts_is_looked_at_once_until_its_t
 
 /// A service whose store goes wrong in one way from now on, for as long as `rounds` commits.
 async fn signals_under(chances: Chances) -> (Service, usize) {
-    let store = Arc::new(FaultStore::new(Memory::new(), 11, Chances::NONE));
+    let store = Arc::new(FaultStore::new(Arc::new(Memory::new()), 11, Chances::NONE));
     let service = Service::over(Arc::clone(&store) as _).await;
     service.start("w").await;
     store.set_chances(chances);

@@ -85,7 +85,7 @@ async fn a_run_that_another_node_has_closed_is_not_used_instead_of_a_new_one() {
 
 /// A run with a timer of ten seconds, over a store that does not answer from now on.
 async fn timer_without_a_store(agenda: u32) -> (Service, Arc<FaultStore<Memory>>) {
-    let store = Arc::new(FaultStore::new(Memory::new(), 11, Chances::NONE));
+    let store = Arc::new(FaultStore::new(Arc::new(Memory::new()), 11, Chances::NONE));
     let service = Service::over(Arc::clone(&store) as _).await;
     service.start("w").await;
     let turn = service.turn().await;
@@ -131,7 +131,7 @@ async fn a_due_index_that_could_not_be_read_is_read_again_soon() {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_that_could_not_be_taken_is_offered_again_soon() {
-    let store = Arc::new(FaultStore::new(Memory::new(), 11, Chances::NONE));
+    let store = Arc::new(FaultStore::new(Arc::new(Memory::new()), 11, Chances::NONE));
     let service = Service::over(Arc::clone(&store) as _).await;
     service.start("w").await;
     until_on_the_agenda(&service, 1).await;

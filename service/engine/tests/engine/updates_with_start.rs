@@ -327,7 +327,7 @@ async fn judge_all(engine: Arc<Engine>) {
 async fn a_store_in_trouble_starts_the_run_once_and_has_the_update_once_however_often_one_asks() {
     for seed in 0..40 {
         let chances = Chances { unknown_before: 200, unknown_after: 200, not_applied: 200, late: 100, ..Chances::NONE };
-        let store = Arc::new(FaultStore::new(Memory::new(), seed, Chances::NONE));
+        let store = Arc::new(FaultStore::new(Arc::new(Memory::new()), seed, Chances::NONE));
         let service = Service::over(Arc::clone(&store) as _).await;
         store.set_chances(chances);
         let judging = tokio::spawn(judge_all(Arc::clone(&service.engine)));
