@@ -18,7 +18,7 @@ use crate::rules::activity::Report;
 use crate::rules::signal::SignalRequest;
 use crate::rules::turn::Completion;
 use crate::rules::workflow::EndRequest;
-use crate::run::{RecordedRequest, Run};
+use crate::run::{KnownRequest, Run};
 use crate::time::Timestamp;
 use crate::transition::{CommandOutcome, Transition};
 
@@ -47,7 +47,7 @@ pub fn admit(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>,
 impl Transition {
     /// What came of a command the first time, where this is a repeated request: one with the same key that was recorded, of this run
     /// or one of its workflow id before it. One that names a run, `run_id`, repeats only what was recorded there.
-    pub fn repeated(&self, command: &Command, run_id: Option<RunId>) -> Option<RecordedRequest> {
+    pub fn repeated(&self, command: &Command, run_id: Option<RunId>) -> Option<KnownRequest> {
         let request = self.run.request(command.request_key()?)?;
         run_id.is_none_or(|run_id| request.run_id == run_id).then_some(request)
     }

@@ -124,7 +124,7 @@ pub enum AnsweredTurn {
     },
 }
 
-/// Anything that may change a run, but for its start, which is [`Start`].
+/// Anything that may change a run, but for its start, which is [`Start`](crate::Start).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// External: news.
@@ -206,7 +206,7 @@ pub enum Command {
         decisions: Vec<Decision>,
         /// What the decider wants to be told on the next turn.
         context: Option<Payload>,
-        /// The signals that it waits for, by name; [`limits::AWAITING_CANCEL`] for a cancel request.
+        /// The signals that it waits for, by name; [`limits::AWAITING_CANCEL`](crate::limits::AWAITING_CANCEL) for a cancel request.
         awaiting: Vec<String>,
     },
     /// Decider: the answer, from which on turns wait elsewhere.

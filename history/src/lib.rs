@@ -85,10 +85,10 @@ pub use registered::{ActivityDefaults, Registration, WorkflowDefaults};
 pub use reset::{Branch, BranchReader, Branching};
 pub use retry::{RetryPolicy, WhenExhausted, retry_of_request};
 pub use run::{
-    Activities, Branched, Coming, ComingKind, Deadline, DeadlineKind, HeldTry, KnownRequests, LostTurns, OpenCounts,
-    OpenUpdates, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, PendingUpdate,
-    RecordedRequest, Released, RequestMark, Run, RunClock, RunPause, RunStart, Spilled, Standing, Status, TaskRef,
-    Tries, Turn, TurnLists, TurnTask, UpdateStanding, WaitingActivity, key_of_update,
+    Activities, Branched, Coming, ComingKind, Deadline, DeadlineKind, HeldTry, KnownRequest, KnownRequests, LostTurns,
+    OpenCounts, OpenUpdates, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer,
+    PendingUpdate, Released, RequestMark, Run, RunClock, RunPause, RunStart, Spilled, Standing, Status, TaskRef, Tries,
+    Turn, TurnLists, TurnTask, UpdateStanding, WaitingActivity, key_of_update,
 };
 #[cfg(feature = "schedules")]
 pub use schedule::{

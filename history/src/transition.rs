@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::links::{Links, SeenOrigin, owed};
 use crate::room::ReservedRoom;
-use crate::run::{RecordedRequest, Run, Spilled, Tries};
+use crate::run::{KnownRequest, Run, Spilled, Tries};
 use crate::time::Timestamp;
 
 /// What became of a command that was not refused.
@@ -21,7 +21,7 @@ pub enum CommandOutcome {
     /// that would come next.
     Recorded(EventId),
     /// The same request was recorded before, there; nothing was added.
-    Repeated(RecordedRequest),
+    Repeated(KnownRequest),
 }
 
 /// Commands admitted to one run, to be committed together.
@@ -168,7 +168,7 @@ impl Transition {
     pub(crate) fn take(&mut self, origin: &Origin, kind: EventKind, now: Timestamp) -> Result<CommandOutcome, Fault> {
         // Before anything else: it may have been taken by a run that has closed since, or by the one before this.
         if let Some(seen) = self.links.seen.find(origin) {
-            return Ok(CommandOutcome::Repeated(RecordedRequest { run_id: seen.run_id, event_id: seen.event_id }));
+            return Ok(CommandOutcome::Repeated(KnownRequest { run_id: seen.run_id, event_id: seen.event_id }));
         }
         must_be_open(&self.run)?;
         let event_id = self.push(now, kind);
@@ -179,7 +179,7 @@ impl Transition {
 
     pub(crate) fn nothing_to_do(&self) -> CommandOutcome {
         let (run_id, event_id) = (self.run.started.run_id, self.run.last_event_id);
-        CommandOutcome::Repeated(RecordedRequest { run_id, event_id })
+        CommandOutcome::Repeated(KnownRequest { run_id, event_id })
     }
 
     /// Changes what has been tried of an activity with a retry policy: state without an event.

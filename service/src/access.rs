@@ -21,7 +21,7 @@ mod token;
 pub(crate) use caller::Caller;
 pub use credential::Credential;
 pub(crate) use credential::Holder;
-pub(crate) use credentials::{Authenticated, CredentialKind, NoEntry};
+pub(crate) use credentials::{CredentialKind, NoEntry, Principal};
 pub use credentials::{Credentials, Expiring, PREFIX_DIGITS};
 pub(crate) use denials::{Denials, Denied};
 pub use issuer::{ClaimRule, ISSUER_NAME_BYTES_MAX, ISSUERS_MAX, Issuer, RULES_MAX};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use service::access::Credentials;
 use service::front::Front;
-use service::reload::{WatchedFiles, Why};
+use service::reload::{FileWatch, Why};
 
 use crate::config;
 use crate::serve::{Serve, must_be_shown};
@@ -30,7 +30,7 @@ fn without_what_is_read_again(mut file: toml::Table) -> toml::Table {
 /// Who keeps the credentials of a service up to date.
 pub(crate) struct Keeper {
     pub(crate) path: PathBuf,
-    pub(crate) files: WatchedFiles,
+    pub(crate) files: FileWatch,
     /// Whether callers are asked for certificates.
     pub(crate) asks_callers: bool,
     pub(crate) credentials: Credentials,

@@ -9,7 +9,7 @@ use engine::{Engine, Node, SystemClock};
 use serde::Deserialize;
 use service::front::Front;
 use service::nodes::{Joined, NodeTrust, join_trusting};
-use service::reload::{Hangups, WatchedFiles};
+use service::reload::{FileWatch, Hangups};
 use service::tls::{Tls, TlsCallers, TlsFiles};
 
 use crate::config;
@@ -65,11 +65,7 @@ impl Encryption {
     }
 
     /// What encrypts at this address, if anything is to, and the files that it was made of.
-    pub(crate) fn open(
-        &self,
-        listen: SocketAddr,
-        hangups: &Hangups,
-    ) -> Result<Option<(Arc<Tls>, WatchedFiles)>, String> {
+    pub(crate) fn open(&self, listen: SocketAddr, hangups: &Hangups) -> Result<Option<(Arc<Tls>, FileWatch)>, String> {
         let is_required = self.tls_client_required;
         let callers = self.tls_client_ca.clone().map(|ca| TlsCallers { ca, is_required });
         if callers.is_none() && is_required {
@@ -129,7 +125,7 @@ impl Encryption {
     }
 
     /// Reads the files again when they change, as long as the process lives.
-    pub(crate) fn follow(self, tls: &Arc<Tls>, mut files: WatchedFiles, front: &Front, joined: Option<Joined>) {
+    pub(crate) fn follow(self, tls: &Arc<Tls>, mut files: FileWatch, front: &Front, joined: Option<Joined>) {
         front.tells_of_tls(tls.standing());
         front.reloads().expect(RELOADED);
         let (tls, engine, reloads) = (Arc::clone(tls), Arc::downgrade(front.engine()), Arc::clone(front.reloads()));

@@ -27,7 +27,7 @@ pub use server::{Server, ServerLimits};
 
 pub(crate) use accept::names as names_accepted;
 pub(crate) use answer::{Answer, AppState, bytes_of_json, json};
-pub(crate) use audit::{AuditedRequest, Route, of_token};
+pub(crate) use audit::{Audited, Route, of_token};
 pub(crate) use auth::{Gate, NODE_SCHEME, judge};
 pub(crate) use body::{BODY_BYTES_MAX, Json, POLL_BYTES_MAX, TURN_BYTES_MAX, read as read_body};
 pub(crate) use console::{ROOT as CONSOLE_ROOT, routes as console_routes};

@@ -50,15 +50,15 @@ impl Hangups {
 
     /// Files that are looked at from now on. Take this before the files are read for the first time, so that no change is
     /// missed.
-    pub fn files(&self, paths: Vec<PathBuf>) -> WatchedFiles {
+    pub fn files(&self, paths: Vec<PathBuf>) -> FileWatch {
         let seen = look(&paths);
         let mut hangups = self.0.clone();
         hangups.mark_unchanged();
-        WatchedFiles { paths, seen, next: None, hangups }
+        FileWatch { paths, seen, next: None, hangups }
     }
 }
 
-impl WatchedFiles {
+impl FileWatch {
     /// Has these looked at from now on, and no others. What one was that was looked at before is known.
     pub fn watch(&mut self, paths: Vec<PathBuf>) {
         let found = look(&paths);
@@ -74,7 +74,7 @@ type Look = Option<[u8; 32]>;
 
 /// Files that somebody has read.
 #[derive(Debug)]
-pub struct WatchedFiles {
+pub struct FileWatch {
     paths: Vec<PathBuf>,
     /// As they were when they were last to be read.
     seen: Vec<Look>,
@@ -83,7 +83,7 @@ pub struct WatchedFiles {
     hangups: watch::Receiver<u64>,
 }
 
-impl WatchedFiles {
+impl FileWatch {
     /// Waits until they are to be read again. A change counts once two looks in a row find the same: whoever writes a file
     /// in its place may be in the middle of it. Nothing is lost when the wait is dropped.
     pub async fn changed(&mut self) -> Why {

@@ -19,7 +19,7 @@ use service::audit::AuditLog;
 use service::front::{Front, FrontSettings};
 use service::http::{Console, Hosts, Server, ServerLimits, with_access_log, with_audit_log};
 use service::lambda::Function;
-use service::reload::{Hangups, WatchedFiles};
+use service::reload::{FileWatch, Hangups};
 use store::Store;
 use store::memory::Memory;
 use store_embedded::{Embedded, Options};
@@ -313,7 +313,7 @@ impl Serve {
         self.audit_log.as_ref().map(open).transpose().map_err(|error| format!("--audit-log: {error}"))
     }
 
-    async fn serve(self, hangups: &Hangups, mut files: WatchedFiles) -> Result<(), String> {
+    async fn serve(self, hangups: &Hangups, mut files: FileWatch) -> Result<(), String> {
         self.start_log()?;
         let listen = match self.listen {
             Some(listen) => listen,

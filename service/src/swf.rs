@@ -38,8 +38,8 @@ use crate::budget::{Purse, Who};
 use crate::fair::InTurn;
 use crate::front::Front;
 use crate::http::{
-    AuditedRequest, Code, RequestId, RequestNotes, answer_within, domain_of, hold_answer, hold_body, in_turn_within,
-    of_token, read_body,
+    Audited, Code, RequestId, RequestNotes, answer_within, domain_of, hold_answer, hold_body, in_turn_within, of_token,
+    read_body,
 };
 use crate::tls::Peer;
 use call::{Answer, SwfCall};
@@ -92,7 +92,7 @@ async fn answer(front: Front, mut request: Request) -> Answer {
     let engine = front.engine();
     let operation = operation(request.headers())?;
     let log = request.extensions().get::<RequestNotes>().cloned().unwrap_or_default();
-    let asked = AuditedRequest::of(&request).filter(|_| operation.effect() == CallEffect::Changes);
+    let asked = Audited::of(&request).filter(|_| operation.effect() == CallEffect::Changes);
     log.operation(operation.name());
     must_be_json(request.headers())?;
     let region = region(request.headers()).unwrap_or(REGION_DEFAULT).to_owned();
@@ -151,12 +151,7 @@ async fn answer(front: Front, mut request: Request) -> Answer {
 }
 
 /// Does what is asked for. Where that changes something and there is an audit log, that has an entry before and its outcome after.
-async fn perform(
-    operation: Operation,
-    call: SwfCall,
-    input: Map<String, Value>,
-    asked: Option<AuditedRequest>,
-) -> Answer {
+async fn perform(operation: Operation, call: SwfCall, input: Map<String, Value>, asked: Option<Audited>) -> Answer {
     let Some(asked) = asked else { return operations::perform(operation, call, input).await };
     let names = names(&call.engine, operation, &input);
     let ticket = asked.change(call.caller.by(), operation.name().to_owned(), names);
@@ -226,15 +221,9 @@ async fn on_shares(under_way: Option<UnderWay>, size: u64, work: impl Future<Out
 }
 
 /// A fault; counted and told where it is that somebody was not let in.
-fn noted(
-    fault: SwfFault,
-    credentials: &Credentials,
-    engine: &Engine,
-    who: Option<&str>,
-    operation: Operation,
-) -> SwfFault {
+fn noted(fault: SwfFault, credentials: &Credentials, engine: &Engine, who: Option<&str>, asked: Operation) -> SwfFault {
     if let Some(denied) = fault.denied() {
-        credentials.denials().note(engine, denied, who, operation.name());
+        credentials.denials().note(engine, denied, who, asked.name());
     }
     fault
 }

@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "this module is a test that other crates can run")]
 
+mod counts;
+mod due;
 mod heads;
 mod lists;
 mod marks;
@@ -17,6 +19,8 @@ use bytes::Bytes;
 
 use crate::{Cas, Error, Expect, Head, HeadKey, PartKey, Row, RunId, Store, UnixMs};
 
+pub use counts::*;
+pub use due::*;
 pub use heads::*;
 pub use lists::*;
 pub use marks::*;

@@ -1,6 +1,6 @@
 //! What deciders and others say, as the service hears it.
 
-use history::{AnsweredTurn, Command, Event, Fault, Payload, ProposedUpdate, TurnId};
+use history::{AnsweredTurn, Command, Event, Fault, Payload, ProposedUpdate, Start, TurnId};
 use serde::Serialize;
 
 use super::fail;
@@ -36,4 +36,20 @@ pub(super) fn judged(turn: AnsweredTurn, asked: Vec<ProposedUpdate>, decisions: 
 #[track_caller]
 pub(super) fn refused(fault: &Fault, command: &Command, events: &[Event]) -> ! {
     fail(format_args!("the service would refuse this with `{}`: {fault}\n{command:?}", fault.code()), events)
+}
+
+pub(super) fn start<T: Serialize + ?Sized>(workflow_type: &str, workflow_id: &str, input: &T) -> Start {
+    Start { input: Some(payload(input)), ..Start::new(workflow_id, workflow_type, "default") }
+}
+
+pub(super) fn signal<T: Serialize + ?Sized>(name: &str, input: &T) -> Command {
+    Command::Signal { name: name.to_owned(), input: Some(payload(input)), identity: None, key: None, if_version: None }
+}
+
+pub(super) fn request_cancel() -> Command {
+    Command::RequestCancel { reason: None, identity: None, key: None }
+}
+
+pub(super) fn terminate() -> Command {
+    Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::commands::{payload, refused};
+use super::commands::{payload, refused, request_cancel, signal, start, terminate};
 use super::fail;
 use super::mind::{Mind, Minds, minds};
 use super::work::{Call, Work, WorkResult};
@@ -22,11 +22,13 @@ mod agenda;
 mod checks;
 mod closed;
 mod effects;
+mod later;
 mod outcome;
 mod turns;
 mod updates;
 
 pub use closed::Closed;
+pub use later::Later;
 pub use updates::UpdateOutcome;
 
 /// Where virtual time begins: 2024-01-01T00:00:00Z.
@@ -97,60 +99,6 @@ enum Item {
     Complete(usize, TurnId, Vec<ProposedUpdate>, Decisions),
     Answer(usize, TaskId, WorkResult),
     Beat(usize, TaskId, Box<Work>),
-}
-
-/// Plans what happens later; see [`TestService::after`].
-pub struct Later<'a> {
-    service: &'a mut TestService,
-    at: Timestamp,
-}
-
-impl Later<'_> {
-    /// Starts a run; see [`TestService::start`].
-    pub fn start<T: Serialize + ?Sized>(self, workflow_type: &str, workflow_id: &str, input: &T) {
-        let start = start(workflow_type, workflow_id, input);
-        self.service.plan(self.at, Item::Start(Box::new(start)));
-    }
-
-    /// Signals the run of this id.
-    pub fn signal<T: Serialize + ?Sized>(self, workflow_id: &str, name: &str, input: &T) {
-        self.ask(workflow_id, signal(name, input));
-    }
-
-    /// Asks for the run to be canceled.
-    pub fn cancel(self, workflow_id: &str) {
-        self.ask(workflow_id, request_cancel());
-    }
-
-    /// Terminates the run.
-    pub fn terminate(self, workflow_id: &str) {
-        self.ask(workflow_id, terminate());
-    }
-
-    /// Does anything to the run that somebody outside may do.
-    pub fn ask(self, workflow_id: &str, command: Command) {
-        let newest = self.service.newest.get(workflow_id).copied();
-        if let Some(run) = newest.and_then(|index| self.service.runs.get_mut(index)) {
-            run.expected += 1;
-        }
-        self.service.plan(self.at, Item::Ask(workflow_id.to_owned(), command, newest));
-    }
-}
-
-fn start<T: Serialize + ?Sized>(workflow_type: &str, workflow_id: &str, input: &T) -> Start {
-    Start { input: Some(payload(input)), ..Start::new(workflow_id, workflow_type, "default") }
-}
-
-fn signal<T: Serialize + ?Sized>(name: &str, input: &T) -> Command {
-    Command::Signal { name: name.to_owned(), input: Some(payload(input)), identity: None, key: None, if_version: None }
-}
-
-fn request_cancel() -> Command {
-    Command::RequestCancel { reason: None, identity: None, key: None }
-}
-
-fn terminate() -> Command {
-    Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None }
 }
 
 /// Who and what there is.
@@ -364,13 +312,6 @@ impl TestService {
     pub fn ask(&mut self, workflow_id: &str, command: &Command) -> Result<CommandOutcome, Fault> {
         let index = self.index(workflow_id);
         self.admit(index, command)
-    }
-
-    /// Plans what happens when so much time has passed from now. What the service refuses then is in
-    /// [`refused`](Self::refused).
-    pub fn after(&mut self, span: Duration) -> Later<'_> {
-        let at = self.now.plus(span);
-        Later { service: self, at }
     }
 }
 

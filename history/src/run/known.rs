@@ -24,7 +24,7 @@ const NOTE_EVERY: Duration = HOUR.times(4);
 
 /// What came of a request the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecordedRequest {
+pub struct KnownRequest {
     /// The run that recorded it.
     pub run_id: RunId,
     /// The first event that it caused; of an update the one that answers it.
@@ -38,7 +38,7 @@ pub struct RequestMark {
     #[n(0)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// See [`RecordedRequest::event_id`].
+    /// See [`KnownRequest::event_id`].
     #[n(1)]
     pub event_id: EventId,
     /// How many marks there were before it.
@@ -100,7 +100,7 @@ pub struct KnownRequests {
     marked: Option<Box<Marked>>,
     /// What the store was asked for. Not stored.
     #[cbor(skip)]
-    recalled: BTreeMap<RequestKey, RecordedRequest>,
+    recalled: BTreeMap<RequestKey, KnownRequest>,
 }
 
 impl KnownRequests {
@@ -140,12 +140,12 @@ impl KnownRequests {
         self.own.find(key).is_some() || self.start == Some(key) || is_earlier()
     }
 
-    fn find(&self, key: RequestKey, run_id: RunId) -> Option<RecordedRequest> {
-        let own = |event_id| RecordedRequest { run_id, event_id };
+    fn find(&self, key: RequestKey, run_id: RunId) -> Option<KnownRequest> {
+        let own = |event_id| KnownRequest { run_id, event_id };
         let first = || self.start.filter(|start| *start == key).map(|_| own(1));
         let earlier = || {
             let found = |earlier: &Earlier| Some((earlier.run_id, earlier.requests.find(key)?));
-            self.earlier.iter().rev().find_map(found).map(|(run_id, event_id)| RecordedRequest { run_id, event_id })
+            self.earlier.iter().rev().find_map(found).map(|(run_id, event_id)| KnownRequest { run_id, event_id })
         };
         let own_request = self.own.find(key).map(own);
         own_request.or_else(first).or_else(earlier).or_else(|| self.recalled.get(&key).copied())

@@ -5,7 +5,7 @@ pub(super) mod read;
 pub(super) mod state;
 
 use bytes::Bytes;
-use history::{Event, EventId, Links, PackRef, Payload, Run, Timestamp, Transition, codec};
+use history::{Event, EventId, Heartbeat, Links, PackRef, Payload, Run, Timestamp, Transition, codec};
 use store::{Head, HeadKey, Limits, PartKey, Row};
 
 use self::head::Body;
@@ -56,7 +56,7 @@ pub(crate) struct StoredRun {
     /// The encoded events from `body.tail_first` on.
     pub(crate) tail: Bytes,
     /// The newest heartbeats of its activities.
-    pub(crate) beats: Vec<history::Heartbeat>,
+    pub(crate) beats: Vec<Heartbeat>,
 }
 
 impl StoredRun {
@@ -343,13 +343,7 @@ pub(crate) const LATE_OFFERS: u32 = 3;
 const GO_ON_AFTER: history::Duration = history::Duration::from_secs(30);
 
 /// When somebody must look at a run again.
-pub(crate) fn due(
-    run: &Run,
-    links: &Links,
-    beats: &[history::Heartbeat],
-    offers: u32,
-    now: Timestamp,
-) -> Option<Timestamp> {
+pub(crate) fn due(run: &Run, links: &Links, beats: &[Heartbeat], offers: u32, now: Timestamp) -> Option<Timestamp> {
     let wait = OFFER_AFTER.get(offers as usize).or(OFFER_AFTER.last()).copied().unwrap_or(OFFER_SOON_MAX);
     let is_held_back = |task: history::TaskRef<'_>| match task {
         history::TaskRef::Turn(task) => task.not_before.is_some_and(|at| at > now),

@@ -19,6 +19,8 @@ use crate::nodes::Nodes;
 
 pub use domain::{DEFAULT_DOMAIN, Domain};
 
+use domain::KnownDomains;
+use remembered::TypeCache;
 pub use types::{TYPES_MAX, TypeKind, TypeRecord, split_type_name, type_name};
 
 /// See the module.
@@ -27,20 +29,13 @@ pub struct Registry {
     clock: Arc<dyn Clock>,
     nodes: Arc<Nodes>,
     records: Records,
-    known: domain::KnownDomains,
-    types: remembered::TypeCache,
+    known: KnownDomains,
+    types: TypeCache,
 }
 
 impl Registry {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, nodes: Arc<Nodes>) -> Self {
         let records = Records::new(Arc::clone(&store));
-        Self {
-            store,
-            clock,
-            nodes,
-            records,
-            known: domain::KnownDomains::default(),
-            types: remembered::TypeCache::default(),
-        }
+        Self { store, clock, nodes, records, known: KnownDomains::default(), types: TypeCache::default() }
     }
 }

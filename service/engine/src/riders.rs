@@ -10,6 +10,7 @@
 //! | it is asked of | any run, closed ones, too | the open run |
 
 pub(super) mod answer;
+pub(super) mod carrier;
 pub(super) mod heard;
 mod nodes;
 pub(super) mod place;

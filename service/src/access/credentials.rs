@@ -33,7 +33,7 @@ struct CredentialsInForce {
 
 /// Somebody who showed what they are known by.
 #[derive(Clone)]
-pub(crate) struct Authenticated {
+pub(crate) struct Principal {
     pub(super) holder: Arc<Holder>,
     way: Way,
     validity: Validity,
@@ -154,25 +154,25 @@ impl Credentials {
         headers: &HeaderMap,
         peer: Option<&Arc<Peer>>,
         now: Timestamp,
-    ) -> Result<Authenticated, NoEntry> {
+    ) -> Result<Principal, NoEntry> {
         match peer {
             Some(peer) if !headers.contains_key(AUTHORIZATION) => self.admit_certified(peer),
             _ => self.admit_bearer(headers, now),
         }
     }
 
-    fn admit_certified(&self, peer: &Arc<Peer>) -> Result<Authenticated, NoEntry> {
+    fn admit_certified(&self, peer: &Arc<Peer>) -> Result<Principal, NoEntry> {
         let set = self.now();
         let holder = set.certified(peer).map_err(|why| NoEntry::Certificate { shown: peer.to_string(), why })?;
         let (holder, way) = (Arc::clone(holder), Way::Certificate(Arc::clone(peer)));
-        Ok(Authenticated { holder, way, validity: Validity::default(), set: Arc::clone(&set) })
+        Ok(Principal { holder, way, validity: Validity::default(), set: Arc::clone(&set) })
     }
 
-    fn admit_bearer(&self, headers: &HeaderMap, now: Timestamp) -> Result<Authenticated, NoEntry> {
+    fn admit_bearer(&self, headers: &HeaderMap, now: Timestamp) -> Result<Principal, NoEntry> {
         let secret = bearer(headers).ok_or(NoEntry::Unknown)?;
         let (set, way) = (self.now(), Way::Secret(Sha256::digest(secret.as_bytes()).into()));
         let (holder, validity) = set.find(&way).ok_or(NoEntry::Unknown)?;
-        let admitted = Authenticated { holder, way, validity, set: Arc::clone(&set) };
+        let admitted = Principal { holder, way, validity, set: Arc::clone(&set) };
         admitted.must_be_good(now)?;
         Ok(admitted)
     }
@@ -184,7 +184,7 @@ impl Credentials {
         headers: &HeaderMap,
         peer: Option<&Arc<Peer>>,
         engine: &Arc<Engine>,
-    ) -> Result<Authenticated, NoEntry> {
+    ) -> Result<Principal, NoEntry> {
         let (found, now) = (self.admit(headers, peer, engine.clock().now()), engine.clock().now());
         let token = bearer(headers)
             .filter(|shown| found.as_ref().err() == Some(&NoEntry::Unknown) && self.now().may_be_token(shown));
@@ -199,7 +199,7 @@ impl Credentials {
         }
     }
 
-    fn admit_token(&self, token: &str, digest: [u8; 32], now: Timestamp) -> Result<Authenticated, Unbelieved> {
+    fn admit_token(&self, token: &str, digest: [u8; 32], now: Timestamp) -> Result<Principal, Unbelieved> {
         let set = self.now();
         let verified = set.believe(token, &digest).map_err(|disbelief| match disbelief {
             Disbelief::Wrong(why) => Unbelieved::No(NoEntry::Token { why }),
@@ -208,7 +208,7 @@ impl Credentials {
         must_be_good(verified.validity, CredentialKind::Token, verified.who.as_str(), now).map_err(Unbelieved::No)?;
         let who = || NoEntry::NoRule { who: verified.who.to_string() };
         let holder = verified.holder.ok_or_else(who).map_err(Unbelieved::No)?;
-        Ok(Authenticated { holder, way: Way::Token(token.into(), digest), validity: verified.validity, set })
+        Ok(Principal { holder, way: Way::Token(token.into(), digest), validity: verified.validity, set })
     }
 
     /// Has an issuer's keys fetched, unless they just were. They are in force once this resolves.
@@ -252,7 +252,7 @@ impl Credentials {
 
     /// Whoever signs with this key, and what with. The key may be one that is not good at this time: that is for those to
     /// hear whose signature is right.
-    pub(crate) fn signer(&self, access_key_id: &str) -> Option<(Authenticated, String)> {
+    pub(crate) fn signer(&self, access_key_id: &str) -> Option<(Principal, String)> {
         let set = self.now();
         let (holder, key) = set.holders.iter().find_map(|holder| {
             let key = holder.keys.iter().find(|key| key.id == access_key_id)?;
@@ -260,13 +260,13 @@ impl Credentials {
         })?;
         let (holder, secret) = (Arc::clone(holder), key.secret.clone());
         let way = Way::Key(key.id.clone(), secret.clone());
-        Some((Authenticated { holder, way, validity: key.validity, set: Arc::clone(&set) }, secret))
+        Some((Principal { holder, way, validity: key.validity, set: Arc::clone(&set) }, secret))
     }
 
     /// How long whoever was let in still would be, as long as they may still do what `may` says of their credential.
     pub(super) fn would_admit(
         &self,
-        admitted: &Authenticated,
+        admitted: &Principal,
         now: Timestamp,
         may: impl Fn(&Holder) -> bool,
     ) -> Option<Validity> {
@@ -298,7 +298,7 @@ impl Credentials {
     }
 }
 
-impl Authenticated {
+impl Principal {
     /// Whose credential it is.
     pub(crate) fn holder(&self) -> &Arc<Holder> {
         &self.holder

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use history::Timestamp;
 
-use super::credentials::Authenticated;
+use super::credentials::Principal;
 use super::secret::Validity;
 use super::{Credentials, Holder, Need};
 use engine::Clock;
@@ -19,13 +19,13 @@ pub const REVOKED_WAIT: Duration = Duration::from_secs(1);
 pub(crate) struct Pass {
     credentials: Credentials,
     clock: Arc<dyn Clock>,
-    admitted: Authenticated,
+    admitted: Principal,
     need: Need,
 }
 
 impl Pass {
     /// Of somebody whose credential meets the need.
-    pub(crate) fn new(credentials: &Credentials, clock: &Arc<dyn Clock>, admitted: Authenticated, need: Need) -> Self {
+    pub(crate) fn new(credentials: &Credentials, clock: &Arc<dyn Clock>, admitted: Principal, need: Need) -> Self {
         Self { credentials: credentials.clone(), clock: Arc::clone(clock), admitted, need }
     }
 

@@ -103,17 +103,13 @@ impl Writer {
     }
 
     /// Writes entries for these outcomes and changes; where there are changes, what was written is durable when this returns.
-    /// Answers the numbers of the changes. Where it fails nothing of it is there, and the outcomes are left in `outcomes`, with
+    /// Answers the numbers of the changes. Where it fails nothing of it is there, and the outcomes are left in `ended`, with
     /// those that were not durable yet.
-    pub(super) fn write(
-        &mut self,
-        outcomes: &mut Vec<ChangeOutcome>,
-        changes: Vec<Change>,
-    ) -> std::io::Result<Vec<u64>> {
-        self.ready(outcomes)?;
+    pub(super) fn write(&mut self, ended: &mut Vec<ChangeOutcome>, changes: Vec<Change>) -> std::io::Result<Vec<u64>> {
+        self.ready(ended)?;
         let Some(current) = &mut self.current else { return Err(std::io::ErrorKind::NotFound.into()) };
         let (now, mut head, mut lines) = (self.clock.now(), self.written.head.clone(), Vec::new());
-        for outcome in outcomes.iter() {
+        for outcome in ended.iter() {
             head.append(EntryContent::Outcome(outcome.clone()), now, &mut lines)?;
         }
         let mut numbers = Vec::with_capacity(changes.len());
@@ -127,9 +123,9 @@ impl Writer {
             return Err(error);
         }
         self.written = ChainEnd { length: self.written.length + lines.len() as u64, head };
-        self.unsynced.append(outcomes);
+        self.unsynced.append(ended);
         if !numbers.is_empty() {
-            self.sync().inspect_err(|_| outcomes.append(&mut self.unsynced))?;
+            self.sync().inspect_err(|_| ended.append(&mut self.unsynced))?;
         }
         Ok(numbers)
     }

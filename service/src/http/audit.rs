@@ -48,13 +48,13 @@ async fn name(
 }
 
 /// What is known of a request for the log, before it is known what it is about.
-pub(crate) struct AuditedRequest {
+pub(crate) struct Audited {
     log: Arc<AuditLog>,
     peer: Option<SocketAddr>,
     request_id: String,
 }
 
-impl AuditedRequest {
+impl Audited {
     /// Of a request, where there is a log.
     pub(crate) fn of(request: &Request) -> Option<Self> {
         let found = request.extensions();
@@ -155,7 +155,7 @@ impl Route {
         if self.effect != CallEffect::Changes {
             return None;
         }
-        let asked = AuditedRequest::of(request)?;
+        let asked = Audited::of(request)?;
         let mut names = Names::default();
         let query = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(request.uri());
         for (member, name) in query.map(|query| query.0).unwrap_or_default() {

@@ -17,7 +17,7 @@ use super::held::hold_body;
 use super::problem::Refused;
 use super::record::RequestNotes;
 use super::shares;
-use crate::access::{Authenticated, Caller, Credentials, Denied, Level, NoEntry, Pass, Subject};
+use crate::access::{Caller, Credentials, Denied, Level, NoEntry, Pass, Principal, Subject};
 use crate::fair::InTurn;
 use crate::front::Front;
 use crate::openapi::{Operation, OperationInput};
@@ -176,7 +176,7 @@ impl Gate {
         level: Level,
         headers: &HeaderMap,
         peer: Option<&Arc<Peer>>,
-    ) -> Result<Option<Authenticated>, (Refused, Option<String>)> {
+    ) -> Result<Option<Principal>, (Refused, Option<String>)> {
         if level == Level::Node {
             let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
             let pass = value.and_then(|value| value.strip_prefix(NODE_SCHEME));
@@ -197,12 +197,7 @@ impl Gate {
     }
 
     /// What lets them do this; or why not, and whose credential it was.
-    fn pass(
-        &self,
-        level: Level,
-        subject: &InPath<'_>,
-        admitted: Authenticated,
-    ) -> Result<Pass, (Refused, Option<String>)> {
+    fn pass(&self, level: Level, subject: &InPath<'_>, admitted: Principal) -> Result<Pass, (Refused, Option<String>)> {
         let of = |refused| (refused, Some(admitted.holder().name().to_owned()));
         let need = level.need(subject).map_err(of)?;
         if need.is_met_by(admitted.holder()) {

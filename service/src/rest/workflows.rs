@@ -105,7 +105,7 @@ impl From<ListOrder> for Order {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct RunListParams {
+pub(super) struct RunFilter {
     /// `open`, `closed`, how open ones stand (`paused`, `blocked`, `stuck`, `failing`, `retrying`: the first that applies), or how
     /// they closed: `success`, `failed`, `canceled`, `timed-out`, `terminated`, `continued-as-new`.
     status: Option<String>,
@@ -131,7 +131,7 @@ pub(super) struct RunListParams {
     page: Option<String>,
 }
 
-fn list_query(domain: &str, params: &RunListParams) -> Result<ListQuery, Refused> {
+fn list_query(domain: &str, params: &RunFilter) -> Result<ListQuery, Refused> {
     let (open, flagged, status) = match params.status.as_deref() {
         None => (None, None, None),
         Some("closed") => (Some(false), None, None),
@@ -164,13 +164,9 @@ fn list_query(domain: &str, params: &RunListParams) -> Result<ListQuery, Refused
     })
 }
 
-pub(super) async fn list(
-    State(engine): AppState,
-    Path([domain]): Path<1>,
-    Params(params): Params<RunListParams>,
-) -> Answer {
-    let query = list_query(&domain, &params)?;
-    let page = params.page.as_deref().map(|page| ListKind::Runs.place(&engine, &domain, page)).transpose()?;
+pub(super) async fn list(State(engine): AppState, Path([domain]): Path<1>, Params(it): Params<RunFilter>) -> Answer {
+    let query = list_query(&domain, &it)?;
+    let page = it.page.as_deref().map(|page| ListKind::Runs.place(&engine, &domain, page)).transpose()?;
     let found = engine.views().list(&query, page.as_ref()).await?;
     let workflows = found.rows.into_iter().map(listed).collect();
     let next_page = found.next.map(|place| ListKind::Runs.token(&engine, &domain, &place));
@@ -197,12 +193,8 @@ fn listed(listed: store::Listed) -> body::Listed {
     }
 }
 
-pub(super) async fn count(
-    State(engine): AppState,
-    Path([domain]): Path<1>,
-    Params(params): Params<RunListParams>,
-) -> Answer {
-    let count = engine.views().count(&list_query(&domain, &params)?, COUNT_MAX).await?;
+pub(super) async fn count(State(engine): AppState, Path([domain]): Path<1>, Params(it): Params<RunFilter>) -> Answer {
+    let count = engine.views().count(&list_query(&domain, &it)?, COUNT_MAX).await?;
     let (total, truncated) = (count.total(), count.is_cut);
     let by_status = count.by_status.into_iter().map(|(word, runs)| (word.to_string(), runs)).collect();
     Ok(json(StatusCode::OK, &body::Count { count: total, truncated, by_status }))

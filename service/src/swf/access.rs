@@ -13,13 +13,13 @@ use super::fault::{FaultKind, SwfFault};
 use super::operations::Operation;
 use super::signature::Signature;
 use super::tasks::turn_of_page;
-use crate::access::{Authenticated, Credentials, Holder, Need, NoEntry, Subject};
+use crate::access::{Credentials, Holder, Need, NoEntry, Principal, Subject};
 use crate::tls::Peer;
 use engine::Engine;
 
 /// Who a request says that it comes from, by its headers.
 pub(super) struct Claim<'a> {
-    admitted: Authenticated,
+    admitted: Principal,
     /// What must still be held against the body: the signature, and the secret that it is made with.
     signature: Option<(Signature<'a>, String)>,
 }
@@ -104,7 +104,7 @@ impl Claim<'_> {
         uri: &Uri,
         headers: &HeaderMap,
         body: &[u8],
-    ) -> Result<Authenticated, SwfFault> {
+    ) -> Result<Principal, SwfFault> {
         if let Some((signature, secret)) = self.signature {
             let checked = signature.check(&secret, uri, headers, body);
             checked.map_err(|fault| slowed(fault, credentials, headers))?;

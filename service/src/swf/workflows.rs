@@ -248,10 +248,8 @@ pub(super) async fn history(call: SwfCall, input: Map<String, Value>) -> Answer 
     let mut found = call.engine.views().history(&at, &page).await.map_err(|refusal| it.refused(refusal))?;
     call.caller.shown(&at.domain, &mut found.events);
     let events = told(&call, &at, &found.events).await?;
-    body(&with_next(
-        json!({ "events": events }),
-        found.next.map(|next| PageKind::History.token(&call.engine, &scope, next)),
-    ))
+    let next = found.next.map(|next| PageKind::History.token(&call.engine, &scope, next));
+    body(&with_next(json!({ "events": events }), next))
 }
 
 /// How a run closed.

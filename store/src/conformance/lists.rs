@@ -1,16 +1,16 @@
-//! Sentences about the indexes.
+//! Sentences about lists.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{Arc, Error, Expect, LATER, RUN, Store, at, head, key, row, start, win};
 use crate::{Head, HeadKey, ListQuery, Listed, Order, PageToken, Row, UnixMs};
 
-fn query() -> ListQuery {
+pub(super) fn query() -> ListQuery {
     ListQuery { domain: Arc::from("orders"), limit: 100, ..ListQuery::default() }
 }
 
 /// All pages of a list.
-async fn rows(store: &dyn Store, query: &ListQuery) -> Vec<Listed> {
+pub(super) async fn rows(store: &dyn Store, query: &ListQuery) -> Vec<Listed> {
     let mut rows = Vec::new();
     let mut page = None;
     loop {
@@ -26,91 +26,6 @@ async fn rows(store: &dyn Store, query: &ListQuery) -> Vec<Listed> {
 
 async fn ids(store: &dyn Store, query: &ListQuery) -> Vec<String> {
     rows(store, query).await.iter().map(|listed| listed.workflow_id.to_string()).collect()
-}
-
-/// And no later ones, and no more than asked for.
-pub async fn due_heads_come_earliest_first(store: Arc<dyn Store>) {
-    for (id, due) in [("c", Some(30)), ("a", Some(10)), ("never", None), ("b", Some(20)), ("b2", Some(20))] {
-        win(&*store, &key(id), Expect::Absent, &Head { due, ..head(RUN, 1) }).await;
-    }
-    let due = async |until, limit| -> Vec<(u64, String)> {
-        let due = store.due(0, until, None, limit).await.unwrap();
-        due.iter().map(|due| (due.at, due.key.workflow_id.to_string())).collect()
-    };
-    assert_eq!(due(9, 10).await, []);
-    assert_eq!(due(10, 10).await, [(10, "a".to_owned())]);
-    assert_eq!(due(20, 2).await.len(), 2);
-    let all = due(u64::MAX, 10).await;
-    assert_eq!(all.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [10, 20, 20, 30]);
-    assert_eq!(due(u64::MAX, 0).await, []);
-}
-
-/// Page by page, also when what stood at the end of a page has moved, and however many are due at one instant.
-pub async fn due_heads_behind_one_are_the_rest(store: Arc<dyn Store>) {
-    let mut newest = Vec::new();
-    for (id, due) in [("a", 10), ("b", 20), ("c", 20), ("d", 20), ("e", 30), ("late", 41)] {
-        let head = Head { due: Some(due), ..head(RUN, 1) };
-        win(&*store, &key(id), Expect::Absent, &head).await;
-        newest.push((key(id), head));
-    }
-    for (limit, moves) in [(1, false), (2, false), (5, false), (2, true)] {
-        let (mut seen, mut after) = (Vec::new(), None);
-        loop {
-            let page = store.due(0, 40, after.as_ref(), limit).await.unwrap();
-            assert!(page.len() <= limit);
-            let Some(last) = page.last() else { break };
-            let (_, head) = newest.iter().find(|(key, _)| *key == last.key).unwrap();
-            if moves {
-                let next = Head { due: None, ..self::head(RUN, head.version + 1) };
-                win(&*store, &last.key, at(head), &next).await;
-            }
-            after = Some(last.clone());
-            seen.extend(page);
-        }
-        let instants: Vec<_> = seen.iter().map(|due| due.at).collect();
-        assert_eq!(instants, [10, 20, 20, 20, 30], "{limit} at once");
-        let ids: BTreeSet<_> = seen.iter().map(|due| due.key.workflow_id.to_string()).collect();
-        assert_eq!(ids.len(), 5, "{limit} at once: {ids:?}");
-    }
-    let beyond = store.due(0, 40, Some(&crate::Due { at: 40, key: key("zzz") }), 10).await.unwrap();
-    assert_eq!(beyond, [], "not what is due later");
-    let behind_the_end = store.due(0, 40, Some(&crate::Due { at: 50, key: key("a") }), 10).await.unwrap();
-    assert_eq!(behind_the_end, []);
-}
-
-/// A head that is due is never missing, whatever moved before; once it is quiet, it is named at its instant only.
-pub async fn due_follows_the_head(store: Arc<dyn Store>) {
-    let mut newest = start(&*store, &key("a")).await;
-    for due in [Some(50), Some(40), None, Some(50), Some(60), None, Some(60)] {
-        let next = Head { due, ..head(RUN, newest.version + 1) };
-        win(&*store, &key("a"), at(&newest), &next).await;
-        newest = next;
-        if let Some(at) = due {
-            let named = store.due(0, at, None, 10).await.unwrap();
-            assert!(named.iter().any(|named| named.at == at), "due at {at}, but the index has {named:?}");
-        }
-    }
-}
-
-/// So that nodes can share the shards among them.
-pub async fn a_due_head_stands_in_the_shard_that_the_store_names(store: Arc<dyn Store>) {
-    for id in ["a", "b", "c", "d#e", "f g"] {
-        win(&*store, &key(id), Expect::Absent, &Head { due: Some(10), ..head(RUN, 1) }).await;
-    }
-    for id in ["a", "b", "c", "d#e", "f g"] {
-        let shard = store.due_shard(&key(id));
-        assert!(shard < store.limits().due_shards.max(1));
-        let due = store.due(shard, 10, None, 10).await.unwrap();
-        assert!(due.iter().any(|due| due.key == key(id)), "{id} is not in shard {shard}: {due:?}");
-    }
-}
-
-/// Rather than an error: shards come and go with a configuration.
-pub async fn a_due_shard_out_of_range_is_empty(store: Arc<dyn Store>) {
-    start(&*store, &key("a")).await;
-    let shards = store.limits().due_shards;
-    assert_eq!(store.due(shards, u64::MAX, None, 10).await.unwrap(), []);
-    assert_eq!(store.due(u32::MAX, u64::MAX, None, 10).await.unwrap(), []);
 }
 
 /// Rows with the same start stand in some order, always the same.
@@ -397,93 +312,4 @@ pub async fn a_row_follows_its_head(store: Arc<dyn Store>) {
     let next = Head { row: None, ..head(LATER, newest.version + 1) };
     win(&*store, &key("a"), Expect::Replacing(&newest), &next).await;
     assert_eq!(rows(&*store, &query()).await.len(), 1, "the kept head's row");
-}
-
-/// By status, through every change of a row: its status, its flag, its close, another run in its place, its end.
-pub async fn counts_are_what_lists_have(store: Arc<dyn Store>) {
-    let named = |status: &str, flagged| Row { status: Arc::from(status), flagged, ..row(100, None) };
-    let other = HeadKey { domain: Arc::from("order"), workflow_id: Arc::from("a") };
-    win(&*store, &other, Expect::Absent, &head(RUN, 1)).await;
-    hold_counts(&*store).await;
-    for id in ["a", "b", "c"] {
-        let mut newest = start(&*store, &key(id)).await;
-        let rows = [
-            Some(named("open", false)),
-            Some(named("stuck", true)),
-            Some(named("stuck", true)),
-            Some(Row { tags: Vec::new(), ..named("stuck", true) }),
-            Some(named("failing", true)),
-            None,
-            Some(named("failing", true)),
-            Some(named("open", false)),
-            Some(named("stuck", true)),
-        ];
-        for row in rows {
-            let next = Head { row, ..head(RUN, newest.version + 1) };
-            win(&*store, &key(id), at(&newest), &next).await;
-            newest = next;
-            if id == "a" {
-                hold_counts(&*store).await;
-            }
-        }
-    }
-    hold_counts(&*store).await;
-    let stuck = ListQuery { open: Some(true), flagged: Some(true), status: Some("stuck".to_owned()), ..query() };
-    assert_eq!(store.count(&stuck, u64::MAX).await.unwrap().total(), 3);
-    let version = store.load(&key("a")).await.unwrap().unwrap().version;
-    let closed = Head { row: Some(row(100, Some(120))), expires_at: Some(500), ..head(RUN, version + 1) };
-    win(&*store, &key("a"), Expect::Exactly { run: RUN, version }, &closed).await;
-    hold_counts(&*store).await;
-    let next = head(LATER, closed.version + 1);
-    win(&*store, &key("a"), Expect::Replacing(&closed), &next).await;
-    hold_counts(&*store).await;
-    assert_eq!(store.count(&query(), u64::MAX).await.unwrap().total(), 4, "the kept head's row, too");
-    assert_eq!(store.count(&stuck, u64::MAX).await.unwrap().total(), 2);
-    store.drop_run(&key("b"), RUN).await.unwrap();
-    hold_counts(&*store).await;
-    store.drop_run(&key("b"), RUN).await.unwrap();
-    hold_counts(&*store).await;
-    store.drop_run(&key("a"), RUN).await.unwrap();
-    hold_counts(&*store).await;
-    assert_eq!(store.count(&query(), u64::MAX).await.unwrap().total(), 2);
-    assert_eq!(store.count(&stuck, u64::MAX).await.unwrap().total(), 1);
-}
-
-/// Whatever is asked.
-async fn hold_counts(store: &dyn Store) {
-    for query in [
-        query(),
-        ListQuery { domain: Arc::from("order"), ..query() },
-        ListQuery { domain: Arc::from("nobody"), ..query() },
-        ListQuery { open: Some(true), ..query() },
-        ListQuery { open: Some(false), ..query() },
-        ListQuery { flagged: Some(true), ..query() },
-        ListQuery { open: Some(true), flagged: Some(false), ..query() },
-        ListQuery { open: Some(false), flagged: Some(true), ..query() },
-        ListQuery { open: Some(true), flagged: Some(true), status: Some("stuck".to_owned()), ..query() },
-        ListQuery { status: Some("failing".to_owned()), ..query() },
-        ListQuery { tag: Some("vip".to_owned()), ..query() },
-        ListQuery { workflow_id: Some("a".to_owned()), ..query() },
-        ListQuery { started_before: Some(100), ..query() },
-        ListQuery { started_from: Some(100), open: Some(true), ..query() },
-    ] {
-        let mut listed = BTreeMap::new();
-        for found in rows(store, &query).await {
-            *listed.entry(found.row.status).or_insert(0) += 1;
-        }
-        let count = store.count(&query, u64::MAX).await.unwrap();
-        assert_eq!((count.by_status, count.is_cut), (listed, false), "{query:?}");
-    }
-}
-
-/// And says so.
-pub async fn counting_stops_where_it_may(store: Arc<dyn Store>) {
-    for index in 0..30_u8 {
-        win(&*store, &key(&format!("w{index:02}")), Expect::Absent, &head([index; 16], 1)).await;
-    }
-    for at_most in [1, 29, 30, 31] {
-        let count = store.count(&query(), at_most).await.unwrap();
-        assert!(count.total() >= at_most.min(30), "{count:?} of 30, for {at_most}");
-        assert!(count.is_cut || count.total() == 30, "{count:?} of 30, for {at_most}");
-    }
 }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::scene::{
     check, complete, fail, keyed_signal, plain, request_cancel, scene, schedule, signal, succeed, terminate, told,
 };
-use crate::{Command, CommandOutcome, Fault, Links, RecordedRequest, RequestKey, Run, Timestamp, Transition};
+use crate::{Command, CommandOutcome, Fault, KnownRequest, Links, RequestKey, Run, Timestamp, Transition};
 
 #[test]
 fn news_from_outside_schedules_one_turn() {
@@ -87,7 +87,7 @@ fn a_repeated_request_hears_of_the_run_that_recorded_it_and_one_that_names_anoth
     let (old, new) = (Uuid::nil(), Uuid::from_u128(2));
     let mut next = Transition::start(&plain(), new, closed.now).unwrap();
     next.take_over(&closed.run, Links::default(), closed.now, closed.now);
-    let first = RecordedRequest { run_id: old, event_id: 3 };
+    let first = KnownRequest { run_id: old, event_id: 3 };
     let again = keyed_signal("go", 1);
     assert_eq!(next.admit(&again, closed.now), Ok(CommandOutcome::Repeated(first)));
     for (run_id, expected) in [(None, Some(first)), (Some(old), Some(first)), (Some(new), None)] {
@@ -95,7 +95,7 @@ fn a_repeated_request_hears_of_the_run_that_recorded_it_and_one_that_names_anoth
     }
     // It is one of its own then, and the newest that has the key.
     assert_eq!(next.admit_new(&again, closed.now), Ok(CommandOutcome::Recorded(3)));
-    let own = RecordedRequest { run_id: new, event_id: 3 };
+    let own = KnownRequest { run_id: new, event_id: 3 };
     assert_eq!((next.repeated(&again, Some(new)), next.repeated(&again, None)), (Some(own), Some(own)));
 }
 

@@ -8,7 +8,7 @@ use crate::scene::{
     signal_of, success, terminate,
 };
 use crate::{
-    Command, CommandOutcome, Decision, EffectKind, Errand, ErrandTask, Links, Payload, RecordedRequest, Timestamp,
+    Command, CommandOutcome, Decision, EffectKind, Errand, ErrandTask, KnownRequest, Links, Payload, Timestamp,
     Transition, limits,
 };
 use uuid::Uuid;
@@ -137,7 +137,7 @@ fn fields_of_effects_are_held_to_their_limits() {
 #[test]
 fn a_repeated_effect_says_which_event_it_was() {
     let taken = scene().take().then(&signal_of(1, 5));
-    let first = RecordedRequest { run_id: taken.run.started.run_id, event_id: 4 };
+    let first = KnownRequest { run_id: taken.run.started.run_id, event_id: 4 };
     assert_eq!(taken.clone().admit(&signal_of(1, 5)), Ok((CommandOutcome::Repeated(first), Vec::new())));
 }
 

@@ -9,8 +9,8 @@ use crate::scene::{
 };
 use crate::scene::{failed, update};
 use crate::{
-    Branch, BranchReader, Branching, Command, CommandOutcome, Duration, EventId, Fault, Links, PlannedReset,
-    RecordedRequest, RetryPolicy, Run, Transition, Verdict, limits,
+    Branch, BranchReader, Branching, Command, CommandOutcome, Duration, EventId, Fault, KnownRequest, Links,
+    PlannedReset, RetryPolicy, Run, Transition, Verdict, limits,
 };
 
 fn seconds(seconds: u64) -> Duration {
@@ -113,8 +113,8 @@ fn the_old_run_is_terminated_and_names_the_new_one_which_names_it() {
     assert_eq!(told(&dropped.events[5..]), "WorkflowReset DeciderScheduled");
     // The request is known that made it, and each that came to the old run, whether it is wanted or not.
     for new in [&new, &dropped] {
-        let own = Some(RecordedRequest { run_id: new_run_id, event_id: 6 });
-        let (first, before) = (RecordedRequest { run_id: Uuid::nil(), event_id: 6 }, given.run.clone());
+        let own = Some(KnownRequest { run_id: new_run_id, event_id: 6 });
+        let (first, before) = (KnownRequest { run_id: Uuid::nil(), event_id: 6 }, given.run.clone());
         assert_eq!(new.run.request(RequestKey(7)), own);
         assert_eq!(new.run.known.len(), 1, "what was copied is known as the old run's");
         let mut transition = Transition::of(new.run.clone());

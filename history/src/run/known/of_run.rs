@@ -1,7 +1,7 @@
 //! What a run knows of requests, and how that changes.
 
 use super::{
-    Earlier, HOUR, KnownRequests, RecordedRequest, RequestEntry, RequestMark, Requests, Spilled, is_over, is_start,
+    Earlier, HOUR, KnownRequest, KnownRequests, RequestEntry, RequestMark, Requests, Spilled, is_over, is_start,
     key_of_update,
 };
 use crate::event::{EventId, RequestKey};
@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 /// What is known.
 impl Run {
     /// What came of the request with this key, if that is known: in this run, or in one of its workflow id before it.
-    pub fn request(&self, key: RequestKey) -> Option<RecordedRequest> {
+    pub fn request(&self, key: RequestKey) -> Option<KnownRequest> {
         self.known.find(key, self.started.run_id)
     }
 
@@ -29,7 +29,7 @@ impl Run {
         }
         let known = self.request(key_of_update(update_id));
         match known.filter(|request| run_id.is_none_or(|run_id| request.run_id == run_id)) {
-            Some(RecordedRequest { run_id, event_id }) => UpdateStanding::Ended { run_id, event_id },
+            Some(KnownRequest { run_id, event_id }) => UpdateStanding::Ended { run_id, event_id },
             None => UpdateStanding::New,
         }
     }
@@ -51,7 +51,7 @@ impl Run {
         let RequestMark { run_id, event_id, number } = mark;
         let is_young = number < marked.count && marked.count - number <= limits::REQUESTS_MAX;
         if is_young || event_id == 1 {
-            self.known.recalled.insert(key, RecordedRequest { run_id, event_id });
+            self.known.recalled.insert(key, KnownRequest { run_id, event_id });
         }
     }
 

@@ -47,7 +47,7 @@ fn the_oldest_leave_the_state_together_and_are_known_by_their_marks() {
         assert!(*until >= given.now.plus(limits::REQUESTS_KEPT));
         assert!(given.run.request(*found).is_none() && given.run.must_recall(*found, given.now));
         given.run.recall(*found, *mark);
-        assert_eq!(given.run.request(*found), Some(RecordedRequest { run_id: Uuid::nil(), event_id: mark.event_id }));
+        assert_eq!(given.run.request(*found), Some(KnownRequest { run_id: Uuid::nil(), event_id: mark.event_id }));
         assert!(!given.run.must_recall(*found, given.now));
     }
     given.run.forget_recalled();
@@ -78,7 +78,7 @@ fn the_start_of_a_run_is_known_however_many_requests_follow() {
     let start = Start { key: Some(RequestKey(777_777)), ..plain() };
     let mut given = signaled(Scene::of(&start), 0..200);
     spill(&mut given);
-    let first = Some(RecordedRequest { run_id: Uuid::nil(), event_id: 1 });
+    let first = Some(KnownRequest { run_id: Uuid::nil(), event_id: 1 });
     assert_eq!(given.run.request(RequestKey(777_777)), first);
     assert_eq!(given.then(&terminate()).run.request(RequestKey(777_777)), first);
 }
@@ -134,7 +134,7 @@ fn a_run_that_takes_the_place_of_another_knows_its_requests_and_who_started_it()
     let second = signaled(second, 3..4).then(&terminate());
     let third = replaced(&second, &plain(), RUNS[2], kept_until.plus(HOUR));
     for (number, run, event_id) in [(0, 0, 3), (2, 0, 5), (3, 1, 3), (501, 0, 1), (502, 1, 1)] {
-        let expected = Some(RecordedRequest { run_id: RUNS[run], event_id });
+        let expected = Some(KnownRequest { run_id: RUNS[run], event_id });
         assert_eq!(third.run.request(key(number)), expected, "{number}");
     }
     // For two days the signals, the starts until their runs are forgotten.
@@ -145,7 +145,7 @@ fn a_run_that_takes_the_place_of_another_knows_its_requests_and_who_started_it()
     assert!(fourth(31).run.known.is_empty(), "nothing is left of them");
     // A run that goes on for another was started by the same request, and is what that one hears of.
     let going_on = replaced(&first, &of(501), RUNS[1], kept_until);
-    assert_eq!(going_on.run.request(key(501)), Some(RecordedRequest { run_id: RUNS[1], event_id: 1 }));
+    assert_eq!(going_on.run.request(key(501)), Some(KnownRequest { run_id: RUNS[1], event_id: 1 }));
     assert_eq!(going_on.run.known.len(), 3);
 }
 

@@ -12,10 +12,10 @@ use store::HeadKey;
 use uuid::Uuid;
 
 use crate::lists::grant::RiderKind;
+use crate::riders::carrier::WithTask;
 use crate::riders::heard::UpdateHeard;
 use crate::riders::place::By;
 use crate::riders::task::RequestReply;
-use crate::riders::waiting::WithTask;
 use crate::{Admitted, QueryOutcome, Refusal, RunRef, TurnToken, commit};
 
 /// How long a speculative turn that was given back is left alone. Source: the first wait of any turn.

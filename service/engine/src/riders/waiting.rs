@@ -13,17 +13,18 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use history::{EventId, ProposedUpdate, Run, Timestamp, TurnId, limits};
+use history::{EventId, ProposedUpdate, Run, Timestamp, TurnId};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::lists::Taker;
-use crate::lists::grant::{NumberedQuery, Query, RiderKind, TakenAlong};
+use crate::lists::grant::{Query, RiderKind, TakenAlong};
+use crate::riders::carrier::{Carrier, WithTask, take};
 use crate::riders::heard::{DeciderAnswer, UpdateHeard};
 use crate::riders::place::{self, By, Happens, RiderPlace};
 use crate::riders::rejections::Rejections;
-use crate::riders::rider::{CountGuard, OwnTask, QueryCaller, Rider, RiderContent, UpdateCaller};
+use crate::riders::rider::{CountGuard, QueryCaller, Rider, RiderContent, UpdateCaller};
 use crate::{QueryOutcome, Refusal, SeenVersion};
 
 /// Different queries, and updates, that are put to one run at the same time, at most of each. Ours: one task takes so many queries
@@ -36,10 +37,6 @@ const RIDER_BYTES_PER_RUN_MAX: usize = 8 * 1024 * 1024;
 
 /// Callers who wait for answers to queries at one node, at most. Ours: about half a kilobyte each, beside their connections.
 const ASKERS_MAX: usize = 100_000;
-
-/// Bytes of queries, and of updates, that one task takes along, of each, unless its first alone has more. Ours: a quarter of
-/// what a window may have.
-const TASK_RIDER_BYTES_MAX: usize = 1024 * 1024;
 
 /// A query that is put to a run.
 pub(crate) struct NewQuery {
@@ -57,61 +54,6 @@ pub(crate) struct NewUpdate {
     pub(crate) is_named: bool,
     pub(crate) caller: u64,
     pub(crate) reply: oneshot::Sender<UpdateHeard>,
-}
-
-/// A task that takes riders along.
-pub(crate) enum Carrier<'a> {
-    /// A turn, whatever of both its taker does.
-    Turn(TurnId, &'a Taker),
-    /// One that was made for riders of this kind.
-    Own(RiderKind, Arc<OwnTask>, &'a Taker),
-}
-
-/// Which riders are with a task.
-#[derive(Default)]
-pub(crate) struct WithTask {
-    pub(crate) queries: Vec<u64>,
-    pub(crate) updates: Vec<ProposedUpdate>,
-    pub(crate) own: Option<Arc<OwnTask>>,
-}
-
-impl WithTask {
-    fn of<'a>(riders: impl Iterator<Item = &'a Rider>) -> Self {
-        let mut with = Self::default();
-        for rider in riders {
-            match &rider.what {
-                RiderContent::Query { .. } => with.queries.push(rider.id),
-                RiderContent::Update { asked, .. } => with.updates.push(asked.clone()),
-            }
-            with.own = with.own.or_else(|| rider.own.clone());
-        }
-        with
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queries.is_empty() && self.updates.is_empty()
-    }
-}
-
-/// How much of a kind a task takes along: one rider at least, the rest goes with the next.
-struct Load {
-    most: usize,
-    count: usize,
-    bytes: usize,
-}
-
-impl Load {
-    fn new(most: usize) -> Self {
-        Self { most, count: 0, bytes: 0 }
-    }
-
-    fn takes(&mut self, bytes: usize) -> bool {
-        // What does not fit counts, too, so that nothing overtakes it.
-        self.bytes += bytes;
-        let fits = self.count < self.most && (self.bytes <= TASK_RIDER_BYTES_MAX || self.count == 0);
-        self.count += usize::from(fits);
-        fits
-    }
 }
 
 /// See the module.
@@ -424,49 +366,6 @@ fn put(runs: &mut HashMap<HeadKey, VecDeque<Rider>>, key: &HeadKey, new: Rider) 
     }
     riders.push_back(new);
     Ok(())
-}
-
-fn take(riders: &mut VecDeque<Rider>, run: &Run, takes: &Carrier<'_>) -> TakenAlong {
-    let run_id = run.started.run_id;
-    let is_conditional = |rider: &Rider| rider.asked().is_some_and(|asked| asked.if_version.is_some());
-    // An update with a condition is judged alone, and not in a turn that has something else to do.
-    let first = riders.iter().find(|rider| rider.waits(run_id, RiderKind::Update));
-    let (by, shown, own, taker, conditional) = match takes {
-        Carrier::Turn(turn, taker) => (By::Turn(*turn), turn.started_event_id, None, taker, false),
-        Carrier::Own(_, own, taker) => {
-            (By::Own(own.number), own.last_event_id, Some(own), taker, first.is_some_and(is_conditional))
-        }
-    };
-    let takes = |kind| match takes {
-        Carrier::Turn(_, taker) => taker.takes(kind),
-        Carrier::Own(of, ..) => *of == kind,
-    };
-    let most = if conditional { 1 } else { taker.updates.min(limits::UPDATES_PER_TURN_MAX) };
-    let mut queries = Load::new(if takes(RiderKind::Query) { usize::MAX } else { 0 });
-    let mut updates = Load::new(if takes(RiderKind::Update) { most } else { 0 });
-    let mut taken = TakenAlong::default();
-    for rider in riders.iter_mut().filter(|rider| rider.run_id == run_id && rider.since <= shown) {
-        if rider.place.after(rider.kind(), Happens::Taken(by)).is_none() {
-            continue;
-        }
-        let bytes = rider.bytes();
-        match &rider.what {
-            RiderContent::Query { query, .. } if queries.takes(bytes) => {
-                taken.queries.push(NumberedQuery { number: rider.id, query: Arc::clone(query) });
-            }
-            RiderContent::Update { asked, .. }
-                if is_conditional(rider) == conditional
-                    && place::is_new(run_id, asked, run)
-                    && updates.takes(bytes) =>
-            {
-                taken.updates.push(asked.clone());
-            }
-            RiderContent::Query { .. } | RiderContent::Update { .. } => continue,
-        }
-        rider.undergo(Happens::Taken(by));
-        rider.own = own.cloned();
-    }
-    taken
 }
 
 /// Takes an update out, whatever becomes of it.

@@ -69,15 +69,11 @@ impl Runs {
         Some(RunWork::new(&self.background, worker.work(Arc::clone(cell))))
     }
 
-    /// Asks something of a run and waits for the answer.
-    pub(crate) async fn ask<T>(
-        &self,
-        key: &HeadKey,
-        request: impl FnOnce(Reply<T>) -> RunRequest,
-    ) -> Result<T, Refusal> {
+    /// Asks something of a run and waits for the answer; `make` makes the request, given where the answer goes.
+    pub(crate) async fn ask<T>(&self, key: &HeadKey, make: impl FnOnce(Reply<T>) -> RunRequest) -> Result<T, Refusal> {
         let (reply, mut answer) = oneshot::channel();
         let cell = self.cache.cell(key);
-        let work = self.submit(&cell, request(reply));
+        let work = self.submit(&cell, make(reply));
         drop(cell);
         let answered = match work {
             None => answer.await,

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use history::{
-    AnsweredTurn, Author, Command, CommandOutcome, EffectResult, Errand, ErrandTask, Heartbeat, RecordedRequest, Run,
+    AnsweredTurn, Author, Command, CommandOutcome, EffectResult, Errand, ErrandTask, Heartbeat, KnownRequest, Run,
     TaskId, Timestamp, Transition, admit::held,
 };
 use store::HeadKey;
@@ -388,7 +388,7 @@ fn admit_told(
     (command, author): (&Command, &Author),
     now: Timestamp,
 ) -> Result<Admitted, Refusal> {
-    if let Some(RecordedRequest { run_id, event_id }) = transition.repeated(command, run_id) {
+    if let Some(KnownRequest { run_id, event_id }) = transition.repeated(command, run_id) {
         let (reflects, judged, version) = (None, Vec::new(), transition.run().version);
         return Ok(Admitted { run_id, event_id, repeated: true, reflects, judged, version });
     }

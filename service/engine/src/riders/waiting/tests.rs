@@ -5,7 +5,8 @@ use tokio::sync::oneshot::Receiver;
 
 use super::*;
 use crate::commit::tests::{commit, turn};
-use crate::riders::rider::AbortOnDrop;
+use crate::riders::carrier::TASK_RIDER_BYTES_MAX;
+use crate::riders::rider::{AbortOnDrop, OwnTask};
 
 const TURN: TurnId = TurnId { scheduled_event_id: 2, started_event_id: 3 };
 

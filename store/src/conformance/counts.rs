@@ -1,0 +1,96 @@
+//! Sentences about counting.
+
+use std::collections::BTreeMap;
+
+use super::lists::{query, rows};
+use super::{Arc, Expect, LATER, RUN, Store, at, head, key, row, start, win};
+use crate::{Head, HeadKey, ListQuery, Row};
+
+/// By status, through every change of a row: its status, its flag, its close, another run in its place, its end.
+pub async fn counts_are_what_lists_have(store: Arc<dyn Store>) {
+    let named = |status: &str, flagged| Row { status: Arc::from(status), flagged, ..row(100, None) };
+    let other = HeadKey { domain: Arc::from("order"), workflow_id: Arc::from("a") };
+    win(&*store, &other, Expect::Absent, &head(RUN, 1)).await;
+    hold_counts(&*store).await;
+    for id in ["a", "b", "c"] {
+        let mut newest = start(&*store, &key(id)).await;
+        let rows = [
+            Some(named("open", false)),
+            Some(named("stuck", true)),
+            Some(named("stuck", true)),
+            Some(Row { tags: Vec::new(), ..named("stuck", true) }),
+            Some(named("failing", true)),
+            None,
+            Some(named("failing", true)),
+            Some(named("open", false)),
+            Some(named("stuck", true)),
+        ];
+        for row in rows {
+            let next = Head { row, ..head(RUN, newest.version + 1) };
+            win(&*store, &key(id), at(&newest), &next).await;
+            newest = next;
+            if id == "a" {
+                hold_counts(&*store).await;
+            }
+        }
+    }
+    hold_counts(&*store).await;
+    let stuck = ListQuery { open: Some(true), flagged: Some(true), status: Some("stuck".to_owned()), ..query() };
+    assert_eq!(store.count(&stuck, u64::MAX).await.unwrap().total(), 3);
+    let version = store.load(&key("a")).await.unwrap().unwrap().version;
+    let closed = Head { row: Some(row(100, Some(120))), expires_at: Some(500), ..head(RUN, version + 1) };
+    win(&*store, &key("a"), Expect::Exactly { run: RUN, version }, &closed).await;
+    hold_counts(&*store).await;
+    let next = head(LATER, closed.version + 1);
+    win(&*store, &key("a"), Expect::Replacing(&closed), &next).await;
+    hold_counts(&*store).await;
+    assert_eq!(store.count(&query(), u64::MAX).await.unwrap().total(), 4, "the kept head's row, too");
+    assert_eq!(store.count(&stuck, u64::MAX).await.unwrap().total(), 2);
+    store.drop_run(&key("b"), RUN).await.unwrap();
+    hold_counts(&*store).await;
+    store.drop_run(&key("b"), RUN).await.unwrap();
+    hold_counts(&*store).await;
+    store.drop_run(&key("a"), RUN).await.unwrap();
+    hold_counts(&*store).await;
+    assert_eq!(store.count(&query(), u64::MAX).await.unwrap().total(), 2);
+    assert_eq!(store.count(&stuck, u64::MAX).await.unwrap().total(), 1);
+}
+
+/// Whatever is asked.
+async fn hold_counts(store: &dyn Store) {
+    for query in [
+        query(),
+        ListQuery { domain: Arc::from("order"), ..query() },
+        ListQuery { domain: Arc::from("nobody"), ..query() },
+        ListQuery { open: Some(true), ..query() },
+        ListQuery { open: Some(false), ..query() },
+        ListQuery { flagged: Some(true), ..query() },
+        ListQuery { open: Some(true), flagged: Some(false), ..query() },
+        ListQuery { open: Some(false), flagged: Some(true), ..query() },
+        ListQuery { open: Some(true), flagged: Some(true), status: Some("stuck".to_owned()), ..query() },
+        ListQuery { status: Some("failing".to_owned()), ..query() },
+        ListQuery { tag: Some("vip".to_owned()), ..query() },
+        ListQuery { workflow_id: Some("a".to_owned()), ..query() },
+        ListQuery { started_before: Some(100), ..query() },
+        ListQuery { started_from: Some(100), open: Some(true), ..query() },
+    ] {
+        let mut listed = BTreeMap::new();
+        for found in rows(store, &query).await {
+            *listed.entry(found.row.status).or_insert(0) += 1;
+        }
+        let count = store.count(&query, u64::MAX).await.unwrap();
+        assert_eq!((count.by_status, count.is_cut), (listed, false), "{query:?}");
+    }
+}
+
+/// And says so.
+pub async fn counting_stops_where_it_may(store: Arc<dyn Store>) {
+    for index in 0..30_u8 {
+        win(&*store, &key(&format!("w{index:02}")), Expect::Absent, &head([index; 16], 1)).await;
+    }
+    for at_most in [1, 29, 30, 31] {
+        let count = store.count(&query(), at_most).await.unwrap();
+        assert!(count.total() >= at_most.min(30), "{count:?} of 30, for {at_most}");
+        assert!(count.is_cut || count.total() == 30, "{count:?} of 30, for {at_most}");
+    }
+}
