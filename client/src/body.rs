@@ -32,6 +32,7 @@ mod domains;
 mod operate;
 mod queries;
 mod schedules;
+mod session;
 mod tasks;
 mod types;
 mod updates;
@@ -44,6 +45,7 @@ pub use schedules::{
     BackfillSchedule, CreateSchedule, DescribedSchedule, ListedSchedule, NextTimes, PauseSchedule, ResumeSchedule,
     ScheduleAction, ScheduleTotals, Schedules, TriggerSchedule,
 };
+pub use session::*;
 pub use tasks::*;
 pub use types::*;
 pub use updates::{Rejection, TaskUpdate, UpdateResult, UpdateWorkflow, Updated};

@@ -81,6 +81,11 @@ impl Front {
         drop(self.0.tls.set(Arc::clone(standing)));
     }
 
+    /// Whether the listener has TLS.
+    pub(crate) fn has_tls(&self) -> bool {
+        self.0.tls.get().is_some()
+    }
+
     /// Has the metrics tell of the audit log.
     pub fn tells_of_audit_log(&self, counts: &Arc<AuditCounts>) {
         drop(self.0.audit.set(Arc::clone(counts)));

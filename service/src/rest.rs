@@ -3,6 +3,7 @@
 mod activities;
 mod audit;
 mod calls;
+mod changes;
 mod clock;
 mod describe;
 mod document;
@@ -16,6 +17,7 @@ mod process;
 mod queries;
 mod schedules;
 mod secret;
+mod session;
 mod task_lists;
 mod tasks;
 mod types;

@@ -28,13 +28,20 @@ export const clockAhead = signal(0);
 /** Whether the last request reached the service. */
 export const reachable = signal(true);
 
+/** What a session's page sends with whatever changes something. */
+export const csrfToken = signal('');
+/** Why nobody is let in who shows nothing; a page asks to sign in then. */
+export const turnedAway = signal<Problem | undefined>(undefined);
+
 /** Ours: a difference of clocks below this is the time that an answer took, and the header's whole seconds. */
 const CLOCK_DIFFERENCE_MS = 5000;
 
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(path, { cache: 'no-store', ...init });
+    const headers = new Headers(init.headers);
+    if (csrfToken.value && (init.method ?? 'GET') !== 'GET') headers.set('baton-csrf', csrfToken.value);
+    response = await fetch(path, { cache: 'no-store', ...init, headers });
   } catch (error) {
     if ((error as Error).name === 'AbortError') throw error;
     reachable.value = false;
@@ -48,14 +55,17 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
   reachable.value = response.status !== 502;
   // Nothing new is an answer, too.
   if (response.ok || response.status === 304) return response;
-  const problem = (await response.json().catch(() => ({}))) as Partial<Problem>;
-  throw new Problem(
+  const body = (await response.json().catch(() => ({}))) as Partial<Problem>;
+  const problem = new Problem(
     response.status,
-    problem.code ?? (response.status === 502 ? 'unreachable' : 'unknown'),
-    problem.detail ?? `the answer was ${response.status}`,
-    problem.advice ?? '',
-    problem as Record<string, unknown>,
+    body.code ?? (response.status === 502 ? 'unreachable' : 'unknown'),
+    body.detail ?? `the answer was ${response.status}`,
+    body.advice ?? '',
+    body as Record<string, unknown>,
   );
+  // Whoever tries a secret hears what comes of it there.
+  if (response.status === 401 && !new Headers(init.headers).has('authorization')) turnedAway.value = problem;
+  throw problem;
 }
 
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {

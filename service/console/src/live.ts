@@ -1,8 +1,10 @@
 // One run, live: what the service says of it, and its history as far as it is here, followed by a stream while it is open.
-import { Problem, get, problemOf, stream } from './api';
+import { Problem, get, problemOf, request, stream } from './api';
 import { type Event, Row, type Schemas, closes } from './fold';
 import { History } from './history';
 import { workflowPath } from './paths';
+import { rawMembers } from './raw';
+import { untilSignedIn } from './session';
 import type { Described } from './words';
 
 /** Ours: events that a page keeps; the oldest go first, and are read again when they are looked for. */
@@ -15,11 +17,11 @@ const EVENTS_AT_ONCE_MAX = 2000;
 const PAUSE_MS = 250;
 /** Ours: how long after a deadline the service is asked what came of it, in milliseconds. */
 const AFTER_DEADLINE_MS = 400;
-const AGAIN_MS = [500, 1000, 2000, 5000, 10_000];
+export const AGAIN_MS = [500, 1000, 2000, 5000, 10_000];
 
 /** Ours: how long a page that nobody sees goes on following. A browser has six connections to a service without HTTP/2, and a
     stream holds one of them. */
-const HIDDEN_MS = 30_000;
+export const HIDDEN_MS = 30_000;
 
 export class Run extends History {
   override readonly isRecorded = false;
@@ -72,7 +74,11 @@ export class Run extends History {
       } catch (error) {
         if (this.stop.signal.aborted) return;
         this.problem.value = problemOf(error);
-        if (error instanceof Problem && [400, 401, 403, 404].includes(error.status)) {
+        if (error instanceof Problem && error.status === 401) {
+          await untilSignedIn(this.stop.signal);
+          continue;
+        }
+        if (error instanceof Problem && [400, 403, 404].includes(error.status)) {
           this.connection.value = error.status === 404 && this.described.value ? 'gone' : 'closed';
           return;
         }
@@ -95,6 +101,8 @@ export class Run extends History {
     };
     looked();
     document.addEventListener('visibilitychange', looked);
+    // A page that the browser keeps for the way back would keep its connection, too.
+    addEventListener('pagehide', stop);
     this.stop.signal.addEventListener('abort', stop);
     try {
       await stream(
@@ -111,6 +119,7 @@ export class Run extends History {
     } finally {
       clearTimeout(leaves);
       document.removeEventListener('visibilitychange', looked);
+      removeEventListener('pagehide', stop);
       this.stop.signal.removeEventListener('abort', stop);
     }
   }
@@ -144,6 +153,21 @@ export class Run extends History {
     this.lastId.value = page.lastEventId;
     this.row.value = new Row(page.events.reverse());
     while (this.row.value.first > 1 && page.lastEventId <= EVENTS_WHOLE_MAX) await this.readEarlier();
+  }
+
+  /** Reads all events, whatever is here of them, as the service sends them: byte for byte. */
+  override async whole(read: (events: number) => void): Promise<Blob[]> {
+    const parts = [new Blob(['{"events": [\n'])];
+    for (let after: string | undefined = '0'; after !== undefined;) {
+      const path = `${this.path}/history?${this.query({ after, limit: PAGE })}`;
+      const page = rawMembers(await (await request(path, { signal: this.stop.signal })).text());
+      const events = [...rawMembers(page.get('events') ?? '[]').values()];
+      const last: Event = JSON.parse(events.at(-1) ?? '{"id": 0}');
+      if (events.length > 0) parts.push(new Blob([parts.length > 1 ? ',\n' : '', events.join(',\n')]));
+      read(last.id);
+      after = page.has('next') ? String(last.id) : undefined;
+    }
+    return [...parts, new Blob(['\n]}\n'])];
   }
 
   /** Reads a page of older events. */

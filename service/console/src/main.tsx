@@ -6,6 +6,7 @@ import { clockAhead, get, reachable } from './api';
 import type { Schemas } from './fold';
 import { type Route, pathOf } from './route';
 import { clock, domain, go, helpIsOpen, route, theme } from './state';
+import { beginnings, readSession, session } from './session';
 import { duration } from './time';
 import { Empty } from './ui';
 import { ActDialog, Said } from './views/act';
@@ -19,6 +20,8 @@ import { Start } from './views/start';
 import { Types } from './views/types';
 import { AskedPage } from './views/asked';
 import { Domains } from './views/domains';
+import { Service } from './views/service';
+import { SignIn, Who } from './views/signin';
 
 /** Titles of pages; those that are not here say theirs themselves. */
 const TITLES: Partial<Record<Route['page'], string>> = {
@@ -28,6 +31,7 @@ const TITLES: Partial<Record<Route['page'], string>> = {
   schedules: 'Schedules',
   types: 'Types',
   domains: 'Domains',
+  service: 'Service',
   unknown: 'No page',
 };
 
@@ -54,6 +58,8 @@ function Page(): JSX.Element {
       return <Types domain={at.domain} kind={at.kind} />;
     case 'domains':
       return <Domains />;
+    case 'service':
+      return <Service />;
     case 'asked':
       return <AskedPage {...at} />;
     case 'unknown':
@@ -74,7 +80,7 @@ function DomainChoice(): JSX.Element | null {
       ({ domains }) => setNames(domains.map(({ name }) => name)),
       () => undefined,
     );
-  }, []);
+  }, [beginnings.value]);
   if (names.length < 2) return null;
   return (
     <select
@@ -131,9 +137,11 @@ function Top(): JSX.Element {
         {link({ page: 'schedules', domain: domain.value }, 'Schedules')}
         {link({ page: 'types', domain: domain.value, kind: 'workflow' }, 'Types')}
         {link({ page: 'domains' }, 'Domains')}
+        {session.value?.may.operator ? link({ page: 'service' }, 'Service') : null}
       </nav>
       <span class="grow" />
       <DomainChoice />
+      <Who />
       <button
         type="button"
         class="quiet wide"
@@ -181,6 +189,7 @@ const KEYS: [string, string][] = [
   ['g c', 'schedules'],
   ['g t', 'types'],
   ['g d', 'domains'],
+  ['g n', 'nodes and credentials'],
   ['g h', 'a recorded history'],
   ['1 – 4', 'turns, timeline, future, events'],
   ['[  ]', 'the run as of an earlier, a later event'],
@@ -255,14 +264,16 @@ function Console(): JSX.Element {
     <>
       <Top />
       <Notices />
-      <Page />
+      <Page key={beginnings.value} />
       <Help />
       <ActDialog />
       <BulkDialog />
       <DropTarget />
       <Said />
+      <SignIn />
     </>
   );
 }
 
+readSession();
 render(<Console />, document.body);

@@ -11,6 +11,7 @@ export type Route =
   | { page: 'schedules'; domain: string; scheduleId?: string }
   | { page: 'types'; domain: string; kind: 'workflow' | 'activity' }
   | { page: 'domains' }
+  | { page: 'service' }
   | { page: 'recorded'; view: View }
   | { page: 'asked'; domain: string; workflowId: string; runId: string; query: string }
   | { page: 'unknown'; path: string };
@@ -32,6 +33,7 @@ export function routeOf(path: string): Route {
   if (domain === undefined) return { page: 'start' };
   // A domain may have these names: its pages have a second part, which none of these is.
   if (domain === 'domains' && page === undefined) return { page: 'domains' };
+  if (domain === 'service' && page === undefined) return { page: 'service' };
   const recorded = VIEWS.find((name) => name === page);
   if (domain === 'recorded' && recorded && segments.length === 2) return { page: 'recorded', view: recorded };
   if (page === undefined) return { page: 'runs', domain };
@@ -70,6 +72,8 @@ export function pathOf(route: Route): string {
       return join(route.domain, 'types', ...(route.kind === 'activity' ? ['activity'] : []));
     case 'domains':
       return join('domains');
+    case 'service':
+      return join('service');
     case 'recorded':
       return join('recorded', route.view);
     case 'asked':

@@ -100,6 +100,7 @@ addEventListener('keydown', (event) => {
         c: { page: 'schedules', domain: domain.value },
         t: { page: 'types', domain: domain.value, kind: 'workflow' },
         d: { page: 'domains' },
+        n: { page: 'service' },
         h: { page: 'recorded', view: 'turns' },
       } as Record<string, Route>
     )[event.key];

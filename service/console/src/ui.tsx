@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { clock, now, pageKeys } from './state';
 import { clockTime, exactTime, relative } from './time';
-import type { Problem } from './api';
+import { type Problem, turnedAway } from './api';
 import { visible } from './words';
 
 const SIGNS: Record<string, string> = {
@@ -49,22 +49,13 @@ export function Time({ at }: { at: string | number | undefined | null }): JSX.El
 }
 
 export function Trouble({ problem }: { problem: Problem | undefined }): JSX.Element | null {
-  if (!problem) return null;
+  // Whoever is not let in is asked to sign in.
+  if (!problem || (problem.status === 401 && turnedAway.value)) return null;
   return (
     <div class="trouble" role="alert">
       <b>{visible(problem.detail)}</b>
-      <span> · {problem.status === 401 ? <NoSignIn /> : visible(problem.advice)}</span> <code>{problem.code}</code>
+      <span> · {visible(problem.status === 401 ? 'sign in again' : problem.advice)}</span> <code>{problem.code}</code>
     </div>
-  );
-}
-
-/** What a reader can do where the service asks for a credential: advice to programs does not help him. */
-export function NoSignIn(): JSX.Element {
-  return (
-    <>
-      This service asks for a credential, and the console has no sign-in yet. On the command line <code>baton</code> has
-      the same, with the secret in <code>BATON_SECRET</code>.
-    </>
   );
 }
 

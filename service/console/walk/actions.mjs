@@ -151,7 +151,61 @@ export function actionsByHand(at) {
     await isClosed();
   });
 
-  test('a schedule is triggered and paused', async () => {
+  test('an update is asked for from the page, and its answer is shown', async () => {
+    const { browser, service, open } = at();
+    const poll = () => service.call('POST', '/task-lists/limits/decider/poll', { updates: 4 });
+    const answer = ({ token }, body) => service.call('POST', `/v1/decider-tasks/${token}/complete`, body);
+    await service.call('POST', '/workflows', { workflowId: 'limits', workflowType: 'limits', taskList: 'limits' });
+    await answer(await poll(), { decisions: [{ type: 'StartTimer', timerId: 'long', after: '9d' }] });
+    await open('limits');
+    await act('Update');
+    await fill('-name', 'limit');
+    await fill('input', '9000');
+    await fill('identity', 'kim');
+    await submit();
+    const task = await poll();
+    assert.deepEqual([task.updates[0].name, task.updates[0].input], ['limit', 9000]);
+    await answer(task, {
+      decisions: [],
+      updateResults: [{ id: task.updates[0].id, accepted: { was: 100 } }],
+    });
+    await browser.shows('.act-dialog .answer', 'was: 100');
+    await browser.click('.act-dialog .dialog-buttons button', 'Close');
+    await isClosed();
+    await browser.shows('.card .event', 'limit');
+  });
+
+  test('an activity is paused, resumed and failed by hand', async () => {
+    const { browser, service, open } = at();
+    const list = 'by-hand-walk';
+    await service.call('POST', '/workflows', { workflowId: 'by-hand', workflowType: 'by-hand', taskList: list });
+    const { token } = await service.call('POST', `/task-lists/${list}/decider/poll`, {});
+    const activity = { type: 'ScheduleActivity', activityId: 'dig', activityType: 'dig', taskList: 'nobody-digs' };
+    await service.call('POST', `/v1/decider-tasks/${token}/complete`, { decisions: [activity] });
+    await open('by-hand');
+    const group = '[aria-label="By hand, of dig"] .act';
+    const say = async (name, field, words) => {
+      await browser.click(group, name);
+      await fill(field, words);
+      await submit();
+      await isClosed();
+    };
+    // It is unfolded while somebody has to do something about it.
+    await browser.click('.by-hand:not([open]) summary');
+    await say('Pause', 'reason', 'it rains');
+    await browser.shows('.run-head .badge', 'blocked');
+    await browser.shows('.by-hand[open] .act', 'Resume');
+    await say('Resume', 'reason', 'it is dry');
+    await browser.shows('.run-head .badge', 'open');
+    await browser.click('.by-hand:not([open]) summary');
+    await browser.shows('.by-hand[open] .act', 'Pause');
+    await say('Fail', 'failureReason', 'no spade');
+    await until('it has failed', async () => (await events('by-hand', 'ActivityFailed'))[0]?.reason === 'no spade');
+    assert.equal((await events('by-hand', 'ActivityPaused'))[0].reason, 'it rains');
+    await browser.shows('.card .event', 'dig: no spade');
+  });
+
+  test('a schedule is triggered, paused and resumed', async () => {
     const { browser, address } = at();
     await browser.go(address('default/schedules'));
     await browser.click('[aria-label="What can be done with nightly-archive"] .act', 'Trigger');
@@ -163,5 +217,9 @@ export function actionsByHand(at) {
     await submit();
     await isClosed();
     await browser.shows('.schedule', 'moving house');
+    await browser.click('[aria-label="What can be done with nightly-archive"] .act', 'Resume');
+    await submit();
+    await isClosed();
+    await browser.shows('[aria-label="What can be done with nightly-archive"] .act', 'Pause');
   });
 }

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { until } from './browser.mjs';
-import { Service } from './service.mjs';
 
 /** What an approval's decider answers to the query `page`. */
 const PAGE = `# Budget 2027
@@ -165,6 +164,55 @@ export function morePages(at) {
     await browser.shows('.who .warn', 'nobody polls it since');
   });
 
+  test('a list of runs and its counts follow what happens, and rows stay where they are', async () => {
+    const { browser, service, address } = at();
+    await browser.go(address('default/workflows'));
+    await browser.shows('.row.run');
+    const number = () => browser.run('() => Number(document.querySelector(".tally-count").innerText.replace(",", ""))');
+    const rows = () =>
+      browser.run(
+        '() => [...document.querySelectorAll(".row.run")].slice(0, 9).map((row) => row.querySelector("bdi").innerText)',
+      );
+    const before = await until('it is counted', number);
+    const shown = await rows();
+    const start = { workflowId: 'followed', workflowType: 'followed', taskList: 'followed' };
+    await service.call('POST', '/workflows', start);
+    await browser.shows('.newer', '1 newer: show');
+    await until('the count has followed', async () => (await number()) === before + 1);
+    assert.deepEqual(await rows(), shown);
+    await service.call('POST', '/workflows/followed/terminate', {});
+    await browser.click('.newer');
+    await browser.shows('.row.run', 'followed');
+    await browser.go(address('default/lists'));
+    await browser.shows('.lists');
+    await service.call('POST', '/workflows', { ...start, workflowId: 'followed-2', taskList: 'followed-list' });
+    await browser.shows('.lists', 'followed-list');
+    await service.call('POST', '/workflows/followed-2/terminate', {});
+  });
+
+  test('the whole history is downloaded, not only what is on the page', async () => {
+    const { browser, open, service } = at();
+    await open('order-1005', 'events');
+    await browser.shows('.event-rows .row');
+    // What the link would save is looked at; and it comes in many pages.
+    await browser.run(`() => {
+      window.saved = [];
+      const make = URL.createObjectURL;
+      URL.createObjectURL = (blob) => {
+        window.saved.push(blob.text());
+        return make.call(URL, blob);
+      };
+      HTMLAnchorElement.prototype.click = () => undefined;
+      const ask = window.fetch;
+      window.fetch = (path, init) => ask(path.replace('limit=1000', 'limit=7'), init);
+    }`);
+    const path = '/workflows/order-1005/history?limit=1000';
+    await browser.click('.events .tools button', 'download JSON');
+    await until('it is saved', () => browser.run('() => window.saved.length > 0'));
+    const saved = JSON.parse(await browser.run('() => window.saved[0]'));
+    assert.deepEqual(saved.events, (await service.call('GET', path)).events);
+  });
+
   test('a type is registered, deprecated and taken back', async () => {
     const { browser, address, service } = at();
     await browser.go(address('default/types'));
@@ -308,26 +356,5 @@ export function morePages(at) {
     assert.deepEqual(await browser.run(offers), ['order-paid']);
     await browser.press('Escape');
     await isClosed();
-  });
-
-  test('what a level may not do is refused in the service’s words', async () => {
-    const { browser } = at();
-    const secret = 'a-secret-that-is-long-enough-for-a-reader-0123456789';
-    const digest = Buffer.from(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(secret))).toString('hex');
-    const reader = `[[credentials]]\nname = "looker"\nsecret-sha256 = "${digest}"\nreaders = ["default"]\n`;
-    const guarded = await Service.open(reader);
-    try {
-      await browser.devtools('Network.enable');
-      await browser.devtools('Network.setExtraHTTPHeaders', { headers: { Authorization: `Bearer ${secret}` } });
-      await browser.go(`${guarded.url}/console/default/types`);
-      await browser.click('.bar .act', 'Register');
-      await fill('name', 'mine');
-      await submit();
-      await browser.shows('.act-dialog .trouble', 'forbidden');
-    } finally {
-      await browser.devtools('Network.setExtraHTTPHeaders', { headers: {} });
-      await guarded.close();
-    }
-    await browser.complaints();
   });
 }

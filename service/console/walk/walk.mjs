@@ -11,6 +11,7 @@ import { actionsByHand } from './actions.mjs';
 import { runsByHand } from './bulk.mjs';
 import { askApproval, morePages } from './pages.mjs';
 import { Service } from './service.mjs';
+import { signingIn } from './signin.mjs';
 
 /** Ours: what is promised of a page that is open. */
 const ARRIVES_MS = 1000;
@@ -228,30 +229,38 @@ const PAGES = [
   ['schedules', () => browser.go(console_('default/schedules')), '.schedule', 'nightly-archive'],
   ['types', () => browser.go(console_('default/types')), '.card', 'order'],
   ['domains', () => browser.go(console_('domains')), '.card', 'default'],
+  ['service', () => browser.go(console_('service')), '.empty', 'whoever reaches'],
   ['a recorded history', () => browser.go(console_('recorded/turns')), '.choose', 'Choose a file'],
   ['many runs', () => bulkDialog(), '.planned', 'more'],
   ['a start', () => startDialog(), 'dialog[open]', 'Retry policy'],
   ['a query', () => askApproval({ browser, service, address: console_ }), '.asked .act', 'Approve'],
 ];
 
-test('no page has a serious finding of axe, in light and in dark', async () => {
-  const findings = [];
-  for (const [name, show, selector, words] of PAGES) {
-    await browser.scheme('light');
-    await show();
-    await browser.shows(selector, words);
-    await browser.run(`(axe) => { (0, eval)(axe); }`.replace('(0, eval)(axe)', AXE));
-    for (const scheme of ['light', 'dark']) {
-      await browser.scheme(scheme);
-      const found = await browser.run(`() => axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
-        violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
-          .map(({ id, nodes }) => id + ': ' + nodes.slice(0, 3).map(({ html, any }) =>
-            html.slice(0, 200) + ' ' + (any[0]?.message ?? '')).join(' | ')))`);
-      findings.push(...found.map((finding) => `${name}, ${scheme}: ${finding}`));
-    }
+/** What axe finds on the page that is shown, in light and in dark. */
+async function findings() {
+  const all = [];
+  await browser.run(`(axe) => { (0, eval)(axe); }`.replace('(0, eval)(axe)', AXE));
+  for (const scheme of ['light', 'dark']) {
+    await browser.scheme(scheme);
+    const found = await browser.run(`() => axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+      violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
+        .map(({ id, nodes }) => id + ': ' + nodes.slice(0, 3).map(({ html, any }) =>
+          html.slice(0, 200) + ' ' + (any[0]?.message ?? '')).join(' | ')))`);
+    all.push(...found.map((finding) => `${scheme}: ${finding}`));
   }
   await browser.scheme('light');
-  assert.deepEqual(findings, []);
+  return all;
+}
+
+test('no page has a serious finding of axe, in light and in dark', async () => {
+  const found = [];
+  await browser.scheme('light');
+  for (const [name, show, selector, words] of PAGES) {
+    await show();
+    await browser.shows(selector, words);
+    found.push(...(await findings()).map((finding) => `${name}, ${finding}`));
+  }
+  assert.deepEqual(found, []);
 });
 
 if (pictures > 0)
@@ -268,19 +277,7 @@ test('pages complain of nothing', async () => {
   assert.deepEqual(await browser.complaints(), []);
 });
 
-test('a service that asks for a credential is said to, in words for people', async () => {
-  const sha256 = '00'.repeat(32);
-  const guarded = await Service.open(`[[credentials]]\nname = "ops"\nsecret-sha256 = "${sha256}"\noperator = true\n`);
-  try {
-    for (const path of ['', 'default/workflows', 'default/workflows/w', 'default/schedules']) {
-      await browser.go(`${guarded.url}/console/${path}`);
-      await browser.shows('.trouble', 'the console has no sign-in yet');
-    }
-  } finally {
-    await guarded.close();
-  }
-  await browser.complaints();
-});
+signingIn(at, findings);
 
 test('a service that goes away and comes back is followed again, and nothing that was typed is lost', async () => {
   await open('approve-budget-2027');

@@ -64,6 +64,7 @@ pub use token::{ActivityToken, TurnToken};
 pub use views::Views;
 pub use views::fsck::{Finding, FsckReport};
 pub use views::metrics_page::{MetricKind, MetricsPage};
+pub use watch::news::DomainWatch;
 
 /// What an operator may set.
 #[derive(Debug, Clone)]

@@ -20,6 +20,7 @@ use crate::lists::pollers::Pollers;
 use crate::nodes::Nodes;
 use crate::run::runs::Runs;
 use crate::watch::Watchers;
+use crate::watch::news::DomainWatch;
 use crate::{EventRange, HistoryPage, Refusal, Registry, RunRef, RunState, Unpolled};
 
 /// Before a run is looked for again that goes on for another.
@@ -38,6 +39,19 @@ pub struct Views {
 }
 
 impl Views {
+    /// Watches a domain: what this node changes in its runs after this call is told.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], or the store's.
+    pub async fn watch_domain(&self, domain: &str) -> Result<DomainWatch, Refusal> {
+        self.registry.must_know(domain).await?;
+        crate::base::shares::watch()?;
+        let watching = self.watchers.watch_domain(domain);
+        // Whoever comes later would wait for ever.
+        if self.background.is_stopping() { Err(Refusal::Stopping) } else { Ok(watching) }
+    }
+
     /// A run as it is now: the current one from memory or the store, an earlier one from the store.
     pub(crate) async fn look_up(&self, at: &RunRef) -> Result<StoredRun, Refusal> {
         self.look_up_with(at, 0).await

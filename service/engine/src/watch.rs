@@ -1,13 +1,17 @@
 //! Telling those who wait for a run to change. Costs nothing for runs that nobody watches.
 
+pub(crate) mod news;
+
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use history::EventId;
 use store::HeadKey;
 use tokio::sync::watch;
 use tokio::time::{Duration, Instant};
 use uuid::Uuid;
+
+use crate::watch::news::{DomainNews, DomainWatch};
 
 /// How far a run has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +33,7 @@ type Watched = HashMap<HeadKey, WatchEntry>;
 #[derive(Default)]
 pub(crate) struct Watchers {
     watched: Mutex<Watched>,
+    news: Arc<DomainNews>,
 }
 
 /// One watcher of one run.
@@ -58,6 +63,7 @@ impl Watchers {
 
     /// Says how far a run has come.
     pub(crate) fn tell(&self, key: &HeadKey, progress: RunProgress) {
+        self.news.tell(&key.domain);
         let watched = self.lock();
         if let Some(entry) = watched.get(key) {
             entry.sender.send_replace(Some(progress));
@@ -75,6 +81,12 @@ impl Watchers {
     /// Ends every wait.
     pub(crate) fn close(&self) {
         self.lock().clear();
+        self.news.close();
+    }
+
+    /// Watches a domain: what changes in it after this call is told.
+    pub(crate) fn watch_domain(&self, domain: &str) -> DomainWatch {
+        self.news.watch(domain)
     }
 
     /// How many runs are watched.

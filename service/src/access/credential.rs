@@ -90,6 +90,20 @@ pub(crate) struct Holder {
     pub(super) runners: Vec<Lists>,
 }
 
+/// What a credential may do, for people: nothing of what it is known by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HolderLevels {
+    pub(crate) name: String,
+    pub(crate) operator: bool,
+    pub(crate) metrics: bool,
+    pub(crate) readers: Vec<String>,
+    pub(crate) readers_without_payloads: Vec<String>,
+    pub(crate) applications: Vec<String>,
+    pub(crate) operators: Vec<String>,
+    pub(crate) deciders: Vec<String>,
+    pub(crate) runners: Vec<String>,
+}
+
 /// A secret, by its SHA-256.
 #[derive(Clone)]
 pub(super) struct Digest {
@@ -136,6 +150,11 @@ impl Lists {
         let decode = |text| percent_decode_str(text).decode_utf8().ok().filter(|text| !text.is_empty());
         let list = if list == "*" { None } else { Some(decode(list)?.into_owned()) };
         Some(Self { domain: decode(domain)?.into_owned(), list })
+    }
+
+    /// As an operator writes it down, names as they are.
+    fn written(&self) -> String {
+        format!("{}/{}", self.domain, self.list.as_deref().unwrap_or("*"))
     }
 
     pub(super) fn has(&self, domain: &str, list: &str) -> bool {
@@ -293,6 +312,22 @@ impl Holder {
     /// The same, as events have it.
     pub(super) fn by(&self) -> &CallerName {
         &self.name
+    }
+
+    /// What it may do.
+    pub(crate) fn levels(&self) -> HolderLevels {
+        let domains = |domains: &Domains| domains.0.clone();
+        HolderLevels {
+            name: self.name.to_string(),
+            operator: self.is_operator,
+            metrics: self.metrics,
+            readers: domains(&self.readers),
+            readers_without_payloads: domains(&self.readers_without_payloads),
+            applications: domains(&self.applications),
+            operators: domains(&self.operators),
+            deciders: self.deciders.iter().map(|deciders| deciders.lists.written()).collect(),
+            runners: self.runners.iter().map(Lists::written).collect(),
+        }
     }
 
     /// Whether it may read the runs of this domain, with or without their payloads.

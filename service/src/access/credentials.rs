@@ -11,9 +11,10 @@ use tokio::sync::watch;
 
 use super::remote::{Fetching, KEYS_AGAIN_AFTER, RemoteKeys};
 use super::secret::{EXPIRY_WARNING, SecretStanding, Validity};
+use super::session::{BegunSession, Session, Sessions};
 use super::set::{Set, Stanzas, Way};
 use super::token::Disbelief;
-use super::{Denials, Holder};
+use super::{Denials, Holder, HolderLevels};
 use crate::tls::Peer;
 use engine::Engine;
 
@@ -29,6 +30,7 @@ pub struct Credentials(Arc<CredentialsInForce>);
 struct CredentialsInForce {
     set: watch::Sender<Arc<Set>>,
     denials: Denials,
+    sessions: Sessions,
 }
 
 /// Somebody who showed what they are known by.
@@ -39,6 +41,8 @@ pub(crate) struct Principal {
     validity: Validity,
     /// What was in force then.
     set: Arc<Set>,
+    /// Whose cookie it was, where they have signed in.
+    session: Option<Session>,
 }
 
 /// What somebody shows that is good for a time.
@@ -53,6 +57,8 @@ pub(crate) enum CredentialKind {
 pub(crate) enum NoEntry {
     /// They show nothing, or nothing that is known.
     Unknown,
+    /// They show the cookie of a session that is over, or was none.
+    SessionOver,
     /// What they show is right, and no longer good.
     Expired { what: CredentialKind, who: String, since: Timestamp },
     /// What they show is right, and not yet good.
@@ -69,7 +75,7 @@ impl NoEntry {
     /// Whose credential it is.
     pub(crate) fn who(&self) -> Option<&str> {
         match self {
-            Self::Unknown | Self::Certificate { .. } | Self::Token { .. } => None,
+            Self::Unknown | Self::SessionOver | Self::Certificate { .. } | Self::Token { .. } => None,
             Self::Expired { who, .. } | Self::Early { who, .. } | Self::NoRule { who } => Some(who),
         }
     }
@@ -113,7 +119,7 @@ impl Credentials {
     /// by, nothing that it may do, naming the credential; for an empty name; and for two of the same name, key id or secret.
     pub fn new(stanzas: impl Into<Stanzas>) -> Result<Self, String> {
         let set = Arc::new(Set::read(stanzas.into(), &Set::default())?);
-        Ok(Self(Arc::new(CredentialsInForce { set: watch::Sender::new(set), denials: Denials::default() })))
+        Ok(Self(Arc::new(CredentialsInForce { set: watch::Sender::new(set), ..CredentialsInForce::default() })))
     }
 
     /// Takes these instead, from the next request on.
@@ -165,14 +171,14 @@ impl Credentials {
         let set = self.now();
         let holder = set.certified(peer).map_err(|why| NoEntry::Certificate { shown: peer.to_string(), why })?;
         let (holder, way) = (Arc::clone(holder), Way::Certificate(Arc::clone(peer)));
-        Ok(Principal { holder, way, validity: Validity::default(), set: Arc::clone(&set) })
+        Ok(Principal { holder, way, validity: Validity::default(), set: Arc::clone(&set), session: None })
     }
 
     fn admit_bearer(&self, headers: &HeaderMap, now: Timestamp) -> Result<Principal, NoEntry> {
         let secret = bearer(headers).ok_or(NoEntry::Unknown)?;
         let (set, way) = (self.now(), Way::Secret(Sha256::digest(secret.as_bytes()).into()));
         let (holder, validity) = set.find(&way).ok_or(NoEntry::Unknown)?;
-        let admitted = Principal { holder, way, validity, set: Arc::clone(&set) };
+        let admitted = Principal { holder, way, validity, set: Arc::clone(&set), session: None };
         admitted.must_be_good(now)?;
         Ok(admitted)
     }
@@ -208,7 +214,7 @@ impl Credentials {
         must_be_good(verified.validity, CredentialKind::Token, verified.who.as_str(), now).map_err(Unbelieved::No)?;
         let who = || NoEntry::NoRule { who: verified.who.to_string() };
         let holder = verified.holder.ok_or_else(who).map_err(Unbelieved::No)?;
-        Ok(Principal { holder, way: Way::Token(token.into(), digest), validity: verified.validity, set })
+        Ok(Principal { holder, way: Way::Token(token.into(), digest), validity: verified.validity, set, session: None })
     }
 
     /// Has an issuer's keys fetched, unless they just were. They are in force once this resolves.
@@ -245,6 +251,40 @@ impl Credentials {
         }
     }
 
+    /// Whoever has signed in and shows what the cookie of their session holds.
+    pub(crate) fn admit_session(&self, secret: &str, now: Timestamp) -> Result<Principal, NoEntry> {
+        let sessions = &self.0.sessions;
+        let (session, way) = sessions.find(secret, now).ok_or(NoEntry::SessionOver)?;
+        let set = self.now();
+        let found = set.find(&way).filter(|(_, validity)| validity.at(now) == SecretStanding::Good);
+        let Some((holder, validity)) = found else {
+            // What it was begun with is no longer good.
+            sessions.end(secret);
+            return Err(NoEntry::SessionOver);
+        };
+        Ok(Principal { holder, way, validity, set, session: Some(session) })
+    }
+
+    /// Begins a session of somebody who was let in by a secret or a token; `None` for others, who show what they have with each
+    /// request.
+    pub(crate) fn begin_session(&self, admitted: &Principal, now: Timestamp) -> Option<BegunSession> {
+        let is_shown = matches!(admitted.way, Way::Secret(_) | Way::Token(..)) && admitted.session.is_none();
+        let who = is_shown.then(|| admitted.holder.by().clone())?;
+        self.0.sessions.begin(admitted.way.clone(), who, now)
+    }
+
+    /// Ends a session.
+    pub(crate) fn end_session(&self, secret: &str) {
+        self.0.sessions.end(secret);
+    }
+
+    /// The credentials in force, by name.
+    pub(crate) fn levels(&self) -> Vec<HolderLevels> {
+        let mut levels: Vec<_> = self.now().holders.iter().map(|holder| holder.levels()).collect();
+        levels.sort_by(|one, other| one.name.cmp(&other.name));
+        levels
+    }
+
     /// What becomes of those who are not let in.
     pub(crate) fn denials(&self) -> &Denials {
         &self.0.denials
@@ -260,7 +300,7 @@ impl Credentials {
         })?;
         let (holder, secret) = (Arc::clone(holder), key.secret.clone());
         let way = Way::Key(key.id.clone(), secret.clone());
-        Some((Principal { holder, way, validity: key.validity, set: Arc::clone(&set) }, secret))
+        Some((Principal { holder, way, validity: key.validity, set: Arc::clone(&set), session: None }, secret))
     }
 
     /// How long whoever was let in still would be, as long as they may still do what `may` says of their credential.
@@ -271,6 +311,9 @@ impl Credentials {
         may: impl Fn(&Holder) -> bool,
     ) -> Option<Validity> {
         let set = self.now();
+        if admitted.session.as_ref().is_some_and(Session::is_over) {
+            return None;
+        }
         let is_certificate = matches!(admitted.way, Way::Certificate(_));
         // What a certificate is worth changes with other things, too.
         let (holder, validity) = if Arc::ptr_eq(&set, &admitted.set) && !is_certificate {
@@ -278,6 +321,7 @@ impl Credentials {
         } else {
             set.find(&admitted.way)?
         };
+        let validity = admitted.session.as_ref().map_or(validity, |session| validity.and_until(session.until()));
         (validity.at(now) == SecretStanding::Good && may(&holder)).then_some(validity)
     }
 
@@ -299,6 +343,11 @@ impl Credentials {
 }
 
 impl Principal {
+    /// Their session, where they have signed in.
+    pub(crate) fn session(&self) -> Option<&Session> {
+        self.session.as_ref()
+    }
+
     /// Whose credential it is.
     pub(crate) fn holder(&self) -> &Arc<Holder> {
         &self.holder

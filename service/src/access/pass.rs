@@ -34,6 +34,11 @@ impl Pass {
         &self.admitted.holder
     }
 
+    /// What they have shown.
+    pub(crate) fn admitted(&self) -> &Principal {
+        &self.admitted
+    }
+
     /// What it is for.
     pub(crate) fn need(&self) -> &Need {
         &self.need
@@ -59,7 +64,16 @@ impl Pass {
                     std::future::pending::<()>().await;
                 },
                 () = self.reaches(validity.until()) => {}
+                () = self.signed_out() => {}
             }
+        }
+    }
+
+    /// Resolves when their session is ended.
+    async fn signed_out(&self) {
+        match self.admitted.session() {
+            Some(session) => session.over().await,
+            None => std::future::pending().await,
         }
     }
 

@@ -115,6 +115,11 @@ impl Validity {
         self.until
     }
 
+    /// The same, and no longer than until then.
+    pub(crate) fn and_until(self, until: Timestamp) -> Self {
+        Self { until: Some(self.until.map_or(until, |own| own.min(until))), ..self }
+    }
+
     pub(crate) fn at(self, now: Timestamp) -> SecretStanding {
         match (self.from, self.until) {
             (_, Some(until)) if until <= now => SecretStanding::Expired(until),

@@ -172,6 +172,9 @@ fn of_access(code: &str) -> Option<&'static str> {
         "forbidden" => {
             "give the secret of a credential that may with --secret-file or BATON_SECRET; whoever looks after the service knows which"
         }
+        "session-over" | "no-csrf-token" => {
+            "give a credential's secret with --secret-file or BATON_SECRET: a program needs no session"
+        }
         "cross-site" => "--url or BATON_URL: what stands before the service there makes this look like a web page's",
         "misdirected" => {
             "--url or BATON_URL: ask for it as localhost, or have it started with this name in --allowed-hosts"

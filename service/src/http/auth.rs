@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{FromRequestParts, RawPathParams, Request, State};
-use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -16,6 +16,7 @@ use super::audit::Route;
 use super::held::hold_body;
 use super::problem::Refused;
 use super::record::RequestNotes;
+use super::session::{self, EndsSession, SignIn};
 use super::shares;
 use crate::access::{Caller, Credentials, Denied, Level, NoEntry, Pass, Principal, Subject};
 use crate::fair::InTurn;
@@ -94,7 +95,7 @@ pub(crate) async fn judge(
     let what = format!("{} {path}", request.method());
     let log = request.extensions().get::<RequestNotes>().cloned();
     let peer = request.extensions().get::<Arc<Peer>>();
-    let admitted = gate.admit(level, request.headers(), peer).await;
+    let admitted = gate.admit(level, (request.method(), request.uri(), request.headers()), peer).await;
     let subject = InPath { engine: gate.front.engine(), params };
     if let Some(log) = &log {
         let is_of_turns = level == Level::Decider;
@@ -120,6 +121,14 @@ pub(crate) async fn judge(
     let ticket = pass.is_ok().then(|| route.change(gate.front.engine(), &request, by, subject.names())).flatten();
     drop(subject);
     let mut request = shares::counted(under_way.as_ref(), request);
+    // Few, and about who asks rather than about what is kept here.
+    if matches!(level, Level::Known | Level::Operator)
+        && let Ok(pass) = &pass
+    {
+        let (admitted, from) = (pass.as_ref().map(Pass::admitted), (request.headers(), request.uri()));
+        let sign_in = SignIn::new(&gate.credentials, admitted, from, gate.front.has_tls());
+        request.extensions_mut().insert(sign_in);
+    }
     match pass {
         Ok(None) => {
             request.extensions_mut().insert(Caller::anybody());
@@ -131,7 +140,13 @@ pub(crate) async fn judge(
             // In a box: each that waits for it would have room for it once more.
             let answer = Box::pin(shares::answer(under_way, route.run(ticket, request, next)));
             match pass.hold(shares::in_turn(in_turn, answer)).await {
-                Some(answer) => hold_body(pass, answer),
+                Some(answer) => match answer.extensions().get::<EndsSession>() {
+                    Some(EndsSession(secret)) => {
+                        gate.credentials.end_session(secret);
+                        answer
+                    }
+                    None => hold_body(pass, answer),
+                },
                 None => gate.turned_away(Refused::Revoked, Some(pass.holder().name()), &what),
             }
         }
@@ -143,13 +158,13 @@ impl Refused {
     /// Whether somebody was not let in.
     fn denied(&self) -> Option<Denied> {
         match self {
-            Self::Unauthorized => Some(Denied::Unauthorized),
+            Self::Unauthorized | Self::SessionOver => Some(Denied::Unauthorized),
             Self::Expired { .. } => Some(Denied::Expired),
             Self::Early { .. } => Some(Denied::Early),
             Self::Token { .. } => Some(Denied::Token),
             Self::Revoked => Some(Denied::Revoked),
             Self::Certificate { .. } => Some(Denied::Certificate),
-            Self::Forbidden { .. } | Self::NoRule => Some(Denied::Forbidden),
+            Self::Forbidden { .. } | Self::NoRule | Self::NoCsrfToken => Some(Denied::Forbidden),
             Self::TooManyGuesses => Some(Denied::TooManyGuesses),
             _ => None,
         }
@@ -160,6 +175,7 @@ impl From<NoEntry> for Refused {
     fn from(no: NoEntry) -> Self {
         match no {
             NoEntry::Unknown => Self::Unauthorized,
+            NoEntry::SessionOver => Self::SessionOver,
             NoEntry::Expired { what, since, .. } => Self::Expired { what, since },
             NoEntry::Early { what, from, .. } => Self::Early { what, from },
             NoEntry::Token { why } => Self::Token { why },
@@ -174,7 +190,7 @@ impl Gate {
     async fn admit(
         &self,
         level: Level,
-        headers: &HeaderMap,
+        (method, uri, headers): (&Method, &Uri, &HeaderMap),
         peer: Option<&Arc<Peer>>,
     ) -> Result<Option<Principal>, (Refused, Option<String>)> {
         if level == Level::Node {
@@ -185,6 +201,19 @@ impl Gate {
         }
         if level == Level::Nothing || self.credentials.is_empty() {
             return Ok(None);
+        }
+        let cookie = session::cookie(headers, uri).filter(|_| !headers.contains_key(AUTHORIZATION));
+        if let Some(secret) = cookie {
+            match self.credentials.admit_session(&secret, self.front.engine().clock().now()) {
+                Ok(admitted) => {
+                    let who = || Some(admitted.holder().name().to_owned());
+                    let is_meant = session::must_be_meant(admitted.session(), method, headers);
+                    return is_meant.map_err(|refused| (refused, who())).map(|()| Some(admitted));
+                }
+                // Whoever shows a certificate needs no session.
+                Err(no) if peer.is_none() => return Err((no.into(), None)),
+                Err(_) => {}
+            }
         }
         let admitted = self.credentials.admit_with_token(headers, peer, self.front.engine()).await;
         admitted.map(Some).map_err(|no| {

@@ -90,7 +90,6 @@ fn judge(hosts: &Hosts, method: &Method, uri: &Uri, headers: &HeaderMap) -> Resu
     if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE) {
         return Ok(());
     }
-    let is_own_site = |value: &HeaderValue| matches!(value.as_bytes(), b"same-origin" | b"none");
     if headers.get_all(SITE).iter().any(|value| !is_own_site(value)) {
         return Err(Refused::CrossSite { from: "another site, says Sec-Fetch-Site".to_owned() });
     }
@@ -109,6 +108,17 @@ fn judge(hosts: &Hosts, method: &Method, uri: &Uri, headers: &HeaderMap) -> Resu
         }
     }
     Ok(())
+}
+
+/// Whether nothing says that a page of another site had a browser send this.
+pub(super) fn is_of_own_page(headers: &HeaderMap, uri: &Uri) -> bool {
+    let host = headers.get(HOST).and_then(authority);
+    let host = host.as_ref().or(uri.authority());
+    headers.get_all(SITE).iter().all(is_own_site) && headers.get_all(ORIGIN).iter().all(|it| is_origin_of(it, host))
+}
+
+fn is_own_site(value: &HeaderValue) -> bool {
+    matches!(value.as_bytes(), b"same-origin" | b"none")
 }
 
 fn authority(value: &HeaderValue) -> Option<Authority> {

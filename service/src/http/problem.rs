@@ -66,6 +66,12 @@ pub(crate) enum Refused {
     /// No credential, or one that is not known.
     #[error("no credential, or one that is not known here")]
     Unauthorized,
+    /// The cookie of a session that is over, or was none.
+    #[error("this session is over")]
+    SessionOver,
+    /// Something is to be changed with a cookie alone.
+    #[error("the cookie of a session alone changes nothing: `baton-csrf` is absent, or is not this session's")]
+    NoCsrfToken,
     /// A secret or a token that is right, and no longer good.
     #[error("this {} was good until {since}{}", .what.name(), .what.leeway())]
     Expired { what: CredentialKind, since: Timestamp },
@@ -225,6 +231,10 @@ impl Refused {
             Self::BadPath(_) => RefusalRow::new(400, "bad-path", "percent-encode ids and names as UTF-8 in the path"),
             Self::NotEncrypted => RefusalRow::new(400, "not-encrypted", "ask with https://"),
             Self::Unauthorized => RefusalRow::new(401, "unauthorized", "send `Authorization: Bearer <secret>`"),
+            Self::SessionOver => RefusalRow::new(401, "session-over", "sign in again"),
+            Self::NoCsrfToken => {
+                RefusalRow::new(403, "no-csrf-token", "send the `csrfToken` of `GET /v1/session` as `baton-csrf`")
+            }
             Self::Expired { what: CredentialKind::Secret, .. } => RefusalRow::new(
                 401,
                 "expired-secret",

@@ -51,7 +51,7 @@ const BAD_TOKEN: &[&str] = &["bad-token"];
 
 pub(crate) fn calls() -> CallTable {
     let calls = by_hand(domains_and_workflows(CallTable::none()));
-    let calls = of_schedules(task_lists(looked_at::of_task_lists(calls)));
+    let calls = of_schedules(task_lists(looked_at::all(calls)));
     let calls = types_of_workflows(types_of_activities(calls));
     calls
         .get(

@@ -47,8 +47,8 @@ pub(super) fn claim<'a>(
 impl From<NoEntry> for SwfFault {
     fn from(no: NoEntry) -> Self {
         match no {
-            // Tokens of issuers are not taken here.
-            NoEntry::Unknown | NoEntry::Token { .. } | NoEntry::NoRule { .. } => unrecognized(),
+            // Tokens of issuers and cookies are not taken here.
+            NoEntry::Unknown | NoEntry::SessionOver | NoEntry::Token { .. } | NoEntry::NoRule { .. } => unrecognized(),
             NoEntry::Expired { since, .. } => {
                 let message =
                     format!("The security token included in the request is expired: it was good until {since}");

@@ -19,6 +19,7 @@ mod calls;
 #[path = "../shared/certificates.rs"]
 mod certificates;
 mod certified;
+mod changes;
 mod conditions;
 mod console;
 mod contract;
@@ -46,6 +47,7 @@ mod refusals;
 mod reset;
 mod retries;
 mod schedules;
+mod sessions;
 mod shares;
 mod sockets;
 mod standing;

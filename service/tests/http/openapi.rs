@@ -33,16 +33,19 @@ async fn the_document_names_these_calls() {
         "delete /v1/domains/{domain}/schedules/{id}",
         "delete /v1/domains/{domain}/workflow-types/{type}",
         "delete /v1/domains/{domain}/workflows/{id}",
+        "delete /v1/session",
         "get /healthz",
         "get /metrics",
         "get /openapi.json",
         "get /readyz",
         "get /v1/audit",
+        "get /v1/credentials",
         "get /v1/decider-tasks/{token}/history",
         "get /v1/domains",
         "get /v1/domains/{domain}",
         "get /v1/domains/{domain}/activity-types",
         "get /v1/domains/{domain}/activity-types/{type}",
+        "get /v1/domains/{domain}/changes",
         "get /v1/domains/{domain}/schedules",
         "get /v1/domains/{domain}/schedules/{id}",
         "get /v1/domains/{domain}/schedules/{id}/next",
@@ -55,6 +58,8 @@ async fn the_document_names_these_calls() {
         "get /v1/domains/{domain}/workflows/{id}",
         "get /v1/domains/{domain}/workflows/{id}/history",
         "get /v1/domains/{domain}/workflows/{id}/result",
+        "get /v1/nodes",
+        "get /v1/session",
         "patch /v1/domains/{domain}",
         "post /v1/activity-tasks/{token}/canceled",
         "post /v1/activity-tasks/{token}/failure",
@@ -96,6 +101,7 @@ async fn the_document_names_these_calls() {
         "post /v1/domains/{domain}/workflows/{id}/terminate",
         "post /v1/domains/{domain}/workflows/{id}/updates/{name}",
         "post /v1/secret/rotate",
+        "post /v1/session",
         "put /v1/domains/{domain}/schedules/{id}",
     ];
     assert_eq!(calls, expected);
@@ -111,6 +117,10 @@ async fn the_router_takes_the_methods_of_the_document_and_names_them_when_asked_
             expected.insert("HEAD".to_owned());
         }
         for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"] {
+            // It goes on until the service stops: `changes.rs` follows it.
+            if path.ends_with("/changes") && ["GET", "HEAD"].contains(&method) {
+                continue;
+            }
             let ask = Ask::new(method, &filled(path)).header("prefer", "wait=0");
             let answer = api.ask(ask).await;
             if expected.contains(method) {

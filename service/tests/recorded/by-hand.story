@@ -77,3 +77,15 @@ POST ./workflows/w/activities/none/retry
 {}
 ---
 GET ./workflows/w/history
+---
+GET /v1/session
+---
+POST /v1/session
+
+{}
+---
+DELETE /v1/session
+---
+GET /v1/credentials
+---
+GET /v1/nodes

@@ -6,8 +6,9 @@ import type { Action } from '../actions';
 import { type Problem, newKey, post, problemOf } from '../api';
 import { type Values, bodyOf, lackOf } from '../fields';
 import { markdownOf } from '../markdown';
+import { mayDo } from '../session';
 import { go } from '../state';
-import { NoSignIn, Payload } from '../ui';
+import { Payload } from '../ui';
 import { visible } from '../words';
 import { Fields, keepWho, useForm } from './fields';
 
@@ -34,7 +35,7 @@ export function say(text: string): void {
   }, SAID_MS);
 }
 
-/** Buttons of actions, in a row. */
+/** Buttons of actions, in a row: those that whoever is signed in may do. */
 export function Actions({
   actions,
   domain,
@@ -45,10 +46,12 @@ export function Actions({
   domain: string;
   label: string;
   done?: () => void;
-}): JSX.Element {
+}): JSX.Element | null {
+  const allowed = actions.filter(({ name }) => mayDo(name, domain));
+  if (allowed.length === 0) return null;
   return (
     <div class="actions" role="group" aria-label={label}>
-      {actions.map((action) => (
+      {allowed.map((action) => (
         <button
           key={action.name}
           type="button"
@@ -187,9 +190,7 @@ function Refused({
     <div class="trouble" role="alert">
       <b>{visible(problem.detail)}</b>
       {problem.status === 401 ? (
-        <p>
-          <NoSignIn />
-        </p>
+        <p>Sign in, and do it again: what was typed is still there.</p>
       ) : problem.advice ? (
         <p>{visible(problem.advice)}</p>
       ) : null}

@@ -9,6 +9,7 @@ import { type Filter, queryOfFilter } from '../filter';
 import type { Schemas } from '../fold';
 import { domainPath } from '../paths';
 import { pathOf } from '../route';
+import { mayDo } from '../session';
 import { Name, Trouble } from '../ui';
 import { visible } from '../words';
 import { Fields, keepWho, useForm } from './fields';
@@ -273,7 +274,9 @@ export function BulkBar({
   ask,
   all,
   clear,
+  domain,
 }: {
+  domain: string;
   /** How many are selected. */
   words: string;
   /** How many match, where all of them can be selected yet. */
@@ -291,7 +294,7 @@ export function BulkBar({
         </button>
       )}
       <span class="grow" />
-      {BULK_ACTIONS.map((action) => (
+      {BULK_ACTIONS.filter(({ name }) => mayDo(name, domain)).map((action) => (
         <button
           key={action.name}
           type="button"

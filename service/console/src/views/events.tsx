@@ -1,5 +1,7 @@
 // Events: the table, the newest first, with a jump by id.
 import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { problemOf } from '../api';
 import { timeOf } from '../fold';
 import { clock, place, setQuery } from '../state';
 import { duration, exactTime } from '../time';
@@ -16,14 +18,21 @@ export function Events(shown: Shown): JSX.Element {
   const count = Math.max(0, shown.asOf - row.first + 1);
   const idAt = (index: number): number => (oldestFirst ? row.first + index : shown.asOf - index);
   const indexOf = (id: number): number => (oldestFirst ? id - row.first : shown.asOf - id);
-  const json = (): void => {
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(
-      new Blob([JSON.stringify({ events: row.events }, null, 1)], { type: 'application/json' }),
-    );
-    link.download = `${shown.run.workflowId.replace(/[^\w.-]+/g, '_')}.json`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  const [reading, setReading] = useState<number>();
+  const json = async (): Promise<void> => {
+    if (reading !== undefined) return;
+    setReading(0);
+    try {
+      const link = document.createElement('a');
+      link.href = URL.createObjectURL(new Blob(await shown.run.whole(setReading), { type: 'application/json' }));
+      link.download = `${shown.run.workflowId.replace(/[^\w.-]+/g, '_')}.json`;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    } catch (error) {
+      shown.run.problem.value = problemOf(error);
+    } finally {
+      setReading(undefined);
+    }
   };
   return (
     <div class="events">
@@ -42,8 +51,8 @@ export function Events(shown: Shown): JSX.Element {
         <button type="button" class="quiet" onClick={() => setQuery({ order: oldestFirst ? undefined : 'oldest' })}>
           {oldestFirst ? 'oldest first' : 'newest first'}
         </button>
-        <button type="button" class="quiet" onClick={json}>
-          download JSON
+        <button type="button" class="quiet" onClick={() => void json()}>
+          {reading === undefined ? 'download JSON' : `${reading.toLocaleString('en')} events read…`}
         </button>
       </div>
       <Rows

@@ -6,6 +6,7 @@ import { problemOf, request } from '../api';
 import type { Run } from '../live';
 import { workflowPath } from '../paths';
 import { pathOf } from '../route';
+import { mayDo } from '../session';
 import { anotherLike } from '../starts';
 import { now, place } from '../state';
 import { duration } from '../time';
@@ -145,7 +146,7 @@ function RunActions({ run }: { run: Run }): JSX.Element | null {
         domain={run.domain}
         label="What can be done with it"
       />
-      <Another run={run} />
+      {mayDo('start', run.domain) ? <Another run={run} /> : null}
     </div>
   );
 }

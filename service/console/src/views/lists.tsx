@@ -2,12 +2,15 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { type Problem, get, problemOf } from '../api';
+import { useChanges } from '../changes';
 import type { Schemas } from '../fold';
 import { type TaskList, inOrder, isLonely, polledBy, waitingOf } from '../lists';
 import { domainPath } from '../paths';
 import { now } from '../state';
 import { Empty, Name, Time, Trouble, useKeys } from '../ui';
 
+/** Lists that are read at once: as many as the service gives. */
+const PAGE = 200;
 type Page = Schemas['ListedTaskLists'];
 
 export function Lists({ domain }: { domain: string }): JSX.Element {
@@ -16,26 +19,32 @@ export function Lists({ domain }: { domain: string }): JSX.Element {
   const [asked, setAsked] = useState(0);
   const refresh = (): void => setAsked((count) => count + 1);
   useKeys({ r: refresh });
+  const read = async (signal?: AbortSignal): Promise<void> => {
+    try {
+      const answer = await get<Page>(`${domainPath(domain)}/task-lists?limit=${PAGE}`, signal);
+      if (signal?.aborted) return;
+      setPage(answer);
+      setProblem(undefined);
+    } catch (error) {
+      if (!signal?.aborted) setProblem(problemOf(error));
+    }
+  };
   useEffect(() => {
     const stop = new AbortController();
-    get<Page>(`${domainPath(domain)}/task-lists?limit=200`, stop.signal).then(
-      (answer) => {
-        setPage(answer);
-        setProblem(undefined);
-      },
-      (error: unknown) => {
-        if (!stop.signal.aborted) setProblem(problemOf(error));
-      },
-    );
+    void read(stop.signal);
     return () => stop.abort();
   }, [domain, asked]);
+  // Where further pages were asked for, they stay.
+  useChanges(domain, async () => {
+    if ((page?.taskLists.length ?? 0) <= PAGE) await read();
+  });
   useEffect(() => {
     addEventListener('focus', refresh);
     return () => removeEventListener('focus', refresh);
   }, []);
   const more = async (): Promise<void> => {
     if (!page?.nextPage) return;
-    const asked = new URLSearchParams({ limit: '200', page: page.nextPage });
+    const asked = new URLSearchParams({ limit: String(PAGE), page: page.nextPage });
     try {
       const next = await get<Page>(`${domainPath(domain)}/task-lists?${asked}`);
       setPage({ ...next, taskLists: [...page.taskLists, ...next.taskLists] });

@@ -3,11 +3,13 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Problem, get, problemOf } from '../api';
 import type { BulkAction } from '../bulk';
+import { useChanges } from '../changes';
 import { FIELDS, type Field, type Filter, OUTCOMES, STANDINGS, filterOfQuery, queryOfFilter } from '../filter';
 import type { Schemas } from '../fold';
 import { domainPath } from '../paths';
 import { pathOf } from '../route';
 import { NOTHING, type Selection, has, isEmpty, toggle } from '../selection';
+import { mayDo } from '../session';
 import { startAction } from '../starts';
 import { go, now, place } from '../state';
 import { type Tally, talliesOf } from '../tallies';
@@ -92,6 +94,8 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
     };
   }, [domain, query]);
 
+  useChanges(domain, refresh);
+
   const more = (): void => {
     if (!next || loading.current) return;
     loading.current = true;
@@ -157,9 +161,11 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
       <div class="bar">
         <h1>Runs</h1>
         <Search filter={filter} apply={apply} />
-        <button type="button" class="act" onClick={start}>
-          Start a run
-        </button>
+        {mayDo('start', domain) ? (
+          <button type="button" class="act" onClick={start}>
+            Start a run
+          </button>
+        ) : null}
         <SaveView domain={domain} query={query} />
         <button type="button" class="quiet" onClick={() => void refresh()} title="Refresh (r)">
           Refresh
@@ -210,6 +216,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
       <Trouble problem={problem} />
       {isEmpty(selection) ? null : (
         <BulkBar
+          domain={domain}
           words={words}
           total={hasMore ? matching : undefined}
           ask={ask}

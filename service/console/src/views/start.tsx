@@ -2,10 +2,13 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Problem, get, problemOf, request } from '../api';
+import { useChanges } from '../changes';
 import type { Schemas } from '../fold';
 import { type TaskList, inOrder, isLonely, waitsFor } from '../lists';
 import { domainPath } from '../paths';
 import { pathOf } from '../route';
+import { domain as chosen } from '../state';
+import { talliesOf } from '../tallies';
 import { Name, Time, Trouble, useKeys } from '../ui';
 import { type Metrics, readMetrics } from '../words';
 
@@ -65,6 +68,7 @@ export function Start(): JSX.Element {
   const { seen, problem, refresh } = useMetrics();
   const [domains, setDomains] = useState<Schemas['Domain'][]>();
   const [lists, setLists] = useState<Map<string, Schemas['ListedTaskLists']>>(new Map());
+  const [tallies, setTallies] = useState<Map<string, Map<string, number>>>(new Map());
   const look = async (): Promise<void> => {
     const answer = await get<Schemas['Domains']>('/v1/domains').catch(() => ({ domains: [] }));
     setDomains(answer.domains);
@@ -74,12 +78,28 @@ export function Start(): JSX.Element {
     };
     setLists(new Map((await Promise.all(answer.domains.slice(0, DOMAINS_LOOKED_AT).map(ask))).flat()));
   };
+  // Whoever may not read the metrics may count what they may read.
+  const isKept = problem?.status === 403;
+  useEffect(() => {
+    if (!isKept || !domains) return;
+    const count = async ({ name }: Schemas['Domain']): Promise<[string, Map<string, number>][]> => {
+      const counted = await get<Schemas['Count']>(`${domainPath(name)}/workflows/count`).catch(() => null);
+      if (!counted) return [];
+      const shown = [...talliesOf(counted)].map(([status, tally]): [string, number] => [status, tally.count]);
+      return [[name, new Map(shown)]];
+    };
+    void Promise.all(domains.slice(0, DOMAINS_LOOKED_AT).map(count)).then((all) => setTallies(new Map(all.flat())));
+  }, [isKept, domains]);
   useEffect(() => {
     void look();
     const again = (): void => void look();
     addEventListener('focus', again);
     return () => removeEventListener('focus', again);
   }, []);
+  useChanges(chosen.value, async () => {
+    refresh();
+    await look();
+  });
   useKeys({
     r: () => {
       refresh();
@@ -112,7 +132,7 @@ export function Start(): JSX.Element {
           Refresh
         </button>
       </div>
-      <Trouble problem={problem} />
+      <Trouble problem={isKept ? undefined : problem} />
       {lonely.length > 0 ? (
         <div class="banner" role="status">
           <b>
@@ -138,7 +158,7 @@ export function Start(): JSX.Element {
         </div>
       ) : null}
       {(domains ?? []).map(({ name, description }) => {
-        const of = seen?.metrics.domains.get(name);
+        const of = seen?.metrics.domains.get(name) ?? tallies.get(name);
         const page = lists.get(name);
         const waiting = (page?.taskLists ?? []).reduce((sum, list) => sum + list.waiting, 0);
         const isMore = page?.nextPage != null || (page?.taskLists ?? []).some((list) => list.moreWaiting);

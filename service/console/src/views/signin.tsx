@@ -1,0 +1,99 @@
+// The dialog that asks for a secret, above whatever is on the page: that stays, and so does what was typed there.
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { type Problem, problemOf, turnedAway } from '../api';
+import { session, signIn, signOut } from '../session';
+import { pageKeys } from '../state';
+import { Name } from '../ui';
+import { visible } from '../words';
+
+export function SignIn(): JSX.Element | null {
+  return turnedAway.value ? <Dialog why={turnedAway.value} /> : null;
+}
+
+/** What a secret is refused with that nobody knows. */
+const UNKNOWN = ['unauthorized', 'token-refused'];
+
+function Dialog({ why }: { why: Problem }): JSX.Element {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const field = useRef<HTMLInputElement>(null);
+  const [problem, setProblem] = useState<Problem>();
+  const [isUnderWay, setUnderWay] = useState(false);
+  const again = session.value !== undefined;
+  useEffect(() => {
+    dialog.current?.showModal();
+    field.current?.focus();
+  }, []);
+  const submit = async (): Promise<void> => {
+    const secret = field.current?.value.trim() ?? '';
+    if (secret === '' || isUnderWay) return;
+    setUnderWay(true);
+    setProblem(undefined);
+    try {
+      await signIn(secret);
+      // What the page shows is read again where it stands.
+      if (again) pageKeys.get('r')?.();
+    } catch (error) {
+      setProblem(problemOf(error));
+      setUnderWay(false);
+      field.current?.select();
+    }
+  };
+  return (
+    <dialog
+      ref={dialog}
+      class="act-dialog sign-in"
+      aria-labelledby="sign-in-title"
+      onCancel={(event) => event.preventDefault()}
+    >
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void submit();
+        }}
+      >
+        <div class="dialog-body">
+          <h2 id="sign-in-title">{again ? 'Sign in again' : 'Sign in'}</h2>
+          <p>
+            {again
+              ? `${why.code === 'session-over' ? 'Your session is over.' : 'You are no longer let in.'} What is on the page stays there.`
+              : 'This service asks for a credential: its secret, or a token of an issuer.'}
+          </p>
+          <div class="field">
+            <label for="secret">secret</label>
+            <input id="secret" ref={field} type="password" autocomplete="current-password" spellcheck={false} />
+          </div>
+          {problem ? (
+            <div class="trouble" role="alert">
+              <b>{UNKNOWN.includes(problem.code) ? 'Nobody is known by it.' : visible(problem.detail)}</b>{' '}
+              <code>{problem.code}</code>
+            </div>
+          ) : null}
+        </div>
+        <div class="dialog-buttons">
+          <button type="submit" class="main" disabled={isUnderWay}>
+            Sign in
+          </button>
+        </div>
+      </form>
+    </dialog>
+  );
+}
+
+/** Who is signed in, and the way out. */
+export function Who(): JSX.Element | null {
+  const may = session.value?.may;
+  if (!may?.name) return null;
+  return (
+    <span class="whoami">
+      <span class="wide">
+        <Name>{may.name}</Name>
+      </span>
+      {session.value?.csrfToken ? (
+        <button type="button" class="quiet" onClick={() => void signOut()}>
+          Sign out
+        </button>
+      ) : null}
+    </span>
+  );
+}

@@ -1,0 +1,120 @@
+// Signing in where a service has credentials: what is asked for, what a level is offered, and what is left when a session is over.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import test from 'node:test';
+import { until } from './browser.mjs';
+import { Service } from './service.mjs';
+
+const SECRETS = { ops: 'the-secret-of-an-operator', reader: 'the-secret-of-a-reader' };
+const digest = (name) => createHash('sha256').update(SECRETS[name]).digest('hex');
+const CONFIGURATION = `[[credentials]]
+name = "ops"
+secret-sha256 = "${digest('ops')}"
+operator = true
+
+[[credentials]]
+name = "reader"
+secret-sha256 = "${digest('reader')}"
+readers = ["default"]
+`;
+
+/** A service with credentials, and a run. */
+export async function openGuarded() {
+  const guarded = await Service.open(CONFIGURATION);
+  const start = { workflowId: 'guarded-1', workflowType: 'order' };
+  await guarded.call('POST', '/workflows', start, { authorization: `Bearer ${SECRETS.ops}` });
+  return guarded;
+}
+
+export async function signIn(browser, who) {
+  await browser.type('#secret', who in SECRETS ? SECRETS[who] : who);
+  await browser.click('.sign-in .main');
+}
+
+/** `at` gives the browser; `findings` those of axe on the page that is shown. */
+export function signingIn(at, findings) {
+  const isSignedIn = () =>
+    until('the dialog is gone', () => at().browser.run('() => !document.querySelector(".sign-in")'));
+  /** What a page of the service's own is told when it asks for this. */
+  const asked = (method, path, headers = {}) =>
+    at().browser.run(
+      `(method, path, headers) => fetch(path, { method, headers: { 'content-type': 'application/json', ...headers } })
+        .then(async (answer) => ({ status: answer.status, body: await answer.json().catch(() => null) }))`,
+      method,
+      path,
+      headers,
+    );
+
+  test('a secret is asked for and becomes a session; a level is offered what it may do, and refused the rest', async () => {
+    const { browser } = at();
+    const guarded = await openGuarded();
+    try {
+      await browser.go(`${guarded.url}/console/default/workflows`);
+      await browser.shows('.sign-in h2', 'Sign in');
+      assert.deepEqual(await findings(), []);
+      await signIn(browser, 'nobody-knows-this');
+      await browser.shows('.sign-in .trouble', 'Nobody is known by it.');
+      await browser.run('() => { document.querySelector("#secret").value = ""; }');
+      await signIn(browser, 'reader');
+      await isSignedIn();
+      await browser.shows('.row.run', 'guarded-1');
+      assert.equal(await browser.run('() => document.cookie'), '', 'no script reads it');
+      await browser.shows('.whoami', 'reader');
+      const buttons = '() => [...document.querySelectorAll("main .act")].map((one) => one.innerText)';
+      assert.deepEqual(await browser.run(buttons), [], 'nothing can be started');
+      await browser.go(`${guarded.url}/console/default/types`);
+      await browser.shows('h1', 'Types');
+      await browser.shows('.whoami', 'reader');
+      assert.deepEqual(await browser.run(buttons), [], 'nothing can be registered');
+      await browser.go(`${guarded.url}/console/`);
+      await browser.shows('.number b', '1');
+      // What is not offered is refused all the same.
+      const signal = '/v1/domains/default/workflows/guarded-1/signals/s';
+      const { body } = await asked('GET', '/v1/session');
+      const token = { 'baton-csrf': body.csrfToken };
+      assert.equal((await asked('POST', signal)).body.code, 'no-csrf-token');
+      assert.equal((await asked('POST', signal, token)).body.code, 'forbidden');
+      await browser.click('.whoami button', 'Sign out');
+      await browser.shows('.sign-in h2', 'Sign in');
+      assert.equal((await asked('GET', '/v1/session')).status, 401);
+    } finally {
+      await guarded.close();
+    }
+    await browser.complaints();
+  });
+
+  test('a session that is over is asked for again, and nothing that was typed is lost', async () => {
+    const { browser } = at();
+    const guarded = await openGuarded();
+    try {
+      await browser.go(`${guarded.url}/console/default/workflows/guarded-1`);
+      await browser.shows('.sign-in');
+      await signIn(browser, 'ops');
+      await isSignedIn();
+      await browser.shows('.connection', 'live');
+      await browser.click('.run-head .act', 'Signal');
+      await browser.type('#act--name', 'remark');
+      await browser.type('#act-input', '{"n": 1}');
+      // It ends elsewhere, in another window or by whoever looks after the service.
+      const { body } = await asked('GET', '/v1/session');
+      assert.equal((await asked('DELETE', '/v1/session', { 'baton-csrf': body.csrfToken })).status, 204);
+      await browser.shows('.sign-in h2', 'Sign in again');
+      await signIn(browser, 'ops');
+      await isSignedIn();
+      const value = (field) => browser.run(`() => document.querySelector('#act-${field}').value`);
+      assert.deepEqual([await value('-name'), await value('input')], ['remark', '{"n": 1}']);
+      await browser.click('.act-dialog .main');
+      await browser.shows('.card .event', 'remark');
+      await browser.shows('.connection', 'live');
+      await browser.go(`${guarded.url}/console/service`);
+      await browser.shows('.grid', 'reader');
+      await browser.shows('main', 'This one alone');
+      const text = await browser.run('() => document.body.innerText');
+      assert.ok(!text.includes(digest('ops').slice(0, 12)), 'no secret is shown');
+      assert.deepEqual(await findings(), []);
+    } finally {
+      await guarded.close();
+    }
+    await browser.complaints();
+  });
+}

@@ -1,0 +1,222 @@
+//! Sessions of people who have signed in at the console: what a browser holds in a cookie in place of a secret. In memory of this
+//! process alone: a restart ends them, and another node knows none of them.
+//!
+//! A session is good for no more than what it was begun with: that is looked up anew for each request.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use history::{CallerName, Duration, Timestamp};
+use lru::LruCache;
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+
+use super::set::Way;
+
+/// Sessions of all. Ours: people at a console, about 500 bytes each. One that is begun beyond them ends the one that was used
+/// least lately.
+pub const SESSIONS_MAX: usize = 10_000;
+
+/// Sessions of one credential, so that its holder cannot end those of others. Ours: the same.
+pub const SESSIONS_OF_ONE_MAX: usize = 100;
+
+/// How long a session is good. Ours: a working day.
+pub const SESSION_AGE_MAX: Duration = Duration::from_secs(12 * 3_600);
+
+/// How long a session is good without a request. Ours.
+pub const SESSION_IDLE_MAX: Duration = Duration::from_secs(2 * 3_600);
+
+/// A session, as long as it is good. It ends when its sender is dropped.
+struct KeptSession {
+    way: Way,
+    who: CallerName,
+    csrf: Arc<str>,
+    until: Timestamp,
+    used: Timestamp,
+    ended: watch::Sender<()>,
+}
+
+impl KeptSession {
+    fn is_good(&self, now: Timestamp) -> bool {
+        now < self.until && now < self.used.plus(SESSION_IDLE_MAX)
+    }
+
+    fn session(&self) -> Session {
+        Session { csrf: Arc::clone(&self.csrf), until: self.until, ended: self.ended.subscribe() }
+    }
+}
+
+/// What a request was let in by, where that is a session.
+#[derive(Clone)]
+pub(crate) struct Session {
+    csrf: Arc<str>,
+    until: Timestamp,
+    ended: watch::Receiver<()>,
+}
+
+impl Session {
+    /// What a page shows to prove that it is one of ours.
+    pub(crate) fn csrf(&self) -> &str {
+        &self.csrf
+    }
+
+    /// It is good until then.
+    pub(crate) fn until(&self) -> Timestamp {
+        self.until
+    }
+
+    /// Whether it was ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.ended.has_changed().is_err()
+    }
+
+    /// Resolves when it is ended.
+    pub(super) async fn over(&self) {
+        let mut ended = self.ended.clone();
+        while ended.changed().await.is_ok() {}
+    }
+}
+
+/// A session that has begun.
+pub(crate) struct BegunSession {
+    /// What its cookie holds. It is nowhere else.
+    pub(crate) secret: String,
+    /// The session.
+    pub(crate) session: Session,
+}
+
+/// By the SHA-256 of what their cookies hold.
+pub(super) struct Sessions(Mutex<LruCache<[u8; 32], KeptSession>>);
+
+impl Default for Sessions {
+    fn default() -> Self {
+        // Bounded, but not allocated ahead.
+        let mut sessions = LruCache::unbounded();
+        sessions.resize(NonZeroUsize::new(SESSIONS_MAX).unwrap_or(NonZeroUsize::MIN));
+        Self(Mutex::new(sessions))
+    }
+}
+
+impl std::fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sessions").finish_non_exhaustive()
+    }
+}
+
+fn digest(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+/// 256 bits that nobody can guess; `None` where there is no randomness to be had.
+fn drawn() -> Option<String> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(URL_SAFE_NO_PAD.encode(bytes))
+}
+
+impl Sessions {
+    fn lock(&self) -> MutexGuard<'_, LruCache<[u8; 32], KeptSession>> {
+        self.0.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// Begins a session of somebody who was let in by this.
+    pub(super) fn begin(&self, way: Way, who: CallerName, now: Timestamp) -> Option<BegunSession> {
+        let (secret, csrf, until) = (drawn()?, drawn()?.into(), now.plus(SESSION_AGE_MAX));
+        let kept = KeptSession { way, who, csrf, until, used: now, ended: watch::Sender::new(()) };
+        let session = kept.session();
+        let mut sessions = self.lock();
+        let over: Vec<_> = sessions.iter().filter(|(_, it)| !it.is_good(now)).map(|(key, _)| *key).collect();
+        for key in over {
+            sessions.pop(&key);
+        }
+        // The one that was used least lately comes last.
+        let own = sessions.iter().filter(|(_, it)| it.who == kept.who).skip(SESSIONS_OF_ONE_MAX - 1);
+        let too_many: Vec<_> = own.map(|(key, _)| *key).collect();
+        for key in too_many {
+            sessions.pop(&key);
+        }
+        sessions.put(digest(&secret), kept);
+        Some(BegunSession { secret, session })
+    }
+
+    /// The session of which a cookie holds this, and what it was begun with.
+    pub(super) fn find(&self, secret: &str, now: Timestamp) -> Option<(Session, Way)> {
+        let (mut sessions, key) = (self.lock(), digest(secret));
+        let kept = sessions.get_mut(&key)?;
+        if !kept.is_good(now) {
+            sessions.pop(&key);
+            return None;
+        }
+        kept.used = now;
+        Some((kept.session(), kept.way.clone()))
+    }
+
+    /// Ends a session.
+    pub(super) fn end(&self, secret: &str) {
+        self.lock().pop(&digest(secret));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(name: &str) -> CallerName {
+        CallerName::new(name).unwrap()
+    }
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1_000)
+    }
+
+    const WAY: Way = Way::Secret([7; 32]);
+
+    #[test]
+    fn a_session_is_good_until_it_ends_is_idle_for_too_long_or_is_too_old() {
+        let sessions = Sessions::default();
+        let idle = SESSION_IDLE_MAX.as_millis() / 1_000;
+        let begun = sessions.begin(WAY, who("a"), at(0)).unwrap();
+        assert!(sessions.find(&begun.secret, at(idle - 1)).is_some());
+        assert!(sessions.find(&begun.secret, at(2 * idle - 2)).is_some(), "it was used meanwhile");
+        assert!(sessions.find(&begun.secret, at(3 * idle - 2)).is_none());
+        assert!(begun.session.is_over());
+        let begun = sessions.begin(WAY, who("a"), at(0)).unwrap();
+        let age = SESSION_AGE_MAX.as_millis() / 1_000;
+        for hour in 1..age / 3_600 {
+            assert!(sessions.find(&begun.secret, at(hour * 3_600)).is_some());
+        }
+        assert!(sessions.find(&begun.secret, at(age - 1)).is_some());
+        assert!(sessions.find(&begun.secret, at(age)).is_none());
+        let begun = sessions.begin(WAY, who("a"), at(0)).unwrap();
+        sessions.end(&begun.secret);
+        assert!(begun.session.is_over() && sessions.find(&begun.secret, at(0)).is_none());
+        assert!(sessions.find("", at(0)).is_none());
+    }
+
+    #[test]
+    fn one_more_session_of_a_credential_than_it_may_have_ends_its_own_that_was_used_least_lately() {
+        let sessions = Sessions::default();
+        let other = sessions.begin(WAY, who("b"), at(0)).unwrap();
+        let own: Vec<_> = (0..SESSIONS_OF_ONE_MAX).map(|_| sessions.begin(WAY, who("a"), at(0)).unwrap()).collect();
+        assert!(sessions.find(&own[0].secret, at(1)).is_some());
+        drop(sessions.begin(WAY, who("a"), at(2)));
+        assert!(own[1].session.is_over() && !own[0].session.is_over() && !other.session.is_over());
+    }
+
+    #[test]
+    fn the_ten_thousand_and_first_session_ends_the_one_that_was_used_least_lately() {
+        let sessions = Sessions::default();
+        let first = sessions.begin(WAY, who("first"), at(0)).unwrap();
+        let second = sessions.begin(WAY, who("second"), at(0)).unwrap();
+        for number in 2..SESSIONS_MAX {
+            drop(sessions.begin(WAY, who(&format!("n{}", number % 200)), at(0)));
+        }
+        assert_eq!(sessions.lock().len(), SESSIONS_MAX);
+        assert!(sessions.find(&first.secret, at(1)).is_some());
+        drop(sessions.begin(WAY, who("another"), at(1)));
+        assert_eq!(sessions.lock().len(), SESSIONS_MAX);
+        assert!(second.session.is_over() && !first.session.is_over());
+    }
+}

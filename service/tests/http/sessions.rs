@@ -1,0 +1,301 @@
+//! Signing in: a cookie in place of a secret, what it is good for, when it is over, and what it is worth to others.
+
+use std::sync::Arc;
+
+use engine::Clock as _;
+use serde_json::{Value, json};
+use service::access::{
+    Credential, Credentials, Moment, SESSION_AGE_MAX, SESSION_IDLE_MAX, SESSIONS_OF_ONE_MAX, Secret,
+};
+use service::api::router_for;
+
+use crate::holders::credential;
+use crate::support::{Answer, Api, Ask, WORKFLOWS};
+
+const HOST: &str = "baton.test:7420";
+const ORIGIN: &str = "http://baton.test:7420";
+const SIGNAL: &str = "/v1/domains/default/workflows/w/signals/s";
+
+fn stanzas() -> Vec<Credential> {
+    let one = || vec!["default".to_owned()];
+    vec![
+        Credential { applications: one(), ..credential("ann") },
+        Credential { readers: one(), ..credential("ben") },
+        Credential { operator: true, ..credential("ops") },
+    ]
+}
+
+/// A service with credentials, and a run.
+async fn guarded() -> (Api, Credentials) {
+    let api = Api::open().await;
+    api.start("w").await;
+    let credentials = Credentials::new(stanzas()).unwrap();
+    let router = router_for(Arc::clone(&api.engine), credentials.clone());
+    (Api { router, ..api }, credentials)
+}
+
+/// What a browser has once somebody has signed in.
+#[derive(Clone)]
+struct SignedIn {
+    cookie: String,
+    csrf: String,
+}
+
+/// A request of a page of the service's own.
+fn from_page(ask: Ask) -> Ask {
+    ask.header("host", HOST).header("origin", ORIGIN).header("sec-fetch-site", "same-origin")
+}
+
+fn signing_in(secret: &str) -> Ask {
+    let ask = Ask::new("POST", "/v1/session").header("content-type", "application/json");
+    from_page(ask.header("authorization", &format!("Bearer {secret}")))
+}
+
+impl Api {
+    async fn sign_in(&self, secret: &str) -> SignedIn {
+        let answer = self.ask(signing_in(secret)).await;
+        let csrf = answer.json(201)["csrfToken"].as_str().unwrap().to_owned();
+        let cookie = answer.header("set-cookie").split(';').next().unwrap().to_owned();
+        SignedIn { cookie, csrf }
+    }
+
+    async fn status(&self, ask: Ask) -> (u16, String) {
+        let answer = Answer::read(self.call(ask).await).await;
+        let code = serde_json::from_str::<Value>(&answer.text).unwrap_or_default()["code"].as_str().map(str::to_owned);
+        (answer.status.as_u16(), code.unwrap_or_default())
+    }
+
+    async fn reads(&self, who: &SignedIn) -> (u16, String) {
+        self.status(who.with(Ask::get(WORKFLOWS))).await
+    }
+}
+
+impl SignedIn {
+    /// With the cookie alone.
+    fn with(&self, ask: Ask) -> Ask {
+        from_page(ask.header("cookie", &self.cookie))
+    }
+
+    /// With the page's token, too.
+    fn writes(&self, ask: Ask) -> Ask {
+        self.with(ask).header("baton-csrf", &self.csrf)
+    }
+}
+
+fn is(status: u16, code: &str) -> (u16, String) {
+    (status, code.to_owned())
+}
+
+#[tokio::test]
+async fn a_secret_becomes_a_cookie_that_no_page_can_read_and_that_no_other_site_is_sent() {
+    let (api, _) = guarded().await;
+    let answer = api.ask(signing_in("ann")).await;
+    let cookie = answer.header("set-cookie").to_owned();
+    assert!(cookie.starts_with("baton-session-7420="), "{cookie}");
+    assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict; Max-Age=43200"), "{cookie}");
+    let info = answer.json(201);
+    assert_eq!(info["may"], json!({ "name": "ann", "operator": false, "metrics": false, "applications": ["default"] }));
+    assert_eq!(info["expiresAt"], json!(api.clock.now().plus(SESSION_AGE_MAX)));
+    assert!(!cookie.contains(info["csrfToken"].as_str().unwrap()), "one does not tell the other");
+    // Where something that encrypts stands before the service, its page says so.
+    let https = Ask::new("POST", "/v1/session").header("content-type", "application/json");
+    let https =
+        https.header("authorization", "Bearer ann").header("host", "baton.test").header("origin", "https://baton.test");
+    let cookie = api.ask(https).await.header("set-cookie").to_owned();
+    assert!(cookie.starts_with("baton-session=") && cookie.ends_with("; Secure"), "{cookie}");
+
+    let ann = api.sign_in("ann").await;
+    assert_eq!(api.reads(&ann).await, is(200, ""));
+    let shown = api.ask(ann.with(Ask::get("/v1/session"))).await.json(200);
+    assert_eq!((shown["csrfToken"].as_str(), &shown["may"]["name"]), (Some(ann.csrf.as_str()), &json!("ann")));
+    assert_eq!(api.status(ann.writes(Ask::post(SIGNAL, &json!({})))).await, is(202, ""));
+    let history = api.ask(ann.with(Ask::get(&format!("{WORKFLOWS}/w/history")))).await.json(200);
+    assert_eq!(history["events"][2]["by"], "ann", "events name the credential, as ever");
+}
+
+#[tokio::test]
+async fn a_cookie_alone_changes_nothing_and_takes_nothing() {
+    let (api, _) = guarded().await;
+    let ops = api.sign_in("ops").await;
+    let other = api.sign_in("ops").await;
+    let writes = || {
+        [
+            Ask::post(SIGNAL, &json!({})),
+            Ask::new("DELETE", &format!("{WORKFLOWS}/w?terminate=true")),
+            Ask::new("DELETE", "/v1/session"),
+            Ask::post("/v1/domains", &json!({ "name": "other" })),
+            Ask::post("/v1/domains/default/task-lists/deciders/decider/poll", &json!({})).header("prefer", "wait=0"),
+            Ask::post("/v1/session", &json!({})),
+        ]
+    };
+    let before = api.engine.registry().domains().await.unwrap();
+    for csrf in [None, Some(""), Some(other.csrf.as_str()), Some(&ops.csrf[1..]), Some("nonsense")] {
+        for ask in writes() {
+            let ask = ops.with(ask);
+            let ask = if let Some(csrf) = csrf { ask.header("baton-csrf", csrf) } else { ask };
+            assert_eq!(api.status(ask).await, is(403, "no-csrf-token"), "{csrf:?}");
+        }
+    }
+    assert_eq!(api.engine.registry().domains().await.unwrap(), before);
+    assert_eq!(api.reads(&ops).await, is(200, ""), "the session goes on");
+    // A session begins no other: it would never be too old.
+    let ask = ops.writes(Ask::post("/v1/session", &json!({})));
+    assert_eq!(api.status(ask).await, is(401, "unauthorized"));
+    // A program with a secret needs no token of a page.
+    let ask = Ask::post(SIGNAL, &json!({})).header("authorization", "Bearer ops");
+    assert_eq!(api.status(ask).await, is(202, ""));
+}
+
+#[tokio::test]
+async fn a_cookie_that_was_made_up_cut_changed_or_is_of_another_service_lets_nobody_in() {
+    let (api, _) = guarded().await;
+    let (elsewhere, _) = guarded().await;
+    let (ann, foreign) = (api.sign_in("ann").await, elsewhere.sign_in("ann").await);
+    let (name, secret) = ann.cookie.split_once('=').unwrap();
+    let swapped: String = secret.chars().rev().collect();
+    for cookie in [
+        format!("{name}="),
+        format!("{name}={}", &secret[..secret.len() - 1]),
+        format!("{name}={secret}A"),
+        format!("{name}={swapped}"),
+        format!("{name}={}", "A".repeat(43)),
+        format!("{name}={}", ann.csrf),
+        foreign.cookie.clone(),
+    ] {
+        let made_up = SignedIn { cookie: cookie.clone(), ..ann.clone() };
+        assert_eq!(api.reads(&made_up).await, is(401, "session-over"), "{cookie}");
+        assert_eq!(
+            api.status(made_up.writes(Ask::post(SIGNAL, &json!({})))).await,
+            is(401, "session-over"),
+            "{cookie}"
+        );
+    }
+    // Of a service at another port of the same host, or another cookie: there is none.
+    for cookie in [format!("baton-session-7421={secret}"), format!("baton-session={secret}"), format!("other={secret}")]
+    {
+        let other = SignedIn { cookie, ..ann.clone() };
+        assert_eq!(api.reads(&other).await, is(401, "unauthorized"));
+    }
+    let among = SignedIn { cookie: format!("a=b; {}; c=d", ann.cookie), ..ann };
+    assert_eq!(api.reads(&among).await, is(200, ""));
+}
+
+#[tokio::test]
+async fn a_cookie_counts_only_where_a_page_of_the_service_had_it_sent() {
+    let (api, _) = guarded().await;
+    let ops = api.sign_in("ops").await;
+    let read = || Ask::get(WORKFLOWS).header("host", HOST).header("cookie", &ops.cookie);
+    assert_eq!(api.status(read()).await, is(200, ""));
+    for (name, value) in [
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+        ("origin", "https://evil.example"),
+        ("origin", "null"),
+        ("origin", "http://baton.test:9999"),
+    ] {
+        assert_eq!(api.status(read().header(name, value)).await, is(401, "unauthorized"), "{name}: {value}");
+    }
+    // Not on SWF's wire at all.
+    let swf = Ask::text("/", r#"{"registrationStatus":"REGISTERED"}"#)
+        .header("x-amz-target", "SimpleWorkflowService.ListDomains")
+        .header("host", HOST)
+        .header("cookie", &ops.cookie)
+        .header("baton-csrf", &ops.csrf);
+    assert_eq!(api.status(swf).await.0, 400);
+    // What is shown with the request counts before what a browser keeps.
+    let both = read().header("authorization", "Bearer nobody");
+    assert_eq!(api.status(both).await, is(401, "unauthorized"));
+}
+
+#[tokio::test]
+async fn a_session_is_over_when_its_credential_is_revoked_or_has_another_secret_and_has_its_levels_at_once() {
+    let (api, credentials) = guarded().await;
+    let (ann, ben, ops) = (api.sign_in("ann").await, api.sign_in("ben").await, api.sign_in("ops").await);
+    assert_eq!(api.status(ben.writes(Ask::post(SIGNAL, &json!({})))).await, is(403, "forbidden"));
+    let mut changed = stanzas();
+    changed.remove(0);
+    changed[0].applications = vec!["default".to_owned()];
+    changed[1].secret_sha256 = credential("another").secret_sha256;
+    credentials.replace(changed).unwrap();
+    assert_eq!(api.reads(&ann).await, is(401, "session-over"), "it was revoked");
+    assert_eq!(api.reads(&ops).await, is(401, "session-over"), "it has another secret");
+    assert_eq!(api.status(ben.writes(Ask::post(SIGNAL, &json!({})))).await, is(202, ""), "it may do more");
+    // It was ended, and does not come back with the credential.
+    credentials.replace(stanzas()).unwrap();
+    assert_eq!(api.reads(&ann).await, is(401, "session-over"));
+    assert_eq!(api.reads(&ben).await, is(200, ""));
+}
+
+#[tokio::test]
+async fn a_session_is_over_with_its_secret_when_it_is_idle_too_old_or_signed_out() {
+    let (api, credentials) = guarded().await;
+    let expires = Some(Moment(api.clock.now().plus(history::Duration::from_secs(600))));
+    let secret = Secret { sha256: credential("short").secret_sha256, not_before: None, expires };
+    let mut changed = stanzas();
+    changed[0].secrets = vec![secret];
+    credentials.replace(changed).unwrap();
+    let (short, ann) = (api.sign_in("short").await, api.sign_in("ann").await);
+    api.clock.advance(history::Duration::from_secs(600));
+    assert_eq!(api.reads(&short).await, is(401, "session-over"));
+    assert_eq!(api.reads(&ann).await, is(200, ""));
+    api.clock.advance(SESSION_IDLE_MAX);
+    assert_eq!(api.reads(&ann).await, is(401, "session-over"), "nobody was there");
+    let (ann, other) = (api.sign_in("ann").await, api.sign_in("ann").await);
+    let answer = Answer::read(api.call(ann.writes(Ask::new("DELETE", "/v1/session"))).await).await;
+    assert_eq!(answer.status.as_u16(), 204);
+    assert!(answer.header("set-cookie").contains("Max-Age=0"), "{:?}", answer.headers);
+    assert_eq!(api.reads(&ann).await, is(401, "session-over"));
+    assert_eq!(api.reads(&other).await, is(200, ""), "another session of the same credential goes on");
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_reader_signs_out() {
+    let (api, _) = guarded().await;
+    let ann = api.sign_in("ann").await;
+    let path = format!("{WORKFLOWS}/w/history");
+    let stream = api.call(ann.with(Ask::get(&path)).header("accept", "text/event-stream")).await;
+    assert_eq!(stream.status().as_u16(), 200);
+    let read = tokio::spawn(Answer::read(stream));
+    assert_eq!(api.status(ann.writes(Ask::new("DELETE", "/v1/session"))).await.0, 204);
+    let told = tokio::time::timeout(crate::support::PATIENCE, read).await.expect("it ends");
+    assert!(told.is_err() || told.is_ok_and(|answer| !answer.text.contains("WorkflowSuccess")));
+}
+
+#[tokio::test]
+async fn who_signs_in_too_often_ends_their_own_sessions_and_those_of_nobody_else() {
+    let (api, _) = guarded().await;
+    let (first, ben) = (api.sign_in("ann").await, api.sign_in("ben").await);
+    for _ in 0..SESSIONS_OF_ONE_MAX {
+        api.sign_in("ann").await;
+    }
+    assert_eq!(api.reads(&first).await, is(401, "session-over"));
+    assert_eq!(api.reads(&ben).await, is(200, ""));
+}
+
+#[tokio::test]
+async fn a_wrong_secret_begins_nothing_and_where_nobody_is_asked_there_is_no_session() {
+    let (api, _) = guarded().await;
+    let answer = Answer::read(api.call(signing_in("nobody")).await).await;
+    answer.problem(401, "unauthorized");
+    assert!(!answer.headers.contains_key("set-cookie"));
+    let open = Api::open().await;
+    let info = open.get("/v1/session").await.json(200);
+    assert_eq!(info, json!({ "may": { "operator": true, "metrics": true } }));
+    let answer = open.ask(Ask::new("POST", "/v1/session")).await;
+    assert_eq!((answer.json(201), answer.headers.contains_key("set-cookie")), (info, false));
+}
+
+#[tokio::test]
+async fn operators_read_who_may_do_what_without_a_secret_and_which_nodes_there_are() {
+    let (api, _) = guarded().await;
+    let bearer = |path: &str| Ask::get(path).header("authorization", "Bearer ops");
+    let answer = api.ask(bearer("/v1/credentials")).await;
+    let listed = answer.json(200);
+    let names: Vec<_> = listed["credentials"].as_array().unwrap().iter().map(|it| it["name"].clone()).collect();
+    assert_eq!(names, ["ann", "ben", "ops"]);
+    assert_eq!(listed["credentials"][1]["readers"], json!(["default"]));
+    for it in stanzas() {
+        assert!(!answer.text.contains(&it.secret_sha256), "{}", answer.text);
+    }
+    assert_eq!(api.ask(bearer("/v1/nodes")).await.json(200), json!({ "nodes": [] }), "its store is its own");
+}
