@@ -256,21 +256,22 @@ impl HistoryReader {
             if it.started_event_id.is_none() && self.canceling == Some(it.cancel_event_id))
     }
 
+    fn workflow_times_out(&self, id: EventId, at: Timestamp, timeout: WorkflowTimeout) -> Result<(), Violation> {
+        let Some((start, started_at)) = &self.start else { return Ok(()) };
+        let from = started_at.plus(start.start_after.unwrap_or_default());
+        let (from, limit) = match timeout {
+            WorkflowTimeout::Run => (from, start.run_timeout),
+            WorkflowTimeout::Execution => (start.execution_from.unwrap_or(from), Some(start.execution_timeout)),
+        };
+        self.clock.expired(id, at, from, limit)
+    }
+
     /// Turns, activities, timers: what it does to them, and whether it may.
     fn life(&mut self, event: &Event) -> Result<(), Violation> {
         let (id, at) = (event.id, event.timestamp);
         match &event.kind {
             EventKind::WorkflowTimedOut(it) => {
-                if let Some((start, started_at)) = &self.start {
-                    let from = started_at.plus(start.start_after.unwrap_or_default());
-                    match it.timeout {
-                        WorkflowTimeout::Run => self.clock.expired(id, at, from, start.run_timeout)?,
-                        WorkflowTimeout::Execution => {
-                            let from = start.execution_from.unwrap_or(from);
-                            self.clock.expired(id, at, from, Some(start.execution_timeout))?;
-                        }
-                    }
-                }
+                self.workflow_times_out(id, at, it.timeout)?;
                 self.tried_again(event, None)
             }
             EventKind::WorkflowFailed(it) => self.tried_again(event, Some(&it.reason)),
@@ -296,32 +297,12 @@ impl HistoryReader {
                 self.activity_canceled(id, it.scheduled_event_id, it.started_event_id, it.cancel_event_id)
             }
             EventKind::ActivityTimedOut(it) => self.activity_timed_out(id, at, it),
-            EventKind::ActivityScheduledTimeout(it) => {
-                let activity = self.open_activity(id, it.scheduled_event_id)?;
-                if let Some((started, _)) = activity.started {
-                    return broken(Rule::ActivityLife, id, format!("event {started} started it in time"));
-                }
-                let (since, limit) = (activity.scheduled_at, activity.scheduled.timeouts.schedule_to_start);
-                activity.closed = Some(id);
-                if it.cause.is_some() {
-                    // No time is up.
-                    return Ok(());
-                }
-                self.clock.expired(id, at, since, limit)
-            }
+            EventKind::ActivityScheduledTimeout(it) => self.activity_not_started(id, at, it),
             EventKind::ActivityPaused(it) => self.activity_paused(id, it),
             EventKind::ActivityResumed(it) => self.activity_resumed(id, it.scheduled_event_id),
             EventKind::ActivityRetried(it) => self.activity_retried(id, it.scheduled_event_id),
             EventKind::ActivityOptionsChanged(it) => self.activity_changed(id, it),
-            EventKind::ActivityTaskCancel(it) => {
-                let activity = self.open_activity(id, it.scheduled_event_id)?;
-                if activity.scheduled.activity_id != it.activity_id {
-                    let found = format!("`{}` was scheduled as `{}`", it.activity_id, activity.scheduled.activity_id);
-                    return broken(Rule::Link, id, found);
-                }
-                activity.cancels.push(id);
-                Ok(())
-            }
+            EventKind::ActivityTaskCancel(it) => self.activity_asked_to_stop(id, it),
             EventKind::WorkflowPaused(it) => self.clock.pause(id, at, it),
             EventKind::WorkflowResumed(_) => self.clock.resume(id, at),
             EventKind::WorkflowReset(it) => self.branches(id, at, it),

@@ -23,6 +23,7 @@ use minicbor::{Decode, Encode};
 use uuid::Uuid;
 
 use crate::event::{Event, EventId, EventKind, RequestKey, WorkflowStarted};
+use crate::ids::RunId;
 use crate::time::{Duration, Timestamp};
 
 pub use activities::Activities;
@@ -129,6 +130,9 @@ pub struct Run {
     pub lost_turns: Option<LostTurns>,
 }
 
+/// The DeciderScheduled of a run's first turn.
+const FIRST_TURN: EventId = 2;
+
 /// A task that waits for somebody to take it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskRef<'a> {
@@ -188,6 +192,23 @@ impl Run {
     /// was reset while it was open.
     pub fn goes_on(&self) -> bool {
         self.status == Status::ContinuedAsNew || self.retried_as.is_some()
+    }
+
+    /// The run that tries again, where this one failed or took too long and has one.
+    pub fn retried_by(&self) -> Option<RunId> {
+        self.retried_as.filter(|_| self.status != Status::Terminated)
+    }
+
+    /// The run that goes on where this one was reset while it was open.
+    pub fn reset_by(&self) -> Option<RunId> {
+        self.retried_as.filter(|_| self.status == Status::Terminated)
+    }
+
+    /// When its first turn may be taken, where it tries again and has to wait before it does.
+    pub fn next_try_at(&self) -> Option<Timestamp> {
+        let is_retry = self.started.attempt.is_some_and(|attempt| attempt > 1);
+        let first = self.turn_task.as_ref().filter(|task| is_retry && task.scheduled_event_id == FIRST_TURN);
+        first.and_then(|task| task.not_before)
     }
 
     /// The open activity with this name.

@@ -3,7 +3,10 @@
 use super::part::attempts;
 use super::rule::{Rule, Violation, broken};
 use super::{CheckedActivity, HistoryReader};
-use crate::event::{ActivityScheduled, ActivityStarted, ActivityTimedOut, ActivityTimeout, EventId};
+use crate::event::{
+    ActivityScheduled, ActivityScheduledTimeout, ActivityStarted, ActivityTaskCancel, ActivityTimedOut,
+    ActivityTimeout, EventId,
+};
 use crate::time::Timestamp;
 
 impl HistoryReader {
@@ -153,5 +156,34 @@ impl HistoryReader {
             None => self.clock.expired(id, at, from, limit),
             Some(_) => Ok(()),
         }
+    }
+
+    pub(super) fn activity_not_started(
+        &mut self,
+        id: EventId,
+        at: Timestamp,
+        it: &ActivityScheduledTimeout,
+    ) -> Result<(), Violation> {
+        let activity = self.open_activity(id, it.scheduled_event_id)?;
+        if let Some((started, _)) = activity.started {
+            return broken(Rule::ActivityLife, id, format!("event {started} started it in time"));
+        }
+        let (since, limit) = (activity.scheduled_at, activity.scheduled.timeouts.schedule_to_start);
+        activity.closed = Some(id);
+        match it.cause {
+            None => self.clock.expired(id, at, since, limit),
+            // No time is up.
+            Some(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn activity_asked_to_stop(&mut self, id: EventId, it: &ActivityTaskCancel) -> Result<(), Violation> {
+        let activity = self.open_activity(id, it.scheduled_event_id)?;
+        if activity.scheduled.activity_id != it.activity_id {
+            let found = format!("`{}` was scheduled as `{}`", it.activity_id, activity.scheduled.activity_id);
+            return broken(Rule::Link, id, found);
+        }
+        activity.cancels.push(id);
+        Ok(())
     }
 }

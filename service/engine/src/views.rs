@@ -7,7 +7,7 @@ mod wait;
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{Event, EventId, Run, Status};
+use history::{Event, EventId, Run};
 use store::{Count, HeadKey, ListPage, ListQuery, PageToken, Store};
 use uuid::Uuid;
 
@@ -86,7 +86,7 @@ impl Views {
     pub async fn describe(&self, at: &RunRef) -> Result<RunState, Refusal> {
         let StoredRun { mut body, beats, .. } = self.look_up(at).await?;
         self.reader.fill_notes(&head_key(at), &mut body.run).await?;
-        let closed_for = body.run.retried_as.filter(|_| body.run.status == Status::Terminated);
+        let closed_for = body.run.reset_by();
         let reset_as = closed_for.or(body.links.reset.map(|reset| reset.plan.new_run_id));
         Ok(RunState { run: body.run, beats, owed: body.links.outbox, reset_as })
     }

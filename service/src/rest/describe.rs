@@ -5,7 +5,8 @@ use axum::http::StatusCode;
 use client::body;
 use history::event::ByHand;
 use history::{
-    ComingKind, DeadlineKind, Effect, EffectKind, EventKind, PausedActivity, Run, RunPause, Status, Timestamp,
+    Coming, ComingKind, DeadlineKind, Effect, EffectKind, EventId, EventKind, Heartbeat, PausedActivity,
+    PendingActivity, Run, RunPause, Timestamp,
 };
 
 use super::extract::{EntityTag, IfNoneMatch, Params, Path, PreferWait, not_modified, with_etag, with_wait_applied};
@@ -57,26 +58,7 @@ fn render(
         (None, Some(_)) => "waiting",
         (None, None) => "none",
     };
-    let waits = run
-        .turn_task
-        .as_ref()
-        .filter(|task| started.attempt.is_some_and(|attempt| attempt > 1) && task.scheduled_event_id == 2);
-    let held_back = waits.and_then(|task| task.not_before);
-    let open_activities = run.activities.iter().map(|(scheduled_event_id, activity)| body::OpenActivity {
-        activity_id: activity.activity_id.clone(),
-        activity_type: activity.activity_type.clone(),
-        task_list: activity.task_list.clone(),
-        scheduled_event_id: *scheduled_event_id,
-        scheduled_at: activity.scheduled_at,
-        started_at: activity.held_since(),
-        attempt: activity.attempt(),
-        maximum_attempts: activity.retry.as_ref().and_then(|retry| retry.maximum_attempts),
-        next_try_at: activity.not_before(),
-        last_failure: activity.last_failure().cloned(),
-        cancel_requested: activity.cancel_event_id.is_some(),
-        paused: activity.paused.as_deref().map(paused),
-        last_heartbeat_at: beats.iter().find(|beat| beat.scheduled_event_id == *scheduled_event_id).map(|beat| beat.at),
-    });
+    let open_activities = run.activities.iter().map(|(id, activity)| open_activity(*id, activity, beats));
     let open_timers = run.timers.iter().map(|(timer_id, timer)| body::OpenTimer {
         timer_id: timer_id.clone(),
         scheduled_event_id: timer.scheduled_event_id,
@@ -94,14 +76,6 @@ fn render(
         started_event_id: child.started_event_id,
         child_policy: child.policy,
     });
-    let deadlines = run.future(beats, owed, now).into_iter().map(|coming| {
-        let (what, scheduled_event_id) = coming_words(coming.what);
-        let name = scheduled_event_id.and_then(|id| match run.activities.get(&id) {
-            Some(activity) => Some(activity.activity_id.clone()),
-            None => run.timers.iter().find(|(_, timer)| timer.scheduled_event_id == id).map(|(name, _)| name.clone()),
-        });
-        body::Deadline { at: coming.at, what: what.to_owned(), scheduled_event_id, name }
-    });
     body::Described {
         workflow_id: started.workflow_id.clone(),
         run_id: started.run_id,
@@ -115,8 +89,8 @@ fn render(
         continued_from: started.continued_from,
         retry: started.retry.clone(),
         attempt: started.attempt,
-        next_try_at: held_back,
-        retried_as: run.retried_as.filter(|_| run.status != Status::Terminated),
+        next_try_at: run.next_try_at(),
+        retried_as: run.retried_by(),
         reset_as: *reset_as,
         branched_from: run.branched.as_deref().map(|branched| body::BranchedFrom {
             run_id: branched.run_id,
@@ -139,11 +113,38 @@ fn render(
         open_children: open_children.collect(),
         open_updates: open_updates.collect(),
         parent: run.started.parent.clone(),
-        deadlines: deadlines.collect(),
+        deadlines: run.future(beats, owed, now).into_iter().map(|coming| deadline(run, coming)).collect(),
         outbox: owed.iter().map(owed_effect).collect(),
         outbox_tries: owed.tries(),
         unpolled: unpolled.into_iter().map(unpolled_list).collect(),
     }
+}
+
+fn open_activity(scheduled_event_id: EventId, activity: &PendingActivity, beats: &[Heartbeat]) -> body::OpenActivity {
+    body::OpenActivity {
+        activity_id: activity.activity_id.clone(),
+        activity_type: activity.activity_type.clone(),
+        task_list: activity.task_list.clone(),
+        scheduled_event_id,
+        scheduled_at: activity.scheduled_at,
+        started_at: activity.held_since(),
+        attempt: activity.attempt(),
+        maximum_attempts: activity.retry.as_ref().and_then(|retry| retry.maximum_attempts),
+        next_try_at: activity.not_before(),
+        last_failure: activity.last_failure().cloned(),
+        cancel_requested: activity.cancel_event_id.is_some(),
+        paused: activity.paused.as_deref().map(paused),
+        last_heartbeat_at: beats.iter().find(|beat| beat.scheduled_event_id == scheduled_event_id).map(|beat| beat.at),
+    }
+}
+
+fn deadline(run: &Run, coming: Coming) -> body::Deadline {
+    let (what, scheduled_event_id) = coming_words(coming.what);
+    let name = scheduled_event_id.and_then(|id| match run.activities.get(&id) {
+        Some(activity) => Some(activity.activity_id.clone()),
+        None => run.timers.iter().find(|(_, timer)| timer.scheduled_event_id == id).map(|(name, _)| name.clone()),
+    });
+    body::Deadline { at: coming.at, what: what.to_owned(), scheduled_event_id, name }
 }
 
 /// A description for who may not see payloads.
