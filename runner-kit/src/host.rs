@@ -225,45 +225,13 @@ impl Slot {
                 let message = format!("no activity `{activity_type}` on this runner of `{}`", self.host.list);
                 Err(Failure::new("unknown-activity-type").details(&message).non_retryable())
             }
-            Some(activity) => {
-                let beats = self.beat(&token, &context, &cancel);
-                let running = context.clone();
-                // A task of its own, so that a panic is an outcome like any other.
-                let mut work = tokio::spawn(async move { activity.run(running, input).await });
-                let joined = tokio::select! {
-                    joined = &mut work => joined,
-                    never = beats => match never {},
-                };
-                joined.unwrap_or_else(|error| match error.try_into_panic() {
-                    Ok(panic) => {
-                        let message = client::shutdown::panic_message(&*panic);
-                        tracing::error!(workflow_id, activity_id, message, "an activity panicked");
-                        Err(Failure::new("panic").details(&message))
-                    }
-                    Err(error) => Err(error.into()),
-                })
-            }
+            Some(activity) => self.work(activity, &token, &context, input, &cancel).await,
         };
         let wait = timeouts.start_to_close.map_or(ANSWER_WAIT, Duration::from);
         let patience = Patience::For(wait.saturating_sub(began.elapsed()).max(Duration::from_secs(1)));
         let (client, next) = (&self.host.client, self.next(polls));
-        let answered = client::shutdown::unless_idle(&self.stopped, async {
-            match outcome {
-                Ok(result) => {
-                    let succeed = SucceedActivity { result: Some(result), next };
-                    client.succeed_activity(&token, &succeed, patience).await
-                }
-                Err(failure) if failure.is_cancellation && context.is_canceled() => {
-                    let cancel = CancelActivity { details: failure.details, next };
-                    client.cancel_activity(&token, &cancel, patience).await
-                }
-                Err(Failure { reason, details, non_retryable, retry_after, .. }) => {
-                    let fail = FailActivity { reason, details, non_retryable, retry_after, next };
-                    client.fail_activity(&token, &fail, patience).await
-                }
-            }
-        });
-        let answered = answered.await;
+        let answer = answer(client, &token, &context, outcome, next, patience);
+        let answered = client::shutdown::unless_idle(&self.stopped, answer).await;
         // Whatever was polled for with the answer: only with a clean one is it known what became of it.
         match &answered {
             Some(Ok(Outcome::Recorded(_))) => polls.answered(),
@@ -290,6 +258,34 @@ impl Slot {
                 None
             }
         }
+    }
+
+    /// Runs one activity; a panic is an outcome like any other.
+    async fn work(
+        &self,
+        activity: Arc<dyn AnyActivity>,
+        token: &str,
+        context: &Context,
+        input: Option<Payload>,
+        cancel: &watch::Sender<bool>,
+    ) -> Result<Payload, Failure> {
+        let beats = self.beat(token, context, cancel);
+        let running = context.clone();
+        // A task of its own, so that a panic does not take the slot along.
+        let mut work = tokio::spawn(async move { activity.run(running, input).await });
+        let joined = tokio::select! {
+            joined = &mut work => joined,
+            never = beats => match never {},
+        };
+        joined.unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panic) => {
+                let (workflow_id, activity_id) = (&*context.workflow_id, &*context.activity_id);
+                let message = client::shutdown::panic_message(&*panic);
+                tracing::error!(workflow_id, activity_id, message, "an activity panicked");
+                Err(Failure::new("panic").details(&message))
+            }
+            Err(error) => Err(error.into()),
+        })
     }
 
     /// Shows life while an activity runs, and hears whether it should stop.
@@ -321,6 +317,28 @@ impl Slot {
                     return std::future::pending().await;
                 }
             }
+        }
+    }
+}
+
+/// Answers an activity; the next one comes with that, if it was asked for.
+async fn answer(
+    client: &Client,
+    token: &str,
+    context: &Context,
+    outcome: Result<Payload, Failure>,
+    next: Option<Next>,
+    patience: Patience,
+) -> Result<Outcome<ActivityTask>, Error> {
+    match outcome {
+        Ok(result) => client.succeed_activity(token, &SucceedActivity { result: Some(result), next }, patience).await,
+        Err(failure) if failure.is_cancellation && context.is_canceled() => {
+            let cancel = CancelActivity { details: failure.details, next };
+            client.cancel_activity(token, &cancel, patience).await
+        }
+        Err(Failure { reason, details, non_retryable, retry_after, .. }) => {
+            let fail = FailActivity { reason, details, non_retryable, retry_after, next };
+            client.fail_activity(token, &fail, patience).await
         }
     }
 }
