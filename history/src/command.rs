@@ -206,7 +206,7 @@ pub enum Command {
         decisions: Vec<Decision>,
         /// What the decider wants to be told on the next turn.
         context: Option<Payload>,
-        /// The signals that it waits for, by name; [`limits::AWAITING_CANCEL`](crate::limits::AWAITING_CANCEL) for a cancel request.
+        /// The signals that it waits for, by name; [`AWAITING_CANCEL`](crate::limits::AWAITING_CANCEL) for a cancel request.
         awaiting: Vec<String>,
     },
     /// Decider: the answer, from which on turns wait elsewhere.

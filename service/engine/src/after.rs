@@ -10,10 +10,10 @@ use store::HeadKey;
 use uuid::Uuid;
 
 use crate::base::records::schedule_key;
+use crate::base::watch::RunProgress;
 use crate::commit::StoredRun;
 use crate::lists::sync_match::Reserved;
 use crate::lists::{ListKey, Side, WaitingTask, backlog};
-use crate::watch::RunProgress;
 
 /// Something that follows.
 pub(crate) enum After {

@@ -1,5 +1,6 @@
 //! What every room stands on, and which knows of none of them.
 
+pub(super) mod agenda;
 pub(super) mod background;
 pub(super) mod clock;
 pub(super) mod forms;
@@ -7,3 +8,5 @@ pub(super) mod metrics;
 pub(super) mod records;
 pub(super) mod refusal;
 pub mod shares;
+pub(super) mod token;
+pub(super) mod watch;

@@ -15,9 +15,7 @@ mod schedules;
 
 mod tasks;
 mod time;
-mod token;
 mod views;
-mod watch;
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
@@ -39,6 +37,9 @@ pub use base::forms::{
 pub use base::metrics::Metrics;
 pub use base::refusal::{Limited, MayBeRecorded, Refusal, RefusalRow};
 pub use base::shares;
+pub use base::token::TOKEN_CHARS_MAX;
+pub use base::token::{ActivityToken, TurnToken};
+pub use base::watch::news::DomainWatch;
 pub use lists::hand_out::TaskLists;
 pub use lists::matching::WaitingBounds;
 pub use lists::pollers::PollerReport;
@@ -49,6 +50,7 @@ pub use nodes::messages::{
     Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
     StrayAnswer,
 };
+pub use registry::keeper::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX};
 pub use registry::quotas::Quotas;
 pub use registry::{DEFAULT_DOMAIN, Domain, Registry, TYPES_MAX, TypeKind, TypeRecord, split_type_name, type_name};
 pub use riders::query::{QueryReply, QueryRequest};
@@ -58,13 +60,9 @@ pub use run::commands::Commands;
 pub use schedules::{ScheduleRow, ScheduleView, Scheduler};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, PendingQuery, Receipt, Tasks};
 pub use time::guard::{CLOCK_AHEAD_MAX, Doubt};
-pub use token::TOKEN_CHARS_MAX;
-pub use token::keeper::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX};
-pub use token::{ActivityToken, TurnToken};
 pub use views::Views;
 pub use views::fsck::{Finding, FsckReport};
 pub use views::metrics_page::{MetricKind, MetricsPage};
-pub use watch::news::DomainWatch;
 
 /// What an operator may set.
 #[derive(Debug, Clone)]
@@ -98,8 +96,8 @@ macro_rules! room {
 pub struct Engine {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    mint: Arc<token::Mint>,
-    secrets: Arc<token::keeper::SecretKeeper>,
+    mint: Arc<base::token::Mint>,
+    secrets: Arc<registry::keeper::SecretKeeper>,
     registry: Arc<Registry>,
     nodes: Arc<nodes::Nodes>,
     runs: Arc<run::runs::Runs>,
@@ -110,8 +108,8 @@ pub struct Engine {
     tasks: Arc<tasks::Tasks>,
     schedules: Arc<schedules::Scheduler>,
     views: Arc<views::Views>,
-    watchers: Arc<watch::Watchers>,
-    agenda: Arc<time::agenda::Agenda>,
+    watchers: Arc<base::watch::Watchers>,
+    agenda: Arc<base::agenda::Agenda>,
     sweep: Arc<time::sweep::Sweeper>,
     guard: Arc<time::guard::Guard>,
     open_runs: Arc<registry::quotas::OpenRuns>,
@@ -154,7 +152,7 @@ impl Engine {
     ) -> Result<Arc<Self>, Refusal> {
         let limits = store.limits();
         commit::must_have_room(&limits)?;
-        let secrets = token::secrets::secrets(&*store, settings.seed).await?;
+        let secrets = base::token::secrets::secrets(&*store, settings.seed).await?;
         Ok(Arc::new(Self::compose(store, clock, &secrets, settings)))
     }
 
@@ -162,7 +160,7 @@ impl Engine {
     fn compose(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        secrets: &token::secrets::Secrets,
+        secrets: &base::token::secrets::Secrets,
         settings: Settings,
     ) -> Self {
         let limits = store.limits();
@@ -170,11 +168,11 @@ impl Engine {
         let shares = Arc::<Shares>::default();
         let metrics = Arc::new(Metrics::new(shares.counts()));
         let ids = Arc::new(base::clock::Ids::new(settings.seed));
-        let mint = Arc::new(token::Mint::new(clock.clone(), secrets));
+        let mint = Arc::new(base::token::Mint::new(clock.clone(), secrets));
         let records = base::records::Records::new(store.clone());
         let nodes = Arc::new(nodes::Nodes::new(records.clone(), settings.node, ids.op()));
         let secrets =
-            Arc::new(token::keeper::SecretKeeper::new(records.clone(), clock.clone(), nodes.clone(), mint.clone()));
+            Arc::new(registry::keeper::SecretKeeper::new(records.clone(), clock.clone(), nodes.clone(), mint.clone()));
         let registry = Arc::new(Registry::new(store.clone(), clock.clone(), nodes.clone()));
         let marks = Arc::new(registry::known::Marks::new(store.clone(), clock.clone(), metrics.clone()));
         let open_runs = Arc::new(registry::quotas::OpenRuns::new(store.clone(), shares.clone(), settings.quotas));
@@ -185,9 +183,9 @@ impl Engine {
             background.clone(),
         ));
         let guard = Arc::new(time::guard::Guard::new(records, clock.clone()));
-        let agenda = time::agenda::Agenda::new(nodes.is_shared().then_some(time::sweep::RESCAN_EVERY));
+        let agenda = base::agenda::Agenda::new(nodes.is_shared().then_some(time::sweep::RESCAN_EVERY));
         let agenda = Arc::new(agenda);
-        let watchers = Arc::<watch::Watchers>::default();
+        let watchers = Arc::<base::watch::Watchers>::default();
         let riders = Arc::<riders::waiting::Riders>::default();
         let reader = Arc::new(commit::read::RunReader::new(store.clone()));
 

@@ -1,5 +1,6 @@
 //! What is registered: domains, and types of workflows and activities. Owns what is known of them, and their records.
 
+pub(super) mod keeper;
 pub(super) mod known;
 pub(super) mod quotas;
 pub(super) mod run_counts;

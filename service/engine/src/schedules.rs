@@ -19,11 +19,11 @@ use serde::{Deserialize, Serialize};
 use store::{Cas, Expect, Head, HeadKey, ListQuery, Mark, PageToken, Row, Store};
 use uuid::Uuid;
 
+use crate::base::agenda::Agenda;
 use crate::base::clock::Ids;
 use crate::base::records::schedule_key;
 use crate::run::commands::Commands;
 use crate::run::runs::Runs;
-use crate::time::agenda::Agenda;
 use crate::{Clock, Metrics, Refusal, Registry};
 
 /// The format of the records that this module writes.

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::base::background::Background;
 use crate::base::forms::head_key;
 use crate::base::shares::watch;
+use crate::base::token::Mint;
 use crate::commit::read::{RunEvents, RunReader};
 use crate::lists::grant::{Grant, Granted, NumberedQuery};
 use crate::lists::hand_out::TaskLists;
@@ -25,7 +26,6 @@ use crate::registry::quotas::OpenRuns;
 use crate::riders::task::RequestReply;
 use crate::riders::waiting::Riders;
 use crate::run::runs::Runs;
-use crate::token::Mint;
 use crate::views::Views;
 use crate::{ActivityToken, EventRange, HistoryPage, Refusal, Registry, RunRef, TurnToken};
 

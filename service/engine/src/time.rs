@@ -1,5 +1,4 @@
 //! Time: who looks at which run when, and whether the clock may be believed.
 
-pub(super) mod agenda;
 pub(super) mod guard;
 pub(super) mod sweep;

@@ -13,14 +13,14 @@ use uuid::Uuid;
 
 use crate::base::background::Background;
 use crate::base::forms::head_key;
+use crate::base::watch::Watchers;
+use crate::base::watch::news::DomainWatch;
 use crate::commit::StoredRun;
 use crate::commit::read::RunReader;
 use crate::lists::ListKey;
 use crate::lists::pollers::Pollers;
 use crate::nodes::Nodes;
 use crate::run::runs::Runs;
-use crate::watch::Watchers;
-use crate::watch::news::DomainWatch;
 use crate::{EventRange, HistoryPage, Refusal, Registry, RunRef, RunState, Unpolled};
 
 /// Before a run is looked for again that goes on for another.

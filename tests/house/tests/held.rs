@@ -8,7 +8,7 @@ const BOUNDS: &[(&str, usize)] = &[
     ("circles-engine", 0),
     ("circles-wires", 0),
     ("circles-flow", 0),
-    ("arrows", 63),
+    ("arrows", 51),
     ("holders", 0),
     ("ambiguous", 13),
     ("ambiguous-within", 0),

@@ -6,6 +6,7 @@ use history::LAMBDA_LIST;
 use store::Store;
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::base::agenda::Agenda;
 use crate::base::background::Background;
 use crate::lists::backlog::Backlog;
 use crate::lists::elsewhere::Elsewhere;
@@ -18,7 +19,6 @@ use crate::lists::{ListKey, OnList, Poller, Side, Taker, WaitingRiders, WaitingT
 use crate::nodes::Nodes;
 use crate::run::request::RunRequest;
 use crate::run::runs::Runs;
-use crate::time::agenda::Agenda;
 use crate::{Clock, Refusal, Registry};
 
 /// The task lists of this node, in memory and in the store.

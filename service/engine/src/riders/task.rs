@@ -11,6 +11,8 @@ use uuid::Uuid;
 
 use crate::base::background::Background;
 use crate::base::clock::Ids;
+use crate::base::token::Mint;
+use crate::base::watch::Watchers;
 use crate::commit::StoredRun;
 use crate::commit::read::RunReader;
 use crate::lists::grant::{Back, Grant, Granted, Returned, RiderKind, TakesBack};
@@ -24,9 +26,7 @@ use crate::riders::rider::{AbortOnDrop, OwnTask};
 use crate::riders::waiting::Riders;
 use crate::run::request::RunRequest;
 use crate::run::runs::Runs;
-use crate::token::Mint;
 use crate::views::Views;
-use crate::watch::Watchers;
 use crate::{Clock, Metrics, Registry};
 
 /// How long a task that only asks may be out before its queries are put again: its decider may have died. Ours:

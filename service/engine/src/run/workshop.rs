@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use store::Store;
 
+use crate::base::agenda::Agenda;
 use crate::base::clock::Ids;
+use crate::base::watch::Watchers;
 use crate::commit::read::RunReader;
 use crate::lists::hand_out::TaskLists;
 use crate::nodes::Nodes;
@@ -14,8 +16,6 @@ use crate::riders::task::RequestReply;
 use crate::riders::waiting::Riders;
 use crate::run::effects::Effects;
 use crate::run::runs::Runs;
-use crate::time::agenda::Agenda;
-use crate::watch::Watchers;
 use crate::{Clock, Metrics};
 
 /// See the module.

@@ -16,17 +16,17 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::base::agenda::{Agenda, ENTRIES_MAX};
 use crate::base::background::Background;
 use crate::base::records::domain_of_schedule;
+use crate::base::watch::Watchers;
 use crate::commit::OFFER_SOON_MAX;
 use crate::lists::hand_out::TaskLists;
 use crate::nodes::Nodes;
+use crate::registry::keeper::SecretKeeper;
 use crate::run::runs::Runs;
 use crate::schedules::Scheduler;
-use crate::time::agenda::{Agenda, ENTRIES_MAX};
 use crate::time::guard::Guard;
-use crate::token::keeper::SecretKeeper;
-use crate::watch::Watchers;
 use crate::{Clock, Metrics, Refusal};
 
 /// How far ahead of time a node that takes over looks at runs: all those with a waiting task that has no row on its list, and

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use crate::base::forms::head_key;
 use crate::base::shares::watch;
+use crate::base::watch::RunProgress;
 use crate::views::Views;
-use crate::watch::RunProgress;
 use crate::{Refusal, RunRef, RunState, SeenVersion};
 
 /// Where other nodes may write to a run, how long after the wait has begun those who watch it here look at it, at first and at

@@ -10,9 +10,9 @@ use store::{Cas, Head};
 use tokio::time::Instant;
 
 use crate::base::records::Records;
+use crate::base::token::Mint;
+use crate::base::token::secrets::{RECORD, Secrets, draw};
 use crate::nodes::Nodes;
-use crate::token::Mint;
-use crate::token::secrets::{RECORD, Secrets, draw};
 use crate::{Clock, Limited, Refusal};
 
 /// How long tokens of the secret before are good, where nobody says. Ours: nearly every task is answered within a month;

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Duration, Instant};
 use uuid::Uuid;
 
-use crate::watch::news::{DomainNews, DomainWatch};
+use crate::base::watch::news::{DomainNews, DomainWatch};
 
 /// How far a run has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! Task tokens: who may answer what. Opaque to callers, and not to be forged: whoever may poll one list cannot make a
 //! token for another.
 
-pub(super) mod keeper;
-pub(super) mod secrets;
+pub(crate) mod secrets;
 
 use std::sync::{Arc, RwLock};
 
@@ -14,7 +13,7 @@ use minicbor::{Decode, Encode};
 use sha2::Sha256;
 use uuid::Uuid;
 
-use crate::token::secrets::{Secrets, TokenSecret};
+use crate::base::token::secrets::{Secrets, TokenSecret};
 use crate::{Clock, Refusal};
 
 /// Bytes of the tag that are kept: 96 bits.

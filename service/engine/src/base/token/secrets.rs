@@ -12,7 +12,7 @@ use crate::Refusal;
 use crate::base::records::{own_head, own_key};
 
 /// The record's name in the store.
-pub(super) const RECORD: &str = "secret";
+pub(crate) const RECORD: &str = "secret";
 
 /// Bytes of a secret. Source: as many as the hash has that it keys.
 const SECRET_BYTES: usize = 32;
@@ -50,7 +50,7 @@ impl Secrets {
     }
 
     /// The record: as long as there was only one, it was nothing but its bytes.
-    pub(super) fn read(body: &[u8]) -> Result<Self, Refusal> {
+    pub(crate) fn read(body: &[u8]) -> Result<Self, Refusal> {
         if body.len() == SECRET_BYTES {
             return Ok(Self::of(body));
         }
@@ -64,7 +64,7 @@ impl Secrets {
         Ok(Self(secrets))
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
@@ -73,7 +73,7 @@ impl Secrets {
     }
 
     /// Has another one be the newest from `from` on, those before it good for so much longer; those that are over go.
-    pub(super) fn rotate(&mut self, bytes: &[u8], now: Timestamp, from: Timestamp, overlap: Duration) {
+    pub(crate) fn rotate(&mut self, bytes: &[u8], now: Timestamp, from: Timestamp, overlap: Duration) {
         let until = from.plus(overlap);
         self.0.retain(|secret| secret.until.is_none_or(|until| now < until));
         for secret in &mut self.0 {
@@ -83,7 +83,7 @@ impl Secrets {
     }
 }
 
-pub(super) fn draw(seed: Option<u64>) -> Result<[u8; SECRET_BYTES], Refusal> {
+pub(crate) fn draw(seed: Option<u64>) -> Result<[u8; SECRET_BYTES], Refusal> {
     let mut bytes = [0; SECRET_BYTES];
     match seed {
         Some(seed) => fastrand::Rng::with_seed(seed).fill(&mut bytes),
