@@ -5,8 +5,7 @@
 //! of any node find it on any store, and with a row, so that lists of schedules are lists like any other.
 
 mod look;
-#[cfg(test)]
-mod tests;
+mod record;
 
 use std::sync::Arc;
 
@@ -15,8 +14,7 @@ use history::{
     ActionCause, Fault, Overlap, RequestKey, Schedule, ScheduleState, ScheduleTimes, Timestamp, Transition, Upcoming,
     admit, limits,
 };
-use serde::{Deserialize, Serialize};
-use store::{Cas, Expect, Head, HeadKey, ListQuery, Mark, PageToken, Row, Store};
+use store::{Cas, Expect, Head, HeadKey, ListQuery, Mark, PageToken, Store};
 use uuid::Uuid;
 
 use crate::base::agenda::Agenda;
@@ -26,31 +24,13 @@ use crate::run::commands::Commands;
 use crate::run::runs::Runs;
 use crate::{Clock, Metrics, Refusal, Registry};
 
-/// The format of the records that this module writes.
-const FORMAT: u8 = 1;
+use record::{PAUSED, ScheduleRecord};
 
 /// How often a change is tried against the changes of others.
 const TRIES_MAX: u32 = 16;
 
 /// The wait after a try that the store did not take.
 const TRY_WAIT: std::time::Duration = std::time::Duration::from_millis(20);
-
-/// The status words of rows.
-const ACTIVE: &str = "active";
-const PAUSED: &str = "paused";
-
-/// A schedule as it is stored.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ScheduleRecord {
-    format: u8,
-    /// What its user says.
-    pub(crate) schedule: Schedule,
-    /// Since when.
-    pub(crate) created_at: Timestamp,
-    /// What it remembers.
-    pub(crate) state: ScheduleState,
-}
 
 /// A schedule, for its user.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,44 +58,6 @@ pub struct ScheduleRow {
     pub is_paused: bool,
     /// Since when.
     pub created_at: Timestamp,
-}
-
-impl ScheduleRecord {
-    fn decode(head: &Head) -> Result<Self, Refusal> {
-        let garbled = |what: String| Refusal::Corrupt { what: format!("a schedule: {what}") };
-        let record: Self = serde_json::from_slice(&head.body).map_err(|error| garbled(error.to_string()))?;
-        match record.format {
-            FORMAT => Ok(record),
-            other => Err(garbled(format!("format {other}, this program reads {FORMAT}"))),
-        }
-    }
-
-    /// What it names. It was read when it was written.
-    fn times(&self) -> Result<ScheduleTimes, Refusal> {
-        let garbled = |fault: Fault| Refusal::Corrupt { what: format!("a schedule: {fault}") };
-        ScheduleTimes::new("spec", &self.schedule.spec).map_err(garbled)
-    }
-
-    /// The head that holds it, after `before`.
-    fn head(&self, id: Uuid, before: Option<&Head>, now: Timestamp) -> Result<Head, Refusal> {
-        let due = self.state.due(self.schedule.rules(), &self.times()?, id, now);
-        let body = serde_json::to_vec(self).map_err(|error| Refusal::Corrupt { what: error.to_string() })?;
-        Ok(Head {
-            run: *id.as_bytes(),
-            version: before.map_or(1, |head| head.version + 1),
-            body: body.into(),
-            due: due.map(Timestamp::as_millis),
-            row: Some(Row {
-                workflow_type: self.schedule.action.workflow_type.as_str().into(),
-                status: if self.state.paused.is_some() { PAUSED } else { ACTIVE }.into(),
-                flagged: false,
-                started_at: self.created_at.as_millis(),
-                closed_at: None,
-                tags: Vec::new(),
-            }),
-            expires_at: None,
-        })
-    }
 }
 
 /// How long a search stands aside after each of its steps. Ours: as short as a timer can be. To yield is not enough: the
@@ -178,7 +120,7 @@ impl Scheduler {
         if is_paused {
             state.pause(now, "created so".to_owned());
         }
-        let record = ScheduleRecord { format: FORMAT, schedule, created_at: now, state };
+        let record = ScheduleRecord::new(schedule, now, state);
         let own = self.ids.run_id(now);
         let head = record.head(own, None, now)?;
         match self.store.commit(&key, Expect::Absent, &head, &[]).await? {

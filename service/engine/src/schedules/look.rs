@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 use store::HeadKey;
 use uuid::Uuid;
 
-use super::{ScheduleRecord, Scheduler};
+use super::Scheduler;
+use super::record::ScheduleRecord;
 use crate::base::records::domain_of_schedule;
 use crate::commit::{self, StoredRun};
 use crate::{Refusal, RunRef};

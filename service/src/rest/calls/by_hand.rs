@@ -1,0 +1,110 @@
+//! What operators do to a run and to its activities by hand.
+
+use client::body;
+
+use super::super::document::{CallTable, Doc};
+use super::super::{activities, operate};
+use super::codes::{NO_RUN, NO_WRITE};
+use crate::access::{CallEffect as E, Level as L};
+
+pub(super) fn all(calls: CallTable) -> CallTable {
+    calls
+        .delete(
+            "/v1/domains/{domain}/workflows/{id}",
+            L::DomainOperator,
+            E::Changes,
+            operate::delete,
+            Doc::of("deleteWorkflow", "Delete a run, or all runs of a workflow id")
+                .answers::<body::Deleted>(200, "They are gone.")
+                .refuses(404, NO_RUN)
+                .refuses(409, &["run-open"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/pause",
+            L::DomainOperator,
+            E::Changes,
+            operate::pause,
+            Doc::of("pauseWorkflow", "Pause a run: none of its tasks is handed out")
+                .answers::<body::Recorded>(200, "It is paused.")
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_WRITE)
+                .refuses(409, &["already-paused", "state-limit"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/resume",
+            L::DomainOperator,
+            E::Changes,
+            operate::resume,
+            Doc::of("resumeWorkflow", "Resume a paused run")
+                .answers::<body::Recorded>(200, "It goes on.")
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_WRITE)
+                .refuses(409, &["not-paused"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/reset",
+            L::DomainOperator,
+            E::Changes,
+            operate::reset,
+            Doc::of("resetWorkflow", "Reset a run: a new run goes on from one of its events")
+                .answers::<body::WasReset>(
+                    201,
+                    "The new run has begun, and the newest before it is terminated if it was open.",
+                )
+                .answers::<body::WasReset>(200, "An earlier request with the same key did it.")
+                .refuses(404, NO_RUN)
+                .refuses(409, &["not-a-reset-point", "reset-refused"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/activities/{activity}/success",
+            L::DomainOperator,
+            E::Changes,
+            activities::succeed,
+            act("completeByHand", "Complete an open activity by hand, whoever has it"),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/activities/{activity}/failure",
+            L::DomainOperator,
+            E::Changes,
+            activities::fail,
+            act("failByHand", "Fail an open activity by hand, whatever its retry policy says"),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/activities/{activity}/retry",
+            L::DomainOperator,
+            E::Changes,
+            activities::retry,
+            act("retryByHand", "Retry an open activity now").refuses(409, &["activity-not-retryable", "state-limit"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/activities/{activity}/pause",
+            L::DomainOperator,
+            E::Changes,
+            activities::pause,
+            act("pauseActivity", "Pause an open activity").refuses(409, &["already-paused", "state-limit"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/activities/{activity}/resume",
+            L::DomainOperator,
+            E::Changes,
+            activities::resume,
+            act("resumeActivity", "Resume a paused activity").refuses(409, &["not-paused"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/activities/{activity}/options",
+            L::DomainOperator,
+            E::Changes,
+            activities::change,
+            act("changeActivity", "Change timeouts, retry policy or task list of an open activity")
+                .refuses(409, &["activity-not-retryable", "state-limit"]),
+        )
+}
+
+/// One row of `by_hand`.
+fn act(id: &'static str, what: &'static str) -> Doc {
+    Doc::of(id, what)
+        .answers::<body::Recorded>(200, "It is recorded.")
+        .refuses(404, NO_RUN)
+        .refuses(409, NO_WRITE)
+        .refuses(409, &["activity-closed"])
+}

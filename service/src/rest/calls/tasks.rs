@@ -1,0 +1,109 @@
+//! Tasks: polls, and the answers to what they hand out.
+
+use client::body;
+
+use super::super::document::{CallTable, Doc};
+use super::super::{history, tasks};
+use super::codes::{BAD_TOKEN, NO_ACTIVITY, NO_RUN, NO_TURN, UNPOLLED};
+use crate::access::{CallEffect as E, Level as L};
+
+pub(super) fn all(calls: CallTable) -> CallTable {
+    calls
+        .post(
+            "/v1/domains/{domain}/task-lists/{list}/decider/poll",
+            L::Decider,
+            E::Takes,
+            tasks::poll_decider,
+            Doc::of("pollDecider", "Poll for a turn")
+                .answers::<body::DeciderTask>(200, "A turn to be decided.")
+                .answers_nothing(204, "None came.")
+                .with_header("Baton-Unpolled", UNPOLLED),
+        )
+        .post(
+            "/v1/domains/{domain}/task-lists/{list}/activity/poll",
+            L::Runner,
+            E::Takes,
+            tasks::poll_activity,
+            Doc::of("pollActivity", "Poll for an activity")
+                .answers::<body::ActivityTask>(200, "An activity to be done.")
+                .answers_nothing(204, "None came.")
+                .with_header("Baton-Unpolled", UNPOLLED),
+        )
+        .get(
+            "/v1/decider-tasks/{token}/history",
+            L::Decider,
+            history::read_turn,
+            Doc::of("lookBack", "List events of a turn's run, up to the turn's own DeciderStarted")
+                .answers::<body::History>(200, "A page of events.")
+                .refuses(400, BAD_TOKEN)
+                .refuses(404, NO_RUN)
+                .refuses(409, &["query-task-lost", "run-closed", "turn-completed", "turn-lost"]),
+        )
+        .post(
+            "/v1/decider-tasks/{token}/complete",
+            L::Decider,
+            E::Changes,
+            tasks::complete_turn,
+            Doc::of("completeTurn", "Complete a turn with decisions, and take the next if asked to")
+                .answers::<body::Answered<body::DeciderTask>>(200, "It is recorded.")
+                .refuses(400, BAD_TOKEN)
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_TURN),
+        )
+        .post(
+            "/v1/decider-tasks/{token}/fail",
+            L::Decider,
+            E::Changes,
+            tasks::fail_turn,
+            Doc::of("failTurn", "Fail a turn, which is then tried again, and take the next if asked to")
+                .answers::<body::Answered<body::DeciderTask>>(200, "It is recorded.")
+                .refuses(400, BAD_TOKEN)
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_TURN),
+        )
+        .post(
+            "/v1/activity-tasks/{token}/success",
+            L::Runner,
+            E::Changes,
+            tasks::succeed_activity,
+            Doc::of("succeedActivity", "Report that an activity succeeded, and take the next if asked to")
+                .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
+                .refuses(400, BAD_TOKEN)
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_ACTIVITY),
+        )
+        .post(
+            "/v1/activity-tasks/{token}/failure",
+            L::Runner,
+            E::Changes,
+            tasks::fail_activity,
+            Doc::of("failActivity", "Report that an activity failed, and take the next if asked to")
+                .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
+                .refuses(400, BAD_TOKEN)
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_ACTIVITY),
+        )
+        .post(
+            "/v1/activity-tasks/{token}/canceled",
+            L::Runner,
+            E::Changes,
+            tasks::cancel_activity,
+            Doc::of("cancelActivity", "Report that an activity was canceled, and take the next if asked to")
+                .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
+                .refuses(400, BAD_TOKEN)
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_ACTIVITY)
+                .refuses(409, &["cancel-not-requested"]),
+        )
+        .post(
+            "/v1/activity-tasks/{token}/heartbeat",
+            L::Runner,
+            E::Takes,
+            tasks::heartbeat,
+            Doc::of("heartbeat", "Record a heartbeat of an activity")
+                .answers::<body::Beaten>(200, "Whether it should stop.")
+                .refuses(400, BAD_TOKEN)
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_ACTIVITY),
+        )
+}
