@@ -12,7 +12,7 @@ import { type Described, standingOf, visible } from '../words';
 import { acting } from './act';
 import { type DrawLink, Markdown } from './markdown';
 
-/** Ours: seconds that the service holds a question until there is another answer; it takes 60 at most. */
+/** Ours: seconds that the service holds a query until there is another answer; it takes 60 at most. */
 const WAIT_S = 55;
 
 interface Props {
@@ -46,7 +46,7 @@ export function AskedPage({ domain, workflowId, runId, query }: Props): JSX.Elem
       setRun(described);
       return described.status === 'open';
     };
-    const question = (etag: string | undefined): Promise<Response> =>
+    const fetched = (etag: string | undefined): Promise<Response> =>
       request(`${path}/queries/${encodeURIComponent(query)}?${of}${etag ? '&watch=result' : ''}`, {
         method: 'POST',
         headers: {
@@ -65,7 +65,7 @@ export function AskedPage({ domain, workflowId, runId, query }: Props): JSX.Elem
       let isOpen = await describe();
       let etag: string | undefined;
       do {
-        const response = await question(etag);
+        const response = await fetched(etag);
         etag = response.headers.get('etag') ?? etag;
         if (response.status !== 304) {
           const { result } = (await response.json()) as { result?: unknown };
