@@ -1,7 +1,7 @@
 //! What the engine adds to the rules and the store: a signal's commit, and the canonical workflow of three activities in
 //! eight commits, over memory and over the embedded store, without HTTP.
 //!
-//! `cargo bench -p baton-service`
+//! `cargo bench -p baton-engine`
 
 use std::sync::Arc;
 use std::time::Duration;
