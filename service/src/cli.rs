@@ -32,7 +32,6 @@ use ::history::Payload;
 use clap::{Args, Parser, Subcommand};
 use client::{Access, Client, ClientCertificate, Patience};
 
-use crate::bench::Bench;
 use crate::failed::Failed;
 use crate::serve::Serve;
 use say::{note, print_json, print_json_text, print_line, print_rows, print_text, progress};
@@ -89,7 +88,6 @@ enum Command {
     /// Print the API as an `OpenAPI` document
     Openapi,
     Completions(completions::Completions),
-    Bench(Bench),
 }
 
 /// Which service to talk to.
@@ -182,7 +180,6 @@ impl Cli {
             Command::Compact(compact) => compact.run().await,
             Command::Openapi => print_json(&service::api::document()),
             Command::Completions(completions) => completions.run(),
-            Command::Bench(bench) => bench.run().await,
         };
         match done {
             Ok(()) => ExitCode::SUCCESS,

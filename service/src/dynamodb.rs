@@ -1,6 +1,9 @@
 //! `--store dynamodb`: which table, and where. With the cargo feature `dynamodb` the store is opened; without it, what is
 //! missing is said.
 
+#[cfg(feature = "dynamodb")]
+pub(crate) mod prices;
+
 use std::sync::Arc;
 
 #[cfg(feature = "dynamodb")]
@@ -11,14 +14,6 @@ use store::Store;
 
 /// The table unless told otherwise.
 const TABLE_DEFAULT: &str = "baton";
-
-/// What DynamoDB costs on demand, in dollars a million units. Source: AWS's price list for us-east-1 since November 2024.
-pub(crate) mod prices {
-    /// A million write units.
-    pub(crate) const WRITE_UNIT: f64 = 0.625;
-    /// A million read units.
-    pub(crate) const READ_UNIT: f64 = 0.125;
-}
 
 /// A DynamoDB table, and where it is. Credentials come from where every AWS tool takes them.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
@@ -88,25 +83,6 @@ const READ_TRIES: u32 = 8;
 
 #[cfg(feature = "dynamodb")]
 impl Table {
-    /// Where DynamoDB is, if not at AWS.
-    pub(crate) fn endpoint(&self) -> Option<&str> {
-        self.endpoint_url.as_deref()
-    }
-
-    /// Another table at the same place.
-    pub(crate) fn named(self, name: &str) -> Self {
-        Self { name: Some(name.to_owned()), ..self }
-    }
-
-    /// Arguments for a `baton` that is to use this table by way of another address.
-    pub(crate) fn arguments(&self, endpoint: &str) -> Vec<String> {
-        let mut arguments = ["--table", self.name(), "--endpoint-url", endpoint].map(str::to_owned).to_vec();
-        if let Some(region) = &self.region {
-            arguments.extend(["--region".to_owned(), region.clone()]);
-        }
-        arguments
-    }
-
     /// A store over the table, which nobody has looked at yet.
     pub(crate) async fn store(&self) -> Result<store_dynamodb::Dynamo, String> {
         let retries = RetryConfig::standard().with_initial_backoff(READ_AGAIN_AFTER).with_max_attempts(READ_TRIES);

@@ -1,6 +1,5 @@
 //! `baton`: the service, and the tools to look at it and to talk to it, in one binary.
 
-mod bench;
 mod cli;
 mod config;
 mod credentials;

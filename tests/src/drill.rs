@@ -1,7 +1,7 @@
 //! Nodes that die under load while the store is in trouble, and how long runs stand still for it. Time is virtual: what is
 //! measured is what nodes wait for, whatever the machine does besides.
 //!
-//! The same load as `baton bench drill` has, and its troubles, as the store on DynamoDB meets them: attempts that are refused,
+//! The same load as `baton-bench drill` has, and its troubles, as the store on DynamoDB meets them: attempts that are refused,
 //! that take too long, whose answers are lost.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ use crate::line::Line;
 use crate::meddled::{Meddled, Meddler};
 
 /// The same measure, too.
-#[path = "../../service/src/bench/drill/gaps.rs"]
+#[path = "../../service/bench/src/drill/gaps.rs"]
 mod gaps;
 
 const DOMAIN: &str = "default";

@@ -111,9 +111,9 @@ impl Sources {
         self.files.values().filter(move |file| file.path == place || file.path.starts_with(&inner))
     }
 
-    /// All lines of the product, those of benches left out.
+    /// All lines of the product.
     pub fn lines(&self) -> usize {
-        self.files.values().filter(|file| !file.path.contains("/bench")).map(|file| file.lines).sum()
+        self.files.values().map(|file| file.lines).sum()
     }
 
     /// The longest functions first.

@@ -1,4 +1,4 @@
-//! `baton bench children`: one parent, many children at once, each with many activities at once.
+//! `baton-bench children`: one parent, many children at once, each with many activities at once.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use runner_kit::{Context, Failure, activity_fn};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::service::{Counters, Process, Scratch, Service, client, mib, other};
 use crate::failed::Failed;
+use crate::service::{Counters, Process, Scratch, Service, client, mib, other};
 
 const LIST: &str = "bench-children";
 
@@ -117,8 +117,7 @@ impl Children {
         let scratch = Scratch::new(self.data_dir.clone())?;
         let service = Service::start(&scratch).await?;
         let concurrency = self.concurrency.to_string();
-        let workers =
-            Process::start(&["bench", "children", "--workers-of", &service.url, "--concurrency", &concurrency])?;
+        let workers = Process::start(&["children", "--workers-of", &service.url, "--concurrency", &concurrency])?;
         let client = client(&service.url)?;
         let before = Counters::read(std::slice::from_ref(&client)).await?;
         let began = Instant::now();

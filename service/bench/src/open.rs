@@ -1,4 +1,4 @@
-//! `baton bench open`: many open runs that only wait for a timer, and the service started again over them.
+//! `baton-bench open`: many open runs that only wait for a timer, and the service started again over them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use client::body::StartWorkflow;
 use decider_kit::{Decider, Decisions, Event, Window};
 use tokio::time::Instant;
 
-use super::service::{Counters, Process, Scratch, Service, client, mib, other};
 use crate::failed::Failed;
+use crate::service::{Counters, Process, Scratch, Service, client, mib, other};
 
 const LIST: &str = "bench-open";
 
@@ -61,7 +61,7 @@ impl Open {
         let scratch = Scratch::new(self.data_dir.clone())?;
         let service = Service::start(&scratch).await?;
         let concurrency = self.concurrency.to_string();
-        let decider = Process::start(&["bench", "open", "--decider-of", &service.url, "--concurrency", &concurrency])?;
+        let decider = Process::start(&["open", "--decider-of", &service.url, "--concurrency", &concurrency])?;
         let began = Instant::now();
         self.start_runs(&client(&service.url)?).await?;
         self.wait_for_turns(&client(&service.url)?).await?;

@@ -1,4 +1,4 @@
-//! `baton bench swf`: the same small workflows over REST and over SWF's wire, by the same plain HTTP client, so that what
+//! `baton-bench swf`: the same small workflows over REST and over SWF's wire, by the same plain HTTP client, so that what
 //! differs is the wire.
 
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::service::{Scratch, Service, other};
 use crate::failed::Failed;
+use crate::service::{Scratch, Service, other};
 
 /// How long one poll waits.
 const POLL_WAIT: Duration = Duration::from_secs(60);

@@ -18,7 +18,7 @@ const READY_WAIT: Duration = Duration::from_secs(30);
 const TICKS_PER_SECOND: f64 = 100.0;
 
 pub(super) fn other(what: String) -> Failed {
-    Failed::Other(1, what)
+    Failed::Other(what)
 }
 
 pub(super) fn histogram() -> Histogram<u64> {
@@ -63,6 +63,26 @@ impl Drop for Scratch {
     }
 }
 
+fn own_path() -> Result<PathBuf, Failed> {
+    std::env::current_exe().map_err(|error| other(format!("own path: {error}")))
+}
+
+/// The service's program, which lies beside this one.
+pub(super) fn baton() -> Result<PathBuf, Failed> {
+    let own = own_path()?;
+    let baton = own.with_file_name(format!("baton{}", std::env::consts::EXE_SUFFIX));
+    if baton.is_file() {
+        return Ok(baton);
+    }
+    let release = if cfg!(debug_assertions) { "" } else { " --release" };
+    let features = if cfg!(feature = "dynamodb") { " --features dynamodb" } else { "" };
+    Err(other(format!(
+        "{} is not there, and services are started from it; build it with \
+         `cargo build{release} -p baton-service --bin baton{features}`",
+        baton.display()
+    )))
+}
+
 /// A child process that does not outlive us.
 pub(super) struct Process {
     child: Child,
@@ -71,7 +91,10 @@ pub(super) struct Process {
 impl Process {
     /// Runs this program with other arguments.
     pub(super) fn start(args: &[&str]) -> Result<Self, Failed> {
-        let program = std::env::current_exe().map_err(|error| other(format!("own path: {error}")))?;
+        Self::of(own_path()?, args)
+    }
+
+    fn of(program: PathBuf, args: &[&str]) -> Result<Self, Failed> {
         let child =
             Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn();
         child.map(|child| Self { child }).map_err(|error| other(format!("a process could not be started: {error}")))
@@ -120,7 +143,7 @@ impl Service {
         let (data_dir, port) = (scratch.data_dir.to_string_lossy(), port_file.to_string_lossy());
         let args = ["serve", "--data-dir", &data_dir, "--listen", "127.0.0.1:0", "--port-file", &port, "--log", "warn"];
         let began = Instant::now();
-        let mut process = Process::start(&[&args, more].concat())?;
+        let mut process = Process::of(baton()?, &[&args, more].concat())?;
         let address = async {
             loop {
                 match std::fs::read_to_string(&port_file) {

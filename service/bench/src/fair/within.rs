@@ -9,8 +9,8 @@ use hdrhistogram::Histogram;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
-use super::super::service::{histogram, other};
 use crate::failed::Failed;
+use crate::service::{histogram, other};
 
 /// How long the last lines may take to be in the file.
 const LINES_WAIT: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! `baton bench fair`: what a domain that takes all that it can get adds to what another one waits.
+//! `baton-bench fair`: what a domain that takes all that it can get adds to what another one waits.
 
 mod within;
 
@@ -14,8 +14,8 @@ use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-use super::service::{Counters, Process, Scratch, Service, client, histogram, micros_since, other};
 use crate::failed::Failed;
+use crate::service::{Counters, Process, Scratch, Service, client, histogram, micros_since, other};
 use within::{QuietLog, Took};
 
 const QUIET: &str = "quiet";
@@ -99,7 +99,7 @@ impl Fair {
         log.read(QUIET, count, &mut alone.within).await?;
         eprintln!("round {round} of {}: beside {} clients at full load", self.rounds, self.loud);
         let clients = self.loud.to_string();
-        let loud_of = Process::start(&["bench", "fair", "--loud-of", &service.url, "--loud", &clients])?;
+        let loud_of = Process::start(&["fair", "--loud-of", &service.url, "--loud", &clients])?;
         tokio::time::sleep(WARM).await;
         let before = Counters::read(std::slice::from_ref(&all)).await?.commits;
         log.skip().await?;

@@ -1,4 +1,4 @@
-//! `baton bench turns`: what a turn costs as its run's history grows (it should not matter).
+//! `baton-bench turns`: what a turn costs as its run's history grows (it should not matter).
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use hdrhistogram::Histogram;
 use history::{Decision, RecordMarker};
 use tokio::time::Instant;
 
-use super::service::{Counters, Scratch, Service, client, histogram, mib, micros_since, other};
 use crate::failed::Failed;
+use crate::service::{Counters, Scratch, Service, client, histogram, mib, micros_since, other};
 
 const LIST: &str = "bench-turns";
 

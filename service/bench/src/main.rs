@@ -1,25 +1,38 @@
-//! `baton bench …`: loads over real HTTP against a service in a process of its own, and what they cost.
+//! `baton-bench`: loads over real HTTP against a service in a process of its own, and what they cost.
 
 mod children;
 #[cfg(feature = "dynamodb")]
 mod drill;
+mod failed;
 mod fair;
 mod idle;
 mod load;
 mod open;
+#[path = "../../src/dynamodb/prices.rs"]
+mod prices;
 mod queries;
 mod service;
 mod swf;
+#[cfg(feature = "dynamodb")]
+mod table;
 mod turns;
 
-use clap::{Args, Subcommand};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
 
 use crate::failed::Failed;
 
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measure: starts workflows of sequential activities and reports rates, latencies, syncs, disk and memory
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Bench {
+///
+/// Services are started from the `baton` beside this program: build both, `cargo build --release -p baton-service -p baton-bench`.
+#[derive(Debug, Parser)]
+#[command(name = "baton-bench", version, args_conflicts_with_subcommands = true)]
+struct Bench {
     #[command(subcommand)]
     what: Option<What>,
     #[command(flatten)]
@@ -40,7 +53,7 @@ enum What {
 }
 
 impl Bench {
-    pub(crate) async fn run(self) -> Result<(), Failed> {
+    async fn run(self) -> Result<(), Failed> {
         match self.what {
             None => self.load.run().await,
             Some(What::Turns(turns)) => turns.run().await,
@@ -53,5 +66,20 @@ impl Bench {
             #[cfg(feature = "dynamodb")]
             Some(What::Drill(drill)) => drill.run().await,
         }
+    }
+}
+
+fn main() -> ExitCode {
+    let bench = Bench::parse();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("baton-bench: no runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(bench.run()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => failed.report(),
     }
 }

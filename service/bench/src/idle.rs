@@ -1,4 +1,4 @@
-//! `baton bench idle`: polls that wait for tasks that do not come.
+//! `baton-bench idle`: polls that wait for tasks that do not come.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use client::Client;
 use client::body::PollActivity;
 use tokio::time::Instant;
 
-use super::service::{Scratch, Service, client, mib, other};
 use super::swf::{Caller, Wire};
 use crate::failed::Failed;
+use crate::service::{Scratch, Service, client, mib, other};
 
 /// How long one poll waits.
 const POLL_WAIT: Duration = Duration::from_secs(60);

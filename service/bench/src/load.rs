@@ -1,4 +1,4 @@
-//! `baton bench`: a load of small workflows, with the service, a decider and a runner as processes of their own, and
+//! `baton-bench`: a load of small workflows, with the service, a decider and a runner as processes of their own, and
 //! everything durable before it is answered.
 
 use std::path::PathBuf;
@@ -16,9 +16,9 @@ use history::{Payload, Status};
 use runner_kit::{Context, Failure, activity_fn};
 use tokio::time::Instant;
 
-use super::service::{Counters, Process, Scratch, Service, client, histogram, mib, micros_since, other};
-use crate::dynamodb::prices;
 use crate::failed::Failed;
+use crate::prices;
+use crate::service::{Counters, Process, Scratch, Service, client, histogram, mib, micros_since, other};
 
 /// The task list of the load's decider and runner.
 const LIST: &str = "bench";
@@ -124,7 +124,7 @@ impl Load {
         let role = |role: &str, url: &String| {
             let (activities, payload) = (self.activities.to_string(), self.payload.to_string());
             let concurrency = self.concurrency.to_string();
-            let args = ["bench", "--role", role, "--url", url, "--activities", &activities, "--payload", &payload];
+            let args = ["--role", role, "--url", url, "--activities", &activities, "--payload", &payload];
             Process::start(&[&args[..], &["--concurrency", &concurrency]].concat())
         };
         // A decider and a runner at each service.

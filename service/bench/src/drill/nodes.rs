@@ -11,9 +11,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use super::super::service::{Counters, other};
 use super::checks::{Standstill, What};
 use crate::failed::Failed;
+use crate::service::{Counters, baton, other};
 
 /// How long to wait for a node to be ready.
 const READY_WAIT: Duration = Duration::from_secs(30);
@@ -41,8 +41,7 @@ pub(super) struct Nodes {
 async fn start(table: &[String], port: u16) -> Result<(Child, SocketAddr), Failed> {
     let port_file: PathBuf =
         std::env::temp_dir().join(format!("baton-drill-{}-{:x}", std::process::id(), fastrand::u64(..)));
-    let program = std::env::current_exe().map_err(|error| other(format!("own path: {error}")))?;
-    let mut command = Command::new(program);
+    let mut command = Command::new(baton()?);
     command.args(["serve", "--store", "dynamodb", "--listen", &format!("127.0.0.1:{port}")]);
     command.arg("--port-file").arg(&port_file).args(table);
     command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);

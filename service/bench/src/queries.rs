@@ -1,4 +1,4 @@
-//! `baton bench queries`: what queries and updates cost beside a turn, and what watchers cost that wait for nothing.
+//! `baton-bench queries`: what queries and updates cost beside a turn, and what watchers cost that wait for nothing.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use decider_kit::{
 use hdrhistogram::Histogram;
 use tokio::time::Instant;
 
-use super::service::{Counters, Scratch, Service, client, histogram, micros_since, other};
 use super::turns::measured_turn;
 use crate::failed::Failed;
+use crate::service::{Counters, Scratch, Service, client, histogram, micros_since, other};
 
 const LIST: &str = "bench-queries";
 

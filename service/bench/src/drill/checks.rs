@@ -6,11 +6,11 @@ use client::{Client, Filter};
 use history::{Event, EventId, EventKind, Payload, Timestamp, check};
 use uuid::Uuid;
 
-use super::super::service::{Counters, other};
 use super::gaps::{Gap, gaps};
 use super::load::{Acknowledged, Ledger};
 use super::troubles;
 use crate::failed::Failed;
+use crate::service::{Counters, other};
 
 /// How long the work of a dead node's runs may stand still. Source: docs/dynamodb.md, "The drill".
 const STANDSTILL_MAX: history::Duration = history::Duration::from_secs(8);

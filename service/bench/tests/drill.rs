@@ -1,6 +1,6 @@
 //! The fault drill, short enough for every change: real nodes over a real engine, killed, paused and cut off under load.
 //!
-//! Not part of the default tests: `cargo test -p baton-service --features dynamodb --test drill`, with `BATON_TEST_DYNAMODB`
+//! Not part of the default tests: `cargo test -p baton-bench --features dynamodb --test drill`, with `BATON_TEST_DYNAMODB`
 //! as for `--test dynamodb`. `BATON_DRILL_SEED` repeats an order of troubles.
 
 use std::process::{Command, Stdio};
@@ -18,8 +18,8 @@ fn nothing_is_lost_or_done_twice_while_nodes_die_and_the_table_is_hard_to_reach(
          BATON_TEST_DYNAMODB=http://127.0.0.1:8000",
     );
     let seed = std::env::var("BATON_DRILL_SEED").unwrap_or_else(|_| "1".to_owned());
-    let mut drill = Command::new(env!("CARGO_BIN_EXE_baton"));
-    drill.args(["bench", "drill", "--json", "--region", "local", "--endpoint-url", &endpoint]);
+    let mut drill = Command::new(env!("CARGO_BIN_EXE_baton-bench"));
+    drill.args(["drill", "--json", "--region", "local", "--endpoint-url", &endpoint]);
     drill.args(["--seconds", SECONDS, "--seed", &seed]);
     drill.env("AWS_ACCESS_KEY_ID", "local").env("AWS_SECRET_ACCESS_KEY", "local");
     let output = drill.stdin(Stdio::null()).stderr(Stdio::inherit()).output().unwrap();

@@ -1,4 +1,4 @@
-//! `baton bench drill`: real nodes over one table under load, while they are killed and paused and the way to the table is
+//! `baton-bench drill`: real nodes over one table under load, while they are killed and paused and the way to the table is
 //! stalled, throttled and cut; then what was acknowledged is held against what the table has.
 
 mod balancer;
@@ -22,9 +22,9 @@ use self::checks::{Report, Standstill};
 use self::load::Load;
 use self::nodes::Nodes;
 use self::troubles::Troubles;
-use super::service::other;
-use crate::dynamodb::Table;
 use crate::failed::Failed;
+use crate::service::other;
+use crate::table::Place;
 
 /// How long a node is paused: longer than the time after which the others take it for dead.
 const PAUSE: Duration = Duration::from_secs(8);
@@ -43,7 +43,7 @@ const REST_WAIT: Duration = Duration::from_secs(60);
 #[derive(Debug, Args)]
 pub(super) struct Drill {
     #[command(flatten)]
-    table: Table,
+    place: Place,
     /// How long the troubles last, in seconds
     #[arg(long, default_value_t = 40)]
     seconds: u64,
@@ -71,15 +71,13 @@ impl Drill {
     pub(super) async fn run(self) -> Result<(), Failed> {
         let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
         let mut random = Rng::with_seed(seed);
-        let endpoint = self.table.endpoint().ok_or_else(|| {
-            Failed::Usage("a drill needs --endpoint-url: DynamoDB Local, see .ci/dynamodb-local".to_owned())
-        })?;
         let name = format!("baton-drill-{}", std::process::id());
-        let table = self.table.clone().named(&name);
-        let store = table.store().await.map_err(other)?;
+        let store = self.place.store(&name).await.map_err(other)?;
         store.create_table(Create { is_protected: false }).await.map_err(|trouble| other(trouble.to_string()))?;
-        let troubles = Troubles::start(endpoint, random.u64(..)).await.map_err(|error| other(error.to_string()))?;
-        let mut arguments = table.arguments(&troubles.url);
+        let troubles = Troubles::start(&self.place.endpoint_url, random.u64(..))
+            .await
+            .map_err(|error| other(error.to_string()))?;
+        let mut arguments = self.place.arguments(&name, &troubles.url);
         arguments.extend(["--log".to_owned(), self.log.clone()]);
         let mut nodes = Nodes::start(&arguments, self.nodes).await?;
         let balancer = Balancer::start(nodes.addresses()).await.map_err(|error| other(error.to_string()))?;
