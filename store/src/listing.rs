@@ -55,6 +55,8 @@ pub struct ListQuery {
     pub workflow_name: Option<String>,
     /// Of exactly this workflow id.
     pub workflow_id: Option<String>,
+    /// Of a workflow id that begins with this, byte for byte.
+    pub workflow_id_prefix: Option<String>,
     /// Carrying this tag.
     pub tag: Option<String>,
     /// Started at or after.
@@ -83,6 +85,7 @@ impl ListQuery {
             || self.status.is_some()
             || self.workflow_type.is_some()
             || self.workflow_name.is_some()
+            || self.workflow_id_prefix.is_some()
             || self.tag.is_some()
     }
 
@@ -155,6 +158,7 @@ pub fn matches(query: &ListQuery, workflow_id: &str, row: &Row) -> bool {
         && query.workflow_type.as_deref().is_none_or(|name| *name == *row.workflow_type)
         && query.workflow_name.as_deref().is_none_or(|name| row.workflow_type.split('/').next() == Some(name))
         && query.workflow_id.as_deref().is_none_or(|id| id == workflow_id)
+        && query.workflow_id_prefix.as_deref().is_none_or(|prefix| workflow_id.starts_with(prefix))
         && query.tag.as_deref().is_none_or(|tag| row.tags.iter().any(|found| found == tag))
         && query.started_from.is_none_or(|from| row.started_at >= from)
         && query.started_before.is_none_or(|before| row.started_at < before)

@@ -22,6 +22,8 @@ pub struct Filter {
     pub workflow_type: Option<String>,
     /// The workflow id.
     pub workflow_id: Option<String>,
+    /// What the workflow id begins with.
+    pub workflow_id_prefix: Option<String>,
     /// A tag.
     pub tag: Option<String>,
     /// Which come first; the newest start when `None`. A count has no order.
@@ -297,6 +299,7 @@ fn filter_query(filter: &Filter) -> String {
     push_query(&mut query, "status", filter.status.as_deref());
     push_query(&mut query, "type", filter.workflow_type.as_deref());
     push_query(&mut query, "workflowId", filter.workflow_id.as_deref());
+    push_query(&mut query, "workflowIdPrefix", filter.workflow_id_prefix.as_deref());
     push_query(&mut query, "tag", filter.tag.as_deref());
     push_query(&mut query, "limit", filter.limit.map(|limit| limit.to_string()).as_deref());
     query

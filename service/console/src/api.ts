@@ -87,6 +87,7 @@ export async function post<T>(path: string, body: string, key: string): Promise<
 /** Reads a stream of server-sent events; calls `take` with the data of each message. Ends when the service ends it. */
 export async function stream(path: string, take: (data: string) => void, signal: AbortSignal): Promise<void> {
   const response = await request(path, { headers: { accept: 'text/event-stream' }, signal });
+  if (response.status === 204) throw new Problem(204, 'nothing', 'there is nothing to follow', '');
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   if (!reader) return;
   let rest = '';

@@ -1,4 +1,4 @@
-// A page that follows a domain: one stream says that something has changed, and the page reads what it shows anew.
+// A page that follows a domain, or all of them: one stream says that something has changed, and the page reads what it shows anew.
 import { useEffect, useRef } from 'preact/hooks';
 import { Problem, stream } from './api';
 import { AGAIN_MS, HIDDEN_MS } from './live';
@@ -10,9 +10,9 @@ const REST_FACTOR = 9;
 
 const pause = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms));
 
-/** Calls `refresh` when something in the domain has changed, one call after the other; nobody is asked while nothing happens, nor
+/** Calls `refresh` when something in the domain has changed, or without one in any that may be read, one call after the other; nobody is asked while nothing happens, nor
     while nobody sees the page. */
-export function useChanges(domain: string, refresh: () => Promise<void>): void {
+export function useChanges(domain: string | undefined, refresh: () => Promise<void>): void {
   const newest = useRef(refresh);
   newest.current = refresh;
   useEffect(() => {
@@ -37,7 +37,7 @@ export function useChanges(domain: string, refresh: () => Promise<void>): void {
 }
 
 /** Follows until it is stopped; while nobody sees the page, the browser has its connection for others. */
-async function follow(domain: string, changed: () => void, stop: AbortSignal): Promise<void> {
+async function follow(domain: string | undefined, changed: () => void, stop: AbortSignal): Promise<void> {
   let isAnew = false;
   for (let tries = 0; !stop.aborted; tries++) {
     const following = new AbortController();
@@ -56,11 +56,11 @@ async function follow(domain: string, changed: () => void, stop: AbortSignal): P
       // What happened while nobody followed was told to nobody.
       if (isAnew) changed();
       isAnew = true;
-      await stream(`${domainPath(domain)}/changes`, changed, following.signal);
+      await stream(`${domain === undefined ? '/v1' : domainPath(domain)}/changes`, changed, following.signal);
       tries = 0;
     } catch (error) {
       if (error instanceof Problem && error.status === 401) await untilSignedIn(stop);
-      else if (error instanceof Problem && [403, 404].includes(error.status)) return;
+      else if (error instanceof Problem && [204, 403, 404].includes(error.status)) return;
     } finally {
       clearTimeout(leaves);
       document.removeEventListener('visibilitychange', looked);

@@ -10,6 +10,7 @@ export const FIELDS = {
   status: 'status',
   type: 'type',
   workflowId: 'id',
+  workflowIdPrefix: 'id-prefix',
   tag: 'tag',
   startedFrom: 'from',
   startedBefore: 'before',
@@ -60,7 +61,7 @@ export interface Parsed {
   problems: string[];
 }
 
-/** Reads what was typed. A word without a field is a workflow id. What is not understood is said and left out. */
+/** Reads what was typed. A word without a field is what a workflow id begins with. What is not understood is said and left out. */
 export function parseFilter(text: string): Parsed {
   const filter: Filter = {};
   const problems: string[] = [];
@@ -68,7 +69,7 @@ export function parseFilter(text: string): Parsed {
   for (const [whole, field, inQuotes, quote, bare] of words) {
     if (inQuotes !== undefined && !quote) problems.push(`\`${whole}\` has no closing quote`);
     const value = inQuotes !== undefined ? inQuotes.replace(/\\(.)/g, '$1') : (bare ?? '');
-    const name = field === undefined ? 'workflowId' : byWord.get(field.toLowerCase());
+    const name = field === undefined ? 'workflowIdPrefix' : byWord.get(field.toLowerCase());
     if (name === undefined) {
       problems.push(`\`${field}\` is no field; there are ${[...byWord.keys()].join(', ')}`);
     } else if (filter[name] !== undefined && filter[name] !== value) {

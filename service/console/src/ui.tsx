@@ -59,6 +59,14 @@ export function Trouble({ problem }: { problem: Problem | undefined }): JSX.Elem
   );
 }
 
+export function Refresh({ refresh }: { refresh: () => Promise<void> }): JSX.Element {
+  return (
+    <button type="button" class="quiet" onClick={() => void refresh()} title="Refresh (r)">
+      Refresh
+    </button>
+  );
+}
+
 /** Sets keys of the page while a part is shown. */
 export function useKeys(keys: Record<string, () => void>): void {
   const newest = useRef(keys);

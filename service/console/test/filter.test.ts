@@ -10,8 +10,9 @@ test('a filter is the same as text, as a query and as fields', () => {
   assert.deepEqual(filterOfQuery(queryOfFilter(filter)), filter);
 });
 
-test('a word without a field is a workflow id', () => {
-  assert.deepEqual(parseFilter('order-1001').filter, { workflowId: 'order-1001' });
+test('a word without a field is the beginning of a workflow id', () => {
+  assert.deepEqual(parseFilter('order-10').filter, { workflowIdPrefix: 'order-10' });
+  assert.deepEqual(parseFilter('id-prefix:order-10').filter, { workflowIdPrefix: 'order-10' });
   assert.deepEqual(parseFilter('id:a:b').filter, { workflowId: 'a:b' });
 });
 

@@ -79,6 +79,24 @@ test('the declined order is found by its tag, with the keyboard alone', async ()
   await until('the keys are gone', () => browser.run('() => !document.querySelector("dialog[open]")'));
 });
 
+test('runs are found by the beginning of their ids, and one by its whole id', async () => {
+  await browser.go(console_('default/workflows'));
+  await browser.shows('.row.run');
+  const ids = () =>
+    browser.run('() => [...document.querySelectorAll(".row.run .strong bdi")].map((one) => one.innerText)');
+  await browser.press('/', ...'approve-', 'Enter');
+  await browser.shows('.chip', 'id-prefix');
+  await until('only those that begin so are left', async () => {
+    const found = await ids();
+    return found.length > 1 && found.every((id) => id.startsWith('approve-'));
+  });
+  assert.equal(await browser.path(), '/console/default/workflows?workflowIdPrefix=approve-');
+  await browser.go(console_('default/workflows?workflowIdPrefix=order-1003'));
+  await until('the one', async () => (await ids()).join() === 'order-1003');
+  await browser.go(console_('default/workflows?workflowId=order-100'));
+  await browser.shows('.empty', 'No run is like that');
+});
+
 test('the turn that decided the refund says what it saw, as the history does', async () => {
   const events = await service.history('order-1003');
   const refund = events.find((event) => event.type === 'ActivityScheduled' && event.activityId === 'refund');
@@ -275,6 +293,19 @@ morePages(at);
 
 test('pages complain of nothing', async () => {
   assert.deepEqual(await browser.complaints(), []);
+});
+
+test('the start page follows every domain', async () => {
+  await service.call('POST', '/v1/domains', { name: 'elsewhere' });
+  await browser.go(console_('default/workflows'));
+  await browser.shows('.row.run');
+  await browser.press('g', 's');
+  await browser.shows('.domain h2', 'elsewhere');
+  await browser.shows('.pace');
+  await service.call('POST', '/v1/domains/elsewhere/workflows', { workflowId: 'far', workflowType: 'odd' });
+  const waits = `() => [...document.querySelectorAll('.domain')].find((one) => one.innerText.includes('elsewhere'))
+    .querySelector('.number:last-child b').innerText`;
+  await until('its task waits', async () => (await browser.run(waits)) === '1');
 });
 
 signingIn(at, findings);

@@ -29,7 +29,7 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 /// The same over SWF's wire, where the answer has it already.
 pub(super) const SWF_REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 
-/// Parameters of the query that are kept. Not there: `identity`, `reason`, `page`, `tag`, `type`, `workflowId`, and what is not known.
+/// Parameters of the query that are kept. Not there: `identity`, `reason`, `page`, `tag`, `type`, `workflowId`, `workflowIdPrefix`, and what is not known.
 const QUERY_KEPT: [&str; 14] = [
     "after",
     "before",

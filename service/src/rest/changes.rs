@@ -1,17 +1,19 @@
-//! A stream that says that something in a domain has changed, for pages that show it.
+//! Streams that say that something in a domain, or in any of them, has changed, for pages that show it.
 
 use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{future, stream};
 
 use super::extract::{NoQuery, Path};
 use super::history::EVENT_STREAM;
+use crate::access::Caller;
 use crate::http::{Answer, AppState};
 use engine::DomainWatch;
 
@@ -29,20 +31,39 @@ enum Told {
     AChange,
 }
 
+/// Domains that one stream follows at most. Ours: each is looked at when one of them has news.
+const DOMAINS_MAX: usize = 100;
+
 pub(super) async fn follow(State(engine): AppState, Path([domain]): Path<1>, _: NoQuery) -> Answer {
-    let watching = engine.views().watch_domain(&domain).await?;
-    let messages = stream::unfold((watching, Told::Nothing), |(mut watching, told): (DomainWatch, Told)| async move {
+    Ok(told(vec![engine.views().watch_domain(&domain).await?]))
+}
+
+pub(super) async fn follow_all(State(engine): AppState, _: NoQuery, caller: Caller) -> Answer {
+    let mut watching = Vec::new();
+    let domains = engine.registry().domains().await?.into_iter().filter(|domain| caller.may_look(&domain.name));
+    for domain in domains.take(DOMAINS_MAX) {
+        watching.push(engine.views().watch_domain(&domain.name).await?);
+    }
+    // Whoever reads server-sent events asks again when they end, but after this.
+    Ok(if watching.is_empty() { StatusCode::NO_CONTENT.into_response() } else { told(watching) })
+}
+
+/// A message for news of any of them; ends when the service stops.
+fn told(watching: Vec<DomainWatch>) -> Response {
+    let messages = stream::unfold((watching, Told::Nothing), |(mut watching, told)| async move {
         match told {
             Told::Nothing => return Some((Ok::<_, Infallible>(BEGINS), (watching, Told::ThatItBegins))),
             Told::ThatItBegins => {}
             // The only timer there is: while nothing happens there is none.
             Told::AChange => tokio::time::sleep(MESSAGES_APART).await,
         }
-        watching.changed().await.then_some((Ok(CHANGED), (watching, Told::AChange)))
+        let news = watching.iter_mut().map(|domain| Box::pin(domain.changed()));
+        let (goes_on, ..) = future::select_all(news).await;
+        goes_on.then_some((Ok(CHANGED), (watching, Told::AChange)))
     });
     let mut response = Response::new(Body::from_stream(messages));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    response
 }

@@ -113,6 +113,8 @@ pub(super) struct RunFilter {
     r#type: Option<String>,
     /// Only runs of this workflow id.
     workflow_id: Option<String>,
+    /// Only runs of workflow ids that begin with this.
+    workflow_id_prefix: Option<String>,
     /// Only runs with this tag.
     tag: Option<String>,
     /// Only runs that started at this instant or later.
@@ -153,6 +155,7 @@ fn list_query(domain: &str, params: &RunFilter) -> Result<ListQuery, Refused> {
         status,
         workflow_type: params.r#type.clone(),
         workflow_id: params.workflow_id.clone(),
+        workflow_id_prefix: params.workflow_id_prefix.clone(),
         tag: params.tag.clone(),
         started_from: params.started_from.map(Timestamp::as_millis),
         started_before: params.started_before.map(Timestamp::as_millis),

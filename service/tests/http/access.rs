@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use history::Permissions;
+use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use service::access::{CallAccess, Level, Wire, page};
 use service::access::{ClaimRule, Credential, Credentials, Issuer, Stanzas};
@@ -202,6 +203,27 @@ async fn a_credential_hears_of_the_domains_that_it_has_to_do_with_and_of_no_othe
                 assert_eq!(status, if hears.contains(&name) { 200 } else { 403 }, "{who} {path}");
             }
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_credential_is_told_of_changes_in_the_domains_that_it_may_read_and_of_no_other() {
+    let open = Api::open().await;
+    open.post("/v1/domains", &json!({ "name": "other" })).await.json(201);
+    let guarded = guarded(&open);
+    for who in ["runner", "metrics"] {
+        assert_eq!(guarded.ask(bearer(Ask::get("/v1/changes"), who)).await.status, 204, "{who}");
+    }
+    let mut stream = guarded.call(bearer(Ask::get("/v1/changes"), "application")).await.into_body();
+    let mut told = async || {
+        let next = tokio::time::timeout(std::time::Duration::from_secs(10), stream.frame()).await;
+        next.is_ok_and(|frame| frame.is_some_and(|frame| frame.is_ok()))
+    };
+    assert!(told().await, "it begins");
+    for (domain, hears) in [("other", false), ("default", true)] {
+        let start = json!({ "workflowId": "w", "workflowType": "t" });
+        open.post(&format!("/v1/domains/{domain}/workflows"), &start).await.json(201);
+        assert_eq!(told().await, hears, "{domain}");
     }
 }
 

@@ -66,6 +66,27 @@ async fn many_changes_are_one_message_and_a_second_passes_before_the_next() {
     api.get(CHANGES).await.problem(503, "stopping");
 }
 
+#[tokio::test(start_paused = true)]
+async fn one_stream_follows_every_domain() {
+    let api = Api::open().await;
+    api.start("w").await;
+    api.post("/v1/domains", &json!({ "name": "other" })).await.json(201);
+    let mut stream = follow(&api, "/v1/changes").await;
+    for number in 0..4 {
+        let nothing = tokio::time::timeout(Duration::from_secs(10), next(&mut stream)).await;
+        assert!(nothing.is_err(), "nothing has happened");
+        if number % 2 == 0 {
+            signal(&api).await;
+        } else {
+            let start = json!({ "workflowId": format!("w{number}"), "workflowType": "t" });
+            api.post("/v1/domains/other/workflows", &start).await.json(201);
+        }
+        assert_eq!(next(&mut stream).await.unwrap(), "event: changed\ndata: {}\n\n", "{number}");
+    }
+    api.engine.begin_shutdown();
+    assert_eq!(next(&mut stream).await, None);
+}
+
 #[tokio::test]
 async fn a_domain_that_is_none_has_no_stream() {
     let api = Api::open().await;
@@ -130,8 +151,8 @@ async fn a_thousand_pages_that_are_open_cost_nothing_for_an_hour_in_which_nothin
     api.post("/v1/domains", &json!({ "name": "default" })).await.json(201);
     api.start("w").await;
     let (woken, told) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-    for _ in 0..STREAMS {
-        let mut stream = follow(&api, CHANGES).await;
+    for stream in 0..STREAMS {
+        let mut stream = follow(&api, if stream % 2 == 0 { CHANGES } else { "/v1/changes" }).await;
         let (woken, told) = (Arc::clone(&woken), Arc::clone(&told));
         tokio::spawn(async move {
             loop {

@@ -236,6 +236,10 @@ async fn runs_are_listed_newest_first_by_page_and_by_filter_and_counted() {
     assert_eq!(all("type=odd").await, ["w5", "w3", "w1"]);
     assert_eq!(all("type=odd&status=open").await, ["w5", "w3"]);
     assert_eq!(all("workflowId=w4").await, ["w4"]);
+    assert_eq!(all("workflowIdPrefix=w").await, all("").await);
+    assert_eq!(all("workflowIdPrefix=w4").await, ["w4"]);
+    assert_eq!(all("workflowIdPrefix=w&type=odd&status=open").await, ["w5", "w3"]);
+    assert_eq!(all("workflowIdPrefix=4").await, [""; 0]);
     assert_eq!(all("tag=t1").await, ["w4", "w1"]);
     let from = segment("2023-11-14T22:15:20Z");
     let before = segment("2023-11-14T22:17:20.000Z");

@@ -39,6 +39,7 @@ async fn the_document_names_these_calls() {
         "get /openapi.json",
         "get /readyz",
         "get /v1/audit",
+        "get /v1/changes",
         "get /v1/credentials",
         "get /v1/decider-tasks/{token}/history",
         "get /v1/domains",

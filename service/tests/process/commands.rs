@@ -109,6 +109,9 @@ async fn lists_have_a_header_and_name_every_run() {
     let lines: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0], ["started", "status", "type", "workflow", "id", "run", "id", "tags"]);
     assert_eq!(&lines[1][1..], ["open", "test", "w", &run], "{listed}");
+    assert!(shell.ok("workflow list --id-prefix w").contains(&run));
+    assert!(!shell.ok("workflow list --id-prefix x").contains(&run));
+    assert!(shell.ok("workflow count --id-prefix w").contains('1'));
     shell.ok("schedule create s --type report --every 1h --paused");
     assert!(shell.ok("schedule list").starts_with(" created"), "{}", shell.ok("schedule list"));
     let domains = shell.ok("domain list");

@@ -91,3 +91,27 @@ async fn a_page_by_close_does_not_look_at_open_runs() {
         assert_eq!(pages(&store, order, None, 50).await, (1, 3, 6), "the three, by close and by start");
     }
 }
+
+/// The index goes by time, so that ids are looked at in its order; no page looks at more of a partition than any other does.
+#[tokio::test]
+async fn a_page_by_the_beginning_of_an_id_looks_at_a_bounded_number_of_rows() {
+    let store = with_runs(|_| None).await;
+    for (prefix, expected) in [("w-11", 111), ("w-1199", 1), ("x", 0)] {
+        let domain = Arc::from("orders");
+        let query =
+            ListQuery { domain, workflow_id_prefix: Some(prefix.to_owned()), limit: 50, ..ListQuery::default() };
+        let (mut found, mut next) = (0, None);
+        loop {
+            let before = store.stats().rows_read;
+            let page = store.list(&query, next.as_ref()).await.expect("a page");
+            let read = store.stats().rows_read - before;
+            assert!(read <= 4 * 1_000, "{read} rows looked at, {prefix}");
+            found += page.rows.len();
+            next = page.next;
+            if next.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, expected, "{prefix}");
+    }
+}

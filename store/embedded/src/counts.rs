@@ -93,6 +93,7 @@ pub(crate) async fn count(shared: &Arc<Shared>, query: &ListQuery) -> Result<Opt
         workflow_type: None,
         workflow_name: None,
         workflow_id: None,
+        workflow_id_prefix: None,
         tag: None,
         started_from: None,
         started_before: None,

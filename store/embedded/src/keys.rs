@@ -68,6 +68,15 @@ pub(crate) fn head(key: &HeadKey) -> Vec<u8> {
     bytes
 }
 
+/// Every key of heads, or of kept heads, whose workflow id begins so begins with this.
+pub(crate) fn ids_beginning(table: u8, domain: &str, prefix: &str) -> Vec<u8> {
+    let mut bytes = rows_of(table, domain);
+    push_text(&mut bytes, prefix);
+    // Without what ends a text.
+    bytes.truncate(bytes.len() - 2);
+    bytes
+}
+
 /// Every kept head of a workflow id begins with this.
 pub(crate) fn kept_of(key: &HeadKey) -> Vec<u8> {
     let mut bytes = start(KEPT, key, 16);
@@ -247,6 +256,15 @@ pub(crate) fn read_row(bytes: &[u8]) -> Result<(Arc<str>, RunId), Error> {
     })
 }
 
+/// The workflow id of a head, or of a kept head.
+pub(crate) fn read_workflow_id(bytes: &[u8]) -> Result<Arc<str>, Error> {
+    read(bytes, |reader| {
+        let key = reader.key()?;
+        reader.0 = &[];
+        Some(key.workflow_id)
+    })
+}
+
 /// The domain of a row.
 pub(crate) fn read_row_domain(bytes: &[u8]) -> Result<Arc<str>, Error> {
     read(bytes, |reader| {
@@ -341,6 +359,21 @@ mod tests {
             by_bytes.sort();
             assert_eq!(by_place, by_bytes);
         }
+    }
+
+    #[test]
+    fn ids_that_begin_alike_stand_together_even_with_zero_bytes() {
+        for (id, prefix) in
+            [("order-1", "order"), ("order", "order"), ("a\0b", "a"), ("a\0b", "a\0"), ("\0\0", "\0"), ("x", "")]
+        {
+            let key = key("d", id);
+            for (table, found) in [(HEAD, head(&key)), (KEPT, kept(&key, [3; 16]))] {
+                assert!(found.starts_with(&ids_beginning(table, "d", prefix)), "{id:?} {prefix:?}");
+                assert!(!found.starts_with(&ids_beginning(table, "", prefix)), "of another domain");
+                assert_eq!(&*read_workflow_id(&found).unwrap(), id);
+            }
+        }
+        assert!(!head(&key("d", "a")).starts_with(&ids_beginning(HEAD, "d", "a\0")), "shorter than what is looked for");
     }
 
     #[test]

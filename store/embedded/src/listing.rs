@@ -1,4 +1,5 @@
-//! Lists: the rows of a domain by start, open and closed in ranges of their own, or by close, or those of one workflow id.
+//! Lists: the rows of a domain by start, open and closed in ranges of their own, or by close, or those of one workflow id, or of
+//! few that begin alike.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,13 +16,44 @@ use crate::shared::Shared;
 /// short, and the next one goes on.
 const LOOKED_AT: usize = 4096;
 
+/// How many heads, and as many of those that were kept, are looked at for the beginning of a workflow id. Where more begin so, they
+/// are not rare among the rows, which are looked at in the order of the list instead.
+const HEADS_LOOKED_AT: usize = 1_000;
+
 pub(crate) async fn list(shared: &Arc<Shared>, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
     let mut gathered = PageBuilder::new(query, page)?;
-    match &query.workflow_id {
-        Some(workflow_id) => list_one(shared, workflow_id, &mut gathered).await?,
-        None => list_rows(shared, &mut gathered).await?,
+    match (&query.workflow_id, &query.workflow_id_prefix) {
+        (Some(workflow_id), _) => list_one(shared, workflow_id, &mut gathered).await?,
+        (None, Some(prefix)) => match few_that_begin(shared, &query.domain, prefix).await? {
+            Some(few) => few.into_iter().for_each(|listed| gathered.add(listed)),
+            None => list_rows(shared, &mut gathered).await?,
+        },
+        (None, None) => list_rows(shared, &mut gathered).await?,
     }
     Ok(gathered.page())
+}
+
+/// Every run whose workflow id begins so, whatever else is asked of it; `None` where they are too many to look at.
+///
+/// Heads come first: what is replaced meanwhile is found among those that are kept.
+async fn few_that_begin(shared: &Arc<Shared>, domain: &str, prefix: &str) -> Result<Option<Vec<Listed>>, Error> {
+    let mut few = Vec::new();
+    for table in [keys::HEAD, keys::KEPT] {
+        let from = keys::ids_beginning(table, domain, prefix);
+        let want = Want { pairs: HEADS_LOOKED_AT, bytes: 4 << 20, is_reverse: false };
+        let scanned = shared.scan(from.clone(), keys::after_prefix(&from), want).await?;
+        shared.rows_read.fetch_add(scanned.pairs.len() as u64, Ordering::Relaxed);
+        if !scanned.is_end {
+            return Ok(None);
+        }
+        for (key, value) in &scanned.pairs {
+            let head = decode_head(value)?;
+            if let Some(row) = head.row {
+                few.push(Listed { workflow_id: keys::read_workflow_id(key)?, run: head.run, row });
+            }
+        }
+    }
+    Ok(Some(few))
 }
 
 async fn list_rows(shared: &Arc<Shared>, gathered: &mut PageBuilder<'_>) -> Result<(), Error> {

@@ -233,3 +233,41 @@ async fn a_page_of_a_list_looks_at_no_more_rows_than_it_has_and_one_more_of_each
         }
     }
 }
+
+/// However many others there are, and whenever it started.
+#[tokio::test]
+async fn few_runs_whose_ids_begin_alike_are_found_without_a_look_at_others() {
+    const RUNS: u64 = 3_000;
+    let directory = TempDir::new().unwrap();
+    let store = Embedded::open(small(directory.path())).await.unwrap();
+    let row = |number: u64| Row {
+        workflow_type: "order".into(),
+        status: "open".into(),
+        flagged: false,
+        started_at: number,
+        closed_at: None,
+        tags: Vec::new(),
+    };
+    start_runs(&store, RUNS, move |number| Head { row: Some(row(number)), ..of_one_kb(number) }).await;
+    // Many are looked for among the newest, once it is seen that they are many.
+    for (prefix, expected, most) in
+        [("run-00017", 100, 100), ("run-0001700", 1, 1), ("x", 0, 0), ("run-", RUNS, 1_000 + 4_096)]
+    {
+        let domain = key("a").domain;
+        let query =
+            ListQuery { domain, workflow_id_prefix: Some(prefix.to_owned()), limit: 20, ..ListQuery::default() };
+        let before = store.stats().rows_read;
+        let (mut found, mut next, mut pages) = (0, None, 0);
+        loop {
+            let page = store.list(&query, next.as_ref()).await.unwrap();
+            (found, pages) = (found + page.rows.len() as u64, pages + 1);
+            next = page.next;
+            if next.is_none() {
+                break;
+            }
+        }
+        let read = store.stats().rows_read - before;
+        assert_eq!(found, expected, "{prefix}");
+        assert!(read <= most * pages, "{read} rows for {found} in {pages} pages, {prefix}");
+    }
+}

@@ -164,6 +164,51 @@ pub async fn every_condition_of_a_list_holds_in_every_order(store: Arc<dyn Store
     }
 }
 
+/// Few and many, of one run and of several, with whatever else is asked, in every order and in pages of any size.
+pub async fn the_beginning_of_a_workflow_id_finds_what_begins_so(store: Arc<dyn Store>) {
+    let ids_there = ["order", "order-1", "order-10", "order-2", "Order-3", "ord\0er", "ordé", "a", "z"];
+    for (number, id) in (1_u8..).zip(ids_there) {
+        let started_at = u64::from(number) * 10;
+        let closed_at = number.is_multiple_of(2).then_some(1_000 - started_at);
+        let head = Head { row: Some(row(started_at, closed_at)), ..head([number; 16], 1) };
+        win(&*store, &key(id), Expect::Absent, &head).await;
+        if id == "order-2" {
+            let next = Head { row: Some(row(500, None)), ..super::head([100; 16], 2) };
+            win(&*store, &key(id), Expect::Replacing(&head), &next).await;
+        }
+    }
+    win(
+        &*store,
+        &HeadKey { domain: Arc::from("other"), workflow_id: Arc::from("order-1") },
+        Expect::Absent,
+        &head(RUN, 1),
+    )
+    .await;
+    for prefix in
+        ["", "o", "ord", "order", "order-", "order-1", "order-10", "order-100", "O", "ord\0", "ordé", "d", "%"]
+    {
+        for order in Order::ALL {
+            for open in if order.is_by_close() { &[None][..] } else { &[None, Some(true), Some(false)] } {
+                let of = ListQuery { order, open: *open, ..query() };
+                let mut expected = ids(&*store, &of).await;
+                expected.retain(|id| id.starts_with(prefix));
+                for limit in [3, 100] {
+                    let query = ListQuery { workflow_id_prefix: Some(prefix.to_owned()), limit, ..of.clone() };
+                    assert_eq!(ids(&*store, &query).await, expected, "{query:?}");
+                    let counted = store.count(&query, u64::MAX).await.unwrap();
+                    assert_eq!(counted.total(), expected.len() as u64, "{query:?}");
+                }
+            }
+        }
+    }
+    let both = ListQuery {
+        workflow_id: Some("order-1".to_owned()),
+        workflow_id_prefix: Some("order-2".to_owned()),
+        ..query()
+    };
+    assert_eq!(ids(&*store, &both).await, Vec::<String>::new());
+}
+
 /// Whatever the size of the page, and where many start or close together.
 pub async fn pages_show_every_row_once(store: Arc<dyn Store>) {
     lives(&*store).await;

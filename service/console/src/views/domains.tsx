@@ -1,46 +1,27 @@
 // Domains: each with how long its runs are kept, and what can be done with it.
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
-import { type Problem, get, problemOf } from '../api';
+import { get } from '../api';
 import type { Schemas } from '../fold';
 import { REGISTER_DOMAIN, actionsOfDomain } from '../manage';
+import { useReading } from '../reading';
 import { pathOf } from '../route';
 import { duration, millisecondsOf } from '../time';
-import { Name, Time, Trouble, useKeys } from '../ui';
+import { Name, Refresh, Time, Trouble } from '../ui';
 import { Actions } from './act';
 
 export function Domains(): JSX.Element {
-  const [domains, setDomains] = useState<Schemas['Domain'][]>();
-  const [problem, setProblem] = useState<Problem>();
-  const [asked, setAsked] = useState(0);
-  const refresh = (): void => setAsked((count) => count + 1);
-  useKeys({ r: refresh });
-  useEffect(() => {
-    const stop = new AbortController();
-    get<Schemas['Domains']>('/v1/domains', stop.signal).then(
-      (answer) => {
-        setDomains(answer.domains);
-        setProblem(undefined);
-      },
-      (error: unknown) => {
-        if (!stop.signal.aborted) setProblem(problemOf(error));
-      },
-    );
-    return () => stop.abort();
-  }, [asked]);
+  const { value, problem, refresh } = useReading('domains', (signal) => get<Schemas['Domains']>('/v1/domains', signal));
   return (
     <main class="page" id="main">
       <div class="bar">
         <h1>Domains</h1>
         <span class="grow" />
         <Actions actions={[REGISTER_DOMAIN]} domain="" label="Register a domain" done={refresh} />
-        <button type="button" class="quiet" onClick={refresh} title="Refresh (r)">
-          Refresh
-        </button>
+        <Refresh refresh={refresh} />
       </div>
       <Trouble problem={problem} />
       <div class="cards">
-        {(domains ?? []).map((one) => (
+        {(value?.domains ?? []).map((one) => (
           <section key={one.name} class="card compact">
             <header>
               <h2>

@@ -1,57 +1,35 @@
 // The task lists of a domain: what waits, since when, what is in flight, who polls, and how many tasks go out a minute.
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
-import { type Problem, get, problemOf } from '../api';
+import { get } from '../api';
 import { useChanges } from '../changes';
 import type { Schemas } from '../fold';
 import { type TaskList, inOrder, isLonely, polledBy, waitingOf } from '../lists';
 import { domainPath } from '../paths';
+import { useReading } from '../reading';
 import { now } from '../state';
-import { Empty, Name, Time, Trouble, useKeys } from '../ui';
+import { Empty, Name, Refresh, Time, Trouble } from '../ui';
 
 /** Lists that are read at once: as many as the service gives. */
 const PAGE = 200;
 type Page = Schemas['ListedTaskLists'];
 
 export function Lists({ domain }: { domain: string }): JSX.Element {
-  const [page, setPage] = useState<Page>();
-  const [problem, setProblem] = useState<Problem>();
-  const [asked, setAsked] = useState(0);
-  const refresh = (): void => setAsked((count) => count + 1);
-  useKeys({ r: refresh });
-  const read = async (signal?: AbortSignal): Promise<void> => {
-    try {
-      const answer = await get<Page>(`${domainPath(domain)}/task-lists?limit=${PAGE}`, signal);
-      if (signal?.aborted) return;
-      setPage(answer);
-      setProblem(undefined);
-    } catch (error) {
-      if (!signal?.aborted) setProblem(problemOf(error));
-    }
-  };
-  useEffect(() => {
-    const stop = new AbortController();
-    void read(stop.signal);
-    return () => stop.abort();
-  }, [domain, asked]);
+  const {
+    value: page,
+    problem,
+    refresh,
+    add,
+  } = useReading(domain, (signal) => get<Page>(`${domainPath(domain)}/task-lists?limit=${PAGE}`, signal));
   // Where further pages were asked for, they stay.
   useChanges(domain, async () => {
-    if ((page?.taskLists.length ?? 0) <= PAGE) await read();
+    if ((page?.taskLists.length ?? 0) <= PAGE) await refresh();
   });
-  useEffect(() => {
-    addEventListener('focus', refresh);
-    return () => removeEventListener('focus', refresh);
-  }, []);
-  const more = async (): Promise<void> => {
-    if (!page?.nextPage) return;
-    const asked = new URLSearchParams({ limit: String(PAGE), page: page.nextPage });
-    try {
+  const more = (): Promise<void> =>
+    add(async (old) => {
+      const asked = new URLSearchParams({ limit: String(PAGE), page: old.nextPage ?? '' });
       const next = await get<Page>(`${domainPath(domain)}/task-lists?${asked}`);
-      setPage({ ...next, taskLists: [...page.taskLists, ...next.taskLists] });
-    } catch (error) {
-      setProblem(problemOf(error));
-    }
-  };
+      return { ...next, taskLists: [...old.taskLists, ...next.taskLists] };
+    });
   const lists = inOrder(page?.taskLists ?? []);
   const most = Math.max(1, ...lists.map((list) => list.waiting));
   return (
@@ -64,9 +42,7 @@ export function Lists({ domain }: { domain: string }): JSX.Element {
           </span>
         ) : null}
         <span class="grow" />
-        <button type="button" class="quiet" onClick={refresh} title="Refresh (r)">
-          Refresh
-        </button>
+        <Refresh refresh={refresh} />
       </div>
       <Trouble problem={problem} />
       {page && lists.length === 0 ? <Empty>No task waits, and nobody polls.</Empty> : null}

@@ -14,7 +14,7 @@ import { startAction } from '../starts';
 import { go, now, place } from '../state';
 import { type Tally, talliesOf } from '../tallies';
 import { duration } from '../time';
-import { Badge, Empty, Name, Rows, Time, Trouble, useKeys, useNarrow } from '../ui';
+import { Badge, Empty, Name, Refresh, Rows, Time, Trouble, useKeys, useNarrow } from '../ui';
 import { standingOf } from '../words';
 import { acting } from './act';
 import { BulkBar, bulk } from './bulk';
@@ -23,6 +23,8 @@ import { Search } from './search';
 
 type Listed = Schemas['Listed'];
 const PAGE = 200;
+/** Ours: pages that are read on by themselves while no run of theirs is like that. One looks at some 4,000 runs. */
+const EMPTY_PAGES_MAX = 300;
 const COLUMNS = ['', 'status', 'workflow id', 'type', 'started', 'took', 'tags'];
 const SHOWN = ['open', ...STANDINGS, ...OUTCOMES] as const;
 
@@ -47,6 +49,13 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
     asked.set('limit', String(PAGE));
     if (page) asked.set('page', page);
     return get<Schemas['Workflows']>(`${domainPath(domain)}/workflows?${asked}`, asking.current?.signal);
+  };
+  /** A page that shows something, if any does: one may be empty, and not be the last. */
+  const listOn = async (page?: string): Promise<Schemas['Workflows']> => {
+    let found = await list(page);
+    for (let read = 1; found.workflows.length === 0 && found.nextPage && read < EMPTY_PAGES_MAX; read++)
+      found = await list(found.nextPage);
+    return found;
   };
   const count = async (): Promise<void> => {
     const { status: _, order: __, ...rest } = filter;
@@ -77,7 +86,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
     setAt(-1);
     setSelection(NOTHING);
     setProblem(undefined);
-    list()
+    listOn()
       .then((page) => {
         setRuns(page.workflows);
         setNext(page.nextPage ?? undefined);
@@ -99,7 +108,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
   const more = (): void => {
     if (!next || loading.current) return;
     loading.current = true;
-    list(next)
+    listOn(next)
       .then((page) => {
         setRuns([...shown.current, ...page.workflows]);
         setNext(page.nextPage ?? undefined);
@@ -167,9 +176,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
           </button>
         ) : null}
         <SaveView domain={domain} query={query} />
-        <button type="button" class="quiet" onClick={() => void refresh()} title="Refresh (r)">
-          Refresh
-        </button>
+        <Refresh refresh={refresh} />
       </div>
       <nav class="tallies" aria-label="Runs by status">
         {['', ...SHOWN].map((status) => {
@@ -236,7 +243,14 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
           {newer.length >= PAGE ? `${PAGE} and more` : newer.length} newer: show
         </button>
       ) : null}
-      {problem && !runs ? null : runs?.length === 0 ? (
+      {problem && !runs ? null : runs?.length === 0 && next ? (
+        <Empty>
+          None of the newest is like that.{' '}
+          <button type="button" class="link" onClick={more}>
+            Look further back
+          </button>
+        </Empty>
+      ) : runs?.length === 0 ? (
         <Empty>
           {query ? 'No run is like that. ' : 'No run is there yet. '}
           {query ? (

@@ -1,14 +1,15 @@
 // Schedules: what starts runs at times, with the next times and the last runs of each.
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { Problem, get, problemOf } from '../api';
+import { type Problem, get, problemOf } from '../api';
 import type { Schemas } from '../fold';
 import { domainPath } from '../paths';
+import { useReading } from '../reading';
 import { pathOf } from '../route';
 import { now } from '../state';
 import { exactTime, relative } from '../time';
 import { actionsOfSchedule } from '../manage';
-import { Empty, Name, Payload, Time, Trouble, useKeys } from '../ui';
+import { Empty, Name, Payload, Refresh, Time, Trouble } from '../ui';
 import { Actions } from './act';
 
 /** Ours: times and actions that are shown of each. */
@@ -16,36 +17,16 @@ const NEXT = 10;
 const LAST = 10;
 
 export function Schedules({ domain, scheduleId }: { domain: string; scheduleId: string | undefined }): JSX.Element {
-  const [list, setList] = useState<Schemas['ListedSchedule'][]>();
-  const [problem, setProblem] = useState<Problem>();
-  const [asked, setAsked] = useState(0);
-  const refresh = (): void => setAsked((count) => count + 1);
-  useKeys({ r: refresh });
-  useEffect(() => {
-    const stop = new AbortController();
-    get<Schemas['Schedules']>(`${domainPath(domain)}/schedules`, stop.signal).then(
-      ({ schedules }) => {
-        setList(schedules);
-        setProblem(undefined);
-      },
-      (error: unknown) => {
-        if (error instanceof Problem) setProblem(error);
-      },
-    );
-    addEventListener('focus', refresh);
-    return () => {
-      stop.abort();
-      removeEventListener('focus', refresh);
-    };
-  }, [domain, asked]);
+  const { value, problem, refresh, times } = useReading(domain, (signal) =>
+    get<Schemas['Schedules']>(`${domainPath(domain)}/schedules`, signal),
+  );
+  const list = value?.schedules;
   return (
     <main class="page" id="main">
       <div class="bar">
         <h1>Schedules</h1>
         <span class="grow" />
-        <button type="button" class="quiet" onClick={refresh} title="Refresh (r)">
-          Refresh
-        </button>
+        <Refresh refresh={refresh} />
       </div>
       <Trouble problem={problem} />
       {list?.length === 0 ? (
@@ -72,7 +53,7 @@ export function Schedules({ domain, scheduleId }: { domain: string; scheduleId: 
                 </span>
               </span>
             </header>
-            <Details key={asked} domain={domain} id={one.scheduleId} />
+            <Details domain={domain} id={one.scheduleId} times={times} />
             <Actions
               actions={actionsOfSchedule(domain, one.scheduleId, one.paused)}
               domain={domain}
@@ -86,7 +67,8 @@ export function Schedules({ domain, scheduleId }: { domain: string; scheduleId: 
   );
 }
 
-function Details({ domain, id }: { domain: string; id: string }): JSX.Element | null {
+/** Read anew as often as the list. */
+function Details({ domain, id, times }: { domain: string; id: string; times: number }): JSX.Element | null {
   const [one, setOne] = useState<Schemas['DescribedSchedule']>();
   const [next, setNext] = useState<string[]>([]);
   const [problem, setProblem] = useState<Problem>();
@@ -106,7 +88,7 @@ function Details({ domain, id }: { domain: string; id: string }): JSX.Element | 
       },
     );
     return () => stop.abort();
-  }, [domain, id]);
+  }, [domain, id, times]);
   if (!one) return <Trouble problem={problem} />;
   const { totals } = one;
   return (

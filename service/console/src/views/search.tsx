@@ -36,7 +36,7 @@ export function Search({ filter, apply }: { filter: Filter; apply: (filter: Filt
         spellcheck={false}
         autocomplete="off"
         autocapitalize="off"
-        placeholder="workflow id, or status:open type:order tag:…"
+        placeholder="beginning of an id, or status:open type:order tag:…"
         aria-describedby="search-problems"
         aria-invalid={problems.length > 0}
       />

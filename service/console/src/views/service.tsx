@@ -1,43 +1,26 @@
 // The nodes over the store, and the credentials: who may do what, and nothing of what they are known by. For operators.
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
-import { type Problem, get, problemOf } from '../api';
+import { get } from '../api';
 import type { Schemas } from '../fold';
+import { useReading } from '../reading';
 import type { Levels } from '../session';
-import { Empty, Name, Trouble, useKeys } from '../ui';
+import { Empty, Name, Refresh, Trouble } from '../ui';
 
 export function Service(): JSX.Element {
-  const [nodes, setNodes] = useState<Schemas['ListedNode'][]>();
-  const [credentials, setCredentials] = useState<Levels[]>();
-  const [problem, setProblem] = useState<Problem>();
-  const [asked, setAsked] = useState(0);
-  const refresh = (): void => setAsked((count) => count + 1);
-  useKeys({ r: refresh });
-  useEffect(() => {
-    const stop = new AbortController();
-    Promise.all([
-      get<Schemas['NodeList']>('/v1/nodes', stop.signal),
-      get<Schemas['CredentialList']>('/v1/credentials', stop.signal),
-    ]).then(
-      ([found, known]) => {
-        setNodes(found.nodes);
-        setCredentials(known.credentials);
-        setProblem(undefined);
-      },
-      (error: unknown) => {
-        if (!stop.signal.aborted) setProblem(problemOf(error));
-      },
-    );
-    return () => stop.abort();
-  }, [asked]);
+  const { value, problem, refresh } = useReading('service', async (signal) => {
+    const [{ nodes }, { credentials }] = await Promise.all([
+      get<Schemas['NodeList']>('/v1/nodes', signal),
+      get<Schemas['CredentialList']>('/v1/credentials', signal),
+    ]);
+    return { nodes, credentials };
+  });
+  const { nodes, credentials } = value ?? {};
   return (
     <main class="page service-page" id="main">
       <div class="bar">
         <h1>Service</h1>
         <span class="grow" />
-        <button type="button" class="quiet" onClick={refresh} title="Refresh (r)">
-          Refresh
-        </button>
+        <Refresh refresh={refresh} />
       </div>
       <Trouble problem={problem} />
       <h2>Nodes</h2>

@@ -7,9 +7,8 @@ import type { Schemas } from '../fold';
 import { type TaskList, inOrder, isLonely, waitsFor } from '../lists';
 import { domainPath } from '../paths';
 import { pathOf } from '../route';
-import { domain as chosen } from '../state';
 import { talliesOf } from '../tallies';
-import { Name, Time, Trouble, useKeys } from '../ui';
+import { Name, Refresh, Time, Trouble, useKeys } from '../ui';
 import { type Metrics, readMetrics } from '../words';
 
 interface Seen {
@@ -96,16 +95,13 @@ export function Start(): JSX.Element {
     addEventListener('focus', again);
     return () => removeEventListener('focus', again);
   }, []);
-  useChanges(chosen.value, async () => {
+  const all = async (): Promise<void> => {
     refresh();
     await look();
-  });
-  useKeys({
-    r: () => {
-      refresh();
-      void look();
-    },
-  });
+  };
+  // Whatever the domain that other pages show: this one is of all that there are.
+  useChanges(undefined, all);
+  useKeys({ r: () => void all() });
   const lonely = [...lists].flatMap(([name, { taskLists }]) =>
     inOrder(taskLists)
       .filter(isLonely)
@@ -128,9 +124,7 @@ export function Start(): JSX.Element {
             commits a second
           </span>
         )}
-        <button type="button" class="quiet" onClick={refresh} title="Refresh (r)">
-          Refresh
-        </button>
+        <Refresh refresh={all} />
       </div>
       <Trouble problem={isKept ? undefined : problem} />
       {lonely.length > 0 ? (
@@ -192,6 +186,11 @@ export function Start(): JSX.Element {
           </section>
         );
       })}
+      {(domains?.length ?? 0) > DOMAINS_LOOKED_AT ? (
+        <p class="quieter">
+          Task lists of the first {DOMAINS_LOOKED_AT} domains are looked at; of the others, their own pages tell.
+        </p>
+      ) : null}
       {nothing ? <First /> : null}
       {values.has('runs_counted_timestamp_seconds') ? (
         <p class="quieter">

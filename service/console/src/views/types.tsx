@@ -1,12 +1,13 @@
 // Types of workflows and of activities: those that are registered, with what they say, and what can be done with them.
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { type Problem, get, problemOf } from '../api';
 import type { Schemas } from '../fold';
 import { type KindOfType, actionsOfType, registerType } from '../manage';
 import { domainPath } from '../paths';
+import { useReading } from '../reading';
 import { pathOf } from '../route';
-import { Empty, Name, Payload, Time, Trouble, useKeys } from '../ui';
+import { Empty, Name, Payload, Refresh, Time, Trouble } from '../ui';
 import { Actions } from './act';
 
 type Listed = Schemas['ListedType'];
@@ -18,51 +19,24 @@ const KINDS: [KindOfType, string][] = [
 ];
 
 export function Types({ domain, kind }: { domain: string; kind: KindOfType }): JSX.Element {
-  const [types, setTypes] = useState<Listed[]>();
-  const [next, setNext] = useState<string>();
-  const [problem, setProblem] = useState<Problem>();
-  const [asked, setAsked] = useState(0);
-  const refresh = (): void => setAsked((count) => count + 1);
-  useKeys({ r: refresh });
   const list = (after?: string, signal?: AbortSignal): Promise<Schemas['Types']> => {
     const query = new URLSearchParams({ limit: String(PAGE), ...(after === undefined ? {} : { after }) });
     return get<Schemas['Types']>(`${domainPath(domain)}/${kind}-types?${query}`, signal);
   };
-  useEffect(() => {
-    setTypes(undefined);
-  }, [domain, kind]);
-  useEffect(() => {
-    const stop = new AbortController();
-    list(undefined, stop.signal).then(
-      (page) => {
-        setTypes(page.types);
-        setNext(page.next ?? undefined);
-        setProblem(undefined);
-      },
-      (error: unknown) => {
-        if (!stop.signal.aborted) setProblem(problemOf(error));
-      },
-    );
-    return () => stop.abort();
-  }, [domain, kind, asked]);
-  const more = (): void => {
-    list(next).then(
-      (page) => {
-        setTypes((old) => [...(old ?? []), ...page.types]);
-        setNext(page.next ?? undefined);
-      },
-      (error: unknown) => setProblem(problemOf(error)),
-    );
-  };
+  const { value, problem, refresh, add } = useReading(`${kind} ${domain}`, (signal) => list(undefined, signal));
+  const { types, next } = value ?? {};
+  const more = (): Promise<void> =>
+    add(async (old) => {
+      const page = await list(old.next ?? undefined);
+      return { ...page, types: [...old.types, ...page.types] };
+    });
   return (
     <main class="page" id="main">
       <div class="bar">
         <h1>Types</h1>
         <span class="grow" />
         <Actions actions={[registerType(domain, kind)]} domain={domain} label="Register a type" done={refresh} />
-        <button type="button" class="quiet" onClick={refresh} title="Refresh (r)">
-          Refresh
-        </button>
+        <Refresh refresh={refresh} />
       </div>
       <nav class="tabs kinds" aria-label="Kinds of types">
         {KINDS.map(([one, label]) => (
@@ -86,8 +60,8 @@ export function Types({ domain, kind }: { domain: string; kind: KindOfType }): J
           <Type key={`${kind}${one.type}`} domain={domain} kind={kind} one={one} done={refresh} />
         ))}
       </div>
-      {next === undefined ? null : (
-        <button type="button" class="newer" onClick={more}>
+      {next == null ? null : (
+        <button type="button" class="newer" onClick={() => void more()}>
           show more
         </button>
       )}

@@ -42,6 +42,9 @@ pub(crate) struct Filters {
     /// Of this workflow id
     #[arg(long = "id", value_name = "ID")]
     workflow_id: Option<String>,
+    /// Of workflow ids that begin with this
+    #[arg(long = "id-prefix", value_name = "BEGINNING")]
+    workflow_id_prefix: Option<String>,
     /// With this tag
     #[arg(long)]
     tag: Option<String>,
@@ -56,6 +59,7 @@ impl Filters {
             status: self.status.clone(),
             workflow_type: self.workflow_type.clone(),
             workflow_id: self.workflow_id.clone(),
+            workflow_id_prefix: self.workflow_id_prefix.clone(),
             tag: self.tag.clone(),
             order: None,
             limit: Some(self.limit.min(1_000)),

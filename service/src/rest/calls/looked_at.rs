@@ -37,13 +37,25 @@ fn of_task_lists(calls: CallTable) -> CallTable {
 }
 
 fn of_changes(calls: CallTable) -> CallTable {
-    calls.get(
-        "/v1/domains/{domain}/changes",
-        L::Reader,
-        changes::follow,
-        Doc::of("followChanges", "Follow a domain: a message when something in its runs has changed")
-            .answers_text(EVENT_STREAM, "A stream, with one message a second at most."),
-    )
+    calls
+        .get(
+            "/v1/domains/{domain}/changes",
+            L::Reader,
+            changes::follow,
+            Doc::of("followChanges", "Follow a domain: a message when something in its runs has changed")
+                .answers_text(EVENT_STREAM, "A stream, with one message a second at most."),
+        )
+        .get(
+            "/v1/changes",
+            L::Known,
+            changes::follow_all,
+            Doc::of(
+                "followAllChanges",
+                "Follow the domains whose runs the caller may read: a message when something in any of them has changed",
+            )
+            .answers_text(EVENT_STREAM, "A stream, with one message a second at most.")
+            .answers_nothing(204, "There is no domain whose runs the caller may read."),
+        )
 }
 
 fn of_sessions(calls: CallTable) -> CallTable {
