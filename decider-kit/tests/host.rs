@@ -8,7 +8,7 @@ use client::Client;
 use client::body::{Answered, CompleteTurn, DeciderTask, FailTurn, History};
 use decider_kit::flow::{Context, Failure, Flow};
 use decider_kit::{Event, EventKind, Host, Status};
-use history::{Command, Run, Start, TaskId, TaskRef, Timestamp, Transition, TurnId};
+use history::{Command, Run, Start, TaskId, TaskRef, Timestamp, Transition, TurnAnswer, TurnId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -104,7 +104,7 @@ impl Service {
         }
         if verb == "complete" {
             let CompleteTurn { decisions, context, awaiting, .. } = serde_json::from_str(body).unwrap();
-            self.admit(&Command::CompleteTurn { turn, decisions, context, awaiting });
+            self.admit(&Command::complete(turn, TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() }));
         } else {
             let FailTurn { reason, details, .. } = serde_json::from_str(body).unwrap();
             self.admit(&Command::FailTurn { turn, reason, details });

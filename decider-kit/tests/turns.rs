@@ -10,7 +10,7 @@ use std::time::Duration;
 use client::body::DeciderTask;
 use decider_kit::flow::{Context, Flow};
 use decider_kit::{Decider, Decisions, Event, Host, Payload, Query, QueryError, Window};
-use history::{Command, Start, Timestamp, Transition, TurnId};
+use history::{Command, Start, Timestamp, Transition, TurnAnswer, TurnId};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -74,7 +74,7 @@ impl Story {
 
     fn complete(&mut self) {
         let (decisions, awaiting) = (Vec::new(), vec!["end".to_owned()]);
-        self.admit(&Command::CompleteTurn { turn: self.turn, decisions, context: None, awaiting });
+        self.admit(&Command::complete(self.turn, TurnAnswer { decisions, awaiting, ..TurnAnswer::default() }));
     }
 
     fn fail(&mut self) {

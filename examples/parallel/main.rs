@@ -84,7 +84,7 @@ mod tests {
             parallel(&steps, &Window::of_history(&events)).as_slice().to_vec()
         };
         let turn = |scheduled_event_id, started_event_id| TurnId { scheduled_event_id, started_event_id };
-        let complete = |turn, decisions| Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() };
+        let complete = |turn, decisions| Command::complete(turn, decisions);
         let start_turn = |scheduled_event_id| Command::StartTurn { scheduled_event_id, identity: None, poll: None };
         let start = |scheduled_event_id| Command::StartActivity { scheduled_event_id, identity: None, poll: None };
         let succeed = |scheduled_event_id, started_event_id| Command::SucceedActivity {

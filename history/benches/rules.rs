@@ -50,12 +50,7 @@ fn take(run: &Run) -> Command {
 fn complete(run: &Run, decisions: Vec<Decision>) -> Command {
     let turn = run.turn.as_ref().unwrap();
     let (scheduled_event_id, started_event_id) = (turn.scheduled_event_id, turn.started_event_id);
-    Command::CompleteTurn {
-        turn: TurnId { scheduled_event_id, started_event_id },
-        decisions,
-        context: None,
-        awaiting: Vec::new(),
-    }
+    Command::complete(TurnId { scheduled_event_id, started_event_id }, decisions)
 }
 
 /// A run of so many activities, one after the other, and its events.

@@ -16,7 +16,6 @@ use crate::fault::Fault;
 use crate::ids::RunId;
 use crate::rules::activity::Report;
 use crate::rules::signal::SignalRequest;
-use crate::rules::turn::Completion;
 use crate::rules::workflow::EndRequest;
 use crate::run::{KnownRequest, Run};
 use crate::time::Timestamp;
@@ -116,18 +115,9 @@ impl Transition {
             Command::StartTurn { scheduled_event_id, identity, poll } => {
                 self.start_turn(*scheduled_event_id, identity.as_ref(), *poll, now)
             }
-            Command::CompleteTurn { turn, decisions, context, awaiting } => {
-                let completion = Completion { decisions, context: context.as_ref(), awaiting, moves_to: None };
-                self.complete_turn(*turn, &completion, now)
-            }
-            Command::CompleteTurnAndMove { turn, decisions, context, to } => {
-                let context = context.as_ref();
-                let completion = Completion { decisions, context, awaiting: &[], moves_to: Some(to) };
-                self.complete_turn(*turn, &completion, now)
-            }
-            Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting } => {
-                let completion = Completion { decisions, context: context.as_ref(), awaiting, moves_to: None };
-                self.answer_updates(turn, asked, answers, &completion, now)
+            Command::CompleteTurn { turn, answer } => self.complete_turn(*turn, answer, now),
+            Command::AnswerUpdates { turn, asked, answers, beside } => {
+                self.answer_updates(turn, asked, answers, beside, now)
             }
             Command::FailTurn { turn, reason, details } => {
                 self.fail_turn(*turn, reason.as_ref(), details.as_ref(), now)

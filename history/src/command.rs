@@ -9,6 +9,7 @@ use crate::event::{ByHand, ChildPolicy, EventId, EventKind, Origin, RequestKey, 
 use crate::ids::RunId;
 use crate::links::{EffectKind, PollId};
 use crate::payload::Payload;
+use crate::surroundings::Surroundings;
 use crate::time::{Duration, Timestamp};
 
 pub use by_hand::{ActivityCommand, OptionsChange};
@@ -124,6 +125,27 @@ pub enum AnsweredTurn {
     },
 }
 
+/// What a decider answers a turn with, and what the service knows beside it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TurnAnswer {
+    /// What to do, in order.
+    pub decisions: Vec<Decision>,
+    /// What the decider wants to be told on the next turn.
+    pub context: Option<Payload>,
+    /// The signals that it waits for, by name; [`AWAITING_CANCEL`](crate::limits::AWAITING_CANCEL) for a cancel request.
+    pub awaiting: Vec<String>,
+    /// Where later turns wait; where they did when absent.
+    pub moves_to: Option<TurnList>,
+    /// What the service knows of what the decisions name.
+    pub surroundings: Surroundings,
+}
+
+impl From<Vec<Decision>> for TurnAnswer {
+    fn from(decisions: Vec<Decision>) -> Self {
+        Self { decisions, ..Self::default() }
+    }
+}
+
 /// Anything that may change a run, but for its start, which is [`Start`](crate::Start).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -202,23 +224,8 @@ pub enum Command {
     CompleteTurn {
         /// The turn.
         turn: TurnId,
-        /// What to do, in order.
-        decisions: Vec<Decision>,
-        /// What the decider wants to be told on the next turn.
-        context: Option<Payload>,
-        /// The signals that it waits for, by name; [`AWAITING_CANCEL`](crate::limits::AWAITING_CANCEL) for a cancel request.
-        awaiting: Vec<String>,
-    },
-    /// Decider: the answer, from which on turns wait elsewhere.
-    CompleteTurnAndMove {
-        /// As for [`CompleteTurn`](Self::CompleteTurn).
-        turn: TurnId,
-        /// As for [`CompleteTurn`](Self::CompleteTurn).
-        decisions: Vec<Decision>,
-        /// As for [`CompleteTurn`](Self::CompleteTurn).
-        context: Option<Payload>,
-        /// Where later turns wait.
-        to: TurnList,
+        /// What it says.
+        answer: Box<TurnAnswer>,
     },
     /// Decider: the answer, with what it says to updates. Recorded all together, or not at all.
     AnswerUpdates {
@@ -228,12 +235,8 @@ pub enum Command {
         asked: Vec<ProposedUpdate>,
         /// What it says to them, and to updates that earlier turns accepted.
         answers: Vec<UpdateAnswer>,
-        /// As for [`CompleteTurn`](Self::CompleteTurn).
-        decisions: Vec<Decision>,
-        /// As for [`CompleteTurn`](Self::CompleteTurn).
-        context: Option<Payload>,
-        /// As for [`CompleteTurn`](Self::CompleteTurn).
-        awaiting: Vec<String>,
+        /// What else it says.
+        beside: Box<TurnAnswer>,
     },
     /// Decider: gives the turn back.
     FailTurn {
@@ -375,4 +378,11 @@ pub enum EffectResult {
     ReuseRefused,
     /// It was to be started, and never can be as it is wanted.
     NeverStarts,
+}
+
+impl Command {
+    /// A decider's answer to the turn that it holds.
+    pub fn complete(turn: TurnId, answer: impl Into<TurnAnswer>) -> Self {
+        Self::CompleteTurn { turn, answer: Box::new(answer.into()) }
+    }
 }

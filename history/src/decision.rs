@@ -7,7 +7,6 @@ use serde_with::skip_serializing_none;
 use crate::event::{ActivityTimeouts, ChildPolicy, CloseDecision};
 use crate::ids::{NamedRun, ReusePolicy};
 use crate::payload::{self, Payload};
-use crate::registered::{ActivityDefaults, Registration, WorkflowDefaults};
 use crate::retry::RetryPolicy;
 use crate::tagged::{self, Tagged};
 use crate::time::Duration;
@@ -111,9 +110,6 @@ pub struct ScheduleActivity {
     /// Whether and when it is tried again after a failure or a timeout; never when absent.
     #[serde(default, deserialize_with = "crate::retry::retry_of_request")]
     pub retry: Option<RetryPolicy>,
-    /// What the service knows of its type; it fills this in, and a decider need not.
-    #[serde(skip)]
-    pub registration: Registration<ActivityDefaults>,
     /// A note, which comes back with the event. At most 128 KiB.
     pub control: Option<String>,
     /// How it is preferred to others on its list: higher first; that of its type, else 0, when absent.
@@ -223,29 +219,11 @@ pub struct StartChild {
     /// try alone.
     #[serde(default, deserialize_with = "crate::retry::retry_of_request")]
     pub retry: Option<RetryPolicy>,
-    /// What the service knows of its type; it fills this in, and a decider need not.
-    #[serde(skip)]
-    pub registration: Registration<WorkflowDefaults>,
-    /// Whether there is room in the domain for another open run; the service fills this in.
-    #[serde(skip)]
-    pub domain_room: DomainRoom,
     /// A note, which comes back with the event. At most 128 KiB.
     pub control: Option<String>,
     /// In runs over SWF's wire: settings that others do not have.
     #[serde(skip)]
     pub swf: SwfSettings,
-}
-
-/// Whether there is room in a domain for another open run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum DomainRoom {
-    /// There is, or nothing says how many there may be.
-    #[default]
-    Free,
-    /// There is none for a child of a run over SWF's wire.
-    FullForSwf,
-    /// There is none.
-    Full,
 }
 
 /// Signal another run of the same domain. It has the signal exactly once, or the reason why not is recorded.
@@ -347,9 +325,6 @@ pub struct ContinueAsNew {
     pub task_list: Option<String>,
     /// Its tags; this run's when absent.
     pub tags: Option<Vec<String>>,
-    /// What the service knows of its type; it fills this in, and a decider need not.
-    #[serde(skip)]
-    pub registration: Registration<WorkflowDefaults>,
     /// Close even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,

@@ -50,6 +50,7 @@ mod schedule;
 mod schema;
 mod start;
 mod stored_uuid;
+mod surroundings;
 mod tagged;
 mod tally;
 mod time;
@@ -60,12 +61,12 @@ pub use admit::admit;
 pub use author::Author;
 pub use caller::CallerName;
 pub use command::{
-    ActivityCommand, AnsweredTurn, Command, EffectResult, Heartbeat, OptionsChange, ProposedUpdate, TaskId, TurnId,
-    UpdateAnswer, Verdict,
+    ActivityCommand, AnsweredTurn, Command, EffectResult, Heartbeat, OptionsChange, ProposedUpdate, TaskId, TurnAnswer,
+    TurnId, UpdateAnswer, Verdict,
 };
 pub use decision::Decision;
 pub use decision::{
-    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, DomainRoom, FailWorkflow, RecordMarker,
+    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, FailWorkflow, RecordMarker,
     ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow, SwfSettings,
 };
 pub use dialect::{LAMBDA_LIST, SwfLimits, SwfRun, SwfSuccessor, lambda_activity_id, lambda_id};
@@ -81,7 +82,7 @@ pub use lost::TurnLoss;
 pub use note::Note;
 pub use payload::{PackRef, Payload, present as payload_present};
 pub use permissions::Permissions;
-pub use registered::{ActivityDefaults, Registration, WorkflowDefaults};
+pub use registered::{ActivityDefaults, WorkflowDefaults};
 pub use reset::{Branch, BranchReader, Branching};
 pub use retry::{RetryPolicy, WhenExhausted, retry_of_request};
 pub use run::{
@@ -97,6 +98,7 @@ pub use schedule::{
 };
 pub use schedule::{Calendar, Interval, Overlap, Schedule, ScheduleSpec, Scheduled};
 pub use start::{Start, StartSignal, StartWorkflow};
+pub use surroundings::{DomainRoom, Registration, Surroundings};
 pub use tally::{ActivityOutcome, ActivityTally, Tally};
 pub use time::{Duration, Timestamp};
 pub use transition::{CommandOutcome, Transition};

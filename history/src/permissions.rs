@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::decision::Decision;
-use crate::registered::Registration;
 use crate::run::RunStart;
+use crate::surroundings::Surroundings;
 
 /// What a decider may decide. What is absent is not limited; a list that is empty allows nothing of its kind.
 ///
@@ -34,13 +34,6 @@ fn has_type(allowed: Option<&Vec<String>>, full: &str) -> bool {
     has(allowed, full) || has(allowed, name)
 }
 
-fn default_list<D>(registration: &Registration<D>, list: impl FnOnce(&D) -> Option<&String>) -> Option<&String> {
-    match registration {
-        Registration::Known(defaults) => list(defaults),
-        Registration::Unknown | Registration::Deprecated => None,
-    }
-}
-
 impl Permissions {
     /// Whether nothing is limited.
     pub fn is_everything(&self) -> bool {
@@ -52,19 +45,19 @@ impl Permissions {
         has(self.task_lists.as_ref(), list)
     }
 
-    /// Whether a decider of this run may decide this.
-    pub fn allows(&self, decision: &Decision, own: &RunStart) -> bool {
+    /// Whether a decider of this run may decide this, in these surroundings.
+    pub fn allows(&self, decision: &Decision, own: &RunStart, around: &Surroundings) -> bool {
         let is_listed = |list: Option<&String>| self.allows_list(list.unwrap_or(&own.task_list));
         has(self.decisions.as_ref(), decision.name())
             && match decision {
                 Decision::ScheduleActivity(it) => {
-                    let list = it.task_list.as_ref();
-                    let list = list.or_else(|| default_list(&it.registration, |it| it.task_list.as_ref()));
+                    let defaults = around.of_activity(it).defaults();
+                    let list = it.task_list.as_ref().or_else(|| defaults.and_then(|it| it.task_list.as_ref()));
                     has_type(self.activity_types.as_ref(), &it.activity_type) && is_listed(list)
                 }
                 Decision::StartChild(it) => {
-                    let list = it.task_list.as_ref();
-                    let list = list.or_else(|| default_list(&it.registration, |it| it.task_list.as_ref()));
+                    let defaults = around.of_child(it).defaults();
+                    let list = it.task_list.as_ref().or_else(|| defaults.and_then(|it| it.task_list.as_ref()));
                     has_type(self.child_types.as_ref(), &it.workflow_type) && is_listed(list)
                 }
                 Decision::ContinueAsNew(it) => {

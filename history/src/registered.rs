@@ -6,28 +6,6 @@ use serde_with::skip_serializing_none;
 use crate::event::{ActivityTimeouts, ChildPolicy};
 use crate::time::Duration;
 
-/// What the service knows of the type that a start or a decision names.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub enum Registration<D> {
-    /// It is not registered.
-    #[default]
-    Unknown,
-    /// It is registered, and nothing new of it is to begin.
-    Deprecated,
-    /// It is registered, with these defaults.
-    Known(Box<D>),
-}
-
-impl<D> Registration<D> {
-    /// The defaults, where it is registered and in use.
-    pub fn defaults(&self) -> Option<&D> {
-        match self {
-            Self::Known(defaults) => Some(defaults),
-            Self::Unknown | Self::Deprecated => None,
-        }
-    }
-}
-
 /// What applies to a run whose start does not say.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,9 +10,10 @@ use crate::decision::{
 };
 use crate::event::{ActivityStarted, ActivityTimeouts, ByHand, ChildPolicy, EventKind, RequestKey};
 use crate::{
-    AnsweredTurn, Author, Command, CommandOutcome, Decision, Duration, EffectKind, EffectResult, Event, EventId, Fault,
-    Heartbeat, Links, Origin, Payload, Permissions, ProposedUpdate, RetryPolicy, Run, Start, TaskId, Timestamp,
-    Transition, TurnId, UpdateAnswer, Verdict, check,
+    ActivityDefaults, AnsweredTurn, Author, Command, CommandOutcome, Decision, DomainRoom, Duration, EffectKind,
+    EffectResult, Event, EventId, Fault, Heartbeat, Links, Origin, Payload, Permissions, ProposedUpdate, Registration,
+    RetryPolicy, Run, Start, Surroundings, TaskId, Timestamp, Transition, TurnAnswer, TurnId, UpdateAnswer, Verdict,
+    WorkflowDefaults, check,
 };
 
 #[derive(Debug, Clone)]
@@ -22,6 +23,7 @@ pub(crate) struct Scene {
     pub(crate) events: Vec<Event>,
     pub(crate) now: Timestamp,
     pub(crate) beats: Vec<Heartbeat>,
+    pub(crate) around: Surroundings,
 }
 
 /// A run without timeouts for its activities, just started.
@@ -42,7 +44,7 @@ impl Scene {
     pub(crate) fn of_run(start: &Start, run_id: Uuid) -> Self {
         let now = Timestamp::from_millis(1_000_000);
         let (run, events) = Transition::start(start, run_id, now).unwrap().into_parts();
-        Self { run, links: Links::default(), events, now, beats: Vec::new() }
+        Self { run, links: Links::default(), events, now, beats: Vec::new(), around: Surroundings::default() }
     }
 
     /// Admits one command as one commit, and holds everything against the laws.
@@ -146,7 +148,36 @@ impl Scene {
     }
 
     pub(crate) fn complete<const N: usize>(&self, decisions: [Decision; N]) -> Command {
-        complete(self.turn(), decisions.into())
+        self.complete_all(decisions.into())
+    }
+
+    pub(crate) fn complete_all(&self, decisions: Vec<Decision>) -> Command {
+        let surroundings = self.around.clone();
+        Command::complete(self.turn(), TurnAnswer { decisions, surroundings, ..TurnAnswer::default() })
+    }
+
+    /// The service knows this of a type of activities.
+    pub(crate) fn with_activity(mut self, name: &str, registration: Registration<ActivityDefaults>) -> Self {
+        self.around.activity_types.insert(name.to_owned(), registration);
+        self
+    }
+
+    /// The service knows this of a type of workflows.
+    pub(crate) fn with_workflow(mut self, name: &str, registration: Registration<WorkflowDefaults>) -> Self {
+        self.around.workflow_types.insert(name.to_owned(), registration);
+        self
+    }
+
+    /// The domain has this room for other runs.
+    pub(crate) fn with_room(mut self, room: DomainRoom) -> Self {
+        self.around.domain_room = room;
+        self
+    }
+
+    /// There is something that does Lambda tasks.
+    pub(crate) fn with_functions(mut self) -> Self {
+        self.around.has_functions = true;
+        self
     }
 
     pub(crate) fn fail_turn(&self) -> Command {
@@ -235,7 +266,7 @@ pub(crate) fn check_within(given: &Scene, may: Option<&Arc<Permissions>>, when: 
 }
 
 pub(crate) fn complete(turn: TurnId, decisions: Vec<Decision>) -> Command {
-    Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() }
+    Command::complete(turn, decisions)
 }
 
 /// An update `name` is asked for with this id.
@@ -276,7 +307,7 @@ pub(crate) fn answer_updates(
         .iter()
         .map(|(update_id, verdict)| UpdateAnswer { update_id: (*update_id).to_owned(), verdict: verdict.clone() });
     let (asked, answers) = (asked.to_vec(), answers.collect());
-    Command::AnswerUpdates { turn, asked, answers, decisions, context: None, awaiting: Vec::new() }
+    Command::AnswerUpdates { turn, asked, answers, beside: Box::new(decisions.into()) }
 }
 
 pub(crate) fn succeed(task: TaskId) -> Command {

@@ -477,7 +477,7 @@ fn stored_links_to_other_runs_can_still_be_read() {
     for command in [
         Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None },
         Command::TakeSignal { origin, name: "s".to_owned(), input: None },
-        Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() },
+        Command::complete(turn, decisions),
     ] {
         transition.admit(&command, now.plus(Duration::from_secs(40))).unwrap();
     }

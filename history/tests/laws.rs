@@ -11,8 +11,8 @@ use history::{
     CancelWorkflow, Command, CommandOutcome, ContinueAsNew, DeadlineKind, Decision, Duration, EffectResult, Event,
     EventKind, Factor, FailWorkflow, Fault, Heartbeat, Links, OpenUpdates, OptionsChange, Origin, PackRef, Payload,
     PlannedReset, PollId, ProposedUpdate, RecordMarker, RequestKey, RetryPolicy, Run, ScheduleActivity, SignalExternal,
-    Start, StartChild, StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId, UpdateAnswer, Verdict,
-    WhenExhausted, check, codec, limits,
+    Start, StartChild, StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnAnswer, TurnId, UpdateAnswer,
+    Verdict, WhenExhausted, check, codec, limits,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -324,12 +324,14 @@ fn command(
             let scheduled_event_id = run.turn_task.as_ref()?.scheduled_event_id;
             Command::StartTurn { scheduled_event_id, identity: None, poll: None }
         }
-        Step::Complete(choices, waits) => Command::CompleteTurn {
-            turn: held?,
-            decisions: choices.iter().map(decision).collect(),
-            context: None,
-            awaiting: waits.then(|| "s".to_owned()).into_iter().collect(),
-        },
+        Step::Complete(choices, waits) => Command::complete(
+            held?,
+            TurnAnswer {
+                decisions: choices.iter().map(decision).collect(),
+                awaiting: waits.then(|| "s".to_owned()).into_iter().collect(),
+                ..TurnAnswer::default()
+            },
+        ),
         Step::Judge { answers, choices, condition, ago } => Command::AnswerUpdates {
             turn: match held {
                 Some(turn) => AnsweredTurn::Held(turn),
@@ -345,9 +347,7 @@ fn command(
                 .map(|id| asked(id, condition.map(|off| run.version.saturating_add_signed(off.into()))))
                 .collect(),
             answers: answers.iter().map(|(id, verdict)| answer(*id, *verdict)).collect(),
-            decisions: choices.iter().map(decision).collect(),
-            context: None,
-            awaiting: Vec::new(),
+            beside: Box::new(choices.iter().map(decision).collect::<Vec<_>>().into()),
         },
         Step::FailTurn => Command::FailTurn { turn: held?, reason: None, details: None },
         Step::ReturnTurn => Command::ReturnTurn { turn: held?, poll: None },
@@ -487,12 +487,7 @@ fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, beats: Vec<Hea
     let task = TaskId { scheduled_event_id, started_event_id, start: 0 };
     match kind {
         0 => Command::StartTurn { scheduled_event_id, identity: None, poll: None },
-        1 => Command::CompleteTurn {
-            turn,
-            decisions: vec![SucceedWorkflow::default().into()],
-            context: None,
-            awaiting: Vec::new(),
-        },
+        1 => Command::complete(turn, vec![SucceedWorkflow::default().into()]),
         2 => Command::FailTurn { turn, reason: Some(String::new()), details: None },
         3 => Command::ReturnTurn { turn, poll: None },
         4 => Command::StartActivity { scheduled_event_id, identity: Some("\n".to_owned()), poll: None },
@@ -595,7 +590,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         run.activities.is_empty() && run.timers.is_empty() && run.externals.is_empty() && run.children.is_empty();
     let has_work = !is_idle || !run.awaiting.is_empty();
     prop_assert_eq!(run.is_stuck(), run.is_open() && !waits && !has_work);
-    if let Command::AnswerUpdates { asked, answers, decisions, .. } = command {
+    if let Command::AnswerUpdates { asked, answers, beside, .. } = command {
         let accepted = |event: &&Event| matches!(event.kind, EventKind::UpdateAccepted(_));
         let is_conditional = asked.iter().any(|asked| asked.if_version.is_some());
         let count = added.iter().copied().filter(accepted).count();
@@ -605,7 +600,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
             let is_new = before.run().updates.open().values().all(|open| open.update_id != answer.update_id);
             is_new && matches!(answer.verdict, Verdict::Rejected { .. })
         });
-        if rejects && decisions.is_empty() && before.run().turn.is_none() {
+        if rejects && beside.decisions.is_empty() && before.run().turn.is_none() {
             prop_assert!(added.is_empty());
             prop_assert_eq!(transition.run(), before.run());
             prop_assert!(transition.is_changed() == before.is_changed());

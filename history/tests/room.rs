@@ -6,7 +6,8 @@ use history::event::{ByHand, WorkflowSuccess};
 use history::{
     ActivityCommand, AnsweredTurn, Command, Decision, Duration, EffectResult, Event, EventKind, Fault, Links, PackRef,
     Payload, PollId, ProposedUpdate, RequestKey, RetryPolicy, Run, ScheduleActivity, SignalExternal, Start, StartChild,
-    StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnId, UpdateAnswer, Verdict, WhenExhausted, limits,
+    StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnAnswer, TurnId, UpdateAnswer, Verdict,
+    WhenExhausted, limits,
 };
 use uuid::Uuid;
 
@@ -71,7 +72,7 @@ impl Told {
     /// A turn with these decisions; what was recorded behind its DeciderCompleted.
     fn decide(&mut self, decisions: Vec<Decision>) -> Vec<EventKind> {
         let (turn, context) = (self.turn(), None);
-        let events = self.tell(&Command::CompleteTurn { turn, decisions, context, awaiting: Vec::new() });
+        let events = self.tell(&Command::complete(turn, TurnAnswer { decisions, context, ..TurnAnswer::default() }));
         self.fits();
         events.into_iter().skip(1).map(|event| event.kind).collect()
     }
@@ -90,7 +91,12 @@ impl Told {
         let later = |update_id| UpdateAnswer { update_id, verdict: Verdict::Later };
         let (asked, answers) = (ids.clone().map(ask).collect(), ids.map(later).collect());
         let (decisions, context, awaiting) = (Vec::new(), None, Vec::new());
-        let events = self.tell(&Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting });
+        let events = self.tell(&Command::AnswerUpdates {
+            turn,
+            asked,
+            answers,
+            beside: Box::new(TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() }),
+        });
         self.fits();
         events.into_iter().skip(1).map(|event| event.kind).collect()
     }
@@ -255,7 +261,7 @@ fn everything_that_is_open_at_once_has_room_for_whatever_comes_of_it() {
     let done = |update_id| UpdateAnswer { update_id, verdict: Verdict::Done { result: None } };
     let turn = AnsweredTurn::Held(told.turn());
     let (asked, answers, decisions) = (Vec::new(), open.into_iter().map(done).collect(), Vec::new());
-    told.tell(&Command::AnswerUpdates { turn, asked, answers, decisions, context: None, awaiting: Vec::new() });
+    told.tell(&Command::AnswerUpdates { turn, asked, answers, beside: Box::new(decisions.into()) });
     let close = SucceedWorkflow { result: None, force: true }.into();
     told.decide(vec![close]);
     // What came of a thousand updates is in the state until the store has it.

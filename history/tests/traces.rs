@@ -52,7 +52,7 @@ impl Script {
     }
 
     fn complete(&mut self, turn: TurnId, decisions: Vec<Decision>) {
-        self.admit(&Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() });
+        self.admit(&Command::complete(turn, decisions));
     }
 
     fn runner_takes(&mut self, activity_id: &str) -> TaskId {

@@ -6,7 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use engine::{Engine, EventRange, Poll, RunRef, Settings};
-use history::{Command, Decision, Payload, RecordMarker, RetryPolicy, ScheduleActivity, Start, StartChild, StartTimer};
+use history::{
+    Command, Decision, Payload, RecordMarker, RetryPolicy, ScheduleActivity, Start, StartChild, StartTimer, TurnAnswer,
+};
 use simulation::meddled::{Meddled, Meddler};
 use simulation::told::Told;
 use store::memory::Memory;
@@ -142,7 +144,7 @@ async fn fill(engine: &Arc<Engine>) {
         RecordMarker { name: text("m"), details: None }.into(),
     ];
     let context = Payload::of(&"context").ok();
-    let command = Command::CompleteTurn { turn: token.turn, decisions, context, awaiting: Vec::new() };
+    let command = Command::complete(token.turn, TurnAnswer { decisions, context, ..TurnAnswer::default() });
     engine.tasks().answer_turn(&token, command).await.expect("an answer");
     for number in 0..80 {
         engine.commands().tell(&run(), signal("s", 100 + number)).await.expect("a signal");

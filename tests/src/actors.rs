@@ -250,7 +250,7 @@ async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
             verdicts = asking::judge(world, &task, &events);
             decisions = decide(&events, world.goes_on);
         }
-        Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() }
+        Command::complete(token.turn, decisions)
     };
     // A task that only asks is no turn, and one for updates alone may come to nothing.
     let is_turn = !task.only_asks && !task.speculative;

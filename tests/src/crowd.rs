@@ -9,7 +9,7 @@ use engine::{ActivityToken, DeciderTask, Delivery, Engine, EventRange, Poll, Run
 use history::event::{ByHand, ChildPolicy};
 use history::{
     Command, Decision, Event, EventKind, Payload, RecordMarker, RetryPolicy, Run, ScheduleActivity, SignalExternal,
-    Start, StartChild, StartTimer, SucceedWorkflow, UpdateAnswer, Verdict, check, limits,
+    Start, StartChild, StartTimer, SucceedWorkflow, TurnAnswer, UpdateAnswer, Verdict, check, limits,
 };
 use store::Store;
 use tokio::task::JoinSet;
@@ -122,7 +122,7 @@ impl Crowd {
     ) {
         let token = self.engine.tasks().decider_token(&turn.task().token).expect("its own token");
         turn.delivered();
-        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting };
+        let command = Command::complete(token.turn, TurnAnswer { decisions, awaiting, ..TurnAnswer::default() });
         self.engine.tasks().answer_turn_with(&token, command, Vec::new(), answers).await.expect("an answer has room");
     }
 

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use engine::{ActivityTask, Clock, DeciderTask, Delivery, Engine, EventRange, Node, Poll, Refusal, RunRef, Settings};
 use history::{
     Command, Decision, Event, EventKind, RequestKey, ScheduleActivity, Start, StartTimer, SucceedWorkflow, Timestamp,
+    TurnAnswer,
 };
 use store::memory::Memory;
 use store::{
@@ -414,7 +415,7 @@ async fn decide(drill: Arc<Drill>) {
         );
         let Ok(history) = history.await else { continue };
         let (decisions, awaiting) = (chain(&history.events), vec!["go".to_owned()]);
-        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting };
+        let command = Command::complete(token.turn, TurnAnswer { decisions, awaiting, ..TurnAnswer::default() });
         answer(&drill, |node| {
             let (token, command) = (token.clone(), command.clone());
             async move { node.tasks().answer_turn(&token, command).await }

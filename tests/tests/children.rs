@@ -86,10 +86,7 @@ async fn decide(engine: &Arc<Engine>, list: &str, decision: Decision) -> Result<
     let token = engine.tasks().decider_token(&turn.task().token)?;
     turn.delivered();
     let decisions = vec![decision];
-    engine
-        .tasks()
-        .answer_turn(&token, Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() })
-        .await
+    engine.tasks().answer_turn(&token, Command::complete(token.turn, decisions)).await
 }
 
 /// What the parent is told of its child.

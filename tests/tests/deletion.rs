@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use engine::{Deletion, Engine, EventRange, Poll, Refusal, RunRef};
-use history::{Command, ContinueAsNew, Decision, Payload, Start, StartTimer, check};
+use history::{Command, ContinueAsNew, Decision, Payload, Start, StartTimer, TurnAnswer, check};
 use simulation::meddled::{Meddled, Meddler};
 use simulation::still::open;
 use store::memory::Memory;
@@ -79,7 +79,7 @@ async fn decide(engine: &Arc<Engine>, decision: Decision) {
     let token = engine.tasks().decider_token(&turn.task().token).unwrap();
     turn.delivered();
     let (decisions, awaiting) = (vec![decision], Vec::new());
-    let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting };
+    let command = Command::complete(token.turn, TurnAnswer { decisions, awaiting, ..TurnAnswer::default() });
     engine.tasks().answer_turn(&token, command).await.unwrap();
 }
 

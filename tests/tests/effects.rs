@@ -165,7 +165,7 @@ async fn start_source(engine: &Arc<Engine>, id: &str) {
     turn.delivered();
     let signal = SignalExternal { workflow_id: "target".to_owned(), name: id.to_owned(), ..SignalExternal::default() };
     let decisions: Vec<Decision> = vec![signal.into()];
-    let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
+    let command = Command::complete(token.turn, decisions);
     engine.tasks().answer_turn(&token, command).await.unwrap();
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use engine::{Engine, EventRange, Poll, RunRef};
 use history::event::{ChildScheduleFailed, ChildScheduleFailedCause};
-use history::{Command, Decision, EffectKind, EventKind, SignalExternal, Start, StartChild};
+use history::{Command, Decision, EffectKind, EventKind, SignalExternal, Start, StartChild, TurnAnswer};
 use simulation::poison::{Poison, Trouble};
 use simulation::still::open;
 use store::Store;
@@ -36,7 +36,10 @@ async fn decide(engine: &Arc<Engine>, decision: Decision) {
     let (decisions, context, awaiting) = (vec![decision], None, Vec::new());
     engine
         .tasks()
-        .answer_turn(&token, Command::CompleteTurn { turn: token.turn, decisions, context, awaiting })
+        .answer_turn(
+            &token,
+            Command::complete(token.turn, TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() }),
+        )
         .await
         .unwrap();
 }

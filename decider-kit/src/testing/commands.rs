@@ -1,6 +1,6 @@
 //! What deciders and others say, as the service hears it.
 
-use history::{AnsweredTurn, Command, Event, Fault, Payload, ProposedUpdate, Start, TurnId};
+use history::{AnsweredTurn, Command, Event, Fault, Payload, ProposedUpdate, Start, TurnAnswer, TurnId};
 use serde::Serialize;
 
 use super::fail;
@@ -26,9 +26,14 @@ pub(super) fn judged(turn: AnsweredTurn, asked: Vec<ProposedUpdate>, decisions: 
     };
     match given_back {
         None if answers.is_empty() && matches!(turn, AnsweredTurn::Held(_)) => {
-            Command::CompleteTurn { turn: held, decisions, context, awaiting }
+            Command::complete(held, TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() })
         }
-        None => Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting },
+        None => Command::AnswerUpdates {
+            turn,
+            asked,
+            answers,
+            beside: Box::new(TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() }),
+        },
         Some(it) => Command::FailTurn { turn: held, reason: Some(it.reason), details: Some(payload(&it.message)) },
     }
 }

@@ -3,7 +3,7 @@
 //! A table of contents, three times: whether the fields of a decision are acceptable, what it comes to, and how it fails that its
 //! decider's credential does not allow.
 
-use crate::command::TurnId;
+use crate::command::{TurnAnswer, TurnId};
 use crate::decision::Decision;
 use crate::event::{
     ActivityScheduleFailedCause, ActivityTaskCancelFailedCause, ChildScheduleFailedCause, CloseDecision,
@@ -12,14 +12,15 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::limits;
-use crate::rules::turn::{Completion, must_hold};
+use crate::rules::turn::must_hold;
 use crate::rules::{activity, child, external, marker, timer, workflow};
 use crate::run::Run;
+use crate::surroundings::Surroundings;
 use crate::time::Timestamp;
 use crate::transition::Transition;
 use crate::validate;
 
-impl Completion<'_> {
+impl TurnAnswer {
     pub(crate) fn validate(&self, run: &Run) -> Result<(), Fault> {
         let is_swf = run.started.is_swf();
         self.is_acceptable(is_swf)?;
@@ -83,32 +84,35 @@ fn not_permitted(decision: &Decision, id: EventId) -> EventKind {
 }
 
 impl Transition {
-    pub(crate) fn complete_turn(
-        &mut self,
-        turn: TurnId,
-        completion: &Completion<'_>,
-        now: Timestamp,
-    ) -> Result<(), Fault> {
+    pub(crate) fn complete_turn(&mut self, turn: TurnId, answer: &TurnAnswer, now: Timestamp) -> Result<(), Fault> {
         // State first: an answer that comes too late hears that, whatever else may be wrong with it.
         must_hold(&self.run, turn)?;
-        completion.validate(&self.run)?;
-        completion.moves_to.map_or(Ok(()), |to| self.may_move(to))?;
-        let decision_event_id = self.turn_completed(turn, completion, now);
-        self.carry_out_all(completion, decision_event_id, now);
+        answer.validate(&self.run)?;
+        answer.moves_to.as_ref().map_or(Ok(()), |to| self.may_move(to))?;
+        let decision_event_id = self.turn_completed(turn, answer, now);
+        self.carry_out_all(answer, decision_event_id, now);
         Ok(())
     }
 
-    pub(crate) fn carry_out_all(&mut self, completion: &Completion<'_>, decision_event_id: EventId, now: Timestamp) {
+    pub(crate) fn carry_out_all(&mut self, answer: &TurnAnswer, decision_event_id: EventId, now: Timestamp) {
         // A further turn that waits already means news since this one started.
         let mut unseen = self.run.turn_task.is_some();
-        for decision in completion.decisions {
-            unseen |= self.carry_out(decision, decision_event_id, unseen, now);
+        let around = &answer.surroundings;
+        for decision in &answer.decisions {
+            unseen |= self.carry_out(decision, around, decision_event_id, unseen, now);
         }
     }
 
     /// Records one decision; true when it failed, which the decider has yet to see.
-    fn carry_out(&mut self, decision: &Decision, id: EventId, unseen: bool, now: Timestamp) -> bool {
-        if !self.is_permitted(decision) {
+    fn carry_out(
+        &mut self,
+        decision: &Decision,
+        around: &Surroundings,
+        id: EventId,
+        unseen: bool,
+        now: Timestamp,
+    ) -> bool {
+        if !self.is_permitted(decision, around) {
             self.push(now, not_permitted(decision, id));
             return true;
         }
@@ -120,12 +124,12 @@ impl Transition {
             return true;
         }
         let kind = match decision {
-            Decision::ScheduleActivity(it) => return self.schedule_activity(it, id, now),
+            Decision::ScheduleActivity(it) => return self.schedule_activity(it, around, id, now),
             Decision::CancelActivity(it) => return self.cancel_activity(it, id, now),
             Decision::StartTimer(it) => self.start_timer(it, id),
             Decision::CancelTimer(it) => self.cancel_timer(it, id),
             Decision::RecordMarker(it) => self.record_marker(it, id),
-            Decision::StartChild(it) => self.start_child(it, id),
+            Decision::StartChild(it) => self.start_child(it, around, id),
             Decision::SignalExternal(it) => self.signal_external(it, id),
             Decision::CancelExternal(it) => self.cancel_external(it, id),
             Decision::SucceedWorkflow(it) => {
@@ -135,7 +139,7 @@ impl Transition {
             Decision::CancelWorkflow(it) => {
                 EventKind::WorkflowCanceled(WorkflowCanceled { details: it.details.clone(), decision_event_id: id })
             }
-            Decision::ContinueAsNew(it) => self.continue_as_new(it, id, now),
+            Decision::ContinueAsNew(it) => self.continue_as_new(it, around, id, now),
         };
         let failed = self.run.is_looked_at(&kind);
         self.push(now, kind);
@@ -143,8 +147,8 @@ impl Transition {
     }
 
     /// Whether the decider's credential allows it.
-    fn is_permitted(&self, decision: &Decision) -> bool {
+    fn is_permitted(&self, decision: &Decision, around: &Surroundings) -> bool {
         let started = &self.run.started;
-        self.author.may.as_ref().is_none_or(|may| may.iter().any(|may| may.allows(decision, started)))
+        self.author.may.as_ref().is_none_or(|may| may.iter().any(|may| may.allows(decision, started, around)))
     }
 }

@@ -17,7 +17,6 @@ impl Command {
             | Self::ActOnActivity { key, .. } => *key,
             Self::StartTurn { .. }
             | Self::CompleteTurn { .. }
-            | Self::CompleteTurnAndMove { .. }
             | Self::AnswerUpdates { .. }
             | Self::FailTurn { .. }
             | Self::ReturnTurn { .. }

@@ -27,9 +27,9 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::limits;
-use crate::registered::Registration;
 use crate::rules::swf;
 use crate::run::{Deadline, DeadlineKind, PausedActivity, PendingActivity, Released, Run};
+use crate::surroundings::{Registration, Surroundings};
 use crate::time::Timestamp;
 use crate::transition::{Transition, must_be_open};
 use crate::validate;
@@ -85,8 +85,14 @@ pub(crate) fn not_canceled(
 
 impl Transition {
     /// True when it has failed, which the decider has yet to see.
-    pub(crate) fn schedule_activity(&mut self, it: &ScheduleActivity, decision: EventId, now: Timestamp) -> bool {
-        let kind = self.scheduled(it, decision).unwrap_or_else(|cause| not_scheduled(it, cause, decision));
+    pub(crate) fn schedule_activity(
+        &mut self,
+        it: &ScheduleActivity,
+        around: &Surroundings,
+        decision: EventId,
+        now: Timestamp,
+    ) -> bool {
+        let kind = self.scheduled(it, around, decision).unwrap_or_else(|cause| not_scheduled(it, cause, decision));
         let has_failed = self.run.is_looked_at(&kind);
         let scheduled_event_id = self.push(now, kind);
         if !has_failed && swf::lacks_role(&self.run.started, it) {
@@ -101,14 +107,16 @@ impl Transition {
     fn scheduled(
         &mut self,
         it: &ScheduleActivity,
+        around: &Surroundings,
         decision_event_id: EventId,
     ) -> Result<EventKind, ActivityScheduleFailedCause> {
         use ActivityScheduleFailedCause as Cause;
         let is_swf = self.run.started.is_swf();
-        if it.registration == Registration::Deprecated {
+        let registration = around.of_activity(it);
+        if *registration == Registration::Deprecated {
             return Err(Cause::ActivityTypeDeprecated);
         }
-        if let Some(cause) = swf::undefined_activity(it).filter(|_| is_swf) {
+        if let Some(cause) = swf::undefined_activity(it, around).filter(|_| is_swf) {
             return Err(cause);
         }
         if self.run.activity(&it.activity_id).is_some() {
@@ -118,7 +126,7 @@ impl Transition {
             return Err(Cause::OpenActivitiesLimit);
         }
         let started = &self.run.started;
-        let defaults = it.registration.defaults();
+        let defaults = registration.defaults();
         let list = it.task_list.as_ref().or(defaults.and_then(|defaults| defaults.task_list.as_ref()));
         let timeouts = it.timeouts.or(defaults.map(|defaults| defaults.timeouts).unwrap_or_default());
         let scheduled = Box::new(ActivityScheduled {

@@ -19,7 +19,7 @@
 //! | `RequestCancel` | WorkflowCancelRequested |
 
 use crate::command::EffectResult;
-use crate::decision::{DomainRoom, StartChild};
+use crate::decision::StartChild;
 use crate::event::{
     ActivityTimeouts, ChildCanceled, ChildFailed, ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause,
     ChildScheduled, ChildStarted, ChildSuccess, ChildTerminated, ChildTimedOut, EventId, EventKind, Origin,
@@ -29,9 +29,9 @@ use crate::fault::Fault;
 use crate::ids::RunId;
 use crate::limits;
 use crate::links::{EffectKind, taken_over};
-use crate::registered::Registration;
 use crate::room;
 use crate::run::{PendingChild, Run};
+use crate::surroundings::{DomainRoom, Registration, Surroundings};
 use crate::time::Timestamp;
 use crate::transition::{CommandOutcome, Transition, must_be_open};
 use crate::validate;
@@ -67,18 +67,32 @@ pub(crate) fn not_tried(it: &StartChild, cause: ChildScheduleFailedCause, decisi
 }
 
 impl Transition {
-    pub(crate) fn start_child(&mut self, it: &StartChild, decision_event_id: EventId) -> EventKind {
-        self.child(it, decision_event_id).unwrap_or_else(|cause| not_tried(it, cause, decision_event_id))
+    pub(crate) fn start_child(
+        &mut self,
+        it: &StartChild,
+        around: &Surroundings,
+        decision_event_id: EventId,
+    ) -> EventKind {
+        self.child(it, around, decision_event_id).unwrap_or_else(|cause| not_tried(it, cause, decision_event_id))
     }
 
-    fn child(&mut self, it: &StartChild, decision_event_id: EventId) -> Result<EventKind, ChildScheduleFailedCause> {
+    fn child(
+        &mut self,
+        it: &StartChild,
+        around: &Surroundings,
+        decision_event_id: EventId,
+    ) -> Result<EventKind, ChildScheduleFailedCause> {
         let is_swf = self.run.started.is_swf();
-        let in_swf = if is_swf { Some(self.child_in_swf(it)?) } else { self.may_have_child(it).map(|()| None)? };
+        let in_swf = if is_swf {
+            Some(self.child_in_swf(it, around)?)
+        } else {
+            self.may_have_child(it, around).map(|()| None)?
+        };
         if !self.has_room(|_| room::child(&it.workflow_id)) {
             return Err(ChildScheduleFailedCause::StateLimit);
         }
         let own = &self.run.started;
-        let defaults = it.registration.defaults();
+        let defaults = around.of_child(it).defaults();
         let list = it.task_list.as_ref().or(defaults.and_then(|defaults| defaults.task_list.as_ref()));
         let timeout = it.execution_timeout.or(defaults.and_then(|defaults| defaults.execution_timeout));
         let turn_timeout = it.decider_start_to_close.or(defaults.and_then(|it| it.decider_start_to_close));
@@ -115,16 +129,16 @@ impl Transition {
         })))
     }
 
-    fn may_have_child(&self, it: &StartChild) -> Result<(), ChildScheduleFailedCause> {
+    fn may_have_child(&self, it: &StartChild, around: &Surroundings) -> Result<(), ChildScheduleFailedCause> {
         use ChildScheduleFailedCause as Cause;
         let open = self.run.children.len() + self.links.outbox.taken_over();
-        if it.registration == Registration::Deprecated {
+        if *around.of_child(it) == Registration::Deprecated {
             Err(Cause::WorkflowTypeDeprecated)
         } else if self.run.children.values().any(|child| child.workflow_id == it.workflow_id) {
             Err(Cause::WorkflowAlreadyOpen)
         } else if open >= limits::OPEN_CHILDREN_MAX {
             Err(Cause::OpenChildrenLimit)
-        } else if it.domain_room == DomainRoom::Full {
+        } else if around.domain_room == DomainRoom::Full {
             Err(Cause::OpenRunsLimit)
         } else {
             Ok(())

@@ -3,7 +3,7 @@
 //! | in a run of SWF's dialect | of a type that is known | of one that is not | of a deprecated one | where neither says what must be said |
 //! |---|---|---|---|---|
 //! | ScheduleActivity | ActivityScheduled | `ActivityTypeUnknown` | `ActivityTypeDeprecated` | `Default…Undefined` |
-//! | the same, of a Lambda task | ActivityScheduled, and ActivityScheduledTimeout (`LambdaRoleUndefined`) where the run has no role | `LambdaUnavailable` | `ActivityTypeDeprecated` | – |
+//! | the same, of a Lambda task | ActivityScheduled, and ActivityScheduledTimeout (`LambdaRoleUndefined`) where the run has no role | `LambdaUnavailable`: functions have no types, and it is there or not | – | – |
 //! | StartChild | ChildScheduled | `WorkflowTypeUnknown` | `WorkflowTypeDeprecated` | `Default…Undefined` |
 //! | `ContinueAsNew` | WorkflowContinuedAsNew | `WorkflowTypeUnknown` | `WorkflowTypeDeprecated` | `Default…Undefined` |
 //!
@@ -12,15 +12,16 @@
 //!
 //! Source: SWF's API reference.
 
-use crate::decision::{ContinueAsNew, DomainRoom, ScheduleActivity, StartChild, SwfSettings};
+use crate::decision::{ContinueAsNew, ScheduleActivity, StartChild, SwfSettings};
 use crate::dialect::{LAMBDA_LIST, SwfLimits, SwfRun, SwfSuccessor};
 use crate::event::{
     ActivityScheduleFailedCause, ActivityTimeouts, ChildScheduleFailedCause, CloseFailedCause, EventKind,
     TerminatedCause, WorkflowTerminated,
 };
 use crate::limits;
-use crate::registered::{ActivityDefaults, Registration, WorkflowDefaults};
+use crate::registered::{ActivityDefaults, WorkflowDefaults};
 use crate::run::RunStart;
+use crate::surroundings::{DomainRoom, Registration, Surroundings};
 use crate::time::{Duration, Timestamp};
 use crate::transition::Transition;
 
@@ -35,13 +36,12 @@ pub(crate) fn lacks_role(started: &RunStart, it: &ScheduleActivity) -> bool {
 }
 
 /// What neither an activity's decision nor its type says, and must.
-pub(crate) fn undefined_activity(it: &ScheduleActivity) -> Option<ActivityScheduleFailedCause> {
+pub(crate) fn undefined_activity(it: &ScheduleActivity, around: &Surroundings) -> Option<ActivityScheduleFailedCause> {
     use ActivityScheduleFailedCause as Cause;
     if is_lambda(it) {
-        // Functions have no types; whether there are any is what is known of them.
-        return it.registration.defaults().is_none().then_some(Cause::LambdaUnavailable);
+        return (!around.has_functions).then_some(Cause::LambdaUnavailable);
     }
-    let Registration::Known(defaults) = &it.registration else { return Some(Cause::ActivityTypeUnknown) };
+    let Registration::Known(defaults) = around.of_activity(it) else { return Some(Cause::ActivityTypeUnknown) };
     let ActivityDefaults { task_list, timeouts, .. } = &**defaults;
     let ActivityTimeouts { schedule_to_start, start_to_close, schedule_to_close, heartbeat } =
         it.timeouts.or(*timeouts);
@@ -80,9 +80,13 @@ impl Transition {
     }
 
     /// A child in SWF's dialect: all that it is comes from the decision or from its type.
-    pub(crate) fn child_in_swf(&self, it: &StartChild) -> Result<(String, SwfSuccessor), ChildScheduleFailedCause> {
+    pub(crate) fn child_in_swf(
+        &self,
+        it: &StartChild,
+        around: &Surroundings,
+    ) -> Result<(String, SwfSuccessor), ChildScheduleFailedCause> {
         use ChildScheduleFailedCause as Cause;
-        let defaults = match &it.registration {
+        let defaults = match around.of_child(it) {
             Registration::Unknown => return Err(Cause::WorkflowTypeUnknown),
             Registration::Deprecated => return Err(Cause::WorkflowTypeDeprecated),
             Registration::Known(defaults) => defaults,
@@ -90,7 +94,7 @@ impl Transition {
         if self.run.children.len() >= limits::OPEN_CHILDREN_MAX {
             return Err(Cause::OpenChildrenLimit);
         }
-        if it.domain_room != DomainRoom::Free {
+        if around.domain_room != DomainRoom::Free {
             return Err(Cause::OpenRunsLimit);
         }
         let causes = [
@@ -104,9 +108,13 @@ impl Transition {
     }
 
     /// Going on as new in SWF's dialect: what is not said comes from the type, not from this run.
-    pub(crate) fn continue_in_swf(&self, it: &ContinueAsNew) -> Result<(String, SwfSuccessor), CloseFailedCause> {
+    pub(crate) fn continue_in_swf(
+        &self,
+        it: &ContinueAsNew,
+        around: &Surroundings,
+    ) -> Result<(String, SwfSuccessor), CloseFailedCause> {
         use CloseFailedCause as Cause;
-        let defaults = match &it.registration {
+        let defaults = match around.of_successor(it, &self.run.started) {
             Registration::Unknown => return Err(Cause::WorkflowTypeUnknown),
             Registration::Deprecated => return Err(Cause::WorkflowTypeDeprecated),
             Registration::Known(defaults) => defaults,

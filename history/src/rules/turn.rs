@@ -15,8 +15,7 @@
 //!
 //! Turns wait on the list of the run's start, unless an answer moves them: for good, or until one of them has timed out.
 
-use crate::command::TurnId;
-use crate::decision::Decision;
+use crate::command::{TurnAnswer, TurnId};
 use crate::event::{
     DeciderCompleted, DeciderFailed, DeciderFailedCause, DeciderScheduled, DeciderStarted, DeciderTimedOut,
     DeciderTimeout, Event, EventId, EventKind, TurnList,
@@ -30,21 +29,13 @@ use crate::time::{Duration, Timestamp};
 use crate::transition::{Transition, must_be_open};
 use crate::validate;
 
-/// What a decider answers with, beside what it says to updates.
-pub(crate) struct Completion<'a> {
-    pub(crate) decisions: &'a [Decision],
-    pub(crate) context: Option<&'a Payload>,
-    pub(crate) awaiting: &'a [String],
-    pub(crate) moves_to: Option<&'a TurnList>,
-}
-
-impl Completion<'_> {
+impl TurnAnswer {
     /// Whether its fields are acceptable, its decisions aside.
     pub(crate) fn is_acceptable(&self, is_swf: bool) -> Result<(), Fault> {
         let context_max = if is_swf { limits::SWF_CONTEXT_BYTES_MAX } else { limits::CONTEXT_BYTES_MAX };
-        validate::size("context", self.context, context_max)?;
-        validate::awaiting(self.awaiting)?;
-        if let Some(list) = self.moves_to {
+        validate::size("context", self.context.as_ref(), context_max)?;
+        validate::awaiting(&self.awaiting)?;
+        if let Some(list) = &self.moves_to {
             validate::name("taskList", &list.task_list)?;
             validate::span("taskListScheduleToStart", list.schedule_to_start.unwrap_or_default())?;
         }
@@ -119,11 +110,15 @@ impl Transition {
         Ok(())
     }
 
-    pub(crate) fn turn_completed(&mut self, turn: TurnId, completion: &Completion<'_>, now: Timestamp) -> EventId {
+    pub(crate) fn turn_completed(&mut self, turn: TurnId, answer: &TurnAnswer, now: Timestamp) -> EventId {
         let TurnId { scheduled_event_id, started_event_id } = turn;
-        let (context, awaiting) = (completion.context.cloned(), completion.awaiting.to_vec());
-        let moves_to = completion.moves_to.cloned();
-        let completed = DeciderCompleted { scheduled_event_id, started_event_id, context, awaiting, moves_to };
+        let completed = DeciderCompleted {
+            scheduled_event_id,
+            started_event_id,
+            context: answer.context.clone(),
+            awaiting: answer.awaiting.clone(),
+            moves_to: answer.moves_to.clone(),
+        };
         self.push(now, EventKind::DeciderCompleted(completed))
     }
 

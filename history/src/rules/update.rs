@@ -15,12 +15,12 @@ use std::collections::BTreeSet;
 
 use crate::author::Author;
 use crate::caller::CallerName;
-use crate::command::{AnsweredTurn, ProposedUpdate, TurnId, UpdateAnswer, Verdict};
+use crate::command::{AnsweredTurn, ProposedUpdate, TurnAnswer, TurnId, UpdateAnswer, Verdict};
 use crate::event::{DeciderStarted, Event, EventId, EventKind, UpdateAccepted, UpdateCompleted, UpdateFailed};
 use crate::fault::Fault;
 use crate::ids::RunId;
 use crate::limits;
-use crate::rules::turn::{Completion, must_hold};
+use crate::rules::turn::must_hold;
 use crate::rules::workflow::{Starting, starting};
 use crate::run::{Run, UpdateStanding, key_of_update};
 use crate::start::Start;
@@ -116,17 +116,17 @@ impl Transition {
         turn: &AnsweredTurn,
         asked: &[ProposedUpdate],
         answers: &[UpdateAnswer],
-        completion: &Completion<'_>,
+        beside: &TurnAnswer,
         now: Timestamp,
     ) -> Result<(), Fault> {
-        let records = self.records(answers, completion);
+        let records = self.records(answers, beside);
         match turn {
             AnsweredTurn::Held(turn) => must_hold(&self.run, *turn)?,
             AnsweredTurn::Speculative { last_event_id, .. } if records => self.must_be_unmoved(*last_event_id)?,
             // What was rejected was rejected, whatever has happened since.
             AnsweredTurn::Speculative { .. } => {}
         }
-        completion.validate(&self.run)?;
+        beside.validate(&self.run)?;
         validate_answers(answers)?;
         let mut accepts = false;
         for answer in answers {
@@ -141,23 +141,23 @@ impl Transition {
         };
         // A clock that went back meanwhile must not take the history along.
         let now = now.max(self.run.last_timestamp);
-        let decision_event_id = self.turn_completed(turn, completion, now);
+        let decision_event_id = self.turn_completed(turn, beside, now);
         for answer in answers {
             self.record_answer(answer, asked, decision_event_id, now);
         }
-        self.carry_out_all(completion, decision_event_id, now);
+        self.carry_out_all(beside, decision_event_id, now);
         Ok(())
     }
 
     /// Whether there is anything to record, beside the turn itself.
-    fn records(&self, answers: &[UpdateAnswer], completion: &Completion<'_>) -> bool {
+    fn records(&self, answers: &[UpdateAnswer], beside: &TurnAnswer) -> bool {
         let records = |answer: &UpdateAnswer| match (self.run.update_standing(&answer.update_id), &answer.verdict) {
             (UpdateStanding::Accepted { .. }, verdict) => !matches!(verdict, Verdict::Later),
             (UpdateStanding::New | UpdateStanding::Ended { .. }, verdict) => {
                 !matches!(verdict, Verdict::Rejected { .. })
             }
         };
-        !completion.decisions.is_empty() || answers.iter().any(records)
+        !beside.decisions.is_empty() || answers.iter().any(records)
     }
 
     /// A turn that was not recorded can be recorded only where it began: its decider saw everything up to there.

@@ -36,6 +36,7 @@ use crate::payload::Payload;
 use crate::rules::signal;
 use crate::run::{Deadline, DeadlineKind, Run, Status};
 use crate::start::Start;
+use crate::surroundings::Surroundings;
 use crate::time::{Duration, Timestamp};
 use crate::transition::{CommandOutcome, Transition, must_be_open};
 use crate::validate;
@@ -244,9 +245,15 @@ impl Transition {
         EventKind::WorkflowFailed(WorkflowFailed { reason, details, decision_event_id, new_run_id, next_try_at })
     }
 
-    pub(crate) fn continue_as_new(&self, it: &ContinueAsNew, decision_event_id: EventId, now: Timestamp) -> EventKind {
+    pub(crate) fn continue_as_new(
+        &self,
+        it: &ContinueAsNew,
+        around: &Surroundings,
+        decision_event_id: EventId,
+        now: Timestamp,
+    ) -> EventKind {
         let started = &self.run.started;
-        let in_swf = if started.is_swf() { Some(self.continue_in_swf(it)).transpose() } else { Ok(None) };
+        let in_swf = if started.is_swf() { Some(self.continue_in_swf(it, around)).transpose() } else { Ok(None) };
         let (in_swf, tags) = match in_swf {
             Ok(Some(in_swf)) => (Some(in_swf), None),
             Ok(None) => (None, Some(&started.tags)),

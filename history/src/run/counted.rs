@@ -36,11 +36,10 @@ mod tests {
     use crate::decision::ScheduleActivity;
     use crate::dialect::{SwfRun, lambda_activity_id};
     use crate::event::ActivityTimeouts;
-    use crate::registered::{ActivityDefaults, Registration};
     use crate::scene::{Scene, child, plain, scene, schedule, success, terminate, timer};
     use crate::start::Start;
     use crate::time::Duration;
-    use crate::{Command, Decision, Payload};
+    use crate::{Command, Decision, Payload, TurnAnswer};
 
     fn lambda(id: &str) -> Decision {
         ScheduleActivity {
@@ -48,7 +47,6 @@ mod tests {
             activity_type: "resize".to_owned(),
             task_list: Some(LAMBDA_LIST.to_owned()),
             timeouts: ActivityTimeouts { start_to_close: Some(Duration::from_secs(9)), ..ActivityTimeouts::default() },
-            registration: Registration::Known(Box::new(ActivityDefaults::default())),
             ..ScheduleActivity::default()
         }
         .into()
@@ -70,7 +68,7 @@ mod tests {
     fn a_lambda_task_is_counted_apart_and_is_not_the_newest_activity() {
         let role = Some("role".to_owned());
         let start = Start { swf: Some(SwfRun { lambda_role: role, ..SwfRun::default() }), ..plain() };
-        let swf = Scene::of(&start).decide([lambda("l")]);
+        let swf = Scene::of(&start).with_functions().decide([lambda("l")]);
         assert_eq!(swf.run.open_counts(), OpenCounts { functions: 1, ..OpenCounts::default() });
         assert_eq!(swf.run.last_activity_at, None);
         // In any other run the list is one like others.
@@ -84,12 +82,10 @@ mod tests {
         let complete = |scene: Scene, context: Option<&str>| {
             let scene = scene.take();
             let context = context.map(|text| Payload::of(&text).unwrap());
-            let command = Command::CompleteTurn {
-                turn: scene.turn(),
-                decisions: vec![schedule("a")],
-                context,
-                awaiting: Vec::new(),
-            };
+            let command = Command::complete(
+                scene.turn(),
+                TurnAnswer { decisions: vec![schedule("a")], context, ..TurnAnswer::default() },
+            );
             scene.then(&command)
         };
         let first = complete(scene().after(5), Some("c"));

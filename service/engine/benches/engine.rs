@@ -25,8 +25,7 @@ fn poll() -> Poll {
 async fn decide(engine: &Arc<Engine>, turn: Delivery<DeciderTask>, decision: Decision) {
     let token = engine.tasks().decider_token(&turn.task().token).expect("a token of ours");
     turn.delivered();
-    let command =
-        Command::CompleteTurn { turn: token.turn, decisions: vec![decision], context: None, awaiting: Vec::new() };
+    let command = Command::complete(token.turn, vec![decision]);
     engine.tasks().answer_turn(&token, command).await.expect("an answer that is recorded");
 }
 

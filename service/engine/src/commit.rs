@@ -415,9 +415,7 @@ pub(super) mod tests {
     /// Takes a turn and completes it.
     pub(in super::super) fn turn(scheduled_event_id: u64, decisions: Vec<history::Decision>) -> [Command; 2] {
         let turn = TurnId { scheduled_event_id, started_event_id: scheduled_event_id + 1 };
-        let (context, awaiting) = (None, Vec::new());
-        let complete = Command::CompleteTurn { turn, decisions, context, awaiting };
-        [Command::StartTurn { scheduled_event_id, identity: None, poll: None }, complete]
+        [Command::StartTurn { scheduled_event_id, identity: None, poll: None }, Command::complete(turn, decisions)]
     }
 
     fn ids(bytes: &Bytes) -> Vec<u64> {

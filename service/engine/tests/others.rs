@@ -62,7 +62,7 @@ impl Service {
         let seen = turn.task().events.iter().map(|event| event.kind.name()).collect();
         let token = self.engine.tasks().decider_token(&turn.task().token).unwrap();
         turn.delivered();
-        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
+        let command = Command::complete(token.turn, decisions);
         self.engine.tasks().answer_turn(&token, command).await.unwrap();
         seen
     }

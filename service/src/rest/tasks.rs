@@ -12,7 +12,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use client::body;
 use futures_util::future::BoxFuture;
-use history::{Command, Fault, TaskId, TurnId, UpdateAnswer};
+use history::{Command, Fault, TaskId, TurnAnswer, TurnId, UpdateAnswer};
 use hyper::body::Frame;
 
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, seconds_to_wait, with_wait_applied};
@@ -298,7 +298,7 @@ pub(super) async fn complete_turn(
     Json(complete): Json<body::CompleteTurn, TURN_BYTES_MAX>,
 ) -> Answer {
     let body::CompleteTurn { decisions, context, awaiting, query_results, update_results, next } = complete;
-    let command = |turn| Command::CompleteTurn { turn, decisions, context, awaiting };
+    let command = |turn| Command::complete(turn, TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() });
     answer_turn(engine, (&token, &caller), command, query_results, update_results, next).await
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::response::Response;
 use history::event::TurnList;
-use history::{Command, Event, Fault, TurnId};
+use history::{Command, Event, Fault, TurnAnswer, TurnId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -221,10 +221,7 @@ pub(super) async fn respond_decision(call: SwfCall, input: Map<String, Value>) -
     let decisions = decisions::read(given, own_type.as_deref())?;
     let context = payload(it.execution_context)?;
     let turn: TurnId = token.turn;
-    let command = match moves_to {
-        Some(to) => Command::CompleteTurnAndMove { turn, decisions, context, to },
-        None => Command::CompleteTurn { turn, decisions, context, awaiting: Vec::new() },
-    };
+    let command = Command::complete(turn, TurnAnswer { decisions, context, moves_to, ..TurnAnswer::default() });
     match call.engine.tasks().answer_turn(&token, command).await {
         Ok(()) => Ok(None),
         // Its own answer may have closed the run: that comes first here.

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use engine::{ActivityTask, DeciderTask, Delivery, Engine, EventRange, Poll, RunRef, Settings, WaitingBounds};
 use history::{
-    Command, Decision, Payload, RequestKey, RetryPolicy, ScheduleActivity, Start, StartTimer, SucceedWorkflow, check,
+    Command, Decision, Payload, RequestKey, RetryPolicy, ScheduleActivity, Start, StartTimer, SucceedWorkflow,
+    TurnAnswer, check,
 };
 use simulation::told::Told;
 use store::{HeadKey, Store};
@@ -123,7 +124,7 @@ impl Service {
         turn.delivered();
         // A run that waits for nothing at all is flagged, which shows in its row and costs a unit of its own.
         let awaiting = vec!["approve".to_owned()];
-        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting };
+        let command = Command::complete(token.turn, TurnAnswer { decisions, awaiting, ..TurnAnswer::default() });
         self.engine.tasks().answer_turn(&token, command).await.unwrap();
     }
 
@@ -543,7 +544,7 @@ async fn every_engine_over_a_table_counts_the_same_runs_and_pays_no_more_than_is
         let token = service.engine.tasks().decider_token(&turn.task().token).unwrap();
         turn.delivered();
         let (decisions, awaiting) = (Vec::new(), Vec::new());
-        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting };
+        let command = Command::complete(token.turn, TurnAnswer { decisions, awaiting, ..TurnAnswer::default() });
         service.engine.tasks().answer_turn(&token, command).await.unwrap();
     }
     let settings = Settings { seed: Some(8), ..Settings::default() };

@@ -38,7 +38,7 @@ fn mended_code_goes_on_over_a_reset_and_the_old_code_does_not_fit_any_more() {
     let (activity_id, activity_type) = ("c".to_owned(), "c".to_owned());
     let decisions = vec![ScheduleActivity { activity_id, activity_type, ..ScheduleActivity::default() }.into()];
     let turn = TurnId { scheduled_event_id: 8, started_event_id: 10 };
-    new.admit(&Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() }, at).unwrap();
+    new.admit(&Command::complete(turn, decisions), at).unwrap();
     replay(&flow(right), &json(new.events())).unwrap();
     match trouble(replay(&flow(wrong), &json(new.events()))) {
         FlowError::Mismatch { event_id, expected, found } => {

@@ -8,7 +8,8 @@ use crate::scene::{
 };
 use crate::{
     CancelWorkflow, Command, Decision, Duration, Factor, FailWorkflow, Fault, Payload, RecordMarker, RetryPolicy,
-    ScheduleActivity, Start, StartChild, StartTimer, SucceedWorkflow, Timestamp, Transition, WhenExhausted, limits,
+    ScheduleActivity, Start, StartChild, StartTimer, SucceedWorkflow, Timestamp, Transition, TurnAnswer, WhenExhausted,
+    limits,
 };
 
 const TOO_LARGE: &str = "fault too-large";
@@ -212,7 +213,7 @@ fn the_fields_of_answers_have_their_limits() {
     check(&given, &poll(text(limits::NAME_CHARS_MAX + 1)), TOO_LARGE);
     check(&given, &poll(String::new()), INVALID);
 
-    let context = |context| Command::CompleteTurn { turn, decisions: vec![], context, awaiting: Vec::new() };
+    let context = |context| Command::complete(turn, TurnAnswer { context, ..TurnAnswer::default() });
     check(&given, &context(payload(limits::CONTEXT_BYTES_MAX)), "DeciderCompleted");
     check(&given, &context(payload(limits::CONTEXT_BYTES_MAX + 1)), TOO_LARGE);
 

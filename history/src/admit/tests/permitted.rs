@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::event::{CloseFailedCause, EventKind, TurnList};
-use crate::registered::{ActivityDefaults, Registration};
+use crate::registered::ActivityDefaults;
 use crate::scene::{
     Scene, cancel, cancel_external, cancel_timer, cancellation, check_within, child, failure, marker, scene, schedule,
     signal_external, success, timer,
 };
-use crate::{Command, ContinueAsNew, Decision, Permissions, ScheduleActivity, StartChild};
+use crate::{Command, ContinueAsNew, Decision, Permissions, Registration, ScheduleActivity, StartChild, TurnAnswer};
 
 fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -99,17 +99,13 @@ fn an_activity_goes_to_the_lists_and_is_of_the_types_that_are_allowed() {
     let scheduled = "DeciderCompleted ActivityScheduled(a)";
     let by_default = |list: &str| {
         let defaults = ActivityDefaults { task_list: Some(list.to_owned()), ..ActivityDefaults::default() };
-        let registration = Registration::Known(Box::new(defaults));
-        let (activity_id, activity_type) = ("a".to_owned(), "charge".to_owned());
-        Decision::from(ScheduleActivity { activity_id, activity_type, registration, ..ScheduleActivity::default() })
+        busy.clone().with_activity("charge", Registration::Known(Box::new(defaults)))
     };
     for (may, decision, then) in [
         (&lists, activity("charge", Some("mail")), scheduled),
         (&lists, activity("charge", Some("PCI")), failed),
         // The run's own list, and that of the type.
         (&lists, activity("charge", None), failed),
-        (&lists, by_default("PCI"), failed),
-        (&lists, by_default("mail"), scheduled),
         (&types, activity("charge", Some("PCI")), scheduled),
         (&types, activity("charge/7", None), scheduled),
         (&types, activity("refund/2", None), scheduled),
@@ -118,6 +114,9 @@ fn an_activity_goes_to_the_lists_and_is_of_the_types_that_are_allowed() {
         (&types, activity("charge-all", None), failed),
     ] {
         check_within(&busy, Some(may), &busy.complete([decision]), then);
+    }
+    for (busy, then) in [(by_default("PCI"), failed), (by_default("mail"), scheduled)] {
+        check_within(&busy, Some(&lists), &busy.complete([activity("charge", None)]), then);
     }
 }
 
@@ -155,7 +154,7 @@ fn turns_are_moved_to_the_lists_that_are_allowed() {
     let Command::CompleteTurn { turn, .. } = busy.complete([]) else { unreachable!() };
     let moves = |list: &str| {
         let to = TurnList { task_list: list.to_owned(), schedule_to_start: None };
-        Command::CompleteTurnAndMove { turn, decisions: Vec::new(), context: None, to }
+        Command::complete(turn, TurnAnswer { moves_to: Some(to), ..TurnAnswer::default() })
     };
     check_within(&busy, Some(&lists), &moves("mail"), "DeciderCompleted");
     check_within(&busy, Some(&lists), &moves("PCI"), "fault invalid-field");

@@ -14,33 +14,30 @@ fn newest(scene: &Scene) -> &EventKind {
     &scene.events.last().unwrap().kind
 }
 
-fn activity(registration: Registration<ActivityDefaults>) -> ScheduleActivity {
+fn activity() -> ScheduleActivity {
     let (activity_id, activity_type) = ("a".to_owned(), "A".to_owned());
-    ScheduleActivity { activity_id, activity_type, registration, ..ScheduleActivity::default() }
+    ScheduleActivity { activity_id, activity_type, ..ScheduleActivity::default() }
 }
 
-fn child(registration: Registration<WorkflowDefaults>) -> StartChild {
+fn child() -> StartChild {
     let (workflow_id, workflow_type) = ("c".to_owned(), "C".to_owned());
-    StartChild { workflow_id, workflow_type, registration, ..StartChild::default() }
+    StartChild { workflow_id, workflow_type, ..StartChild::default() }
 }
 
 #[test]
 fn an_activity_takes_its_own_words_then_those_of_its_type_then_those_of_its_run() {
     let timeouts = ActivityTimeouts { heartbeat: secs(3), start_to_close: secs(4), ..ActivityTimeouts::default() };
     let defaults = ActivityDefaults { task_list: Some("typed".to_owned()), timeouts, task_priority: None };
-    let known = || Registration::Known(Box::new(defaults.clone()));
+    let known = Registration::Known(Box::new(defaults));
     let own = ActivityTimeouts { heartbeat: secs(9), ..ActivityTimeouts::default() };
-    for (decision, list, heartbeat, start_to_close) in [
-        (activity(known()), "typed", secs(3), secs(4)),
-        (
-            ScheduleActivity { task_list: Some("own".to_owned()), timeouts: own, ..activity(known()) },
-            "own",
-            secs(9),
-            secs(4),
-        ),
-        (activity(Registration::Unknown), "orders", None, None),
+    let own = ScheduleActivity { task_list: Some("own".to_owned()), timeouts: own, ..activity() };
+    let typed = scene().with_activity("A", known);
+    for (scene, decision, list, heartbeat, start_to_close) in [
+        (typed.clone(), activity(), "typed", secs(3), secs(4)),
+        (typed, own, "own", secs(9), secs(4)),
+        (scene(), activity(), "orders", None, None),
     ] {
-        let scene = scene().decide([decision.into()]);
+        let scene = scene.decide([decision.into()]);
         let EventKind::ActivityScheduled(it) = newest(&scene) else { panic!("{:?}", newest(&scene)) };
         assert_eq!(it.task_list, list);
         assert_eq!((it.timeouts.heartbeat, it.timeouts.start_to_close), (heartbeat, start_to_close));
@@ -55,14 +52,14 @@ fn a_child_takes_its_own_words_then_those_of_its_type_then_those_of_its_parent()
         decider_start_to_close: secs(5),
         ..WorkflowDefaults::default()
     };
-    let known = || Registration::Known(Box::new(defaults.clone()));
-    let own = || Some("own".to_owned());
-    for (decision, list, execution, decider) in [
-        (child(known()), "typed", 60, 5),
-        (StartChild { task_list: own(), execution_timeout: secs(7), ..child(known()) }, "own", 7, 5),
-        (child(Registration::Unknown), "orders", 365 * 24 * 3_600, 30),
+    let typed = scene().with_workflow("C", Registration::Known(Box::new(defaults)));
+    let own = StartChild { task_list: Some("own".to_owned()), execution_timeout: secs(7), ..child() };
+    for (scene, decision, list, execution, decider) in [
+        (typed.clone(), child(), "typed", 60, 5),
+        (typed, own, "own", 7, 5),
+        (scene(), child(), "orders", 365 * 24 * 3_600, 30),
     ] {
-        let scene = scene().decide([decision.into()]);
+        let scene = scene.decide([decision.into()]);
         let EventKind::ChildScheduled(it) = newest(&scene) else { panic!("{:?}", newest(&scene)) };
         assert_eq!(it.task_list, list);
         assert_eq!((Some(it.execution_timeout), Some(it.decider_start_to_close)), (secs(execution), secs(decider)));
@@ -71,10 +68,11 @@ fn a_child_takes_its_own_words_then_those_of_its_type_then_those_of_its_parent()
 
 #[test]
 fn nothing_new_of_a_deprecated_type_begins() {
-    let decisions: [Decision; 2] = [activity(Registration::Deprecated).into(), child(Registration::Deprecated).into()];
+    let decisions: [Decision; 2] = [activity().into(), child().into()];
     let names = ["ActivityScheduleFailed", "ChildScheduleFailed"];
     for (decision, name) in decisions.into_iter().zip(names) {
-        let busy = scene().take();
+        let busy = scene().with_activity("A", Registration::Deprecated);
+        let busy = busy.with_workflow("C", Registration::Deprecated).take();
         let told = busy.clone().then(&busy.complete([decision]));
         let [.., failed, scheduled] = told.events.as_slice() else { panic!("too few events") };
         assert_eq!((failed.kind.name(), scheduled.kind.name()), (name, "DeciderScheduled"));

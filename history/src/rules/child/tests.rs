@@ -115,7 +115,7 @@ fn a_child_that_has_started_schedules_no_turn_and_one_that_has_closed_does() {
 fn as_many_children_are_open_as_may_be_and_not_one_more() {
     let many: Vec<Decision> = (0..limits::OPEN_CHILDREN_MAX - 1).map(|id| child(&format!("c{id}"))).collect();
     let scene = scene().take();
-    let full = Command::CompleteTurn { turn: scene.turn(), decisions: many, context: None, awaiting: Vec::new() };
+    let full = Command::complete(scene.turn(), many);
     let full = scene.then(&full).then(&signal("go")).take();
     check(
         &full,

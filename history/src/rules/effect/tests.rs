@@ -97,7 +97,7 @@ fn as_many_effects_as_may_be_are_on_their_way_and_not_one_more() {
     let many: Vec<Decision> =
         (0..limits::OPEN_EXTERNALS_MAX - 1).map(|to| signal_external(&format!("o{to}"))).collect();
     let scene = scene().take();
-    let full = Command::CompleteTurn { turn: scene.turn(), decisions: many, context: None, awaiting: Vec::new() };
+    let full = Command::complete(scene.turn(), many);
     let full = scene.then(&full).then(&signal("go")).take();
     check(
         &full,
@@ -204,11 +204,10 @@ fn what_a_closed_run_owes_goes_over_to_the_next_which_settles_it_without_an_even
 #[test]
 fn what_was_taken_over_counts_as_on_its_way() {
     let many = (0..limits::OPEN_EXTERNALS_MAX).map(|to| signal_external(&format!("o{to}")));
-    let decisions = many.chain([success()]).collect();
+    let decisions: Vec<_> = many.chain([success()]).collect();
     let scene = scene().take();
     let turn = scene.turn();
-    let next =
-        followed(&scene.then(&Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() })).take();
+    let next = followed(&scene.then(&Command::complete(turn, decisions))).take();
     check(
         &next,
         &next.complete([signal_external("a"), child("b")]),

@@ -2,14 +2,14 @@
 
 mod dialect;
 
-use crate::decision::{ContinueAsNew, DomainRoom, ScheduleActivity, StartChild};
+use crate::decision::{ContinueAsNew, ScheduleActivity, StartChild};
 use crate::dialect::{LAMBDA_LIST, SwfLimits, SwfRun, lambda_activity_id};
 use crate::event::{ActivityTimeouts, ChildPolicy, EventKind, TerminatedCause, TurnList};
 use crate::run::{RunStart, TaskRef};
 use crate::scene::{Scene, check, done, marker, plain, scene, schedule, settle, signal, success, told};
 use crate::{
-    ActivityDefaults, Command, Decision, Duration, EffectKind, Registration, Start, Transition, WorkflowDefaults,
-    limits,
+    ActivityDefaults, Command, Decision, DomainRoom, Duration, EffectKind, Registration, Start, Surroundings,
+    Transition, TurnAnswer, WorkflowDefaults, limits,
 };
 
 fn known<D>(defaults: D) -> Registration<D> {
@@ -21,24 +21,19 @@ fn start(run: SwfRun) -> Start {
 }
 
 fn with_role() -> Scene {
-    Scene::of(&start(SwfRun { lambda_role: Some("role".to_owned()), ..SwfRun::default() }))
+    Scene::of(&start(SwfRun { lambda_role: Some("role".to_owned()), ..SwfRun::default() })).with_functions()
 }
 
-fn lambda(id: &str, registration: Registration<ActivityDefaults>) -> Decision {
+fn call(id: &str) -> Decision {
     let start_to_close = Some(Duration::from_secs(9));
     ScheduleActivity {
         activity_id: lambda_activity_id(id),
         activity_type: "resize".to_owned(),
         task_list: Some(LAMBDA_LIST.to_owned()),
         timeouts: ActivityTimeouts { start_to_close, ..ActivityTimeouts::default() },
-        registration,
         ..ScheduleActivity::default()
     }
     .into()
-}
-
-fn call(id: &str) -> Decision {
-    lambda(id, known(ActivityDefaults::default()))
 }
 
 /// What came behind the newest DeciderCompleted, with its causes.
@@ -62,7 +57,7 @@ fn a_lambda_task_is_called_and_answers() {
 
 #[test]
 fn a_lambda_task_of_a_run_without_a_role_is_scheduled_and_never_called() {
-    let run = Scene::of(&start(SwfRun::default())).decide([call("l")]);
+    let run = Scene::of(&start(SwfRun::default())).with_functions().decide([call("l")]);
     assert_eq!(since_the_turn(&run), "ActivityScheduled(lambda:l) ActivityScheduledTimeout DeciderScheduled");
     assert!(run.run.activities.is_empty());
     // In a run that speaks no dialect the list is one like others.
@@ -72,7 +67,7 @@ fn a_lambda_task_of_a_run_without_a_role_is_scheduled_and_never_called() {
 
 #[test]
 fn a_lambda_task_is_not_scheduled_where_nothing_calls_it_or_its_id_is_in_use() {
-    let unavailable = with_role().decide([lambda("l", Registration::Unknown)]);
+    let unavailable = Scene { around: Surroundings::default(), ..with_role() }.decide([call("l")]);
     assert_eq!(since_the_turn(&unavailable), "ActivityScheduleFailed(lambda:l, LambdaUnavailable) DeciderScheduled");
     let twice = with_role().decide([call("l"), call("l")]);
     let expected =
@@ -84,14 +79,8 @@ fn a_lambda_task_is_not_scheduled_where_nothing_calls_it_or_its_id_is_in_use() {
 fn lambda_tasks_and_activities_are_open_up_to_a_thousand_together() {
     let mut full = with_role().take();
     let decisions: Vec<_> = (0..limits::OPEN_ACTIVITIES_MAX).map(|id| call(&id.to_string())).collect();
-    let complete = |scene: &Scene, decisions| Command::CompleteTurn {
-        turn: scene.turn(),
-        decisions,
-        context: None,
-        awaiting: Vec::new(),
-    };
-    full = full.clone().then(&complete(&full, decisions)).then(&signal("s")).take();
-    let one_more = complete(&full, vec![call("one more")]);
+    full = full.clone().then(&full.complete_all(decisions)).then(&signal("s")).take();
+    let one_more = full.complete([call("one more")]);
     let expected = "DeciderCompleted ActivityScheduleFailed(lambda:one more, OpenActivitiesLimit) DeciderScheduled";
     check(&full, &one_more, expected);
 }
@@ -99,7 +88,7 @@ fn lambda_tasks_and_activities_are_open_up_to_a_thousand_together() {
 fn move_to(scene: Scene, list: &str, schedule_to_start: Option<u64>) -> Scene {
     let scene = scene.take();
     let to = TurnList { task_list: list.to_owned(), schedule_to_start: schedule_to_start.map(Duration::from_secs) };
-    let command = Command::CompleteTurnAndMove { turn: scene.turn(), decisions: Vec::new(), context: None, to };
+    let command = Command::complete(scene.turn(), TurnAnswer { moves_to: Some(to), ..TurnAnswer::default() });
     scene.then(&command)
 }
 
@@ -164,10 +153,9 @@ fn a_turn_has_the_priority_of_its_run_and_an_activity_that_of_its_decision_or_it
             activity_id: "a".to_owned(),
             activity_type: "A".to_owned(),
             task_priority: said,
-            registration: known(defaults.clone()),
             ..ScheduleActivity::default()
         };
-        let scheduled = urgent.clone().decide([decision.into()]);
+        let scheduled = urgent.clone().with_activity("A", known(defaults.clone())).decide([decision.into()]);
         assert_eq!(scheduled.run.activity("a").unwrap().1.task_priority, expected, "{said:?}");
     }
 }
@@ -215,15 +203,20 @@ fn order() -> WorkflowDefaults {
     }
 }
 
-fn child_with(domain_room: DomainRoom) -> Decision {
+fn child() -> Decision {
     let (workflow_id, workflow_type) = ("c".to_owned(), "C".to_owned());
-    let registration = known(order());
-    StartChild { workflow_id, workflow_type, registration, domain_room, ..StartChild::default() }.into()
+    StartChild { workflow_id, workflow_type, ..StartChild::default() }.into()
+}
+
+/// A run up to these limits, whose type and whose child's are known.
+fn typed(events: u64) -> Scene {
+    let scene = Scene::of(&limited(events, Duration::from_days(1)));
+    scene.with_workflow("C", known(order())).with_workflow("order", known(order()))
 }
 
 #[test]
 fn the_children_of_a_run_that_has_too_many_events_are_ended_by_its_policy() {
-    let parent = Scene::of(&limited(8, Duration::from_days(1))).decide([child_with(DomainRoom::Free), marker("m")]);
+    let parent = typed(8).decide([child(), marker("m")]);
     let parent = parent.then(&settle(5, EffectKind::StartChild, done()));
     assert!(parent.run.is_open());
     let ended = parent.then(&signal("s"));
@@ -250,11 +243,10 @@ fn a_run_is_open_for_as_long_as_may_be_whatever_its_start_says() {
 
 #[test]
 fn children_and_runs_that_go_on_are_held_to_the_same() {
-    let parent = Scene::of(&limited(100, Duration::from_days(1))).decide([child_with(DomainRoom::Free)]);
+    let parent = typed(100).decide([child()]);
     let EventKind::ChildScheduled(child) = &parent.events.last().unwrap().kind else { panic!("no child") };
     assert_eq!(child.swf.as_ref().unwrap().limits, parent.run.started.swf.as_ref().unwrap().limits);
-    let go_on = ContinueAsNew { registration: known(order()), ..ContinueAsNew::default() };
-    let closed = Scene::of(&limited(100, Duration::from_days(1))).decide([go_on.into()]);
+    let closed = typed(100).decide([ContinueAsNew::default().into()]);
     let EventKind::WorkflowContinuedAsNew(it) = &closed.events.last().unwrap().kind else { panic!("not closed") };
     let next = Transition::successor(&closed.run, it, None, closed.now).into_parts().0.started;
     let limits = |run: &RunStart| run.swf.as_ref().unwrap().limits;
@@ -264,13 +256,13 @@ fn children_and_runs_that_go_on_are_held_to_the_same() {
 
 #[test]
 fn a_child_is_not_started_in_a_domain_that_is_full() {
-    let parent = Scene::of(&start(SwfRun::default()));
-    let refused = parent.clone().decide([child_with(DomainRoom::FullForSwf)]);
+    let parent = Scene::of(&start(SwfRun::default())).with_workflow("C", known(order()));
+    let refused = parent.clone().with_room(DomainRoom::FullForSwf).decide([child()]);
     assert_eq!(since_the_turn(&refused), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
-    assert_eq!(since_the_turn(&parent.decide([child_with(DomainRoom::Free)])), "ChildScheduled(c)");
+    assert_eq!(since_the_turn(&parent.decide([child()])), "ChildScheduled(c)");
     // Others know no such limit, unless it is the domain's.
-    let native = scene().decide([child_with(DomainRoom::FullForSwf), schedule("a")]);
+    let native = scene().with_room(DomainRoom::FullForSwf).decide([child(), schedule("a")]);
     assert_eq!(since_the_turn(&native), "ChildScheduled(c) ActivityScheduled(a)");
-    let full = scene().decide([child_with(DomainRoom::Full)]);
+    let full = scene().with_room(DomainRoom::Full).decide([child()]);
     assert_eq!(since_the_turn(&full), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
 }

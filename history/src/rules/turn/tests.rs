@@ -2,7 +2,7 @@
 
 use crate::event::TurnList;
 use crate::scene::{Scene, check, complete, fires, pause, plain, scene, signal, success, terminate};
-use crate::{Command, Duration, EventKind, Payload, Start, TaskRef, TurnId, admit, limits};
+use crate::{Command, Duration, EventKind, Payload, Start, TaskRef, TurnAnswer, TurnId, admit, limits};
 
 /// What is said of a turn: it is answered, given back, not delivered.
 fn of(turn: TurnId) -> [Command; 3] {
@@ -86,7 +86,7 @@ fn turns_wait_where_an_answer_moved_them() {
     let to = |schedule_to_start| TurnList { task_list: "here".to_owned(), schedule_to_start };
     let moved = |to: TurnList| {
         let given = scene().take();
-        let command = Command::CompleteTurnAndMove { turn: given.turn(), decisions: vec![], context: None, to };
+        let command = Command::complete(given.turn(), TurnAnswer { moves_to: Some(to), ..TurnAnswer::default() });
         given.then(&command).then(&signal("go"))
     };
     let list = |scene: &Scene| scene.run.next_turn_list().to_owned();
@@ -147,8 +147,7 @@ fn an_answer_needs_the_turn_and_is_taken_once() {
 fn context_is_kept_in_the_answer() {
     let busy = scene().take();
     let context = Some(Payload::from_json("[1]").unwrap());
-    let command =
-        Command::CompleteTurn { turn: busy.turn(), decisions: vec![], context: context.clone(), awaiting: Vec::new() };
+    let command = Command::complete(busy.turn(), TurnAnswer { context: context.clone(), ..TurnAnswer::default() });
     let events = admit(&busy.run, &command, busy.now).unwrap();
     assert!(matches!(&events[0].kind, EventKind::DeciderCompleted(it) if it.context == context));
 }

@@ -371,14 +371,11 @@ fn what_an_update_says_and_its_answer_are_in_the_history() {
     let turn = AnsweredTurn::Speculative { last_event_id, started_at, identity: Some("d".to_owned()), by: None };
     let shown = speculative_turn(&scene.run, Some("d"), None, started_at);
     let scene = scene.after(5);
-    let Command::AnswerUpdates { turn, asked, answers, decisions, .. } =
-        answer_updates(turn, &[asked], &[("u", updated())], Vec::new())
-    else {
-        unreachable!()
-    };
-    let context = Some(Payload::from_json("3").unwrap());
-    let awaiting = vec!["match".to_owned()];
-    let scene = scene.then(&Command::AnswerUpdates { turn, asked, answers, decisions, context, awaiting });
+    let mut command = answer_updates(turn, &[asked], &[("u", updated())], Vec::new());
+    let Command::AnswerUpdates { beside, .. } = &mut command else { unreachable!() };
+    beside.context = Some(Payload::from_json("3").unwrap());
+    beside.awaiting = vec!["match".to_owned()];
+    let scene = scene.then(&command);
     let [.., scheduled, started, completed, accepted, done] = scene.events.as_slice() else { panic!() };
     assert_eq!(shown, [scheduled.clone(), started.clone()], "the decider was shown what was recorded later");
     assert_eq!(started.timestamp, started_at, "the decider's clock");

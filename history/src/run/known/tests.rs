@@ -25,7 +25,7 @@ fn replaced(scene: &Scene, start: &Start, run_id: Uuid, kept_until: Timestamp) -
     let mut transition = Transition::start(start, run_id, scene.now).unwrap();
     transition.take_over(&scene.run, Links::default(), kept_until, scene.now);
     let (run, events) = transition.into_parts();
-    Scene { run, links: Links::default(), events, now: scene.now, beats: Vec::new() }
+    Scene { run, links: Links::default(), events, ..scene.clone() }
 }
 
 #[test]

@@ -6,12 +6,12 @@ use crate::scene::{
     Scene, cancel_timer, check, child, request_cancel, scene, schedule, schedule_again, signal, signal_external,
     success, terminate, timer,
 };
-use crate::{Command, RetryPolicy, Standing, limits};
+use crate::{Command, RetryPolicy, Standing, TurnAnswer, limits};
 
 fn waits_for(scene: Scene, signals: &[&str]) -> Scene {
     let scene = if scene.run.turn.is_none() { scene.take() } else { scene };
     let awaiting = signals.iter().map(|name| (*name).to_owned()).collect();
-    let command = Command::CompleteTurn { turn: scene.turn(), decisions: Vec::new(), context: None, awaiting };
+    let command = Command::complete(scene.turn(), TurnAnswer { awaiting, ..TurnAnswer::default() });
     scene.then(&command)
 }
 
@@ -69,12 +69,8 @@ fn a_run_that_says_what_it_waits_for_is_not_stuck_until_a_turn_says_otherwise() 
 #[test]
 fn what_a_turn_waits_for_has_its_limits() {
     let busy = scene().take();
-    let awaiting = |names: Vec<String>| Command::CompleteTurn {
-        turn: busy.turn(),
-        decisions: Vec::new(),
-        context: None,
-        awaiting: names,
-    };
+    let awaiting =
+        |names: Vec<String>| Command::complete(busy.turn(), TurnAnswer { awaiting: names, ..TurnAnswer::default() });
     let longest = "x".repeat(limits::NAME_CHARS_MAX);
     check(&busy, &awaiting(vec![longest.clone(); limits::AWAITING_MAX]), "DeciderCompleted");
     check(&busy, &awaiting(vec!["a".to_owned(); limits::AWAITING_MAX + 1]), "fault invalid-field");

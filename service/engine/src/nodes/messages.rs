@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use history::{CallerName, Decision, EventId, Fault, Payload, Permissions, ProposedUpdate, UpdateAnswer};
+use history::{
+    CallerName, Decision, EventId, Fault, Payload, Permissions, ProposedUpdate, UpdateAnswer, event::TurnList,
+};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use uuid::Uuid;
@@ -152,6 +154,8 @@ pub(crate) enum Passed {
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "history::payload_present")]
         context: Option<Payload>,
         awaiting: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        moves_to: Option<TurnList>,
     },
     Failed {
         reason: Option<String>,

@@ -83,9 +83,10 @@ impl RunRequest {
                     | ActivityCommand::Change(_) => 0,
                 },
                 // A whole turn's decisions: let it fill a commit of its own.
-                Command::CompleteTurn { decisions, .. } if decisions.len() > 64 => usize::MAX / 2,
-                Command::CompleteTurn { .. } => 4_096,
-                Command::CompleteTurnAndMove { .. } | Command::AnswerUpdates { .. } => usize::MAX / 2,
+                Command::CompleteTurn { answer, .. } if answer.moves_to.is_none() && answer.decisions.len() <= 64 => {
+                    4_096
+                }
+                Command::CompleteTurn { .. } | Command::AnswerUpdates { .. } => usize::MAX / 2,
                 Command::Pause { .. }
                 | Command::Resume { .. }
                 | Command::RequestCancel { .. }

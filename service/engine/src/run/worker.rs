@@ -401,17 +401,15 @@ fn admit_told(
     };
     let reflects = match command {
         // Its own decisions are news that the decider knows.
-        Command::CompleteTurn { turn, .. }
-        | Command::CompleteTurnAndMove { turn, .. }
-        | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. }
+        Command::CompleteTurn { turn, .. } | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. }
             if seen <= turn.started_event_id =>
         {
             Some(transition.run().version)
         }
         // There is news that it has not seen: no version of the run is like this.
-        Command::CompleteTurn { turn, .. }
-        | Command::CompleteTurnAndMove { turn, .. }
-        | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. } => Some(turn.started_event_id),
+        Command::CompleteTurn { turn, .. } | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. } => {
+            Some(turn.started_event_id)
+        }
         _ => None,
     };
     let run = transition.run();

@@ -1,9 +1,12 @@
 //! Answers to tasks: tokens read, answers admitted, heartbeats recorded.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use history::admit::{check_payload, held, must_hold};
-use history::{Command, Decision, EventId, Fault, LAMBDA_LIST, Payload, Registration, Run, TurnLoss, UpdateAnswer};
+use history::{
+    Command, Decision, EventId, Fault, LAMBDA_LIST, Payload, Registration, Run, Surroundings, TurnLoss, UpdateAnswer,
+};
 use store::HeadKey;
 use uuid::Uuid;
 
@@ -11,7 +14,7 @@ use crate::commit::read::RunReader;
 use crate::riders::place::By;
 use crate::run::request::RunRequest;
 use crate::tasks::Tasks;
-use crate::{ActivityToken, EventRange, QueryOutcome, Refusal, RunRef, TurnToken, commit};
+use crate::{ActivityToken, EventRange, QueryOutcome, Refusal, RunRef, TurnToken, TypeKind, commit};
 
 /// How many events are looked at for what became of a turn. Ours: a turn's end comes before that many others.
 const LOSS_EVENTS_MAX: usize = 1_000;
@@ -102,8 +105,8 @@ impl Tasks {
             return self.answer_task_that_asks(token, version, command, outcomes).await;
         }
         let mut command = command;
-        if let Command::CompleteTurn { decisions, .. } | Command::CompleteTurnAndMove { decisions, .. } = &mut command {
-            self.add_registrations(token, decisions).await?;
+        if let Command::CompleteTurn { answer, .. } = &mut command {
+            answer.surroundings = self.surroundings_of(token, &answer.decisions).await?;
         }
         let key = commit::head_key(&token.domain, &token.workflow_id);
         match self.request_reply.answer_with_riders(token, command, outcomes, updates).await {
@@ -134,22 +137,21 @@ impl Tasks {
         }
     }
 
-    /// Adds to decisions what is known of the types that they name.
-    async fn add_registrations(&self, token: &TurnToken, decisions: &mut [Decision]) -> Result<(), Refusal> {
+    /// What is known of what these decisions name.
+    async fn surroundings_of(&self, token: &TurnToken, decisions: &[Decision]) -> Result<Surroundings, Refusal> {
         let domain = &token.domain;
+        let has_functions = self.lists.lambda.get().is_some();
+        let mut around = Surroundings { has_functions, ..Surroundings::default() };
         for decision in decisions {
             match decision {
-                Decision::ScheduleActivity(it) if it.task_list.as_deref() == Some(LAMBDA_LIST) => {
-                    // Functions have no types; what is known of them is whether there are any.
-                    let known = Registration::Known(Box::default());
-                    it.registration = if self.lists.lambda.get().is_some() { known } else { Registration::Unknown };
-                }
+                // Functions have no types.
+                Decision::ScheduleActivity(it) if it.task_list.as_deref() == Some(LAMBDA_LIST) => {}
                 Decision::ScheduleActivity(it) => {
-                    it.registration = self.registry.registration(domain, &it.activity_type).await?;
+                    self.look_up(domain, &it.activity_type, &mut around.activity_types).await?;
                 }
                 Decision::StartChild(it) => {
-                    it.registration = self.registry.registration(domain, &it.workflow_type).await?;
-                    it.domain_room = Box::pin(self.open_runs.room_for_child(domain)).await?;
+                    self.look_up(domain, &it.workflow_type, &mut around.workflow_types).await?;
+                    around.domain_room = Box::pin(self.open_runs.room_for_child(domain)).await?;
                 }
                 Decision::ContinueAsNew(it) => {
                     let full = match &it.workflow_type {
@@ -160,7 +162,7 @@ impl Tasks {
                             self.views.describe(&at).await?.run.started.workflow_type.clone()
                         }
                     };
-                    it.registration = self.registry.registration(domain, &full).await?;
+                    self.look_up(domain, &full, &mut around.workflow_types).await?;
                 }
                 Decision::CancelActivity(_)
                 | Decision::StartTimer(_)
@@ -171,6 +173,22 @@ impl Tasks {
                 | Decision::SucceedWorkflow(_)
                 | Decision::FailWorkflow(_)
                 | Decision::CancelWorkflow(_) => {}
+            }
+        }
+        Ok(around)
+    }
+
+    /// Adds what is known of a type, unless it is there or nothing is.
+    async fn look_up<D: TypeKind>(
+        &self,
+        domain: &str,
+        full: &str,
+        known: &mut BTreeMap<String, Registration<D>>,
+    ) -> Result<(), Refusal> {
+        if !known.contains_key(full) {
+            match self.registry.registration(domain, full).await? {
+                Registration::Unknown => {}
+                registration => _ = known.insert(full.to_owned(), registration),
             }
         }
         Ok(())
@@ -185,8 +203,8 @@ impl Tasks {
     ) -> Result<(), Refusal> {
         let mut otherwise = None;
         match command {
-            Command::CompleteTurn { decisions, context, .. } if !decisions.is_empty() || context.is_some() => {
-                let field = if decisions.is_empty() { "context" } else { "decisions" };
+            Command::CompleteTurn { answer, .. } if !answer.decisions.is_empty() || answer.context.is_some() => {
+                let field = if answer.decisions.is_empty() { "context" } else { "decisions" };
                 let problem = "must be absent: this task only asks, and there is no turn to be recorded".to_owned();
                 return Err(Fault::Invalid { field: field.to_owned(), problem }.into());
             }

@@ -1,7 +1,7 @@
 //! Answers to turns whose updates another node has: that node records them.
 
 use history::admit::must_hold;
-use history::{Author, Command, Fault, Run, UpdateAnswer};
+use history::{Author, Command, Fault, Run, TurnAnswer, UpdateAnswer};
 
 use crate::nodes::messages::Passed;
 use crate::tasks::Tasks;
@@ -24,8 +24,10 @@ impl Tasks {
         updates: Vec<UpdateAnswer>,
     ) -> Result<(), Refusal> {
         let what = match command {
-            Command::CompleteTurn { decisions, context, awaiting, .. } => {
-                Passed::Completed { decisions, context, awaiting }
+            Command::CompleteTurn { answer, .. } => {
+                // What is known of the types, the other node finds out itself.
+                let TurnAnswer { decisions, context, awaiting, moves_to, surroundings: _ } = *answer;
+                Passed::Completed { decisions, context, awaiting, moves_to }
             }
             Command::FailTurn { reason, details, .. } => Passed::Failed { reason, details },
             other => return Err(Refusal::Corrupt { what: format!("an answer to a turn: {other:?}") }),
@@ -74,9 +76,10 @@ impl Tasks {
                 token.author = Author { by, may: may.map(Into::into) };
                 let turn = token.turn;
                 let command = match what {
-                    Passed::Completed { decisions, context, awaiting } => {
-                        Command::CompleteTurn { turn, decisions, context, awaiting }
-                    }
+                    Passed::Completed { decisions, context, awaiting, moves_to } => Command::complete(
+                        turn,
+                        TurnAnswer { decisions, context, awaiting, moves_to, ..TurnAnswer::default() },
+                    ),
                     Passed::Failed { reason, details } => Command::FailTurn { turn, reason, details },
                 };
                 self.answer_turn_with(&token, command, results, updates).await

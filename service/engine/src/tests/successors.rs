@@ -42,12 +42,7 @@ async fn died_between(close: history::Decision) -> (Arc<dyn Store>, uuid::Uuid) 
     let now = engine.clock().now();
     let mut transition = Transition::of(base.run().clone());
     transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None }, now).unwrap();
-    let command = Command::CompleteTurn {
-        turn: TurnId { scheduled_event_id: 2, started_event_id: 3 },
-        decisions: vec![close],
-        context: None,
-        awaiting: Vec::new(),
-    };
+    let command = Command::complete(TurnId { scheduled_event_id: 2, started_event_id: 3 }, vec![close]);
     transition.admit(&command, now).unwrap();
     let (run, links, events) = transition.into_all();
     let due = commit::due(&run, &links, &[], 0, now);

@@ -188,7 +188,7 @@ mod tests {
         for command in [
             Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None },
             Command::TakeSignal { origin, name, input: None },
-            Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() },
+            Command::complete(turn, decisions),
         ] {
             transition.admit(&command, now).unwrap();
         }

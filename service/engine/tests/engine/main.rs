@@ -63,7 +63,7 @@ impl Service {
     async fn complete(&self, turn: Delivery<DeciderTask>, decisions: Vec<Decision>) -> Result<(), Refusal> {
         let token = self.engine.tasks().decider_token(&turn.task().token).unwrap();
         turn.delivered();
-        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
+        let command = Command::complete(token.turn, decisions);
         self.engine.tasks().answer_turn(&token, command).await
     }
 

@@ -32,8 +32,7 @@ async fn an_answer_is_taken_by_a_node_that_has_not_heard_of_its_turn() {
     let token = one.engine.tasks().decider_token(&turn.task().token).unwrap();
     turn.delivered();
     assert_eq!(last_event_in_memory(&other).await, 2, "it still has the run as it was");
-    let command =
-        Command::CompleteTurn { turn: token.turn, decisions: vec![succeed()], context: None, awaiting: Vec::new() };
+    let command = Command::complete(token.turn, vec![succeed()]);
     other.engine.tasks().answer_turn(&token, command).await.unwrap();
     assert_eq!(other.names("w").await.last(), Some(&"WorkflowSuccess"));
 }

@@ -70,7 +70,7 @@ impl Service {
         results: Vec<(String, QueryOutcome)>,
     ) -> Result<(), Refusal> {
         let token = self.engine.tasks().decider_token(token).unwrap();
-        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
+        let command = Command::complete(token.turn, decisions);
         self.engine.tasks().answer_turn_and_queries(&token, command, results).await
     }
 

@@ -158,7 +158,7 @@ fn counting(node: &Service) -> tokio::task::JoinHandle<()> {
             // Its work takes time.
             tokio::time::sleep(Duration::from_millis(fastrand::u64(0..300))).await;
             let (turn, decisions) = (token.turn, Vec::new());
-            let complete = Command::CompleteTurn { turn, decisions, context: None, awaiting: Vec::new() };
+            let complete = Command::complete(turn, decisions);
             drop(engine.tasks().answer_turn_and_queries(&token, complete, results).await);
         }
     })

@@ -99,7 +99,7 @@ impl Service {
     ) -> Result<(), Refusal> {
         let mut token = self.engine.tasks().decider_token(token).unwrap();
         token.author = author;
-        let command = Command::CompleteTurn { turn: token.turn, decisions, context: None, awaiting: Vec::new() };
+        let command = Command::complete(token.turn, decisions);
         let answers = answers
             .iter()
             .map(|(update_id, verdict)| UpdateAnswer { update_id: (*update_id).to_owned(), verdict: verdict.clone() });
@@ -783,8 +783,7 @@ async fn a_turn_that_went_astray_and_is_sent_again_takes_its_updates_and_queries
     let (token, query) =
         (service.engine.tasks().decider_token(&task.task().token).unwrap(), task.task().queries[0].id.clone());
     task.delivered();
-    let command =
-        Command::CompleteTurn { turn: token.turn, decisions: Vec::new(), context: None, awaiting: Vec::new() };
+    let command = Command::complete(token.turn, Vec::new());
     let verdict = vec![UpdateAnswer { update_id: "u".to_owned(), verdict: done("2") }];
     let results = vec![(query, crate::queries::said("7"))];
     service.engine.tasks().answer_turn_with(&token, command, results, verdict).await.unwrap();

@@ -377,8 +377,7 @@ fn judging(node: &Service) -> tokio::task::JoinHandle<()> {
                 UpdateAnswer { update_id: update.update_id.clone(), verdict }
             });
             let token = engine.tasks().decider_token(&task.token).unwrap();
-            let command =
-                Command::CompleteTurn { turn: token.turn, decisions: Vec::new(), context: None, awaiting: Vec::new() };
+            let command = Command::complete(token.turn, Vec::new());
             drop(engine.tasks().answer_turn_with(&token, command, Vec::new(), answers.collect()).await);
         }
     })

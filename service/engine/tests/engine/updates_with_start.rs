@@ -312,12 +312,7 @@ async fn judge_all(engine: Arc<Engine>) {
         let updates: Vec<String> = task.task().updates.iter().map(|it| it.update_id.clone()).collect();
         let token = engine.tasks().decider_token(&task.task().token).unwrap();
         task.delivered();
-        let command = history::Command::CompleteTurn {
-            turn: token.turn,
-            decisions: Vec::new(),
-            context: None,
-            awaiting: Vec::new(),
-        };
+        let command = history::Command::complete(token.turn, Vec::new());
         let answers = updates.into_iter().map(|update_id| history::UpdateAnswer { update_id, verdict: done("2") });
         drop(engine.tasks().answer_turn_with(&token, command, Vec::new(), answers.collect()).await);
     }

@@ -5,7 +5,7 @@ use crate::event::{ActivityTimeouts, ChildPolicy, EventKind};
 use crate::scene::{Scene, cancel, check, child, done, plain, scene, schedule, settle, success, terminate};
 use crate::{
     ActivityDefaults, Command, Decision, Duration, EffectKind, Payload, RecordMarker, Registration, Start, SwfRun,
-    Transition, WorkflowDefaults,
+    Transition, TurnAnswer, WorkflowDefaults,
 };
 
 /// A start over SWF's wire.
@@ -13,8 +13,14 @@ fn start(child_policy: ChildPolicy) -> Start {
     Start { swf: Some(SwfRun { child_policy, ..SwfRun::default() }), ..plain() }
 }
 
+/// A run over SWF's wire, in a domain whose types have all defaults.
 fn swf() -> Scene {
-    Scene::of(&start(ChildPolicy::Terminate))
+    typed(&start(ChildPolicy::Terminate))
+}
+
+fn typed(start: &Start) -> Scene {
+    let scene = Scene::of(start).with_activity("A", known(activity()));
+    scene.with_workflow("C", known(workflow())).with_workflow("order", known(workflow()))
 }
 
 const SPAN: Option<Duration> = Some(Duration::from_secs(60));
@@ -40,21 +46,21 @@ fn known<D>(defaults: D) -> Registration<D> {
     Registration::Known(Box::new(defaults))
 }
 
-fn child_of(registration: Registration<WorkflowDefaults>) -> Decision {
+fn child_of_type() -> Decision {
     let (workflow_id, workflow_type) = ("c".to_owned(), "C".to_owned());
-    StartChild { workflow_id, workflow_type, registration, ..StartChild::default() }.into()
+    StartChild { workflow_id, workflow_type, ..StartChild::default() }.into()
 }
 
-fn act(registration: Registration<ActivityDefaults>) -> Decision {
+fn act() -> Decision {
     let (activity_id, activity_type) = ("a".to_owned(), "A".to_owned());
-    ScheduleActivity { activity_id, activity_type, registration, ..ScheduleActivity::default() }.into()
+    ScheduleActivity { activity_id, activity_type, ..ScheduleActivity::default() }.into()
 }
 
 /// The names of what a decision comes to, behind its DeciderCompleted.
 fn names(scene: Scene, decisions: Vec<Decision>) -> Vec<&'static str> {
     let scene = if scene.run.turn.is_none() { scene.take() } else { scene };
     let before = scene.events.len() + 1;
-    let command = Command::CompleteTurn { turn: scene.turn(), decisions, context: None, awaiting: Vec::new() };
+    let command = scene.complete_all(decisions);
     let scene = scene.then(&command);
     scene.events[before..].iter().map(|event| event.kind.name()).collect()
 }
@@ -65,7 +71,7 @@ fn newest(scene: &Scene) -> &EventKind {
 
 #[test]
 fn a_child_that_has_started_schedules_a_turn() {
-    let (native, swf) = (scene().decide([child("c")]), swf().decide([child_of(known(workflow()))]));
+    let (native, swf) = (scene().decide([child("c")]), swf().decide([child_of_type()]));
     check(&native, &settle(5, EffectKind::StartChild, done()), "ChildStarted(c)");
     check(&swf, &settle(5, EffectKind::StartChild, done()), "ChildStarted(c) DeciderScheduled");
 }
@@ -75,7 +81,7 @@ fn a_close_behind_the_cancel_of_an_activity_that_never_started_fails() {
     let native = scene().decide([schedule("a")]).then(&crate::scene::signal("s"));
     let expected = ["ActivityTaskCancel", "ActivityCanceled", "WorkflowSuccess"];
     assert_eq!(names(native, vec![cancel("a"), success()]), expected);
-    let swf = swf().decide([act(known(activity()))]).then(&crate::scene::signal("s"));
+    let swf = swf().decide([act()]).then(&crate::scene::signal("s"));
     let expected = ["ActivityTaskCancel", "ActivityCanceled", "WorkflowCloseFailed", "DeciderScheduled"];
     assert_eq!(names(swf, vec![cancel("a"), success()]), expected);
 }
@@ -84,7 +90,7 @@ fn a_close_behind_the_cancel_of_an_activity_that_never_started_fails() {
 fn the_policy_of_a_run_is_applied_to_its_children_when_it_is_terminated_or_times_out_and_never_else() {
     let ends = |scene: &Scene| scene.links.outbox.ready().filter(|effect| effect.kind == EffectKind::EndChild).count();
     for (policy, ended) in [(ChildPolicy::Terminate, 1), (ChildPolicy::RequestCancel, 1), (ChildPolicy::Abandon, 0)] {
-        let parent = Scene::of(&start(policy)).decide([child_of(known(workflow()))]);
+        let parent = typed(&start(policy)).decide([child_of_type()]);
         let parent = parent.then(&settle(5, EffectKind::StartChild, done()));
         assert_eq!(ends(&parent.clone().decide([success()])), 0, "{policy:?}");
         let terminated = parent.clone().then(&terminate());
@@ -128,11 +134,11 @@ fn an_activity_whose_settings_nobody_says_is_not_scheduled() {
         (without(|it| it.timeouts.start_to_close = None), "DefaultStartToCloseUndefined"),
         (without(|it| it.timeouts.heartbeat = None), "DefaultHeartbeatUndefined"),
     ] {
-        let scene = swf().decide([act(registration)]);
+        let scene = swf().with_activity("A", registration).decide([act()]);
         let failed = &scene.events[scene.events.len() - 2].kind;
         assert!(format!("{failed:?}").contains(cause), "{cause}: {failed:?}");
     }
-    assert_eq!(names(swf(), vec![act(known(activity()))]), ["ActivityScheduled"]);
+    assert_eq!(names(swf(), vec![act()]), ["ActivityScheduled"]);
 }
 
 #[test]
@@ -150,9 +156,9 @@ fn a_child_and_a_run_that_goes_on_inherit_nothing_and_are_not_begun_without_thei
         (without(|it| it.decider_start_to_close = None), "DefaultDeciderTimeoutUndefined"),
         (without(|it| it.child_policy = None), "DefaultChildPolicyUndefined"),
     ] {
-        let go_on = ContinueAsNew { registration: registration.clone(), ..ContinueAsNew::default() };
-        for decision in [child_of(registration), go_on.into()] {
-            let scene = swf().decide([decision]);
+        let scene = swf().with_workflow("C", registration.clone()).with_workflow("order", registration);
+        for decision in [child_of_type(), ContinueAsNew::default().into()] {
+            let scene = scene.clone().decide([decision]);
             let [.., failed, scheduled] = scene.events.as_slice() else { panic!("too few events") };
             assert!(format!("{:?}", failed.kind).contains(cause), "{cause}: {failed:?}");
             assert_eq!(scheduled.kind.name(), "DeciderScheduled");
@@ -164,8 +170,8 @@ fn a_child_and_a_run_that_goes_on_inherit_nothing_and_are_not_begun_without_thei
 fn a_run_that_goes_on_has_a_clock_and_settings_of_its_own() {
     let tagged = Start { tags: vec!["t".to_owned()], ..start(ChildPolicy::Terminate) };
     let settings = SwfSettings { task_priority: Some(-1), ..SwfSettings::default() };
-    let go_on = ContinueAsNew { registration: known(workflow()), swf: settings, ..ContinueAsNew::default() };
-    let scene = Scene::of(&tagged).decide([go_on.into()]);
+    let go_on = ContinueAsNew { swf: settings, ..ContinueAsNew::default() };
+    let scene = typed(&tagged).decide([go_on.into()]);
     let EventKind::WorkflowContinuedAsNew(it) = newest(&scene) else { panic!("{:?}", newest(&scene)) };
     let next = Transition::successor(&scene.run, it, None, scene.now).into_parts().0.started;
     assert_eq!((Some(next.execution_timeout), Some(next.decider_start_to_close)), (SPAN, SPAN));
@@ -176,7 +182,7 @@ fn a_run_that_goes_on_has_a_clock_and_settings_of_its_own() {
 
 #[test]
 fn a_child_whose_id_another_child_has_is_tried_all_the_same() {
-    let twice = vec![child_of(known(workflow())), child_of(known(workflow()))];
+    let twice = vec![child_of_type(), child_of_type()];
     assert_eq!(names(swf(), twice), ["ChildScheduled", "ChildScheduled"]);
     assert_eq!(
         names(scene(), vec![child("c"), child("c")]),
@@ -189,7 +195,7 @@ fn what_is_no_reason_for_a_refusal_over_swf_is_one_otherwise() {
     // A canceled activity that nobody asked to stop.
     let held = |scene: Scene, decision| scene.decide([decision]).takes("a");
     let stop = |scene: &Scene| Command::CancelActivity { task: scene.task("a"), details: None };
-    let (native, swf_run) = (held(scene(), schedule("a")), held(swf(), act(known(activity()))));
+    let (native, swf_run) = (held(scene(), schedule("a")), held(swf(), act()));
     check(&native, &stop(&native), "fault cancel-not-requested");
     check(&swf_run, &stop(&swf_run), "ActivityCanceled DeciderScheduled");
     // A failure without a reason.
@@ -208,16 +214,13 @@ fn what_is_no_reason_for_a_refusal_over_swf_is_one_otherwise() {
     assert_eq!(names(swf(), vec![note()]), ["Marker"]);
     let mut zero = activity();
     zero.timeouts.schedule_to_start = Some(Duration::ZERO);
-    assert_eq!(names(swf(), vec![act(known(zero))]), ["ActivityScheduled"]);
+    assert_eq!(names(swf().with_activity("A", known(zero)), vec![act()]), ["ActivityScheduled"]);
     // An empty tag, and a context of 32,768 characters that take three bytes each.
     let tagged = Start { tags: vec![String::new()], ..start(ChildPolicy::Terminate) };
     let busy = Scene::of(&tagged).take();
     let context = Payload::of(&"漢".repeat(32_768)).unwrap();
-    let complete = |scene: &Scene| Command::CompleteTurn {
-        turn: scene.turn(),
-        decisions: Vec::new(),
-        context: Some(context.clone()),
-        awaiting: Vec::new(),
+    let complete = |scene: &Scene| {
+        Command::complete(scene.turn(), TurnAnswer { context: Some(context.clone()), ..TurnAnswer::default() })
     };
     check(&busy, &complete(&busy), "DeciderCompleted");
     let native = scene().take();
