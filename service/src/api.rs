@@ -29,7 +29,7 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
         Console::Off => ours,
     };
     // Nodes show each other something else.
-    let ours = if front.engine().is_node() { ours.merge(nodes::routes().into_router(&gate)) } else { ours };
+    let ours = if front.engine().nodes().is_shared() { ours.merge(nodes::routes().into_router(&gate)) } else { ours };
     let ours = accounted(ours.with_state(front.clone()), front.clone());
     ours.merge(swf::router(front, credentials))
         .fallback(no_such_path.layer(known()))

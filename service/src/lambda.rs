@@ -53,7 +53,7 @@ impl FunctionCalls {
 
 /// Has the service call these functions, until it stops.
 pub fn serve(engine: &Arc<Engine>, functions: BTreeMap<String, Function>) -> FunctionCalls {
-    let mut domains = engine.lambda_tasks();
+    let mut domains = engine.lists().lambda_tasks();
     let calls = FunctionCalls::default();
     let (engine, http) = (Arc::clone(engine), endpoint::client());
     let runner = Arc::new(FunctionRunner { engine, functions, http, calls: calls.clone() });

@@ -304,7 +304,7 @@ impl Serve {
         let Some(target) = &self.access_log else { return Ok((router, None)) };
         let target = target.parse().map_err(|error| format!("--access-log: {error}"))?;
         let counts = Arc::clone(engine);
-        let log = AccessLog::open(target, move |lines| counts.count_lost_access_lines(lines))?;
+        let log = AccessLog::open(target, move |lines| counts.metrics().access_log_lost(lines))?;
         Ok((with_access_log(router, engine, Arc::clone(&log)), Some(log)))
     }
 

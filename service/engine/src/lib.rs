@@ -3,7 +3,6 @@
 //! One call's way: the inbox of the run's cell → `worker.rs` admits what waits there by `history::Transition` and writes
 //! one commit → the [store](store::Store) → answers, waiting pollers and watchers are told.
 
-mod after;
 mod base;
 mod commit;
 mod lists;
@@ -21,10 +20,8 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 
 use base::background::Background;
-use history::{Duration, Run, Timestamp};
 use lists::ListKey;
 use store::Store;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use views::metrics_page;
 
 use crate::base::shares::Shares;
@@ -42,15 +39,15 @@ pub use base::token::{ActivityToken, TurnToken};
 pub use base::watch::news::DomainWatch;
 pub use lists::hand_out::TaskLists;
 pub use lists::matching::WaitingBounds;
-pub use lists::pollers::PollerReport;
+pub use lists::pollers::{PollerReport, Pollers};
 pub use lists::polls::Poll;
 pub use lists::report::{ListReport, ReportPage};
-pub use nodes::Node;
 pub use nodes::messages::{
     Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
     StrayAnswer,
 };
-pub use registry::keeper::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX};
+pub use nodes::{Node, Nodes};
+pub use registry::keeper::{Rotated, SECRET_OVERLAP, SECRET_OVERLAP_MAX, SecretKeeper};
 pub use registry::quotas::Quotas;
 pub use registry::{DEFAULT_DOMAIN, Domain, Registry, TYPES_MAX, TypeKind, TypeRecord, split_type_name, type_name};
 pub use riders::query::{QueryReply, QueryRequest};
@@ -59,7 +56,7 @@ pub use riders::update::{UpdateProgress, UpdateRequest};
 pub use run::commands::Commands;
 pub use schedules::{ScheduleRow, ScheduleView, Scheduler};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, PendingQuery, Receipt, Tasks};
-pub use time::guard::{CLOCK_AHEAD_MAX, Doubt};
+pub use time::guard::{CLOCK_AHEAD_MAX, Doubt, Guard};
 pub use views::Views;
 pub use views::fsck::{Finding, FsckReport};
 pub use views::metrics_page::{MetricKind, MetricsPage};
@@ -207,9 +204,10 @@ impl Engine {
             polls: lists::polls::PollMemory::default(),
             in_flight: lists::in_flight::InFlight::default(),
             lambda: OnceLock::new());
-        let views = room!(views::Views [runs, reader, store, registry, nodes, pollers, watchers, background]);
+        let lookup = room!(run::lookup::RunLookup [runs, reader, registry, nodes, pollers]);
+        let views = room!(views::Views [lookup, reader, store, registry, nodes, watchers, background]);
         let request_reply = room!(riders::task::RequestReply [
-            runs, lists, riders, views, reader, marks, registry, nodes, watchers, mint, ids, clock, metrics,
+            runs, lists, riders, lookup, reader, marks, registry, nodes, watchers, mint, ids, clock, metrics,
             background
         ]);
         let effects = room!(run::effects::Effects [runs, reader, store, open_runs, metrics, background]);
@@ -220,7 +218,7 @@ impl Engine {
         runs.are_worked_on_by(Arc::downgrade(&workshop) as _);
         background.keeps(Arc::downgrade(&workshop) as _);
         let tasks = room!(tasks::Tasks [
-            runs, lists, request_reply, riders, views, reader, registry, open_runs, nodes, mint, background
+            runs, lists, request_reply, riders, lookup, reader, registry, open_runs, nodes, mint, background
         ]);
         let schedules = room!(schedules::Scheduler [runs, commands, store, registry, agenda, ids, clock, metrics]);
         let sweep = room!(time::sweep::Sweeper [
@@ -270,6 +268,11 @@ impl Engine {
         &self.lists
     }
 
+    /// Who polls, and which lists nobody polls.
+    pub fn pollers(&self) -> &Pollers {
+        &self.lists.pollers
+    }
+
     /// Queries and updates.
     pub fn request_reply(&self) -> &Arc<RequestReply> {
         &self.request_reply
@@ -290,9 +293,19 @@ impl Engine {
         self.lists.elsewhere.join(peers);
     }
 
-    /// The address of this node, where several share a store.
-    pub fn node_name(&self) -> Option<String> {
-        self.nodes.address().map(str::to_owned)
+    /// The nodes over the store.
+    pub fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// What is believed of the clock.
+    pub fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// The secrets that tokens are made with.
+    pub fn secrets(&self) -> &SecretKeeper {
+        &self.secrets
     }
 
     /// What nodes show each other: only who can read the store can know it.
@@ -337,15 +350,6 @@ impl Engine {
             is_clock_doubted: self.guard.doubt().is_some(),
         };
         self.metrics.page(&gauges)
-    }
-
-    /// Says that there are functions to be called. The domains in which Lambda tasks wait are told from then on, each time
-    /// that one waits; to the first who asks.
-    pub fn lambda_tasks(self: &Arc<Self>) -> UnboundedReceiver<Arc<str>> {
-        let (sender, receiver) = unbounded_channel();
-        drop(self.lists.lambda.set(sender));
-        self.lists.seek_lambda_tasks();
-        receiver
     }
 
     /// The store below.
@@ -420,67 +424,11 @@ impl Engine {
         }
     }
 
-    /// Lists on which tasks of a run wait and nobody polls.
-    pub fn unpolled(&self, domain: &Arc<str>, run: &Run) -> Vec<Unpolled> {
-        self.lists.pollers.unpolled(domain, run)
-    }
-
-    /// Lists of a domain on which tasks wait at this node and nobody polls: some of them, where there are very many lists.
-    pub fn unpolled_lists(&self, domain: &str) -> Vec<Unpolled> {
-        self.lists.pollers.unpolled_lists(domain)
-    }
-
     /// Counts what is open and how it stands, if that was not done a moment ago. Where it takes long, it goes on when this
     /// has ended, and [`render_metrics`](Self::render_metrics) tells what was counted before; likewise where the store cannot
     /// be read.
     pub async fn count_runs(&self) {
         self.run_counts.refresh().await;
-    }
-
-    /// Whether this is one of several nodes over one store.
-    pub fn is_node(&self) -> bool {
-        self.nodes.is_shared()
-    }
-
-    /// Addresses of all nodes that are alive, and this one's; none when the store is not shared.
-    pub fn nodes_alive(&self) -> Vec<String> {
-        self.nodes.alive()
-    }
-
-    /// Why the clock is not believed, and nothing is deleted by retention; `None` where it is.
-    pub fn clock_doubt(&self) -> Option<Doubt> {
-        self.guard.doubt()
-    }
-
-    /// Believes the clock as it is now; answers what it says.
-    ///
-    /// # Errors
-    ///
-    /// The store's.
-    pub async fn confirm_clock(&self) -> Result<Timestamp, Refusal> {
-        self.guard.confirm().await
-    }
-
-    /// Makes another secret, which task tokens and the pass of nodes are made with from now on, where there are several nodes
-    /// a little later. What was made before is good for the overlap, [`SECRET_OVERLAP`] unless given, and at most as long as
-    /// an earlier rotation has said.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::LimitExceeded`] where too many secrets are good still, a fault for an overlap that is too long, or the
-    /// store's. Nothing was recorded, but for [`Refusal::OutcomeUnknown`].
-    pub async fn rotate_secret(&self, overlap: Option<Duration>) -> Result<Rotated, Refusal> {
-        self.secrets.rotate(overlap).await
-    }
-
-    /// Counts lines of the access log that were lost.
-    pub fn count_lost_access_lines(&self, lines: u64) {
-        self.metrics.access_log_lost(lines);
-    }
-
-    /// Counts a request that was not let in.
-    pub fn count_denied(&self, why: &'static str) {
-        self.metrics.denied(why);
     }
 
     /// The seal of what leads to a page, so that nobody makes one up.

@@ -64,7 +64,7 @@ struct SeenBeat {
 }
 
 /// Who is there.
-pub(crate) struct Nodes {
+pub struct Nodes {
     records: Records,
     me: Option<(Node, u64)>,
     /// All that are alive, and this one, each with its life.
@@ -85,12 +85,12 @@ impl Nodes {
     }
 
     /// Whether others may work over the same store.
-    pub(crate) fn is_shared(&self) -> bool {
+    pub fn is_shared(&self) -> bool {
         self.me.is_some()
     }
 
     /// Addresses of all that are alive, and this one's; none when the store is not shared.
-    pub(crate) fn alive(&self) -> Vec<String> {
+    pub fn alive(&self) -> Vec<String> {
         let alive = self.alive.read().expect("no code panics while it holds this lock");
         alive.iter().map(|(address, _)| address.clone()).collect()
     }
@@ -120,7 +120,7 @@ impl Nodes {
     }
 
     /// This node's address, where it has a name among others.
-    pub(crate) fn address(&self) -> Option<&str> {
+    pub fn address(&self) -> Option<&str> {
         self.me.as_ref().map(|(node, _)| node.address.as_str())
     }
 

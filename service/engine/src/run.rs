@@ -1,5 +1,6 @@
 //! One workflow id in memory, and the only way to change it: what waits for it, who works on it, and what that may be.
 
+mod after;
 pub(super) mod cache;
 mod carry_out;
 pub(super) mod cell;
@@ -9,6 +10,7 @@ mod delete;
 pub(super) mod effects;
 mod grant;
 pub(super) mod inbox;
+pub(super) mod lookup;
 pub(super) mod request;
 mod reset;
 mod riders;

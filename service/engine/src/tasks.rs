@@ -25,8 +25,8 @@ use crate::nodes::Nodes;
 use crate::registry::quotas::OpenRuns;
 use crate::riders::task::RequestReply;
 use crate::riders::waiting::Riders;
+use crate::run::lookup::RunLookup;
 use crate::run::runs::Runs;
-use crate::views::Views;
 use crate::{ActivityToken, EventRange, HistoryPage, Refusal, Registry, RunRef, TurnToken};
 
 /// The most events of a window that come with a task; the rest is read with the task's history.
@@ -160,7 +160,7 @@ pub struct Tasks {
     pub(crate) lists: Arc<TaskLists>,
     pub(crate) request_reply: Arc<RequestReply>,
     pub(crate) riders: Arc<Riders>,
-    pub(crate) views: Arc<Views>,
+    pub(crate) lookup: Arc<RunLookup>,
     pub(crate) reader: Arc<RunReader>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) open_runs: Arc<OpenRuns>,
@@ -273,7 +273,7 @@ impl Tasks {
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
         let bound = token.turn.started_event_id + 1;
         let before = Some(page.before.map_or(bound, |before| before.min(bound)));
-        let loaded = self.views.look_up_with(&at, token.turn.started_event_id).await?;
+        let loaded = self.lookup.look_up_with(&at, token.turn.started_event_id).await?;
         self.must_be_out(token, loaded.run())?;
         let mut read = self.reader.read_page(&head_key(&at), &loaded, &EventRange { before, ..*page }).await?;
         read.last_event_id = token.turn.started_event_id;

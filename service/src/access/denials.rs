@@ -87,7 +87,7 @@ impl Denials {
 
     /// Counts it, and tells it in the log, once a second at most. Never what was shown, which may be half a secret.
     pub(crate) fn note(&self, engine: &Engine, denied: Denied, who: Option<&str>, what: &str) {
-        engine.count_denied(denied.word());
+        engine.metrics().denied(denied.word());
         let others = self.now(|span| {
             span.told = span.told.saturating_add(1);
             if span.told > 1 {

@@ -8,5 +8,5 @@ use super::extract::NoQuery;
 use crate::http::{Answer, AppState, json};
 
 pub(super) async fn confirm(State(engine): AppState, _: NoQuery) -> Answer {
-    Ok(json(StatusCode::OK, &body::ConfirmedClock { now: engine.confirm_clock().await? }))
+    Ok(json(StatusCode::OK, &body::ConfirmedClock { now: engine.guard().confirm().await? }))
 }

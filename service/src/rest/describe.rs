@@ -36,7 +36,7 @@ pub(super) async fn describe(
         return Ok(with_wait_applied(not_modified(tag), wait));
     }
     let failing = failing(&engine, &at, &described.run).await?;
-    let unpolled = engine.unpolled(&at.domain, &described.run);
+    let unpolled = engine.pollers().unpolled(&at.domain, &described.run);
     let mut body = render(&described, failing, unpolled, engine.clock().now());
     if !caller.sees_payloads(&domain) {
         leave_payloads_out(&mut body);

@@ -23,7 +23,7 @@ pub(super) async fn ready(State(engine): AppState, State(front): State<Front>) -
     }
     // It takes work, whatever else is said.
     let mut said = vec!["ok".to_owned()];
-    if let Some(doubt) = engine.clock_doubt() {
+    if let Some(doubt) = engine.guard().doubt() {
         let (found, newest) = (doubt.found, doubt.newest);
         let clock = format!("the clock said {found}, and the newest time that was seen is {newest}");
         said.push(format!("{clock}: nothing is deleted by retention until `baton clock confirm`"));

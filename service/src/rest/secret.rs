@@ -13,6 +13,6 @@ pub(super) async fn rotate(
     _: NoQuery,
     Json(body::RotateSecret { overlap }): Json<body::RotateSecret>,
 ) -> Answer {
-    let Rotated { from, previous_until } = engine.rotate_secret(overlap).await?;
+    let Rotated { from, previous_until } = engine.secrets().rotate(overlap).await?;
     Ok(json(StatusCode::OK, &body::RotatedSecret { from, previous_until }))
 }

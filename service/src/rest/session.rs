@@ -77,8 +77,8 @@ pub(super) async fn credentials(_: NoQuery, sign_in: SignIn) -> Answer {
 }
 
 pub(super) async fn nodes(State(engine): AppState, _: NoQuery) -> Answer {
-    let own = engine.node_name();
-    let nodes = engine.nodes_alive().into_iter().map(|address| {
+    let own = engine.nodes().address().map(str::to_owned);
+    let nodes = engine.nodes().alive().into_iter().map(|address| {
         let answers = own.as_deref() == Some(address.as_str());
         body::ListedNode { address, answers }
     });

@@ -78,12 +78,12 @@ pub(super) async fn list(
     let last = report.lists.last().filter(|_| report.has_next).map(place_of);
     let next_page = last.map(|place| ListKind::TaskLists.token(&engine, &domain, &place));
     let task_lists = report.lists.into_iter().map(listed).collect();
-    let (node, truncated) = (engine.node_name(), report.is_truncated);
+    let (node, truncated) = (engine.nodes().address().map(str::to_owned), report.is_truncated);
     Ok(json(StatusCode::OK, &body::ListedTaskLists { task_lists, node, truncated, next_page }))
 }
 
 pub(super) async fn show(State(engine): AppState, Path([domain, name]): Path<2>, _: NoQuery) -> Answer {
     let report = engine.lists().report_of(&domain, &name).await?;
-    let (task_lists, node) = (report.into_iter().map(listed).collect(), engine.node_name());
+    let (task_lists, node) = (report.into_iter().map(listed).collect(), engine.nodes().address().map(str::to_owned));
     Ok(json(StatusCode::OK, &body::ListedTaskLists { task_lists, node, truncated: false, next_page: None }))
 }

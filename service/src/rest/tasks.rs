@@ -111,7 +111,7 @@ pub(super) const UNPOLLED: &str = "baton-unpolled";
 fn no_task(engine: &Engine, domain: &str, caller: &Caller) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    let unpolled = if caller.may_look(domain) { engine.unpolled_lists(domain) } else { Vec::new() };
+    let unpolled = if caller.may_look(domain) { engine.pollers().unpolled_lists(domain) } else { Vec::new() };
     let lists: Vec<String> = unpolled.iter().map(unpolled_item).collect();
     if let Some(value) = HeaderValue::try_from(lists.join(", ")).ok().filter(|value| !value.is_empty()) {
         response.headers_mut().insert(UNPOLLED, value);

@@ -233,7 +233,7 @@ async fn nodes_with_tls_reach_each_other_and_nobody_who_does_not_prove_a_certifi
     });
     let (one, at_one) = open_encrypting(&store, &authority).await;
     let (two, at_two) = open_encrypting(&store, &authority).await;
-    while one.nodes_alive().len() < 4 || two.nodes_alive().len() < 4 {
+    while one.nodes().alive().len() < 4 || two.nodes().alive().len() < 4 {
         tokio::task::yield_now().await;
     }
     let polling = tokio::spawn(async move {

@@ -158,11 +158,13 @@ impl Metrics {
         self.effects_put_off.get_or_create(&[("code", code)]).inc();
     }
 
-    pub(crate) fn access_log_lost(&self, lines: u64) {
+    /// Counts lines of the access log that were lost.
+    pub fn access_log_lost(&self, lines: u64) {
         self.access_log_lost.inc_by(lines);
     }
 
-    pub(crate) fn denied(&self, why: &'static str) {
+    /// Counts a request that was not let in.
+    pub fn denied(&self, why: &'static str) {
         self.denied.get_or_create(&[("why", why)]).inc();
     }
 

@@ -76,7 +76,7 @@ struct SeenPolls {
 }
 
 /// See the module.
-pub(crate) struct Pollers {
+pub struct Pollers {
     clock: Arc<dyn Clock>,
     shares: Arc<Shares>,
     lists: Arc<Matching>,
@@ -269,7 +269,7 @@ impl Pollers {
     }
 
     /// Lists on which tasks of a run wait and nobody polls.
-    pub(crate) fn unpolled(&self, domain: &Arc<str>, run: &Run) -> Vec<Unpolled> {
+    pub fn unpolled(&self, domain: &Arc<str>, run: &Run) -> Vec<Unpolled> {
         let now = self.clock.now();
         let mut lists: Vec<ListKey> = Vec::new();
         for task in run.waiting_tasks() {
@@ -291,7 +291,7 @@ impl Pollers {
     }
 
     /// Lists of a domain on which tasks wait at this node and nobody polls: some of them, where there are very many lists.
-    pub(crate) fn unpolled_lists(&self, domain: &str) -> Vec<Unpolled> {
+    pub fn unpolled_lists(&self, domain: &str) -> Vec<Unpolled> {
         let waiting = self.lists.lists_with_tasks(domain, LOOKED_AT_MAX);
         let others = waiting.iter().filter(|list| &*list.name != LAMBDA_LIST);
         let mut unpolled: Vec<Unpolled> = others.filter_map(|list| self.unpolled_list(list)).take(NAMED_MAX).collect();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use history::{LAMBDA_LIST, Run, Timestamp};
 use store::{Expect, HeadKey, ListQuery};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 
 use crate::Refusal;
@@ -112,6 +113,15 @@ impl TaskLists {
             }
         }
         self.seek_lambda_tasks();
+    }
+
+    /// Says that there are functions to be called. The domains in which Lambda tasks wait are told from then on, each time
+    /// that one waits; to the first who asks.
+    pub fn lambda_tasks(self: &Arc<Self>) -> UnboundedReceiver<Arc<str>> {
+        let (sender, receiver) = unbounded_channel();
+        drop(self.lambda.set(sender));
+        self.seek_lambda_tasks();
+        receiver
     }
 
     /// Nobody polls for Lambda tasks before one waits: reads what the store has of them in every domain.

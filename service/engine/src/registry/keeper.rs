@@ -42,7 +42,7 @@ pub struct Rotated {
 }
 
 /// Keeps the secrets that tokens are made with as the store has them.
-pub(crate) struct SecretKeeper {
+pub struct SecretKeeper {
     records: Records,
     clock: Arc<dyn Clock>,
     nodes: Arc<Nodes>,
@@ -62,7 +62,7 @@ impl SecretKeeper {
     ///
     /// [`Refusal::LimitExceeded`] where too many secrets are good still, a fault for an overlap that is too long, or the
     /// store's. Nothing was recorded, but for [`Refusal::OutcomeUnknown`].
-    pub(crate) async fn rotate(&self, overlap: Option<Duration>) -> Result<Rotated, Refusal> {
+    pub async fn rotate(&self, overlap: Option<Duration>) -> Result<Rotated, Refusal> {
         let overlap = overlap.unwrap_or(SECRET_OVERLAP);
         if overlap > SECRET_OVERLAP_MAX {
             let (field, problem) = ("overlap".to_owned(), format!("is longer than {SECRET_OVERLAP_MAX}"));

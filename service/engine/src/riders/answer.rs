@@ -169,7 +169,7 @@ impl RequestReply {
     pub(crate) async fn speculation_lost(&self, key: &HeadKey, token: &TurnToken) -> Refusal {
         let (domain, workflow_id) = (Arc::clone(&key.domain), Arc::clone(&key.workflow_id));
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
-        match self.views.describe(&at).await {
+        match self.lookup.describe(&at).await {
             Ok(described) => must_hold(&described.run, token.turn).err().unwrap_or(Fault::TurnLost).into(),
             Err(Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. }) => Fault::TurnLost.into(),
             Err(refusal) => refusal,

@@ -154,12 +154,12 @@ impl RequestReply {
                 if let Some(seen) = seen.filter(|seen| seen.run_id == run_id) {
                     // News that nobody has made anything of yet are not passed off as none.
                     let version =
-                        self.views.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run.version;
+                        self.lookup.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run.version;
                     if version == seen.version || place == (RiderPlace::Held { version }) {
                         return Ok(QueryReply::Unchanged { run_id, version });
                     }
                 }
-                let unpolled = if waits { self.views.unpolled_by(&key, run_id, &list).await } else { None };
+                let unpolled = if waits { self.lookup.unpolled_by(&key, run_id, &list).await } else { None };
                 Err(Refusal::NotAnswered { why, unpolled })
             }
         }

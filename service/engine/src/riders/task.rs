@@ -24,9 +24,9 @@ use crate::riders::carrier::Carrier;
 use crate::riders::place::By;
 use crate::riders::rider::{AbortOnDrop, OwnTask};
 use crate::riders::waiting::Riders;
+use crate::run::lookup::RunLookup;
 use crate::run::request::RunRequest;
 use crate::run::runs::Runs;
-use crate::views::Views;
 use crate::{Clock, Metrics, Registry};
 
 /// How long a task that only asks may be out before its queries are put again: its decider may have died. Ours:
@@ -38,7 +38,7 @@ pub struct RequestReply {
     pub(crate) runs: Arc<Runs>,
     pub(crate) lists: Arc<TaskLists>,
     pub(crate) riders: Arc<Riders>,
-    pub(crate) views: Arc<Views>,
+    pub(crate) lookup: Arc<RunLookup>,
     pub(crate) reader: Arc<RunReader>,
     pub(crate) marks: Arc<Marks>,
     pub(crate) registry: Arc<Registry>,

@@ -217,7 +217,7 @@ impl RequestReply {
         // A decider may have it, or its verdict is on the way.
         let recorded = place != Some(RiderPlace::Waits);
         let (why, waits) = place.unwrap_or(RiderPlace::Waits).why_unanswered(RiderKind::Update);
-        let unpolled = if waits { self.views.unpolled_by(key, run_id, list).await } else { None };
+        let unpolled = if waits { self.lookup.unpolled_by(key, run_id, list).await } else { None };
         Refusal::UpdateNotAnswered { update_id: update_id.to_owned(), recorded, why, unpolled }
     }
 
@@ -233,7 +233,7 @@ impl RequestReply {
         loop {
             // Anew each time: whoever watched when nodes came or went is told nothing any more.
             let mut watching = self.watchers.watch(&key);
-            let loaded = self.views.look_up(&at).await?;
+            let loaded = self.lookup.look_up(&at).await?;
             let mut run = Box::new(loaded.run().clone());
             self.marks.recall(&key, &mut run, &[key_of_update(update_id)]).await?;
             let event_id = match run.update_standing(update_id) {

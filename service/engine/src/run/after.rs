@@ -1,5 +1,5 @@
 //! What follows from a commit, as a value: the way back from the store to everybody who waits. Pure: reads no clock, wakes
-//! nobody. What is decided here is done by `run/carry_out.rs`, in the order in which it stands.
+//! nobody. What is decided here is done by `carry_out.rs`, in the order in which it stands.
 //!
 //! All of it may be lost, as everything in memory may: the due index of the store brings back what matters.
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use store::HeadKey;
 
-use crate::after::After;
 use crate::commit::StoredRun;
 use crate::lists::sync_match::Reserved;
+use crate::run::after::After;
 use crate::run::workshop::Workshop;
 
 impl Workshop {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use history::{EventId, TurnId};
 use store::HeadKey;
 
-use crate::after;
 use crate::commit::StoredRun;
 use crate::lists::Taker;
 use crate::lists::grant::{Grant, Granted, TakenAlong};
+use crate::run::after;
 use crate::run::workshop::Workshop;
 
 impl Workshop {

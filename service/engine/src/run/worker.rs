@@ -16,12 +16,13 @@ use crate::lists::grant::Grant;
 use crate::lists::sync_match::{start_task, waiting_turn};
 use crate::lists::{ListKey, Taker, WaitingTask};
 use crate::riders::answer::standings;
+use crate::run::after;
 use crate::run::cell::RunCell;
 use crate::run::effects::{is_settled, undergo};
 use crate::run::request::{EffectOutcome, EffectSource, Reply, RunRequest};
 use crate::run::runs::WorksOnRuns;
 use crate::run::workshop::Workshop;
-use crate::{Admitted, Refusal, after};
+use crate::{Admitted, Refusal};
 
 /// Who works on a run: owns what is known of it for as long. The only one, until it is done.
 pub(crate) struct RunWorker<'a> {

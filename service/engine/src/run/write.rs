@@ -6,8 +6,8 @@ use bytes::Bytes;
 use history::{EventId, Timestamp, Transition};
 use store::{Cas, Expect, Head, HeadKey, PartKey};
 
-use crate::after::{self, MadeWith};
 use crate::commit::{self, Draft, LATE_OFFERS, Prepared, StoredRun};
+use crate::run::after::{self, MadeWith};
 use crate::run::worker::RunWorker;
 use crate::run::workshop::Workshop;
 use crate::{Refusal, lists::backlog};

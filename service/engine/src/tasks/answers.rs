@@ -125,7 +125,7 @@ impl Tasks {
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
         let after = token.turn.started_event_id.saturating_sub(1);
         let page = EventRange { after, limit: LOSS_EVENTS_MAX, ..EventRange::default() };
-        match self.views.history(&at, &page).await {
+        match self.lookup.history(&at, &page).await {
             // A speculative turn is not recorded before its answer is.
             Ok(_) if token.speculative.is_some() => Refusal::TurnLost { how: TurnLoss::NeverWas },
             Ok(read) => match TurnLoss::find(token.turn, &read.events) {
@@ -159,7 +159,7 @@ impl Tasks {
                         None => {
                             let (domain, workflow_id) = (Arc::clone(domain), Arc::clone(&token.workflow_id));
                             let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
-                            self.views.describe(&at).await?.run.started.workflow_type.clone()
+                            self.lookup.describe(&at).await?.run.started.workflow_type.clone()
                         }
                     };
                     self.look_up(domain, &full, &mut around.workflow_types).await?;

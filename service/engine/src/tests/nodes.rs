@@ -13,8 +13,8 @@ async fn a_node_that_stops_is_struck_off_at_once() {
         let clock = Arc::new(SystemClock);
         engines.push(Engine::open(Arc::clone(&store) as _, clock, settings).await.unwrap());
     }
-    assert_eq!(engines[1].nodes_alive(), ["a", "b"]);
+    assert_eq!(engines[1].nodes().alive(), ["a", "b"]);
     engines[0].nodes.leave().await.unwrap();
     assert!(engines[1].nodes.beat().await.unwrap());
-    assert_eq!(engines[1].nodes_alive(), ["b"]);
+    assert_eq!(engines[1].nodes().alive(), ["b"]);
 }

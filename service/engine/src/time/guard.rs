@@ -102,7 +102,7 @@ impl SeenTime {
 }
 
 /// What has been seen of the clock.
-pub(crate) struct Guard {
+pub struct Guard {
     records: Records,
     clock: Arc<dyn Clock>,
     seen: Mutex<SeenTime>,
@@ -127,7 +127,7 @@ fn read(head: Option<&Head>) -> Result<Option<Timestamp>, Refusal> {
 
 impl Guard {
     /// Why the clock is not believed, and nothing is deleted by retention; `None` where it is.
-    pub(crate) fn doubt(&self) -> Option<Doubt> {
+    pub fn doubt(&self) -> Option<Doubt> {
         self.lock().doubt
     }
 
@@ -172,7 +172,7 @@ impl Guard {
     /// # Errors
     ///
     /// The store's.
-    pub(crate) async fn confirm(&self) -> Result<Timestamp, Refusal> {
+    pub async fn confirm(&self) -> Result<Timestamp, Refusal> {
         loop {
             let head = self.records.load(RECORD).await?;
             let newest = self.clock.now().max(read(head.as_ref())?.unwrap_or_default());

@@ -83,7 +83,7 @@ impl Views {
     async fn check_run(&self, domain: &str, row: &Listed) -> Result<(u64, Option<String>), Refusal> {
         let run_id = Some(Uuid::from_bytes(row.run));
         let at = RunRef { domain: domain.into(), workflow_id: row.workflow_id.clone(), run_id };
-        let loaded = self.look_up(&at).await?;
+        let loaded = self.lookup.look_up(&at).await?;
         let stored = loaded.run().clone();
         let mut events = Vec::new();
         let mut after = 0;

@@ -259,8 +259,8 @@ async fn a_node_that_was_taken_for_dead_and_is_not_is_given_tasks_again() {
     until_waiting(&two, 1).await;
     way.set_chances(Chances { not_applied: 1_000, ..Chances::NONE });
     pass(&one, 6).await;
-    assert_eq!(one.engine.nodes_alive(), ["http://node0"]);
-    assert_eq!(two.engine.nodes_alive(), ["http://node0", "http://slow"], "it has seen nobody come or go");
+    assert_eq!(one.engine.nodes().alive(), ["http://node0"]);
+    assert_eq!(two.engine.nodes().alive(), ["http://node0", "http://slow"], "it has seen nobody come or go");
     way.set_on(false);
     pass(&one, 3).await;
     let began = Instant::now();
@@ -289,7 +289,7 @@ async fn a_list_that_is_polled_at_another_node_is_polled_until_that_node_says_no
     let ([one, two], line) = nodes().await;
     let unpolled = async || {
         let run = one.engine.views().describe(&at("w")).await.unwrap().run;
-        one.engine.unpolled(&DOMAIN.into(), &run)
+        one.engine.pollers().unpolled(&DOMAIN.into(), &run)
     };
     let polling = poll(&two);
     line.waits.notified().await;

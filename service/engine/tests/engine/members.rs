@@ -87,14 +87,14 @@ async fn nodes_see_each_other_and_miss_one_that_vanished() {
     pass(&one, 4).await;
     let all = ["http://node0", "http://node1", "http://node2"];
     for node in [&one, &two, &three] {
-        assert_eq!(node.engine.nodes_alive(), all);
+        assert_eq!(node.engine.nodes().alive(), all);
     }
     three.engine.begin_shutdown();
     pass(&one, 2).await;
-    assert_eq!(one.engine.nodes_alive(), all, "it may only be slow");
+    assert_eq!(one.engine.nodes().alive(), all, "it may only be slow");
     pass(&one, 3).await;
-    assert_eq!(one.engine.nodes_alive(), all[..2]);
-    assert_eq!(two.engine.nodes_alive(), all[..2]);
+    assert_eq!(one.engine.nodes().alive(), all[..2]);
+    assert_eq!(two.engine.nodes().alive(), all[..2]);
 }
 
 #[tokio::test(start_paused = true)]

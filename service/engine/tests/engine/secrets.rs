@@ -15,7 +15,7 @@ async fn a_token_is_good_for_the_overlap_of_a_rotation_and_no_longer() {
     service.start("a").await;
     let turn = service.turn().await;
     let (token, pass) = (turn.task().token.clone(), service.engine.node_pass());
-    let rotated = service.engine.rotate_secret(None).await.unwrap();
+    let rotated = service.engine.secrets().rotate(None).await.unwrap();
     assert_eq!(rotated.previous_until, rotated.from.plus(SECRET_OVERLAP));
     assert!(service.engine.is_node_pass(&pass), "of the secret before");
     assert_ne!(service.engine.node_pass(), pass);
@@ -36,9 +36,9 @@ async fn a_rotation_without_an_overlap_ends_the_tokens_before_and_is_kept() {
     service.start("a").await;
     let turn = service.turn().await;
     let token = turn.task().token.clone();
-    service.engine.rotate_secret(None).await.unwrap();
+    service.engine.secrets().rotate(None).await.unwrap();
     assert!(service.engine.tasks().decider_token(&token).is_ok());
-    service.engine.rotate_secret(Some(history::Duration::ZERO)).await.unwrap();
+    service.engine.secrets().rotate(Some(history::Duration::ZERO)).await.unwrap();
     assert!(matches!(service.engine.tasks().decider_token(&token), Err(Refusal::BadToken)));
     let again = Service::over(service.store.clone()).await;
     assert!(matches!(again.engine.tasks().decider_token(&token), Err(Refusal::BadToken)));
@@ -49,7 +49,7 @@ async fn a_rotation_without_an_overlap_ends_the_tokens_before_and_is_kept() {
 #[tokio::test]
 async fn as_many_secrets_are_good_at_once_as_may_be_and_one_that_ends_the_others_always_finds_room() {
     let service = Service::open().await;
-    let rotate = |overlap| service.engine.rotate_secret(overlap);
+    let rotate = |overlap| service.engine.secrets().rotate(overlap);
     for _ in 1..8 {
         rotate(None).await.unwrap();
     }
@@ -67,7 +67,7 @@ async fn every_node_knows_a_secret_before_anybody_makes_a_token_with_it() {
     let one = open(&store, &clock, Some("http://one".to_owned())).await;
     let two = open(&store, &clock, Some("http://two".to_owned())).await;
     let before = one.engine.node_pass();
-    one.engine.rotate_secret(Some(history::Duration::from_secs(60))).await.unwrap();
+    one.engine.secrets().rotate(Some(history::Duration::from_secs(60))).await.unwrap();
     let mut is_rotated = false;
     for _ in 0..40 {
         for (from, to) in [(&one, &two), (&two, &one)] {

@@ -334,7 +334,7 @@ async fn who_waits_for_an_accepted_update_or_for_news_sleeps_on_when_nodes_come_
     three.engine.begin_shutdown();
     // Time goes on only while nobody is busy: this would never end.
     crate::members::pass(&one, 10).await;
-    assert_eq!(one.engine.nodes_alive().len(), 2);
+    assert_eq!(one.engine.nodes().alive().len(), 2);
     two.signal("w", "go").await;
     let task = two.judge().await;
     two.say(&token(task), &[("u", done("3"))], Vec::new()).await.unwrap();

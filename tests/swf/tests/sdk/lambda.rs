@@ -57,7 +57,7 @@ async fn without_a_role_it_is_scheduled_and_never_started() {
 async fn an_id_is_used_once_and_there_are_a_thousand_at_most() {
     let world = World::ready().await;
     // There are functions, and nobody calls them.
-    let _tasks = world.engine.lambda_tasks();
+    let _tasks = world.engine.lists().lambda_tasks();
     let run_id = world.start_with_role("w").await;
     world.decide(vec![lambda("1", "echo"), lambda("1", "echo")]).await;
     let expected = format!(

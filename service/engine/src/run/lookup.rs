@@ -1,0 +1,84 @@
+//! Runs as they are now, the current one and earlier ones, for whoever only looks.
+
+use std::sync::Arc;
+
+use history::EventId;
+use store::HeadKey;
+use uuid::Uuid;
+
+use crate::base::forms::head_key;
+use crate::commit::StoredRun;
+use crate::commit::read::RunReader;
+use crate::lists::ListKey;
+use crate::lists::pollers::Pollers;
+use crate::nodes::Nodes;
+use crate::run::runs::Runs;
+use crate::{EventRange, HistoryPage, Refusal, Registry, RunRef, RunState, Unpolled};
+
+/// Looks at runs, and changes none.
+pub(crate) struct RunLookup {
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) reader: Arc<RunReader>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) pollers: Arc<Pollers>,
+}
+
+impl RunLookup {
+    /// A run as it is now: the current one from memory or the store, an earlier one from the store.
+    pub(crate) async fn look_up(&self, at: &RunRef) -> Result<StoredRun, Refusal> {
+        self.look_up_with(at, 0).await
+    }
+
+    /// Like [`look_up`](Self::look_up), with this event at least: what is in memory may be older where the store is shared
+    /// after all. Where it is known to be shared, every read goes to the store: a node that reads its own writes and misses
+    /// those of others would be worse than a read unit.
+    pub(crate) async fn look_up_with(&self, at: &RunRef, event_id: EventId) -> Result<StoredRun, Refusal> {
+        self.registry.must_know(&at.domain).await?;
+        let key = head_key(at);
+        let is_old = |loaded: &StoredRun| self.nodes.is_shared() || loaded.run().last_event_id < event_id;
+        let current = self.runs.newest(&key, is_old).await?;
+        match (current, at.run_id) {
+            (None, None) => Err(Refusal::unknown_workflow(&key)),
+            // The newest may have been forgotten before an earlier one that is kept for longer.
+            (None, Some(run_id)) => match self.reader.load_run(&key, run_id).await {
+                Err(Refusal::UnknownRun { .. }) => Err(Refusal::unknown_workflow(&key)),
+                found => found,
+            },
+            (Some(loaded), None) => Ok(loaded),
+            (Some(loaded), Some(run_id)) if loaded.run().started.run_id == run_id => Ok(loaded),
+            (Some(_), Some(run_id)) => self.reader.load_run(&key, run_id).await,
+        }
+    }
+
+    /// The state of a run.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or the store's.
+    pub(crate) async fn describe(&self, at: &RunRef) -> Result<RunState, Refusal> {
+        let StoredRun { mut body, beats, .. } = self.look_up(at).await?;
+        self.reader.fill_notes(&head_key(at), &mut body.run).await?;
+        let closed_for = body.run.reset_by();
+        let reset_as = closed_for.or(body.links.reset.map(|reset| reset.plan.new_run_id));
+        Ok(RunState { run: body.run, beats, owed: body.links.outbox, reset_as })
+    }
+
+    /// Events of a run.
+    ///
+    /// # Errors
+    ///
+    /// As for [`describe`](Self::describe).
+    pub(crate) async fn history(&self, at: &RunRef, page: &EventRange) -> Result<HistoryPage, Refusal> {
+        let loaded = self.look_up(at).await?;
+        self.reader.read_page(&head_key(at), &loaded, page).await
+    }
+
+    /// The list where what somebody asks of a run waits, if nobody polls it and no decider has the run's turn.
+    pub(crate) async fn unpolled_by(&self, key: &HeadKey, run_id: Uuid, list: &ListKey) -> Option<Unpolled> {
+        let unpolled = self.pollers.unpolled_list(list)?;
+        let (domain, workflow_id) = (Arc::clone(&key.domain), Arc::clone(&key.workflow_id));
+        let described = self.describe(&RunRef { domain, workflow_id, run_id: Some(run_id) }).await.ok()?;
+        described.run.turn.is_none().then_some(unpolled)
+    }
+}
