@@ -19,6 +19,13 @@ pub struct HeadKey {
     pub workflow_id: Arc<str>,
 }
 
+impl HeadKey {
+    /// The key of this workflow id's head.
+    pub fn new(domain: impl Into<Arc<str>>, workflow_id: impl Into<Arc<str>>) -> Self {
+        Self { domain: domain.into(), workflow_id: workflow_id.into() }
+    }
+}
+
 /// The whole transactional state of the newest run of a workflow id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {

@@ -6,10 +6,11 @@ pub(super) mod state;
 
 use bytes::Bytes;
 use history::{Event, EventId, Heartbeat, Links, PackRef, Payload, Run, Timestamp, Transition, codec};
-use store::{Head, HeadKey, Limits, PartKey, Row};
+use store::{Head, Limits, PartKey, Row};
 
 use self::head::Body;
 use crate::Refusal;
+use crate::base::agenda::OFFER_SOON_MAX;
 
 /// In a commit that would fill its head with payloads, those above this many bytes go to a pack.
 const PAYLOAD_INLINE_CROWDED_MAX: usize = 64;
@@ -332,10 +333,6 @@ const OFFER_AFTER: [history::Duration; 5] = [
     history::Duration::from_days(1),
 ];
 
-/// The longest such wait of a run that its list has no row of (`backlog.rs`). It is also how far ahead a node looks that takes
-/// over from another. Ours: so few waits are as short that there is little to look at.
-pub(crate) const OFFER_SOON_MAX: history::Duration = history::Duration::from_secs(600);
-
 /// After so many offers the waits are longer than that: whoever makes the run due so late writes it down first.
 pub(crate) const LATE_OFFERS: u32 = 3;
 
@@ -359,11 +356,6 @@ pub(crate) fn due(run: &Run, links: &Links, beats: &[Heartbeat], offers: u32, no
     });
     let changes = run.next_change(beats, &links.outbox, now).into_iter();
     changes.chain(offer).chain(goes_on).chain(sent).min()
-}
-
-/// The key of a run's head.
-pub(crate) fn head_key(domain: &str, workflow_id: &str) -> HeadKey {
-    HeadKey { domain: domain.into(), workflow_id: workflow_id.into() }
 }
 
 /// Events of `tail` with `first <= id < before`. Those behind them are not read: a turn may have recorded thousands.

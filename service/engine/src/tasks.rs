@@ -12,7 +12,6 @@ use history::{
 use uuid::Uuid;
 
 use crate::base::background::Background;
-use crate::base::forms::head_key;
 use crate::base::shares::watch;
 use crate::base::token::Mint;
 use crate::commit::read::{RunEvents, RunReader};
@@ -275,7 +274,7 @@ impl Tasks {
         let before = Some(page.before.map_or(bound, |before| before.min(bound)));
         let loaded = self.lookup.look_up_with(&at, token.turn.started_event_id).await?;
         self.must_be_out(token, loaded.run())?;
-        let mut read = self.reader.read_page(&head_key(&at), &loaded, &EventRange { before, ..*page }).await?;
+        let mut read = self.reader.read_page(&at.key(), &loaded, &EventRange { before, ..*page }).await?;
         read.last_event_id = token.turn.started_event_id;
         Ok(read)
     }

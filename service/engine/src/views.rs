@@ -12,7 +12,6 @@ use store::{Count, ListPage, ListQuery, PageToken, Store};
 use uuid::Uuid;
 
 use crate::base::background::Background;
-use crate::base::forms::head_key;
 use crate::base::watch::Watchers;
 use crate::base::watch::news::DomainWatch;
 use crate::commit::read::RunReader;
@@ -73,7 +72,7 @@ impl Views {
     }
 
     async fn closing_event_of(&self, at: &RunRef, wait: Duration) -> Result<(Uuid, Option<(Run, Event)>), Refusal> {
-        let key = head_key(at);
+        let key = at.key();
         let mut watching = self.watchers.watch(&key);
         let mut loaded = self.lookup.look_up(at).await?;
         let run_id = loaded.run().started.run_id;

@@ -8,13 +8,13 @@ const BOUNDS: &[(&str, usize)] = &[
     ("circles-engine", 0),
     ("circles-wires", 0),
     ("circles-flow", 0),
-    ("arrows", 51),
+    ("arrows", 43),
     ("holders", 0),
     ("ambiguous", 13),
     ("ambiguous-within", 0),
     ("references", 0),
     ("lines", 69_782),
-    ("file", 496),
+    ("file", 444),
     ("function", 130),
 ];
 

@@ -6,6 +6,10 @@ use std::sync::{Mutex, MutexGuard};
 use history::{Duration, Timestamp};
 use store::{Due, HeadKey};
 
+/// The longest such wait of a run that its list has no row of (`backlog.rs`). It is also how far ahead a node looks that takes
+/// over from another. Ours: so few waits are as short that there is little to look at.
+pub(crate) const OFFER_SOON_MAX: history::Duration = history::Duration::from_secs(600);
+
 /// How far ahead the agenda looks.
 const AHEAD: Duration = Duration::from_secs(60);
 

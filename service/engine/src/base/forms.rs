@@ -99,9 +99,11 @@ pub struct HistoryPage {
     pub next: Option<EventId>,
 }
 
-/// Where a run is stored.
-pub(crate) fn head_key(at: &RunRef) -> HeadKey {
-    HeadKey { domain: Arc::clone(&at.domain), workflow_id: Arc::clone(&at.workflow_id) }
+impl RunRef {
+    /// Where the runs of its workflow id are stored.
+    pub(crate) fn key(&self) -> HeadKey {
+        HeadKey::new(Arc::clone(&self.domain), Arc::clone(&self.workflow_id))
+    }
 }
 
 /// A list that nobody polls.

@@ -11,6 +11,7 @@ use history::{Author, EventId, TaskId, Timestamp, TurnId};
 use hmac::{Hmac, KeyInit, Mac};
 use minicbor::{Decode, Encode};
 use sha2::Sha256;
+use store::HeadKey;
 use uuid::Uuid;
 
 use crate::base::token::secrets::{Secrets, TokenSecret};
@@ -50,6 +51,13 @@ pub struct TurnToken {
     pub author: Author,
 }
 
+impl TurnToken {
+    /// Where the runs of its workflow id are stored.
+    pub(crate) fn key(&self) -> HeadKey {
+        HeadKey::new(Arc::clone(&self.domain), Arc::clone(&self.workflow_id))
+    }
+}
+
 /// Names an activity that a runner holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActivityToken {
@@ -65,6 +73,13 @@ pub struct ActivityToken {
     pub task: TaskId,
     /// Who answers with it. No part of the token.
     pub author: Author,
+}
+
+impl ActivityToken {
+    /// Where the runs of its workflow id are stored.
+    pub(crate) fn key(&self) -> HeadKey {
+        HeadKey::new(Arc::clone(&self.domain), Arc::clone(&self.workflow_id))
+    }
 }
 
 #[derive(Encode, Decode)]

@@ -16,7 +16,7 @@ use crate::riders::carrier::WithTask;
 use crate::riders::heard::UpdateHeard;
 use crate::riders::place::By;
 use crate::riders::task::RequestReply;
-use crate::{Admitted, QueryOutcome, Refusal, RunRef, TurnToken, commit};
+use crate::{Admitted, QueryOutcome, Refusal, RunRef, TurnToken};
 
 /// How long a speculative turn that was given back is left alone. Source: the first wait of any turn.
 const GIVEN_BACK_WAIT: Duration = Duration::from_millis(limits::TURN_BACKOFF_FIRST.as_millis());
@@ -103,7 +103,7 @@ impl RequestReply {
         outcomes: Vec<(u64, QueryOutcome)>,
         answers: Vec<UpdateAnswer>,
     ) -> Result<(), Refusal> {
-        let key = commit::head_key(&token.domain, &token.workflow_id);
+        let key = token.key();
         let mut answering = self.begin_answering(&key, token);
         let is_speculative = token.speculative.is_some();
         let judges = is_speculative || !answers.is_empty() || !answering.with.updates.is_empty();
@@ -194,7 +194,7 @@ impl RequestReply {
             self.pass_on(node, token, version, outcomes, None).await;
             return;
         }
-        let key = commit::head_key(&token.domain, &token.workflow_id);
+        let key = token.key();
         self.give(&key, token.run_id, token.turn.started_event_id, version, asked, outcomes, None);
     }
 }
@@ -244,7 +244,7 @@ impl RequestReply {
         let is_anybody_there = if let Some(node) = self.asked_by_other(token) {
             self.pass_on(node, token, version, outcomes, otherwise).await
         } else {
-            let key = commit::head_key(&token.domain, &token.workflow_id);
+            let key = token.key();
             let asked = self.riders.with_task(&key, By::Own(token.turn.scheduled_event_id)).queries;
             // Another task may have taken the queries meanwhile, and what is said to them is as true as it was.
             self.give(&key, token.run_id, token.turn.started_event_id, version, &asked, outcomes, otherwise);

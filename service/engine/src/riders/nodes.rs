@@ -27,7 +27,7 @@ use crate::riders::task::RequestReply;
 use crate::run::request::RunRequest;
 use crate::{
     Forwarded, FromJudge, FromNode, LentUpdate, QueryOutcome, Refusal, RejectedUpdate, RunRef, SeenVersion,
-    StrayAnswer, TurnToken, commit,
+    StrayAnswer, TurnToken,
 };
 
 /// How soon a run is looked at again whose riders wait, and which another node may have worked on; doubled each time.
@@ -253,7 +253,7 @@ impl RequestReply {
     /// Has an update judged that another node has lent to this one.
     pub async fn judge_for_node(self: &Arc<Self>, lent: LentUpdate) -> FromJudge {
         let LentUpdate { domain, workflow_id, run_id, asked, wait } = lent;
-        let key = commit::head_key(&domain, &workflow_id);
+        let key = HeadKey::new(&*domain, &*workflow_id);
         let deadline = Instant::now() + wait;
         let caller = self.ids.op();
         let (reply, mut heard) = oneshot::channel();
@@ -296,7 +296,7 @@ impl RequestReply {
     /// Another node is about to say that an update is rejected. Answers whether no decider has it that was asked from here.
     pub fn give_up_for_node(&self, rejected: RejectedUpdate) -> bool {
         let RejectedUpdate { domain, workflow_id, run_id, update_id, reason, details } = rejected;
-        let key = commit::head_key(&domain, &workflow_id);
+        let key = HeadKey::new(&*domain, &*workflow_id);
         let heard = match reason {
             Some(reason) => UpdateHeard::Rejected { reason, details },
             None => UpdateHeard::Unanswered,
@@ -337,7 +337,7 @@ impl RequestReply {
     /// Another node has heard what a decider says to queries of this one; answers whether anybody waited for it.
     pub fn hear_answers(self: &Arc<Self>, said: StrayAnswer) -> bool {
         let StrayAnswer { domain, workflow_id, run_id, version, outcomes, otherwise, only_asks, .. } = said;
-        let key = commit::head_key(&domain, &workflow_id);
+        let key = HeadKey::new(&*domain, &*workflow_id);
         let (scheduled_event_id, started_event_id) = (said.scheduled_event_id, said.started_event_id);
         let turn = TurnId { scheduled_event_id, started_event_id };
         let asked = if only_asks {

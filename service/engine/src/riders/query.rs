@@ -11,7 +11,6 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::base::forms::head_key;
 use crate::lists::ListKey;
 use crate::lists::grant::{Query, RiderKind};
 use crate::riders::heard::DeciderAnswer;
@@ -122,7 +121,7 @@ impl RequestReply {
         deadline: Instant,
         from: From,
     ) -> Result<QueryReply, Refusal> {
-        let key = head_key(at);
+        let key = at.key();
         let QueryRequest { name, input, seen } = ask;
         let query = Arc::new(Query { name, input });
         let (caller, (reply, answer)) = (self.ids.op(), oneshot::channel());

@@ -14,7 +14,6 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::base::forms::head_key;
 use crate::commit::StoredRun;
 use crate::lists::ListKey;
 use crate::lists::grant::RiderKind;
@@ -130,7 +129,7 @@ impl RequestReply {
         beginning: &mut Beginning,
         deadline: Instant,
     ) -> Result<UpdateProgress, Refusal> {
-        let key = head_key(at);
+        let key = at.key();
         loop {
             let caller = self.ids.op();
             let (reply, heard) = oneshot::channel();
@@ -229,7 +228,7 @@ impl RequestReply {
         update_id: &str,
         deadline: Instant,
     ) -> Result<UpdateProgress, Refusal> {
-        let (key, at) = (head_key(at), RunRef { run_id: Some(run_id), ..at.clone() });
+        let (key, at) = (at.key(), RunRef { run_id: Some(run_id), ..at.clone() });
         loop {
             // Anew each time: whoever watched when nodes came or went is told nothing any more.
             let mut watching = self.watchers.watch(&key);

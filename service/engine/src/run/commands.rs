@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use history::admit::check_by_hand;
 use history::{Author, Command, RequestKey, Start, StartWorkflow};
+use store::HeadKey;
 
-use crate::base::forms::head_key;
-use crate::commit::{self, read::RunReader};
+use crate::commit::read::RunReader;
 use crate::run::request::RunRequest;
 use crate::run::runs::Runs;
 use crate::run::start::start_of;
@@ -48,7 +48,7 @@ impl Commands {
     /// but for [`Refusal::OutcomeUnknown`].
     pub async fn start(&self, domain: &str, start: Start) -> Result<Started, Refusal> {
         let domain = self.registry.domain_in_use(domain).await?.name;
-        let key = commit::head_key(&domain, &start.workflow_id);
+        let key = HeadKey::new(&*domain, &*start.workflow_id);
         let start = Box::new(start);
         self.runs.ask(&key, |reply| RunRequest::Start { start, reply }).await
     }
@@ -69,10 +69,10 @@ impl Commands {
     /// As for [`tell`](Self::tell).
     pub async fn tell_of(&self, at: &RunRef, command: Command, author: Author) -> Result<Admitted, Refusal> {
         self.registry.must_know(&at.domain).await?;
-        let told = self.runs.tell_of(&head_key(at), at.run_id, command, author).await;
+        let told = self.runs.tell_of(&at.key(), at.run_id, command, author).await;
         if let (Err(Refusal::RunNotCurrent { .. }), Some(run_id)) = (&told, at.run_id) {
             // An earlier run, or none at all?
-            self.reader.load_run(&head_key(at), run_id).await?;
+            self.reader.load_run(&at.key(), run_id).await?;
         }
         told
     }
@@ -88,7 +88,7 @@ impl Commands {
         self.registry.must_know(&at.domain).await?;
         check_by_hand(&reset.by_hand)?;
         let reset = Box::new(reset);
-        self.runs.ask(&head_key(at), |reply| RunRequest::Reset { run_id: at.run_id, reset, reply }).await
+        self.runs.ask(&at.key(), |reply| RunRequest::Reset { run_id: at.run_id, reset, reply }).await
     }
 
     /// Deletes a run, or without a run id all runs of the workflow id; how many there were. What a run owes to others is
@@ -100,7 +100,7 @@ impl Commands {
     /// the store, it goes on where it was.
     pub async fn delete(&self, at: &RunRef, deletion: &Deletion) -> Result<u64, Refusal> {
         self.registry.must_know(&at.domain).await?;
-        let key = head_key(at);
+        let key = at.key();
         for look in 0..LOOKS_MAX {
             let (run_id, deletion) = (at.run_id, deletion.clone());
             if let Some(count) = self.runs.ask(&key, |reply| RunRequest::Delete { run_id, deletion, reply }).await? {

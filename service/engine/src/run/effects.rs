@@ -12,8 +12,8 @@ use store::{HeadKey, Store};
 use uuid::Uuid;
 
 use crate::base::background::Background;
+use crate::commit::StoredRun;
 use crate::commit::read::{self, RunReader};
-use crate::commit::{self, StoredRun};
 use crate::registry::quotas::OpenRuns;
 use crate::run::request::{EffectOutcome, EffectSource, RunRequest};
 use crate::run::runs::Runs;
@@ -111,7 +111,7 @@ impl Effects {
     async fn forget_settled(&self, domain: &Arc<str>, transition: &mut Transition) {
         let seen: Vec<Origin> = transition.links().seen.iter().map(|seen| seen.origin.clone()).collect();
         let looks = seen.iter().map(async |origin| {
-            let key = commit::head_key(domain, &origin.workflow_id);
+            let key = HeadKey::new(Arc::clone(domain), &*origin.workflow_id);
             match self.outbox_of(&key).await {
                 Ok(Some((holder, outbox))) => outbox.owes_for(holder, origin.run_id, origin.event_id),
                 Ok(None) => false,
@@ -171,7 +171,7 @@ impl Effects {
         let errand = asked.first().and_then(|event| effect.errand(started, event));
         let nothing = || format!("event {} of run {run_id} does not ask for {effect:?}", effect.event_id);
         let errand = Box::new(errand.ok_or_else(|| Refusal::Corrupt { what: nothing() })?);
-        let target = commit::head_key(&key.domain, &errand.workflow_id);
+        let target = HeadKey::new(&*key.domain, &*errand.workflow_id);
         let source = EffectSource { key: key.clone(), run_id, effect, round };
         // Otherwise it is settled already, or somebody else is at it.
         let taken = self.runs.ask(&target, |reply| RunRequest::Effect { source, errand, reply }).await;

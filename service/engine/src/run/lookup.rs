@@ -6,7 +6,6 @@ use history::EventId;
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::base::forms::head_key;
 use crate::commit::StoredRun;
 use crate::commit::read::RunReader;
 use crate::lists::ListKey;
@@ -35,7 +34,7 @@ impl RunLookup {
     /// those of others would be worse than a read unit.
     pub(crate) async fn look_up_with(&self, at: &RunRef, event_id: EventId) -> Result<StoredRun, Refusal> {
         self.registry.must_know(&at.domain).await?;
-        let key = head_key(at);
+        let key = at.key();
         let is_old = |loaded: &StoredRun| self.nodes.is_shared() || loaded.run().last_event_id < event_id;
         let current = self.runs.newest(&key, is_old).await?;
         match (current, at.run_id) {
@@ -58,7 +57,7 @@ impl RunLookup {
     /// [`Refusal::UnknownDomain`], [`Refusal::UnknownWorkflow`], [`Refusal::UnknownRun`], or the store's.
     pub(crate) async fn describe(&self, at: &RunRef) -> Result<RunState, Refusal> {
         let StoredRun { mut body, beats, .. } = self.look_up(at).await?;
-        self.reader.fill_notes(&head_key(at), &mut body.run).await?;
+        self.reader.fill_notes(&at.key(), &mut body.run).await?;
         let closed_for = body.run.reset_by();
         let reset_as = closed_for.or(body.links.reset.map(|reset| reset.plan.new_run_id));
         Ok(RunState { run: body.run, beats, owed: body.links.outbox, reset_as })
@@ -71,7 +70,7 @@ impl RunLookup {
     /// As for [`describe`](Self::describe).
     pub(crate) async fn history(&self, at: &RunRef, page: &EventRange) -> Result<HistoryPage, Refusal> {
         let loaded = self.look_up(at).await?;
-        self.reader.read_page(&head_key(at), &loaded, page).await
+        self.reader.read_page(&at.key(), &loaded, page).await
     }
 
     /// The list where what somebody asks of a run waits, if nobody polls it and no decider has the run's turn.

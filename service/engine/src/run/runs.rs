@@ -131,6 +131,11 @@ impl Runs {
         }
     }
 
+    /// The newest run of a workflow id as the store has it, whatever is in memory.
+    pub(crate) async fn stored(&self, key: &HeadKey) -> Result<Option<StoredRun>, Refusal> {
+        self.store.load(key).await?.map(StoredRun::decode).transpose()
+    }
+
     /// The newest run of a workflow id, from memory unless that `is_old`, else from the store.
     pub(crate) async fn newest(
         &self,
@@ -169,7 +174,6 @@ mod tests {
 
     use super::*;
     use crate::base::records::Records;
-    use crate::commit::head_key;
 
     #[tokio::test]
     async fn whoever_asks_where_nobody_works_on_runs_hears_that_the_outcome_is_not_known_and_can_ask_again() {
@@ -178,7 +182,7 @@ mod tests {
         let nodes = Arc::new(Nodes::new(Records::new(Arc::clone(&store)), None, 1));
         let runs = Runs::new(store, reader, nodes, usize::MAX, Background::new());
         for _ in 0..2 {
-            let heard = runs.look(&head_key("d", "w")).await;
+            let heard = runs.look(&HeadKey::new("d", "w")).await;
             assert!(matches!(heard, Err(Refusal::OutcomeUnknown { .. })), "{heard:?}");
         }
     }

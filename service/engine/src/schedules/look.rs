@@ -12,7 +12,6 @@ use uuid::Uuid;
 use super::Scheduler;
 use super::record::ScheduleRecord;
 use crate::base::records::domain_of_schedule;
-use crate::commit::{self, StoredRun};
 use crate::{Refusal, RunRef};
 
 /// How many rounds of a look there are at most: each decides and starts up to sixteen actions, or loses against another node.
@@ -87,10 +86,9 @@ impl Scheduler {
     }
 
     async fn sight(&self, domain: &str, run: &Running) -> Result<Sight, Refusal> {
-        let Some(head) = self.store.load(&commit::head_key(domain, &run.workflow_id)).await? else {
+        let Some(loaded) = self.runs.stored(&HeadKey::new(domain, &*run.workflow_id)).await? else {
             return Ok(Sight::Gone);
         };
-        let loaded = StoredRun::decode(head)?;
         let (found, started) = (loaded.run(), &loaded.run().started);
         let goes_on_for_it = started.schedule.as_ref().is_some_and(|schedule| schedule.action == run.number);
         Ok(match found.closed_at {

@@ -14,7 +14,7 @@ use crate::commit::read::RunReader;
 use crate::riders::place::By;
 use crate::run::request::RunRequest;
 use crate::tasks::Tasks;
-use crate::{ActivityToken, EventRange, QueryOutcome, Refusal, RunRef, TurnToken, TypeKind, commit};
+use crate::{ActivityToken, EventRange, QueryOutcome, Refusal, RunRef, TurnToken, TypeKind};
 
 /// How many events are looked at for what became of a turn. Ours: a turn's end comes before that many others.
 const LOSS_EVENTS_MAX: usize = 1_000;
@@ -41,7 +41,7 @@ impl Tasks {
     /// Whether somebody has the task that a token is of: a token is no key to a run for ever. What another node has given
     /// away beside a run, that one alone knows of, and it is taken at its word.
     pub(crate) fn must_be_out(&self, token: &TurnToken, run: &Run) -> Result<(), Refusal> {
-        let key = commit::head_key(&token.domain, &token.workflow_id);
+        let key = token.key();
         let is_of_this_node = token.node.as_deref().is_none_or(|node| self.nodes.address() == Some(node));
         let is_lost = |task| is_of_this_node && self.riders.with_task(&key, By::Own(task)).is_empty();
         if token.only_asks.is_some() {
@@ -108,7 +108,7 @@ impl Tasks {
         if let Command::CompleteTurn { answer, .. } = &mut command {
             answer.surroundings = self.surroundings_of(token, &answer.decisions).await?;
         }
-        let key = commit::head_key(&token.domain, &token.workflow_id);
+        let key = token.key();
         match self.request_reply.answer_with_riders(token, command, outcomes, updates).await {
             Ok(()) => Ok(()),
             Err(refusal) => {
@@ -224,7 +224,7 @@ impl Tasks {
     ///
     /// A fault of the rules, e.g. [`Fault::ActivityClosed`], or the store's.
     pub async fn answer_activity(&self, token: &ActivityToken, command: Command) -> Result<(), Refusal> {
-        let key = commit::head_key(&token.domain, &token.workflow_id);
+        let key = token.key();
         match self.runs.tell_of(&key, Some(token.run_id), command, token.author.clone()).await {
             Ok(_) => Ok(()),
             Err(refusal) => Err(self.as_its_run_says_to_task(&key, token, refusal).await),
@@ -238,7 +238,7 @@ impl Tasks {
     /// [`Fault::ActivityClosed`], [`Fault::RunClosed`], a fault for details that are too large, or the store's.
     pub async fn heartbeat(&self, token: &ActivityToken, details: Option<Payload>) -> Result<bool, Refusal> {
         check_payload("details", details.as_ref())?;
-        let key = commit::head_key(&token.domain, &token.workflow_id);
+        let key = token.key();
         let (run_id, task) = (token.run_id, token.task);
         match self.runs.ask(&key, |reply| RunRequest::Beat { run_id, task, details, reply }).await {
             Ok(cancel_requested) => Ok(cancel_requested),

@@ -6,7 +6,7 @@ use history::{Author, Command, Fault, Run, TurnAnswer, UpdateAnswer};
 use crate::nodes::messages::Passed;
 use crate::tasks::Tasks;
 use crate::tasks::answers::as_its_run_says;
-use crate::{FromRecorder, PassedAnswer, QueryOutcome, Refusal, TurnToken, commit};
+use crate::{FromRecorder, PassedAnswer, QueryOutcome, Refusal, TurnToken};
 
 impl Tasks {
     /// The node that has the updates of a turn, where it is another one.
@@ -48,7 +48,7 @@ impl Tasks {
                 Err(Refusal::OutcomeUnknown { why })
             }
             Err(_) => {
-                let key = commit::head_key(&token.domain, &token.workflow_id);
+                let key = token.key();
                 if token.speculative.is_some() {
                     return Err(self.request_reply.speculation_lost(&key, token).await);
                 }

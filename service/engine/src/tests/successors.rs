@@ -5,7 +5,7 @@ use std::sync::Arc;
 use history::{
     Command, ConflictPolicy, ContinueAsNew, FailWorkflow, Payload, RetryPolicy, Start, StartSignal, Transition, TurnId,
 };
-use store::{Expect, Store};
+use store::{Expect, HeadKey, Store};
 
 use crate::commit::{self, Draft, StoredRun};
 use crate::{Engine, EventRange, RunRef, Settings, SystemClock};
@@ -37,7 +37,7 @@ async fn died_between(close: history::Decision) -> (Arc<dyn Store>, uuid::Uuid) 
         ..Start::new("w", "t", "l")
     };
     let first = engine.commands().start("default", start).await.unwrap().run_id;
-    let key = commit::head_key("default", "w");
+    let key = HeadKey::new("default", "w");
     let base = StoredRun::decode(store.load(&key).await.unwrap().unwrap()).unwrap();
     let now = engine.clock().now();
     let mut transition = Transition::of(base.run().clone());
@@ -76,7 +76,7 @@ async fn a_run_whose_node_died_before_it_went_on_goes_on_with_whoever_comes_firs
 
         let (store, first) = died_between(close.clone()).await;
         let engine = node(&store).await;
-        engine.runs.look(&commit::head_key("default", "w")).await.unwrap();
+        engine.runs.look(&HeadKey::new("default", "w")).await.unwrap();
         assert_eq!(names(&engine, first).await, begun);
 
         let (store, first) = died_between(close.clone()).await;
@@ -97,7 +97,7 @@ async fn a_run_whose_node_died_before_it_went_on_goes_on_with_whoever_comes_firs
         // Two nodes at once start one.
         let (store, first) = died_between(close.clone()).await;
         let (one, other) = (node(&store).await, node(&store).await);
-        let key = commit::head_key("default", "w");
+        let key = HeadKey::new("default", "w");
         let (a, b) = tokio::join!(one.runs.look(&key), other.runs.look(&key));
         a.and(b).unwrap();
         assert_eq!(names(&one, first).await, begun);

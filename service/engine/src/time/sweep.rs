@@ -16,11 +16,10 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::base::agenda::{Agenda, ENTRIES_MAX};
+use crate::base::agenda::{Agenda, ENTRIES_MAX, OFFER_SOON_MAX};
 use crate::base::background::Background;
 use crate::base::records::domain_of_schedule;
 use crate::base::watch::Watchers;
-use crate::commit::OFFER_SOON_MAX;
 use crate::lists::hand_out::TaskLists;
 use crate::nodes::Nodes;
 use crate::registry::keeper::SecretKeeper;

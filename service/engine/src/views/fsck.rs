@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use history::{EffectKind, Event, EventId, EventKind, Links, RequestKey, Run, check, key_of_update};
-use store::{Count, ListQuery, Listed};
+use store::{Count, HeadKey, ListQuery, Listed};
 use uuid::Uuid;
 
 use crate::views::Views;
-use crate::{EventRange, Refusal, RunRef, commit};
+use crate::{EventRange, Refusal, RunRef};
 
 /// Something that is wrong with a stored run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Views {
         let links = &loaded.body.links;
         let mut problem = misplaced(&stored, links, &events);
         for owner in links.outbox.iter().filter_map(|effect| effect.of) {
-            let key = commit::head_key(domain, &row.workflow_id);
+            let key = HeadKey::new(domain, &*row.workflow_id);
             if problem.is_none() && self.store.load_run(&key, *owner.as_bytes()).await?.is_none() {
                 problem = Some(format!("it owes something for run {owner}, which is gone"));
             }

@@ -6,7 +6,6 @@ use history::EventId;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::base::forms::head_key;
 use crate::base::shares::watch;
 use crate::base::watch::RunProgress;
 use crate::views::Views;
@@ -24,7 +23,7 @@ impl Views {
     ///
     /// As for [`describe`](Self::describe).
     pub async fn wait_beyond(&self, at: &RunRef, run_id: Uuid, after: EventId, wait: Duration) -> Result<(), Refusal> {
-        let key = head_key(at);
+        let key = at.key();
         let mut watching = self.watchers.watch(&key);
         let found = self.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run;
         if found.last_event_id > after || !found.is_open() || self.background.is_stopping() {
@@ -47,7 +46,7 @@ impl Views {
     ///
     /// As for [`describe`](Self::describe).
     pub async fn describe_unlike(&self, at: &RunRef, seen: SeenVersion, wait: Duration) -> Result<RunState, Refusal> {
-        let key = head_key(at);
+        let key = at.key();
         let deadline = Instant::now() + wait;
         loop {
             // Anew each time: whoever watched when nodes came or went is told nothing any more.
@@ -83,7 +82,7 @@ impl Views {
         if !self.nodes.is_shared() {
             return std::future::pending().await;
         }
-        let (key, newest) = (head_key(at), RunRef { run_id: None, ..at.clone() });
+        let (key, newest) = (at.key(), RunRef { run_id: None, ..at.clone() });
         let mut wait = LOOK_FIRST;
         loop {
             tokio::time::sleep(wait).await;
