@@ -8,7 +8,7 @@ use axum::middleware::from_fn_with_state;
 
 use crate::access::{CallAccess, Credentials, Wire};
 use crate::front::Front;
-use crate::http::{Console, Gate, Hosts, Refused, Route, Routes, account, check_host, console_routes, judge};
+use crate::http::{Console, Gate, Hosts, Refused, Route, Routes, account, check_host, console_routes, judge, measure};
 use crate::{nodes, rest, swf};
 
 pub use crate::rest::document;
@@ -21,6 +21,7 @@ pub fn router_for(front: impl Into<Front>, credentials: Credentials) -> Router {
 /// The same, under these names, with the console or without it.
 pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts, console: Console) -> Router {
     let front = front.into();
+    let measured = front.clone();
     let gate = Gate::new(front.clone(), credentials.clone());
     let known = || from_fn_with_state((gate.clone(), Route::UNKNOWN), judge);
     let ours = rest::routes(console).into_router(&gate);
@@ -35,6 +36,7 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
         .fallback(no_such_path.layer(known()))
         .method_not_allowed_fallback(wrong_method.layer(known()))
         .layer(from_fn_with_state(Arc::new(hosts), check_host))
+        .layer(from_fn_with_state(measured, measure))
 }
 
 /// The routes of the API, open to whoever can reach them.

@@ -1,6 +1,8 @@
 //! What the ways in stand on: the engine, and beside it what this process may take, whose turn it is, and how its files stand.
 
+pub(crate) mod calls;
 mod metrics;
+mod process;
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,6 +12,7 @@ use engine::Engine;
 use crate::audit::AuditCounts;
 use crate::budget::{BYTES_IN_FLIGHT_MAX, Budget};
 use crate::fair::Places;
+use crate::front::calls::CallTimes;
 use crate::reload::Reloads;
 use crate::tls::TlsStanding;
 
@@ -37,6 +40,7 @@ struct FrontParts {
     budget: Arc<Budget>,
     places: Arc<Places>,
     reloads: Arc<Reloads>,
+    calls: CallTimes,
     /// Of the listener, where it has TLS.
     tls: OnceLock<Arc<TlsStanding>>,
     /// Of the audit log, where there is one.
@@ -51,6 +55,7 @@ impl Front {
             budget: Budget::new(settings.bytes_in_flight_max),
             places: Places::new(settings.requests_at_once),
             reloads: Arc::default(),
+            calls: CallTimes::default(),
             tls: OnceLock::new(),
             audit: OnceLock::new(),
         }))
@@ -74,6 +79,11 @@ impl Front {
     /// What came of files that were read again.
     pub fn reloads(&self) -> &Arc<Reloads> {
         &self.0.reloads
+    }
+
+    /// How long calls take.
+    pub(crate) fn call_times(&self) -> &CallTimes {
+        &self.0.calls
     }
 
     /// Has the metrics tell how TLS stands.

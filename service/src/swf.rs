@@ -38,8 +38,8 @@ use crate::budget::{Purse, Who};
 use crate::fair::InTurn;
 use crate::front::Front;
 use crate::http::{
-    Audited, Code, RequestId, RequestNotes, answer_within, domain_of, hold_answer, hold_body, in_turn_within, of_token,
-    read_body,
+    Audited, Code, RequestId, RequestNotes, SwfOperation, answer_within, domain_of, hold_answer, hold_body,
+    in_turn_within, of_token, read_body,
 };
 use crate::tls::Peer;
 use call::{Answer, SwfCall};
@@ -75,6 +75,7 @@ pub(crate) fn router(front: Front, credentials: Credentials) -> Router {
 async fn call(State(front): State<Front>, request: Request) -> Response {
     let budget = Arc::clone(front.budget());
     let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::new);
+    let asked = operation(request.headers()).map(|operation| SwfOperation(operation.name()));
     let answered = answer(front, request).await;
     let response = match answered {
         Ok(Some(response)) => response,
@@ -82,6 +83,9 @@ async fn call(State(front): State<Front>, request: Request) -> Response {
         Err(fault) => fault.into_response(),
     };
     let mut response = hold_answer(&budget, response).unwrap_or_else(|_| SwfFault::overloaded().into_response());
+    if let Ok(asked) = asked {
+        response.extensions_mut().insert(asked);
+    }
     if let Ok(id) = HeaderValue::from_str(&id.0) {
         response.headers_mut().insert(REQUEST_ID, id);
     }

@@ -46,4 +46,42 @@ pub struct Stats {
     pub rows_read: u64,
     /// Times that a file could not be opened because the system was short of descriptors or memory.
     pub opens_put_off: u64,
+    /// How long syncs of the log took, each of which commits wait for.
+    pub syncs_took: Took,
+}
+
+/// How often something took how long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Took {
+    /// How often it took up to the bound of [`TOOK_MICROS`] at the same place, and in the last one longer than all of them.
+    pub counts: [u64; TOOK_MICROS.len() + 1],
+    /// How long all of them took together, in microseconds.
+    pub micros: u64,
+}
+
+/// Bounds of [`Took`], in microseconds. Ours: a good disk takes less than a millisecond, a bad one a tenth of a second.
+pub const TOOK_MICROS: [u64; 11] = [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 500_000, 2_000_000];
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
+impl Took {
+    /// The place in `counts` of something that took so many microseconds.
+    pub fn place(micros: u64) -> usize {
+        TOOK_MICROS.iter().take_while(|bound| micros > **bound).count()
+    }
+
+    /// How often in all.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// How long all of them took together, in seconds.
+    pub fn sum(&self) -> f64 {
+        self.micros as f64 / 1e6
+    }
+
+    /// How often by bound, in seconds; the last one has none.
+    pub fn buckets(&self) -> Vec<(f64, u64)> {
+        let bounds = TOOK_MICROS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::MAX]);
+        bounds.zip(self.counts).collect()
+    }
 }

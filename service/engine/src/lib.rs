@@ -31,7 +31,7 @@ pub use base::forms::{
     Admitted, Deletion, EventRange, HistoryPage, QueryOutcome, Reset, RunRef, RunState, SeenVersion, Started, Unpolled,
     WasReset,
 };
-pub use base::metrics::Metrics;
+pub use base::metrics::{BRIEF, LabelValue, Metrics};
 pub use base::refusal::{Limited, MayBeRecorded, Refusal, RefusalRow};
 pub use base::shares;
 pub use base::token::TOKEN_CHARS_MAX;
@@ -59,7 +59,7 @@ pub use tasks::{ActivityTask, DeciderTask, Delivery, PendingQuery, Receipt, Task
 pub use time::guard::{CLOCK_AHEAD_MAX, Doubt, Guard};
 pub use views::Views;
 pub use views::fsck::{Finding, FsckReport};
-pub use views::metrics_page::{MetricKind, MetricsPage};
+pub use views::metrics_page::{MetricKind, MetricsPage, PageLabels};
 
 /// What an operator may set.
 #[derive(Debug, Clone)]
@@ -349,7 +349,7 @@ impl Engine {
             runs: self.run_counts.gauged(),
             is_clock_doubted: self.guard.doubt().is_some(),
         };
-        self.metrics.page(&gauges)
+        self.metrics.page(&gauges, self.clock.now())
     }
 
     /// The store below.

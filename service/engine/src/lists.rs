@@ -35,6 +35,14 @@ impl Side {
     pub(crate) fn of(is_decider: bool) -> Self {
         if is_decider { Self::Decider } else { Self::Activity }
     }
+
+    /// What labels of metrics say of it.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Decider => "decider",
+            Self::Activity => "activity",
+        }
+    }
 }
 
 /// Names a list.

@@ -263,6 +263,7 @@ impl Store for Embedded {
             bytes_on_disk: segments.bytes() + tree_bytes,
             rows_read: self.shared.rows_read.load(Ordering::Relaxed),
             opens_put_off: segments.opening.put_off(),
+            syncs_took: segments.took(),
             ..Stats::default()
         }
     }

@@ -11,6 +11,10 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use store::{TOOK_MICROS, Took};
+use tokio::time::Instant;
 
 use crate::faults::Faults;
 use crate::frame::{Builder, SEGMENT_HEADER, SegmentHeader};
@@ -39,7 +43,30 @@ pub(crate) struct Segments {
     tail_end: AtomicU64,
     files: Mutex<SegmentFiles>,
     pub(crate) syncs: AtomicU64,
+    took: TookCounts,
     pub(crate) bytes_written: AtomicU64,
+}
+
+/// How long syncs took.
+#[derive(Debug, Default)]
+struct TookCounts {
+    counts: [AtomicU64; TOOK_MICROS.len() + 1],
+    micros: AtomicU64,
+}
+
+impl TookCounts {
+    fn note(&self, long: Duration) {
+        let micros = u64::try_from(long.as_micros()).unwrap_or(u64::MAX);
+        if let Some(count) = self.counts.get(Took::place(micros)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        self.micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> Took {
+        let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        Took { counts, micros: self.micros.load(Ordering::Relaxed) }
+    }
 }
 
 #[derive(Debug)]
@@ -114,6 +141,7 @@ impl Segments {
             tail_end: AtomicU64::new(0),
             files: Mutex::new(SegmentFiles { live: live.into(), spares: VecDeque::new(), next }),
             syncs: AtomicU64::new(0),
+            took: TookCounts::default(),
             bytes_written: AtomicU64::new(0),
         })
     }
@@ -135,7 +163,15 @@ impl Segments {
     fn sync(&self, file: &File) -> io::Result<()> {
         self.faults.before_sync()?;
         self.syncs.fetch_add(1, Ordering::Relaxed);
-        file.sync_data()
+        let began = Instant::now();
+        let synced = file.sync_data();
+        self.took.note(began.elapsed());
+        synced
+    }
+
+    /// How long syncs of the log took.
+    pub(crate) fn took(&self) -> Took {
+        self.took.read()
     }
 
     fn write(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {

@@ -1,11 +1,18 @@
 //! What operators can see of the engine, as Prometheus metrics.
 
+pub(crate) mod label;
+pub(crate) mod measured;
+
+pub use label::LabelValue;
+pub use measured::BRIEF;
+
 use history::ScheduleCounts;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::base::metrics::measured::Measured;
 use crate::base::shares::ThrottledCounts;
 
 /// Counters of the engine.
@@ -39,6 +46,8 @@ pub struct Metrics {
     secrets_expiring: Gauge,
     issuer_keys_fetches: Family<[(&'static str, String); 2], Counter>,
     access_log_lost: Counter,
+    /// How long things take.
+    pub(crate) measured: Measured,
 }
 
 impl Metrics {
@@ -99,6 +108,7 @@ impl Metrics {
         let secrets_expiring = Gauge::default();
         let what = "Secrets and keys of credentials that expire within a week";
         registry.register("secrets_expiring", what, secrets_expiring.clone());
+        let measured = Measured::new(&mut registry);
         Self {
             registry,
             commits,
@@ -127,6 +137,7 @@ impl Metrics {
             secrets_expiring,
             issuer_keys_fetches,
             access_log_lost,
+            measured,
         }
     }
 

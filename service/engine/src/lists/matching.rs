@@ -393,9 +393,11 @@ impl Matching {
         self.lock().get(key).map_or(0, |list| list.pollers.iter().filter(|poller| poller.is_waiting()).count())
     }
 
-    /// Tasks and pollers that wait, by list.
-    pub(crate) fn depths(&self) -> Vec<(ListKey, usize, usize)> {
-        self.lock().iter().map(|(key, list)| (key.clone(), list.tasks.len(), list.pollers.len())).collect()
+    /// Tasks and pollers that wait, by list, and since when the task does that has waited longest.
+    pub(crate) fn depths(&self) -> Vec<(ListKey, usize, usize, Option<Timestamp>)> {
+        let depth =
+            |(key, list): (&ListKey, &TaskList)| (key.clone(), list.tasks.len(), list.pollers.len(), list.oldest());
+        self.lock().iter().map(depth).collect()
     }
 }
 

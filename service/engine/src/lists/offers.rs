@@ -79,7 +79,7 @@ impl TaskLists {
         for list in self.elsewhere.nodes_have_changed(&self.nodes.others()) {
             self.pollers.saw(&list, now);
         }
-        for (list, _, pollers) in self.matching.depths() {
+        for (list, _, pollers, _) in self.matching.depths() {
             if pollers > 0 {
                 self.tell_waiting(&list);
             }

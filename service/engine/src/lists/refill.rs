@@ -107,7 +107,7 @@ impl TaskLists {
     /// somebody waits, and of the others when somebody comes.
     pub(crate) fn seek_anew(self: &Arc<Self>) {
         self.backlog.forget_all();
-        for (list, _, pollers) in self.matching.depths() {
+        for (list, _, pollers, _) in self.matching.depths() {
             if pollers > 0 {
                 self.seek(&list);
             }

@@ -3,9 +3,11 @@
 //!
 //! All of it may be lost, as everything in memory may: the due index of the store brings back what matters.
 
+pub(crate) mod facts;
+
 use std::sync::Arc;
 
-use history::{Effect, EventId, Outbox, PollId, Run, TaskRef, Timestamp};
+use history::{Duration, Effect, EventId, Outbox, PendingActivity, PollId, Run, TaskRef, Timestamp};
 use store::HeadKey;
 use uuid::Uuid;
 
@@ -18,7 +20,7 @@ use crate::lists::{ListKey, Side, WaitingTask, backlog};
 /// Something that follows.
 pub(crate) enum After {
     /// Somebody has a task that nobody had before the commit, or nobody has it any more.
-    InFlight { list: ListKey, run_id: Uuid, scheduled_event_id: EventId, is_held: bool },
+    InFlight { list: ListKey, run_id: Uuid, scheduled_event_id: EventId, hold: Hold },
     /// A task has come to its end on its list, such as one of a run that was terminated: nobody is to take it any more.
     Withdraw { list: ListKey, run_id: Uuid, scheduled_event_id: EventId },
     /// Somebody must look at the run again by then, or nobody.
@@ -39,6 +41,15 @@ pub(crate) enum After {
     Remember(PollId, ListKey, WaitingTask),
     /// The run owes these to others, who get them in this round.
     Deliver { effects: Vec<Effect>, round: u32 },
+}
+
+/// What has become of who has a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Somebody has it, who took it after it had waited for so long.
+    Begins { waited: Duration },
+    /// Nobody has it any more; where it was a try of an activity that has failed and waits for another, of this type.
+    Ends { failed_try: Option<String> },
 }
 
 /// What a commit was made with, beside what it left.
@@ -163,22 +174,48 @@ fn is_held(run: &Run, side: Side, scheduled_event_id: EventId) -> bool {
     is_held && run.is_open()
 }
 
+/// How a task of a run is taken that waited before, or was made for who has it.
+fn begins(run: &Run, before: Option<&Run>, side: Side, scheduled_event_id: EventId) -> Hold {
+    let (since, at) = match side {
+        Side::Decider => {
+            let task = before.and_then(|before| before.turn_task.as_ref());
+            let task = task.filter(|task| task.scheduled_event_id == scheduled_event_id);
+            (task.map(|task| task.waits_since), run.turn.as_ref().map(|turn| turn.started_at))
+        }
+        Side::Activity => {
+            let before = before.and_then(|before| before.activities.get(&scheduled_event_id));
+            let held_since = run.activities.get(&scheduled_event_id).and_then(PendingActivity::held_since);
+            (before.map(PendingActivity::waits_since), held_since)
+        }
+    };
+    Hold::Begins { waited: since.zip(at).map_or(Duration::ZERO, |(since, at)| at.since(since)) }
+}
+
+/// How a task of a run is let go.
+fn ends(run: &Run, next: Option<&Run>, _: Side, scheduled_event_id: EventId) -> Hold {
+    let next = next.and_then(|next| next.activities.get(&scheduled_event_id)).map(PendingActivity::attempt);
+    let activity = run.activities.get(&scheduled_event_id);
+    let failed = activity.filter(|activity| next.is_some_and(|next| activity.attempt() < next));
+    Hold::Ends { failed_try: failed.map(|activity| activity.activity_type.clone()) }
+}
+
 /// Tasks that nobody has any more, and those that somebody has since the commit.
 fn held_and_released(key: &HeadKey, before: Option<&Run>, next: &Run, after: &mut Vec<After>) {
-    let mut tell = |run: &Run, other: Option<&Run>, is_held_now| {
+    let mut tell = |run: &Run, other: Option<&Run>, hold: fn(&Run, Option<&Run>, Side, EventId) -> Hold| {
         let other = other.filter(|other| other.started.run_id == run.started.run_id);
         for (side, name, scheduled_event_id) in held(run) {
             if !other.is_some_and(|other| is_held(other, side, scheduled_event_id)) {
                 let list = ListKey { domain: Arc::clone(&key.domain), side, name: name.into() };
                 let run_id = run.started.run_id;
-                after.push(After::InFlight { list, run_id, scheduled_event_id, is_held: is_held_now });
+                let hold = hold(run, other, side, scheduled_event_id);
+                after.push(After::InFlight { list, run_id, scheduled_event_id, hold });
             }
         }
     };
     if let Some(before) = before {
-        tell(before, Some(next), false);
+        tell(before, Some(next), ends);
     }
-    tell(next, before, true);
+    tell(next, before, begins);
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use store::HeadKey;
 
 use crate::commit::StoredRun;
 use crate::lists::sync_match::Reserved;
-use crate::run::after::After;
+use crate::run::after::{After, Hold};
 use crate::run::workshop::Workshop;
 
 impl Workshop {
@@ -14,12 +14,17 @@ impl Workshop {
     pub(crate) fn carry_out(self: &Arc<Self>, key: &HeadKey, next: &StoredRun, after: Vec<After>) {
         for it in after {
             match it {
-                After::InFlight { list, run_id, scheduled_event_id, is_held } => {
+                After::InFlight { list, run_id, scheduled_event_id, hold } => {
                     let task = (run_id, scheduled_event_id);
-                    if is_held {
-                        self.lists.in_flight.begin(&list, task, self.clock.now());
-                    } else {
-                        self.lists.in_flight.end(&list, task);
+                    match hold {
+                        Hold::Begins { waited } => {
+                            self.lists.in_flight.begin(&list, task, self.clock.now());
+                            self.metrics.measured.taken(&list.domain, list.side.word(), &list.name, waited);
+                        }
+                        Hold::Ends { failed_try } => {
+                            self.lists.in_flight.end(&list, task);
+                            failed_try.inspect(|of_type| self.metrics.measured.try_failed(&list.domain, of_type));
+                        }
                     }
                 }
                 After::Withdraw { list, run_id, scheduled_event_id } => {

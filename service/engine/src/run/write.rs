@@ -5,9 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use history::{EventId, Timestamp, Transition};
 use store::{Cas, Expect, Head, HeadKey, PartKey};
+use tokio::time::Instant;
 
 use crate::commit::{self, Draft, LATE_OFFERS, Prepared, StoredRun};
-use crate::run::after::{self, MadeWith};
+use crate::run::after::{self, MadeWith, facts};
 use crate::run::worker::RunWorker;
 use crate::run::workshop::Workshop;
 use crate::{Refusal, lists::backlog};
@@ -53,6 +54,8 @@ impl RunWorker<'_> {
         }
         let (reserved, unmatched) = shop.lists.match_new_tasks(key, &mut transition, last_event_id, waited_before, now);
         let recorded = transition.events().len();
+        let (facts, began) =
+            (facts::of_transition(self.state.known().map(StoredRun::run), &transition), Instant::now());
         let base = self.state.known();
         let (op, Prepared { mut next, parts }) = shop.lay_out(key, base, transition, unmatched.is_empty(), now).await;
         let made = MadeWith { reserved, unmatched, round: next.body.links.outbox.round() };
@@ -78,6 +81,8 @@ impl RunWorker<'_> {
                     next = *found;
                 }
                 shop.metrics.committed(recorded);
+                shop.metrics.measured.committed(began.elapsed());
+                shop.metrics.measured.note(&key.domain, &facts);
                 shop.metrics.marks_written.inc_by(spilled.marks.len() as u64);
                 shop.metrics.requests_forgotten_early.inc_by(spilled.forgotten_early);
                 next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));

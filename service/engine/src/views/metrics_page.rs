@@ -2,13 +2,18 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::{Display, Write as _};
+use std::fmt;
 use std::sync::Arc;
 
 use history::{Standing, Timestamp};
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
 
 use crate::Metrics;
+use crate::base::metrics::label::LabelValue;
 use crate::base::shares::ThrottledCounts;
 use crate::lists::{ListKey, Side};
 use crate::registry::run_counts::{GAUGES, Gauged};
@@ -20,32 +25,35 @@ const LISTS_SHOWN: usize = 300;
 /// Stands for all other lists of a domain. A list of this name is among them.
 const OTHER_LISTS: &str = "*";
 
-/// Tasks and pollers that wait, by list.
-pub(crate) type Depth = (ListKey, usize, usize);
+/// Tasks and pollers that wait, by list, and since when the oldest task does.
+pub(crate) type Depth = (ListKey, usize, usize, Option<Timestamp>);
+
+/// The same of several lists.
+type Sums = (usize, usize, Option<Timestamp>);
 
 /// Those with the most tasks, and of equals with the most pollers, by name; of each domain the others as one.
 pub(crate) fn shown(mut lists: Vec<Depth>) -> Vec<Depth> {
-    lists.sort_unstable_by(|(one, tasks, pollers), (other, other_tasks, other_pollers)| {
+    lists.sort_unstable_by(|(one, tasks, pollers, _), (other, other_tasks, other_pollers, _)| {
         let sizes = (Reverse(tasks), Reverse(pollers)).cmp(&(Reverse(other_tasks), Reverse(other_pollers)));
         let names = || (&one.domain, one.side, &one.name).cmp(&(&other.domain, other.side, &other.name));
         sizes.then_with(names)
     });
     let mut of_domain: HashMap<Arc<str>, usize> = HashMap::new();
-    let mut others: BTreeMap<(Arc<str>, Side), (usize, usize)> = BTreeMap::new();
+    let mut others: BTreeMap<(Arc<str>, Side), Sums> = BTreeMap::new();
     let mut shown = Vec::new();
-    for (list, tasks, pollers) in lists {
+    for (list, tasks, pollers, oldest) in lists {
         let count = of_domain.entry(Arc::clone(&list.domain)).or_default();
         if &*list.name != OTHER_LISTS && *count < LISTS_OF_A_DOMAIN && shown.len() < LISTS_SHOWN {
             *count += 1;
-            shown.push((list, tasks, pollers));
+            shown.push((list, tasks, pollers, oldest));
         } else {
             let sums = others.entry((list.domain, list.side)).or_default();
-            *sums = (sums.0 + tasks, sums.1 + pollers);
+            *sums = (sums.0 + tasks, sums.1 + pollers, sums.2.into_iter().chain(oldest).min());
         }
     }
-    let others = others
-        .into_iter()
-        .map(|((domain, side), (tasks, pollers))| (ListKey { domain, side, name: OTHER_LISTS.into() }, tasks, pollers));
+    let others = others.into_iter().map(|((domain, side), (tasks, pollers, oldest))| {
+        (ListKey { domain, side, name: OTHER_LISTS.into() }, tasks, pollers, oldest)
+    });
     shown.extend(others);
     shown
 }
@@ -67,13 +75,11 @@ pub(crate) struct Gauges {
 
 impl Metrics {
     /// All of it, to which others may add what they have.
-    pub(crate) fn page(&self, gauges: &Gauges) -> MetricsPage {
-        let mut text = String::with_capacity(4_096);
-        let written = encode(&mut text, &self.registry);
-        // What is cheap to read now and pointless to keep up to date comes before the end mark.
-        let text = text.trim_end_matches(END).to_owned();
-        let mut page = MetricsPage { text, written };
-        gauges.write(&mut page);
+    pub(crate) fn page(&self, gauges: &Gauges, now: Timestamp) -> MetricsPage {
+        let mut page = MetricsPage::default();
+        page.add(&self.registry);
+        // What is cheap to read now is not kept up to date.
+        gauges.write(&mut page, now);
         page
     }
 
@@ -89,18 +95,17 @@ impl Metrics {
         metrics.denied("unauthorized");
         metrics.refused("unavailable");
         metrics.issuer_keys_fetched("corp", true);
+        metrics.measured.sample();
         let at = Timestamp::from_millis(1);
         let by_domain = BTreeMap::from([("default".to_owned(), [0; GAUGES])]);
-        metrics.page(&Gauges {
-            lists: vec![(ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() }, 0, 0)],
+        let gauges = Gauges {
+            lists: vec![(ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() }, 0, 0, None)],
             runs: Some(Gauged { by_domain, all_at: at, flagged_at: at }),
             ..Gauges::default()
-        })
+        };
+        metrics.page(&gauges, at)
     }
 }
-
-/// What ends a page.
-const END: &str = "# EOF\n";
 
 /// Whether a number only ever grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,49 +116,147 @@ pub enum MetricKind {
     Gauge,
 }
 
-/// The page while it is written, in the Prometheus text format.
-#[derive(Debug)]
-pub struct MetricsPage {
-    text: String,
-    written: std::fmt::Result,
+/// A number that was read off, or a histogram.
+#[derive(Debug, Clone)]
+pub enum PageNumber {
+    /// A whole one.
+    Whole(u64),
+    /// One of something that is measured.
+    Measured(f64),
 }
 
+impl From<u64> for PageNumber {
+    fn from(number: u64) -> Self {
+        Self::Whole(number)
+    }
+}
+
+impl From<usize> for PageNumber {
+    fn from(number: usize) -> Self {
+        Self::Whole(number as u64)
+    }
+}
+
+impl From<f64> for PageNumber {
+    fn from(number: f64) -> Self {
+        Self::Measured(number)
+    }
+}
+
+/// Labels of a number, each with its name.
+pub type PageLabels = Vec<(&'static str, LabelValue)>;
+
+/// A metric as it was read off at the moment of asking.
+#[derive(Debug)]
+struct ReadOff {
+    name: String,
+    help: String,
+    kind: MetricKind,
+    numbers: Vec<(PageLabels, PageNumber)>,
+}
+
+impl Collector for ReadOff {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let metric_type = match self.kind {
+            MetricKind::Counter => MetricType::Counter,
+            MetricKind::Gauge => MetricType::Gauge,
+        };
+        // A full stop comes of itself.
+        let help = format!("{}.", self.help);
+        let mut family = encoder.encode_descriptor(&self.name, &help, None, metric_type)?;
+        for (labels, number) in &self.numbers {
+            // Without labels there are no braces, either.
+            if labels.is_empty() {
+                number.encode(self.kind, &mut family)?;
+            } else {
+                number.encode(self.kind, &mut family.encode_family(labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PageNumber {
+    fn encode(&self, kind: MetricKind, metric: &mut MetricEncoder<'_>) -> fmt::Result {
+        match (kind, self) {
+            (MetricKind::Counter, Self::Whole(number)) => metric.encode_counter::<PageLabels, _, f64>(number, None),
+            (MetricKind::Counter, Self::Measured(number)) => metric.encode_counter::<PageLabels, _, f64>(number, None),
+            (MetricKind::Gauge, Self::Whole(number)) => metric.encode_gauge(number),
+            (MetricKind::Gauge, Self::Measured(number)) => metric.encode_gauge(number),
+        }
+    }
+}
+
+/// How long something took that the store has counted.
+#[derive(Debug)]
+struct StoreTook(store::Took);
+
+impl Collector for StoreTook {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "How long the disk took to keep what was written to the log.";
+        let mut metric = encoder.encode_descriptor("baton_store_sync_seconds", help, None, MetricType::Histogram)?;
+        let (sum, count) = (self.0.sum(), self.0.count());
+        metric.encode_histogram::<PageLabels>(sum, count, &self.0.buckets(), None)
+    }
+}
+
+/// The page while it is written.
+#[derive(Debug, Default)]
+pub struct MetricsPage {
+    /// What was counted.
+    counted: String,
+    /// What is read off.
+    read_off: Registry,
+}
+
+/// What ends a page.
+const END: &str = "# EOF\n";
+
 impl MetricsPage {
-    /// The page as a whole.
+    /// The page as a whole, in the text format of `OpenMetrics`.
     pub fn end(self) -> String {
-        if let Err(error) = self.written {
+        let mut text = self.counted;
+        if let Err(error) = encode(&mut text, &self.read_off) {
             tracing::error!(%error, "metrics could not be written");
         }
-        self.text + END
+        text
     }
 
-    /// Writes a number with its labels, each as `name="value"`.
-    pub fn family<N: Display>(
+    /// Adds what was counted in a registry.
+    pub fn add(&mut self, registry: &Registry) {
+        if let Err(error) = encode(&mut self.counted, registry) {
+            tracing::error!(%error, "metrics could not be written");
+        }
+        self.counted.truncate(self.counted.trim_end_matches(END).len());
+    }
+
+    /// Adds a metric with its numbers, by their labels.
+    pub fn family<N: Into<PageNumber>>(
         &mut self,
         name: &str,
         kind: MetricKind,
         help: &str,
-        numbers: impl IntoIterator<Item = (String, N)>,
+        numbers: impl IntoIterator<Item = (PageLabels, N)>,
     ) {
-        let (kind, suffix) = match kind {
-            MetricKind::Counter => ("counter", "_total"),
-            MetricKind::Gauge => ("gauge", ""),
-        };
-        let text = &mut self.text;
-        let write = || {
-            writeln!(text, "# HELP baton_{name} {help}.\n# TYPE baton_{name} {kind}")?;
-            for (labels, number) in numbers {
-                let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
-                writeln!(text, "baton_{name}{suffix}{labels} {number}")?;
-            }
-            Ok(())
-        };
-        self.written = self.written.and_then(|()| write());
+        self.family_of_process(&format!("baton_{name}"), kind, help, numbers);
+    }
+
+    /// The same under a name of its own: what every process tells, whatever it is.
+    pub fn family_of_process<N: Into<PageNumber>>(
+        &mut self,
+        name: &str,
+        kind: MetricKind,
+        help: &str,
+        numbers: impl IntoIterator<Item = (PageLabels, N)>,
+    ) {
+        let numbers = numbers.into_iter().map(|(labels, number)| (labels, number.into())).collect();
+        let read_off = ReadOff { name: name.to_owned(), help: help.to_owned(), kind, numbers };
+        self.read_off.register_collector(Box::new(read_off));
     }
 }
 
 impl Gauges {
-    fn write(&self, text: &mut MetricsPage) {
+    fn write(&self, text: &mut MetricsPage, now: Timestamp) {
         let store = self.store;
         for (name, kind, help, number) in [
             ("cached_runs", MetricKind::Gauge, "Runs in memory", self.cached_runs as u64),
@@ -181,19 +284,21 @@ impl Gauges {
             ("store_write_units", MetricKind::Counter, "Write units that the database bills", store.write_units),
             ("store_read_units", MetricKind::Counter, "Read units that the database bills", store.read_units),
         ] {
-            text.family(name, kind, help, [(String::new(), number)]);
+            text.family(name, kind, help, [(PageLabels::new(), number)]);
         }
+        text.read_off.register_collector(Box::new(StoreTook(store.syncs_took)));
         let of_list = |list: &ListKey| {
-            let side = match list.side {
-                Side::Decider => "decider",
-                Side::Activity => "activity",
-            };
-            format!("domain={},side=\"{side}\",list={}", LabelValue(&list.domain), LabelValue(&list.name))
+            let side = LabelValue::from(list.side.word());
+            vec![("domain", (&list.domain).into()), ("side", side), ("list", (&list.name).into())]
         };
-        let tasks = self.lists.iter().map(|(list, tasks, _)| (of_list(list), *tasks as u64));
+        let tasks = self.lists.iter().map(|(list, tasks, ..)| (of_list(list), *tasks as u64));
         text.family("tasks_waiting", MetricKind::Gauge, "Tasks that wait for somebody", tasks);
-        let pollers = self.lists.iter().map(|(list, _, pollers)| (of_list(list), *pollers as u64));
+        let pollers = self.lists.iter().map(|(list, _, pollers, _)| (of_list(list), *pollers as u64));
         text.family("pollers_waiting", MetricKind::Gauge, "Polls that wait for a task", pollers);
+        let age = |since: &Option<Timestamp>| since.map_or(0, |since| now.since(since).as_millis() / 1_000);
+        let oldest = self.lists.iter().map(|(list, .., since)| (of_list(list), age(since)));
+        let help = "How long the task has waited that has waited longest, 0 where none waits";
+        text.family("oldest_task_seconds", MetricKind::Gauge, help, oldest);
         if let Some(runs) = &self.runs {
             runs.write(text);
         }
@@ -205,7 +310,7 @@ impl Gauged {
         let words = std::iter::once(Standing::Open).chain(Standing::FLAGGED);
         for (index, standing) in words.enumerate() {
             let of = |(domain, gauges): (&String, &[u64; GAUGES])| {
-                (format!("domain={}", LabelValue(domain)), gauges.get(index).copied().unwrap_or_default())
+                (vec![("domain", domain.as_str().into())], gauges.get(index).copied().unwrap_or_default())
             };
             let help = match standing {
                 Standing::Open => "Runs that are open, however they stand",
@@ -222,28 +327,8 @@ impl Gauged {
             ("runs_counted_timestamp_seconds", "When all open runs were counted", self.all_at),
             ("runs_flagged_counted_timestamp_seconds", "When the others of these states were", self.flagged_at),
         ] {
-            text.family(name, MetricKind::Gauge, help, [(String::new(), at.as_millis() / 1_000)]);
+            text.family(name, MetricKind::Gauge, help, [(PageLabels::new(), at.as_millis() / 1_000)]);
         }
-    }
-}
-
-/// The value of a label, in quotes, with what may not stand in them as it is. The library writes values as they are.
-///
-/// Source: the Prometheus text format, which `OpenMetrics` has the same: backslash, newline, double quote, and nothing else.
-struct LabelValue<'a>(&'a str);
-
-impl std::fmt::Display for LabelValue<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_char('"')?;
-        for c in self.0.chars() {
-            match c {
-                '\\' => f.write_str("\\\\")?,
-                '"' => f.write_str("\\\"")?,
-                '\n' => f.write_str("\\n")?,
-                c => f.write_char(c)?,
-            }
-        }
-        f.write_char('"')
     }
 }
 
@@ -258,20 +343,20 @@ mod tests {
             side: if number.is_multiple_of(2) { Side::Decider } else { Side::Activity },
             name: format!("{number:0>200}").into(),
         };
-        let mut lists: Vec<Depth> =
-            (0..100_000).map(|number| (list(&format!("d{}", number % 10), number), number, 1)).collect();
+        let depth = |number| (list(&format!("d{}", number % 10), number), number, 1, None);
+        let mut lists: Vec<Depth> = (0..100_000).map(depth).collect();
         // Its own name would be that of the others.
-        lists.push((ListKey { domain: "d0".into(), side: Side::Decider, name: OTHER_LISTS.into() }, 200_000, 1));
-        let expected: usize = lists.iter().map(|(_, tasks, _)| tasks).sum();
+        lists.push((ListKey { domain: "d0".into(), side: Side::Decider, name: OTHER_LISTS.into() }, 200_000, 1, None));
+        let expected: usize = lists.iter().map(|(_, tasks, ..)| tasks).sum();
         let lists = shown(lists);
-        assert_eq!(lists.iter().map(|(_, tasks, _)| tasks).sum::<usize>(), expected);
-        assert_eq!(lists.iter().map(|(_, _, pollers)| pollers).sum::<usize>(), 100_001);
-        assert_eq!(lists.first().map(|(_, tasks, _)| *tasks), Some(99_999), "the largest come first");
+        assert_eq!(lists.iter().map(|(_, tasks, ..)| tasks).sum::<usize>(), expected);
+        assert_eq!(lists.iter().map(|(_, _, pollers, _)| pollers).sum::<usize>(), 100_001);
+        assert_eq!(lists.first().map(|(_, tasks, ..)| *tasks), Some(99_999), "the largest come first");
         assert!(lists.len() <= LISTS_SHOWN + 20, "{}", lists.len());
         let keys: std::collections::HashSet<_> = lists.iter().map(|(list, ..)| list.clone()).collect();
         assert_eq!(keys.len(), lists.len(), "each has one series");
         let gauges = Gauges { lists, ..Gauges::default() };
-        let text = Metrics::new(&ThrottledCounts::default()).page(&gauges).end();
+        let text = Metrics::new(&ThrottledCounts::default()).page(&gauges, Timestamp::default()).end();
         assert!(text.len() < 1_000_000, "{}", text.len());
     }
 
@@ -279,25 +364,12 @@ mod tests {
     fn the_lists_of_one_domain_leave_room_for_those_of_others() {
         let of = |domain: &str, number: usize| {
             let list = ListKey { domain: domain.into(), side: Side::Decider, name: number.to_string().into() };
-            (list, 1_000 - number, 0)
+            (list, 1_000 - number, 0, None)
         };
         let lists: Vec<Depth> =
             (0..500).map(|number| of("a", number)).chain((900..910).map(|number| of("b", number))).collect();
         let shown = shown(lists);
         let count = |domain: &str| shown.iter().filter(|(list, ..)| &*list.domain == domain).count();
         assert_eq!((count("a"), count("b")), (LISTS_OF_A_DOMAIN + 1, 10));
-    }
-
-    #[test]
-    fn values_of_labels_are_escaped_as_the_text_format_has_it_and_no_further() {
-        for (value, written) in [
-            ("orders", r#""orders""#),
-            (r#"a"b"#, r#""a\"b""#),
-            (r"a\b", r#""a\\b""#),
-            ("a\nb", r#""a\nb""#),
-            ("tab\tnul\0quote' é 漢 \u{200b}", "\"tab\tnul\0quote' é 漢 \u{200b}\""),
-        ] {
-            assert_eq!(LabelValue(value).to_string(), written);
-        }
     }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod elsewhere;
+mod measured;
 mod members;
 mod nodes;
 mod polls;

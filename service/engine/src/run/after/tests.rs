@@ -92,10 +92,10 @@ fn found(start: &Start, commits: &[&[Command]]) -> String {
 
 fn word(after: &After) -> String {
     match after {
-        After::InFlight { list, scheduled_event_id, is_held: true, .. } => {
+        After::InFlight { list, scheduled_event_id, hold: Hold::Begins { .. }, .. } => {
             format!("{scheduled_event_id} of {} in flight", list.name)
         }
-        After::InFlight { list, scheduled_event_id, is_held: false, .. } => {
+        After::InFlight { list, scheduled_event_id, hold: Hold::Ends { .. }, .. } => {
             format!("{scheduled_event_id} of {} no longer in flight", list.name)
         }
         After::Withdraw { list, scheduled_event_id, .. } => format!("withdraw {scheduled_event_id} from {}", list.name),

@@ -1,0 +1,127 @@
+//! Values of labels, and how many of them a metric may have.
+
+use std::fmt::{Debug, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use prometheus_client::encoding::{EncodeLabelValue, EncodeMetric, LabelValueEncoder};
+use prometheus_client::metrics::TypedMetric;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+/// Series of a metric that have labels of their own. Ours: a histogram is some fifteen numbers, so all of them together stay below
+/// a megabyte a scrape.
+pub(crate) const SERIES_MAX: usize = 100;
+
+/// Stands for whatever has no series of its own.
+const OTHERS: &str = "*";
+
+/// The value of a label, with what may not stand in quotes as it is escaped when it is written: the library writes values as
+/// they are.
+///
+/// Source: the Prometheus text format, which `OpenMetrics` has the same: backslash, newline, double quote, and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LabelValue(Arc<str>);
+
+impl From<&str> for LabelValue {
+    fn from(value: &str) -> Self {
+        Self(value.into())
+    }
+}
+
+impl From<&Arc<str>> for LabelValue {
+    fn from(value: &Arc<str>) -> Self {
+        Self(Arc::clone(value))
+    }
+}
+
+impl EncodeLabelValue for LabelValue {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> std::fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '\\' => encoder.write_str("\\\\")?,
+                '"' => encoder.write_str("\\\"")?,
+                '\n' => encoder.write_str("\\n")?,
+                c => encoder.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Labels of one series, each with its name.
+pub(crate) type Labels<const N: usize> = [(&'static str, LabelValue); N];
+
+/// A metric by labels whose values others choose: the first [`SERIES_MAX`] have a series of their own, all that come later share
+/// one.
+#[derive(Debug)]
+pub(crate) struct Bounded<const N: usize, M> {
+    family: Family<Labels<N>, M, fn() -> M>,
+    count: AtomicUsize,
+}
+
+impl<const N: usize, M: Clone + EncodeMetric + TypedMetric + Debug + Send + Sync + 'static> Bounded<N, M> {
+    pub(crate) fn new(registry: &mut Registry, name: &str, help: &str, constructor: fn() -> M) -> Self {
+        let family = Family::new_with_constructor(constructor);
+        registry.register(name, help, family.clone());
+        Self { family, count: AtomicUsize::new(0) }
+    }
+
+    /// The series with these labels, or the one of all others. Where two come at once there may be one more than the most.
+    pub(crate) fn of(&self, labels: Labels<N>) -> M {
+        if let Some(metric) = self.family.get(&labels) {
+            return metric.clone();
+        }
+        if self.count.load(Ordering::Relaxed) < SERIES_MAX {
+            self.count.fetch_add(1, Ordering::Relaxed);
+            return self.family.get_or_create(&labels).clone();
+        }
+        self.family.get_or_create(&labels.map(|(name, _)| (name, OTHERS.into()))).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::metrics::counter::Counter;
+
+    use super::*;
+
+    fn text(registry: &Registry) -> String {
+        let mut text = String::new();
+        encode(&mut text, registry).unwrap();
+        text
+    }
+
+    #[test]
+    fn the_first_series_are_told_one_by_one_and_all_others_as_one() {
+        let mut registry = Registry::default();
+        let bounded = Bounded::<2, Counter>::new(&mut registry, "n", "N", Counter::default);
+        for number in 0..SERIES_MAX + 3 {
+            for _ in 0..2 {
+                bounded.of([("domain", "d".into()), ("type", (*number.to_string()).into())]).inc();
+            }
+        }
+        let text = text(&registry);
+        assert_eq!(text.lines().filter(|line| line.starts_with("n_total")).count(), SERIES_MAX + 1);
+        assert!(text.contains(r#"n_total{domain="d",type="99"} 2"#), "{text}");
+        assert!(text.contains(r#"n_total{domain="*",type="*"} 6"#), "{text}");
+    }
+
+    #[test]
+    fn values_of_labels_are_escaped_as_the_text_format_has_it_and_no_further() {
+        for (value, written) in [
+            ("orders", r#""orders""#),
+            (r#"a"b"#, r#""a\"b""#),
+            (r"a\b", r#""a\\b""#),
+            ("a\nb", r#""a\nb""#),
+            ("tab\tnul\0quote' é 漢 \u{200b}", "\"tab\tnul\0quote' é 漢 \u{200b}\""),
+        ] {
+            let mut registry = Registry::default();
+            let bounded = Bounded::<1, Counter>::new(&mut registry, "n", "N", Counter::default);
+            bounded.of([("list", value.into())]).inc();
+            let text = text(&registry);
+            assert!(text.contains(&format!("n_total{{list={written}}} 1")), "{text}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What is measured of runs and tasks: how long they take, and how many there are, by type and by list.
+
+use std::sync::Arc;
+
+use history::Duration;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use super::label::{Bounded, Labels};
+
+/// Bounds of what takes milliseconds when all is well, in seconds.
+pub const BRIEF: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
+
+/// Bounds of what waits for a program of somebody's, in seconds: up to a day.
+const WAITS: [f64; 12] = [0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0, 3_600.0, 21_600.0, 86_400.0];
+
+/// Bounds of how long a run is open, in seconds: up to a month.
+const RUNS: [f64; 12] = [0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1_800.0, 3_600.0, 86_400.0, 604_800.0, 2_592_000.0];
+
+/// Something that a commit has recorded, and that is counted or measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fact {
+    /// A run was started.
+    Started,
+    /// A run has closed with this status, after so long.
+    Closed(&'static str, Duration),
+    /// A turn was completed, so long after it was started.
+    TurnCompleted(Duration),
+    /// A turn came to nothing: its decider gave it back, or took too long.
+    TurnFailed(&'static str),
+    /// The last try of an activity of this type came to nothing, or the activity found no runner in time.
+    TryFailed(String),
+}
+
+/// The facts of a commit.
+#[derive(Debug, Default)]
+pub(crate) struct CommitFacts {
+    /// The type of its run.
+    pub(crate) workflow_type: Arc<str>,
+    pub(crate) all: Vec<Fact>,
+}
+
+/// How long things take and how many there are.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    commits: Histogram,
+    to_start: Bounded<3, Histogram>,
+    turns: Bounded<2, Histogram>,
+    runs: Bounded<3, Histogram>,
+    started: Bounded<2, Counter>,
+    closed: Bounded<3, Counter>,
+    turns_failed: Bounded<3, Counter>,
+    tries_failed: Bounded<2, Counter>,
+}
+
+impl Measured {
+    pub(crate) fn new(registry: &mut Registry) -> Self {
+        let commits = Histogram::new(BRIEF);
+        let help = "How long commits took that were won, until they were durable";
+        registry.register("commit_seconds", help, commits.clone());
+        let help = "How long tasks waited for somebody to take them, by task list";
+        let to_start = Bounded::new(registry, "schedule_to_start_seconds", help, || Histogram::new(WAITS));
+        let help = "How long turns took that were completed, by workflow type";
+        let turns = Bounded::new(registry, "turn_seconds", help, || Histogram::new(BRIEF));
+        let help = "How long runs were open, by workflow type and by how they closed";
+        let runs = Bounded::new(registry, "workflow_seconds", help, || Histogram::new(RUNS));
+        let started =
+            Bounded::new(registry, "workflows_started", "Runs that were started, by workflow type", Counter::default);
+        let help = "Runs that have closed, by workflow type and by how they closed";
+        let closed = Bounded::new(registry, "workflows_closed", help, Counter::default);
+        let help = "Turns that deciders gave back, or that took too long, by workflow type";
+        let turns_failed = Bounded::new(registry, "turns_failed", help, Counter::default);
+        let help = "Tries of activities that failed or took too long, by activity type";
+        let tries_failed = Bounded::new(registry, "activity_tries_failed", help, Counter::default);
+        Self { commits, to_start, turns, runs, started, closed, turns_failed, tries_failed }
+    }
+
+    /// A commit was won, and took so long.
+    pub(crate) fn committed(&self, long: std::time::Duration) {
+        self.commits.observe(long.as_secs_f64());
+    }
+
+    /// Somebody has taken a task that waited for so long on this list.
+    pub(crate) fn taken(&self, domain: &Arc<str>, side: &'static str, list: &Arc<str>, waited: Duration) {
+        let labels = [("domain", domain.into()), ("side", side.into()), ("list", list.into())];
+        self.to_start.of(labels).observe(seconds(waited));
+    }
+
+    /// A try of an activity came to nothing, and there will be another.
+    pub(crate) fn try_failed(&self, domain: &Arc<str>, activity_type: &str) {
+        self.tries_failed.of([("domain", domain.into()), ("type", activity_type.into())]).inc();
+    }
+
+    /// Counts what a commit has recorded.
+    pub(crate) fn note(&self, domain: &Arc<str>, facts: &CommitFacts) {
+        let of_type = || -> Labels<2> { [("domain", domain.into()), ("type", (&facts.workflow_type).into())] };
+        let and = |name, value: &'static str| -> Labels<3> {
+            let [domain, workflow_type] = of_type();
+            [domain, workflow_type, (name, value.into())]
+        };
+        for fact in &facts.all {
+            match fact {
+                Fact::Started => _ = self.started.of(of_type()).inc(),
+                Fact::Closed(status, long) => {
+                    self.closed.of(and("status", status)).inc();
+                    self.runs.of(and("status", status)).observe(seconds(*long));
+                }
+                Fact::TurnCompleted(long) => self.turns.of(of_type()).observe(seconds(*long)),
+                Fact::TurnFailed(why) => _ = self.turns_failed.of(and("why", why)).inc(),
+                Fact::TryFailed(activity_type) => self.try_failed(domain, activity_type),
+            }
+        }
+    }
+
+    /// Gives each a first number, for whoever holds other texts against their names.
+    pub(crate) fn sample(&self) {
+        let (domain, long) = ("default".into(), Duration::ZERO);
+        self.taken(&domain, "decider", &"l".into(), long);
+        let all = [
+            Fact::Started,
+            Fact::Closed("success", long),
+            Fact::TurnCompleted(long),
+            Fact::TurnFailed("failed"),
+            Fact::TryFailed("charge".to_owned()),
+        ];
+        self.note(&domain, &CommitFacts { workflow_type: "order".into(), all: all.into() });
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no time has 2^52 milliseconds")]
+fn seconds(long: Duration) -> f64 {
+    long.as_millis() as f64 / 1_000.0
+}

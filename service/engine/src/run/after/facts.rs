@@ -1,0 +1,41 @@
+//! What a commit has recorded that is counted or measured. Pure.
+
+use history::{Event, EventKind, Run, Transition};
+
+use crate::base::metrics::measured::{CommitFacts, Fact};
+
+/// The facts of a transition that is about to be committed, made from what is known of the run before.
+pub(crate) fn of_transition(before: Option<&Run>, made: &Transition) -> CommitFacts {
+    let run = made.run();
+    let before = before.filter(|before| before.started.run_id == run.started.run_id);
+    // What was copied from another run has been counted there.
+    let events = made.events().get(made.copied()..).unwrap_or_default();
+    let mut all: Vec<Fact> = events.iter().filter_map(|event| of_event(before, events, event)).collect();
+    if let Some(closed_at) = run.closed_at.filter(|_| before.is_none_or(Run::is_open)) {
+        all.push(Fact::Closed(run.status.word(), closed_at.since(run.started.at)));
+    }
+    let workflow_type = if all.is_empty() { "" } else { run.started.workflow_type.as_str() };
+    CommitFacts { workflow_type: workflow_type.into(), all }
+}
+
+fn of_event(before: Option<&Run>, events: &[Event], event: &Event) -> Option<Fact> {
+    let activity_type = |scheduled_event_id| {
+        let activity = before.and_then(|before| before.activities.get(&scheduled_event_id));
+        activity.map(|activity| Fact::TryFailed(activity.activity_type.clone()))
+    };
+    match &event.kind {
+        EventKind::WorkflowStarted(_) => Some(Fact::Started),
+        EventKind::DeciderCompleted(it) => {
+            let held = before.and_then(|before| before.turn.as_ref());
+            let held = held.filter(|turn| turn.started_event_id == it.started_event_id).map(|turn| turn.started_at);
+            let started = events.iter().find(|event| event.id == it.started_event_id).map(|event| event.timestamp);
+            held.or(started).map(|at| Fact::TurnCompleted(event.timestamp.since(at)))
+        }
+        EventKind::DeciderFailed(_) => Some(Fact::TurnFailed("failed")),
+        EventKind::DeciderTimedOut(_) => Some(Fact::TurnFailed("timed-out")),
+        EventKind::ActivityFailed(it) => activity_type(it.scheduled_event_id),
+        EventKind::ActivityTimedOut(it) => activity_type(it.scheduled_event_id),
+        EventKind::ActivityScheduledTimeout(it) => activity_type(it.scheduled_event_id),
+        _ => None,
+    }
+}

@@ -1,0 +1,123 @@
+//! What the service measures is what its documents, its dashboard and its alerts name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use engine::{Engine, Metrics, Settings, SystemClock};
+use store::memory::Memory;
+
+use super::*;
+
+const OPERATING: &str = include_str!("../../../../docs/operating.md");
+const ALERTS: &str = include_str!("../../../../docs/operating/alerts.yaml");
+const DASHBOARD: &str = include_str!("../../../../docs/operating/dashboard.json");
+
+/// Every metric there is, by its name as it is documented, with its kind and its labels.
+async fn metrics() -> BTreeMap<String, (String, BTreeSet<String>)> {
+    let engine = Engine::open(Arc::new(Memory::new()), Arc::new(SystemClock), Settings::default()).await.unwrap();
+    let front = Front::from(engine);
+    front.reloads().expect("credentials");
+    front.call_times().sample();
+    front.tells_of_tls(&Arc::new(TlsStanding::of(Timestamp::from_millis(1))));
+    front.tells_of_audit_log(&Arc::default());
+    let mut page = Metrics::sample();
+    front.write(&mut page);
+    let text = page.end();
+    assert!(text.ends_with("\n# EOF\n") && text.matches("# EOF").count() == 1);
+    let samples: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let metric = |(name, kind): (&str, &str)| {
+        let (documented, written) = match kind {
+            "counter" => (format!("{name}_total"), format!("{name}_total")),
+            "gauge" => (name.to_owned(), name.to_owned()),
+            "histogram" => (name.to_owned(), format!("{name}_bucket")),
+            kind => panic!("{name} is a {kind}"),
+        };
+        assert!(kind == "counter" || !name.ends_with("_total"), "{name}");
+        let is_of_it = |line: &&&str| line.split(['{', ' ']).next() == Some(&*written);
+        let sample = samples.iter().find(is_of_it).unwrap_or_else(|| panic!("{name} has no number"));
+        let labels = sample.split_once('{').map_or("", |(_, rest)| rest.split_once('}').unwrap().0);
+        let labels = labels.split(',').filter_map(|label| Some(label.split_once('=')?.0.to_owned()));
+        (documented, (kind.to_owned(), labels.filter(|label| label != "le").collect()))
+    };
+    families.map(metric).collect()
+}
+
+/// Names of metrics of ours in a text.
+fn named(text: &str) -> BTreeSet<String> {
+    let is_of_name = |c: char| c.is_ascii_lowercase() || c == '_';
+    let words = text.split(|c: char| !is_of_name(c));
+    words.filter(|word| word.starts_with("baton_") || word.starts_with("process_")).map(str::to_owned).collect()
+}
+
+/// Whether a name is one of these: of a histogram three are asked for.
+fn is_metric(metrics: &BTreeMap<String, (String, BTreeSet<String>)>, name: &str) -> bool {
+    let of_histogram = ["_bucket", "_sum", "_count"].into_iter().find_map(|suffix| name.strip_suffix(suffix));
+    let is_histogram = |name: &str| metrics.get(name).is_some_and(|(kind, _)| kind == "histogram");
+    of_histogram.is_some_and(is_histogram) || metrics.contains_key(name)
+}
+
+#[tokio::test]
+async fn the_table_of_metrics_in_the_docs_has_all_and_no_others_each_with_its_labels() {
+    let (_, table) = OPERATING.split_once("| metric |").unwrap();
+    let (table, _) = table.split_once("\n\n").unwrap();
+    let first = table.lines().skip(2).filter_map(|row| row.split('|').nth(1));
+    let documented = first.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(|name| {
+        let (name, labels) = name.split_once('{').unwrap_or((name, ""));
+        let labels = labels.trim_end_matches('}').split(',').filter(|label| !label.is_empty());
+        (name.to_owned(), labels.map(str::to_owned).collect())
+    });
+    let documented: BTreeMap<String, BTreeSet<String>> = documented.collect();
+    let found: BTreeMap<_, _> = metrics().await.into_iter().map(|(name, (_, labels))| (name, labels)).collect();
+    assert_eq!(documented, found);
+}
+
+#[tokio::test]
+async fn no_page_no_alert_and_no_panel_names_a_metric_that_is_not_there() {
+    let metrics = metrics().await;
+    for page in [
+        OPERATING,
+        ALERTS,
+        DASHBOARD,
+        include_str!("../../../../docs/operating/alerts.test.yaml"),
+        include_str!("../../../../docs/dynamodb.md"),
+        include_str!("../../../../docs/performance.md"),
+        include_str!("../../../../docs/request-reply.md"),
+        include_str!("../../../../docs/schedules.md"),
+        include_str!("../../../../docs/rest.md"),
+    ] {
+        for name in named(page) {
+            assert!(is_metric(&metrics, &name), "{name}");
+        }
+    }
+    assert!(named(DASHBOARD).len() > 20 && named(ALERTS).len() > 10);
+    assert!(!is_metric(&metrics, "baton_commits_total_bucket") && !is_metric(&metrics, "baton_turn_seconds_total"));
+}
+
+#[test]
+fn each_alert_has_its_runbook_and_its_test_and_each_runbook_its_alert() {
+    let alerts: BTreeSet<&str> = ALERTS.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    let (_, runbooks) = OPERATING.split_once("\n## Alerts\n").unwrap();
+    let (runbooks, _) = runbooks.split_once("\n## ").unwrap();
+    let headings: BTreeSet<&str> = runbooks.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    assert_eq!(alerts, headings);
+    assert!(alerts.len() > 10);
+    for alert in &alerts {
+        let link = format!("operating.md#{}", alert.to_lowercase());
+        assert_eq!(ALERTS.matches(&link).count(), 1, "{alert}");
+    }
+    let tested = include_str!("../../../../docs/operating/alerts.test.yaml");
+    let tested: BTreeSet<&str> = tested.lines().filter_map(|line| line.trim().strip_prefix("alertname: ")).collect();
+    assert!(tested.is_subset(&alerts), "{tested:?}");
+}
+
+#[test]
+fn the_dashboard_is_json_and_each_of_its_panels_asks_for_something() {
+    let dashboard: serde_json::Value = serde_json::from_str(DASHBOARD).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    for panel in panels.iter().filter(|panel| panel["type"] != "row") {
+        let targets = panel["targets"].as_array().unwrap();
+        assert!(targets.iter().all(|target| target["expr"].as_str().is_some_and(|expr| !expr.is_empty())), "{panel}");
+    }
+    assert!(panels.len() > 15);
+}

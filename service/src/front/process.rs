@@ -1,0 +1,51 @@
+//! What every process tells of itself, under the names that all exporters have for it.
+
+use engine::{MetricKind, MetricsPage, PageLabels};
+
+/// The version of this build, and what it was built with.
+pub(super) fn write(page: &mut MetricsPage) {
+    let features = if cfg!(feature = "dynamodb") { "dynamodb" } else { "" };
+    let labels = vec![("version", env!("CARGO_PKG_VERSION").into()), ("features", features.into())];
+    page.family("build_info", MetricKind::Gauge, "1, with what this build is", [(labels, 1_u64)]);
+    #[cfg(target_os = "linux")]
+    if let Some(readings) = linux::read() {
+        for (name, kind, help, number) in readings {
+            page.family_of_process(name, kind, help, [(PageLabels::new(), number)]);
+        }
+    }
+}
+
+/// What Linux says of a process.
+///
+/// Source: Prometheus, "Writing client libraries", Process metrics.
+#[cfg(target_os = "linux")]
+mod linux {
+    use engine::MetricKind::{self, Counter, Gauge};
+    use procfs::WithCurrentSystemInfo as _;
+    use procfs::process::{LimitValue, Process};
+
+    type Row = (&'static str, MetricKind, &'static str, f64);
+
+    /// Nothing where `/proc` cannot be read.
+    #[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
+    pub(super) fn read() -> Option<[Row; 6]> {
+        let process = Process::myself().ok()?;
+        let stat = process.stat().ok()?;
+        let open = process.fd_count().ok()?;
+        let most = match process.limits().ok()?.max_open_files.soft_limit {
+            LimitValue::Value(most) => most as f64,
+            LimitValue::Unlimited => f64::INFINITY,
+        };
+        let ticks = procfs::ticks_per_second() as f64;
+        let started = procfs::boot_time_secs().ok()? as f64 + stat.starttime as f64 / ticks;
+        let cpu = (stat.utime + stat.stime) as f64 / ticks;
+        Some([
+            ("process_cpu_seconds", Counter, "Processor time that this process has taken", cpu),
+            ("process_resident_memory_bytes", Gauge, "Memory that it has", stat.rss_bytes().get() as f64),
+            ("process_virtual_memory_bytes", Gauge, "Addresses that it has", stat.vsize as f64),
+            ("process_open_fds", Gauge, "Files and sockets that it has open", open as f64),
+            ("process_max_fds", Gauge, "As many of them as it may have", most),
+            ("process_start_time_seconds", Gauge, "When it was started", started),
+        ])
+    }
+}
