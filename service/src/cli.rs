@@ -11,6 +11,7 @@ mod compact;
 mod completions;
 mod credential;
 mod described;
+mod doctor;
 mod domain;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
@@ -83,6 +84,7 @@ enum Command {
     #[cfg(feature = "dynamodb")]
     #[command(subcommand)]
     Dynamodb(dynamodb::Dynamodb),
+    Doctor(doctor::Doctor),
     Fsck(fsck::Fsck),
     Compact(compact::Compact),
     /// Print the API as an `OpenAPI` document
@@ -176,6 +178,7 @@ impl Cli {
             Command::Credential(credential) => credential.run(),
             #[cfg(feature = "dynamodb")]
             Command::Dynamodb(dynamodb) => dynamodb.run().await,
+            Command::Doctor(doctor) => return doctor.run().await,
             Command::Fsck(fsck) => fsck.run().await,
             Command::Compact(compact) => compact.run().await,
             Command::Openapi => print_json(&service::api::document()),

@@ -13,6 +13,7 @@ mod credentials;
 mod customers;
 #[path = "../../../examples/subscription/decider.rs"]
 mod decider;
+mod doctor;
 mod ending;
 #[path = "../../../examples/subscription/flow.rs"]
 mod flow;

@@ -1,0 +1,332 @@
+//! What is read off the metrics of a service, and what it means. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use history::Timestamp;
+
+/// How far the service's clock and this machine's may be apart. Ours: what NTP holds, many times over.
+const CLOCKS_APART_MAX: f64 = 30.0;
+
+/// How long a task may wait on a list that nobody polls, in seconds, as the alert has it.
+const UNPOLLED_MAX: f64 = 120.0;
+
+/// How long a certificate must be good still, in seconds: as long as the alert has it, and a day.
+const CERTIFICATE_WARNING: f64 = 14.0 * 86_400.0;
+const CERTIFICATE_FAILING: f64 = 86_400.0;
+
+/// The share of files and sockets that may be open.
+const DESCRIPTORS_MAX: f64 = 0.9;
+
+/// How something stands, the worst last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Verdict {
+    Well,
+    Warning,
+    Failing,
+}
+
+impl Verdict {
+    pub(super) const fn exit_code(self) -> u8 {
+        match self {
+            Self::Well => 0,
+            Self::Warning => 1,
+            Self::Failing => 2,
+        }
+    }
+}
+
+/// Something that was looked at.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Check {
+    pub(super) what: &'static str,
+    pub(super) verdict: Verdict,
+    pub(super) found: String,
+    /// What to do; nothing where all is well.
+    pub(super) advice: String,
+}
+
+impl Check {
+    pub(super) fn row(self) -> [String; 4] {
+        let verdict = match self.verdict {
+            Verdict::Well => "ok",
+            Verdict::Warning => "warning",
+            Verdict::Failing => "failing",
+        };
+        [self.what.to_owned(), verdict.to_owned(), self.found, self.advice]
+    }
+}
+
+/// One number of the metrics.
+struct Sample<'a> {
+    name: &'a str,
+    labels: BTreeMap<&'a str, String>,
+    value: f64,
+}
+
+/// Reads a line of the text format; nothing where it is none.
+fn sample(line: &str) -> Option<Sample<'_>> {
+    let end = line.find(['{', ' '])?;
+    let (name, mut rest) = line.split_at_checked(end)?;
+    let mut labels = BTreeMap::new();
+    if let Some(inner) = rest.strip_prefix('{') {
+        rest = inner;
+        while let Some((label, after)) = rest.split_once("=\"") {
+            let (mut value, mut end, mut chars) = (String::new(), None, after.char_indices());
+            while let Some((at, c)) = chars.next() {
+                match c {
+                    '"' => {
+                        end = Some(at);
+                        break;
+                    }
+                    '\\' => value.push(match chars.next()?.1 {
+                        'n' => '\n',
+                        c => c,
+                    }),
+                    c => value.push(c),
+                }
+            }
+            labels.insert(label.trim_start_matches(','), value);
+            rest = after.get(end? + 1..)?;
+            if rest.starts_with('}') {
+                break;
+            }
+        }
+        rest = rest.strip_prefix('}')?;
+    }
+    Some(Sample { name, labels, value: rest.trim().parse().ok()? })
+}
+
+/// All numbers of a service.
+struct Metrics<'a>(Vec<Sample<'a>>);
+
+impl Metrics<'_> {
+    fn of<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s Sample<'s>> {
+        self.0.iter().filter(move |sample| sample.name == name)
+    }
+
+    fn value(&self, name: &str) -> Option<f64> {
+        self.of(name).next().map(|sample| sample.value)
+    }
+
+    /// `12 in default, 1 in shop` of those that are not zero.
+    fn by_domain(&self, name: &str) -> Option<String> {
+        let told = self.of(name).filter(|sample| sample.value > 0.0);
+        let told: Vec<_> = told
+            .map(|sample| format!("{} in {}", sample.value, sample.labels.get("domain").map_or("*", |it| it.as_str())))
+            .collect();
+        (!told.is_empty()).then(|| told.join(", "))
+    }
+}
+
+/// Everything that the metrics say, `now` being what this machine's clock says.
+pub(super) fn checks(text: &str, now: Timestamp) -> Vec<Check> {
+    let metrics = Metrics(text.lines().filter(|line| !line.starts_with('#')).filter_map(sample).collect());
+    let mut checks = vec![version(&metrics), clock(&metrics, now), clock_believed(&metrics), descriptors(&metrics)];
+    checks.extend(certificate(&metrics));
+    checks.push(counted(&metrics, "secrets", "baton_secrets_expiring", "make others: `baton credential new`"));
+    checks.push(counted(
+        &metrics,
+        "files",
+        "baton_reload_refused",
+        "the service's log says what is wrong with the file",
+    ));
+    checks.push(unpolled(&metrics));
+    for (what, name, verdict, advice) in [
+        (
+            "stuck runs",
+            "baton_runs_stuck",
+            Verdict::Warning,
+            "`baton workflow list --status stuck`: signal or reset them",
+        ),
+        (
+            "failing runs",
+            "baton_runs_failing",
+            Verdict::Failing,
+            "`baton workflow list --status failing`: correct their deciders",
+        ),
+        (
+            "blocked runs",
+            "baton_runs_blocked",
+            Verdict::Warning,
+            "`baton workflow list --status blocked`: resume, complete or fail the activity",
+        ),
+    ] {
+        checks.push(match metrics.by_domain(name) {
+            None => well(what, "none".to_owned()),
+            Some(found) => Check { what, verdict, found, advice: advice.to_owned() },
+        });
+    }
+    checks
+}
+
+fn well(what: &'static str, found: String) -> Check {
+    Check { what, verdict: Verdict::Well, found, advice: String::new() }
+}
+
+fn bad(what: &'static str, verdict: Verdict, found: String, advice: &str) -> Check {
+    Check { what, verdict, found, advice: advice.to_owned() }
+}
+
+fn version(metrics: &Metrics<'_>) -> Check {
+    let (what, own) = ("version", env!("CARGO_PKG_VERSION"));
+    match metrics.of("baton_build_info").next().and_then(|build| build.labels.get("version")) {
+        Some(version) if version == own => well(what, version.clone()),
+        Some(version) => bad(
+            what,
+            Verdict::Warning,
+            format!("the service is {version}, this program {own}"),
+            "use the program of the service's version",
+        ),
+        None => bad(what, Verdict::Warning, "the service does not say its version".to_owned(), "it is an older one"),
+    }
+}
+
+/// The metrics are counted when they are asked for: that is what the service's clock said then.
+#[expect(clippy::cast_precision_loss, reason = "no time has 2^52 milliseconds")]
+fn clock(metrics: &Metrics<'_>, now: Timestamp) -> Check {
+    let Some(at) = metrics.value("baton_runs_flagged_counted_timestamp_seconds") else {
+        return bad("clock", Verdict::Warning, "the service could not count its runs".to_owned(), "see its log");
+    };
+    let apart = at - now.as_millis() as f64 / 1_000.0;
+    if apart.abs() <= CLOCKS_APART_MAX {
+        return well("clock", "as this machine's".to_owned());
+    }
+    let (long, how) = (apart.abs(), if apart > 0.0 { "ahead of" } else { "behind" });
+    bad("clock", Verdict::Warning, format!("{long:.0} s {how} this machine's"), "one of the two is wrong: look at NTP")
+}
+
+fn clock_believed(metrics: &Metrics<'_>) -> Check {
+    if metrics.value("baton_clock_doubted") == Some(1.0) {
+        let found = "it has jumped ahead, and nothing is deleted by retention".to_owned();
+        return bad("retention", Verdict::Failing, found, "where the clock is right: `baton clock confirm`");
+    }
+    well("retention", "the clock is believed".to_owned())
+}
+
+fn descriptors(metrics: &Metrics<'_>) -> Check {
+    let what = "descriptors";
+    let Some((open, most)) = metrics.value("process_open_fds").zip(metrics.value("process_max_fds")) else {
+        return well(what, "not told on this system".to_owned());
+    };
+    let found = format!("{open} of {most}");
+    if open <= most * DESCRIPTORS_MAX {
+        return well(what, found);
+    }
+    bad(what, Verdict::Failing, found, "raise `LimitNOFILE`, or lower --connections-max")
+}
+
+fn certificate(metrics: &Metrics<'_>) -> Option<Check> {
+    let left = metrics.value("baton_tls_certificate_left_seconds")?;
+    let found = format!("good for {:.0} more days", (left / 86_400.0).floor());
+    let verdict = match left {
+        left if left < CERTIFICATE_FAILING => Verdict::Failing,
+        left if left < CERTIFICATE_WARNING => Verdict::Warning,
+        _ => return Some(well("certificate", found)),
+    };
+    Some(bad("certificate", verdict, found, "renew it in the same files: they are read again by themselves"))
+}
+
+fn counted(metrics: &Metrics<'_>, what: &'static str, name: &str, advice: &str) -> Check {
+    let count: f64 = metrics.of(name).map(|sample| sample.value).sum();
+    if count <= 0.0 {
+        return well(what, "none expires soon, none is refused".to_owned());
+    }
+    let of = metrics.of(name).filter(|sample| sample.value > 0.0).filter_map(|sample| sample.labels.get("what"));
+    let of: Vec<_> = of.map(String::as_str).collect();
+    let found = match name {
+        "baton_secrets_expiring" => format!("{count} expire within a week"),
+        _ => format!("refused, those before are in force: {}", of.join(", ")),
+    };
+    bad(what, Verdict::Warning, found, advice)
+}
+
+fn unpolled(metrics: &Metrics<'_>) -> Check {
+    let list = |sample: &Sample<'_>| {
+        ["domain", "side", "list"].map(|label| sample.labels.get(label).cloned().unwrap_or_default())
+    };
+    let polled = metrics.of("baton_pollers_waiting").filter(|sample| sample.value > 0.0);
+    let polled: BTreeSet<_> = polled.map(list).collect();
+    let waiting = metrics.of("baton_oldest_task_seconds").filter(|sample| sample.value > UNPOLLED_MAX);
+    let told: Vec<_> = waiting
+        .filter(|sample| !polled.contains(&list(sample)))
+        .map(|sample| {
+            let [domain, side, name] = list(sample);
+            format!("{name} ({domain}, {side}): {:.0} s", sample.value)
+        })
+        .collect();
+    if told.is_empty() {
+        return well("lists", "each on which something waits is polled".to_owned());
+    }
+    let advice = "start their deciders or runners, or correct the name of the list that they poll";
+    bad("lists", Verdict::Failing, told.join(", "), advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+    fn healthy() -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        format!(
+            "# HELP x\nbaton_build_info{{version=\"{version}\",features=\"\"}} 1\n\
+             baton_runs_flagged_counted_timestamp_seconds 1700000010\nbaton_clock_doubted 0\n\
+             process_open_fds 10.0\nprocess_max_fds 100.0\nbaton_secrets_expiring 0\n\
+             baton_tls_certificate_left_seconds 5000000\nbaton_runs_stuck{{domain=\"default\"}} 0\n\
+             baton_oldest_task_seconds{{domain=\"d\",side=\"decider\",list=\"a\"}} 500\n\
+             baton_pollers_waiting{{domain=\"d\",side=\"decider\",list=\"a\"}} 1\n# EOF\n"
+        )
+    }
+
+    /// What is not well, with these lines instead of others of the same metric or beside them.
+    fn found(lines: &str) -> Vec<(&'static str, Verdict, String)> {
+        let name = |line: &str| line.split(['{', ' ']).next().unwrap_or_default().to_owned();
+        let new: BTreeSet<_> = lines.lines().map(name).collect();
+        let kept: Vec<_> = healthy().lines().filter(|line| !new.contains(&name(line))).map(str::to_owned).collect();
+        let checks = checks(&format!("{}\n{lines}\n", kept.join("\n")), NOW);
+        let bad = checks.into_iter().filter(|check| check.verdict != Verdict::Well);
+        bad.inspect(|check| assert!(!check.advice.is_empty())).map(|it| (it.what, it.verdict, it.found)).collect()
+    }
+
+    #[test]
+    fn each_that_is_wrong_is_told_with_how_bad_it_is_and_nothing_else() {
+        use Verdict::{Failing, Warning};
+        assert_eq!(found(""), []);
+        for (lines, what, verdict, says) in [
+            ("baton_build_info{version=\"9.9\"} 1", "version", Warning, "the service is 9.9"),
+            ("baton_runs_flagged_counted_timestamp_seconds 1700000031", "clock", Warning, "31 s ahead of this"),
+            ("baton_runs_flagged_counted_timestamp_seconds 1699999969", "clock", Warning, "31 s behind this"),
+            ("baton_clock_doubted 1", "retention", Failing, "jumped ahead"),
+            ("process_open_fds 91", "descriptors", Failing, "91 of 100"),
+            ("baton_tls_certificate_left_seconds 1209599", "certificate", Warning, "13 more days"),
+            ("baton_tls_certificate_left_seconds 86399", "certificate", Failing, "0 more days"),
+            ("baton_secrets_expiring 2", "secrets", Warning, "2 expire"),
+            ("baton_reload_refused{what=\"tls\"} 1", "files", Warning, "tls"),
+            (
+                "baton_pollers_waiting{domain=\"d\",side=\"decider\",list=\"b\"} 1",
+                "lists",
+                Failing,
+                "a (d, decider): 500 s",
+            ),
+            ("baton_runs_stuck{domain=\"a\\\"b\"} 3", "stuck runs", Warning, "3 in a\"b"),
+            ("baton_runs_failing{domain=\"shop\"} 1", "failing runs", Failing, "1 in shop"),
+            ("baton_runs_blocked{domain=\"shop\"} 1", "blocked runs", Warning, "1 in shop"),
+        ] {
+            let found = found(lines);
+            assert!(
+                matches!(&found[..], [(of, how, it)] if (*of, *how) == (what, verdict) && it.contains(says)),
+                "{found:?}"
+            );
+        }
+        // At the edge all is well.
+        for lines in [
+            "baton_runs_flagged_counted_timestamp_seconds 1700000030",
+            "process_open_fds 90",
+            "baton_tls_certificate_left_seconds 1209600",
+            "baton_oldest_task_seconds{domain=\"d\",side=\"decider\",list=\"z\"} 120",
+        ] {
+            assert_eq!(found(lines), [], "{lines}");
+        }
+    }
+}
