@@ -51,10 +51,14 @@ answers! {
         address: String,
         /// Whether it is the one that answers.
         answers: bool,
+        /// How many shards of what falls due it looks after: timers, timeouts and what is to be done again of their runs.
+        due_shards: u32,
     }
     /// The nodes over the store.
     NodeList {
         /// Those that are alive, as far as the one knows that answers, by address; none where the store is not shared.
         nodes: Vec<ListedNode>,
+        /// How many shards there are of what falls due; the nodes share them.
+        due_shards: u32,
     }
 }

@@ -1,5 +1,5 @@
 // One run, live: what the service says of it, and its history as far as it is here, followed by a stream while it is open.
-import { Problem, get, problemOf, request, stream } from './api';
+import { Problem, clockAhead, get, problemOf, request, stream } from './api';
 import { type Event, Row, type Schemas, closes } from './fold';
 import { History } from './history';
 import { workflowPath } from './paths';
@@ -130,7 +130,7 @@ export class Run extends History {
     this.described.value = described;
     clearTimeout(this.deadline);
     const next = described.deadlines[0];
-    const wait = next ? Date.parse(next.at) - Date.now() + AFTER_DEADLINE_MS : Infinity;
+    const wait = next ? Date.parse(next.at) - (Date.now() + clockAhead.value) + AFTER_DEADLINE_MS : Infinity;
     // A timer of the browser takes 2^31 milliseconds at most.
     if (described.status === 'open' && wait < 2 ** 31 && wait > 0) this.deadline = setTimeout(() => this.ask(), wait);
   }

@@ -4,6 +4,7 @@ import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { clockAhead, get, reachable } from './api';
 import type { Schemas } from './fold';
+import { hasNewer, lookForNewer } from './newer';
 import { type Route, pathOf } from './route';
 import { clock, domain, go, helpIsOpen, route, theme } from './state';
 import { beginnings, readSession, session } from './session';
@@ -249,6 +250,15 @@ function Notices(): JSX.Element | null {
         The service does not answer. What is shown may be old.
       </div>
     );
+  if (hasNewer.value)
+    return (
+      <div class="notice" role="status">
+        The service has another console by now than this page.{' '}
+        <button type="button" class="link" onClick={() => location.reload()}>
+          Load it
+        </button>
+      </div>
+    );
   if (clockAhead.value !== 0)
     return (
       <div class="notice" role="status">
@@ -276,4 +286,5 @@ function Console(): JSX.Element {
 }
 
 readSession();
+lookForNewer();
 render(<Console />, document.body);

@@ -12,6 +12,7 @@ import { runsByHand } from './bulk.mjs';
 import { askApproval, morePages } from './pages.mjs';
 import { Service } from './service.mjs';
 import { signingIn } from './signin.mjs';
+import { inTrouble } from './trouble.mjs';
 
 /** Ours: what is promised of a page that is open. */
 const ARRIVES_MS = 1000;
@@ -290,6 +291,7 @@ const at = () => ({ browser, service, open, address: console_ });
 actionsByHand(at);
 runsByHand(at);
 morePages(at);
+inTrouble(at);
 
 test('pages complain of nothing', async () => {
   assert.deepEqual(await browser.complaints(), []);

@@ -129,8 +129,18 @@ impl Nodes {
     pub(crate) fn is_home(&self, shard: u32) -> bool {
         let Some((me, _)) = &self.me else { return true };
         let alive = self.alive.read().expect("no code panics while it holds this lock");
-        let home = alive.iter().max_by_key(|(address, _)| score(address, shard));
-        home.is_none_or(|(home, _)| *home == me.address)
+        home_of(&alive, shard).is_none_or(|home| *home == me.address)
+    }
+
+    /// How many shards of the due index each node looks after that is alive, as this one knows them; none when the store is not
+    /// shared.
+    pub(crate) fn homes(&self, shards: u32) -> BTreeMap<String, u32> {
+        let alive = self.alive.read().expect("no code panics while it holds this lock");
+        let mut homes: BTreeMap<String, u32> = alive.iter().map(|(address, _)| (address.clone(), 0)).collect();
+        for home in (0..shards).filter_map(|shard| home_of(&alive, shard)) {
+            homes.entry(home.to_owned()).and_modify(|count| *count += 1);
+        }
+        homes
     }
 
     /// Takes in what the record says now; answers what to write instead, and whether others have come or gone.
@@ -160,6 +170,11 @@ impl Nodes {
         }
         (record, has_changed)
     }
+}
+
+/// Who of those that are alive looks after a shard.
+fn home_of(alive: &[(String, u64)], shard: u32) -> Option<&str> {
+    alive.iter().max_by_key(|(address, _)| score(address, shard)).map(|(address, _)| address.as_str())
 }
 
 /// The node with the highest score of a shard is its home.
@@ -328,6 +343,7 @@ mod tests {
         assert!(before.iter().all(|homes| homes.iter().filter(|is_home| **is_home).count() == 1));
         for at in 0..3 {
             let share = before.iter().filter(|homes| homes[at]).count();
+            assert_eq!(nodes[2 - at].homes(64)[names[at]] as usize, share, "as another node tells it");
             assert!((10..35).contains(&share), "{} has {share} of 64", names[at]);
         }
         for node in &nodes[..2] {

@@ -34,6 +34,12 @@ pub struct Views {
 }
 
 impl Views {
+    /// How many shards of the due index each node looks after that is alive, and how many there are.
+    pub fn due_shards_by_node(&self) -> (std::collections::BTreeMap<String, u32>, u32) {
+        let shards = self.store.limits().due_shards.max(1);
+        (self.nodes.homes(shards), shards)
+    }
+
     /// Watches a domain: what this node changes in its runs after this call is told.
     ///
     /// # Errors

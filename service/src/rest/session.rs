@@ -78,9 +78,10 @@ pub(super) async fn credentials(_: NoQuery, sign_in: SignIn) -> Answer {
 
 pub(super) async fn nodes(State(engine): AppState, _: NoQuery) -> Answer {
     let own = engine.nodes().address().map(str::to_owned);
-    let nodes = engine.nodes().alive().into_iter().map(|address| {
+    let (homes, due_shards) = engine.views().due_shards_by_node();
+    let nodes = homes.into_iter().map(|(address, due_shards)| {
         let answers = own.as_deref() == Some(address.as_str());
-        body::ListedNode { address, answers }
+        body::ListedNode { address, answers, due_shards }
     });
-    Ok(json(StatusCode::OK, &body::NodeList { nodes: nodes.collect() }))
+    Ok(json(StatusCode::OK, &body::NodeList { nodes: nodes.collect(), due_shards }))
 }

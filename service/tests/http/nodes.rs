@@ -169,6 +169,24 @@ async fn nobody_but_a_node_may_offer_tasks_or_say_that_somebody_waits() {
 }
 
 #[tokio::test]
+async fn nodes_say_who_is_there_and_share_what_falls_due() {
+    let store = fresh().await;
+    let (one, _) = open(&store).await;
+    let (two, _) = open(&store).await;
+    let router = router_for(Arc::clone(&two), Credentials::default());
+    let ask = axum::http::Request::get("/v1/nodes").body(axum::body::Body::empty()).unwrap();
+    let said = crate::support::Answer::read(router.oneshot(ask).await.unwrap()).await.json(200);
+    let nodes = said["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 2, "{said}");
+    for (node, answers) in [(one.node_name(), false), (two.node_name(), true)] {
+        let found = nodes.iter().find(|listed| listed["address"].as_str() == node.as_deref()).unwrap();
+        assert_eq!(found["answers"], answers, "{said}");
+    }
+    let shares = nodes.iter().map(|node| node["dueShards"].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((shares, shares > 0), (said["dueShards"].as_u64().unwrap(), true), "each is one node's: {said}");
+}
+
+#[tokio::test]
 async fn a_service_that_shares_its_store_with_nobody_has_no_paths_for_nodes() {
     let api = crate::support::Api::open().await;
     for path in ["/nodes/waiting", "/nodes/offer"] {

@@ -249,6 +249,26 @@ async fn a_session_is_over_with_its_secret_when_it_is_idle_too_old_or_signed_out
 }
 
 #[tokio::test]
+async fn a_session_goes_on_while_it_is_used_and_is_over_at_its_age_all_the_same() {
+    let (api, _) = guarded().await;
+    let ann = api.sign_in("ann").await;
+    let moment = history::Duration::from_millis(1);
+    let nearly_idle = history::Duration::from_millis(SESSION_IDLE_MAX.as_millis() - 1);
+    let over = api.clock.now().plus(SESSION_AGE_MAX);
+    while api.clock.now().plus(nearly_idle) < over {
+        api.clock.advance(nearly_idle);
+        assert_eq!(api.reads(&ann).await, is(200, ""), "it was used within its time");
+    }
+    api.clock.advance(history::Duration::from_millis(over.as_millis() - api.clock.now().as_millis() - 1));
+    assert_eq!(api.reads(&ann).await, is(200, ""));
+    api.clock.advance(moment);
+    assert_eq!(api.reads(&ann).await, is(401, "session-over"), "it is too old");
+    let ann = api.sign_in("ann").await;
+    api.clock.advance(SESSION_IDLE_MAX);
+    assert_eq!(api.reads(&ann).await, is(401, "session-over"), "it was not used");
+}
+
+#[tokio::test]
 async fn a_stream_ends_when_its_reader_signs_out() {
     let (api, _) = guarded().await;
     let ann = api.sign_in("ann").await;
@@ -297,5 +317,9 @@ async fn operators_read_who_may_do_what_without_a_secret_and_which_nodes_there_a
     for it in stanzas() {
         assert!(!answer.text.contains(&it.secret_sha256), "{}", answer.text);
     }
-    assert_eq!(api.ask(bearer("/v1/nodes")).await.json(200), json!({ "nodes": [] }), "its store is its own");
+    assert_eq!(
+        api.ask(bearer("/v1/nodes")).await.json(200),
+        json!({ "nodes": [], "dueShards": 1 }),
+        "its store is its own"
+    );
 }

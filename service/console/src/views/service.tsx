@@ -8,13 +8,13 @@ import { Empty, Name, Refresh, Trouble } from '../ui';
 
 export function Service(): JSX.Element {
   const { value, problem, refresh } = useReading('service', async (signal) => {
-    const [{ nodes }, { credentials }] = await Promise.all([
+    const [{ nodes, dueShards }, { credentials }] = await Promise.all([
       get<Schemas['NodeList']>('/v1/nodes', signal),
       get<Schemas['CredentialList']>('/v1/credentials', signal),
     ]);
-    return { nodes, credentials };
+    return { nodes, dueShards, credentials };
   });
-  const { nodes, credentials } = value ?? {};
+  const { nodes, dueShards, credentials } = value ?? {};
   return (
     <main class="page service-page" id="main">
       <div class="bar">
@@ -26,14 +26,27 @@ export function Service(): JSX.Element {
       <h2>Nodes</h2>
       {nodes?.length === 0 ? <Empty>This one alone: its store is shared with no other.</Empty> : null}
       {nodes?.length ? (
-        <ul class="plain nodes">
-          {nodes.map(({ address, answers }) => (
-            <li key={address}>
-              <Name class="strong">{address}</Name>
-              {answers ? <span class="quieter"> · the one that answers here</span> : null}
-            </li>
-          ))}
-        </ul>
+        <table class="grid nodes">
+          <thead>
+            <tr>
+              <th>node</th>
+              <th>looks after, of what falls due</th>
+            </tr>
+          </thead>
+          <tbody>
+            {nodes.map((node) => (
+              <tr key={node.address}>
+                <td>
+                  <Name class="strong">{node.address}</Name>
+                  {node.answers ? <span class="quieter"> · the one that answers here</span> : null}
+                </td>
+                <td>
+                  {node.dueShards} of {dueShards} shards
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
       ) : null}
       <h2>Credentials</h2>
       {credentials?.length === 0 ? <Empty>There are none: whoever reaches the service may do everything.</Empty> : null}

@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Turn, timeOf } from '../fold';
 import { duration } from '../time';
-import { Name, Payload, Time } from '../ui';
+import { Empty, Name, Payload, Time } from '../ui';
 import { EventLine } from './event';
 import type { Shown } from './shown';
 
@@ -29,8 +29,10 @@ export function Turns(shown: Shown): JSX.Element {
     watch.observe(current);
     return () => watch.disconnect();
   }, [count]);
-  // A card that has not changed is the same node as before, so that a key press costs the cards that it changes alone.
-  const cards = useRef(new Map<number, { turn: Turn; key: string; card: JSX.Element }>());
+  // A card that has not changed is the same node as before, so that a key press costs the cards that it changes alone. Those that
+  // are drawn no more are forgotten: each holds what it has drawn.
+  const before = useRef(new Map<number, { turn: Turn; key: string; card: JSX.Element }>());
+  const cards: typeof before.current = new Map();
   const drawn = (turn: Turn, isChosen: boolean): JSX.Element => {
     const shows =
       isChosen ||
@@ -38,18 +40,23 @@ export function Turns(shown: Shown): JSX.Element {
         (event) => event?.id === shown.selected,
       );
     const key = `${isChosen} ${shows ? shown.selected : ''} ${shown.asOf < (turn.decisions.at(-1) ?? turn.ended ?? turn.scheduled).id ? shown.asOf : ''}`;
-    const before = cards.current.get(turn.scheduled.id);
-    if (before?.turn === turn && before.key === key) return before.card;
-    const card = <Card key={turn.scheduled.id} turn={turn} shown={shown} isChosen={isChosen} />;
-    cards.current.set(turn.scheduled.id, { turn, key, card });
+    const same = before.current.get(turn.scheduled.id);
+    const isSame = same?.turn === turn && same.key === key;
+    const card = isSame ? same.card : <Card key={turn.scheduled.id} turn={turn} shown={shown} isChosen={isChosen} />;
+    cards.set(turn.scheduled.id, { turn, key, card });
     return card;
   };
+  const drawnCards = turns
+    .slice(turns.length - count)
+    .reverse()
+    .map((turn) => drawn(turn, turn === chosen));
+  before.current = cards;
   return (
     <div class="turns">
-      {turns
-        .slice(turns.length - count)
-        .reverse()
-        .map((turn) => drawn(turn, turn === chosen))}
+      {turns.length === 0 ? (
+        <Empty>No turn begins among the events that are here. Those of a long turn are under Events.</Empty>
+      ) : null}
+      {drawnCards}
       {count < turns.length ? (
         <div ref={end} class="end">
           {turns.length - count} earlier turns

@@ -363,4 +363,34 @@ mod tests {
         assert_eq!(pollers.unpolled_since(&list("2")), Some(at(102)));
         assert_eq!(pollers.unpolled_since(&list("never")), Some(at(100)));
     }
+
+    #[test]
+    fn so_many_pollers_are_remembered_and_those_whose_polls_came_last() {
+        let pollers = pollers(at(0));
+        let taker = |number: usize| Taker { identity: Some(number.to_string()), ..Taker::default() };
+        for number in 0..=POLLERS_REMEMBERED {
+            drop(pollers.polling(&list("a"), &taker(number)).unwrap());
+        }
+        let names = BTreeSet::from([("a".into(), Side::Decider)]);
+        let known = pollers.of_lists("d", &names).remove(&list("a")).unwrap();
+        assert_eq!(known.len(), POLLERS_REMEMBERED);
+        let knows = |number: usize| known.iter().any(|it| it.identity == taker(number).identity);
+        assert!(!knows(0) && knows(1) && knows(POLLERS_REMEMBERED));
+    }
+
+    #[test]
+    fn no_more_lists_are_looked_at_than_may_be_and_it_is_said_that_there_are_more() {
+        let pollers = pollers(at(0));
+        let polled = pollers.polling(&list("polled"), &Taker::default()).unwrap();
+        for name in ["a", "b"] {
+            pollers.saw(&list(name), at(1));
+        }
+        let look = |looked_at_max| {
+            let mut found = BTreeSet::new();
+            let has_more = pollers.add_lists("d", looked_at_max, &mut found);
+            (found.len(), has_more)
+        };
+        assert_eq!([look(1), look(2), look(3), look(4)], [(1, true), (2, true), (3, false), (3, false)]);
+        drop(polled);
+    }
 }

@@ -109,3 +109,17 @@ fn all_lists_together_have_so_many_tasks_and_each_has_room_for_some() {
     assert!(matches!(matching.offer(&list(), task(151, 2)), Offered::Waits));
     assert_eq!(matching.all.load(Relaxed), 49 + 50);
 }
+
+#[test]
+fn no_more_lists_are_looked_at_than_may_be_and_it_is_said_that_there_are_more() {
+    let matching = Matching::new(WaitingBounds::default());
+    for (run, name) in (1..).zip(["a", "b", "c"]) {
+        assert!(matches!(matching.offer(&ListKey { name: name.into(), ..list() }, task(run, 2)), Offered::Waits));
+    }
+    let look = |looked_at_max| {
+        let mut found = BTreeSet::new();
+        let has_more = matching.add_lists("d", looked_at_max, &mut found);
+        (found.len(), has_more)
+    };
+    assert_eq!([look(1), look(2), look(3), look(4)], [(1, true), (2, true), (3, false), (3, false)]);
+}
