@@ -178,8 +178,8 @@ async fn nodes_say_who_is_there_and_share_what_falls_due() {
     let said = crate::support::Answer::read(router.oneshot(ask).await.unwrap()).await.json(200);
     let nodes = said["nodes"].as_array().unwrap();
     assert_eq!(nodes.len(), 2, "{said}");
-    for (node, answers) in [(one.node_name(), false), (two.node_name(), true)] {
-        let found = nodes.iter().find(|listed| listed["address"].as_str() == node.as_deref()).unwrap();
+    for (node, answers) in [(one.nodes().address(), false), (two.nodes().address(), true)] {
+        let found = nodes.iter().find(|listed| listed["address"].as_str() == node).unwrap();
         assert_eq!(found["answers"], answers, "{said}");
     }
     let shares = nodes.iter().map(|node| node["dueShards"].as_u64().unwrap()).sum::<u64>();
