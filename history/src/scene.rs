@@ -168,9 +168,9 @@ impl Scene {
         self
     }
 
-    /// The domain has this room for other runs.
+    /// The domain has this room for each of the next children.
     pub(crate) fn with_room(mut self, room: DomainRoom) -> Self {
-        self.around.domain_room = room;
+        self.around.rooms = vec![room; 4];
         self
     }
 

@@ -51,8 +51,9 @@ pub struct Surroundings {
     pub workflow_types: BTreeMap<String, Registration<WorkflowDefaults>>,
     /// Whether there is anything that does Lambda tasks.
     pub has_functions: bool,
-    /// Whether there is room in the domain for another open run.
-    pub domain_room: DomainRoom,
+    /// Whether there is room in the domain for each child that the decisions start, in their order; there is for whichever
+    /// is not here.
+    pub rooms: Vec<DomainRoom>,
 }
 
 impl Surroundings {

@@ -15,7 +15,7 @@ use crate::limits;
 use crate::rules::turn::must_hold;
 use crate::rules::{activity, child, external, marker, timer, workflow};
 use crate::run::Run;
-use crate::surroundings::Surroundings;
+use crate::surroundings::{DomainRoom, Surroundings};
 use crate::time::Timestamp;
 use crate::transition::Transition;
 use crate::validate;
@@ -98,8 +98,11 @@ impl Transition {
         // A further turn that waits already means news since this one started.
         let mut unseen = self.run.turn_task.is_some();
         let around = &answer.surroundings;
+        let mut rooms = around.rooms.iter().copied();
         for decision in &answer.decisions {
-            unseen |= self.carry_out(decision, around, decision_event_id, unseen, now);
+            let is_child = matches!(decision, Decision::StartChild(_));
+            let room = is_child.then(|| rooms.next()).flatten().unwrap_or_default();
+            unseen |= self.carry_out(decision, (around, room), decision_event_id, unseen, now);
         }
     }
 
@@ -107,7 +110,7 @@ impl Transition {
     fn carry_out(
         &mut self,
         decision: &Decision,
-        around: &Surroundings,
+        (around, room): (&Surroundings, DomainRoom),
         id: EventId,
         unseen: bool,
         now: Timestamp,
@@ -129,7 +132,7 @@ impl Transition {
             Decision::StartTimer(it) => self.start_timer(it, id),
             Decision::CancelTimer(it) => self.cancel_timer(it, id),
             Decision::RecordMarker(it) => self.record_marker(it, id),
-            Decision::StartChild(it) => self.start_child(it, around, id),
+            Decision::StartChild(it) => self.start_child(it, (around, room), id),
             Decision::SignalExternal(it) => self.signal_external(it, id),
             Decision::CancelExternal(it) => self.cancel_external(it, id),
             Decision::SucceedWorkflow(it) => {

@@ -70,23 +70,24 @@ impl Transition {
     pub(crate) fn start_child(
         &mut self,
         it: &StartChild,
-        around: &Surroundings,
+        (around, room): (&Surroundings, DomainRoom),
         decision_event_id: EventId,
     ) -> EventKind {
-        self.child(it, around, decision_event_id).unwrap_or_else(|cause| not_tried(it, cause, decision_event_id))
+        self.child(it, (around, room), decision_event_id)
+            .unwrap_or_else(|cause| not_tried(it, cause, decision_event_id))
     }
 
     fn child(
         &mut self,
         it: &StartChild,
-        around: &Surroundings,
+        (around, room): (&Surroundings, DomainRoom),
         decision_event_id: EventId,
     ) -> Result<EventKind, ChildScheduleFailedCause> {
         let is_swf = self.run.started.is_swf();
         let in_swf = if is_swf {
-            Some(self.child_in_swf(it, around)?)
+            Some(self.child_in_swf(it, (around, room))?)
         } else {
-            self.may_have_child(it, around).map(|()| None)?
+            self.may_have_child(it, (around, room)).map(|()| None)?
         };
         if !self.has_room(|_| room::child(&it.workflow_id)) {
             return Err(ChildScheduleFailedCause::StateLimit);
@@ -129,7 +130,11 @@ impl Transition {
         })))
     }
 
-    fn may_have_child(&self, it: &StartChild, around: &Surroundings) -> Result<(), ChildScheduleFailedCause> {
+    fn may_have_child(
+        &self,
+        it: &StartChild,
+        (around, room): (&Surroundings, DomainRoom),
+    ) -> Result<(), ChildScheduleFailedCause> {
         use ChildScheduleFailedCause as Cause;
         let open = self.run.children.len() + self.links.outbox.taken_over();
         if *around.of_child(it) == Registration::Deprecated {
@@ -138,7 +143,7 @@ impl Transition {
             Err(Cause::WorkflowAlreadyOpen)
         } else if open >= limits::OPEN_CHILDREN_MAX {
             Err(Cause::OpenChildrenLimit)
-        } else if around.domain_room == DomainRoom::Full {
+        } else if room == DomainRoom::Full {
             Err(Cause::OpenRunsLimit)
         } else {
             Ok(())

@@ -83,7 +83,7 @@ impl Transition {
     pub(crate) fn child_in_swf(
         &self,
         it: &StartChild,
-        around: &Surroundings,
+        (around, room): (&Surroundings, DomainRoom),
     ) -> Result<(String, SwfSuccessor), ChildScheduleFailedCause> {
         use ChildScheduleFailedCause as Cause;
         let defaults = match around.of_child(it) {
@@ -94,7 +94,7 @@ impl Transition {
         if self.run.children.len() >= limits::OPEN_CHILDREN_MAX {
             return Err(Cause::OpenChildrenLimit);
         }
-        if around.domain_room != DomainRoom::Free {
+        if room != DomainRoom::Free {
             return Err(Cause::OpenRunsLimit);
         }
         let causes = [

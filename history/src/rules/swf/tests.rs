@@ -265,4 +265,9 @@ fn a_child_is_not_started_in_a_domain_that_is_full() {
     assert_eq!(since_the_turn(&native), "ChildScheduled(c) ActivityScheduled(a)");
     let full = scene().with_room(DomainRoom::Full).decide([child()]);
     assert_eq!(since_the_turn(&full), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
+    // There may be room for the first of several, and for no other.
+    let mut one = scene();
+    one.around.rooms = vec![DomainRoom::Free, DomainRoom::Full];
+    let told = since_the_turn(&one.decide([crate::scene::child("a"), schedule("x"), child()]));
+    assert_eq!(told, "ChildScheduled(a) ActivityScheduled(x) ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
 }

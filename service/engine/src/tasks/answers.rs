@@ -151,7 +151,7 @@ impl Tasks {
                 }
                 Decision::StartChild(it) => {
                     self.look_up(domain, &it.workflow_type, &mut around.workflow_types).await?;
-                    around.domain_room = Box::pin(self.open_runs.room_for_child(domain)).await?;
+                    around.rooms.push(Box::pin(self.open_runs.room_for_child(domain)).await?);
                 }
                 Decision::ContinueAsNew(it) => {
                     let full = match &it.workflow_type {
