@@ -266,7 +266,7 @@ impl Tasks {
     ///
     /// # Errors
     ///
-    /// As for [`Views::describe`]; what became of a turn that nobody has any more.
+    /// As for [`Views::describe`](crate::Views::describe); what became of a turn that nobody has any more.
     pub async fn turn_history(&self, token: &TurnToken, page: &EventRange) -> Result<HistoryPage, Refusal> {
         let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
