@@ -1,5 +1,5 @@
 // Turns: one card a turn, the newest first: the news it saw, what it decided, how long it waited and took, who decided.
-import type { JSX } from 'preact';
+import { Component, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Turn, timeOf } from '../fold';
 import { duration } from '../time';
@@ -29,34 +29,23 @@ export function Turns(shown: Shown): JSX.Element {
     watch.observe(current);
     return () => watch.disconnect();
   }, [count]);
-  // A card that has not changed is the same node as before, so that a key press costs the cards that it changes alone. Those that
-  // are drawn no more are forgotten: each holds what it has drawn.
-  const before = useRef(new Map<number, { turn: Turn; key: string; card: JSX.Element }>());
-  const cards: typeof before.current = new Map();
-  const drawn = (turn: Turn, isChosen: boolean): JSX.Element => {
-    const shows =
-      isChosen ||
-      [turn.scheduled, turn.started, turn.ended, ...turn.news, ...turn.decisions].some(
-        (event) => event?.id === shown.selected,
-      );
-    const key = `${isChosen} ${shows ? shown.selected : ''} ${shown.asOf < (turn.decisions.at(-1) ?? turn.ended ?? turn.scheduled).id ? shown.asOf : ''}`;
-    const same = before.current.get(turn.scheduled.id);
-    const isSame = same?.turn === turn && same.key === key;
-    const card = isSame ? same.card : <Card key={turn.scheduled.id} turn={turn} shown={shown} isChosen={isChosen} />;
-    cards.set(turn.scheduled.id, { turn, key, card });
-    return card;
+  const card = (turn: Turn): JSX.Element => {
+    const isChosen = turn === chosen;
+    const events = [turn.scheduled, turn.started, turn.ended, ...turn.news, ...turn.decisions];
+    const shows = isChosen || events.some((event) => event?.id === shown.selected);
+    const isLater = shown.asOf < (turn.decisions.at(-1) ?? turn.ended ?? turn.scheduled).id;
+    const look = `${isChosen} ${shows ? shown.selected : ''} ${isLater ? shown.asOf : ''}`;
+    return <Kept key={turn.scheduled.id} turn={turn} shown={shown} isChosen={isChosen} look={look} />;
   };
-  const drawnCards = turns
-    .slice(turns.length - count)
-    .reverse()
-    .map((turn) => drawn(turn, turn === chosen));
-  before.current = cards;
   return (
     <div class="turns">
       {turns.length === 0 ? (
         <Empty>No turn begins among the events that are here. Those of a long turn are under Events.</Empty>
       ) : null}
-      {drawnCards}
+      {turns
+        .slice(turns.length - count)
+        .reverse()
+        .map(card)}
       {count < turns.length ? (
         <div ref={end} class="end">
           {turns.length - count} earlier turns
@@ -75,7 +64,26 @@ const OUTCOMES: Record<Turn['outcome'], string> = {
   overtaken: 'was overtaken by the end of the run',
 };
 
-function Card({ turn, shown, isChosen }: { turn: Turn; shown: Shown; isChosen: boolean }): JSX.Element {
+interface Drawn {
+  turn: Turn;
+  shown: Shown;
+  isChosen: boolean;
+}
+
+/** A card that is drawn again only when its turn has changed or how it looks, so that a key press costs the cards that it changes alone. Its
+ * nodes are not kept for that: those of cards that are gone would be held by those that are there. */
+class Kept extends Component<Drawn & { look: string }> {
+  override shouldComponentUpdate(next: Drawn & { look: string }): boolean {
+    return next.turn !== this.props.turn || next.look !== this.props.look;
+  }
+
+  override render(): JSX.Element {
+    const { turn, shown, isChosen } = this.props;
+    return <Card turn={turn} shown={shown} isChosen={isChosen} />;
+  }
+}
+
+function Card({ turn, shown, isChosen }: Drawn): JSX.Element {
   const card = useRef<HTMLElement>(null);
   useEffect(() => {
     if (isChosen) card.current?.scrollIntoView({ block: 'nearest' });
