@@ -134,6 +134,7 @@ impl Engine {
             tracing::warn!(%refusal, "it could not be seen whether the clock is right");
         }
         engine.sweep.start_sweeping();
+        engine.secrets.start_reading(&engine.background);
         Ok(engine)
     }
 
@@ -168,9 +169,13 @@ impl Engine {
         let mint = Arc::new(base::token::Mint::new(clock.clone(), secrets));
         let records = base::records::Records::new(store.clone());
         let nodes = Arc::new(nodes::Nodes::new(records.clone(), settings.node, ids.op()));
-        let secrets =
-            Arc::new(registry::keeper::SecretKeeper::new(records.clone(), clock.clone(), nodes.clone(), mint.clone()));
-        let registry = Arc::new(Registry::new(store.clone(), clock.clone(), nodes.clone()));
+        let secrets = Arc::new(registry::keeper::SecretKeeper::new(
+            records.clone(),
+            clock.clone(),
+            nodes.is_shared(),
+            mint.clone(),
+        ));
+        let registry = Arc::new(Registry::new(store.clone(), clock.clone(), nodes.is_shared()));
         let marks = Arc::new(registry::known::Marks::new(store.clone(), clock.clone(), metrics.clone()));
         let open_runs = Arc::new(registry::quotas::OpenRuns::new(store.clone(), shares.clone(), settings.quotas));
         let run_counts = Arc::new(registry::run_counts::RunCounts::new(
@@ -222,7 +227,7 @@ impl Engine {
         ]);
         let schedules = room!(schedules::Scheduler [runs, commands, store, registry, agenda, ids, clock, metrics]);
         let sweep = room!(time::sweep::Sweeper [
-            runs, lists, schedules, store, limits, nodes, agenda, watchers, secrets, guard, clock, metrics,
+            runs, lists, schedules, store, limits, nodes, agenda, watchers, guard, clock, metrics,
             background
         ] rescans: AtomicU32::new(0));
         Self {
@@ -344,7 +349,7 @@ impl Engine {
             watched_runs: self.watchers.len(),
             askers: self.riders.askers(),
             updates: self.riders.updates(),
-            lists: metrics_page::shown(self.lists.matching.depths()),
+            lists: lists::shown::told(self.lists.matching.depths()),
             store: self.store.stats(),
             runs: self.run_counts.gauged(),
             is_clock_doubted: self.guard.doubt().is_some(),

@@ -13,6 +13,7 @@ pub(super) mod pollers;
 pub(super) mod polls;
 pub(super) mod refill;
 pub(super) mod report;
+pub(super) mod shown;
 pub(super) mod sync_match;
 
 use std::sync::Arc;

@@ -16,7 +16,6 @@ use store::Store;
 
 use crate::Clock;
 use crate::base::records::Records;
-use crate::nodes::Nodes;
 
 pub use domain::{DEFAULT_DOMAIN, Domain};
 
@@ -28,15 +27,16 @@ pub use types::{TYPES_MAX, TypeKind, TypeRecord, split_type_name, type_name};
 pub struct Registry {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    nodes: Arc<Nodes>,
+    /// Whether other nodes may change what is known here.
+    is_shared: bool,
     records: Records,
     known: KnownDomains,
     types: TypeCache,
 }
 
 impl Registry {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, nodes: Arc<Nodes>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, is_shared: bool) -> Self {
         let records = Records::new(Arc::clone(&store));
-        Self { store, clock, nodes, records, known: KnownDomains::default(), types: TypeCache::default() }
+        Self { store, clock, is_shared, records, known: KnownDomains::default(), types: TypeCache::default() }
     }
 }

@@ -216,7 +216,7 @@ impl Registry {
     /// [`Refusal::UnknownDomain`], [`Refusal::DomainDeprecated`], or the store's.
     pub async fn domain_in_use(&self, name: &str) -> Result<Domain, Refusal> {
         let mut domain = self.domain(name).await?;
-        let is_stale = self.nodes.is_shared() && !self.known.is_fresh();
+        let is_stale = self.is_shared && !self.known.is_fresh();
         if domain.deprecated_at.is_some() || is_stale {
             self.domains().await?;
             domain = self.domain(name).await?;

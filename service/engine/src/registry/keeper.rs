@@ -9,10 +9,10 @@ use history::{Duration, Fault, Timestamp, limits};
 use store::{Cas, Head};
 use tokio::time::Instant;
 
+use crate::base::background::Background;
 use crate::base::records::Records;
 use crate::base::token::Mint;
 use crate::base::token::secrets::{RECORD, Secrets, draw};
-use crate::nodes::Nodes;
 use crate::{Clock, Limited, Refusal};
 
 /// How long tokens of the secret before are good, where nobody says. Ours: nearly every task is answered within a month;
@@ -45,13 +45,14 @@ pub struct Rotated {
 pub struct SecretKeeper {
     records: Records,
     clock: Arc<dyn Clock>,
-    nodes: Arc<Nodes>,
+    /// Whether other nodes make tokens, too.
+    is_shared: bool,
     mint: Arc<Mint>,
 }
 
 impl SecretKeeper {
-    pub(crate) fn new(records: Records, clock: Arc<dyn Clock>, nodes: Arc<Nodes>, mint: Arc<Mint>) -> Self {
-        Self { records, clock, nodes, mint }
+    pub(crate) fn new(records: Records, clock: Arc<dyn Clock>, is_shared: bool, mint: Arc<Mint>) -> Self {
+        Self { records, clock, is_shared, mint }
     }
 
     /// Makes another secret, which task tokens and the pass of nodes are made with from now on, where there are several nodes
@@ -74,7 +75,7 @@ impl SecretKeeper {
             let head: Head = head.ok_or_else(|| Refusal::Corrupt { what: "there is no secret".to_owned() })?;
             let mut secrets = Secrets::read(&head.body)?;
             let now = self.clock.now();
-            let from = if self.nodes.is_shared() { now.plus(SETTLE) } else { now };
+            let from = if self.is_shared { now.plus(SETTLE) } else { now };
             secrets.rotate(&bytes, now, from, overlap);
             // With no overlap those before are good for a moment at the most.
             if secrets.len() > SECRETS_MAX && overlap > Duration::ZERO {
@@ -96,8 +97,15 @@ impl SecretKeeper {
         Ok(())
     }
 
-    /// Reads again and again which secrets there are, until the service stops.
-    pub(crate) async fn keep_reading(&self) {
+    /// Where other nodes make tokens, too, reads again and again which secrets there are, until the service stops.
+    pub(crate) fn start_reading(self: &Arc<Self>, background: &Arc<Background>) {
+        if self.is_shared {
+            let keeper = Arc::clone(self);
+            background.spawn_until_stopped(async move { keeper.keep_reading().await });
+        }
+    }
+
+    async fn keep_reading(&self) {
         let mut at = Instant::now();
         loop {
             at += READ_EVERY;

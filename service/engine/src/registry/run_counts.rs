@@ -162,8 +162,6 @@ impl RunCounts {
 mod tests {
     use super::*;
     use crate::SystemClock;
-    use crate::base::records::Records;
-    use crate::nodes::Nodes;
 
     #[test]
     fn domains_beyond_the_most_that_are_told_are_told_together() {
@@ -173,8 +171,7 @@ mod tests {
         by_domain.insert("*".to_owned(), counts());
         let counted = LastCount { by_domain, all: age, flagged: age };
         let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new());
-        let nodes = Nodes::new(Records::new(Arc::clone(&store)), None, 1);
-        let registry = Registry::new(Arc::clone(&store), Arc::new(SystemClock), Arc::new(nodes));
+        let registry = Registry::new(Arc::clone(&store), Arc::new(SystemClock), false);
         let known = RunCounts::new(store, Arc::new(SystemClock), Arc::new(registry), Background::new());
         *known.lock() = Some(counted);
         let gauged = known.gauged().unwrap();

@@ -337,7 +337,7 @@ impl Registry {
             return Ok(Registration::Unknown);
         }
         let key = key_of::<D>(domain, full);
-        let record = match self.types.recall(D::WORD, &key, self.nodes.is_shared()) {
+        let record = match self.types.recall(D::WORD, &key, self.is_shared) {
             Some(record) => record,
             None => {
                 let record = self.store.load(&key).await?.map(|head| head.body).unwrap_or_default();

@@ -22,7 +22,6 @@ use crate::base::records::domain_of_schedule;
 use crate::base::watch::Watchers;
 use crate::lists::hand_out::TaskLists;
 use crate::nodes::Nodes;
-use crate::registry::keeper::SecretKeeper;
 use crate::run::runs::Runs;
 use crate::schedules::Scheduler;
 use crate::time::guard::Guard;
@@ -67,7 +66,6 @@ pub(crate) struct Sweeper {
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) agenda: Arc<Agenda>,
     pub(crate) watchers: Arc<Watchers>,
-    pub(crate) secrets: Arc<SecretKeeper>,
     pub(crate) guard: Arc<Guard>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Arc<Metrics>,
@@ -92,8 +90,6 @@ impl Sweeper {
         if self.nodes.is_shared() {
             let sweep = Arc::clone(self);
             self.background.spawn_until_stopped(async move { sweep.keep_beating().await });
-            let sweep = Arc::clone(self);
-            self.background.spawn_until_stopped(async move { sweep.secrets.keep_reading().await });
         }
     }
 

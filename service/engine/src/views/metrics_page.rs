@@ -1,7 +1,6 @@
 //! The page of metrics: what was counted, and what is read off at the moment of asking.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,49 +13,9 @@ use prometheus_client::registry::Registry;
 
 use crate::Metrics;
 use crate::base::metrics::label::LabelValue;
+use crate::base::metrics::measured::ListDepth;
 use crate::base::shares::ThrottledCounts;
-use crate::lists::{ListKey, Side};
 use crate::registry::run_counts::{GAUGES, Gauged};
-
-/// Lists of a domain that have series of their own, and lists of all domains together. Ours: scrapes stay below 1 MB.
-const LISTS_OF_A_DOMAIN: usize = 100;
-const LISTS_SHOWN: usize = 300;
-
-/// Stands for all other lists of a domain. A list of this name is among them.
-const OTHER_LISTS: &str = "*";
-
-/// Tasks and pollers that wait, by list, and since when the oldest task does.
-pub(crate) type Depth = (ListKey, usize, usize, Option<Timestamp>);
-
-/// The same of several lists.
-type Sums = (usize, usize, Option<Timestamp>);
-
-/// Those with the most tasks, and of equals with the most pollers, by name; of each domain the others as one.
-pub(crate) fn shown(mut lists: Vec<Depth>) -> Vec<Depth> {
-    lists.sort_unstable_by(|(one, tasks, pollers, _), (other, other_tasks, other_pollers, _)| {
-        let sizes = (Reverse(tasks), Reverse(pollers)).cmp(&(Reverse(other_tasks), Reverse(other_pollers)));
-        let names = || (&one.domain, one.side, &one.name).cmp(&(&other.domain, other.side, &other.name));
-        sizes.then_with(names)
-    });
-    let mut of_domain: HashMap<Arc<str>, usize> = HashMap::new();
-    let mut others: BTreeMap<(Arc<str>, Side), Sums> = BTreeMap::new();
-    let mut shown = Vec::new();
-    for (list, tasks, pollers, oldest) in lists {
-        let count = of_domain.entry(Arc::clone(&list.domain)).or_default();
-        if &*list.name != OTHER_LISTS && *count < LISTS_OF_A_DOMAIN && shown.len() < LISTS_SHOWN {
-            *count += 1;
-            shown.push((list, tasks, pollers, oldest));
-        } else {
-            let sums = others.entry((list.domain, list.side)).or_default();
-            *sums = (sums.0 + tasks, sums.1 + pollers, sums.2.into_iter().chain(oldest).min());
-        }
-    }
-    let others = others.into_iter().map(|((domain, side), (tasks, pollers, oldest))| {
-        (ListKey { domain, side, name: OTHER_LISTS.into() }, tasks, pollers, oldest)
-    });
-    shown.extend(others);
-    shown
-}
 
 /// What is read off at the moment of asking.
 #[derive(Default)]
@@ -67,7 +26,7 @@ pub(crate) struct Gauges {
     pub(crate) watched_runs: usize,
     pub(crate) askers: usize,
     pub(crate) updates: usize,
-    pub(crate) lists: Vec<Depth>,
+    pub(crate) lists: Vec<ListDepth>,
     pub(crate) store: store::Stats,
     pub(crate) runs: Option<Gauged>,
     pub(crate) is_clock_doubted: bool,
@@ -99,7 +58,14 @@ impl Metrics {
         let at = Timestamp::from_millis(1);
         let by_domain = BTreeMap::from([("default".to_owned(), [0; GAUGES])]);
         let gauges = Gauges {
-            lists: vec![(ListKey { domain: "d".into(), side: Side::Decider, name: "l".into() }, 0, 0, None)],
+            lists: vec![ListDepth {
+                domain: "d".into(),
+                side: "decider",
+                name: "l".into(),
+                tasks: 0,
+                pollers: 0,
+                oldest: None,
+            }],
             runs: Some(Gauged { by_domain, all_at: at, flagged_at: at }),
             ..Gauges::default()
         };
@@ -287,16 +253,13 @@ impl Gauges {
             text.family(name, kind, help, [(PageLabels::new(), number)]);
         }
         text.read_off.register_collector(Box::new(StoreTook(store.syncs_took)));
-        let of_list = |list: &ListKey| {
-            let side = LabelValue::from(list.side.word());
-            vec![("domain", (&list.domain).into()), ("side", side), ("list", (&list.name).into())]
-        };
-        let tasks = self.lists.iter().map(|(list, tasks, ..)| (of_list(list), *tasks as u64));
+        let lists = &self.lists;
+        let tasks = lists.iter().map(|list| (list.labels(), list.tasks as u64));
         text.family("tasks_waiting", MetricKind::Gauge, "Tasks that wait for somebody", tasks);
-        let pollers = self.lists.iter().map(|(list, _, pollers, _)| (of_list(list), *pollers as u64));
+        let pollers = lists.iter().map(|list| (list.labels(), list.pollers as u64));
         text.family("pollers_waiting", MetricKind::Gauge, "Polls that wait for a task", pollers);
-        let age = |since: &Option<Timestamp>| since.map_or(0, |since| now.since(since).as_millis() / 1_000);
-        let oldest = self.lists.iter().map(|(list, .., since)| (of_list(list), age(since)));
+        let age = |since: Option<Timestamp>| since.map_or(0, |since| now.since(since).as_millis() / 1_000);
+        let oldest = lists.iter().map(|list| (list.labels(), age(list.oldest)));
         let help = "How long the task has waited that has waited longest, 0 where none waits";
         text.family("oldest_task_seconds", MetricKind::Gauge, help, oldest);
         if let Some(runs) = &self.runs {
@@ -329,47 +292,5 @@ impl Gauged {
         ] {
             text.family(name, MetricKind::Gauge, help, [(PageLabels::new(), at.as_millis() / 1_000)]);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hundred_thousand_lists_are_told_in_less_than_a_megabyte_and_all_are_counted() {
-        let list = |domain: &str, number: usize| ListKey {
-            domain: domain.into(),
-            side: if number.is_multiple_of(2) { Side::Decider } else { Side::Activity },
-            name: format!("{number:0>200}").into(),
-        };
-        let depth = |number| (list(&format!("d{}", number % 10), number), number, 1, None);
-        let mut lists: Vec<Depth> = (0..100_000).map(depth).collect();
-        // Its own name would be that of the others.
-        lists.push((ListKey { domain: "d0".into(), side: Side::Decider, name: OTHER_LISTS.into() }, 200_000, 1, None));
-        let expected: usize = lists.iter().map(|(_, tasks, ..)| tasks).sum();
-        let lists = shown(lists);
-        assert_eq!(lists.iter().map(|(_, tasks, ..)| tasks).sum::<usize>(), expected);
-        assert_eq!(lists.iter().map(|(_, _, pollers, _)| pollers).sum::<usize>(), 100_001);
-        assert_eq!(lists.first().map(|(_, tasks, ..)| *tasks), Some(99_999), "the largest come first");
-        assert!(lists.len() <= LISTS_SHOWN + 20, "{}", lists.len());
-        let keys: std::collections::HashSet<_> = lists.iter().map(|(list, ..)| list.clone()).collect();
-        assert_eq!(keys.len(), lists.len(), "each has one series");
-        let gauges = Gauges { lists, ..Gauges::default() };
-        let text = Metrics::new(&ThrottledCounts::default()).page(&gauges, Timestamp::default()).end();
-        assert!(text.len() < 1_000_000, "{}", text.len());
-    }
-
-    #[test]
-    fn the_lists_of_one_domain_leave_room_for_those_of_others() {
-        let of = |domain: &str, number: usize| {
-            let list = ListKey { domain: domain.into(), side: Side::Decider, name: number.to_string().into() };
-            (list, 1_000 - number, 0, None)
-        };
-        let lists: Vec<Depth> =
-            (0..500).map(|number| of("a", number)).chain((900..910).map(|number| of("b", number))).collect();
-        let shown = shown(lists);
-        let count = |domain: &str| shown.iter().filter(|(list, ..)| &*list.domain == domain).count();
-        assert_eq!((count("a"), count("b")), (LISTS_OF_A_DOMAIN + 1, 10));
     }
 }

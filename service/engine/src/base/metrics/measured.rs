@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use history::Duration;
+use history::{Duration, Timestamp};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::label::{Bounded, Labels};
+use super::label::{Bounded, LabelValue, Labels};
 
 /// Bounds of what takes milliseconds when all is well, in seconds.
 pub const BRIEF: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
@@ -39,6 +39,25 @@ pub(crate) struct CommitFacts {
     /// The type of its run.
     pub(crate) workflow_type: Arc<str>,
     pub(crate) all: Vec<Fact>,
+}
+
+/// What waits on a list.
+#[derive(Debug, Clone)]
+pub(crate) struct ListDepth {
+    pub(crate) domain: Arc<str>,
+    /// `decider` or `activity`.
+    pub(crate) side: &'static str,
+    pub(crate) name: Arc<str>,
+    pub(crate) tasks: usize,
+    pub(crate) pollers: usize,
+    /// Since when the task waits that has waited longest.
+    pub(crate) oldest: Option<Timestamp>,
+}
+
+impl ListDepth {
+    pub(crate) fn labels(&self) -> Vec<(&'static str, LabelValue)> {
+        vec![("domain", (&self.domain).into()), ("side", self.side.into()), ("list", (&self.name).into())]
+    }
 }
 
 /// How long things take and how many there are.
