@@ -11,6 +11,9 @@ use crate::front::Front;
 /// Stands for whatever is no call: paths that are not there, methods that a path does not take.
 const NO_CALL: &str = "*";
 
+/// Methods that calls have, and `HEAD`, which goes with `GET`.
+const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
+
 /// What an answer over SWF's wire was asked for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SwfOperation(pub(crate) &'static str);
@@ -22,8 +25,8 @@ pub(crate) async fn measure(State(front): State<Front>, request: Request, next: 
     let began = Instant::now();
     let response = next.run(request).await;
     let status = response.status();
-    // A method is whatever somebody has sent.
-    let route = route.filter(|_| status != StatusCode::METHOD_NOT_ALLOWED);
+    // A method is whatever somebody has sent, and may be refused for something else before it is looked at.
+    let route = route.filter(|_| status != StatusCode::METHOD_NOT_ALLOWED && METHODS.contains(&method.as_str()));
     let call = match (response.extensions().get::<SwfOperation>(), route) {
         (Some(SwfOperation(operation)), _) => (*operation).to_owned(),
         (None, Some(route)) => format!("{method} {}", route.as_str()),

@@ -178,6 +178,16 @@ async fn where_nothing_is_a_credential_is_asked_for_all_the_same() {
 }
 
 #[tokio::test]
+async fn what_somebody_calls_a_method_is_no_label_of_a_metric() {
+    let guarded = guarded(&Api::open().await);
+    // Refused before anybody has looked whether the path takes it.
+    Answer::read(guarded.call(Ask::new("MADE-UP", "/v1/domains")).await).await.problem(401, "unauthorized");
+    let page = Answer::read(guarded.call(bearer(Ask::get("/metrics"), "metrics")).await).await;
+    assert!(page.text.contains("baton_http_request_seconds_count{call=\"*\",status=\"4xx\"} 1"), "{}", page.text);
+    assert!(!page.text.contains("MADE-UP"), "{}", page.text);
+}
+
+#[tokio::test]
 async fn a_credential_hears_of_the_domains_that_it_has_to_do_with_and_of_no_other() {
     let open = Api::open().await;
     for name in ["other", "third"] {

@@ -178,7 +178,7 @@ impl Tasks {
         Ok(around)
     }
 
-    /// Adds what is known of a type, unless it is there or nothing is.
+    /// Adds what is known of a type, once for all decisions that name it.
     async fn look_up<D: TypeKind>(
         &self,
         domain: &str,
@@ -186,10 +186,7 @@ impl Tasks {
         known: &mut BTreeMap<String, Registration<D>>,
     ) -> Result<(), Refusal> {
         if !known.contains_key(full) {
-            match self.registry.registration(domain, full).await? {
-                Registration::Unknown => {}
-                registration => _ = known.insert(full.to_owned(), registration),
-            }
+            known.insert(full.to_owned(), self.registry.registration(domain, full).await?);
         }
         Ok(())
     }
