@@ -54,7 +54,9 @@ async fn nothing_acknowledged_is_lost_by_an_end_between_two_steps_of_a_checkpoin
             println!("{point}, round {round}");
             let hammer = Hammer::start(directory.path(), Some(point));
             let count = hammer.acknowledged(&mut acknowledged);
-            assert!(count > 0, "nothing was acknowledged before the end at {point}");
+            println!("{count} acknowledged");
+            // What is found again after an end may fill memory or a segment to the brim, so that the first commit gets there.
+            assert!(round > 0 || count > 0, "nothing was acknowledged before the end at {point}");
             drop(acknowledged.check(directory.path()).await);
         }
     }

@@ -15,7 +15,7 @@ const BOUNDS: &[(&str, usize)] = &[
     ("references", 0),
     ("lines", 70_621),
     ("file", 449),
-    ("function", 130),
+    ("function", 76),
 ];
 
 #[test]
