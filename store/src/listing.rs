@@ -291,10 +291,14 @@ impl<'a> PageBuilder<'a> {
         self.query.limit.max(1).saturating_add(1)
     }
 
-    /// Adds a row, whether it matches or not. What is added later of the same run takes its place.
+    /// Adds a row, if it matches. What is added later of the same run takes its place, and leaves none if it does not match.
     pub fn add(&mut self, listed: Listed) {
         if let Some(position) = Position::of(self.query.order, &listed.workflow_id, listed.run, &listed.row) {
-            self.rows.insert(position, listed);
+            if matches(self.query, &listed.workflow_id, &listed.row) {
+                self.rows.insert(position, listed);
+            } else {
+                self.rows.remove(&position);
+            }
         }
     }
 
@@ -316,10 +320,9 @@ impl<'a> PageBuilder<'a> {
         let (forward, backward) =
             if order.is_oldest_first() { (None, Some(self.rows.iter().rev())) } else { (Some(self.rows.iter()), None) };
         let rows = forward.into_iter().flatten().chain(backward.into_iter().flatten());
-        rows.filter(move |(position, listed)| {
+        rows.filter(move |(position, _)| {
             self.after.as_ref().is_none_or(|after| position.is_behind(after, order))
                 && horizon.is_none_or(|horizon| !position.is_behind(horizon, order))
-                && matches(self.query, &listed.workflow_id, &listed.row)
         })
     }
 
