@@ -2,10 +2,10 @@
 
 use std::hint::black_box;
 
+use baton_decider_kit::flow::{Context, Failure, Flow, FlowState};
+use baton_decider_kit::testing::{TestService, Work};
+use baton_decider_kit::{Event, EventKind};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use decider_kit::flow::{Context, Failure, Flow, FlowState};
-use decider_kit::testing::{TestService, Work};
-use decider_kit::{Event, EventKind};
 
 /// So many activities, one after the other: six events each.
 async fn sequence(ctx: Context, activities: u64) -> Result<u64, Failure> {

@@ -1,6 +1,6 @@
 //! What an explicit decider is.
 
-use history::{Event, Payload};
+use baton_history::{Event, Payload};
 
 use crate::decisions::Decisions;
 use crate::query::{Query, QueryError};

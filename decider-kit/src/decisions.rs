@@ -1,7 +1,7 @@
 //! Saying what to do.
 
-use history::event::{ActivityTimeouts, ChildPolicy};
-use history::{
+use baton_history::event::{ActivityTimeouts, ChildPolicy};
+use baton_history::{
     CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, Decision, Duration, FailWorkflow,
     Payload, RecordMarker, RetryPolicy, ReusePolicy, ScheduleActivity, SignalExternal, StartChild, StartTimer,
     SucceedWorkflow, UpdateAnswer, Verdict,

@@ -1,7 +1,7 @@
 //! What an event says of the end of something that a decider asked for: an activity, a timer, a child, a message to another
 //! run. Read by flows and by [`Steps`](crate::Steps) alike.
 
-use history::{EventId, EventKind, Payload};
+use baton_history::{EventId, EventKind, Payload};
 
 use crate::failure::{ActivityEnd, Cause, ChildEnd, Failure};
 

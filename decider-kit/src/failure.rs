@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use history::event::{
+use baton_history::event::{
     ActivityScheduleFailedCause, ActivityTimeout, ChildScheduleFailedCause, ExternalFailedCause,
     TimerScheduleFailedCause, WorkflowTimeout,
 };
-use history::{Decision, FailWorkflow, Payload, limits};
+use baton_history::{Decision, FailWorkflow, Payload, limits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -199,10 +199,11 @@ impl Failure {
     pub(crate) fn closing(self) -> Decision {
         let Self { reason, details, .. } = &self;
         if self.cause == Cause::ContinuedAsNew {
-            return history::ContinueAsNew { input: details.clone(), ..history::ContinueAsNew::default() }.into();
+            return baton_history::ContinueAsNew { input: details.clone(), ..baton_history::ContinueAsNew::default() }
+                .into();
         }
         if self.is_canceled() {
-            return history::CancelWorkflow { details: details.clone(), force: false }.into();
+            return baton_history::CancelWorkflow { details: details.clone(), force: false }.into();
         }
         FailWorkflow { reason: reason.clone(), details: details.clone(), force: false }.into()
     }

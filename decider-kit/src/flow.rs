@@ -5,8 +5,8 @@
 //! between two lines a process may die, a host be replaced, or a month pass.
 //!
 //! ```
-//! use decider_kit::flow::{Context, Failure, Flow};
-//! use decider_kit::Duration;
+//! use baton_decider_kit::flow::{Context, Failure, Flow};
+//! use baton_decider_kit::Duration;
 //!
 //! #[derive(serde::Serialize, serde::Deserialize)]
 //! struct Order {
@@ -21,14 +21,14 @@
 //!     Ok(receipt)
 //! }
 //!
-//! # async fn run() -> Result<(), client::Error> {
-//! # let client = client::Client::new("http://127.0.0.1:7420")?;
+//! # async fn run() -> Result<(), baton_client::Error> {
+//! # let client = baton_client::Client::new("http://127.0.0.1:7420")?;
 //! // Beside explicit deciders, if there are any.
-//! decider_kit::Host::new(client, "orders").register("order", Flow::new(order)).run().await;
+//! baton_decider_kit::Host::new(client, "orders").register("order", Flow::new(order)).run().await;
 //! # Ok(())
 //! # }
 //! // The test: fourteen days in no time.
-//! use decider_kit::testing::{TestService, Work};
+//! use baton_decider_kit::testing::{TestService, Work};
 //!
 //! let mut service = TestService::new();
 //! service.decider("order", Flow::new(order));
@@ -58,8 +58,8 @@
 //! wins. [`Context::within`] is the `select` with a timer.
 //!
 //! ```
-//! # use decider_kit::flow::{Context, Failure};
-//! # use decider_kit::Duration;
+//! # use baton_decider_kit::flow::{Context, Failure};
+//! # use baton_decider_kit::Duration;
 //! use futures::future::{Either, select};
 //!
 //! async fn claim(ctx: Context, claim: String) -> Result<bool, Failure> {
@@ -81,8 +81,8 @@
 //! again:
 //!
 //! ```
-//! # use decider_kit::flow::{Context, Failure};
-//! # use decider_kit::Duration;
+//! # use baton_decider_kit::flow::{Context, Failure};
+//! # use baton_decider_kit::Duration;
 //! async fn ship(ctx: &Context, parcel: &str) -> Result<String, Failure> {
 //!     let mut pause = Duration::from_secs(1);
 //!     loop {
@@ -104,7 +104,7 @@
 //! [`Context::cancel_external`] reach any run.
 //!
 //! ```
-//! # use decider_kit::flow::{Context, Failure};
+//! # use baton_decider_kit::flow::{Context, Failure};
 //! async fn fleet(ctx: Context, hosts: Vec<String>) -> Result<usize, Failure> {
 //!     let upgrades = hosts.iter().map(|host| ctx.child::<String>("upgrade", host.as_str(), host));
 //!     let versions = futures::future::try_join_all(upgrades).await?;
@@ -121,7 +121,7 @@
 //! itself can cancel.
 //!
 //! ```
-//! # use decider_kit::flow::{Context, Failure};
+//! # use baton_decider_kit::flow::{Context, Failure};
 //! async fn trip(ctx: Context, customer: String) -> Result<String, Failure> {
 //!     let hotel: String = ctx.activity("book-hotel", &customer).await?;
 //!     match ctx.activity("book-flight", &customer).await {
@@ -164,15 +164,15 @@
 //! [`Context::patched`]. Keep recorded histories (`GET …/history`) beside the code, and replay them in a test:
 //!
 //! ```
-//! # use decider_kit::flow::{Context, Failure, Flow};
-//! # use decider_kit::testing::{TestService, Work};
+//! # use baton_decider_kit::flow::{Context, Failure, Flow};
+//! # use baton_decider_kit::testing::{TestService, Work};
 //! # let before = |ctx: Context, ()| async move { ctx.activity::<String>("ship", &()).await };
 //! # let mut service = TestService::new();
 //! # service.decider("order", Flow::new(before)).activity("ship", |_| Work::success(&"parcel"));
 //! # service.start("order", "1", &());
 //! # service.finish("1");
 //! # let recorded = serde_json::to_string(service.history("1")).unwrap();
-//! use decider_kit::testing::replay;
+//! use baton_decider_kit::testing::replay;
 //!
 //! async fn order(ctx: Context, (): ()) -> Result<String, Failure> {
 //!     if ctx.patched("insure parcels") {
@@ -189,7 +189,7 @@
 //! replay(&Flow::new(order), &recorded)?;
 //! let error = replay(&Flow::new(careless), &recorded).unwrap_err().to_string();
 //! assert!(error.contains("event 5 is ActivityScheduled `ship`, but the code issued ScheduleActivity `insure`"));
-//! # Ok::<(), decider_kit::testing::ReplayError>(())
+//! # Ok::<(), baton_decider_kit::testing::ReplayError>(())
 //! ```
 
 mod activity;
@@ -212,7 +212,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-use history::{Event, Payload, RecordMarker, UpdateAnswer, Verdict};
+use baton_history::{Event, Payload, RecordMarker, UpdateAnswer, Verdict};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -335,7 +335,7 @@ impl Turns for Flow {
     type Memory = FlowState;
 
     /// Code judges each after what came of those before it.
-    const UPDATES_AT_ONCE: usize = history::limits::UPDATES_PER_TURN_MAX;
+    const UPDATES_AT_ONCE: usize = baton_history::limits::UPDATES_PER_TURN_MAX;
 
     fn take_in(&self, state: &mut FlowState, event: &Event) {
         self.evolve(state, event);

@@ -8,11 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use client::body::{CompleteTurn, DeciderTask, FailTurn, Next, PollDecider, QueryResult, TaskQuery, UpdateResult};
-use client::polls::Polls;
-use client::tasks::Outcome;
-use client::{Client, Error, Patience, Waits};
-use history::{Event, EventId, Payload};
+use baton_client::body::{
+    CompleteTurn, DeciderTask, FailTurn, Next, PollDecider, QueryResult, TaskQuery, UpdateResult,
+};
+use baton_client::polls::Polls;
+use baton_client::tasks::Outcome;
+use baton_client::{Client, Error, Patience, Waits};
+use baton_history::{Event, EventId, Payload};
 use lru::LruCache;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -146,7 +148,7 @@ impl Host {
 
     /// Runs until SIGTERM or ctrl-c, then finishes the turns in hand.
     pub async fn run(self) {
-        self.run_until(client::shutdown::requested()).await;
+        self.run_until(baton_client::shutdown::requested()).await;
     }
 
     /// Runs until `stop` resolves, then finishes the turns in hand.
@@ -196,7 +198,7 @@ impl Slot {
             if self.is_stopped() {
                 return;
             }
-            match client::shutdown::unless(&self.stopped, self.poll(&mut polls)).await {
+            match baton_client::shutdown::unless(&self.stopped, self.poll(&mut polls)).await {
                 None => return,
                 Some(Ok(polled)) => {
                     waits.reset();
@@ -205,7 +207,7 @@ impl Slot {
                 Some(Err(error)) => {
                     tracing::warn!(%error, list = self.list, "polling failed");
                     let wait = waits.after(&error).unwrap_or(Duration::from_secs(10));
-                    if client::shutdown::unless(&self.stopped, tokio::time::sleep(wait)).await.is_none() {
+                    if baton_client::shutdown::unless(&self.stopped, tokio::time::sleep(wait)).await.is_none() {
                         return;
                     }
                 }
@@ -260,7 +262,7 @@ impl Slot {
                 let (reason, details) = (Some(reason.into_owned()), Payload::of(&message).ok());
                 let fail = FailTurn { reason, details, next: self.next(polls) };
                 let sent = self.client.fail_turn(&token, &fail, ANSWER_PATIENCE);
-                client::shutdown::unless_idle(&self.stopped, sent).await
+                baton_client::shutdown::unless_idle(&self.stopped, sent).await
             }
         };
         // Whatever was polled for with the answer: only with a clean one is it known what became of it.
@@ -296,7 +298,7 @@ impl Slot {
     /// ends.
     async fn answer(&self, token: &str, complete: &CompleteTurn) -> Option<Result<Outcome<DeciderTask>, Error>> {
         let sent = self.client.complete_turn(token, complete, ANSWER_PATIENCE);
-        client::shutdown::unless_idle(&self.stopped, sent).await
+        baton_client::shutdown::unless_idle(&self.stopped, sent).await
     }
 
     async fn decide(&self, task: DeciderTask) -> Result<HostAnswer, WhyGivenBack> {
@@ -368,7 +370,7 @@ impl Slot {
                 Ok(HostAnswer { decisions, query_results: Vec::new(), cached: Cached { turn: previous, seen, state } })
             }
             Err(panic) => {
-                Err(WhyGivenBack { reason: "panic".into(), message: client::shutdown::panic_message(&*panic) })
+                Err(WhyGivenBack { reason: "panic".into(), message: baton_client::shutdown::panic_message(&*panic) })
             }
         }
     }
@@ -401,7 +403,8 @@ struct HostAnswer {
 fn answer(decider: &dyn AnyDecider, state: &(dyn Any + Send), decisions: &Decisions, asked: TaskQuery) -> QueryResult {
     let query = Query::new(&asked.name, asked.input.as_ref()).after(decisions.as_slice());
     let answered = catch_unwind(AssertUnwindSafe(|| decider.query(state, &query)));
-    let answered = answered.unwrap_or_else(|panic| Err(QueryError::Panicked(client::shutdown::panic_message(&*panic))));
+    let answered =
+        answered.unwrap_or_else(|panic| Err(QueryError::Panicked(baton_client::shutdown::panic_message(&*panic))));
     match answered {
         Ok(result) => QueryResult { id: asked.id, result: Some(result), error: None },
         Err(error) => QueryResult { id: asked.id, result: None, error: Some(error.into_body()) },

@@ -4,7 +4,7 @@
 //! itself, reads no clock ([`Window::now`] is the time) and keeps nothing between turns: what it needs to know is in the history.
 //!
 //! ```
-//! use decider_kit::{Activity, Decisions, Progress, Steps, Window};
+//! use baton_decider_kit::{Activity, Decisions, Progress, Steps, Window};
 //!
 //! /// Charges a card, then ships.
 //! fn order(steps: &Steps, _: &Window) -> Decisions {
@@ -32,10 +32,10 @@
 //! A [`Host`] polls a task list and runs deciders:
 //!
 //! ```no_run
-//! # use decider_kit::{Decisions, Host, Steps, Window, decide};
+//! # use baton_decider_kit::{Decisions, Host, Steps, Window, decide};
 //! # fn order(_: &Steps, _: &Window) -> Decisions { Decisions::new() }
-//! # async fn run() -> Result<(), client::Error> {
-//! let client = client::Client::new("http://127.0.0.1:7420")?;
+//! # async fn run() -> Result<(), baton_client::Error> {
+//! let client = baton_client::Client::new("http://127.0.0.1:7420")?;
 //! // Until SIGTERM or ctrl-c; turns in hand are finished first.
 //! Host::new(client, "orders").register("order", decide(order)).concurrency(8).run().await;
 //! # Ok(())
@@ -62,13 +62,13 @@ mod turns;
 mod update;
 mod window;
 
-pub use decider::Decider;
-pub use decisions::{Activity, Child, Decisions};
-pub use failure::{ActivityEnd, Cause, ChildEnd, Failure};
-pub use history::{
+pub use baton_history::{
     ActivityOutcome, Decision, Duration, Event, EventId, EventKind, Payload, ReusePolicy, Status, Tally, Timestamp,
     event::ActivityTimeout, event::ChildPolicy,
 };
+pub use decider::Decider;
+pub use decisions::{Activity, Child, Decisions};
+pub use failure::{ActivityEnd, Cause, ChildEnd, Failure};
 pub use host::Host;
 pub use query::{Answers, Query, QueryError};
 pub use steps::{Progress, Received, Step, Steps, decide};

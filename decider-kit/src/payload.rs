@@ -1,6 +1,6 @@
 //! Values as payloads.
 
-use history::Payload;
+use baton_history::Payload;
 use serde::Serialize;
 
 /// A value as a payload. What has no JSON form (a map whose keys are not strings, say), or one that is nested too deep, is

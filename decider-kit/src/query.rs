@@ -1,13 +1,13 @@
 //! Queries to a run: what a decider is asked, and how it answers.
 
-use history::{Decision, Payload};
+use baton_history::{Decision, Payload};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// A query to a run. Read-only: whatever comes of it, the run is not touched.
 ///
 /// ```
-/// use decider_kit::{Payload, Query, QueryError};
+/// use baton_decider_kit::{Payload, Query, QueryError};
 ///
 /// struct State {
 ///     lines: Vec<(String, u64)>,
@@ -156,15 +156,15 @@ fn told(known: &[String]) -> String {
 
 impl QueryError {
     /// As it goes over the wire.
-    pub(crate) fn into_body(self) -> client::body::QueryError {
+    pub(crate) fn into_body(self) -> baton_client::body::QueryError {
         let message = Some(self.to_string());
         let (reason, known) = match self {
-            Self::Unknown { known, .. } => (client::body::UNKNOWN_QUERY, known),
+            Self::Unknown { known, .. } => (baton_client::body::UNKNOWN_QUERY, known),
             Self::NotReady => ("not-ready", Vec::new()),
             Self::Unreadable(_) => ("unreadable", Vec::new()),
             Self::Refused(_) => ("refused", Vec::new()),
             Self::Panicked(_) => ("panic", Vec::new()),
         };
-        client::body::QueryError { reason: reason.to_owned(), message, known }
+        baton_client::body::QueryError { reason: reason.to_owned(), message, known }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use history::{Event, EventId, EventKind, Payload};
+use baton_history::{Event, EventId, EventKind, Payload};
 use serde::de::DeserializeOwned;
 
 use crate::ended::{Ended, Outcome};
@@ -14,7 +14,7 @@ use crate::{Decider, Decisions, Window};
 /// It is a [`Decider::State`] of its own, see [`decide`]; or it stands beside what else a state holds, and takes the same events:
 ///
 /// ```
-/// use decider_kit::{Activity, Decider, Decisions, Event, EventKind, Steps, Window};
+/// use baton_decider_kit::{Activity, Decider, Decisions, Event, EventKind, Steps, Window};
 ///
 /// struct Order;
 ///
@@ -379,7 +379,7 @@ fn read<T: DeserializeOwned>(payload: Option<&Payload>, what: impl Fn() -> Strin
 /// A decider whose state is [`Steps`], made of a function.
 ///
 /// ```
-/// use decider_kit::{Activity, Decisions, Steps, Window, decide};
+/// use baton_decider_kit::{Activity, Decisions, Steps, Window, decide};
 ///
 /// fn greeting(steps: &Steps, _: &Window) -> Decisions {
 ///     match steps.done::<String>("greet") {
@@ -389,7 +389,7 @@ fn read<T: DeserializeOwned>(payload: Option<&Payload>, what: impl Fn() -> Strin
 ///     }
 /// }
 ///
-/// # fn register(host: decider_kit::Host) -> decider_kit::Host {
+/// # fn register(host: baton_decider_kit::Host) -> baton_decider_kit::Host {
 /// host.register("greeting", decide(greeting))
 /// # }
 /// ```

@@ -3,7 +3,7 @@
 //! **One turn**: [`given`] a run and its past, `when` something happens, `then` the decider decides this.
 //!
 //! ```
-//! # use decider_kit::{Activity, Decider, Decisions, Duration, Event, EventKind, Window};
+//! # use baton_decider_kit::{Activity, Decider, Decisions, Duration, Event, EventKind, Window};
 //! # struct Trial;
 //! # #[derive(Default)]
 //! # struct State { expired: bool }
@@ -24,7 +24,7 @@
 //! #         }
 //! #     }
 //! # }
-//! use decider_kit::testing::{given, signal, timer_expired};
+//! use baton_decider_kit::testing::{given, signal, timer_expired};
 //!
 //! // A trial of 30 days; then the card is charged, unless the customer has left.
 //! given(Trial, "trial")
@@ -42,8 +42,8 @@
 //! makes of it, and [`query`](Given::query) asks about the run as it is by then.
 //!
 //! ```
-//! use decider_kit::testing::{TestService, activity_succeeded, given, update};
-//! use decider_kit::{
+//! use baton_decider_kit::testing::{TestService, activity_succeeded, given, update};
+//! use baton_decider_kit::{
 //!     Activity, Decider, Decisions, Event, EventKind, Payload, Query, QueryError, Update, Verdict, Window,
 //! };
 //!
@@ -109,7 +109,7 @@
 //! next. Thirty days take a millisecond.
 //!
 //! ```
-//! # use decider_kit::{Activity, Decider, Decisions, Duration, Event, EventKind, Status, Window};
+//! # use baton_decider_kit::{Activity, Decider, Decisions, Duration, Event, EventKind, Status, Window};
 //! # struct Trial;
 //! # impl Decider for Trial {
 //! #     type State = ();
@@ -127,7 +127,7 @@
 //! #         }
 //! #     }
 //! # }
-//! use decider_kit::testing::{TestService, Work};
+//! use baton_decider_kit::testing::{TestService, Work};
 //!
 //! let mut service = TestService::new();
 //! service.decider("trial", Trial);
@@ -140,7 +140,7 @@
 //!
 //! Every turn is decided twice, with the state at hand and with the state made again from event 1, and both must agree.
 //! Every history that comes about here is made by the service's own rules and held against their invariants
-//! ([`history::check::history`]). Where something fails, the history is printed as a table.
+//! ([`baton_history::check::history`]). Where something fails, the history is printed as a table.
 
 mod commands;
 mod mind;
@@ -159,14 +159,14 @@ pub use scenario::{
 pub use service::{Closed, Later, TestService, UpdateOutcome};
 pub use work::{Call, Work};
 
-use history::{Event, EventId, EventKind, Run, check};
+use baton_history::{Event, EventId, EventKind, Run, check};
 
 use crate::Window;
 
 /// Ends a test, with the history as a table.
 #[track_caller]
 fn fail(message: impl std::fmt::Display, events: &[Event]) -> ! {
-    panic!("{message}\n\n{}\n", client::table::history(events))
+    panic!("{message}\n\n{}\n", baton_client::table::history(events))
 }
 
 /// Holds a history, and the state that it means, against the rules.

@@ -1,6 +1,6 @@
 //! What hosts and tests run: deciders and flows alike.
 
-use history::{Event, Payload, RecordMarker, UpdateAnswer};
+use baton_history::{Event, Payload, RecordMarker, UpdateAnswer};
 
 use crate::decider::Decider;
 use crate::decisions::Decisions;
@@ -59,7 +59,7 @@ impl<D: Decider> Turns for D {
             beside = beside.and(decisions);
             answers.push(UpdateAnswer { update_id: update.id.clone(), verdict });
         }
-        let rejects = answers.iter().all(|answer| matches!(answer.verdict, history::Verdict::Rejected { .. }));
+        let rejects = answers.iter().all(|answer| matches!(answer.verdict, baton_history::Verdict::Rejected { .. }));
         if !shown.is_empty() && rejects {
             return TurnEnd::Nothing(answers);
         }

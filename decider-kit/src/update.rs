@@ -1,6 +1,6 @@
 //! Updates: judged and answered by the turn that they come with (S1-E).
 
-use history::{Payload, UpdateAnswer};
+use baton_history::{Payload, UpdateAnswer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -38,16 +38,16 @@ impl Update {
     }
 }
 
-impl From<client::body::TaskUpdate> for Update {
-    fn from(asked: client::body::TaskUpdate) -> Self {
-        let client::body::TaskUpdate { id, name, input, identity } = asked;
+impl From<baton_client::body::TaskUpdate> for Update {
+    fn from(asked: baton_client::body::TaskUpdate) -> Self {
+        let baton_client::body::TaskUpdate { id, name, input, identity } = asked;
         Self { id, name, input, identity }
     }
 }
 
-impl From<history::ProposedUpdate> for Update {
-    fn from(asked: history::ProposedUpdate) -> Self {
-        let history::ProposedUpdate { update_id: id, name, input, identity, .. } = asked;
+impl From<baton_history::ProposedUpdate> for Update {
+    fn from(asked: baton_history::ProposedUpdate) -> Self {
+        let baton_history::ProposedUpdate { update_id: id, name, input, identity, .. } = asked;
         Self { id, name, input, identity }
     }
 }
@@ -92,31 +92,31 @@ impl From<String> for Rejection {
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
 pub struct Verdict {
-    pub(crate) verdict: history::Verdict,
+    pub(crate) verdict: baton_history::Verdict,
     pub(crate) decisions: Decisions,
 }
 
 impl From<Rejection> for Verdict {
     fn from(rejection: Rejection) -> Self {
         let Rejection { reason, details } = rejection;
-        Self::of(history::Verdict::Rejected { reason, details })
+        Self::of(baton_history::Verdict::Rejected { reason, details })
     }
 }
 
 impl Verdict {
-    fn of(verdict: history::Verdict) -> Self {
+    fn of(verdict: baton_history::Verdict) -> Self {
         Self { verdict, decisions: Decisions::new() }
     }
 
     /// It is accepted and done, with this answer.
     pub fn accept<T: Serialize + ?Sized>(result: &T) -> Self {
-        Self::of(history::Verdict::Done { result: Some(payload(result)) })
+        Self::of(baton_history::Verdict::Done { result: Some(payload(result)) })
     }
 
     /// It is accepted, and a later turn will answer, with [`Decisions::complete_update`] or [`Decisions::fail_update`].
     /// Its caller waits until then.
     pub fn accept_for_later() -> Self {
-        Self::of(history::Verdict::Later)
+        Self::of(baton_history::Verdict::Later)
     }
 
     /// It is rejected, and nothing of it is recorded.
@@ -132,7 +132,7 @@ impl Verdict {
 
     /// Whether it is rejected.
     pub fn is_rejected(&self) -> bool {
-        matches!(self.verdict, history::Verdict::Rejected { .. })
+        matches!(self.verdict, baton_history::Verdict::Rejected { .. })
     }
 }
 

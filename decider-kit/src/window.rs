@@ -1,6 +1,6 @@
 //! What a turn must look at.
 
-use history::{Event, EventId, EventKind, Payload, Tally, Timestamp};
+use baton_history::{Event, EventId, EventKind, Payload, Tally, Timestamp};
 use uuid::Uuid;
 
 /// The window of a turn: from the DeciderStarted of the last completed turn (or event 1) to this turn's own, both

@@ -4,11 +4,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use client::Client;
-use client::body::{Answered, CompleteTurn, DeciderTask, FailTurn, History};
-use decider_kit::flow::{Context, Failure, Flow};
-use decider_kit::{Event, EventKind, Host, Status};
-use history::{Command, Run, Start, TaskId, TaskRef, Timestamp, Transition, TurnAnswer, TurnId};
+use baton_client::Client;
+use baton_client::body::{Answered, CompleteTurn, DeciderTask, FailTurn, History};
+use baton_decider_kit::flow::{Context, Failure, Flow};
+use baton_decider_kit::{Event, EventKind, Host, Status};
+use baton_history::{Command, Run, Start, TaskId, TaskRef, Timestamp, Transition, TurnAnswer, TurnId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -202,7 +202,7 @@ async fn another_host_takes_a_flow_over_with_its_history() {
     service.lock().unwrap().signal("go");
     host(&service, Flow::new(two_and_a_signal), closed).await;
     assert_eq!(service.lock().unwrap().look_backs, 1);
-    history::check::history(&service.lock().unwrap().events).unwrap();
+    baton_history::check::history(&service.lock().unwrap().events).unwrap();
 }
 
 #[tokio::test]

@@ -7,10 +7,10 @@ mod double;
 
 use std::time::Duration;
 
-use client::body::DeciderTask;
-use decider_kit::flow::{Context, Flow};
-use decider_kit::{Decider, Decisions, Event, Host, Payload, Query, QueryError, Window};
-use history::{Command, Start, Timestamp, Transition, TurnAnswer, TurnId};
+use baton_client::body::DeciderTask;
+use baton_decider_kit::flow::{Context, Flow};
+use baton_decider_kit::{Decider, Decisions, Event, Host, Payload, Query, QueryError, Window};
+use baton_history::{Command, Start, Timestamp, Transition, TurnAnswer, TurnId};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

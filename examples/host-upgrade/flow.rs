@@ -1,9 +1,9 @@
 //! A rollout over hosts, and an operation on one of them.
 
-use decider_kit::flow::{Cause, ChildEnd, Context, Failure};
-use decider_kit::{Duration, ReusePolicy};
+use baton_decider_kit::flow::{Cause, ChildEnd, Context, Failure};
+use baton_decider_kit::{Duration, ReusePolicy};
+use baton_history::event::ChildScheduleFailedCause;
 use futures::future::try_join_all;
-use history::event::ChildScheduleFailedCause;
 use serde::{Deserialize, Serialize};
 
 /// What is done to a host, in order.

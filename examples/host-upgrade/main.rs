@@ -9,12 +9,12 @@ mod tests;
 
 use std::time::Duration;
 
+use baton_client::Client;
+use baton_client::body::StartWorkflow;
+use baton_decider_kit::flow::Flow;
+use baton_history::Payload;
+use baton_runner_kit::{Context, Failure, activity_fn};
 use clap::Parser;
-use client::Client;
-use client::body::StartWorkflow;
-use decider_kit::flow::Flow;
-use history::Payload;
-use runner_kit::{Context, Failure, activity_fn};
 
 use crate::flow::{Operation, Rollout};
 
@@ -36,12 +36,12 @@ struct Cli {
 async fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     let client = Client::new(&cli.url)?;
-    let deciders = decider_kit::Host::new(client.clone(), LIST)
+    let deciders = baton_decider_kit::Host::new(client.clone(), LIST)
         .register("rollout", Flow::new(flow::rollout))
         .register("operation", Flow::new(flow::operation));
     let steps = flow::STEPS.into_iter();
-    let runners =
-        steps.fold(runner_kit::Host::new(client.clone(), LIST), |host, step| host.register(activity_fn(step, work)));
+    let runners = steps
+        .fold(baton_runner_kit::Host::new(client.clone(), LIST), |host, step| host.register(activity_fn(step, work)));
     tokio::select! {
         done = roll_out(&client, &cli) => done,
         () = deciders.run() => Ok(()),
@@ -70,7 +70,7 @@ async fn roll_out(client: &Client, cli: &Cli) -> anyhow::Result<()> {
     }
     for workflow_id in rollouts {
         client.result(&workflow_id, None, Duration::from_secs(60)).await?;
-        println!("{}", client::table::history(&client.events(&workflow_id, None).await?));
+        println!("{}", baton_client::table::history(&client.events(&workflow_id, None).await?));
     }
     Ok(())
 }

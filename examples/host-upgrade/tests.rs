@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use decider_kit::flow::Flow;
-use decider_kit::testing::{TestService, Work};
-use decider_kit::{Duration, Status};
+use baton_decider_kit::flow::Flow;
+use baton_decider_kit::testing::{TestService, Work};
+use baton_decider_kit::{Duration, Status};
 
 use crate::flow::{Operation, Rollout, STEPS, operation, rollout};
 

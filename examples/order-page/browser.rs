@@ -10,9 +10,9 @@
 use std::process::Stdio;
 use std::sync::Arc;
 
-use client::Client;
+use baton_client::Client;
+use baton_history::EventKind;
 use engine::{Engine, Settings, SystemClock};
-use history::EventKind;
 use serde_json::{Value, json};
 use service::access::Credentials;
 use service::api::router_for;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use decider_kit::Rejection;
-use decider_kit::flow::{AcceptedUpdate, Context, Failure, Updates};
+use baton_decider_kit::Rejection;
+use baton_decider_kit::flow::{AcceptedUpdate, Context, Failure, Updates};
 use serde::{Deserialize, Serialize};
 
 /// What one piece costs.

@@ -8,9 +8,9 @@ mod page;
 #[cfg(test)]
 mod tests;
 
-use client::Client;
-use decider_kit::flow::Flow;
-use runner_kit::{Context, Failure, activity_fn};
+use baton_client::Client;
+use baton_decider_kit::flow::Flow;
+use baton_runner_kit::{Context, Failure, activity_fn};
 
 /// The list of the decider and of its activity.
 const LIST: &str = "order-pages";
@@ -26,8 +26,9 @@ async fn look_up_address(_: Context, street: String) -> Result<String, Failure> 
 
 /// The decider, the runner and the pages; until the future is dropped.
 async fn shop(client: Client, listener: tokio::net::TcpListener) -> anyhow::Result<()> {
-    let decider = decider_kit::Host::new(client.clone(), LIST).register("order-page", Flow::new(flow::order));
-    let runner = runner_kit::Host::new(client.clone(), LIST).register(activity_fn("look-up-address", look_up_address));
+    let decider = baton_decider_kit::Host::new(client.clone(), LIST).register("order-page", Flow::new(flow::order));
+    let runner =
+        baton_runner_kit::Host::new(client.clone(), LIST).register(activity_fn("look-up-address", look_up_address));
     let pages = axum::serve(listener, page::Shop::new(client, LIST).router());
     tokio::select! {
         () = decider.run() => Ok(()),

@@ -10,9 +10,9 @@ use axum::extract::{Form, Path, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
-use client::body::{StartWorkflow, UpdateWorkflow};
-use client::{Client, Error, Page};
-use history::{EventKind, Payload};
+use baton_client::body::{StartWorkflow, UpdateWorkflow};
+use baton_client::{Client, Error, Page};
+use baton_history::{EventKind, Payload};
 
 use crate::flow::{Filled, Screen};
 

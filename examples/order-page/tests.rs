@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use decider_kit::flow::Flow;
-use decider_kit::testing::{TestService, Work, replay};
+use baton_decider_kit::flow::Flow;
+use baton_decider_kit::testing::{TestService, Work, replay};
 
 use crate::flow::{Filled, Screen, order};
 

@@ -1,8 +1,8 @@
 //! The decider of orders: reserve stock and check for fraud side by side; give the customer a moment to cancel; charge
 //! the card, on the list `PCI`; ship, and try again while the carrier is busy.
 
-use decider_kit::{Activity, Decider, Decisions, Duration, Event, Failure, Progress, Steps, Window};
-use history::limits::AWAITING_CANCEL;
+use baton_decider_kit::{Activity, Decider, Decisions, Duration, Event, Failure, Progress, Steps, Window};
+use baton_history::limits::AWAITING_CANCEL;
 
 use crate::orders::Order;
 
@@ -112,8 +112,8 @@ fn ship(steps: &Steps, order: &Order) -> Decisions {
 
 #[cfg(test)]
 mod tests {
-    use decider_kit::testing::{Closed, TestService, Work};
-    use decider_kit::{EventKind, Status};
+    use baton_decider_kit::testing::{Closed, TestService, Work};
+    use baton_decider_kit::{EventKind, Status};
 
     use super::*;
 

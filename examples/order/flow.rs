@@ -1,8 +1,8 @@
 //! The same orders as a flow: line after line what [`crate::decider`] says case by case. Both write the same histories, and
 //! each takes over runs that the other began.
 
-use decider_kit::Duration;
-use decider_kit::flow::{Context, Failure, Flow};
+use baton_decider_kit::Duration;
+use baton_decider_kit::flow::{Context, Failure, Flow};
 use futures::future::{Either, select};
 use serde::de::IgnoredAny;
 
@@ -73,8 +73,8 @@ async fn ship(work: &Context, order: &Order) -> Result<u64, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use decider_kit::testing::{Recorded, TestService, Work, replay_directory};
-    use decider_kit::{Event, TakesTurns};
+    use baton_decider_kit::testing::{Recorded, TestService, Work, replay_directory};
+    use baton_decider_kit::{Event, TakesTurns};
 
     use super::*;
     use crate::decider::OrderDecider;
@@ -124,7 +124,7 @@ mod tests {
             let kind = serde_json::to_value(&event.kind).unwrap();
             let field = |name: &str| kind.get(name).map(ToString::to_string).unwrap_or_default();
             let name = event.kind.name();
-            let is_asked = event.kind.level() == history::Level::Decider && name != "WorkflowCloseFailed";
+            let is_asked = event.kind.level() == baton_history::Level::Decider && name != "WorkflowCloseFailed";
             let fields = ["activityId", "timerId", "taskList", "input", "after", "result", "reason", "details"];
             is_asked.then(|| fields.iter().fold(name.to_owned(), |told, it| told + " " + &field(it)))
         });

@@ -13,10 +13,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use baton_client::body::StartWorkflow;
+use baton_client::{Client, Filter, Patience};
+use baton_history::Payload;
 use clap::{Parser, Subcommand};
-use client::body::StartWorkflow;
-use client::{Client, Filter, Patience};
-use history::Payload;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
@@ -65,8 +65,8 @@ async fn main() -> anyhow::Result<()> {
     match &cli.role {
         None => demonstrate(cli.url.as_deref(), cli.flow).await,
         Some(Role::Decider { flow }) => {
-            let cancel_window = history::Duration::from_secs(1);
-            let host = decider_kit::Host::new(Client::new(url())?, LIST);
+            let cancel_window = baton_history::Duration::from_secs(1);
+            let host = baton_decider_kit::Host::new(Client::new(url())?, LIST);
             let host = if *flow {
                 host.register("order", flow::order_flow(cancel_window))
             } else {
@@ -218,7 +218,7 @@ async fn send_orders(client: &Client) -> anyhow::Result<()> {
         println!(
             "\nthe history of {} (its carrier was busy twice):\n\n{}\n",
             id(order),
-            client::table::history(&events)
+            baton_client::table::history(&events)
         );
     }
     println!("all {} orders ended as they should, in {:.1} s", orders.len(), began.elapsed().as_secs_f64());

@@ -1,7 +1,7 @@
 //! The activities of orders. Which of them a process runs depends on the list it polls: card data stays with `PCI`.
 
-use client::Client;
-use runner_kit::{Context, Failure, Host, activity_fn};
+use baton_client::Client;
+use baton_runner_kit::{Context, Failure, Host, activity_fn};
 
 use crate::decider::PCI;
 use crate::orders::Order;

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use client::Client;
-use client::body::StartWorkflow;
-use decider_kit::{Activity, Decisions, Steps, Window};
-use runner_kit::{Context, Failure, activity_fn};
+use baton_client::Client;
+use baton_client::body::StartWorkflow;
+use baton_decider_kit::{Activity, Decisions, Steps, Window};
+use baton_runner_kit::{Context, Failure, activity_fn};
 
 /// The task list of the decider and of the activities.
 const LIST: &str = "parallel";
@@ -36,10 +36,11 @@ async fn main() -> anyhow::Result<()> {
     let url = std::env::var("BATON_URL").unwrap_or_else(|_| "http://127.0.0.1:7420".to_owned());
     let client = Client::new(&url)?;
     let workflow_id = format!("parallel-{}", std::process::id());
-    let deciders = decider_kit::Host::new(client.clone(), LIST).register("parallel", decider_kit::decide(parallel));
+    let deciders =
+        baton_decider_kit::Host::new(client.clone(), LIST).register("parallel", baton_decider_kit::decide(parallel));
     let runners = ["A", "B", "C"]
         .into_iter()
-        .fold(runner_kit::Host::new(client.clone(), LIST), |host, name| host.register(activity_fn(name, work)));
+        .fold(baton_runner_kit::Host::new(client.clone(), LIST), |host, name| host.register(activity_fn(name, work)));
     let once = async {
         let start = StartWorkflow {
             workflow_id: workflow_id.clone(),
@@ -50,8 +51,8 @@ async fn main() -> anyhow::Result<()> {
         client.start(&start, None).await?;
         client.result(&workflow_id, None, Duration::from_secs(60)).await?;
         let events = client.events(&workflow_id, None).await?;
-        println!("{}", client::table::history(&events));
-        Ok::<(), client::Error>(())
+        println!("{}", baton_client::table::history(&events));
+        Ok::<(), baton_client::Error>(())
     };
     tokio::select! {
         done = once => Ok(done?),
@@ -62,7 +63,7 @@ async fn main() -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use history::{Command, Start, TaskId, Timestamp, Transition, TurnId};
+    use baton_history::{Command, Start, TaskId, Timestamp, Transition, TurnId};
 
     use super::*;
 
@@ -109,10 +110,10 @@ mod tests {
         tell(&mut transition, start_turn(20));
         let decisions = decide(&transition, 21);
         assert_eq!(tell(&mut transition, complete(turn(20, 21), decisions)), 23);
-        history::check::history(transition.events()).unwrap();
+        baton_history::check::history(transition.events()).unwrap();
     }
 
-    fn uuid_nil() -> history::RunId {
-        history::RunId::nil()
+    fn uuid_nil() -> baton_history::RunId {
+        baton_history::RunId::nil()
     }
 }

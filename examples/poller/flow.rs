@@ -1,7 +1,7 @@
 //! A feed, looked at again and again for as long as it lasts.
 
-use decider_kit::Duration;
-use decider_kit::flow::{Context, Failure};
+use baton_decider_kit::Duration;
+use baton_decider_kit::flow::{Context, Failure};
 use serde::{Deserialize, Serialize};
 
 /// Looks of one run. What bounds its history: three events and a timer's two for each look, three for each item.

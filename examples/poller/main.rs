@@ -10,12 +10,12 @@ mod tests;
 use std::io::Write as _;
 use std::time::Duration;
 
+use baton_client::body::StartWorkflow;
+use baton_client::{Client, Filter};
+use baton_decider_kit::flow::Flow;
+use baton_history::Payload;
+use baton_runner_kit::{Context, Failure, activity_fn};
 use clap::Parser;
-use client::body::StartWorkflow;
-use client::{Client, Filter};
-use decider_kit::flow::Flow;
-use history::Payload;
-use runner_kit::{Context, Failure, activity_fn};
 use tokio::time::Instant;
 
 use crate::flow::{Feed, Found};
@@ -41,9 +41,9 @@ struct Cli {
 async fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     let client = Client::new(&cli.url)?;
-    let deciders = decider_kit::Host::new(client.clone(), LIST).register("poller", Flow::new(flow::poller));
+    let deciders = baton_decider_kit::Host::new(client.clone(), LIST).register("poller", Flow::new(flow::poller));
     let (items, since) = (cli.items, Instant::now());
-    let runners = runner_kit::Host::new(client.clone(), LIST)
+    let runners = baton_runner_kit::Host::new(client.clone(), LIST)
         .register(activity_fn("look", move |_: Context, feed: Feed| async move { Ok(look(&feed, items, since)) }))
         .register(activity_fn("take", take));
     tokio::select! {
@@ -68,7 +68,7 @@ async fn take(_: Context, item: String) -> Result<(), Failure> {
 
 async fn read(client: &Client) -> anyhow::Result<()> {
     let workflow_id = format!("poller-{}", std::process::id());
-    let feed = Feed { name: "item".to_owned(), next: 0, every: history::Duration::from_millis(100) };
+    let feed = Feed { name: "item".to_owned(), next: 0, every: baton_history::Duration::from_millis(100) };
     let start = StartWorkflow {
         workflow_id: workflow_id.clone(),
         workflow_type: "poller".to_owned(),

@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use decider_kit::Duration;
-use decider_kit::flow::Flow;
-use decider_kit::testing::{TestService, Work};
+use baton_decider_kit::Duration;
+use baton_decider_kit::flow::Flow;
+use baton_decider_kit::testing::{TestService, Work};
 
 use crate::flow::{Feed, Found, LOOKS, poller};
 

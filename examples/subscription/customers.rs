@@ -1,6 +1,6 @@
 //! What a subscription is about.
 
-use decider_kit::Duration;
+use baton_decider_kit::Duration;
 use serde::{Deserialize, Serialize};
 
 /// Who subscribes, to what.

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
-use decider_kit::{Activity, Decider, Decisions, Duration, Event, Progress, Steps, Window};
+use baton_decider_kit::{Activity, Decider, Decisions, Duration, Event, Progress, Steps, Window};
 
 use crate::customers::{Bill, Customer};
 

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use decider_kit::flow::{Context, Failure};
+use baton_decider_kit::flow::{Context, Failure};
 
 use super::customers::{Bill, Customer};
 

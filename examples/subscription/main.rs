@@ -12,11 +12,11 @@ mod tests;
 
 use std::time::Duration;
 
+use baton_client::Client;
+use baton_client::body::{CancelWorkflow, StartWorkflow};
+use baton_decider_kit::flow::Flow;
+use baton_history::Payload;
 use clap::Parser;
-use client::Client;
-use client::body::{CancelWorkflow, StartWorkflow};
-use decider_kit::flow::Flow;
-use history::Payload;
 
 use crate::customers::Customer;
 
@@ -44,7 +44,7 @@ struct Cli {
 async fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     let client = Client::new(&cli.url)?;
-    let host = decider_kit::Host::new(client.clone(), LIST);
+    let host = baton_decider_kit::Host::new(client.clone(), LIST);
     let deciders = if cli.explicit {
         host.register("subscription", decider::Subscription)
     } else {
@@ -74,6 +74,6 @@ async fn subscribe(client: &Client, cli: &Cli) -> anyhow::Result<()> {
     client.cancel(&workflow_id, &cancel, None).await?;
     client.result(&workflow_id, None, Duration::from_secs(60)).await?;
     let events = client.events(&workflow_id, None).await?;
-    println!("{}", client::table::history(&events));
+    println!("{}", baton_client::table::history(&events));
     Ok(())
 }

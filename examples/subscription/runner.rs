@@ -1,7 +1,7 @@
 //! The activities of subscriptions. They only say what they would do.
 
-use client::Client;
-use runner_kit::{Context, Failure, Host, activity_fn};
+use baton_client::Client;
+use baton_runner_kit::{Context, Failure, Host, activity_fn};
 
 use crate::customers::Customer;
 

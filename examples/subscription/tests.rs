@@ -1,8 +1,8 @@
 //! Both styles, over fourteen months, with everything that can go wrong on the way.
 
-use decider_kit::flow::Flow;
-use decider_kit::testing::{Recorded, TestService, Work, replay, replay_directory};
-use decider_kit::{Duration, Event, EventKind, Status, TakesTurns, Timestamp};
+use baton_decider_kit::flow::Flow;
+use baton_decider_kit::testing::{Recorded, TestService, Work, replay, replay_directory};
+use baton_decider_kit::{Duration, Event, EventKind, Status, TakesTurns, Timestamp};
 
 use crate::customers::{Bill, Customer};
 use crate::decider::Subscription;
@@ -46,10 +46,10 @@ fn service(decider: impl TakesTurns, plan: &Plan) -> TestService {
     }
     service.turns_take(plan.turns_take);
     // The default of a year is less than fourteen months.
-    let input = history::Payload::of(&customer()).ok();
+    let input = baton_history::Payload::of(&customer()).ok();
     let execution_timeout = Duration::from_days(3 * 365);
-    let start = history::Start::new("ada", "subscription", "default");
-    service.start_with(&history::Start { input, execution_timeout, ..start });
+    let start = baton_history::Start::new("ada", "subscription", "default");
+    service.start_with(&baton_history::Start { input, execution_timeout, ..start });
     service.after(plan.cancel_after).cancel("ada");
     service
 }
@@ -227,7 +227,7 @@ fn a_bank_that_is_away_for_a_week_is_asked_again_until_it_is_back() {
 #[test]
 fn the_bill_can_be_asked_for_at_any_time() {
     let events = live(flow(), &fourteen_months());
-    let (flow, mut state) = (flow(), decider_kit::flow::FlowState::default());
+    let (flow, mut state) = (flow(), baton_decider_kit::flow::FlowState::default());
     let mut months: Vec<u64> = Vec::new();
     for event in &events {
         flow.evolve(&mut state, event);

@@ -4,11 +4,11 @@
 
 use std::hint::black_box;
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use history::{
+use baton_history::{
     Command, Decision, Duration, Event, Heartbeat, Payload, Run, ScheduleActivity, Start, StartTimer, TaskId,
     Timestamp, Transition, TurnId, codec,
 };
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use uuid::Uuid;
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
@@ -97,7 +97,7 @@ fn admitting(c: &mut Criterion) {
         b.iter_batched(|| busy.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
     // As many open activities as may be: what an answer costs in the widest run.
-    let ids = (0..history::limits::OPEN_ACTIVITIES_MAX).map(|index| schedule(&format!("wide{index}")));
+    let ids = (0..baton_history::limits::OPEN_ACTIVITIES_MAX).map(|index| schedule(&format!("wide{index}")));
     let wide = admit(busy.clone(), &complete(&busy, ids.collect())).0;
     let scheduled_event_id = wide.last_event_id;
     let wide = admit(wide, &Command::StartActivity { scheduled_event_id, identity: None, poll: None }).0;
@@ -107,15 +107,15 @@ fn admitting(c: &mut Criterion) {
         b.iter_batched(|| wide.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
     group.bench_function("schedule_1000_activities", |b| {
-        let ids = (0..history::limits::OPEN_ACTIVITIES_MAX).map(|index| schedule(&format!("wide{index}")));
+        let ids = (0..baton_history::limits::OPEN_ACTIVITIES_MAX).map(|index| schedule(&format!("wide{index}")));
         let command = complete(&busy, ids.collect());
         b.iter_batched(|| busy.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
-    let timers = (0..history::limits::OPEN_TIMERS_MAX)
+    let timers = (0..baton_history::limits::OPEN_TIMERS_MAX)
         // Their names are in the reverse of the order in which they expire.
         .map(|index| {
             StartTimer {
-                timer_id: format!("t{:03}", history::limits::OPEN_TIMERS_MAX - 1 - index),
+                timer_id: format!("t{:03}", baton_history::limits::OPEN_TIMERS_MAX - 1 - index),
                 ..StartTimer::default()
             }
             .into()
@@ -146,7 +146,7 @@ fn folding(c: &mut Criterion) {
     let mut group = c.benchmark_group("events");
     group.throughput(Throughput::Elements(count));
     group.bench_function("evolve", |b| b.iter(|| Run::replay(black_box(&events))));
-    group.bench_function("check", |b| b.iter(|| history::check::history(black_box(&events))));
+    group.bench_function("check", |b| b.iter(|| baton_history::check::history(black_box(&events))));
     let mut stored = Vec::new();
     group.bench_function("encode", |b| {
         b.iter(|| {

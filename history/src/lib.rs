@@ -9,14 +9,14 @@
 //! * [`check::history`] holds any history against the invariants, without using any of the code above.
 //!
 //! ```
-//! use history::{Command, Start, Timestamp, Transition};
+//! use baton_history::{Command, Start, Timestamp, Transition};
 //!
 //! let now = Timestamp::from_millis(1_000);
 //! let mut transition = Transition::start(&Start::new("order-1", "order", "orders"), uuid::Uuid::nil(), now)?;
 //! transition.admit(&Command::StartTurn { scheduled_event_id: 2, identity: None, poll: None }, now)?;
 //! let names: Vec<_> = transition.events().iter().map(|event| event.kind.name()).collect();
 //! assert_eq!(names, ["WorkflowStarted", "DeciderScheduled", "DeciderStarted"]);
-//! # Ok::<(), history::Fault>(())
+//! # Ok::<(), baton_history::Fault>(())
 //! ```
 
 pub mod admit;

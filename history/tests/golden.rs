@@ -9,11 +9,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use history::event::{
+use baton_history::event::{
     ActivityPausedCause, ActivityTimeouts, ByHand, ChildPolicy, LaterSignals, ResetPlan, Signal, TurnList,
     UpdateAccepted, UpdateCompleted, WorkflowPaused, WorkflowResumed, WorkflowStarted,
 };
-use history::{
+use baton_history::{
     Branched, CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, LostTurns,
     OpenCounts, Origin, PackRef, PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal, PendingTimer,
     PollId, Released, RequestKey, RetryPolicy, Run, Scheduled, SignalExternal, Start, Status, SwfRun, Timestamp,

@@ -2,11 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use history::event::{
+use baton_history::event::{
     ActivityTimeouts, ByHand, ChildPolicy, LaterSignals, ResetPlan, WorkflowCanceled, WorkflowFailed, WorkflowSuccess,
     WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
 };
-use history::{
+use baton_history::{
     Activities, ActivityCommand, AnsweredTurn, BranchReader, Branching, CancelActivity, CancelExternal, CancelTimer,
     CancelWorkflow, Command, CommandOutcome, ContinueAsNew, DeadlineKind, Decision, Duration, EffectResult, Event,
     EventKind, Factor, FailWorkflow, Fault, Heartbeat, Links, OpenUpdates, OptionsChange, Origin, PackRef, Payload,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use history::{Decision, Event, EventKind};
+use baton_history::{Decision, Event, EventKind};
 use serde_json::{Map, Value};
 
 /// What stands before the part that is made, and what behind it.
@@ -216,10 +216,10 @@ fn sources() -> BTreeMap<&'static str, String> {
     for name in EventKind::NAMES {
         let event: Event = serde_json::from_str(&example(name)).unwrap();
         let by = match event.kind.level() {
-            history::Level::Service => "the service",
-            history::Level::Decider => "a decision",
-            history::Level::External => "an application, an operator or another run",
-            history::Level::Activity => "a runner",
+            baton_history::Level::Service => "the service",
+            baton_history::Level::Decider => "a decision",
+            baton_history::Level::External => "an application, an operator or another run",
+            baton_history::Level::Activity => "a runner",
         };
         let turn = if event.kind.schedules_decider() { "a turn follows" } else { "no turn follows" };
         let last = if event.kind.closes() { ", the last event" } else { "" };

@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use history::event::{ByHand, WorkflowSuccess};
-use history::{
+use baton_history::event::{ByHand, WorkflowSuccess};
+use baton_history::{
     ActivityCommand, AnsweredTurn, Command, Decision, Duration, EffectResult, Event, EventKind, Fault, Links, PackRef,
     Payload, PollId, ProposedUpdate, RequestKey, RetryPolicy, Run, ScheduleActivity, SignalExternal, Start, StartChild,
     StartTimer, SucceedWorkflow, TaskId, Timestamp, Transition, TurnAnswer, TurnId, UpdateAnswer, Verdict,
@@ -329,7 +329,7 @@ fn what_has_no_room_is_recorded_as_failed_and_no_answer_is_refused() {
 fn one_answer_may_take_back_and_open_again_in_a_run_that_is_full() {
     let mut told = crammed();
     let longest = told.run.timers.keys().max_by_key(|id| id.len()).unwrap().clone();
-    let cancel = history::CancelTimer { timer_id: longest.clone() }.into();
+    let cancel = baton_history::CancelTimer { timer_id: longest.clone() }.into();
     let decided = told.decide(vec![timer(name("y", longest.len())), cancel, timer(longest)]);
     let names: Vec<_> = decided.iter().map(EventKind::name).take(3).collect();
     assert_eq!(names, ["TimerScheduleFailed", "TimerCanceled", "TimerScheduled"]);

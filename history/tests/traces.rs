@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 
-use history::event::EventKind;
-use history::{
+use baton_history::event::EventKind;
+use baton_history::{
     Command, Decision, Duration, Event, EventId, Payload, Run, ScheduleActivity, Start, StartTimer, SucceedWorkflow,
     Tally, TaskId, Timestamp, Transition, TurnId, check,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use history::{EventId, Payload, event::ActivityTimeouts};
+use baton_history::{EventId, Payload, event::ActivityTimeouts};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;

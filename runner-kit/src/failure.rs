@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use history::Payload;
+use baton_history::Payload;
 use serde::Serialize;
 
 /// Why an activity could not be done, for the decider to read.
@@ -11,7 +11,7 @@ pub struct Failure {
     pub(crate) reason: String,
     pub(crate) details: Option<Payload>,
     pub(crate) non_retryable: bool,
-    pub(crate) retry_after: Option<history::Duration>,
+    pub(crate) retry_after: Option<baton_history::Duration>,
     pub(crate) is_cancellation: bool,
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use client::body::{ActivityTask, CancelActivity, FailActivity, Next, PollActivity, SucceedActivity};
-use client::polls::Polls;
-use client::tasks::Outcome;
-use client::{Client, Error, Patience, Waits};
-use history::Payload;
+use baton_client::body::{ActivityTask, CancelActivity, FailActivity, Next, PollActivity, SucceedActivity};
+use baton_client::polls::Polls;
+use baton_client::tasks::Outcome;
+use baton_client::{Client, Error, Patience, Waits};
+use baton_history::Payload;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -105,7 +105,7 @@ impl Host {
 
     /// Runs until SIGTERM or ctrl-c, then finishes the activities in hand.
     pub async fn run(self) {
-        self.run_until(client::shutdown::requested()).await;
+        self.run_until(baton_client::shutdown::requested()).await;
     }
 
     /// Runs until `stop` resolves, then finishes the activities in hand.
@@ -157,10 +157,10 @@ impl Slot {
                 task = self.activity(activity, &mut polls).await;
                 continue;
             }
-            if self.is_stopped() || client::shutdown::unless(&self.stopped, self.keep_pace()).await.is_none() {
+            if self.is_stopped() || baton_client::shutdown::unless(&self.stopped, self.keep_pace()).await.is_none() {
                 return;
             }
-            match client::shutdown::unless(&self.stopped, self.poll(&mut polls)).await {
+            match baton_client::shutdown::unless(&self.stopped, self.poll(&mut polls)).await {
                 None => return,
                 Some(Ok(polled)) => {
                     waits.reset();
@@ -169,7 +169,7 @@ impl Slot {
                 Some(Err(error)) => {
                     tracing::warn!(%error, list = self.host.list, "polling failed");
                     let wait = waits.after(&error).unwrap_or(Duration::from_secs(10));
-                    if client::shutdown::unless(&self.stopped, tokio::time::sleep(wait)).await.is_none() {
+                    if baton_client::shutdown::unless(&self.stopped, tokio::time::sleep(wait)).await.is_none() {
                         return;
                     }
                 }
@@ -231,7 +231,7 @@ impl Slot {
         let patience = Patience::For(wait.saturating_sub(began.elapsed()).max(Duration::from_secs(1)));
         let (client, next) = (&self.host.client, self.next(polls));
         let answer = answer(client, &token, &context, outcome, next, patience);
-        let answered = client::shutdown::unless_idle(&self.stopped, answer).await;
+        let answered = baton_client::shutdown::unless_idle(&self.stopped, answer).await;
         // Whatever was polled for with the answer: only with a clean one is it known what became of it.
         match &answered {
             Some(Ok(Outcome::Recorded(_))) => polls.answered(),
@@ -280,7 +280,7 @@ impl Slot {
         joined.unwrap_or_else(|error| match error.try_into_panic() {
             Ok(panic) => {
                 let (workflow_id, activity_id) = (&*context.workflow_id, &*context.activity_id);
-                let message = client::shutdown::panic_message(&*panic);
+                let message = baton_client::shutdown::panic_message(&*panic);
                 tracing::error!(workflow_id, activity_id, message, "an activity panicked");
                 Err(Failure::new("panic").details(&message))
             }

@@ -5,7 +5,7 @@
 //! takes nothing but that list's name, and a credential that may poll it.
 //!
 //! ```no_run
-//! use runner_kit::{Context, Failure, Host, activity_fn};
+//! use baton_runner_kit::{Context, Failure, Host, activity_fn};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Deserialize)]
@@ -23,8 +23,8 @@
 //!     Ok(Receipt { number: format!("R-{}", context.workflow_id) })
 //! }
 //!
-//! # async fn run() -> Result<(), client::Error> {
-//! let client = client::Client::with_secret("http://127.0.0.1:7420", "the PCI rack's secret")?;
+//! # async fn run() -> Result<(), baton_client::Error> {
+//! let client = baton_client::Client::with_secret("http://127.0.0.1:7420", "the PCI rack's secret")?;
 //! // Until SIGTERM or ctrl-c; activities in hand are finished first.
 //! Host::new(client, "PCI").register(activity_fn("charge-card", charge)).concurrency(16).run().await;
 //! # Ok(())

@@ -8,7 +8,7 @@ mod double;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use runner_kit::{Context, Failure, Host, activity_fn};
+use baton_runner_kit::{Context, Failure, Host, activity_fn};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;

@@ -17,6 +17,7 @@ mod domain;
 mod dynamodb;
 mod fsck;
 mod history;
+mod man;
 mod query;
 pub(crate) mod say;
 mod schedule;
@@ -90,6 +91,7 @@ enum Command {
     /// Print the API as an `OpenAPI` document
     Openapi,
     Completions(completions::Completions),
+    Man(man::Man),
 }
 
 /// Which service to talk to.
@@ -183,6 +185,7 @@ impl Cli {
             Command::Compact(compact) => compact.run().await,
             Command::Openapi => print_json(&service::api::document()),
             Command::Completions(completions) => completions.run(),
+            Command::Man(man) => man.run(),
         };
         match done {
             Ok(()) => ExitCode::SUCCESS,

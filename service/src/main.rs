@@ -1,5 +1,7 @@
 //! `baton`: the service, and the tools to look at it and to talk to it, in one binary.
 
+extern crate baton_service as service;
+
 mod cli;
 mod config;
 mod credentials;

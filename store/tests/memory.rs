@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use store::Store;
-use store::fault::{Chances, FaultStore};
-use store::memory::Memory;
+use baton_store::Store;
+use baton_store::fault::{Chances, FaultStore};
+use baton_store::memory::Memory;
 
 #[tokio::test]
 async fn memory_keeps_the_contract() {
-    store::conformance::all(async || Arc::new(Memory::new()) as Arc<dyn Store>).await;
+    baton_store::conformance::all(async || Arc::new(Memory::new()) as Arc<dyn Store>).await;
 }
 
 #[tokio::test]
 async fn a_fault_store_keeps_the_contract_while_it_is_switched_off() {
-    store::conformance::all(async || {
+    baton_store::conformance::all(async || {
         let faulty = FaultStore::new(Arc::new(Memory::new()), 1, Chances::bad_day());
         faulty.set_on(false);
         Arc::new(faulty) as Arc<dyn Store>

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use client::Client;
+use baton_client::Client;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context as Task, Poll};
 
-use history::{Duration, Payload, RetryPolicy, ScheduleActivity};
+use baton_history::{Duration, Payload, RetryPolicy, ScheduleActivity};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context as Task, Poll};
 
-use history::event::ChildPolicy;
-use history::{Duration, Payload, RetryPolicy, ReusePolicy, StartChild};
+use baton_history::event::ChildPolicy;
+use baton_history::{Duration, Payload, RetryPolicy, ReusePolicy, StartChild};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

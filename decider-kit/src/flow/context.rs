@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::task::Poll;
 
-use history::{Origin, Payload, RecordMarker, Timestamp, limits};
+use baton_history::{Origin, Payload, RecordMarker, Timestamp, limits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -138,7 +138,7 @@ impl Context {
             RecordMarker { name: name.clone(), details }
         });
         let details = lock(&self.shared).mark(marker);
-        let text = details.as_ref().and_then(history::Payload::text).unwrap_or("null");
+        let text = details.as_ref().and_then(baton_history::Payload::text).unwrap_or("null");
         // Also the first time through its JSON form, so that the first run sees what all later ones will.
         serde_json::from_str(text).unwrap_or_else(|error| panic!("side effect `{name}` cannot be read back: {error}"))
     }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
-use history::admit::check_name;
-use history::{
+use baton_history::admit::check_name;
+use baton_history::{
     CancelActivity, CancelExternal, CancelTimer, Decision, EventId, Origin, Payload, RecordMarker, Timestamp, Verdict,
     limits,
 };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use history::Payload;
+use baton_history::Payload;
 use tokio::runtime::{Handle, Runtime};
 
 use super::trouble::FlowError;
@@ -85,7 +85,7 @@ pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, FlowError> {
         Ok(Some(done)) => Ok(done),
         Ok(None) => Err(FlowError::Panicked { message: "no runtime could be made".to_owned(), advice: "" }),
         Err(panic) => {
-            let message = client::shutdown::panic_message(&*panic);
+            let message = baton_client::shutdown::panic_message(&*panic);
             // What tokio says when it misses its timers and its reactor.
             let is_tokio = message.contains("Tokio 1.x");
             let advice = if is_tokio {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context as Task, Poll};
 
-use history::{CancelExternal, Decision, SignalExternal};
+use baton_history::{CancelExternal, Decision, SignalExternal};
 use serde::Serialize;
 
 use super::context::Context;

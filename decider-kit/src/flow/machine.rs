@@ -11,8 +11,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use history::event::WorkflowStarted;
-use history::{Decision, Event, EventId, EventKind, Level, Payload, RecordMarker, Timestamp, UpdateAnswer, Verdict};
+use baton_history::event::WorkflowStarted;
+use baton_history::{
+    Decision, Event, EventId, EventKind, Level, Payload, RecordMarker, Timestamp, UpdateAnswer, Verdict,
+};
 
 use super::context::Context;
 use super::core::{About, Foreseen, On, ScopeNode, Shared, cancel, lock};
@@ -262,7 +264,7 @@ impl Machine {
                     self.in_trouble(trouble);
                 }
                 let closing = match ended {
-                    Ok(result) => history::SucceedWorkflow { result: Some(result), force: false }.into(),
+                    Ok(result) => baton_history::SucceedWorkflow { result: Some(result), force: false }.into(),
                     Err(failure) => failure.closing(),
                 };
                 lock(&self.core).issue(closing.clone(), None);

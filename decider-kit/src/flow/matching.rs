@@ -1,6 +1,6 @@
 //! Whether a recorded event is what became of a decision.
 
-use history::{Decision, EventKind};
+use baton_history::{Decision, EventKind};
 
 /// Whether `kind` may be what became of `decision`. Ids, types and names must be the same; inputs, timeouts and lists may
 /// have changed with the code.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use history::Payload;
+use baton_history::Payload;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

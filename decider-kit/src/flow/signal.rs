@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context as Task, Poll};
 
+use baton_history::Payload;
 use futures_core::Stream;
-use history::Payload;
 use serde::de::DeserializeOwned;
 
 use super::context::Context;

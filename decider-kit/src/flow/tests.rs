@@ -9,7 +9,7 @@ mod reset;
 mod updates;
 mod waiting;
 
-use history::{Decision, Event, EventKind, RetryPolicy};
+use baton_history::{Decision, Event, EventKind, RetryPolicy};
 use serde::Serialize;
 
 use super::{Context, Failure, Flow, FlowError, FlowState};

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context as Task, Poll};
 
-use history::{Duration, StartTimer, Timestamp};
+use baton_history::{Duration, StartTimer, Timestamp};
 
 use super::context::Context;
 use super::core::{On, lock};

@@ -1,6 +1,6 @@
 //! Why a turn of a flow is given back.
 
-use history::EventId;
+use baton_history::EventId;
 
 /// Why a turn of a flow cannot be decided. The turn is given back with it (DeciderFailed), the run stays open, and the
 /// next decider, perhaps with other code, tries again.

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll};
 
-use history::{Payload, Verdict};
+use baton_history::{Payload, Verdict};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use history::{Event, EventKind, Payload, UpdateAnswer, Verdict};
+use baton_history::{Event, EventKind, Payload, UpdateAnswer, Verdict};
 
 use crate::update::{Rejection, Update};
 

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use history::EventId;
+use baton_history::EventId;
 
 use super::core::{Key, Shared, lock};
 use crate::ended::Outcome;

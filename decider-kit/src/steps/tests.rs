@@ -1,5 +1,5 @@
-use history::event::{ActivityScheduleFailedCause, ActivityTimeout};
-use history::{RetryPolicy, Timestamp};
+use baton_history::event::{ActivityScheduleFailedCause, ActivityTimeout};
+use baton_history::{RetryPolicy, Timestamp};
 use serde_json::json;
 
 use super::*;

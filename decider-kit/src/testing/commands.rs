@@ -1,6 +1,6 @@
 //! What deciders and others say, as the service hears it.
 
-use history::{AnsweredTurn, Command, Event, Fault, Payload, ProposedUpdate, Start, TurnAnswer, TurnId};
+use baton_history::{AnsweredTurn, Command, Event, Fault, Payload, ProposedUpdate, Start, TurnAnswer, TurnId};
 use serde::Serialize;
 
 use super::fail;

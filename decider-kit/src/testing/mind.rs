@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use history::{Decision, Event, EventId, RecordMarker};
+use baton_history::{Decision, Event, EventId, RecordMarker};
 
 use crate::update::{TurnEnd, Update};
 use crate::{Decisions, Payload, Query, QueryError, TakesTurns, Window};

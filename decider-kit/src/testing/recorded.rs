@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use history::{AnsweredTurn, Event, EventId, EventKind, ProposedUpdate, RecordMarker, Run, TurnId, admit};
+use baton_history::{AnsweredTurn, Event, EventId, EventKind, ProposedUpdate, RecordMarker, Run, TurnId, admit};
 
 use super::commands::judged;
 use super::mind::{Mind, fresh, told};
@@ -15,14 +15,14 @@ use crate::{Decisions, TakesTurns};
 /// A history that was recorded somewhere.
 ///
 /// ```
-/// # use decider_kit::{Decider, Decisions, Event, Window};
+/// # use baton_decider_kit::{Decider, Decisions, Event, Window};
 /// # struct Order;
 /// # impl Decider for Order {
 /// #     type State = ();
 /// #     fn evolve(&self, _: &mut (), _: &Event) {}
 /// #     fn decide(&self, _: &(), _: &Window) -> Decisions { Decisions::new().succeed(&"done") }
 /// # }
-/// use decider_kit::testing::Recorded;
+/// use baton_decider_kit::testing::Recorded;
 ///
 /// // curl …/v1/domains/shop/workflows/order-42/history > order-42.json
 /// let text = r#"{"events": [
@@ -163,7 +163,8 @@ impl Recorded {
     ) -> Option<Difference> {
         let attempt = run.turn.as_ref().map_or(1, |turn| turn.attempt);
         let window = window_of(&self.events, run, turn.started_event_id, attempt);
-        let behind = |kind: &EventKind| kind.level() == history::event::Level::Decider || is_canceled_unstarted(kind);
+        let behind =
+            |kind: &EventKind| kind.level() == baton_history::event::Level::Decider || is_canceled_unstarted(kind);
         let batch = self.events.iter().skip_while(|event| event.id <= completed.id).map(|event| &event.kind);
         let batch: Vec<_> = batch.take_while(|kind| behind(kind)).collect();
         let markers = batch.iter().filter_map(|kind| match kind {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use history::EventKind;
+use baton_history::EventKind;
 
 use super::Recorded;
 use crate::flow::{Flow, FlowError, FlowState};
@@ -53,7 +53,7 @@ pub fn replay(flow: &Flow, history: &str) -> Result<(), ReplayError> {
     for event in recorded.events() {
         flow.evolve(&mut state, event);
     }
-    let table = || client::table::history(recorded.events());
+    let table = || baton_client::table::history(recorded.events());
     flow.trouble(&state).map_or(Ok(()), |trouble| Err(ReplayError::Trouble { trouble, table: table() }))
 }
 

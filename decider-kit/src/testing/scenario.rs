@@ -4,8 +4,8 @@ mod updates;
 
 use std::sync::Arc;
 
-use history::event::ActivityTimeout;
-use history::{
+use baton_history::event::ActivityTimeout;
+use baton_history::{
     Command, Deadline, DeadlineKind, Duration, Event, EventId, Payload, PendingActivity, ProposedUpdate, Run, Start,
     TaskId, Timestamp, Transition, TurnId,
 };

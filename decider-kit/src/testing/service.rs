@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use history::admit::{Starting, starting};
-use history::{
+use baton_history::admit::{Starting, starting};
+use baton_history::{
     Command, CommandOutcome, Duration, Event, Fault, Heartbeat, Links, ProposedUpdate, Run, Start, StartSignal, TaskId,
     Timestamp, Transition, TurnId, UpdateAnswer,
 };

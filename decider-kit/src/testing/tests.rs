@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use history::event::{ActivityTimeout, ActivityTimeouts};
-use history::{Command, Fault, RetryPolicy, ReusePolicy, Start, Tally};
+use baton_history::event::{ActivityTimeout, ActivityTimeouts};
+use baton_history::{Command, Fault, RetryPolicy, ReusePolicy, Start, Tally};
 
 use super::*;
 use crate::{Activity, Decider, Decisions, Duration, Event, EventKind, Status, Steps, Window, decide};
@@ -51,7 +51,8 @@ impl Decider for Trial {
             && activity.closed.is_none()
         {
             Decisions::new()
-        } else if newest.is_some_and(|activity| matches!(activity.closed, Some((history::ActivityOutcome::Success, _))))
+        } else if newest
+            .is_some_and(|activity| matches!(activity.closed, Some((baton_history::ActivityOutcome::Success, _))))
         {
             Decisions::new().succeed(&"a customer")
         } else if state.failures >= 3 {
@@ -621,7 +622,7 @@ fn anything_that_the_outside_may_do_can_be_asked() {
 }
 
 mod queries {
-    use history::event::EventKind;
+    use baton_history::event::EventKind;
 
     use crate::testing::{TestService, given, signal};
     use crate::{Decider, Decisions, Event, Payload, Query, QueryError, Window};

@@ -1,6 +1,6 @@
 //! What activities do in a test, in virtual time.
 
-use history::{Duration, Payload, Timestamp};
+use baton_history::{Duration, Payload, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -3,6 +3,8 @@
 //!
 //! `cargo bench -p baton-engine`
 
+extern crate baton_engine as engine;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Runs that are as full as may be, over the memory store, a table where tests run over one, and the embedded store.
 
+extern crate baton_engine as engine;
+
 use std::sync::Arc;
 
 use engine::{Engine, Refusal, Settings};

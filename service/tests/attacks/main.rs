@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+extern crate baton_service as service;
+
 mod credentials;
 mod descriptors;
 mod files;

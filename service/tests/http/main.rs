@@ -9,6 +9,8 @@
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
+extern crate baton_service as service;
+
 mod access;
 mod access_log;
 mod audit;

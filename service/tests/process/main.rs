@@ -3,6 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+// The examples' sources, which are modules here, have the true names.
+extern crate baton_service as service;
+extern crate client as baton_client;
+extern crate decider_kit as baton_decider_kit;
+extern crate history as baton_history;
+extern crate runner_kit as baton_runner_kit;
+
 mod audit;
 #[path = "../shared/certificates.rs"]
 mod certificates;
@@ -22,6 +29,7 @@ mod hash;
 mod https;
 #[path = "../shared/issuer.rs"]
 mod issuer;
+mod pages;
 mod secrets;
 mod subscription;
 mod support;

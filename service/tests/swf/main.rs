@@ -5,6 +5,8 @@
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
+extern crate baton_service as service;
+
 mod access;
 mod audit;
 mod both;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use baton_store_dynamodb::{Create, Options};
 use engine::{ActivityTask, DeciderTask, Delivery, Engine, EventRange, Poll, RunRef, Settings, WaitingBounds};
 use history::{
     Command, Decision, Payload, RequestKey, RetryPolicy, ScheduleActivity, Start, StartTimer, SucceedWorkflow,
@@ -16,7 +17,6 @@ use history::{
 };
 use simulation::told::Told;
 use store::{HeadKey, Store};
-use store_dynamodb::{Create, Options};
 use support::Emulator;
 use tokio::task::JoinHandle;
 

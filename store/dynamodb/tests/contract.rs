@@ -4,8 +4,8 @@ mod support;
 
 use std::sync::Arc;
 
+use baton_store_dynamodb::Create;
 use store::Store;
-use store_dynamodb::Create;
 use support::Emulator;
 
 #[tokio::test(flavor = "multi_thread")]

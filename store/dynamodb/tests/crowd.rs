@@ -4,8 +4,8 @@ mod support;
 
 use std::sync::Arc;
 
+use baton_store_dynamodb::{Create, Options};
 use simulation::crowd::fill_and_end;
-use store_dynamodb::{Create, Options};
 use support::Emulator;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
+use baton_store_dynamodb::{Create, Dynamo, Options};
 use bytes::Bytes;
 use store::{Cas, Expect, Head, HeadKey, Store};
-use store_dynamodb::{Create, Dynamo, Options};
 
 /// Where the engine is.
 fn endpoint() -> String {

@@ -6,9 +6,9 @@ mod support;
 
 use std::sync::Arc;
 
+use baton_store_dynamodb::{Create, Dynamo};
 use bytes::Bytes;
 use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
-use store_dynamodb::{Create, Dynamo};
 use support::{Emulator, Fault};
 
 fn key() -> HeadKey {

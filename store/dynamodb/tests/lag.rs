@@ -6,11 +6,11 @@ mod support;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use baton_store_dynamodb::Create;
 use serde_json::Value;
 use simulation::meddled::{Meddled, Meddler};
 use simulation::{Outcome, Plan, simulate_over};
 use store::{Count, Due, Error, ListPage, ListQuery, PageToken, Store, UnixMs};
-use store_dynamodb::Create;
 use support::{Emulator, IsUnmarked};
 
 /// Where the store marks reads as consistent, each by what its requests look like.

@@ -7,9 +7,9 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_store_dynamodb::{Create, Dynamo, Options};
 use bytes::Bytes;
 use store::{Cas, Error, Expect, Head, HeadKey, ListQuery, PartKey, Row, Store};
-use store_dynamodb::{Create, Dynamo, Options};
 use support::{Emulator, Fault};
 
 fn key() -> HeadKey {

@@ -5,9 +5,9 @@ mod support;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use baton_store_dynamodb::Create;
 use bytes::Bytes;
 use store::{Cas, Expect, Head, HeadKey, ListQuery, Listed, Order, Row, Store, UnixMs};
-use store_dynamodb::Create;
 use support::Emulator;
 
 /// Runs of a domain, one started each second.

@@ -4,8 +4,8 @@
 
 mod support;
 
+use baton_store_dynamodb::{Create, Options, TableError};
 use serde_json::{Value, json};
-use store_dynamodb::{Create, Options, TableError};
 use support::{Emulator, TABLE};
 
 const CLOUD_FORMATION: &str = include_str!("../../../docs/dynamodb/table.json");

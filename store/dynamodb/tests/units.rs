@@ -4,9 +4,9 @@ mod support;
 
 use std::sync::Arc;
 
+use baton_store_dynamodb::Create;
 use bytes::Bytes;
 use store::{Cas, Expect, Head, HeadKey, ListQuery, Row, Store};
-use store_dynamodb::Create;
 use support::Emulator;
 
 #[tokio::test]

@@ -5,10 +5,10 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
+use baton_store_embedded::{Embedded, Options};
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use store::{Cas, Expect, Head, HeadKey, Row, Store};
-use store_embedded::{Embedded, Options};
 use tokio::runtime::Runtime;
 
 fn head(version: u64) -> Head {

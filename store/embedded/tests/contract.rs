@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::sync::Mutex;
 
+use baton_store_embedded::{Embedded, Options};
 use store::Store;
-use store_embedded::{Embedded, Options};
 use tempfile::TempDir;
 
 async fn keeps_the_contract(options: impl Fn(Options) -> Options) {

@@ -8,9 +8,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use baton_store_embedded::{Embedded, Options};
 use bytes::Bytes;
 use store::{Cas, Error, Expect, Head, PartKey, Store};
-use store_embedded::{Embedded, Options};
 use support::{change, check, chunk, copy_directory, data_end, head, key, newest_segment, next, segments, small};
 use tempfile::TempDir;
 

@@ -10,9 +10,9 @@ mod support;
 use std::path::Path;
 use std::sync::Arc;
 
+use baton_store_embedded::{Embedded, Options};
 use bytes::Bytes;
 use store::{Cas, Due, Expect, Head, ListQuery, Order, PartKey, Row, Store};
-use store_embedded::{Embedded, Options};
 use support::{copy_directory, key};
 use tempfile::TempDir;
 

@@ -8,10 +8,10 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use baton_store_embedded::{Embedded, Options};
 use rustix::fs::Mode;
 use rustix::process::umask;
 use store::Store as _;
-use store_embedded::{Embedded, Options};
 use support::{copy_directory, key, next, small};
 use tempfile::TempDir;
 

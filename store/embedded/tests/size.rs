@@ -7,9 +7,9 @@ mod support;
 use std::path::Path;
 use std::sync::Arc;
 
+use baton_store_embedded::{Embedded, Options};
 use bytes::Bytes;
 use store::{Cas, Expect, Head, ListQuery, Order, PartKey, Row, Store};
-use store_embedded::{Embedded, Options};
 use support::{head, key, small};
 use tempfile::TempDir;
 
@@ -52,7 +52,7 @@ async fn memory_stays_below_its_bound_whatever_the_number_of_runs() {
     assert!(log <= options.log_bytes + 4 * options.segment_bytes, "{log} bytes of log");
 }
 
-async fn work_of_a_start(directory: &Path, runs: u64) -> store_embedded::Recovery {
+async fn work_of_a_start(directory: &Path, runs: u64) -> baton_store_embedded::Recovery {
     let store = Embedded::open(small(directory)).await.unwrap();
     start_runs(&store, runs, of_one_kb).await;
     store.close().await.unwrap();

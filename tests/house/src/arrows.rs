@@ -202,7 +202,8 @@ impl Scopes {
                 if here || imported {
                     return Some((module.clone(), path.to_vec()));
                 }
-                let outside = vec![name.to_owned()];
+                // A crate is known by its short name; the kits call it by its true one.
+                let outside = vec![name.strip_prefix("baton_").unwrap_or(name).to_owned()];
                 self.0.contains_key(&outside).then(|| (outside, rest.to_vec()))
             }
         }

@@ -69,7 +69,7 @@ fn the_reason_of_a_cancellation_reaches_the_flow_and_the_close() {
     let mut service = service(flow(async |ctx, ()| Err::<(), _>(ctx.canceled().await)));
     service.start("flow", "1", &());
     let reason = Some("out of business".to_owned());
-    service.after(seconds(1)).ask("1", history::Command::RequestCancel { reason, identity: None, key: None });
+    service.after(seconds(1)).ask("1", baton_history::Command::RequestCancel { reason, identity: None, key: None });
     let closed = service.finish("1");
     assert_eq!((closed.status, closed.result::<String>().as_str()), (Status::Canceled, "out of business"));
 }

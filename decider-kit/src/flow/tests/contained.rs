@@ -38,7 +38,7 @@ fn a_flow_that_awaits_something_else_later_is_found_out_then() {
     }));
     service.start("flow", "1", &());
     let ended = catch_unwind(AssertUnwindSafe(|| service.finish("1"))).unwrap_err();
-    let said = client::shutdown::panic_message(&*ended);
+    let said = baton_client::shutdown::panic_message(&*ended);
     assert!(said.contains("the decider gives the turn back: the flow waits for nothing"), "{said}");
 }
 

@@ -233,10 +233,12 @@ fn decided(flow: &Flow, events: &[Event], kept_for: usize) -> Vec<(u64, Decision
         seen = started_event_id;
         let batch = events.iter().skip_while(|event| event.id <= completed_event_id);
         let is_decided = |event: &&Event| {
-            event.kind.level() == history::Level::Decider || crate::flow::is_canceled_unstarted(&event.kind)
+            event.kind.level() == baton_history::Level::Decider || crate::flow::is_canceled_unstarted(&event.kind)
         };
         let markers = batch.take_while(is_decided).filter_map(|event| match &event.kind {
-            EventKind::Marker(it) => Some(history::RecordMarker { name: it.name.clone(), details: it.details.clone() }),
+            EventKind::Marker(it) => {
+                Some(baton_history::RecordMarker { name: it.name.clone(), details: it.details.clone() })
+            }
             _ => None,
         });
         flow.foresee(&mut state, markers.collect());
@@ -288,7 +290,7 @@ fn a_flow_that_is_not_deterministic_is_caught() {
         let mut service = service(flow);
         service.start("flow", "1", &());
         let finished = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| service.finish("1")));
-        client::shutdown::panic_message(&*finished.expect_err("it is caught"))
+        baton_client::shutdown::panic_message(&*finished.expect_err("it is caught"))
     };
     let count = AtomicU64::new(0);
     let said = caught(Flow::new(move |ctx: Context, ()| {

@@ -1,7 +1,7 @@
 //! Children and other runs.
 
+use baton_history::event::{ChildPolicy, ChildScheduleFailedCause, ExternalFailedCause};
 use futures::future::{Either, join_all, select};
-use history::event::{ChildPolicy, ChildScheduleFailedCause, ExternalFailedCause};
 
 use super::*;
 use crate::ReusePolicy;
@@ -155,17 +155,17 @@ impl crate::Decider for Flaky {
 #[test]
 fn a_child_with_a_retry_policy_is_one_child_to_its_parent() {
     const TEN_MINUTES: u64 = 600;
-    let policy = |attempts| history::RetryPolicy {
+    let policy = |attempts| baton_history::RetryPolicy {
         initial_interval: seconds(TEN_MINUTES),
         maximum_attempts: Some(attempts),
-        ..history::RetryPolicy::default()
+        ..baton_history::RetryPolicy::default()
     };
     // The policy is given as input, as a flow has nothing else to go by.
     for (attempts, result, waited) in [(3, "try 3", 3 * TEN_MINUTES), (2, "busy", TEN_MINUTES)] {
         let mut service = TestService::new();
         service.decider(
             "flow",
-            Flow::new(async |ctx: Context, policy: history::RetryPolicy| {
+            Flow::new(async |ctx: Context, policy: baton_history::RetryPolicy| {
                 let child = ctx.child::<u32>("flaky", "child", &()).retry(policy).run_timeout(seconds(60));
                 match child.await {
                     Ok(attempt) => Ok(format!("try {attempt}")),

@@ -216,7 +216,7 @@ fn queries_look_at_what_the_flow_shares_and_change_nothing() {
     let events = service.history("1");
     let mut state = FlowState::default();
     let ask = |state: &FlowState, name: &str, input: &str| {
-        let input = history::Payload::from_json(input).unwrap();
+        let input = baton_history::Payload::from_json(input).unwrap();
         flow.answer(state, name, Some(&input)).map(|answer| answer.to_string())
     };
     assert_eq!(ask(&state, "stage", "null"), Err(QueryError::NotReady));

@@ -1,7 +1,7 @@
 //! A run that was reset: mended code goes on where the history of the old run ends.
 
-use history::event::{ByHand, LaterSignals, ResetPlan};
-use history::{BranchReader, Branching, Command, PlannedReset, ScheduleActivity, Transition, TurnId};
+use baton_history::event::{ByHand, LaterSignals, ResetPlan};
+use baton_history::{BranchReader, Branching, Command, PlannedReset, ScheduleActivity, Transition, TurnId};
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn mended_code_goes_on_over_a_reset_and_the_old_code_does_not_fit_any_more() {
     old.iter().try_for_each(|event| reader.read(event.clone())).unwrap();
     let EventKind::WorkflowStarted(started) = &old[0].kind else { panic!() };
     let (run_id, at) = (started.run_id, old.last().unwrap().timestamp);
-    let new_run_id = history::child_run_id(run_id, event_id, at);
+    let new_run_id = baton_history::child_run_id(run_id, event_id, at);
     let plan = ResetPlan { new_run_id, run_id, event_id, signals };
     let planned = PlannedReset { plan, by_hand: ByHand::default(), at, key: None, by: None };
     let mut new = Transition::branch(reader.finish().unwrap(), &planned);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use history::EventKind;
+use baton_history::EventKind;
 
 use crate::flow::{AcceptedUpdate, Context, Failure, Flow};
 use crate::testing::{Recorded, TestService, UpdateOutcome, Work, replay};

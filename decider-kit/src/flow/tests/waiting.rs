@@ -1,8 +1,8 @@
 //! Activities, timers, signals.
 
+use baton_history::event::ActivityTimeout;
 use futures::StreamExt as _;
 use futures::future::{Either, join_all, select};
-use history::event::ActivityTimeout;
 
 use super::*;
 use crate::flow::{ActivityEnd, Cause};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use history::admit::{may_update, speculative_turn};
-use history::{AnsweredTurn, EventId, Payload, ProposedUpdate, UpdateStanding};
+use baton_history::admit::{may_update, speculative_turn};
+use baton_history::{AnsweredTurn, EventId, Payload, ProposedUpdate, UpdateStanding};
 
 use super::{Given, judged};
 use crate::testing::mind::{Mind, fresh, told};
@@ -66,7 +66,7 @@ impl<D: TakesTurns> Given<D> {
 
 /// Holds what a decider says and decides against what is expected.
 #[track_caller]
-fn must_be(expected: Verdict, asked: &ProposedUpdate, decisions: &Decisions, events: &[history::Event]) {
+fn must_be(expected: Verdict, asked: &ProposedUpdate, decisions: &Decisions, events: &[baton_history::Event]) {
     let Verdict { verdict: expected_verdict, decisions: mut expected } = expected;
     let mut beside = decisions.clone();
     beside.updates.retain(|answer| answer.update_id != asked.update_id);

@@ -1,6 +1,6 @@
 //! Activities, and what runners say to them.
 
-use history::{Command, EventId, Heartbeat, TaskId};
+use baton_history::{Command, EventId, Heartbeat, TaskId};
 
 use super::{Item, TestService};
 use crate::testing::work::{Call, Work, WorkResult};

@@ -1,6 +1,6 @@
 //! When what happens.
 
-use history::{Command, EventId, TaskRef, Timestamp};
+use baton_history::{Command, EventId, TaskRef, Timestamp};
 
 use super::{Item, TestRunner, TestService};
 

@@ -1,6 +1,6 @@
 //! What no run may come to.
 
-use history::DeadlineKind;
+use baton_history::DeadlineKind;
 
 use super::TestService;
 use crate::testing::recorded::Recorded;

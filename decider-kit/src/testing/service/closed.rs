@@ -1,6 +1,6 @@
 //! How runs have closed.
 
-use history::{Duration, Payload, Status};
+use baton_history::{Duration, Payload, Status};
 use serde::de::DeserializeOwned;
 
 /// How a run closed.

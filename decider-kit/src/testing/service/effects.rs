@@ -1,6 +1,6 @@
 //! What runs do to each other, and runs that go on for others.
 
-use history::{Command, Effect, EffectResult, Errand, ErrandTask, EventKind, Links, Transition};
+use baton_history::{Command, Effect, EffectResult, Errand, ErrandTask, EventKind, Links, Transition};
 
 use super::TestService;
 

@@ -1,6 +1,6 @@
 //! What is planned for later.
 
-use history::{Command, Duration, Timestamp};
+use baton_history::{Command, Duration, Timestamp};
 use serde::Serialize;
 
 use super::super::commands::{request_cancel, signal, start, terminate};

@@ -1,6 +1,6 @@
 //! What has come of runs.
 
-use history::{Event, EventKind, Fault, Run, Timestamp};
+use baton_history::{Event, EventKind, Fault, Run, Timestamp};
 
 use super::TestService;
 use super::closed::Closed;
@@ -22,7 +22,7 @@ impl TestService {
     /// The history as a table.
     #[track_caller]
     pub fn table(&self, workflow_id: &str) -> String {
-        client::table::history(self.history(workflow_id))
+        baton_client::table::history(self.history(workflow_id))
     }
 
     /// The state of the newest run of this id.

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use history::{AnsweredTurn, Command, Duration, EventId, Fault, ProposedUpdate, TurnId};
+use baton_history::{AnsweredTurn, Command, Duration, EventId, Fault, ProposedUpdate, TurnId};
 
 use super::{Item, TestService};
 use crate::Decisions;
@@ -38,7 +38,7 @@ impl TestService {
             Err(panic) => {
                 eprintln!(
                     "the decider panicked at event {started_event_id}\n\n{}\n",
-                    client::table::history(&run.events)
+                    baton_client::table::history(&run.events)
                 );
                 resume_unwind(panic)
             }

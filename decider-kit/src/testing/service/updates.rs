@@ -2,8 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use history::admit::{may_update, speculative_turn};
-use history::{AnsweredTurn, EventKind, Fault, Payload, ProposedUpdate, Status, UpdateAnswer, UpdateStanding, Verdict};
+use baton_history::admit::{may_update, speculative_turn};
+use baton_history::{
+    AnsweredTurn, EventKind, Fault, Payload, ProposedUpdate, Status, UpdateAnswer, UpdateStanding, Verdict,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -179,7 +179,7 @@ fn a_flow_is_told_the_same_story() {
         .when(activity_succeeded("check", &()));
     let decided = story.decisions();
     assert!(
-        decided.updates.iter().any(|answer| matches!(answer.verdict, history::Verdict::Done { .. })),
+        decided.updates.iter().any(|answer| matches!(answer.verdict, baton_history::Verdict::Done { .. })),
         "{decided:?}"
     );
 }

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+extern crate baton_engine as engine;
+
 mod elsewhere;
 mod measured;
 mod members;

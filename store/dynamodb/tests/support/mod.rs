@@ -14,11 +14,11 @@ use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, S
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
+use baton_store_dynamodb::{Dynamo, Options};
 use dynoxide::{Database, DynoxideError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use store_dynamodb::{Dynamo, Options};
 
 #[allow(unused_imports, reason = "not every test is about what lags")]
 pub(crate) use yesterday::IsUnmarked;

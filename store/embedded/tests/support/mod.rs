@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
+use baton_store_embedded::faults::Then;
+use baton_store_embedded::{Embedded, Options};
 use bytes::Bytes;
 use store::{Cas, Expect, Head, HeadKey, PartKey, Row, Store};
-use store_embedded::faults::Then;
-use store_embedded::{Embedded, Options};
 
 pub const RUN: [u8; 16] = [7; 16];
 const WRITERS: u64 = 16;
