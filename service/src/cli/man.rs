@@ -18,7 +18,7 @@ impl Man {
     pub(super) fn run(self) -> Done {
         let Some(directory) = self.directory else {
             let mut page = Vec::new();
-            let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
+            let rendered = clap_mangen::Man::new(Cli::command().disable_help_subcommand(true)).render(&mut page);
             rendered.map_err(|error| Failed::Usage(format!("no man page: {error}")))?;
             return print_text(String::from_utf8_lossy(&page).trim_end());
         };
