@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use baton_store_embedded::{Embedded, Options};
 use bytes::Bytes;
 use store::{Cas, Expect, Head, HeadKey, Row, Store};
-use store_embedded::{Embedded, Options};
 
 const START: u64 = 1_700_000_000_000;
 const DAYS_30: u64 = 30 * 24 * 3600 * 1000;
