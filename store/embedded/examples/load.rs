@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use baton_store_embedded::{Embedded, Options};
 use bytes::Bytes;
 use store::{Cas, Expect, Head, HeadKey, Row, Store};
-use store_embedded::{Embedded, Options};
 
 fn head(version: u64, number: u64) -> Head {
     let is_closed = version == 16;
