@@ -147,6 +147,22 @@ test('the slider shows the run as of an earlier event, and the URL keeps it', as
   await browser.shows('.scrub output', String(events.length));
 });
 
+test('a run that is longer than what a page holds opens as of an event in its middle', async () => {
+  const markers = Array.from({ length: 900 }, (_, number) => ({ type: 'RecordMarker', name: `marker-${number}` }));
+  const begun = { workflowId: 'long', workflowType: 'long', taskList: 'long' };
+  const { runId } = await service.call('POST', '/workflows', begun);
+  let last = 0;
+  while (last <= 5400) {
+    const task = await service.call('POST', '/task-lists/long/decider/poll', {});
+    await service.call('POST', `/v1/decider-tasks/${task.token}/complete`, { decisions: markers });
+    await service.call('POST', '/workflows/long/signals/more', {});
+    last = task.startedEventId + 1 + markers.length;
+  }
+  await browser.go(`${service.url}/console/default/workflows/long/${runId}/turns?asof=2000`);
+  await browser.shows('.side h2', 'As of event 2000');
+  await browser.shows('.scrub output', '2000');
+});
+
 test('every view of a run shows the same history', async () => {
   await open('order-1005', 'timeline');
   await browser.shows('.view', 'charge');

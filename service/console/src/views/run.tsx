@@ -95,17 +95,19 @@ export function RunOf({
     document.title = `${workflowId} · Baton`;
   }, [workflowId]);
 
-  // An event that is not here yet is read: histories that are long come from their end.
+  // What the address names and is not here yet is read: histories that are long come from their end. An event that is selected goes
+  // first, as both may be too far apart to be here at once.
+  const wanted = selected ?? asOfAsked;
   useEffect(() => {
     if (
-      selected !== undefined &&
+      wanted !== undefined &&
       row.events.length > 0 &&
-      row.at(selected) === undefined &&
-      selected >= 1 &&
-      selected <= run.lastId.value
+      row.at(wanted) === undefined &&
+      wanted >= 1 &&
+      wanted <= run.lastId.value
     )
-      void run.goTo(selected);
-  }, [selected, row.first, row.last]);
+      void run.goTo(wanted);
+  }, [wanted, row.first, row.last]);
 
   const event = row.at(selected);
   return (

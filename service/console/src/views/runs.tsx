@@ -69,7 +69,8 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
   // Rows keep their places: what is there already is updated where it stands, what is newer waits above until it is wanted.
   const refresh = async (): Promise<void> => {
     try {
-      const [page] = await Promise.all([list(), count()]);
+      count().catch(failed);
+      const page = await list();
       const fresh = new Map(page.workflows.map((run) => [run.runId, run]));
       const known = new Set(shown.current.map((run) => run.runId));
       setRuns(shown.current.map((run) => fresh.get(run.runId) ?? run));
