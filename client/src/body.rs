@@ -31,6 +31,7 @@ mod audit;
 mod domains;
 mod operate;
 mod queries;
+mod readiness;
 mod schedules;
 mod session;
 mod tasks;
@@ -41,6 +42,7 @@ pub use audit::*;
 pub use domains::*;
 pub use operate::*;
 pub use queries::{QueryAnswer, QueryError, QueryResult, QueryWorkflow, TaskQuery, UNKNOWN_QUERY};
+pub use readiness::*;
 pub use schedules::{
     BackfillSchedule, CreateSchedule, DescribedSchedule, ListedSchedule, NextTimes, PauseSchedule, ResumeSchedule,
     ScheduleAction, ScheduleTotals, Schedules, TriggerSchedule,

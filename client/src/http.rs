@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::Error;
-use crate::body::Problem;
+use crate::body::{Problem, Readiness};
 use crate::retry::{Patience, Waits};
 use crate::tls::{self, ClientCertificate};
 use crate::unpolled::UnpolledLists;
@@ -303,13 +303,14 @@ impl Client {
         self.read(&bytes)
     }
 
-    /// Whether the service takes work; waits for it as long as this client has patience.
+    /// Whether the service takes work, and what somebody should see to; waits for it as long as this client has patience.
     ///
     /// # Errors
     ///
     /// See [`Error`].
-    pub async fn ready(&self) -> Result<(), Error> {
-        self.send(Method::GET, &format!("{}/readyz", self.base), None, None, None).await.map(drop)
+    pub async fn ready(&self) -> Result<Readiness, Error> {
+        let (_, bytes) = self.send(Method::GET, &format!("{}/readyz", self.base), None, None, None).await?;
+        self.read(&bytes)
     }
 
     /// The text of `GET /metrics`.

@@ -63,8 +63,8 @@ mod update;
 mod window;
 
 pub use baton_history::{
-    ActivityOutcome, Decision, Duration, Event, EventId, EventKind, Payload, ReusePolicy, Status, Tally, Timestamp,
-    event::ActivityTimeout, event::ChildPolicy,
+    ActivityOutcome, Decision, Duration, Event, EventId, EventKind, Payload, RetryPolicy, ReusePolicy, Status, Tally,
+    Timestamp, WhenExhausted, event::ActivityTimeout, event::ChildPolicy,
 };
 pub use decider::Decider;
 pub use decisions::{Activity, Child, Decisions};

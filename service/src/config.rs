@@ -1,13 +1,17 @@
 //! The configuration file: how it is read, and what is said of it. It has secrets in it, so what is said names keys and
 //! places, and shows no value that could be one.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
 /// The rights that others than the owner of a file with secrets should not have.
 const OTHERS: u32 = 0o077;
+
+/// The same of a file of root's: its group may read it, which is how files are given to a service that must not change them.
+/// Source: `PostgreSQL`'s rule for the key of its certificate.
+const OTHERS_THAN_ROOT: u32 = 0o037;
 
 /// Keys below which there are secrets: of credentials, and in the addresses and commands of functions.
 const SECRET_KEYS: [&str; 2] = ["credentials", "lambda"];
@@ -65,11 +69,15 @@ pub(crate) fn warn_if_open(path: &Path) {
 pub(crate) fn warn_if_others_use(file: &str, what: &str, path: &Path) {
     let Ok(found) = std::fs::metadata(path) else { return };
     let (mode, shown) = (found.permissions().mode() & 0o777, path.display());
-    if mode & OTHERS != 0 {
+    if is_open(mode, found.uid()) {
         tracing::warn!(
             "others can use {file} `{shown}` (mode {mode:03o}), which has {what} in it: `chmod go= {shown}`"
         );
     }
+}
+
+fn is_open(mode: u32, owner: u32) -> bool {
+    mode & if owner == 0 { OTHERS_THAN_ROOT } else { OTHERS } != 0
 }
 
 #[cfg(test)]
@@ -88,6 +96,13 @@ mod tests {
         log_json: bool,
         #[serde(default)]
         lambda: std::collections::BTreeMap<String, String>,
+    }
+
+    #[test]
+    fn a_file_of_roots_may_be_read_by_its_group_and_no_other_by_anybody_but_its_owner() {
+        let open = |owner: u32| [0o600, 0o400, 0o440, 0o640, 0o660, 0o644, 0o650].map(|mode| is_open(mode, owner));
+        assert_eq!(open(0), [false, false, false, false, true, true, true]);
+        assert_eq!(open(1), [false, false, true, true, true, true, true]);
     }
 
     #[test]

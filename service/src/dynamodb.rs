@@ -56,7 +56,7 @@ impl Table {
 pub(crate) async fn open(table: &Table) -> Result<Arc<dyn Store>, String> {
     std::future::ready(Err(format!(
         "this `baton` was built without the store on DynamoDB, so the table `{}` cannot be opened; build it with \
-         `cargo build --release -p baton-service --features dynamodb`",
+         `cargo build --profile dist -p baton-service --features dynamodb`",
         table.name()
     )))
     .await

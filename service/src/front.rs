@@ -2,6 +2,7 @@
 
 pub(crate) mod calls;
 mod metrics;
+mod probe;
 mod process;
 
 use std::sync::{Arc, OnceLock};
@@ -13,6 +14,7 @@ use crate::audit::AuditCounts;
 use crate::budget::{BYTES_IN_FLIGHT_MAX, Budget};
 use crate::fair::Places;
 use crate::front::calls::CallTimes;
+use crate::front::probe::StoreProbe;
 use crate::reload::Reloads;
 use crate::tls::TlsStanding;
 
@@ -41,6 +43,7 @@ struct FrontParts {
     places: Arc<Places>,
     reloads: Arc<Reloads>,
     calls: CallTimes,
+    probe: StoreProbe,
     /// Of the listener, where it has TLS.
     tls: OnceLock<Arc<TlsStanding>>,
     /// Of the audit log, where there is one.
@@ -50,12 +53,14 @@ struct FrontParts {
 impl Front {
     /// The front of this engine.
     pub fn of(engine: Arc<Engine>, settings: &FrontSettings) -> Self {
+        let probe = StoreProbe::of(Arc::clone(engine.store()));
         Self(Arc::new(FrontParts {
             engine,
             budget: Budget::new(settings.bytes_in_flight_max),
             places: Places::new(settings.requests_at_once),
             reloads: Arc::default(),
             calls: CallTimes::default(),
+            probe,
             tls: OnceLock::new(),
             audit: OnceLock::new(),
         }))
@@ -79,6 +84,11 @@ impl Front {
     /// What came of files that were read again.
     pub fn reloads(&self) -> &Arc<Reloads> {
         &self.0.reloads
+    }
+
+    /// What is wrong with the store; `None` where it answers. It is asked every few seconds at most.
+    pub(crate) async fn store_trouble(&self) -> Option<String> {
+        self.0.probe.trouble().await
     }
 
     /// How long calls take.

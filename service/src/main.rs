@@ -9,6 +9,7 @@ mod descriptors;
 mod dynamodb;
 mod encryption;
 mod failed;
+mod notify;
 mod serve;
 
 use std::process::ExitCode;

@@ -29,9 +29,14 @@ use crate::config;
 use crate::credentials::Keeper;
 use crate::dynamodb::Table;
 use crate::encryption::Encryption;
+use crate::notify;
 
 /// Where the service listens unless told otherwise: this machine only.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7420";
+
+/// How much of the disk is kept for runs that are open, in MiB. Ours: eight times the log that may wait for a checkpoint (64 MiB), so
+/// that what is open can write for a while yet; and little beside the smallest disks that servers have.
+const DISK_RESERVE_MIB: u64 = 512;
 
 /// Where runs are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -105,6 +110,10 @@ pub(crate) struct Serve {
     /// Log that may wait for a checkpoint, in MiB [default: 64]
     #[arg(long, env = "BATON_STORE_LOG_MIB", value_name = "MIB")]
     store_log_mib: Option<u64>,
+    /// Room on the disk of the data directory that is kept for runs that are open, in MiB: with less no other is started; 0 for
+    /// none [default: 512]
+    #[arg(long, env = "BATON_DISK_RESERVE", value_name = "MIB")]
+    disk_reserve: Option<u64>,
     /// Connections at once [default: 20000]
     #[arg(long, env = "BATON_CONNECTIONS_MAX", value_name = "COUNT")]
     connections_max: Option<usize>,
@@ -173,6 +182,7 @@ impl Serve {
             cache_mib: self.cache_mib.or(file.cache_mib),
             store_memory_mib: self.store_memory_mib.or(file.store_memory_mib),
             store_log_mib: self.store_log_mib.or(file.store_log_mib),
+            disk_reserve: self.disk_reserve.or(file.disk_reserve),
             connections_max: self.connections_max.or(file.connections_max),
             requests_at_once: self.requests_at_once.or(file.requests_at_once),
             shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),
@@ -350,7 +360,8 @@ impl Serve {
         let cache_bytes = self.cache_mib.unwrap_or(32) << 20;
         let node = self.node(address, tls.is_some())?;
         let quotas = self.swf_limits.then(Quotas::default);
-        let settings = Settings { cache_bytes, node: node.clone(), quotas, ..Settings::default() };
+        let disk_reserve = self.disk_reserve.unwrap_or(DISK_RESERVE_MIB).saturating_mul(1 << 20);
+        let settings = Settings { cache_bytes, node: node.clone(), quotas, disk_reserve, ..Settings::default() };
         let engine = Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings)
             .await
             .map_err(|refusal| refusal.to_string())?;
@@ -397,8 +408,10 @@ impl Serve {
         };
         let (router, access_log) = self.logged(router, &engine)?;
         let server = Server { listener, router, limits, tls };
+        notify::ready();
         let stopping = async {
             drop(stop.await);
+            notify::stopping();
             tracing::info!("stopping: polls are answered, requests under way are finished");
             engine.begin_shutdown();
         };

@@ -39,8 +39,13 @@ fn said(output: &Output) -> String {
 /// A table of a test's own.
 fn table(name: &str) -> String {
     let table = format!("baton-test-{name}-{}", std::process::id());
-    let made = baton(&["dynamodb", "create-table", "--unprotected", "--table", &table]).output().unwrap();
+    let create = ["dynamodb", "create-table", "--unprotected", "--table", &table];
+    let made = baton(&create).output().unwrap();
     assert!(made.status.success(), "{}", said(&made));
+    let again = baton(&create).output().unwrap();
+    assert!(again.status.code() == Some(1) && said(&again).contains("already"), "{}", said(&again));
+    let again = baton(&[&create[..], &["--if-missing"]].concat()).output().unwrap();
+    assert!(again.status.success() && said(&again).contains("can be used"), "{}", said(&again));
     table
 }
 

@@ -89,7 +89,7 @@ pub async fn all(make: impl AsyncFn() -> Arc<dyn Store>) {
         a_page_token_of_a_list_in_another_order_is_refused,
         a_row_follows_its_head,
         counts_are_what_lists_have,
-        counting_stops_where_it_may,
+        counting_looks_at_no_more_than_it_may,
         of_many_commits_on_one_version_one_wins,
         concurrent_increments_are_all_counted,
         of_many_first_commits_one_wins,

@@ -106,39 +106,21 @@ pub trait Store: Send + Sync + 'static {
     /// instants of the order keep most rows out.
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error>;
 
-    /// How many rows a list would have in all; stops counting when there are `at_most`, or some more.
-    async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
-        count_by_listing(self, query, at_most).await
-    }
+    /// How many rows a list would have in all, whatever its limit. Looks at no more rows than `at_most` to find out, and says so where
+    /// there is one more: counting costs what is looked at, however little of it matches. Where a query wants open rows, or closed
+    /// ones, the others are not looked at. An engine that knows the number without looking may say it.
+    async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error>;
 
     /// Counters.
     fn stats(&self) -> Stats;
+
+    /// Bytes that may still be written to the disk; `None` where the store has none of its own, or the system does not tell. Cheap:
+    /// starts of runs ask each time.
+    fn disk_free(&self) -> Option<u64>;
 
     /// Resolves when the store has failed (see [`Error::Failed`]) and the process should stop; otherwise never.
     async fn failed(&self) -> Error;
 
     /// Finishes what is under way and releases the files. Later calls answer [`Error::Failed`].
     async fn close(&self) -> Result<(), Error>;
-}
-
-/// Rows on a page while they are counted.
-const COUNTED_AT_ONCE: usize = 1_000;
-
-/// Counts what a list has, page by page: for engines that know no better way.
-///
-/// # Errors
-///
-/// The store's.
-pub async fn count_by_listing<S: Store + ?Sized>(store: &S, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
-    let query = ListQuery { limit: COUNTED_AT_ONCE, ..query.clone() };
-    let (mut count, mut page) = (Count::default(), None);
-    loop {
-        let found = store.list(&query, page.as_ref()).await?;
-        found.rows.iter().for_each(|listed| count.add(&listed.row.status));
-        page = found.next;
-        if page.is_none() || count.total() >= at_most {
-            count.is_cut = page.is_some();
-            return Ok(count);
-        }
-    }
 }

@@ -363,6 +363,10 @@ impl<S: Store + ?Sized> Store for FaultStore<S> {
         self.inner.stats()
     }
 
+    fn disk_free(&self) -> Option<u64> {
+        self.inner.disk_free()
+    }
+
     async fn failed(&self) -> Error {
         self.inner.failed().await
     }

@@ -17,7 +17,7 @@ mod limits;
 pub mod listing;
 pub mod memory;
 
-pub use contract::{Store, count_by_listing};
+pub use contract::Store;
 pub use error::Error;
 pub use head::{Cas, Due, Expect, Head, HeadKey, MARK_BYTES_MAX, Mark, PartKey, Row, RunId, UnixMs};
 pub use limits::{HEAD_HARD_MIN, Limits, PART_MAX_MIN, Stats, TOOK_MICROS, Took};

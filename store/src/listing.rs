@@ -128,7 +128,7 @@ pub struct ListPage {
 pub struct Count {
     /// By status word, those that there are any of.
     pub by_status: BTreeMap<Arc<str>, u64>,
-    /// Whether there may be more of them: counting stopped.
+    /// Whether there may be more of them: there were rows at which it was not looked.
     pub is_cut: bool,
     /// Read units that counting was billed for, where a database bills; rounded up.
     pub read_units: u64,
@@ -145,6 +145,40 @@ impl Count {
         match self.by_status.get_mut(status) {
             Some(count) => *count += 1,
             None => drop(self.by_status.insert(Arc::clone(status), 1)),
+        }
+    }
+}
+
+/// A count under way, of what a query wants among the rows that are looked at.
+#[derive(Debug)]
+pub struct Looking<'a> {
+    query: &'a ListQuery,
+    left: u64,
+    /// What was found.
+    pub count: Count,
+}
+
+impl<'a> Looking<'a> {
+    /// Looks at no more rows than `at_most`.
+    pub fn new(query: &'a ListQuery, at_most: u64) -> Self {
+        Self { query, left: at_most, count: Count::default() }
+    }
+
+    /// How many rows there are to read, one more than may be looked at: the one that says that there is more.
+    pub fn wanted(&self) -> usize {
+        usize::try_from(self.left).unwrap_or(usize::MAX).saturating_add(1)
+    }
+
+    /// Looks at a row, if one more may be looked at.
+    pub fn at(&mut self, workflow_id: &str, row: &Row) {
+        match self.left.checked_sub(1) {
+            None => self.count.is_cut = true,
+            Some(left) => {
+                self.left = left;
+                if matches(self.query, workflow_id, row) {
+                    self.count.add(&row.status);
+                }
+            }
         }
     }
 }

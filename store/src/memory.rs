@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::listing::{PageBuilder, matches};
+use crate::listing::{Looking, PageBuilder};
 use crate::{
     Cas, Count, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Listed, MARK_BYTES_MAX, Mark,
     PageToken, PartKey, Row, RunId, Stats, Store, UnixMs,
@@ -77,11 +77,15 @@ impl State {
         self.heads.get(key).filter(|head| head.run == run).or_else(|| self.kept.get(&(key.clone(), run)))
     }
 
-    /// What a query asks for, in no order.
+    /// The rows that a query is about, in no order: of its domain or workflow id, and open or closed as it says.
     fn rows<'a>(&'a self, query: &'a ListQuery) -> impl Iterator<Item = (&'a HeadKey, &'a Head, &'a Row)> {
         let heads = self.heads.iter().chain(self.kept.iter().map(|((key, _), head)| (key, head)));
         let rows = heads.filter_map(|(key, head)| Some((key, head, head.row.as_ref()?)));
-        rows.filter(|(key, _, row)| key.domain == query.domain && matches(query, &key.workflow_id, row))
+        rows.filter(|(key, _, row)| {
+            key.domain == query.domain
+                && query.workflow_id.as_deref().is_none_or(|id| *id == *key.workflow_id)
+                && query.open.is_none_or(|open| open == row.closed_at.is_none())
+        })
     }
 
     fn put_part(&mut self, key: &HeadKey, run: RunId, part: PartKey, bytes: &Bytes) {
@@ -308,16 +312,22 @@ impl Store for Memory {
         Ok(gathered.page())
     }
 
-    async fn count(&self, query: &ListQuery, _: u64) -> Result<Count, Error> {
+    async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
         let state = self.open()?;
-        let mut count = Count::default();
-        state.rows(query).for_each(|(_, _, row)| count.add(&row.status));
-        Ok(count)
+        let mut looking = Looking::new(query, at_most);
+        for (key, _, row) in state.rows(query) {
+            looking.at(&key.workflow_id, row);
+        }
+        Ok(looking.count)
     }
 
     fn stats(&self) -> Stats {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         Stats { commits: state.commits, bytes_written: state.bytes_written, ..Stats::default() }
+    }
+
+    fn disk_free(&self) -> Option<u64> {
+        None
     }
 
     async fn failed(&self) -> Error {

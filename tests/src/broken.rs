@@ -263,6 +263,10 @@ impl Store for Dying {
         self.store.stats()
     }
 
+    fn disk_free(&self) -> Option<u64> {
+        self.store.disk_free()
+    }
+
     async fn failed(&self) -> Error {
         self.store.failed().await
     }

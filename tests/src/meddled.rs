@@ -190,6 +190,10 @@ impl<M: Meddler> Store for Meddled<M> {
         self.0.store().stats()
     }
 
+    fn disk_free(&self) -> Option<u64> {
+        self.0.store().disk_free()
+    }
+
     async fn failed(&self) -> Error {
         self.0.store().failed().await
     }

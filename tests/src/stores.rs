@@ -168,6 +168,10 @@ mod dynamo {
             self.0.stats()
         }
 
+        fn disk_free(&self) -> Option<u64> {
+            self.0.disk_free()
+        }
+
         async fn failed(&self) -> Error {
             self.0.failed().await
         }

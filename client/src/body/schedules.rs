@@ -79,7 +79,7 @@ pub struct ScheduleAction {
     pub run_id: Option<Uuid>,
     /// `starting`, `open`, how the run closed, `refused`, or `unknown` when the run was forgotten before anybody looked.
     pub outcome: String,
-    /// Why the run could not be started: the code of the problem.
+    /// Why the run could not be started, or while it is `starting` why not yet: the code of the problem.
     pub refusal: Option<String>,
     /// When the run closed.
     pub closed_at: Option<Timestamp>,

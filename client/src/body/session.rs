@@ -51,6 +51,8 @@ answers! {
         address: String,
         /// Whether it is the one that answers.
         answers: bool,
+        /// Its version; absent where it has not said it.
+        version: Option<String>,
         /// How many shards of what falls due it looks after: timers, timeouts and what is to be done again of their runs.
         due_shards: u32,
     }

@@ -101,7 +101,7 @@ answers! {
     Count {
         /// So many.
         count: u64,
-        /// There are more: counting stopped.
+        /// There are more runs than were looked at: the numbers are least ones.
         truncated: bool,
         /// How many of them stand how, by the words that `status` takes; `open` counts those here to which no other word applies, so that
         /// the numbers add up to `count`. Words without a run are absent.

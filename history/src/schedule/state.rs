@@ -119,6 +119,8 @@ pub struct Recent {
     pub run: Option<(String, Uuid)>,
     /// What became of it.
     pub outcome: ActionOutcome,
+    /// Why its run could not be started at once, when that was tried last: it is tried until it is started, or refused.
+    pub put_off: Option<String>,
     /// When its run closed.
     pub closed_at: Option<Timestamp>,
 }
@@ -370,6 +372,7 @@ impl ScheduleState {
             at: now,
             run: None,
             outcome: ActionOutcome::Starting,
+            put_off: None,
             closed_at: None,
         });
         self.starting.push(action);
@@ -400,6 +403,14 @@ impl ScheduleState {
                     recent.outcome = ActionOutcome::Refused(why);
                 }
             }
+        }
+    }
+
+    /// The run of an action could not be started yet, for the reason given. Nothing when it is known to be started or refused.
+    pub fn put_off(&mut self, number: u64, why: &str) {
+        let is_starting = |recent: &&mut Recent| recent.number == number && recent.outcome == ActionOutcome::Starting;
+        if let Some(recent) = self.recent.iter_mut().find(is_starting) {
+            recent.put_off = Some(why.to_owned());
         }
     }
 

@@ -3,6 +3,7 @@
 pub(super) mod agenda;
 pub(super) mod background;
 pub(super) mod clock;
+pub(super) mod disk;
 pub(super) mod forms;
 pub(super) mod metrics;
 pub(super) mod records;

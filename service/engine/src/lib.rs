@@ -20,13 +20,14 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 
 use base::background::Background;
-use lists::ListKey;
 use store::Store;
 use views::metrics_page;
 
+use crate::base::disk::DiskReserve;
 use crate::base::shares::Shares;
 
 pub use base::clock::{Clock, SystemClock};
+pub use base::disk::room::DiskRoom;
 pub use base::forms::{
     Admitted, Deletion, EventRange, HistoryPage, QueryOutcome, Reset, RunRef, RunState, SeenVersion, Started, Unpolled,
     WasReset,
@@ -72,13 +73,22 @@ pub struct Settings {
     pub node: Option<Node>,
     /// What programs over SWF's wire are held to; `None` where to nothing but what all runs are.
     pub quotas: Option<Quotas>,
+    /// Bytes of the store's disk that are kept for runs that are open: with less no other is started. 0 for none.
+    pub disk_reserve: u64,
     /// The most tasks that wait in memory; more of them wait in the store alone.
     pub waiting: WaitingBounds,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { cache_bytes: 64 * 1024 * 1024, seed: None, node: None, quotas: None, waiting: WaitingBounds::default() }
+        Self {
+            cache_bytes: 64 * 1024 * 1024,
+            seed: None,
+            node: None,
+            quotas: None,
+            disk_reserve: 0,
+            waiting: WaitingBounds::default(),
+        }
     }
 }
 
@@ -109,6 +119,7 @@ pub struct Engine {
     agenda: Arc<base::agenda::Agenda>,
     sweep: Arc<time::sweep::Sweeper>,
     guard: Arc<time::guard::Guard>,
+    disk: Arc<DiskReserve>,
     open_runs: Arc<registry::quotas::OpenRuns>,
     run_counts: Arc<registry::run_counts::RunCounts>,
     metrics: Arc<Metrics>,
@@ -178,6 +189,7 @@ impl Engine {
         let registry = Arc::new(Registry::new(store.clone(), clock.clone(), nodes.is_shared()));
         let marks = Arc::new(registry::known::Marks::new(store.clone(), clock.clone(), metrics.clone()));
         let open_runs = Arc::new(registry::quotas::OpenRuns::new(store.clone(), shares.clone(), settings.quotas));
+        let disk = Arc::new(DiskReserve::new(store.clone(), settings.disk_reserve));
         let run_counts = Arc::new(registry::run_counts::RunCounts::new(
             store.clone(),
             clock.clone(),
@@ -217,7 +229,7 @@ impl Engine {
         ]);
         let effects = room!(run::effects::Effects [runs, reader, store, open_runs, metrics, background]);
         let workshop = room!(run::workshop::Workshop [
-            runs, store, limits, reader, marks, open_runs, nodes, lists, riders, request_reply, effects, watchers,
+            runs, store, limits, reader, marks, disk, open_runs, nodes, lists, riders, request_reply, effects, watchers,
             agenda, ids, clock, metrics
         ]);
         runs.are_worked_on_by(Arc::downgrade(&workshop) as _);
@@ -249,6 +261,7 @@ impl Engine {
             agenda,
             sweep,
             guard,
+            disk,
             open_runs,
             run_counts,
             metrics,
@@ -303,6 +316,11 @@ impl Engine {
         &self.nodes
     }
 
+    /// How the store's disk stands; `None` where it has none, or the system does not tell.
+    pub fn disk_room(&self) -> Option<DiskRoom> {
+        self.disk.room()
+    }
+
     /// What is believed of the clock.
     pub fn guard(&self) -> &Guard {
         &self.guard
@@ -350,6 +368,8 @@ impl Engine {
             askers: self.riders.askers(),
             updates: self.riders.updates(),
             lists: lists::shown::told(self.lists.matching.depths()),
+            node_versions: self.nodes.versions(),
+            disk: self.disk_room(),
             store: self.store.stats(),
             runs: self.run_counts.gauged(),
             is_clock_doubted: self.guard.doubt().is_some(),
@@ -400,33 +420,6 @@ impl Engine {
     /// What programs over SWF's wire are held to, if anything.
     pub fn quotas(&self) -> Option<&Quotas> {
         self.open_runs.quotas()
-    }
-
-    /// Holds a poll over SWF's wire to how many may wait on its list.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::LimitExceeded`].
-    pub fn must_have_room_for_poller(&self, domain: &str, list: &str, is_decider: bool) -> Result<(), Refusal> {
-        let list = ListKey::new(domain, is_decider, list);
-        match self.quotas().map(|quotas| quotas.pollers).filter(|max| self.lists.matching.pollers(&list) >= *max) {
-            Some(max) => Err(Refusal::LimitExceeded { what: Limited::Pollers, max }),
-            None => Ok(()),
-        }
-    }
-
-    /// Holds a registration over SWF's wire to how many domains there may be.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::LimitExceeded`], or the store's.
-    pub async fn must_have_room_for_domain(&self) -> Result<(), Refusal> {
-        match self.quotas() {
-            Some(quotas) if self.registry.domains().await?.len() >= quotas.domains => {
-                Err(Refusal::LimitExceeded { what: Limited::Domains, max: quotas.domains })
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Counts what is open and how it stands, if that was not done a moment ago. Where it takes long, it goes on when this

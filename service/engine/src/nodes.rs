@@ -53,8 +53,21 @@ struct Pulse {
 /// The record's name in the store.
 const RECORD: &str = "nodes";
 
+/// This node's version. All of a build have the same.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What the record has of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct NodeEntry {
+    #[serde(flatten)]
+    pulse: Pulse,
+    /// Its version; absent where an older node, which knows of none, has written the record since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+}
+
 /// The record in the store, by address.
-type NodesRecord = BTreeMap<String, Pulse>;
+type NodesRecord = BTreeMap<String, NodeEntry>;
 
 /// A beat, and when it was first seen.
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +83,8 @@ pub struct Nodes {
     /// All that are alive, and this one, each with its life.
     alive: RwLock<Vec<(String, u64)>>,
     seen: Mutex<BTreeMap<String, SeenBeat>>,
+    /// Versions of those that are alive, as far as they have said them.
+    versions: RwLock<BTreeMap<String, String>>,
     /// When this node last began to say that it is there, and could.
     beaten: Mutex<Option<Instant>>,
     /// Notified when others have come or gone.
@@ -81,7 +96,7 @@ impl Nodes {
         let alive = me.iter().map(|node| (node.address.clone(), boot)).collect();
         let me = me.map(|node| (node, boot));
         let (alive, seen, beaten) = (RwLock::new(alive), Mutex::default(), Mutex::default());
-        Self { records, me, alive, seen, beaten, changed: Notify::new() }
+        Self { records, me, alive, seen, versions: RwLock::default(), beaten, changed: Notify::new() }
     }
 
     /// Whether others may work over the same store.
@@ -93,6 +108,12 @@ impl Nodes {
     pub fn alive(&self) -> Vec<String> {
         let alive = self.alive.read().expect("no code panics while it holds this lock");
         alive.iter().map(|(address, _)| address.clone()).collect()
+    }
+
+    /// The version of each node that is alive, as far as it has said so; none when the store is not shared.
+    pub fn versions(&self) -> BTreeMap<String, Option<String>> {
+        let versions = self.versions.read().expect("no code panics while it holds this lock");
+        self.alive().into_iter().map(|address| (address.clone(), versions.get(&address).cloned())).collect()
     }
 
     /// Whether no other node can take this one for dead. What one is alone with while it is not, others may do, too.
@@ -146,10 +167,11 @@ impl Nodes {
     /// Takes in what the record says now; answers what to write instead, and whether others have come or gone.
     fn take_in(&self, mut record: NodesRecord, now: Instant) -> (NodesRecord, bool) {
         let Some((me, boot)) = &self.me else { return (record, false) };
-        let count = record.get(&me.address).filter(|beat| beat.boot == *boot).map_or(1, |beat| beat.count + 1);
-        record.insert(me.address.clone(), Pulse { boot: *boot, count });
+        let before = record.get(&me.address).map(|entry| entry.pulse).filter(|beat| beat.boot == *boot);
+        let pulse = Pulse { boot: *boot, count: before.map_or(1, |beat| beat.count + 1) };
+        record.insert(me.address.clone(), NodeEntry { pulse, version: Some(VERSION.to_owned()) });
         let mut seen = self.seen.lock().expect("no code panics while it holds this lock");
-        for (address, beat) in &record {
+        for (address, NodeEntry { pulse: beat, .. }) in &record {
             let entry = seen.entry(address.clone()).or_insert(SeenBeat { beat: *beat, since: now });
             if entry.beat != *beat {
                 *entry = SeenBeat { beat: *beat, since: now };
@@ -157,11 +179,20 @@ impl Nodes {
         }
         let stood_still = |address: &String| seen.get(address).map_or(Duration::ZERO, |seen| now - seen.since);
         record.retain(|address, _| *address == me.address || stood_still(address) < FORGET_AFTER);
-        let is_alive = |(address, _): &(&String, &Pulse)| **address == me.address || stood_still(address) < DEAD_AFTER;
+        let is_alive =
+            |(address, _): &(&String, &NodeEntry)| **address == me.address || stood_still(address) < DEAD_AFTER;
         let alive: Vec<(String, u64)> =
-            record.iter().filter(is_alive).map(|(address, beat)| (address.clone(), beat.boot)).collect();
+            record.iter().filter(is_alive).map(|(address, entry)| (address.clone(), entry.pulse.boot)).collect();
         seen.retain(|address, _| record.contains_key(address));
         drop(seen);
+        let mut versions = self.versions.write().expect("no code panics while it holds this lock");
+        versions.retain(|address, _| alive.iter().any(|(alive, _)| alive == address));
+        for (address, entry) in &record {
+            if let Some(version) = &entry.version {
+                versions.insert(address.clone(), version.clone());
+            }
+        }
+        drop(versions);
         let mut known = self.alive.write().expect("no code panics while it holds this lock");
         let has_changed = *known != alive;
         if has_changed {
@@ -257,7 +288,34 @@ mod tests {
     }
 
     fn record(beats: &[(&str, u64)]) -> NodesRecord {
-        beats.iter().map(|(address, count)| ((*address).to_owned(), Pulse { boot: 1, count: *count })).collect()
+        let entry = |count| NodeEntry { pulse: Pulse { boot: 1, count }, version: None };
+        beats.iter().map(|(address, count)| ((*address).to_owned(), entry(*count))).collect()
+    }
+
+    #[test]
+    fn the_version_of_a_node_is_known_once_it_says_it_until_it_is_gone() {
+        let nodes = node("a");
+        let start = Instant::now();
+        let versions = |nodes: &Nodes| -> Vec<Option<String>> { nodes.versions().into_values().collect() };
+        nodes.take_in(record(&[("b", 1)]), start);
+        assert_eq!(versions(&nodes), [Some(VERSION.to_owned()), None], "an older one says none");
+        let mut said = record(&[("b", 2)]);
+        said.get_mut("b").unwrap().version = Some("9.9".to_owned());
+        nodes.take_in(said, start);
+        assert_eq!(nodes.versions()["b"].as_deref(), Some("9.9"));
+        nodes.take_in(record(&[("b", 2)]), start);
+        assert_eq!(nodes.versions()["b"].as_deref(), Some("9.9"), "it has said so before");
+        nodes.take_in(record(&[("b", 2)]), start + DEAD_AFTER);
+        assert_eq!(versions(&nodes), [Some(VERSION.to_owned())]);
+    }
+
+    #[test]
+    fn a_record_without_versions_is_read_and_one_with_them_by_who_knows_none() {
+        let read: NodesRecord = serde_json::from_str(r#"{"a":{"boot":18446744073709551615,"count":7}}"#).unwrap();
+        assert_eq!(read["a"], NodeEntry { pulse: Pulse { boot: u64::MAX, count: 7 }, version: None });
+        let written = serde_json::to_string(&node("a").take_in(NodesRecord::new(), Instant::now()).0).unwrap();
+        let read: BTreeMap<String, Pulse> = serde_json::from_str(&written).unwrap();
+        assert_eq!(read["a"], Pulse { boot: 7, count: 1 });
     }
 
     #[test]
@@ -275,7 +333,7 @@ mod tests {
         assert!(nodes.take_in(record(&[("b", 5), ("c", 2)]), at(61)).1, "it is back");
         assert_eq!(nodes.alive(), ["a", "b", "c"]);
         let mut reborn = record(&[("b", 6), ("c", 1)]);
-        reborn.insert("c".to_owned(), Pulse { boot: 2, count: 1 });
+        reborn.get_mut("c").unwrap().pulse.boot = 2;
         assert!(nodes.take_in(reborn, at(62)).1, "c has forgotten what it was told");
     }
 
@@ -323,9 +381,9 @@ mod tests {
     fn a_new_life_of_an_address_counts_anew() {
         let nodes = node("a");
         let (written, _) = nodes.take_in(record(&[("a", 41)]), Instant::now());
-        assert_eq!(written["a"], Pulse { boot: 7, count: 1 });
+        assert_eq!(written["a"].pulse, Pulse { boot: 7, count: 1 });
         let (written, _) = nodes.take_in(written, Instant::now());
-        assert_eq!(written["a"], Pulse { boot: 7, count: 2 });
+        assert_eq!(written["a"].pulse, Pulse { boot: 7, count: 2 });
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl Views {
         Ok(self.store.list(query, page).await?)
     }
 
-    /// How many runs a list would have; stops counting when there are `at_most`, or some more.
+    /// How many runs a list would have. Looks at no more runs than `at_most`, where they have to be looked at.
     ///
     /// # Errors
     ///

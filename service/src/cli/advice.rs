@@ -188,6 +188,9 @@ fn of_calls(code: &str) -> Option<&'static str> {
     Some(match code {
         "outcome-unknown" | "overloaded" => "ask again; with --key, where a command has it, that is always safe",
         "quota-exceeded" => "ask again after a moment; whoever looks after the service may raise the limit",
+        "disk-low" => {
+            "ask again later; whoever looks after the service makes room on its disk, or starts it with a lower --disk-reserve"
+        }
         "stopping" | "unavailable" | "body-too-slow" => "ask again after a moment",
         "audit-log-unavailable" => "ask again after a moment; the service's log has the cause",
         "invalid-field" => "correct it",

@@ -1,7 +1,7 @@
 //! `baton dynamodb …`.
 
 use clap::{Args, Subcommand};
-use store_dynamodb::Create;
+use store_dynamodb::{Create, Dynamo, TableError};
 
 use super::{Done, Failed, note, print_line, print_text};
 use crate::dynamodb::{Table, prices};
@@ -21,6 +21,9 @@ pub(crate) struct CreateTable {
     /// Let the table be deleted by whoever may
     #[arg(long)]
     unprotected: bool,
+    /// Where there is one already, only see whether it can be used
+    #[arg(long)]
+    if_missing: bool,
 }
 
 /// See whether the table can be used
@@ -78,8 +81,10 @@ impl Dynamodb {
 impl CreateTable {
     async fn run(self) -> Done {
         let store = self.table.store().await.map_err(failed)?;
-        let has_ttl = store.create_table(Create { is_protected: !self.unprotected }).await;
-        let has_ttl = has_ttl.map_err(|trouble| failed(trouble.to_string()))?;
+        let has_ttl = match store.create_table(Create { is_protected: !self.unprotected }).await {
+            Err(TableError::Exists { .. }) if self.if_missing => return see(&store, &self.table).await,
+            created => created.map_err(|trouble| failed(trouble.to_string()))?,
+        };
         let name = self.table.name();
         if !has_ttl {
             note("baton: the table has no TTL: runs will be forgotten by requests that are billed");
@@ -89,20 +94,25 @@ impl CreateTable {
 }
 
 impl Check {
-    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     async fn run(self) -> Done {
         let store = self.table.store().await.map_err(failed)?;
-        let checked = store.check().await.map_err(|trouble| failed(trouble.to_string()))?;
-        let is = |is: bool| if is { "on" } else { "off" };
-        print_line(&format!(
-            "`{}` can be used: TTL {}, deletion protection {}, {} items, {:.1} MiB (counted every six hours)",
-            self.table.name(),
-            is(checked.has_ttl),
-            is(checked.is_protected),
-            checked.items,
-            checked.bytes as f64 / f64::from(1 << 20),
-        ))
+        see(&store, &self.table).await
     }
+}
+
+/// Says whether a table can be used.
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+async fn see(store: &Dynamo, table: &Table) -> Done {
+    let checked = store.check().await.map_err(|trouble| failed(trouble.to_string()))?;
+    let is = |is: bool| if is { "on" } else { "off" };
+    print_line(&format!(
+        "`{}` can be used: TTL {}, deletion protection {}, {} items, {:.1} MiB (counted every six hours)",
+        table.name(),
+        is(checked.has_ttl),
+        is(checked.is_protected),
+        checked.items,
+        checked.bytes as f64 / f64::from(1 << 20),
+    ))
 }
 
 impl Cost {

@@ -152,6 +152,9 @@ impl From<Fault> for Refused {
     }
 }
 
+/// After how many seconds a start that had no room on the disk may be asked for again. Ours: as often as a client of ours asks at most.
+const DISK_LOW_WAIT: u64 = 10;
+
 fn fault_members(fault: &Fault) -> Value {
     match fault {
         Fault::RunClosed { status } => json!({ "runStatus": status }),
@@ -192,6 +195,7 @@ fn refusal_members(refusal: &Refusal) -> Value {
         Refusal::QuotaExceeded(Throttled { kind, max, whose, .. }) => {
             json!({ "limit": kind.word(), "max": max, "of": whose.kind(), "name": &*whose.name() })
         }
+        Refusal::DiskLow { room } => json!({ "free": room.free, "reserve": room.reserve }),
         Refusal::RunTooLarge { found, max } | Refusal::TooManyWaiting { found, max, .. } => {
             json!({ "found": found, "max": max })
         }
@@ -335,6 +339,7 @@ impl Refused {
                 Some(retry_after.map_or(1, |wait| wait.as_secs().max(1)))
             }
             Self::Engine(Refusal::QuotaExceeded(throttled)) => Some(throttled.retry_after()),
+            Self::Engine(Refusal::DiskLow { .. }) => Some(DISK_LOW_WAIT),
             Self::TooManyGuesses
             | Self::AuditLogUnavailable
             | Self::Overloaded { .. }

@@ -29,8 +29,8 @@ pub(crate) fn calls() -> CallTable {
             "/readyz",
             L::Nothing,
             process::ready,
-            Doc::of("isReady", "Check that the service accepts work")
-                .answers_text("text/plain", "It does.")
+            Doc::of("isReady", "Check that the service accepts work, and what somebody should see to")
+                .answers::<body::Readiness>(200, "It does, and this is what somebody should see to.")
                 .refuses(503, &["stopping"]),
         )
         .get(

@@ -350,7 +350,7 @@ fn problem(status: u16, codes: &BTreeSet<&str>) -> Value {
     });
     let header_of_status = match status {
         401 => Some(("WWW-Authenticate", "`Bearer`")),
-        429 | 503 => Some(("Retry-After", "After how many seconds to ask again, where that is known.")),
+        429 | 503 | 507 => Some(("Retry-After", "After how many seconds to ask again, where that is known.")),
         _ => None,
     };
     if let (Some(response), Some((name, what))) = (response.as_object_mut(), header_of_status) {

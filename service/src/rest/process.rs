@@ -8,10 +8,11 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 
-use engine::Refusal;
+use client::body::{Readiness, ReadinessWarning};
+use engine::{Doubt, Engine, Refusal};
 
 use crate::front::Front;
-use crate::http::{Answer, AppState, bytes_of_json};
+use crate::http::{Answer, AppState, bytes_of_json, json};
 
 pub(super) async fn healthy() -> &'static str {
     "ok\n"
@@ -22,16 +23,37 @@ pub(super) async fn ready(State(engine): AppState, State(front): State<Front>) -
         return Err(Refusal::Stopping.into());
     }
     // It takes work, whatever else is said.
-    let mut said = vec!["ok".to_owned()];
-    if let Some(doubt) = engine.guard().doubt() {
-        let (found, newest) = (doubt.found, doubt.newest);
+    let warnings = warnings(&engine, &front).await;
+    Ok(json(StatusCode::OK, &Readiness { ready: true, warnings }))
+}
+
+fn warning(code: &str, detail: String, advice: &str) -> ReadinessWarning {
+    ReadinessWarning { code: code.to_owned(), detail, advice: advice.to_owned() }
+}
+
+async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
+    let mut warnings = Vec::new();
+    if let Some(trouble) = front.store_trouble().await {
+        let advice =
+            "look at the store, and at the service's log; what is asked meanwhile is refused and can be asked again";
+        warnings.push(warning("store-trouble", format!("the store does not answer as it should: {trouble}"), advice));
+    }
+    if let Some(room) = engine.disk_room().filter(|room| room.is_low()) {
+        let detail = format!("{room}: no run is started, and what is open goes on");
+        let advice = "make room on the disk, or start the service with a lower --disk-reserve";
+        warnings.push(warning("disk-low", detail, advice));
+    }
+    if let Some(Doubt { found, newest, .. }) = engine.guard().doubt() {
         let clock = format!("the clock said {found}, and the newest time that was seen is {newest}");
-        said.push(format!("{clock}: nothing is deleted by retention until `baton clock confirm`"));
+        let detail = format!("{clock}: nothing is deleted by retention");
+        warnings.push(warning("clock-doubted", detail, "where the clock is right: `baton clock confirm`"));
     }
     for what in front.reloads().refused() {
-        said.push(format!("{what}: what the file has now is refused, and what it had before is in force: see the log"));
+        let detail = format!("{what}: what the file has now is refused, and what it had before is in force");
+        let advice = "correct the file: the service's log says what is wrong with it";
+        warnings.push(warning("file-refused", detail, advice));
     }
-    Ok((said.join("; ") + "\n").into_response())
+    warnings
 }
 
 pub(super) async fn metrics(State(front): State<Front>) -> Answer {

@@ -62,7 +62,7 @@ fn shown(view: ScheduleView) -> body::DescribedSchedule {
 fn action(recent: Recent) -> body::ScheduleAction {
     let (workflow_id, run_id) = recent.run.unzip();
     let (outcome, refusal) = match recent.outcome {
-        ActionOutcome::Starting => ("starting", None),
+        ActionOutcome::Starting => ("starting", recent.put_off),
         ActionOutcome::Running => ("open", None),
         ActionOutcome::Closed(status) => (status.word(), None),
         ActionOutcome::Refused(code) => ("refused", Some(code)),

@@ -79,9 +79,11 @@ pub(super) async fn credentials(_: NoQuery, sign_in: SignIn) -> Answer {
 pub(super) async fn nodes(State(engine): AppState, _: NoQuery) -> Answer {
     let own = engine.nodes().address().map(str::to_owned);
     let (homes, due_shards) = engine.views().due_shards_by_node();
+    let mut versions = engine.nodes().versions();
     let nodes = homes.into_iter().map(|(address, due_shards)| {
         let answers = own.as_deref() == Some(address.as_str());
-        body::ListedNode { address, answers, due_shards }
+        let version = versions.remove(&address).flatten();
+        body::ListedNode { address, answers, version, due_shards }
     });
     Ok(json(StatusCode::OK, &body::NodeList { nodes: nodes.collect(), due_shards }))
 }

@@ -24,8 +24,9 @@ use engine::{Engine, RunRef};
 const LIST_DEFAULT: usize = 100;
 const LIST_MAX: usize = 1_000;
 
-/// Runs that are counted before the count is cut short. Ours: about a second of work.
-const COUNT_MAX: u64 = 1_000_000;
+/// Runs that are looked at before a count is cut short, whether they match or not. Ours: a seventh of a second of work on one machine,
+/// and some 1,250 read units over DynamoDB.
+const COUNT_LOOKS_AT_MAX: u64 = 100_000;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -197,7 +198,7 @@ fn listed(listed: store::Listed) -> body::Listed {
 }
 
 pub(super) async fn count(State(engine): AppState, Path([domain]): Path<1>, Params(it): Params<RunFilter>) -> Answer {
-    let count = engine.views().count(&list_query(&domain, &it)?, COUNT_MAX).await?;
+    let count = engine.views().count(&list_query(&domain, &it)?, COUNT_LOOKS_AT_MAX).await?;
     let (total, truncated) = (count.total(), count.is_cut);
     let by_status = count.by_status.into_iter().map(|(word, runs)| (word.to_string(), runs)).collect();
     Ok(json(StatusCode::OK, &body::Count { count: total, truncated, by_status }))

@@ -168,7 +168,8 @@ impl From<Refusal> for SwfFault {
             other => match other.row().status {
                 404 => FaultKind::UnknownResource,
                 500 => FaultKind::Internal,
-                503 => FaultKind::Unavailable,
+                // AWS has no word for a disk; programs ask again after this one.
+                503 | 507 => FaultKind::Unavailable,
                 _ => FaultKind::Validation,
             },
         };

@@ -144,7 +144,7 @@ pub(super) async fn poll_decision(call: SwfCall, input: Map<String, Value>) -> A
     if let Some(place) = it.paging.place(PageKind::Turn, &call.engine, &[])? {
         return next_page(&call, &it, place).await;
     }
-    call.engine.must_have_room_for_poller(&it.domain, &it.task_list.name, true)?;
+    call.engine.pollers().must_have_room(call.engine.quotas(), &it.domain, &it.task_list.name, true)?;
     let size = it.paging.size();
     let Some(delivery) =
         call.engine.tasks().poll_decider(&it.domain, &it.task_list.name, it.poll(&call.caller, Some(size))).await?
@@ -174,7 +174,7 @@ pub(super) async fn poll_decision(call: SwfCall, input: Map<String, Value>) -> A
 
 pub(super) async fn poll_activity(call: SwfCall, input: Map<String, Value>) -> Answer {
     let it: PollTask = take(input)?;
-    call.engine.must_have_room_for_poller(&it.domain, &it.task_list.name, false)?;
+    call.engine.pollers().must_have_room(call.engine.quotas(), &it.domain, &it.task_list.name, false)?;
     let Some(delivery) =
         call.engine.tasks().poll_activity(&it.domain, &it.task_list.name, it.poll(&call.caller, None)).await?
     else {

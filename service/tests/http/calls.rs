@@ -1,8 +1,13 @@
 //! Every call once, with its success.
 
-use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS, activity_path, schedule, segment, turn_path};
+use serde_json::{Value, json};
+use store::fault::{Chances, FaultStore};
+use store::memory::Memory;
+
+use crate::support::{Answer, Api, Ask, DECIDERS, READY, WORKFLOWS, activity_path, schedule, segment, turn_path};
 
 #[tokio::test]
 async fn domains_are_created_listed_and_shown() {
@@ -421,7 +426,7 @@ async fn an_answer_is_durable_when_its_headers_come_though_the_next_task_does_no
 async fn the_service_says_how_it_is() {
     let api = Api::open().await;
     assert_eq!(api.get("/healthz").await.text, "ok\n");
-    assert_eq!(api.get("/readyz").await.status, 200);
+    assert_eq!(api.get("/readyz").await.text, READY);
     let metrics = api.get("/metrics").await;
     assert!(metrics.header("content-type").starts_with("application/openmetrics-text"));
     assert!(metrics.text.ends_with("# EOF\n"), "{}", metrics.text);
@@ -445,4 +450,17 @@ async fn the_context_comes_with_a_window_that_is_cut_short() {
     let turn = api.post(DECIDERS, &json!({ "maxEvents": 2 })).await.json(200);
     assert_eq!(turn["events"].as_array().unwrap().len(), 2, "without its oldest part");
     assert_eq!(turn["context"], "kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_answer_as_it_should_is_a_warning_for_as_long() {
+    let store = Arc::new(FaultStore::new(Arc::new(Memory::new()), 1, Chances { not_applied: 1_000, ..Chances::NONE }));
+    store.set_on(false);
+    let api = Api::over(Arc::clone(&store) as _).await;
+    store.set_on(true);
+    let ready = api.get("/readyz").await.json(200);
+    assert_eq!((&ready["ready"], &ready["warnings"][0]["code"]), (&json!(true), &json!("store-trouble")));
+    store.set_on(false);
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!(api.get("/readyz").await.text, READY);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, Ask, WORKFLOWS, activity_path, schedule, turn_path};
+use crate::support::{Api, Ask, READY, WORKFLOWS, activity_path, schedule, turn_path};
 
 fn delete(tail: &str) -> Ask {
     Ask::new("DELETE", &format!("{WORKFLOWS}/{tail}"))
@@ -168,9 +168,11 @@ async fn a_clock_that_jumps_ahead_deletes_nothing_until_it_is_confirmed() {
     sweep().await;
     assert!(doubted().await);
     api.get(&kept).await.json(200);
-    let ready = api.get("/readyz").await;
-    assert_eq!(ready.status, 200, "it takes work");
-    assert!(ready.text.contains("2023-12-24") && ready.text.contains("baton clock confirm"), "{}", ready.text);
+    let ready = api.get("/readyz").await.json(200);
+    let warning = &ready["warnings"][0];
+    assert_eq!((&ready["ready"], &warning["code"]), (&json!(true), &json!("clock-doubted")), "it takes work");
+    assert!(warning["detail"].as_str().unwrap().contains("2023-12-24"), "{warning}");
+    assert!(warning["advice"].as_str().unwrap().contains("baton clock confirm"), "{warning}");
     // Another service over the same store is told the same.
     let again = Api::over(api.engine.store().clone()).await;
     again.clock.advance(history::Duration::from_days(40));
@@ -181,7 +183,7 @@ async fn a_clock_that_jumps_ahead_deletes_nothing_until_it_is_confirmed() {
     assert_eq!(confirmed["now"], "2023-12-24T22:13:20.000Z");
     sweep().await;
     assert!(!doubted().await);
-    assert_eq!(api.get("/readyz").await.text, "ok\n");
+    assert_eq!(api.get("/readyz").await.text, READY);
     api.get(&kept).await.problem(404, "unknown-workflow");
 }
 

@@ -28,6 +28,7 @@ mod contract;
 mod credentials;
 mod decisions;
 mod deletion;
+mod disk;
 mod guard;
 #[path = "../shared/hash.rs"]
 mod hash;

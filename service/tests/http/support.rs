@@ -23,6 +23,9 @@ use crate::contract;
 /// Longer than anything here takes: a test that waits in vain ends.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
+/// What `/readyz` says of a service to which nobody has to see.
+pub(crate) const READY: &str = r#"{"ready":true,"warnings":[]}"#;
+
 /// The workflows of the domain that is always there.
 pub(crate) const WORKFLOWS: &str = "/v1/domains/default/workflows";
 

@@ -321,7 +321,7 @@ async fn callers_show_a_good_certificate_of_the_right_authority_or_none_where_no
             });
             let access = Access { ca: Some(ca.as_bytes()), certificate, ..Access::default() };
             match Client::with_access(&url, access).unwrap().patience(Patience::None).ready().await {
-                Ok(()) => Ok(()),
+                Ok(_) => Ok(()),
                 Err(Error::Insecure { problem, .. }) => Err(problem),
                 Err(other) => panic!("{other:?}"),
             }

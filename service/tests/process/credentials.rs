@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use client::{Client, Patience};
 
+use crate::READY;
 use crate::hash::sha256_hex;
 use crate::support::{Scratch, Service, baton};
 
@@ -51,7 +52,7 @@ async fn a_changed_file_is_in_force_soon_and_at_sighup_at_once_and_a_bad_one_nev
     write(&config, &stanza("two"));
     until("the change is seen", async || status(&service, "two").await == 200).await;
     assert_eq!(status(&service, "one").await, 401);
-    assert_eq!(text(&service, "/readyz", "").await, "ok\n");
+    assert_eq!(text(&service, "/readyz", "").await, READY);
 
     let log = || std::fs::read_to_string(scratch.0.join("log")).unwrap();
     let refused =

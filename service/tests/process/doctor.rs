@@ -20,7 +20,22 @@ async fn it_says_what_is_wrong_with_a_service_and_how_bad_it_is_by_its_exit_code
     let (code, said) = doctor(&[]);
     assert_eq!((code, said.contains("all is well")), (Some(0), true), "{said}");
     let (code, said) = doctor(&["--all"]);
-    for check in ["ready", "version", "clock", "retention", "descriptors", "secrets", "files", "lists", "stuck runs"] {
+    for check in [
+        "ready",
+        "store",
+        "disk",
+        "version",
+        "nodes",
+        "clock",
+        "retention",
+        "descriptors",
+        "certificate",
+        "secrets",
+        "files",
+        "lists",
+        "stuck runs",
+        "failing runs",
+    ] {
         assert!(
             code == Some(0) && said.lines().any(|line| line.trim_start().starts_with(check) && line.contains(" ok ")),
             "{said}"
@@ -36,7 +51,61 @@ async fn it_says_what_is_wrong_with_a_service_and_how_bad_it_is_by_its_exit_code
     let (code, said) = doctor(&[]);
     assert!(code == Some(1) && said.contains("stuck runs") && said.contains("1 in default"), "{said}");
 
+    // The same for programs.
+    let (code, said) = doctor(&["--json"]);
+    let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &told["verdict"]), (Some(1), &"warning".into()));
+    let of = |what: &str| told["checks"].as_array().unwrap().iter().find(|it| it["check"] == what).unwrap().clone();
+    assert_eq!(of("stuck runs")["found"], "1 in default");
+    assert!(of("stuck runs")["advice"].as_str().unwrap().contains("baton workflow list --status stuck"), "{said}");
+    assert_eq!((&of("store")["verdict"], of("store").get("advice")), (&"ok".into(), None));
+
+    // Whether it takes work is told to anybody, and what else is wrong does not count.
+    let (code, said) = doctor(&["--ready"]);
+    assert!(code == Some(0) && said.contains("it takes work"), "{said}");
+
+    // Who cannot be reached is not asked twice, and needs no credential.
     service.kill();
     let (code, said) = doctor(&[]);
     assert!(code == Some(2) && said.contains("is `baton serve` running there?"), "{said}");
+    assert!(said.lines().count() == 2 && !said.contains("secret"), "{said}");
+    let (code, said) = doctor(&["--ready"]);
+    assert!(code == Some(2) && said.contains("is `baton serve` running there?"), "{said}");
+    let (code, said) = doctor(&["--json"]);
+    let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, told["checks"].as_array().unwrap().len()), (Some(2), 1), "{told}");
+    assert_eq!((&told["verdict"], &told["checks"][0]["check"]), (&"failing".into(), &"reach".into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_tells_a_low_disk_and_a_credential_that_is_missing() {
+    let scratch = Scratch::new("doctor-bad");
+    let service = Service::start(&scratch.0, &["--disk-reserve", "1073741824"]);
+    let output = baton(&["doctor", "--url", &service.url]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let rows: Vec<_> = said.lines().filter(|line| line.trim_start().starts_with("disk")).collect();
+    assert!(matches!(rows[..], [row] if row.contains("failing") && row.contains("no run is started")), "{said}");
+    drop(service);
+
+    let config = scratch.0.join("baton.toml");
+    let secret = crate::hash::sha256_hex("ops");
+    let stanza = format!("[[credentials]]\nname = \"ops\"\nsecret-sha256 = \"{secret}\"\noperator = true\n");
+    std::fs::write(&config, stanza).unwrap();
+    let service = Service::start(&scratch.0, &["--config", config.to_str().unwrap()]);
+    let output = baton(&["doctor", "--url", &service.url]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.code() == Some(2) && said.contains("metrics"), "{said}");
+    assert!(said.contains("--secret-file or BATON_SECRET"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whether_it_takes_work_is_asked_without_a_credential() {
+    let scratch = Scratch::new("doctor-ready");
+    let config = scratch.0.join("baton.toml");
+    let path = config.to_str().unwrap();
+    assert!(baton(&["credential", "new", "ops", "--operator", "--config", path]).status.success());
+    let service = Service::start(&scratch.0, &["--config", path]);
+    assert_eq!(baton(&["doctor", "--url", &service.url]).status.code(), Some(2), "the metrics are not for everybody");
+    assert_eq!(baton(&["doctor", "--url", &service.url, "--ready"]).status.code(), Some(0));
 }

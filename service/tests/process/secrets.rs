@@ -28,7 +28,7 @@ fn a_configuration_with_credentials_that_others_can_read_is_named_in_a_warning()
             format!("[[credentials]]\nname = 'ops'\nsecret-sha256 = '{}'\noperator = true\n", sha256_hex("o")),
             false,
         ),
-        (0o640, "[lambda]\ncharge = 'curl https://pay.example?key=k'\n".to_owned(), true),
+        (0o660, "[lambda]\ncharge = 'curl https://pay.example?key=k'\n".to_owned(), true),
         (0o644, "log-json = true\n".to_owned(), false),
     ] {
         std::fs::write(&config, &text).unwrap();

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use client::{Access, Client, Patience};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::READY;
 use crate::certificates::{Authority, expired, not_yet};
 use crate::hash::sha256_hex;
 use crate::start;
@@ -50,7 +51,7 @@ async fn a_certificate_is_renewed_on_sighup_and_a_broken_one_is_told_and_changes
     let service = serve(&scratch, &[]);
     let kept = client(&service, &first.pem());
     kept.start(&start("w"), None).await.unwrap();
-    assert_eq!(get(&service, &first.pem(), "/readyz").await.unwrap(), (200, "ok\n".to_owned()));
+    assert_eq!(get(&service, &first.pem(), "/readyz").await.unwrap(), (200, READY.to_owned()));
 
     // One that cannot be used: the one before stays, and it is told.
     std::fs::write(scratch.0.join("tls.key"), "rubbish").unwrap();
@@ -58,7 +59,7 @@ async fn a_certificate_is_renewed_on_sighup_and_a_broken_one_is_told_and_changes
     let ready = loop {
         let (status, ready) = get(&service, &first.pem(), "/readyz").await.unwrap();
         assert_eq!(status, 200);
-        if ready != "ok\n" {
+        if ready != READY {
             break ready;
         }
     };
@@ -72,7 +73,7 @@ async fn a_certificate_is_renewed_on_sighup_and_a_broken_one_is_told_and_changes
     second.issue(&["localhost"]).write(&scratch.0);
     hang_up(&service);
     while get(&service, &second.pem(), "/readyz").await.is_err() {}
-    assert_eq!(get(&service, &second.pem(), "/readyz").await.unwrap().1, "ok\n");
+    assert_eq!(get(&service, &second.pem(), "/readyz").await.unwrap().1, READY);
     get(&service, &first.pem(), "/readyz").await.unwrap_err();
 }
 

@@ -389,6 +389,10 @@ impl Store for Dynamo {
         }
     }
 
+    fn disk_free(&self) -> Option<u64> {
+        None
+    }
+
     async fn failed(&self) -> Error {
         std::future::pending().await
     }

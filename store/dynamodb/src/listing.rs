@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use aws_sdk_dynamodb::operation::query::QueryOutput;
-use store::listing::{PageBuilder, Position, matches};
+use store::listing::{Looking, PageBuilder, Position};
 use store::{Count, Error, ListPage, ListQuery, Listed, Order, PageToken, UnixMs};
 
 use crate::Dynamo;
@@ -92,32 +92,31 @@ impl Dynamo {
 
     /// Counts partition by partition, so that no row is read twice; by start, whatever the order.
     pub(crate) async fn count_rows(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
+        let mut looking = Looking::new(query, at_most);
         if query.workflow_id.is_some() {
-            return store::count_by_listing(self, query, at_most).await;
+            let of_one = ListQuery { limit: looking.wanted(), ..query.clone() };
+            let page = self.list_page(&of_one, None).await?;
+            page.rows.iter().for_each(|listed| looking.at(&listed.workflow_id, &listed.row));
+            return Ok(looking.count);
         }
-        let (mut count, mut read_halves) = (Count::default(), 0);
         let by_start = ListQuery { order: Order::NewestStart, ..query.clone() };
-        let Some(instants) = instants(&by_start, None) else { return Ok(count) };
+        let Some(instants) = instants(&by_start, None) else { return Ok(looking.count) };
+        let mut read_halves = 0;
         for of in Rows::of_query(query) {
             for shard in 0..self.options.row_shards {
                 let stretch = Stretch::new(of, &query.domain, shard, instants.clone());
                 let (mut next, mut last) = (None, None);
-                loop {
-                    let answer = self.rows(&stretch, &by_start, next, usize::MAX).await?;
+                while !looking.count.is_cut {
+                    let answer = self.rows(&stretch, &by_start, next, looking.wanted()).await?;
                     read_halves += halves(answer.consumed_capacity());
                     for item in answer.items() {
                         let Some(listed) = self.look_at(item)? else { continue };
                         // A head and what was kept of it may stand at one place.
                         let is_again = last.replace((Arc::clone(&listed.workflow_id), listed.run))
                             == Some((Arc::clone(&listed.workflow_id), listed.run));
-                        if !is_again && matches(query, &listed.workflow_id, &listed.row) {
-                            count.add(&listed.row.status);
+                        if !is_again {
+                            looking.at(&listed.workflow_id, &listed.row);
                         }
-                    }
-                    count.read_units = read_halves.div_ceil(2);
-                    if count.total() >= at_most {
-                        count.is_cut = true;
-                        return Ok(count);
                     }
                     next = answer.last_evaluated_key;
                     if next.is_none() {
@@ -126,7 +125,7 @@ impl Dynamo {
                 }
             }
         }
-        Ok(count)
+        Ok(Count { read_units: read_halves.div_ceil(2), ..looking.count })
     }
 
     /// The head and every kept head of one workflow id, read consistently.

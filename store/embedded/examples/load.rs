@@ -1,6 +1,6 @@
 //! A load for measuring: throughput and latency of commits over time, with checkpoints going on.
 //!
-//! `cargo run --release -p baton-store-embedded --example load -- WRITERS SECONDS [COMMITS_PER_SECOND] [DIRECTORY]`
+//! `cargo run --profile dist -p baton-store-embedded --example load -- WRITERS SECONDS [COMMITS_PER_SECOND] [DIRECTORY]`
 //!
 //! Each writer takes one workflow after another through 16 commits of a 1.5 KB head, the last of which closes it.
 

@@ -1,7 +1,7 @@
 //! What many open runs cost: `start N DIRECTORY` begins them, each with a timer in 30 days; `open DIRECTORY`, a process of
 //! its own, opens the store, looks for what is due, reads some heads, and says what that took; `compact DIRECTORY` packs it.
 //!
-//! `cargo run --release -p baton-store-embedded --example open_runs -- start 1000000 /tmp/runs`
+//! `cargo run --profile dist -p baton-store-embedded --example open_runs -- start 1000000 /tmp/runs`
 
 use std::sync::Arc;
 use std::time::Instant;

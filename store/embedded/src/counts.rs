@@ -1,15 +1,18 @@
 //! How many rows there are, by domain, status and whether they are open and flagged: kept with the rows, in the batches that change
-//! them, so that counting looks at no row.
+//! them, so that counting looks at no row. What else is asked for is counted row by row.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use store::{Count, Error, ListQuery, Row};
+use store::listing::Looking;
+use store::{Count, Error, HeadKey, ListQuery, Row};
 
 use crate::keys;
+use crate::listing::{LOOKED_AT, bounds, few_that_begin, tables};
 use crate::read::Want;
-use crate::record::decode_row;
+use crate::record::{decode_head, decode_row};
 use crate::shared::{Counts, Shared, State};
 use crate::tree::Tree;
 
@@ -83,7 +86,7 @@ fn read_number(value: &[u8]) -> Result<u64, Error> {
 }
 
 /// What a query asks for, from the numbers; `None` where it asks for what they do not tell.
-pub(crate) async fn count(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Count>, Error> {
+async fn by_numbers(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Count>, Error> {
     let ListQuery {
         domain,
         order,
@@ -118,4 +121,68 @@ pub(crate) async fn count(shared: &Arc<Shared>, query: &ListQuery) -> Result<Opt
         }
     }
     Ok(Some(count))
+}
+
+/// What a query asks for: from the numbers where they tell it, else from the rows.
+pub(crate) async fn count(shared: &Arc<Shared>, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
+    match by_numbers(shared, query).await? {
+        Some(count) => Ok(count),
+        None => by_rows(shared, query, at_most).await,
+    }
+}
+
+/// Looks at table after table. A run that closes meanwhile may be counted twice, or not.
+async fn by_rows(shared: &Arc<Shared>, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
+    let mut looking = Looking::new(query, at_most);
+    match (&query.workflow_id, &query.workflow_id_prefix) {
+        (Some(id), _) => {
+            let key = HeadKey { domain: Arc::clone(&query.domain), workflow_id: Arc::from(id.as_str()) };
+            if let Some(newest) = shared.load(&key).await?.and_then(|head| head.row) {
+                looking.at(id, &newest);
+            }
+            let kept = keys::kept_of(&key);
+            let row = |_: &[u8], value: &Bytes| Ok((Arc::clone(&key.workflow_id), decode_head(value)?.row));
+            look(shared, &mut looking, (kept.clone(), keys::after_prefix(&kept)), row).await?;
+            return Ok(looking.count);
+        }
+        (None, Some(prefix)) => {
+            if let Some(few) = few_that_begin(shared, &query.domain, prefix).await? {
+                for listed in &few {
+                    looking.at(&listed.workflow_id, &listed.row);
+                }
+                return Ok(looking.count);
+            }
+        }
+        (None, None) => {}
+    }
+    for table in tables(query) {
+        let row = |key: &[u8], value: &Bytes| Ok((keys::read_row(key)?.0, Some(decode_row(value)?)));
+        look(shared, &mut looking, bounds(*table, query, None), row).await?;
+    }
+    Ok(looking.count)
+}
+
+/// Looks at the rows between two keys, as far as it may.
+async fn look(
+    shared: &Arc<Shared>,
+    looking: &mut Looking<'_>,
+    (mut from, to): (Vec<u8>, Vec<u8>),
+    read: impl Fn(&[u8], &Bytes) -> Result<(Arc<str>, Option<Row>), Error>,
+) -> Result<(), Error> {
+    while !looking.count.is_cut {
+        let want = Want { pairs: LOOKED_AT.min(looking.wanted()), bytes: 4 << 20, is_reverse: false };
+        let scanned = shared.scan(from, to.clone(), want).await?;
+        shared.rows_read.fetch_add(scanned.pairs.len() as u64, Ordering::Relaxed);
+        for (key, value) in &scanned.pairs {
+            let (workflow_id, row) = read(key, value)?;
+            if let Some(row) = row {
+                looking.at(&workflow_id, &row);
+            }
+        }
+        match scanned.pairs.last() {
+            Some((last, _)) if !scanned.is_end => from = keys::after(last),
+            _ => break,
+        }
+    }
+    Ok(())
 }

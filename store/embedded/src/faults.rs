@@ -11,6 +11,7 @@ pub struct Faults {
     writes_fail: AtomicBool,
     syncs_fail: AtomicBool,
     space_left: AtomicU64,
+    disk_free: AtomicU64,
     opens_refused: AtomicU64,
     at_point: Mutex<Option<(String, Then)>>,
     synced_bytes: AtomicU64,
@@ -31,6 +32,7 @@ impl Default for Faults {
             writes_fail: AtomicBool::new(false),
             syncs_fail: AtomicBool::new(false),
             space_left: AtomicU64::new(u64::MAX),
+            disk_free: AtomicU64::new(u64::MAX),
             opens_refused: AtomicU64::new(0),
             at_point: Mutex::new(None),
             synced_bytes: AtomicU64::new(0),
@@ -52,6 +54,15 @@ impl Faults {
     /// From now on the log's disk has room for only this many bytes more.
     pub fn limit_space(&self, bytes: u64) {
         self.space_left.store(bytes, Ordering::SeqCst);
+    }
+
+    /// From now on the store says that its disk has this many bytes free, whatever it has; as it is again for `u64::MAX`.
+    pub fn set_disk_free(&self, bytes: u64) {
+        self.disk_free.store(bytes, Ordering::SeqCst);
+    }
+
+    pub(crate) fn disk_free(&self) -> Option<u64> {
+        Some(self.disk_free.load(Ordering::SeqCst)).filter(|bytes| *bytes != u64::MAX)
     }
 
     /// The next so many times that a file of the log is to be opened, the process has no descriptor left.

@@ -15,6 +15,7 @@ mod disk;
 pub mod faults;
 mod forget;
 mod frame;
+mod free;
 mod keys;
 mod layer;
 mod listing;
@@ -47,6 +48,7 @@ pub use crate::options::{Options, Recovery};
 
 use crate::directory::Directory;
 use crate::disk::blocking;
+use crate::free::FreeSpace;
 use crate::open::Opened;
 use crate::shared::{Phase, Shared};
 
@@ -69,6 +71,7 @@ pub struct Embedded {
     threads: Mutex<Vec<JoinHandle<()>>>,
     directory: Mutex<Option<Directory>>,
     tree_path: PathBuf,
+    free: FreeSpace,
     recovery: Recovery,
     forgetting: tokio::sync::Mutex<()>,
 }
@@ -100,9 +103,10 @@ impl Embedded {
     }
 
     fn new(opened: Opened) -> Self {
-        let Opened { shared, threads, directory, tree_path, recovery } = opened;
+        let Opened { shared, threads, directory, tree_path, free, recovery } = opened;
         let forgetting = tokio::sync::Mutex::default();
-        Self { shared, threads: threads.into(), directory: Some(directory).into(), tree_path, recovery, forgetting }
+        let (threads, directory) = (threads.into(), Some(directory).into());
+        Self { shared, threads, directory, tree_path, free, recovery, forgetting }
     }
 
     /// What opening took.
@@ -247,10 +251,7 @@ impl Store for Embedded {
     }
 
     async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
-        match counts::count(&self.shared, query).await? {
-            Some(count) => Ok(count),
-            None => store::count_by_listing(self, query, at_most).await,
-        }
+        counts::count(&self.shared, query, at_most).await
     }
 
     fn stats(&self) -> Stats {
@@ -266,6 +267,10 @@ impl Store for Embedded {
             syncs_took: segments.took(),
             ..Stats::default()
         }
+    }
+
+    fn disk_free(&self) -> Option<u64> {
+        self.free.bytes()
     }
 
     async fn failed(&self) -> Error {

@@ -14,7 +14,7 @@ use crate::shared::Shared;
 
 /// How many rows one page looks at, whatever their number that match. A page that has not found its rows by then is
 /// short, and the next one goes on.
-const LOOKED_AT: usize = 4096;
+pub(crate) const LOOKED_AT: usize = 4096;
 
 /// How many heads, and as many of those that were kept, are looked at for the beginning of a workflow id. Where more begin so, they
 /// are not rare among the rows, which are looked at in the order of the list instead.
@@ -36,7 +36,11 @@ pub(crate) async fn list(shared: &Arc<Shared>, query: &ListQuery, page: Option<&
 /// Every run whose workflow id begins so, whatever else is asked of it; `None` where they are too many to look at.
 ///
 /// Heads come first: what is replaced meanwhile is found among those that are kept.
-async fn few_that_begin(shared: &Arc<Shared>, domain: &str, prefix: &str) -> Result<Option<Vec<Listed>>, Error> {
+pub(crate) async fn few_that_begin(
+    shared: &Arc<Shared>,
+    domain: &str,
+    prefix: &str,
+) -> Result<Option<Vec<Listed>>, Error> {
     let mut few = Vec::new();
     for table in [keys::HEAD, keys::KEPT] {
         let from = keys::ids_beginning(table, domain, prefix);
@@ -58,16 +62,9 @@ async fn few_that_begin(shared: &Arc<Shared>, domain: &str, prefix: &str) -> Res
 
 async fn list_rows(shared: &Arc<Shared>, gathered: &mut PageBuilder<'_>) -> Result<(), Error> {
     let query = gathered.query();
-    let tables: &[u8] = match (query.order.is_by_close(), query.open) {
-        (true, Some(true)) => &[],
-        (true, _) => &[keys::ENDED_ROW],
-        (false, Some(true)) => &[keys::OPEN_ROW],
-        (false, Some(false)) => &[keys::CLOSED_ROW],
-        (false, None) => &[keys::OPEN_ROW, keys::CLOSED_ROW],
-    };
     let pairs = if query.is_filtered() { LOOKED_AT } else { gathered.wanted().min(LOOKED_AT) };
     let want = Want { pairs, bytes: 4 << 20, is_reverse: query.order.is_oldest_first() };
-    for table in tables {
+    for table in tables(query) {
         let (from, to) = bounds(*table, query, gathered.after());
         let scanned = shared.scan(from, to, want).await?;
         shared.rows_read.fetch_add(scanned.pairs.len() as u64, Ordering::Relaxed);
@@ -84,8 +81,19 @@ async fn list_rows(shared: &Arc<Shared>, gathered: &mut PageBuilder<'_>) -> Resu
     Ok(())
 }
 
+/// Where the rows are that a query may want.
+pub(crate) fn tables(query: &ListQuery) -> &'static [u8] {
+    match (query.order.is_by_close(), query.open) {
+        (true, Some(true)) => &[],
+        (true, _) => &[keys::ENDED_ROW],
+        (false, Some(true)) => &[keys::OPEN_ROW],
+        (false, Some(false)) => &[keys::CLOSED_ROW],
+        (false, None) => &[keys::OPEN_ROW, keys::CLOSED_ROW],
+    }
+}
+
 /// The keys of a table between the query's instants and behind the page before.
-fn bounds(table: u8, query: &ListQuery, after: Option<&Position>) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn bounds(table: u8, query: &ListQuery, after: Option<&Position>) -> (Vec<u8>, Vec<u8>) {
     let prefix = keys::rows_of(table, &query.domain);
     let at = |instant: u64| {
         let mut key = prefix.clone();

@@ -10,6 +10,7 @@ use store::Error;
 use crate::directory::{Directory, log_path, make_known, tree_path};
 use crate::disk::storage_error;
 use crate::frame::{BatchOperation, operations};
+use crate::free::FreeSpace;
 use crate::log::{Segments, Tail};
 use crate::options::{Options, Recovery};
 use crate::recovery::recover;
@@ -23,6 +24,7 @@ pub(crate) struct Opened {
     pub(crate) threads: Vec<JoinHandle<()>>,
     pub(crate) directory: Directory,
     pub(crate) tree_path: PathBuf,
+    pub(crate) free: FreeSpace,
     pub(crate) recovery: Recovery,
 }
 
@@ -81,7 +83,8 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
         spawn("store-commit", &shared, move |shared| committer::run(shared, tail, first))?,
         spawn("store-checkpoint", &shared, checkpoint::run)?,
     ];
-    Ok(Opened { shared, threads, directory, tree_path: tree_path(&options.directory), recovery })
+    let free = FreeSpace::of(&options.directory, Arc::clone(&options.faults));
+    Ok(Opened { shared, threads, directory, tree_path: tree_path(&options.directory), free, recovery })
 }
 
 /// Runs whose forgetting was cut short.

@@ -83,14 +83,32 @@ async fn hold_counts(store: &dyn Store) {
     }
 }
 
-/// And says so.
-pub async fn counting_stops_where_it_may(store: Arc<dyn Store>) {
+/// And says so. What does not match is looked at like what does.
+pub async fn counting_looks_at_no_more_than_it_may(store: Arc<dyn Store>) {
     for index in 0..30_u8 {
         win(&*store, &key(&format!("w{index:02}")), Expect::Absent, &head([index; 16], 1)).await;
     }
-    for at_most in [1, 29, 30, 31] {
+    let of_nothing = ListQuery { tag: Some("nobody's".to_owned()), ..query() };
+    for at_most in [0, 1, 29, 30, 31] {
+        let count = store.count(&of_nothing, at_most).await.unwrap();
+        assert_eq!((count.total(), count.is_cut), (0, at_most < 30), "{count:?} of 30, for {at_most}");
+        // The number of all rows may be known.
         let count = store.count(&query(), at_most).await.unwrap();
-        assert!(count.total() >= at_most.min(30), "{count:?} of 30, for {at_most}");
-        assert!(count.is_cut || count.total() == 30, "{count:?} of 30, for {at_most}");
+        let seen = if count.is_cut { at_most.min(29) } else { 30 };
+        assert_eq!(count.total(), seen, "{count:?} of 30, for {at_most}");
+        let of_one = ListQuery { workflow_id: Some("w07".to_owned()), ..query() };
+        let count = store.count(&of_one, at_most).await.unwrap();
+        assert_eq!((count.total(), count.is_cut), (at_most.min(1), at_most < 1), "{count:?} of one, for {at_most}");
+    }
+    // What is closed is not looked at where only open rows are wanted, and the other way round.
+    for index in 0..10_u8 {
+        let key = key(&format!("w{index:02}"));
+        let newest = store.load(&key).await.unwrap().unwrap();
+        let closed = Head { row: Some(row(100, Some(200))), ..head(newest.run, newest.version + 1) };
+        win(&*store, &key, at(&newest), &closed).await;
+    }
+    for (open, there) in [(true, 20), (false, 10)] {
+        let count = store.count(&ListQuery { open: Some(open), ..query() }, there).await.unwrap();
+        assert_eq!((count.total(), count.is_cut), (there, false), "{count:?} with open: {open}");
     }
 }

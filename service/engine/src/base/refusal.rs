@@ -6,6 +6,7 @@ use history::{Fault, TurnLoss};
 use uuid::Uuid;
 
 use crate::Unpolled;
+use crate::base::disk::room::DiskRoom;
 use crate::base::shares::Throttled;
 
 mod row;
@@ -130,6 +131,12 @@ pub enum Refusal {
     /// A domain, or the holder of a credential, has as much of the service as is configured for it.
     #[error(transparent)]
     QuotaExceeded(#[from] Throttled),
+    /// The disk has less free than is kept for runs that are open, and this would be another one.
+    #[error("no run is started now: {room}")]
+    DiskLow {
+        /// What is free, and what is kept.
+        room: DiskRoom,
+    },
     /// No such schedule.
     #[error("no schedule `{schedule}` in domain `{domain}`")]
     UnknownSchedule {

@@ -12,7 +12,7 @@ use crate::base::shares::{LimitKind, Shares};
 use crate::lists::elsewhere::Elsewhere;
 use crate::lists::matching::Matching;
 use crate::lists::{ListKey, Side, Taker};
-use crate::{Clock, Refusal, Unpolled};
+use crate::{Clock, Limited, Quotas, Refusal, Unpolled};
 
 /// Lists of which it is remembered when the last poll ended, at most: those polled last. About 200 bytes each.
 const REMEMBERED: usize = 10_000;
@@ -240,6 +240,25 @@ impl Drop for Polling<'_> {
 }
 
 impl Pollers {
+    /// Holds a poll over SWF's wire to how many may wait on its list.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::LimitExceeded`].
+    pub fn must_have_room(
+        &self,
+        quotas: Option<&Quotas>,
+        domain: &str,
+        list: &str,
+        is_decider: bool,
+    ) -> Result<(), Refusal> {
+        let list = ListKey::new(domain, is_decider, list);
+        match quotas.map(|quotas| quotas.pollers).filter(|max| self.lists.pollers(&list) >= *max) {
+            Some(max) => Err(Refusal::LimitExceeded { what: Limited::Pollers, max }),
+            None => Ok(()),
+        }
+    }
+
     /// A poll of a list is under way, until this is dropped.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use store::{Cas, Head, ListQuery};
 use super::Registry;
 use super::domain::{DEFAULT_DOMAIN, Domain};
 use crate::base::records::has_schedules;
-use crate::{Limited, Refusal};
+use crate::{Limited, Quotas, Refusal};
 
 /// Most domains. Ours: they are kept in one record and in memory.
 const DOMAINS_MAX: usize = 1_000;
@@ -45,6 +45,20 @@ impl Registry {
         let domains = serde_json::from_slice(&head.body)
             .map_err(|error| Refusal::Corrupt { what: format!("the record of domains: {error}") })?;
         Ok((Some(head), domains))
+    }
+
+    /// Holds a registration over SWF's wire to how many domains there may be.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::LimitExceeded`], or the store's.
+    pub async fn must_have_room_for_domain(&self, quotas: Option<&Quotas>) -> Result<(), Refusal> {
+        match quotas {
+            Some(quotas) if self.domains().await?.len() >= quotas.domains => {
+                Err(Refusal::LimitExceeded { what: Limited::Domains, max: quotas.domains })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Creates a domain.

@@ -9,6 +9,7 @@ use store::HeadKey;
 
 use crate::TypeKind;
 use crate::lists::sync_match::waiting_turn;
+use crate::registry::quotas::RunPermit;
 use crate::riders::put::PutUpdate;
 use crate::run::worker::RunWorker;
 use crate::run::workshop::Workshop;
@@ -45,7 +46,7 @@ impl RunWorker<'_> {
         let (shop, key) = (self.shop, self.key);
         let mut attempt = 0;
         let author = Author::named(start.by.clone());
-        // What takes the place of an open run needs no room of its own.
+        // What takes the place of an open run needs no room of its own, in its domain or on the disk.
         let (mut room, mut replaces) = (None, false);
         loop {
             let before = self.state.was_known();
@@ -92,7 +93,7 @@ impl RunWorker<'_> {
             }
             let mut transition = Transition::start(start, run_id, now)?;
             if room.is_none() && !replaces {
-                room = shop.open_runs.room_for(&key.domain, start).await?;
+                room = shop.room_for(&key.domain, start, update.is_some()).await?;
             }
             if let Some(earlier) = self.state.known() {
                 earlier.hand_over(&mut transition, now);
@@ -173,6 +174,17 @@ impl RunWorker<'_> {
 }
 
 impl Workshop {
+    /// Room for another run, on the disk and in its domain. That the disk has none is counted; for an update, as its own refusal.
+    async fn room_for(&self, domain: &str, start: &Start, is_for_update: bool) -> Result<Option<RunPermit>, Refusal> {
+        if let Err(refusal) = self.disk.must_have_room() {
+            if !is_for_update {
+                self.metrics.refused(refusal.code());
+            }
+            return Err(refusal);
+        }
+        self.open_runs.room_for(domain, start).await
+    }
+
     /// What a start does, with all that is known of it: that its run is there is one of the things that must be so for it to be repeated.
     async fn starting(
         &self,

@@ -6,6 +6,7 @@ use store::Store;
 
 use crate::base::agenda::Agenda;
 use crate::base::clock::Ids;
+use crate::base::disk::DiskReserve;
 use crate::base::watch::Watchers;
 use crate::commit::read::RunReader;
 use crate::lists::hand_out::TaskLists;
@@ -25,6 +26,7 @@ pub(crate) struct Workshop {
     pub(crate) limits: store::Limits,
     pub(crate) reader: Arc<RunReader>,
     pub(crate) marks: Arc<Marks>,
+    pub(crate) disk: Arc<DiskReserve>,
     pub(crate) open_runs: Arc<OpenRuns>,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) lists: Arc<TaskLists>,

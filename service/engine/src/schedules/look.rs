@@ -23,6 +23,7 @@ const REPLACED: &str = "the schedule's next action takes its place";
 /// What was done outside the record, to be written into it.
 enum ActionDone {
     Started(u64, Result<(String, Uuid), String>),
+    PutOff(u64, &'static str),
     Told(u64, OverlapEnd),
 }
 
@@ -50,6 +51,7 @@ impl Scheduler {
             for it in &done {
                 match it {
                     ActionDone::Started(number, result) => record.state.started(*number, result.clone()),
+                    ActionDone::PutOff(number, why) => record.state.put_off(*number, why),
                     ActionDone::Told(number, how) => record.state.told(*number, *how),
                 }
             }
@@ -105,16 +107,16 @@ impl Scheduler {
         let starts = record.state.starting.iter().map(async |action| {
             let started = self.start_action(domain, schedule_id, id, record, action).await;
             match started {
-                Ok(started) => Some(ActionDone::Started(action.number, Ok(started))),
+                Ok(started) => ActionDone::Started(action.number, Ok(started)),
                 Err(refusal) if refusal.is_retryable() => {
                     tracing::warn!(%refusal, %schedule_id, "an action of a schedule must wait");
-                    None
+                    ActionDone::PutOff(action.number, refusal.code())
                 }
-                Err(refusal) => Some(ActionDone::Started(action.number, Err(refusal.code().to_owned()))),
+                Err(refusal) => ActionDone::Started(action.number, Err(refusal.code().to_owned())),
             }
         });
         let started = join_all(starts).await;
-        ended.into_iter().chain(started).flatten().collect()
+        ended.into_iter().flatten().chain(started).collect()
     }
 
     async fn start_action(

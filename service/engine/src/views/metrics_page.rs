@@ -12,6 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use crate::Metrics;
+use crate::base::disk::room::DiskRoom;
 use crate::base::metrics::label::LabelValue;
 use crate::base::metrics::measured::ListDepth;
 use crate::base::shares::ThrottledCounts;
@@ -27,6 +28,8 @@ pub(crate) struct Gauges {
     pub(crate) askers: usize,
     pub(crate) updates: usize,
     pub(crate) lists: Vec<ListDepth>,
+    pub(crate) node_versions: BTreeMap<String, Option<String>>,
+    pub(crate) disk: Option<DiskRoom>,
     pub(crate) store: store::Stats,
     pub(crate) runs: Option<Gauged>,
     pub(crate) is_clock_doubted: bool,
@@ -66,6 +69,8 @@ impl Metrics {
                 pollers: 0,
                 oldest: None,
             }],
+            node_versions: BTreeMap::from([("n".to_owned(), None)]),
+            disk: Some(DiskRoom { free: 0, reserve: 0 }),
             runs: Some(Gauged { by_domain, all_at: at, flagged_at: at }),
             ..Gauges::default()
         };
@@ -253,6 +258,21 @@ impl Gauges {
             text.family(name, kind, help, [(PageLabels::new(), number)]);
         }
         text.read_off.register_collector(Box::new(StoreTook(store.syncs_took)));
+        if let Some(DiskRoom { free, reserve }) = self.disk {
+            for (name, help, number) in [
+                ("disk_free_bytes", "Bytes that are free on the disk of the store", free),
+                ("disk_reserve_bytes", "Bytes of it that are kept for runs that are open, 0 for none", reserve),
+            ] {
+                text.family(name, MetricKind::Gauge, help, [(PageLabels::new(), number)]);
+            }
+        }
+        let mut nodes: BTreeMap<&str, u64> = BTreeMap::new();
+        for version in self.node_versions.values() {
+            *nodes.entry(version.as_deref().unwrap_or("unknown")).or_default() += 1;
+        }
+        let help = "Nodes over the store that are alive, by their version; none where the store is not shared";
+        let nodes = nodes.into_iter().map(|(version, count)| (vec![("version", version.into())], count));
+        text.family("nodes", MetricKind::Gauge, help, nodes);
         let lists = &self.lists;
         let tasks = lists.iter().map(|list| (list.labels(), list.tasks as u64));
         text.family("tasks_waiting", MetricKind::Gauge, "Tasks that wait for somebody", tasks);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use history::Timestamp;
+use serde::Serialize;
 
 /// How far the service's clock and this machine's may be apart. Ours: what NTP holds, many times over.
 const CLOCKS_APART_MAX: f64 = 30.0;
@@ -14,12 +15,18 @@ const UNPOLLED_MAX: f64 = 120.0;
 const CERTIFICATE_WARNING: f64 = 14.0 * 86_400.0;
 const CERTIFICATE_FAILING: f64 = 86_400.0;
 
+/// Room on the disk that is little in any case, in bytes. Ours: what a service keeps for runs that are open unless told otherwise.
+const DISK_LITTLE: f64 = 512.0 * MIB;
+const MIB: f64 = 1_048_576.0;
+
 /// The share of files and sockets that may be open.
 const DESCRIPTORS_MAX: f64 = 0.9;
 
 /// How something stands, the worst last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Verdict {
+    #[serde(rename = "ok")]
     Well,
     Warning,
     Failing,
@@ -36,12 +43,14 @@ impl Verdict {
 }
 
 /// Something that was looked at.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Check {
+    #[serde(rename = "check")]
     pub(super) what: &'static str,
     pub(super) verdict: Verdict,
     pub(super) found: String,
     /// What to do; nothing where all is well.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) advice: String,
 }
 
@@ -121,8 +130,8 @@ impl Metrics<'_> {
 /// Everything that the metrics say, `now` being what this machine's clock says.
 pub(super) fn checks(text: &str, now: Timestamp) -> Vec<Check> {
     let metrics = Metrics(text.lines().filter(|line| !line.starts_with('#')).filter_map(sample).collect());
-    let mut checks = vec![version(&metrics), clock(&metrics, now), clock_believed(&metrics), descriptors(&metrics)];
-    checks.extend(certificate(&metrics));
+    let mut checks = vec![disk(&metrics), version(&metrics), nodes(&metrics), clock(&metrics, now)];
+    checks.extend([clock_believed(&metrics), descriptors(&metrics), certificate(&metrics)]);
     checks.push(counted(&metrics, "secrets", "baton_secrets_expiring", "make others: `baton credential new`"));
     checks.push(counted(
         &metrics,
@@ -159,7 +168,7 @@ pub(super) fn checks(text: &str, now: Timestamp) -> Vec<Check> {
     checks
 }
 
-fn well(what: &'static str, found: String) -> Check {
+pub(super) fn well(what: &'static str, found: String) -> Check {
     Check { what, verdict: Verdict::Well, found, advice: String::new() }
 }
 
@@ -178,6 +187,39 @@ fn version(metrics: &Metrics<'_>) -> Check {
             "use the program of the service's version",
         ),
         None => bad(what, Verdict::Warning, "the service does not say its version".to_owned(), "it is an older one"),
+    }
+}
+
+fn disk(metrics: &Metrics<'_>) -> Check {
+    let (what, reserve) = ("disk", metrics.value("baton_disk_reserve_bytes").unwrap_or_default());
+    let Some(free) = metrics.value("baton_disk_free_bytes") else {
+        return well(what, "the store has none of its own".to_owned());
+    };
+    let mib = |bytes: f64| (bytes / MIB).floor();
+    let found = format!("{} MiB are free, {} MiB are kept for runs that are open", mib(free), mib(reserve));
+    if free < reserve {
+        return bad(
+            what,
+            Verdict::Failing,
+            found,
+            "no run is started: make room, or start it with a lower --disk-reserve",
+        );
+    }
+    if free < 2.0 * reserve.max(DISK_LITTLE) {
+        return bad(what, Verdict::Warning, found, "make room before no run can be started any more");
+    }
+    well(what, found)
+}
+
+fn nodes(metrics: &Metrics<'_>) -> Check {
+    let versions = metrics.of("baton_nodes").filter(|sample| sample.value > 0.0);
+    let told: Vec<_> = versions
+        .map(|it| format!("{} of version {}", it.value, it.labels.get("version").map_or("unknown", String::as_str)))
+        .collect();
+    match &told[..] {
+        [] => well("nodes", "it has its store alone".to_owned()),
+        [one] => well("nodes", one.clone()),
+        _ => bad("nodes", Verdict::Warning, told.join(", "), "bring all to one version"),
     }
 }
 
@@ -215,15 +257,17 @@ fn descriptors(metrics: &Metrics<'_>) -> Check {
     bad(what, Verdict::Failing, found, "raise `LimitNOFILE`, or lower --connections-max")
 }
 
-fn certificate(metrics: &Metrics<'_>) -> Option<Check> {
-    let left = metrics.value("baton_tls_certificate_left_seconds")?;
+fn certificate(metrics: &Metrics<'_>) -> Check {
+    let Some(left) = metrics.value("baton_tls_certificate_left_seconds") else {
+        return well("certificate", "it has none: nothing is encrypted here".to_owned());
+    };
     let found = format!("good for {:.0} more days", (left / 86_400.0).floor());
     let verdict = match left {
         left if left < CERTIFICATE_FAILING => Verdict::Failing,
         left if left < CERTIFICATE_WARNING => Verdict::Warning,
-        _ => return Some(well("certificate", found)),
+        _ => return well("certificate", found),
     };
-    Some(bad("certificate", verdict, found, "renew it in the same files: they are read again by themselves"))
+    bad("certificate", verdict, found, "renew it in the same files: they are read again by themselves")
 }
 
 fn counted(metrics: &Metrics<'_>, what: &'static str, name: &str, advice: &str) -> Check {
@@ -272,6 +316,7 @@ mod tests {
         format!(
             "# HELP x\nbaton_build_info{{version=\"{version}\",features=\"\"}} 1\n\
              baton_runs_flagged_counted_timestamp_seconds 1700000010\nbaton_clock_doubted 0\n\
+             baton_disk_free_bytes 1073741824\nbaton_disk_reserve_bytes 536870912\nbaton_nodes{{version=\"{version}\"}} 2\n\
              process_open_fds 10.0\nprocess_max_fds 100.0\nbaton_secrets_expiring 0\n\
              baton_tls_certificate_left_seconds 5000000\nbaton_runs_stuck{{domain=\"default\"}} 0\n\
              baton_oldest_task_seconds{{domain=\"d\",side=\"decider\",list=\"a\"}} 500\n\
@@ -290,6 +335,24 @@ mod tests {
     }
 
     #[test]
+    fn what_a_service_does_not_have_is_well() {
+        let lacks = |name: &str| {
+            let kept: Vec<_> = healthy().lines().filter(|line| !line.starts_with(name)).map(str::to_owned).collect();
+            let checks = checks(&kept.join("\n"), NOW);
+            assert!(checks.iter().all(|check| check.verdict == Verdict::Well), "{checks:?}");
+            checks
+        };
+        for (name, what, says) in [
+            ("baton_disk_", "disk", "none of its own"),
+            ("baton_nodes", "nodes", "it has its store alone"),
+            ("baton_tls_", "certificate", "it has none"),
+        ] {
+            let checks = lacks(name);
+            assert!(checks.iter().any(|check| check.what == what && check.found.contains(says)), "{checks:?}");
+        }
+    }
+
+    #[test]
     fn each_that_is_wrong_is_told_with_how_bad_it_is_and_nothing_else() {
         use Verdict::{Failing, Warning};
         assert_eq!(found(""), []);
@@ -297,6 +360,17 @@ mod tests {
             ("baton_build_info{version=\"9.9\"} 1", "version", Warning, "the service is 9.9"),
             ("baton_runs_flagged_counted_timestamp_seconds 1700000031", "clock", Warning, "31 s ahead of this"),
             ("baton_runs_flagged_counted_timestamp_seconds 1699999969", "clock", Warning, "31 s behind this"),
+            ("baton_disk_free_bytes 536870911", "disk", Failing, "511 MiB are free, 512 MiB are kept"),
+            ("baton_disk_free_bytes 536870912", "disk", Warning, "512 MiB are free"),
+            ("baton_disk_free_bytes 1073741823", "disk", Warning, "1023 MiB are free"),
+            ("baton_disk_reserve_bytes 0\nbaton_disk_free_bytes 0", "disk", Warning, "0 MiB are kept"),
+            (
+                "baton_nodes{version=\"1.0\"} 1\nbaton_nodes{version=\"1.1\"} 2",
+                "nodes",
+                Warning,
+                "1 of version 1.0, 2 of",
+            ),
+            ("baton_nodes{version=\"1.0\"} 1\nbaton_nodes{version=\"unknown\"} 1", "nodes", Warning, "unknown"),
             ("baton_clock_doubted 1", "retention", Failing, "jumped ahead"),
             ("process_open_fds 91", "descriptors", Failing, "91 of 100"),
             ("baton_tls_certificate_left_seconds 1209599", "certificate", Warning, "13 more days"),
@@ -322,6 +396,7 @@ mod tests {
         // At the edge all is well.
         for lines in [
             "baton_runs_flagged_counted_timestamp_seconds 1700000030",
+            "baton_nodes{version=\"9.9\"} 3",
             "process_open_fds 90",
             "baton_tls_certificate_left_seconds 1209600",
             "baton_oldest_task_seconds{domain=\"d\",side=\"decider\",list=\"z\"} 120",

@@ -25,7 +25,8 @@ pub(super) fn all(calls: CallTable) -> CallTable {
             Doc::of("startWorkflow", "Start a run, and wait for its close if asked to")
                 .answers::<body::Started>(201, "It was started.")
                 .answers::<body::Started>(200, "It was started before, with the same Idempotency-Key.")
-                .refuses(409, NO_START),
+                .refuses(409, NO_START)
+                .refuses(507, &["disk-low"]),
         )
         .get(
             "/v1/domains/{domain}/workflows/count",
@@ -114,7 +115,8 @@ pub(super) fn all(calls: CallTable) -> CallTable {
                 .refuses(412, &["version-moved"])
                 .refuses(422, &["update-failed", "update-rejected"])
                 .refuses(429, &["open-updates-limit", "too-many-waiting"])
-                .refuses(504, &["update-not-answered"]),
+                .refuses(504, &["update-not-answered"])
+                .refuses(507, &["disk-low"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/cancel",

@@ -119,6 +119,12 @@ impl Refusal {
                 "ask again after as many seconds as Retry-After says; whoever looks after the service may raise the limit",
             )
             .retryable(),
+            Self::DiskLow { .. } => row(
+                507,
+                "disk-low",
+                "ask again later; whoever looks after the service makes room on the disk, or lowers --disk-reserve",
+            )
+            .retryable(),
             Self::NotAnswered { .. } => row(
                 504,
                 "query-not-answered",

@@ -1,0 +1,78 @@
+//! Whether the store answers, for whoever asks how the service is. Owns how often it is asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::{HeadKey, Store};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+/// How long an answer holds. Ours: anybody may ask how the service is as often as they like, and reads of a database are billed.
+const HOLDS: Duration = Duration::from_secs(5);
+
+/// How long the store may take. Ours: half of the second that whoever asks whether the service is ready waits as a rule
+/// (Kubernetes' `timeoutSeconds`).
+const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
+
+/// A record that is never there: a domain without a name is the service's own.
+const NOTHING: (&str, &str) = ("", "probe");
+
+/// Asks the store whether it is there.
+pub(crate) struct StoreProbe {
+    store: Arc<dyn Store>,
+    /// When it was asked last, and what was wrong. Whoever asks meanwhile waits for that.
+    asked: Mutex<Option<(Instant, Option<String>)>>,
+}
+
+impl StoreProbe {
+    pub(crate) fn of(store: Arc<dyn Store>) -> Self {
+        Self { store, asked: Mutex::default() }
+    }
+
+    /// What is wrong with the store; `None` where it answers.
+    pub(crate) async fn trouble(&self) -> Option<String> {
+        let mut asked = self.asked.lock().await;
+        if let Some((at, trouble)) = &*asked
+            && at.elapsed() < HOLDS
+        {
+            return trouble.clone();
+        }
+        let key = HeadKey::new(NOTHING.0, NOTHING.1);
+        let trouble = match tokio::time::timeout(ANSWERS_WITHIN, self.store.load(&key)).await {
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("it has not answered within {} ms", ANSWERS_WITHIN.as_millis())),
+        };
+        *asked = Some((Instant::now(), trouble.clone()));
+        trouble
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::fault::{Chances, FaultStore};
+    use store::memory::Memory;
+
+    use super::*;
+
+    fn probe(chances: Chances) -> (Arc<FaultStore<Memory>>, StoreProbe) {
+        let store = Arc::new(FaultStore::new(Arc::new(Memory::new()), 1, chances));
+        (Arc::clone(&store), StoreProbe::of(store))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_refuses_or_is_silent_is_told_and_is_asked_again_after_a_while() {
+        let (store, refusing) = probe(Chances { not_applied: 1_000, ..Chances::NONE });
+        assert!(refusing.trouble().await.is_some());
+        store.set_on(false);
+        tokio::time::advance(Duration::from_millis(4_999)).await;
+        assert!(refusing.trouble().await.is_some(), "as it was");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(refusing.trouble().await, None);
+
+        let (_, silent) = probe(Chances { delay: 1_000, delay_max: Duration::from_secs(3_600), ..Chances::NONE });
+        let began = Instant::now();
+        let trouble = silent.trouble().await.unwrap();
+        assert!(trouble.contains("within 500 ms") && began.elapsed() < ANSWERS_WITHIN * 2, "{trouble}");
+    }
+}

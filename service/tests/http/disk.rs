@@ -1,0 +1,193 @@
+//! A disk with little room: nothing new begins, and what is open goes on to its end.
+
+use std::sync::Arc;
+
+use engine::{Engine, Settings};
+use history::{Duration, Timestamp};
+use serde_json::{Value, json};
+use service::front::Front;
+use simulation::told::Told;
+use store_embedded::faults::Faults;
+use store_embedded::{Embedded, Options};
+use tempfile::TempDir;
+
+use crate::support::{Api, Ask, PATIENCE, READY, WORKFLOWS, activity_path, schedule, turn_path};
+
+const RESERVE: u64 = 512 << 20;
+
+/// The service over the embedded store, whose disk has as much room as the test says.
+pub(crate) struct Disk {
+    pub(crate) api: Api,
+    faults: Arc<Faults>,
+    _directory: TempDir,
+}
+
+impl Disk {
+    pub(crate) async fn open(reserve: u64) -> Self {
+        let directory = TempDir::new().unwrap();
+        let options = Options::new(directory.path());
+        let faults = Arc::clone(&options.faults);
+        let clock = Told::new();
+        let settings = Settings { seed: Some(7), disk_reserve: reserve, ..Settings::default() };
+        let store = Embedded::open(options).await.unwrap();
+        let engine = Engine::open(store, Arc::clone(&clock) as _, settings).await.unwrap();
+        Self { api: Api::of(Front::from(engine), clock), faults, _directory: directory }
+    }
+
+    pub(crate) fn has(&self, free: u64) {
+        self.faults.set_disk_free(free);
+    }
+
+    /// One byte less than what is kept.
+    pub(crate) fn is_low(&self) {
+        self.has(RESERVE - 1);
+    }
+}
+
+pub(crate) async fn with_reserve() -> Disk {
+    Disk::open(RESERVE).await
+}
+
+fn start(id: &str, more: &Value) -> Ask {
+    let mut start = json!({ "workflowId": id, "workflowType": "test", "taskList": "deciders" });
+    start.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    Ask::post(WORKFLOWS, &start)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_started_while_as_much_is_free_as_is_kept_and_not_with_a_byte_less() {
+    let disk = with_reserve().await;
+    let api = &disk.api;
+    disk.has(RESERVE);
+    let first = || start("first", &json!({})).header("idempotency-key", "k");
+    api.ask(first()).await.json(201);
+
+    disk.is_low();
+    let problem = api.refused(start("second", &json!({})), 507, "disk-low").await;
+    assert_eq!(
+        [&problem["free"], &problem["reserve"], &problem["retryable"]],
+        [&json!(RESERVE - 1), &json!(RESERVE), &json!(true)]
+    );
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("511 MiB are free") && detail.contains("512 MiB are kept"), "{detail}");
+    assert!(problem["advice"].as_str().unwrap().contains("--disk-reserve"), "{problem}");
+    assert_eq!(api.ask(start("second", &json!({}))).await.header("retry-after"), "10");
+    let metrics = api.engine.render_metrics();
+    for line in [
+        format!("baton_disk_free_bytes {}", RESERVE - 1),
+        format!("baton_disk_reserve_bytes {RESERVE}"),
+        "baton_refusals_total{code=\"disk-low\"} 2".to_owned(),
+    ] {
+        assert!(metrics.lines().any(|it| it == line), "{line} in {metrics}");
+    }
+    let ready = api.get("/readyz").await.json(200);
+    assert_eq!((&ready["ready"], &ready["warnings"][0]["code"]), (&json!(true), &json!("disk-low")));
+    let detail = ready["warnings"][0]["detail"].as_str().unwrap();
+    assert!(detail.contains("511 MiB are free") && detail.contains("512 MiB are kept"), "{detail}");
+    // Nor is one started for a signal or an update.
+    api.refused(start("second", &json!({ "signal": { "name": "s" } })), 507, "disk-low").await;
+    let update =
+        json!({ "updateId": "u", "start": { "workflowId": "second", "workflowType": "t", "taskList": "deciders" } });
+    api.refused(Ask::post(&format!("{WORKFLOWS}/second/updates/u"), &update), 507, "disk-low").await;
+    // What was started stays so, and what is open is there to be used.
+    assert_eq!(api.ask(first()).await.status, 200);
+    let signaled = api.ask(start("first", &json!({ "signal": { "name": "s" } }))).await.json(200);
+    assert_eq!(signaled["existing"], true);
+    assert_eq!(api.names("first").await, ["WorkflowStarted", "DeciderScheduled", "Signal"]);
+
+    disk.has(RESERVE);
+    api.ask(start("second", &json!({}))).await.json(201);
+    assert_eq!(api.get("/readyz").await.text, READY);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_reserve_a_run_is_started_whatever_is_free() {
+    let disk = Disk::open(0).await;
+    disk.has(0);
+    disk.api.start("w").await;
+    assert!(disk.api.engine.render_metrics().contains("baton_disk_reserve_bytes 0\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_in_memory_has_no_disk_that_could_be_low() {
+    let settings = Settings { disk_reserve: u64::MAX, ..Settings::default() };
+    let engine = Engine::open(Arc::new(store::memory::Memory::new()), Told::new(), settings).await.unwrap();
+    let api = Api::of(Front::from(engine), Told::new());
+    api.start("w").await;
+    assert!(!api.engine.render_metrics().contains("baton_disk_"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_open_goes_on_to_its_end_children_successors_retries_resets_and_replacements_too() {
+    let disk = with_reserve().await;
+    let api = &disk.api;
+    disk.has(RESERVE);
+    api.ask(start("parent", &json!({}))).await.json(201);
+    disk.is_low();
+
+    let child = json!({ "type": "StartChild", "workflowId": "child", "workflowType": "t", "taskList": "children",
+        "retry": { "initialInterval": 1, "maximumAttempts": 2 } });
+    api.decide(json!([child, schedule("a", "acts")])).await;
+    let task = api.take_activity("acts").await;
+    api.post(&format!("{}/success", activity_path(&task)), &json!({})).await.json(200);
+    // The child began, fails, and is tried again.
+    for attempt in 1..=2 {
+        let poll = "/v1/domains/default/task-lists/children/decider/poll";
+        let turn = api.ask(Ask::post(poll, &json!({})).header("prefer", "wait=20")).await.json(200);
+        assert_eq!(turn["workflowId"], "child", "try {attempt}");
+        let fail = json!({ "decisions": [{ "type": "FailWorkflow", "reason": "no" }] });
+        api.post(&format!("{}/complete", turn_path(&turn)), &fail).await.json(200);
+        api.clock.advance(Duration::from_secs(1));
+    }
+    // The parent goes on as new, and that run succeeds.
+    api.decide(json!([{ "type": "ContinueAsNew" }])).await;
+    let turn = api.decide(json!([{ "type": "SucceedWorkflow" }])).await;
+    assert!(turn["events"][0]["continuedFrom"].is_string(), "{turn}");
+
+    // A reset has a run go on from an earlier event, and a start with its leave takes the place of that.
+    let names = api.names("parent").await;
+    let scheduled = names.iter().position(|name| name == "DeciderScheduled").unwrap() + 1;
+    let reset = json!({ "eventId": scheduled });
+    api.post(&format!("{WORKFLOWS}/parent/reset"), &reset).await.json(201);
+    let replacing = start("parent", &json!({ "conflictPolicy": "terminate-existing" }));
+    api.ask(replacing).await.json(201);
+    api.refused(start("another", &json!({})), 507, "disk-low").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_of_a_schedule_waits_for_room_says_so_and_is_made_good() {
+    let disk = with_reserve().await;
+    let api = &disk.api;
+    let at = "/v1/domains/default/schedules/nightly";
+    let nightly = json!({ "spec": { "cron": ["30 2 * * *"] },
+        "action": { "workflowId": "report", "workflowType": "t", "taskList": "deciders" } });
+    disk.has(RESERVE);
+    let create = json!({ "scheduleId": "nightly", "schedule": nightly });
+    let created = api.post("/v1/domains/default/schedules", &create).await.json(201);
+    let next: Timestamp = serde_json::from_value(created["nextTimes"][0].clone()).unwrap();
+    let once = async |what: &str, is_so: &dyn Fn(&Value) -> bool| {
+        let look = async {
+            loop {
+                let shown = api.get(at).await.json(200);
+                if is_so(&shown) {
+                    return shown;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, look).await.unwrap_or_else(|_| panic!("{what}"))
+    };
+
+    disk.is_low();
+    api.clock.advance(next.since(api.engine.clock().now()));
+    let waits = once("it says what it waits for", &|shown| shown["recentActions"][0]["refusal"] == "disk-low").await;
+    assert_eq!(waits["recentActions"][0]["outcome"], "starting");
+    assert_eq!(waits["totals"], json!({ "started": 0, "refused": 0, "skipped": 0, "missed": 0 }));
+
+    disk.has(RESERVE);
+    api.clock.advance(history::limits::EFFECT_WAIT_FIRST);
+    let started = once("it is made good", &|shown| shown["totals"]["started"] == 1).await;
+    let action = &started["recentActions"][0];
+    assert_eq!((&action["outcome"], &action["refusal"]), (&json!("open"), &Value::Null));
+    assert_eq!(action["nominalTime"], json!(next));
+}
