@@ -114,8 +114,11 @@ async fn build_service(own: &Path) -> anyhow::Result<PathBuf> {
     let binary = own.with_file_name(format!("baton{}", std::env::consts::EXE_SUFFIX));
     let mut build = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     build.args(["build", "--package", "baton-service", "--bin", "baton"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-    if !cfg!(debug_assertions) {
-        build.arg("--release");
+    // The folder is called after the profile.
+    for profile in ["release", "dist"] {
+        if own.parent().is_some_and(|folder| folder.ends_with(profile)) {
+            build.args(["--profile", profile]);
+        }
     }
     let built = build.status().await;
     ensure!(built.is_ok_and(|status| status.success()) || binary.exists(), "the service could not be built");

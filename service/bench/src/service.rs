@@ -1,6 +1,7 @@
 //! The service under load as a process of its own, and what the system and the service say about it.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -74,11 +75,16 @@ pub(super) fn baton() -> Result<PathBuf, Failed> {
     if baton.is_file() {
         return Ok(baton);
     }
-    let release = if cfg!(debug_assertions) { "" } else { " --release" };
+    // As this program was built: the folder is called after the profile.
+    let profile = match own.parent().and_then(Path::file_name).and_then(OsStr::to_str) {
+        Some("dist") => " --profile dist",
+        Some("release") => " --release",
+        _ => "",
+    };
     let features = if cfg!(feature = "dynamodb") { " --features dynamodb" } else { "" };
     Err(other(format!(
         "{} is not there, and services are started from it; build it with \
-         `cargo build{release} -p baton-service --bin baton{features}`",
+         `cargo build{profile} -p baton-service --bin baton{features}`",
         baton.display()
     )))
 }
