@@ -29,6 +29,7 @@ mod read;
 mod record;
 mod recovery;
 mod shared;
+mod terms;
 mod tree;
 mod write;
 
