@@ -39,7 +39,14 @@ export function GoTo({ run, select }: Shown): JSX.Element {
     >
       <label>
         go to{' '}
-        <input name="to" size={14} placeholder="120, turn 7, 14:02" autocomplete="off" aria-describedby="goto-said" />
+        <input
+          name="to"
+          size={14}
+          placeholder="120, turn 7"
+          title="An event (120), a turn (turn 7), a time (14:02:10, +3m)"
+          autocomplete="off"
+          aria-describedby="goto-said"
+        />
       </label>
       <span id="goto-said" role="status" class="quieter">
         {said}

@@ -186,8 +186,8 @@ export function Start(): JSX.Element {
               })}
               {(
                 [
-                  ['turns running', page ? inFlight('decider') : undefined, page?.nextPage != null],
-                  ['activities running', page ? inFlight('activity') : undefined, page?.nextPage != null],
+                  ['running turns', page ? inFlight('decider') : undefined, page?.nextPage != null],
+                  ['at runners', page ? inFlight('activity') : undefined, page?.nextPage != null],
                   ['tasks waiting', page ? waiting : undefined, isMore],
                 ] as const
               ).map(([label, count, more]) => (
