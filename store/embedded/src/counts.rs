@@ -10,7 +10,8 @@ use store::listing::Looking;
 use store::{Count, Error, HeadKey, ListQuery, Row};
 
 use crate::keys;
-use crate::listing::{LOOKED_AT, few_that_begin, rows_between, tables};
+use crate::listing::few_that_begin;
+use crate::range::{LOOKED_AT, rows_between, tables};
 use crate::read::Want;
 use crate::record::{decode_head, decode_row};
 use crate::shared::{Counts, Shared, State};

@@ -25,6 +25,7 @@ mod open;
 mod opening;
 mod options;
 pub mod private;
+mod range;
 mod read;
 mod record;
 mod recovery;

@@ -12,7 +12,7 @@ use store::listing::{Looking, PageBuilder, Position};
 use store::{Error, ListQuery, Listed, Row};
 
 use crate::keys;
-use crate::listing::{LOOKED_AT, bounds};
+use crate::range::{LOOKED_AT, bounds};
 use crate::read::{COPY, Scanned, Want};
 use crate::record::decode_row;
 use crate::shared::{Shared, State};
