@@ -37,9 +37,10 @@ export function heldByAll(at, pages) {
         await browser.size(390, 844);
         await show();
         await browser.shows(selector, words);
-        const width = await browser.run(`() => Math.max(document.documentElement.scrollWidth,
-          ...[...document.querySelectorAll('main, dialog[open]')].map((one) => one.getBoundingClientRect().right))`);
-        if (width > 390) wide.push(`${name}: ${width} pixels`);
+        const over =
+          await browser.run(`() => [document.documentElement, ...document.querySelectorAll('main, dialog[open]')]
+          .map((one) => one.scrollWidth - one.clientWidth).filter((pixels) => pixels > 1)`);
+        if (over.length > 0) wide.push(`${name}: ${over.join(', ')} pixels too wide`);
       }
     } finally {
       await browser.size(1280, 800);
