@@ -17,7 +17,8 @@ await rm(dist, { recursive: true, force: true });
 await mkdir(dist, { recursive: true });
 await build({
   absWorkingDir: new URL('.', import.meta.url).pathname,
-  entryPoints: { console: 'src/main.tsx' },
+  entryPoints: { console: 'src/main.tsx', boot: 'src/boot.ts' },
+  external: ['/console/console.js'],
   bundle: true,
   minify: true,
   format: 'esm',
@@ -47,7 +48,7 @@ for (const name of ['preact', '@preact/signals', '@preact/signals-core', 'marked
 await writeFile(new URL('licenses.txt', dist), notices.join('\n\n'));
 
 let total = 0;
-for (const name of ['index.html', 'icon.svg', 'console.js', 'console.css']) {
+for (const name of ['index.html', 'icon.svg', 'boot.js', 'console.js', 'console.css']) {
   const bytes = await readFile(new URL(name, dist));
   const gzipped = gzipSync(bytes, { level: 9 }).length;
   total += gzipped;

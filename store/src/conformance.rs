@@ -77,6 +77,7 @@ pub async fn all(make: impl AsyncFn() -> Arc<dyn Store>) {
         a_due_shard_out_of_range_is_empty,
         a_due_head_stands_in_the_shard_that_the_store_names,
         lists_show_rows_newest_start_first,
+        a_page_says_how_many_rows_it_looked_at,
         every_condition_of_a_list_holds,
         the_beginning_of_a_workflow_id_finds_what_begins_so,
         lists_come_in_every_order,

@@ -103,7 +103,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// A page of runs. Where the query names a workflow id it does not lag. A page looks at no more rows than a few times its
     /// limit, however many match and whatever the order, unless conditions other than the domain, whether runs are open and the
-    /// instants of the order keep most rows out.
+    /// instants of the order keep most rows out; then it ends early, and says at how many it has looked. An engine that has rows by
+    /// more than that, such as by type and tag, looks at fewer.
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error>;
 
     /// How many rows a list would have in all, whatever its limit. Looks at no more rows than `at_most` to find out, and says so where

@@ -121,6 +121,8 @@ pub struct ListPage {
     pub rows: Vec<Listed>,
     /// Where to go on.
     pub next: Option<PageToken>,
+    /// How many rows were looked at for it, those that do not match, too.
+    pub looked_at: u64,
 }
 
 /// How many rows there are.
@@ -162,6 +164,11 @@ impl<'a> Looking<'a> {
     /// Looks at no more rows than `at_most`.
     pub fn new(query: &'a ListQuery, at_most: u64) -> Self {
         Self { query, left: at_most, count: Count::default() }
+    }
+
+    /// What is counted.
+    pub fn query(&self) -> &'a ListQuery {
+        self.query
     }
 
     /// How many rows there are to read, one more than may be looked at: the one that says that there is more.
@@ -295,6 +302,7 @@ pub struct PageBuilder<'a> {
     query: &'a ListQuery,
     after: Option<Position>,
     rows: BTreeMap<Position, Listed>,
+    looked_at: u64,
     /// Rows behind this place are not all known; `None`: all are.
     horizon: Option<Position>,
 }
@@ -307,7 +315,7 @@ impl<'a> PageBuilder<'a> {
     /// [`Error::InvalidPage`].
     pub fn new(query: &'a ListQuery, page: Option<&PageToken>) -> Result<Self, Error> {
         let after = page.map(|page| Position::from_token(page, query.order)).transpose()?;
-        Ok(Self { query, after, rows: BTreeMap::new(), horizon: None })
+        Ok(Self { query, after, rows: BTreeMap::new(), looked_at: 0, horizon: None })
     }
 
     /// What the page is of.
@@ -327,6 +335,7 @@ impl<'a> PageBuilder<'a> {
 
     /// Adds a row, if it matches. What is added later of the same run takes its place, and leaves none if it does not match.
     pub fn add(&mut self, listed: Listed) {
+        self.looked_at += 1;
         if let Some(position) = Position::of(self.query.order, &listed.workflow_id, listed.run, &listed.row) {
             if matches(self.query, &listed.workflow_id, &listed.row) {
                 self.rows.insert(position, listed);
@@ -370,7 +379,7 @@ impl<'a> PageBuilder<'a> {
             (Some(_), Some(last)) => Some(last.token(order)),
             _ => self.horizon.as_ref().map(|horizon| horizon.token(order)),
         };
-        ListPage { rows, next }
+        ListPage { rows, next, looked_at: self.looked_at }
     }
 }
 

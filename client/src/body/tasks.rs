@@ -256,6 +256,22 @@ answers! {
         /// Since when nobody polls it: the end of the last poll, or the start of the service where none is known; absent while somebody
         /// polls.
         unpolled_since: Option<Timestamp>,
+        /// The tasks that are handed out next, in that order, a hundred at most: where one list is asked for.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        next: Vec<ListedTask>,
+    }
+    /// A task that waits.
+    ListedTask {
+        /// Of which workflow.
+        workflow_id: String,
+        /// Of which run.
+        run_id: Uuid,
+        /// The event that made it.
+        scheduled_event_id: EventId,
+        /// Those of higher ones are taken first.
+        priority: i32,
+        /// Since when it waits to be taken, where that is known.
+        since: Option<Timestamp>,
     }
     /// Task lists of a domain.
     ListedTaskLists {

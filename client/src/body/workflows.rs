@@ -96,6 +96,9 @@ answers! {
         workflows: Vec<Listed>,
         /// What to give as `page` for the next page; absent on the last.
         next_page: Option<String>,
+        /// How many runs were looked at for this page, those that the filter keeps out, too.
+        #[serde(default)]
+        looked_at: u64,
     }
     /// How many runs there are.
     Count {

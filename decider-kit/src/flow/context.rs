@@ -176,6 +176,25 @@ impl Context {
 
     /// Answers queries of this name by asking `answer`, which looks at what it shares with the flow, e.g. an
     /// `Arc<Mutex<…>>`. A later one of the same name replaces it. See [`Flow::answer`](super::Flow::answer).
+    ///
+    /// An answer that is an object with a text `markdown` is a page in the console, with buttons for the signals and updates that it
+    /// names. An approval is no more than this:
+    ///
+    /// ```
+    /// use baton_decider_kit::flow::{Context, Failure, Flow};
+    /// use serde_json::json;
+    ///
+    /// async fn approval(ctx: Context, asked: String) -> Result<bool, Failure> {
+    ///     let page = format!(
+    ///         "# Approval\n\n{asked}\n\n[Approve](signal:verdict?true) [Reject](signal:verdict?false)"
+    ///     );
+    ///     ctx.query("page", move |(): ()| json!({ "markdown": page }));
+    ///     ctx.signals("verdict").next().await
+    /// }
+    ///
+    /// let flow = Flow::new(approval);
+    /// # drop(flow);
+    /// ```
     pub fn query<I: DeserializeOwned + 'static, O: Serialize + 'static>(
         &self,
         name: impl Into<String>,

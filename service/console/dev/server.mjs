@@ -62,7 +62,8 @@ createServer((incoming, answer) => {
   if (path === '/') {
     answer.writeHead(302, { Location: '/console/' }).end();
   } else if (path === '/console' || path.startsWith('/console/')) {
-    const name = ['console.js', 'console.css', 'icon.svg'].find((file) => path === `/console/${file}`) ?? 'index.html';
+    const name =
+      ['boot.js', 'console.js', 'console.css', 'icon.svg'].find((file) => path === `/console/${file}`) ?? 'index.html';
     asset(name, incoming, answer).catch((error) => answer.writeHead(500).end(String(error)));
   } else {
     pass(incoming, answer);

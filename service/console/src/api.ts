@@ -59,7 +59,7 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
   const problem = new Problem(
     response.status,
     body.code ?? (response.status === 502 ? 'unreachable' : 'unknown'),
-    body.detail ?? `the answer was ${response.status}`,
+    body.detail ?? (response.status === 502 ? 'the service does not answer' : `the answer was ${response.status}`),
     body.advice ?? '',
     body as Record<string, unknown>,
   );

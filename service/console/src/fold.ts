@@ -163,6 +163,10 @@ function between(row: Row, first: number, last: number): Event[] {
   return news;
 }
 
+/** Returns what a turn is called: by its number where the history is here from its start, else by its first event. */
+export const nameOfTurn = (turn: Turn, row: Row): string =>
+  row.first === 1 ? `Turn ${turn.number}` : `Turn at event ${turn.scheduled.id}`;
+
 /** Returns for each event the turn that it belongs to: that made it, or is it, or else the first that saw it. */
 export function turnsByEvent(turns: readonly Turn[]): Map<number, Turn> {
   const by = new Map<number, Turn>();

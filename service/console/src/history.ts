@@ -1,7 +1,7 @@
 // A history as the four views show it: what is here of it, and what is folded of that. `Run` follows one of the service's.
 import { computed, signal } from '@preact/signals';
 import type { Problem } from './api';
-import { Row, effectsIn, turnsByEvent, turnsOf } from './fold';
+import { Row, effectsIn, timeOf, turnsByEvent, turnsOf } from './fold';
 import type { Described } from './words';
 
 export type Connection = 'loading' | 'live' | 'closed' | 'lost' | 'gone';
@@ -31,6 +31,16 @@ export class History {
   /** The whole history as JSON, in parts; `read` hears how many events there are so far. */
   async whole(_read: (events: number) => void): Promise<Blob[]> {
     return [new Blob([JSON.stringify({ events: this.row.value.events }, null, 1)])];
+  }
+
+  /** The event with which a turn of the whole history begins; `looked` hears how far the look for it has come. */
+  async findTurn(number: number, _looked: (id: number) => void): Promise<number | undefined> {
+    return this.turns.value[number - 1]?.scheduled.id;
+  }
+
+  /** The first event that happened at this instant or later. */
+  async findTime(at: number): Promise<number | undefined> {
+    return this.row.value.events.find((event) => timeOf(event) >= at)?.id;
   }
 
   // What is recorded is all here.

@@ -1,6 +1,6 @@
 // One run, live: what the service says of it, and its history as far as it is here, followed by a stream while it is open.
 import { Problem, clockAhead, get, problemOf, request, stream } from './api';
-import { type Event, Row, type Schemas, closes } from './fold';
+import { type Event, Row, type Schemas, closes, timeOf } from './fold';
 import { History } from './history';
 import { workflowPath } from './paths';
 import { rawMembers } from './raw';
@@ -222,6 +222,43 @@ export class Run extends History {
     } finally {
       this.reading = false;
     }
+  }
+
+  /** Reads on from the start until there have been so many turns, where they are not here. */
+  override async findTurn(number: number, looked: (id: number) => void): Promise<number | undefined> {
+    if (this.row.value.first === 1 && !this.isElsewhere.value) return super.findTurn(number, looked);
+    let left = number;
+    for (let after: number | undefined = 0; after !== undefined;) {
+      const page: Schemas['History'] = await get(
+        `${this.path}/history?${this.query({ after, limit: PAGE })}`,
+        this.stop.signal,
+      );
+      for (const event of page.events) if (event.type === 'DeciderScheduled' && --left === 0) return event.id;
+      const last: number | undefined = page.events.at(-1)?.id;
+      after = page.next == null ? undefined : last;
+      looked(last ?? 0);
+    }
+    return undefined;
+  }
+
+  /** Halves the history until it has the place: twenty reads of one event in a million of them. */
+  override async findTime(at: number): Promise<number | undefined> {
+    const { first, last } = this.row.value;
+    const here = await super.findTime(at);
+    if (here !== undefined && (here > first || first === 1)) return here;
+    let [low, high] = here === undefined ? [last, this.lastId.value] : [0, first];
+    // Everything up to `low` was before, and so may be what is up to `high`.
+    while (low < high) {
+      const middle = low + Math.floor((high - low) / 2);
+      const page = await get<Schemas['History']>(
+        `${this.path}/history?${this.query({ after: middle, limit: 1 })}`,
+        this.stop.signal,
+      );
+      const event = page.events[0];
+      if (event && timeOf(event) < at) low = middle + 1;
+      else high = middle;
+    }
+    return low < this.lastId.value ? low + 1 : undefined;
   }
 
   /** Shows the newest events again. */

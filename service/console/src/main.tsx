@@ -108,7 +108,7 @@ function Top(): JSX.Element {
   );
   // On a phone the pages are a row that is wider than the window.
   useEffect(() => {
-    document.querySelector('.top nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+    document.querySelector('.top nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
   }, [at.page]);
   const themes = { auto: 'light', light: 'dark', dark: 'auto' } as const;
   const signs = { auto: '◐', light: '☀', dark: '☾' } as const;

@@ -74,6 +74,21 @@ effect(() => {
 export const pageKeys = new Map<string, () => void>();
 export const helpIsOpen = signal(false);
 
+/** Rows of pages that have no keys of their own for them. The one that has the focus is where one is. */
+const rows = (): HTMLElement[] => [...document.querySelectorAll<HTMLElement>('#main [data-row]')];
+const isHere = (row: HTMLElement): boolean => row.contains(document.activeElement);
+function step(by: number): void {
+  const all = rows();
+  const at = all.findIndex(isHere);
+  all[Math.max(0, Math.min(all.length - 1, at + by))]?.focus();
+}
+const ROW_KEYS: Record<string, () => void> = {
+  j: () => step(1),
+  k: () => step(-1),
+  // Whatever comes first in it: what it leads to, or what it unfolds.
+  Enter: () => rows().find(isHere)?.querySelector<HTMLElement>('a, summary, button')?.click(),
+};
+
 let chord = false;
 addEventListener('keydown', (event) => {
   const target = event.target as HTMLElement;
@@ -135,7 +150,7 @@ addEventListener('keydown', (event) => {
       return;
     }
     default: {
-      const does = pageKeys.get(event.key);
+      const does = pageKeys.get(event.key) ?? ROW_KEYS[event.key];
       if (does) {
         event.preventDefault();
         does();

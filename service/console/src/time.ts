@@ -38,6 +38,10 @@ export function relative(at: number, now: number): string {
   return ms > 0 ? `${duration(whole)}\u00a0ago` : `in\u00a0${duration(whole)}`;
 }
 
+/** Returns for how long something has been so: `12 s`. */
+export const lasting = (since: number, now: number): string =>
+  duration(Math.max(0, Math.floor((now - since) / 1000) * 1000));
+
 const pad = (n: number, digits = 2): string => String(n).padStart(digits, '0');
 
 /** Returns an instant of the viewer's clock face: `14:02:11.340`, with the date before it where it is another day's. */

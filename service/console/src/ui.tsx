@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { clock, now, pageKeys } from './state';
-import { clockTime, exactTime, relative } from './time';
+import { clockTime, exactTime, lasting, relative } from './time';
 import { type Problem, turnedAway } from './api';
 import { visible } from './words';
 
@@ -44,6 +44,17 @@ export function Time({ at }: { at: string | number | undefined | null }): JSX.El
   return (
     <time dateTime={new Date(instant).toISOString()} title={exactTime(instant)}>
       {clock.value === 'relative' ? relative(instant, now.value) : clockTime(instant, now.value)}
+    </time>
+  );
+}
+
+/** Says for how long something has been so, or since when where a reader likes instants. */
+export function Since({ at }: { at: string }): JSX.Element {
+  const instant = Date.parse(at);
+  const isRelative = clock.value === 'relative';
+  return (
+    <time dateTime={at} title={exactTime(instant)}>
+      {isRelative ? `for\u00a0${lasting(instant, now.value)}` : `since ${clockTime(instant, now.value)}`}
     </time>
   );
 }

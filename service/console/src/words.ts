@@ -1,6 +1,6 @@
 // Histories in words: the subject and the outcome of each event, why a run stands as it does. Pure.
 import { type Event, type Schemas, closes } from './fold';
-import { duration, millisecondsOf, relative } from './time';
+import { duration, lasting, millisecondsOf, relative } from './time';
 
 export type Described = Schemas['Described'];
 export type Kind = 'workflow' | 'turn' | 'activity' | 'timer' | 'child' | 'signal' | 'external' | 'marker' | 'update';
@@ -178,7 +178,7 @@ export function reasonOf(run: Described, last: Event | undefined, now: number): 
       return 'Stuck: no turn, activity or timer is open, and its decider did not say that it waits for anything. A signal would wake it, or else its execution timeout.';
     case 'failing': {
       const failing = run.failing;
-      return `Its decider has failed ${failing?.turns ?? 0} turns in a row, since ${relative(Date.parse(failing?.since ?? ''), now)}${why(
+      return `Its decider has failed ${failing?.turns ?? 0} turns in a row, for ${lasting(Date.parse(failing?.since ?? ''), now)}${why(
         failing?.reason ?? failing?.timeout,
       )}. The turn is given out again until one is completed.`;
     }
@@ -202,7 +202,7 @@ export function reasonOf(run: Described, last: Event | undefined, now: number): 
 
 function openReason(run: Described, now: number): string {
   const lists = (run.unpolled ?? []).map(
-    (one) => `${one.taskList} (${one.decider ? 'deciders' : 'runners'}, since ${relative(Date.parse(one.since), now)})`,
+    (one) => `${one.taskList} (${one.decider ? 'deciders' : 'runners'}, for ${lasting(Date.parse(one.since), now)})`,
   );
   if (lists.length > 0) return `Waits for a task list that nobody polls: ${lists.join(', ')}.`;
   if (run.turn === 'started' || run.turn === 'running') return 'A decider has its turn and is deciding.';

@@ -27,7 +27,7 @@ const reason = (more: object, last?: object): string =>
 test('a run that waits for a list that nobody polls says which one', () => {
   assert.match(
     reason({ turn: 'waiting', unpolled: [{ taskList: 'orders', decider: true, since: '2026-11-23T06:05:00.000Z' }] }),
-    /nobody polls: orders \(deciders, since 5 m ago\)/,
+    /nobody polls: orders \(deciders, for 5\sm\)/,
   );
 });
 
@@ -61,7 +61,7 @@ test('each way in which a run stands has its reason in words', () => {
   );
   assert.match(
     reason({ failing: { turns: 4, since: '2026-11-23T06:00:00.000Z', reason: 'TypeError' } }),
-    /failed 4 turns in a row, since 10 m ago: TypeError/,
+    /failed 4 turns in a row, for 10\sm: TypeError/,
   );
   assert.match(
     reason({

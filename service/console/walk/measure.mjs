@@ -109,7 +109,7 @@ async function makeEvents(service, count) {
 const NOTES = `
   window.noted = { keys: [] };
   const seen = new MutationObserver(() => {
-    if (document.querySelector('.row.run, .card, .event-rows .row, .view svg, .view li')) {
+    if (document.querySelector('.row.run, .card, .turns .empty, .event-rows .row, .view svg, .view li')) {
       requestAnimationFrame(() => setTimeout(() => { noted.shown ??= performance.now(); }));
       seen.disconnect();
     }

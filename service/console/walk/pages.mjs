@@ -122,6 +122,7 @@ export function morePages(at) {
   test('a file that is no history says so', async () => {
     const { browser, address } = at();
     await browser.go(address('recorded/turns'));
+    await browser.shows('.choose');
     for (const [text, words] of [
       ['<html>', 'It is not JSON.'],
       ['{"a": 1}', 'It has no list of events.'],
@@ -161,7 +162,7 @@ export function morePages(at) {
     await browser.go(address(''));
     await browser.shows('.banner', 'nobody-here: 1 activity waits for a runner');
     await open('site-north', 'future');
-    await browser.shows('.who .warn', 'nobody polls it since');
+    await browser.shows('.who .warn', 'nobody has polled it for');
   });
 
   test('a list of runs and its counts follow what happens, and rows stay where they are', async () => {

@@ -2,6 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { askApproval } from './pages.mjs';
+import { Service } from './service.mjs';
 import { openGuarded, signIn } from './signin.mjs';
 
 /** Ours: small enough for a repository, and letters that are still sharp. */
@@ -49,7 +50,8 @@ export async function takePictures({ browser, service, address, open }, folder) 
     ['recorded', () => recordedHistory(browser, service, address), '.card'],
     ['query', () => askApproval({ browser, service, address }), '.asked'],
     ['types', () => browser.go(address('default/types')), '.card'],
-    ['lists', () => browser.go(address('default/lists')), 'table'],
+    ['domains', () => browser.go(address('domains')), '.card'],
+    ['lists', () => browser.go(address('default/lists?list=decider+default')), '.tasks'],
     ['schedules', () => browser.go(address('default/schedules')), '.schedule'],
   ];
   for (const [name, show, selector] of pages) {
@@ -73,13 +75,34 @@ export async function takePictures({ browser, service, address, open }, folder) 
     }
   }
   await browser.size(1280, 800);
+  /** What is shown, and to look at in all its ways. */
+  const takeAll = async (name) => {
+    await take(name);
+    if (!isToLookAt) return;
+    await browser.scheme('dark');
+    await take(`${name}-dark`);
+    await browser.scheme('light');
+    await browser.size(390, 844);
+    await browser.run('() => new Promise((done) => setTimeout(done, 200))');
+    await take(`${name}-narrow`);
+    await browser.size(1280, 800);
+  };
+  await browser.press('?');
+  await browser.shows('dialog[open] h2', 'Keys');
+  if (isToLookAt) await takeAll('keys');
+  await browser.press('Escape');
   const guarded = await openGuarded();
   await browser.go(`${guarded.url}/console/service`);
   await browser.shows('.sign-in');
-  if (isToLookAt) await take('sign-in');
+  await takeAll('sign-in');
   await signIn(browser, 'ops');
   await browser.shows('.grid', 'reader');
-  await take('service');
+  await takeAll('service');
   await guarded.close();
+  const empty = await Service.open();
+  await browser.go(`${empty.url}/console/`);
+  await browser.shows('.first .act');
+  await takeAll('first');
+  await empty.close();
   await browser.complaints();
 }

@@ -62,6 +62,8 @@ export class Service {
 
   /** Ends it as a machine that fails does. */
   async kill() {
+    // Whoever is gone already says so no more.
+    if (this.process.exitCode !== null || this.process.signalCode !== null) return;
     const gone = new Promise((done) => this.process.once('exit', done));
     this.process.kill('SIGKILL');
     await gone;

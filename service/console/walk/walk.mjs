@@ -9,6 +9,7 @@ import { Browser, until } from './browser.mjs';
 import { takePictures } from './pictures.mjs';
 import { actionsByHand } from './actions.mjs';
 import { runsByHand } from './bulk.mjs';
+import { heldByAll } from './held.mjs';
 import { askApproval, morePages } from './pages.mjs';
 import { Service } from './service.mjs';
 import { signingIn } from './signin.mjs';
@@ -304,6 +305,7 @@ if (pictures > 0)
   });
 
 const at = () => ({ browser, service, open, address: console_ });
+heldByAll(at, PAGES);
 actionsByHand(at);
 runsByHand(at);
 morePages(at);

@@ -42,7 +42,7 @@ pub use lists::hand_out::TaskLists;
 pub use lists::matching::WaitingBounds;
 pub use lists::pollers::{PollerReport, Pollers};
 pub use lists::polls::Poll;
-pub use lists::report::{ListReport, ReportPage};
+pub use lists::report::{ListReport, ReportPage, TaskReport};
 pub use nodes::messages::{
     Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
     StrayAnswer,

@@ -80,8 +80,9 @@ macro_rules! dist {
 static PAGE: LazyLock<Asset> = LazyLock::new(|| Asset::new("text/html; charset=utf-8", dist!("index.html")));
 
 /// What it loads, by names below the console's root.
-static ASSETS: LazyLock<[(&str, Asset); 4]> = LazyLock::new(|| {
+static ASSETS: LazyLock<[(&str, Asset); 5]> = LazyLock::new(|| {
     [
+        ("boot.js", Asset::new("text/javascript; charset=utf-8", dist!("boot.js"))),
         ("console.js", Asset::new("text/javascript; charset=utf-8", dist!("console.js"))),
         ("console.css", Asset::new("text/css; charset=utf-8", dist!("console.css"))),
         ("icon.svg", Asset::new("image/svg+xml", dist!("icon.svg"))),

@@ -12,7 +12,7 @@ use store::PageToken;
 use super::extract::{NoQuery, Params, Path};
 use super::pages::ListKind;
 use crate::http::{Answer, AppState, Refused, json};
-use engine::{ListReport, PollerReport};
+use engine::{ListReport, PollerReport, TaskReport};
 
 /// Lists on a page, where the request does not say and at most. Ours: each is looked at while a lock is held.
 const LIST_DEFAULT: usize = 100;
@@ -52,7 +52,13 @@ fn listed(report: ListReport) -> body::ListedTaskList {
         pollers: report.pollers.into_iter().take(POLLERS_MAX).map(poller).collect(),
         polled_at: report.polled_at,
         unpolled_since: report.unpolled_since,
+        next: report.next.into_iter().map(task).collect(),
     }
+}
+
+fn task(report: TaskReport) -> body::ListedTask {
+    let TaskReport { workflow_id, run_id, scheduled_event_id, priority, since } = report;
+    body::ListedTask { workflow_id: workflow_id.to_string(), run_id, scheduled_event_id, priority, since }
 }
 
 /// Where the list stands after which a page begins.

@@ -172,9 +172,10 @@ pub(super) async fn list(State(engine): AppState, Path([domain]): Path<1>, Param
     let query = list_query(&domain, &it)?;
     let page = it.page.as_deref().map(|page| ListKind::Runs.place(&engine, &domain, page)).transpose()?;
     let found = engine.views().list(&query, page.as_ref()).await?;
+    let looked_at = found.looked_at;
     let workflows = found.rows.into_iter().map(listed).collect();
     let next_page = found.next.map(|place| ListKind::Runs.token(&engine, &domain, &place));
-    Ok(json(StatusCode::OK, &body::Workflows { workflows, next_page }))
+    Ok(json(StatusCode::OK, &body::Workflows { workflows, next_page, looked_at }))
 }
 
 fn listed(listed: store::Listed) -> body::Listed {

@@ -28,6 +28,7 @@ async fn every_path_of_the_console_shows_the_page_and_its_files_are_what_they_sa
         assert_eq!(page.text, PAGE, "{path}");
     }
     for (name, content_type) in [
+        ("boot.js", "text/javascript; charset=utf-8"),
         ("console.js", "text/javascript; charset=utf-8"),
         ("console.css", "text/css; charset=utf-8"),
         ("icon.svg", "image/svg+xml"),

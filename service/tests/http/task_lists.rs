@@ -43,7 +43,15 @@ async fn a_list_that_nobody_polls_says_what_waits_since_when_and_since_when_nobo
     let began = api.clock.now();
     api.seconds_pass(60);
     api.start("v").await;
-    let list = api.list("deciders", "decider").await;
+    let mut list = api.list("deciders", "decider").await;
+    let next = list.as_object_mut().unwrap().remove("next").unwrap();
+    let next = next.as_array().unwrap().iter().map(|task| {
+        assert!(task["runId"].is_string() && task["scheduledEventId"] == 2 && task["priority"] == 0, "{task}");
+        (task["workflowId"].clone(), task["since"].clone())
+    });
+    let since = |at: history::Timestamp| serde_json::to_value(at).unwrap();
+    let waits = [(json!("w"), since(began)), (json!("v"), since(api.clock.now()))];
+    assert_eq!(next.collect::<Vec<_>>(), waits, "what is handed out next, in that order");
     let expected = json!({
         "name": "deciders", "kind": "decider", "waiting": 2, "moreWaiting": false, "oldestSince": began, "inFlight": 0,
         "handedOutLastMinute": 0, "polls": 0, "unpolledSince": opened,
@@ -51,6 +59,23 @@ async fn a_list_that_nobody_polls_says_what_waits_since_when_and_since_when_nobo
     assert_eq!(list, expected);
     assert_eq!(api.list("deciders", "activity").await["waiting"], 0, "the runners' list of this name is another");
     assert_eq!(api.lists_page("").await.0, ["deciders decider"]);
+    let page = api.get(LISTS).await.json(200);
+    assert!(page["taskLists"][0]["next"].is_null(), "only of one list: {page}");
+}
+
+#[tokio::test]
+async fn of_what_waits_a_hundred_tasks_are_told_and_those_of_higher_priority_first() {
+    let api = Api::open().await;
+    for number in 0..=100 {
+        let (id, priority) = (format!("w{number:03}"), i32::from(number == 100));
+        let start = json!({"workflowId": id, "workflowType": "order", "taskList": "deciders", "taskPriority": priority});
+        api.post(WORKFLOWS, &start).await.json(201);
+    }
+    let list = api.list("deciders", "decider").await;
+    let next = list["next"].as_array().unwrap();
+    assert_eq!((list["waiting"].clone(), next.len()), (json!(101), 100));
+    assert_eq!((&next[0]["workflowId"], &next[0]["priority"]), (&json!("w100"), &json!(1)));
+    assert_eq!((&next[1]["workflowId"], &next[99]["workflowId"]), (&json!("w000"), &json!("w098")));
 }
 
 #[tokio::test]

@@ -10,10 +10,12 @@ use store::listing::Looking;
 use store::{Count, Error, HeadKey, ListQuery, Row};
 
 use crate::keys;
-use crate::listing::{LOOKED_AT, bounds, few_that_begin, tables};
+use crate::listing::few_that_begin;
+use crate::range::{LOOKED_AT, rows_between, tables};
 use crate::read::Want;
 use crate::record::{decode_head, decode_row};
 use crate::shared::{Counts, Shared, State};
+use crate::terms;
 use crate::tree::Tree;
 
 impl State {
@@ -134,30 +136,29 @@ pub(crate) async fn count(shared: &Arc<Shared>, query: &ListQuery, at_most: u64)
 /// Looks at table after table. A run that closes meanwhile may be counted twice, or not.
 async fn by_rows(shared: &Arc<Shared>, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
     let mut looking = Looking::new(query, at_most);
-    match (&query.workflow_id, &query.workflow_id_prefix) {
-        (Some(id), _) => {
-            let key = HeadKey { domain: Arc::clone(&query.domain), workflow_id: Arc::from(id.as_str()) };
-            if let Some(newest) = shared.load(&key).await?.and_then(|head| head.row) {
-                looking.at(id, &newest);
-            }
-            let kept = keys::kept_of(&key);
-            let row = |_: &[u8], value: &Bytes| Ok((Arc::clone(&key.workflow_id), decode_head(value)?.row));
-            look(shared, &mut looking, (kept.clone(), keys::after_prefix(&kept)), row).await?;
-            return Ok(looking.count);
+    if let Some(id) = &query.workflow_id {
+        let key = HeadKey { domain: Arc::clone(&query.domain), workflow_id: Arc::from(id.as_str()) };
+        if let Some(newest) = shared.load(&key).await?.and_then(|head| head.row) {
+            looking.at(id, &newest);
         }
-        (None, Some(prefix)) => {
-            if let Some(few) = few_that_begin(shared, &query.domain, prefix).await? {
-                for listed in &few {
-                    looking.at(&listed.workflow_id, &listed.row);
-                }
-                return Ok(looking.count);
-            }
+        let kept = keys::kept_of(&key);
+        let row = |_: &[u8], value: &Bytes| Ok((Arc::clone(&key.workflow_id), decode_head(value)?.row));
+        look(shared, &mut looking, (kept.clone(), keys::after_prefix(&kept)), row).await?;
+        return Ok(looking.count);
+    }
+    if let Some(few) = few_that_begin(shared, query).await? {
+        for listed in &few {
+            looking.at(&listed.workflow_id, &listed.row);
         }
-        (None, None) => {}
+        return Ok(looking.count);
+    }
+    if let Some(term) = terms::term_of(query) {
+        terms::look(shared, term, &mut looking).await?;
+        return Ok(looking.count);
     }
     for table in tables(query) {
         let row = |key: &[u8], value: &Bytes| Ok((keys::read_row(key)?.0, Some(decode_row(value)?)));
-        look(shared, &mut looking, bounds(*table, query, None), row).await?;
+        look(shared, &mut looking, rows_between(*table, query, None), row).await?;
     }
     Ok(looking.count)
 }

@@ -14,6 +14,7 @@
 //! | mark | domain, workflow id, name |
 //! | expiry of a mark | instant, domain, workflow id, name |
 //! | number of rows | domain, whether they are open and flagged, status |
+//! | term of an open row, of a closed row | domain, number of the term, start (descending), workflow id, run |
 
 use std::sync::Arc;
 
@@ -32,9 +33,12 @@ pub(crate) const DOOMED: u8 = b'z';
 pub(crate) const MARK: u8 = b'm';
 pub(crate) const MARK_EXPIRY: u8 = b'y';
 pub(crate) const COUNT: u8 = b'n';
+/// Terms stand before rows: a checkpoint writes in the order of keys, so a row that redb has lost has lost its terms there, too.
+pub(crate) const OPEN_TERM: u8 = b'a';
+pub(crate) const CLOSED_TERM: u8 = b'b';
 
 /// The tables that say nothing which is not in a head or a mark.
-pub(crate) const INDEXES: [u8; 6] = [DUE, OPEN_ROW, CLOSED_ROW, ENDED_ROW, EXPIRY, MARK_EXPIRY];
+pub(crate) const INDEXES: [u8; 8] = [DUE, OPEN_ROW, CLOSED_ROW, ENDED_ROW, EXPIRY, MARK_EXPIRY, OPEN_TERM, CLOSED_TERM];
 
 const CHUNK: u8 = 0;
 const PACK: u8 = 1;
@@ -130,6 +134,22 @@ pub(crate) fn row(table: u8, domain: &str, position: &Position) -> Vec<u8> {
     if table == ENDED_ROW {
         bytes.extend_from_slice(&(!position.at()).to_be_bytes());
     }
+    bytes.extend_from_slice(&(!position.started_at()).to_be_bytes());
+    push_text(&mut bytes, position.workflow_id());
+    bytes.extend_from_slice(&position.run());
+    bytes
+}
+
+/// Every entry of a term in this table begins with this.
+pub(crate) fn terms_of(table: u8, domain: &str, term: u64) -> Vec<u8> {
+    let mut bytes = rows_of(table, domain);
+    bytes.extend_from_slice(&term.to_be_bytes());
+    bytes
+}
+
+/// The entry of a term for the row at a place in lists by start.
+pub(crate) fn term(table: u8, domain: &str, term: u64, position: &Position) -> Vec<u8> {
+    let mut bytes = terms_of(table, domain, term);
     bytes.extend_from_slice(&(!position.started_at()).to_be_bytes());
     push_text(&mut bytes, position.workflow_id());
     bytes.extend_from_slice(&position.run());
@@ -253,6 +273,15 @@ pub(crate) fn read_row(bytes: &[u8]) -> Result<(Arc<str>, RunId), Error> {
         let _domain = reader.text()?;
         let _instants = (if is_ended { reader.array::<8>()? } else { [0; 8] }, reader.array::<8>()?);
         Some((reader.text()?, reader.array()?))
+    })
+}
+
+/// The place of a term's row in lists by start.
+pub(crate) fn read_term(bytes: &[u8]) -> Result<Position, Error> {
+    read(bytes, |reader| {
+        let (_domain, _term) = (reader.text()?, reader.array::<8>()?);
+        let started_at = !u64::from_be_bytes(reader.array()?);
+        Some(Position::new(started_at, started_at, reader.text()?, reader.array()?))
     })
 }
 

@@ -25,10 +25,12 @@ mod open;
 mod opening;
 mod options;
 pub mod private;
+mod range;
 mod read;
 mod record;
 mod recovery;
 mod shared;
+mod terms;
 mod tree;
 mod write;
 

@@ -1,5 +1,5 @@
-//! Lists: the rows of a domain by start, open and closed in ranges of their own, or by close, or those of one workflow id, or of
-//! few that begin alike.
+//! Lists: the rows of a domain by start, open and closed in ranges of their own, or by close, or those of one workflow id, of few
+//! that begin alike, or of a type or a tag (`terms.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,13 +8,11 @@ use store::listing::{PageBuilder, Position};
 use store::{Error, HeadKey, ListPage, ListQuery, Listed, PageToken};
 
 use crate::keys;
+use crate::range::{LOOKED_AT, rows_between, tables};
 use crate::read::Want;
 use crate::record::{decode_head, decode_row};
 use crate::shared::Shared;
-
-/// How many rows one page looks at, whatever their number that match. A page that has not found its rows by then is
-/// short, and the next one goes on.
-pub(crate) const LOOKED_AT: usize = 4096;
+use crate::terms;
 
 /// How many heads, and as many of those that were kept, are looked at for the beginning of a workflow id. Where more begin so, they
 /// are not rare among the rows, which are looked at in the order of the list instead.
@@ -22,28 +20,33 @@ const HEADS_LOOKED_AT: usize = 1_000;
 
 pub(crate) async fn list(shared: &Arc<Shared>, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
     let mut gathered = PageBuilder::new(query, page)?;
-    match (&query.workflow_id, &query.workflow_id_prefix) {
-        (Some(workflow_id), _) => list_one(shared, workflow_id, &mut gathered).await?,
-        (None, Some(prefix)) => match few_that_begin(shared, &query.domain, prefix).await? {
-            Some(few) => few.into_iter().for_each(|listed| gathered.add(listed)),
-            None => list_rows(shared, &mut gathered).await?,
-        },
-        (None, None) => list_rows(shared, &mut gathered).await?,
+    if let Some(workflow_id) = &query.workflow_id {
+        list_one(shared, workflow_id, &mut gathered).await?;
+    } else if let Some(few) = few_that_begin(shared, query).await? {
+        for listed in few {
+            gathered.add(listed);
+        }
+    } else {
+        let is_found = match terms::term_of(query) {
+            Some(term) => terms::list(shared, term, &mut gathered).await?,
+            None => false,
+        };
+        if !is_found {
+            list_rows(shared, &mut gathered).await?;
+        }
     }
     Ok(gathered.page())
 }
 
-/// Every run whose workflow id begins so, whatever else is asked of it; `None` where they are too many to look at.
+/// Every run whose workflow id begins as the query says, whatever else is asked of it; `None` where it does not say, or they are too
+/// many to look at.
 ///
 /// Heads come first: what is replaced meanwhile is found among those that are kept.
-pub(crate) async fn few_that_begin(
-    shared: &Arc<Shared>,
-    domain: &str,
-    prefix: &str,
-) -> Result<Option<Vec<Listed>>, Error> {
+pub(crate) async fn few_that_begin(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Vec<Listed>>, Error> {
+    let Some(prefix) = &query.workflow_id_prefix else { return Ok(None) };
     let mut few = Vec::new();
     for table in [keys::HEAD, keys::KEPT] {
-        let from = keys::ids_beginning(table, domain, prefix);
+        let from = keys::ids_beginning(table, &query.domain, prefix);
         let want = Want { pairs: HEADS_LOOKED_AT, bytes: 4 << 20, is_reverse: false };
         let scanned = shared.scan(from.clone(), keys::after_prefix(&from), want).await?;
         shared.rows_read.fetch_add(scanned.pairs.len() as u64, Ordering::Relaxed);
@@ -65,7 +68,7 @@ async fn list_rows(shared: &Arc<Shared>, gathered: &mut PageBuilder<'_>) -> Resu
     let pairs = if query.is_filtered() { LOOKED_AT } else { gathered.wanted().min(LOOKED_AT) };
     let want = Want { pairs, bytes: 4 << 20, is_reverse: query.order.is_oldest_first() };
     for table in tables(query) {
-        let (from, to) = bounds(*table, query, gathered.after());
+        let (from, to) = rows_between(*table, query, gathered.after());
         let scanned = shared.scan(from, to, want).await?;
         shared.rows_read.fetch_add(scanned.pairs.len() as u64, Ordering::Relaxed);
         let mut last = None;
@@ -79,35 +82,6 @@ async fn list_rows(shared: &Arc<Shared>, gathered: &mut PageBuilder<'_>) -> Resu
         }
     }
     Ok(())
-}
-
-/// Where the rows are that a query may want.
-pub(crate) fn tables(query: &ListQuery) -> &'static [u8] {
-    match (query.order.is_by_close(), query.open) {
-        (true, Some(true)) => &[],
-        (true, _) => &[keys::ENDED_ROW],
-        (false, Some(true)) => &[keys::OPEN_ROW],
-        (false, Some(false)) => &[keys::CLOSED_ROW],
-        (false, None) => &[keys::OPEN_ROW, keys::CLOSED_ROW],
-    }
-}
-
-/// The keys of a table between the query's instants and behind the page before.
-pub(crate) fn bounds(table: u8, query: &ListQuery, after: Option<&Position>) -> (Vec<u8>, Vec<u8>) {
-    let prefix = keys::rows_of(table, &query.domain);
-    let at = |instant: u64| {
-        let mut key = prefix.clone();
-        key.extend_from_slice(&(!instant).to_be_bytes());
-        key
-    };
-    let (oldest, before) = query.instants();
-    let to = oldest.map_or_else(|| keys::after_prefix(&prefix), |oldest| keys::after_prefix(&at(oldest)));
-    let from = before.map_or_else(|| prefix.clone(), |before| keys::after_prefix(&at(before)));
-    match after.map(|after| keys::row(table, &query.domain, after)) {
-        None => (from, to),
-        Some(after) if query.order.is_oldest_first() => (from, to.min(after)),
-        Some(after) => (from.max(keys::after(&after)), to),
-    }
 }
 
 async fn list_one(shared: &Arc<Shared>, workflow_id: &str, gathered: &mut PageBuilder<'_>) -> Result<(), Error> {

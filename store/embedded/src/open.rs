@@ -16,7 +16,7 @@ use crate::options::{Options, Recovery};
 use crate::recovery::recover;
 use crate::shared::{Shared, State};
 use crate::tree::Tree;
-use crate::{checkpoint, committer, counts, keys};
+use crate::{checkpoint, committer, counts, keys, terms};
 
 /// What was opened and begun.
 pub(crate) struct Opened {
@@ -77,6 +77,9 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     tracing::info!(directory = %options.directory.display(), position, ?recovery, "the store is open");
     find_doomed(&tree, &mut state)?;
     counts::load(&tree, &mut state)?;
+    if !tree.has_terms() {
+        terms::make(&tree, &state)?;
+    }
     let shared = Arc::new(Shared::new(state, tree, segments, options.memory_bytes, options.log_bytes));
     let first = (known == 0).then(|| options.directory.clone());
     let threads = vec![

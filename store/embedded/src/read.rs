@@ -16,8 +16,8 @@ use crate::record::decode_head;
 use crate::shared::{FoundValue, Frozen, Shared};
 use crate::tree::Snapshot;
 
-/// How many slots of the active layer are copied under the lock at a time.
-const COPY: usize = 512;
+/// How many slots of the active layer are copied, or looked up, under the lock at a time.
+pub(crate) const COPY: usize = 512;
 
 /// A part of a range, and whether it is the end of it.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 
 use std::fs::OpenOptions;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use bytes::Bytes;
@@ -16,11 +16,15 @@ use crate::private;
 const MAP: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("map");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const POSITION: &str = "position";
+/// The position up to which rows have entries under their terms (`terms.rs`). It is the position where this version, or a later one, has
+/// written last; another, or none, where one has that made no entries.
+const TERMS: &str = "terms";
 
 /// The map behind the log.
 #[derive(Debug)]
 pub(crate) struct Tree {
     database: RwLock<Option<Database>>,
+    has_terms: AtomicBool,
     writes: AtomicU64,
     bytes_written: AtomicU64,
 }
@@ -46,16 +50,40 @@ impl Tree {
         let database = Database::builder().set_cache_size(cache_bytes).create_file(file).map_err(failed)?;
         let mut txn = database.begin_write().map_err(failed)?;
         txn.set_quick_repair(true);
-        let position = {
+        let (position, has_terms) = {
             txn.open_table(MAP).map_err(failed)?;
             let meta = txn.open_table(META).map_err(failed)?;
-            meta.get(POSITION).map_err(failed)?.map_or(0, |position| position.value())
+            let position = meta.get(POSITION).map_err(failed)?.map_or(0, |position| position.value());
+            let terms = meta.get(TERMS).map_err(failed)?.map(|terms| terms.value());
+            (position, terms == Some(position))
         };
         txn.commit().map_err(failed)?;
-        Ok((
-            Self { database: RwLock::new(Some(database)), writes: AtomicU64::new(0), bytes_written: AtomicU64::new(0) },
-            position,
-        ))
+        let tree = Self {
+            database: RwLock::new(Some(database)),
+            has_terms: AtomicBool::new(has_terms),
+            writes: AtomicU64::new(0),
+            bytes_written: AtomicU64::new(0),
+        };
+        Ok((tree, position))
+    }
+
+    /// Whether rows have entries under their terms.
+    pub(crate) fn has_terms(&self) -> bool {
+        self.has_terms.load(Ordering::Relaxed)
+    }
+
+    /// Says that they have, from here on.
+    pub(crate) fn know_terms(&self) -> Result<(), Error> {
+        let mut txn = self.with(|database| database.begin_write().map_err(failed))?;
+        txn.set_quick_repair(true);
+        {
+            let mut meta = txn.open_table(META).map_err(failed)?;
+            let position = meta.get(POSITION).map_err(failed)?.map_or(0, |position| position.value());
+            meta.insert(TERMS, position).map_err(failed)?;
+        }
+        txn.commit().map_err(failed)?;
+        self.has_terms.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     fn with<T>(&self, call: impl FnOnce(&Database) -> Result<T, Error>) -> Result<T, Error> {
@@ -94,7 +122,11 @@ impl Tree {
                 .map_err(failed)?;
             }
             if let Some(position) = position {
-                txn.open_table(META).map_err(failed)?.insert(POSITION, position).map_err(failed)?;
+                let mut meta = txn.open_table(META).map_err(failed)?;
+                meta.insert(POSITION, position).map_err(failed)?;
+                if self.has_terms() {
+                    meta.insert(TERMS, position).map_err(failed)?;
+                }
             }
         }
         self.writes.fetch_add(1, Ordering::Relaxed);
@@ -146,4 +178,31 @@ type Guard<'a> = redb::AccessGuard<'a, &'static [u8]>;
 fn copy(pair: Result<(Guard<'_>, Guard<'_>), redb::StorageError>) -> Result<(Bytes, Bytes), Error> {
     let (key, value) = pair.map_err(failed)?;
     Ok((Bytes::copy_from_slice(key.value()), Bytes::copy_from_slice(value.value())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Such as a version that knows of no terms writes it, which may have the store for a while.
+    #[test]
+    fn a_position_that_was_written_without_terms_has_none() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let path = directory.path().join("tree.redb");
+        let nothing = || std::iter::empty::<(&[u8], Option<&[u8]>)>();
+        let open = || Tree::open(&path, 1 << 20).unwrap().0;
+        let tree = open();
+        assert!(!tree.has_terms());
+        tree.write(nothing(), Some(5)).unwrap();
+        tree.know_terms().unwrap();
+        tree.write(nothing(), Some(6)).unwrap();
+        drop(tree);
+        let tree = open();
+        assert!(tree.has_terms());
+        let txn = tree.with(|database| database.begin_write().map_err(failed)).unwrap();
+        txn.open_table(META).unwrap().insert(POSITION, 7).unwrap();
+        txn.commit().unwrap();
+        drop(tree);
+        assert!(!open().has_terms());
+    }
 }

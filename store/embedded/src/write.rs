@@ -1,5 +1,7 @@
 //! Writes to one workflow id: the compare-and-swap, and what it means for the indexes.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use store::listing::Position;
 use store::{Cas, Error, Expect, Head, HeadKey, Order, PartKey, Row, RunId, UnixMs};
@@ -8,6 +10,7 @@ use crate::LIMITS;
 use crate::keys;
 use crate::record::{decode_head, encode_head, encode_row};
 use crate::shared::{Durable, FoundValue, Shared, State};
+use crate::terms::term_keys;
 
 enum WriteOutcome {
     Won(Durable),
@@ -127,7 +130,7 @@ fn move_expiry(state: &mut State, old: Option<Vec<u8>>, new: Option<Vec<u8>>) {
     }
 }
 
-/// Brings due index, rows and expiry to a new head from the one before it, of the same run; touches only what changes.
+/// Brings due index, rows, terms and expiry to a new head from the one before it, of the same run; touches only what changes.
 fn index(state: &mut State, key: &HeadKey, old_due: Option<UnixMs>, same_run: Option<&Head>, head: &Head) {
     if old_due != head.due {
         if let Some(at) = old_due {
@@ -138,16 +141,28 @@ fn index(state: &mut State, key: &HeadKey, old_due: Option<UnixMs>, same_run: Op
         }
     }
     move_expiry(state, same_run.and_then(|old| expiry(key, old)), expiry(key, head));
-    let old_rows = same_run.and_then(|old| Some(row_keys(key, old.run, old.row.as_ref()?))).unwrap_or_default();
+    let old_row = same_run.and_then(|old| old.row.as_ref());
+    if old_row == head.row.as_ref() {
+        return;
+    }
+    let old_rows = old_row.map(|row| row_keys(key, head.run, row)).unwrap_or_default();
     let new_rows = head.row.as_ref().map(|row| row_keys(key, head.run, row)).unwrap_or_default();
+    let old_terms = old_row.map(|row| terms_of(key, head.run, row)).unwrap_or_default();
+    let new_terms = head.row.as_ref().map(|row| terms_of(key, head.run, row)).unwrap_or_default();
     for old in old_rows.iter().filter(|old| !new_rows.contains(old)) {
         state.delete(old);
     }
-    state.count(&key.domain, same_run.and_then(|old| old.row.as_ref()), head.row.as_ref());
-    if let Some(row) = head.row.as_ref().filter(|row| same_run.and_then(|old| old.row.as_ref()) != Some(row)) {
+    for old in old_terms.iter().filter(|old| !new_terms.contains(old)) {
+        state.delete(old);
+    }
+    state.count(&key.domain, old_row, head.row.as_ref());
+    if let Some(row) = &head.row {
         for new in &new_rows {
             state.put(new, encode_row(row), !old_rows.contains(new));
         }
+    }
+    for new in new_terms.iter().filter(|new| !old_terms.contains(new)) {
+        state.put(new, Bytes::new(), true);
     }
 }
 
@@ -162,6 +177,12 @@ pub(crate) fn row_keys(key: &HeadKey, run: RunId, row: &Row) -> Vec<Vec<u8>> {
     places.into_iter().filter_map(place).collect()
 }
 
+/// The entries of a row under its terms.
+fn terms_of(key: &HeadKey, run: RunId, row: &Row) -> Vec<Vec<u8>> {
+    let position = Position::new(row.started_at, row.started_at, Arc::clone(&key.workflow_id), run);
+    term_keys(&key.domain, &position, row)
+}
+
 /// Takes a head or kept head and all that indexes it away.
 pub(crate) fn unindex(state: &mut State, key: &HeadKey, place: &[u8], head: &Head) {
     state.delete(place);
@@ -172,8 +193,8 @@ pub(crate) fn unindex(state: &mut State, key: &HeadKey, place: &[u8], head: &Hea
         state.delete(&keys::expiry(at, key, head.run));
     }
     if let Some(row) = &head.row {
-        for row in row_keys(key, head.run, row) {
-            state.delete(&row);
+        for place in row_keys(key, head.run, row).iter().chain(&terms_of(key, head.run, row)) {
+            state.delete(place);
         }
         state.count(&key.domain, Some(row), None);
     }

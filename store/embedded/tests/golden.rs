@@ -100,6 +100,15 @@ async fn check(store: &dyn Store) {
     assert_eq!(rows, [closed().row.unwrap()]);
     let counted = store.count(&query, u64::MAX).await.unwrap().by_status;
     assert_eq!(counted, [("open".into(), 1), ("success".into(), 1)].into(), "also where no numbers were kept");
+    // By their types and tags, too, although nobody has noted those of rows when this was written.
+    let (tag, workflow_type) = (Some("größe".to_owned()), Some("order".to_owned()));
+    for (query, expected) in [
+        (ListQuery { workflow_type, ..query.clone() }, vec![open().row.unwrap(), closed().row.unwrap()]),
+        (ListQuery { tag, ..query.clone() }, vec![closed().row.unwrap()]),
+    ] {
+        let rows: Vec<_> = store.list(&query, None).await.unwrap().rows.into_iter().map(|listed| listed.row).collect();
+        assert_eq!(rows, expected);
+    }
     assert_eq!(store.expire(1_800_000_000_000, 9).await.unwrap(), 1);
     assert_eq!(store.load_run(&a, FIRST).await.unwrap(), None);
     assert_eq!(store.count(&query, u64::MAX).await.unwrap().by_status, [("open".into(), 1)].into());

@@ -271,3 +271,104 @@ async fn few_runs_whose_ids_begin_alike_are_found_without_a_look_at_others() {
         assert!(read <= most * pages, "{read} rows for {found} in {pages} pages, {prefix}");
     }
 }
+
+/// However many others there are, and whenever they started; more than two pages of them, and with more asked of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_of_a_type_or_with_a_tag_are_found_without_a_look_at_others() {
+    const RUNS: u64 = 3_000;
+    const LIMIT: usize = 20;
+    let directory = TempDir::new().unwrap();
+    let store = Embedded::open(small(directory.path())).await.unwrap();
+    // The first fifty are of another type, the 17th has a tag; one in four is open.
+    let row = |number: u64| Row {
+        workflow_type: if number < 50 { "refund".into() } else { "order".into() },
+        status: if number.is_multiple_of(4) { "open" } else { "success" }.into(),
+        flagged: false,
+        started_at: number,
+        closed_at: (!number.is_multiple_of(4)).then_some(10_000 - number),
+        tags: if number == 16 { vec!["rare".to_owned()] } else { Vec::new() },
+    };
+    start_runs(&store, RUNS, move |number| Head { row: Some(row(number)), ..of_one_kb(number) }).await;
+    let query = ListQuery { domain: key("a").domain, limit: LIMIT, ..ListQuery::default() };
+    let refunds = ListQuery { workflow_type: Some("refund".to_owned()), ..query.clone() };
+    let rare = ListQuery { tag: Some("rare".to_owned()), ..query.clone() };
+    let none = ListQuery { tag: Some("none".to_owned()), ..query.clone() };
+    let a_page = LIMIT as u64 + 1;
+    for (query, expected, most) in [
+        (refunds.clone(), 50, 2 * a_page),
+        (ListQuery { open: Some(true), ..refunds.clone() }, 13, 13),
+        (ListQuery { open: Some(false), ..refunds.clone() }, 37, a_page),
+        (ListQuery { order: Order::OldestStart, ..refunds.clone() }, 50, 2 * a_page),
+        // All of them are put in order for each page, if they are few.
+        (ListQuery { order: Order::NewestClose, ..refunds.clone() }, 37, 37),
+        (ListQuery { status: Some("success".to_owned()), ..refunds.clone() }, 37, 50),
+        (rare.clone(), 1, 1),
+        (ListQuery { workflow_type: Some("refund".to_owned()), ..rare.clone() }, 1, 1),
+        (ListQuery { workflow_type: Some("order".to_owned()), ..rare.clone() }, 0, 1),
+        (none.clone(), 0, 0),
+        (ListQuery { workflow_type: Some("order".to_owned()), ..query.clone() }, RUNS - 50, 2 * a_page),
+    ] {
+        let (mut found, mut next, mut looked_at) = (0, None, 0);
+        loop {
+            let before = store.stats().rows_read;
+            let page = store.list(&query, next.as_ref()).await.unwrap();
+            let read = store.stats().rows_read - before;
+            assert!(read <= most, "{read} rows for {}, {query:?}", page.rows.len());
+            looked_at += page.looked_at;
+            found += page.rows.len() as u64;
+            next = page.next;
+            if next.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, expected, "{query:?}");
+        assert!(looked_at >= found, "{looked_at}");
+        let before = store.stats().rows_read;
+        let count = store.count(&ListQuery { order: Order::NewestStart, ..query.clone() }, u64::MAX).await.unwrap();
+        let read = store.stats().rows_read - before;
+        if query.workflow_type.as_deref() != Some("order") {
+            assert!(read <= 50, "{read} rows to count {count:?}, {query:?}");
+        }
+    }
+}
+
+/// An entry moves with its row, and goes with it: nothing is left that would have to be looked at.
+#[tokio::test]
+async fn the_terms_of_a_run_go_with_it() {
+    let directory = TempDir::new().unwrap();
+    let store = Embedded::open(small(directory.path())).await.unwrap();
+    let key = key("a");
+    let open = head(&key, 1);
+    let row = open.row.clone().unwrap();
+    let tag = |tag: &str| vec![tag.to_owned()];
+    let heads = [
+        Head { row: Some(Row { tags: tag("one"), ..row.clone() }), ..open.clone() },
+        Head { row: Some(Row { tags: tag("two"), ..row.clone() }), version: 2, ..open.clone() },
+        Head { row: Some(Row { tags: tag("two"), closed_at: Some(9_000), ..row }), version: 3, ..open },
+    ];
+    let looked_at = async |tag: Option<&str>, open| {
+        let workflow_type = tag.is_none().then(|| "crash".to_owned());
+        let tag = tag.map(str::to_owned);
+        let query =
+            ListQuery { domain: Arc::clone(&key.domain), workflow_type, tag, open, limit: 9, ..ListQuery::default() };
+        let before = store.stats().rows_read;
+        store.list(&query, None).await.unwrap();
+        store.stats().rows_read - before
+    };
+    for (index, head) in heads.iter().enumerate() {
+        let expect = match index.checked_sub(1).and_then(|before| heads.get(before)) {
+            None => Expect::Absent,
+            Some(before) => Expect::Exactly { run: before.run, version: before.version },
+        };
+        assert_eq!(store.commit(&key, expect, head, &[]).await.unwrap(), Cas::Won);
+        let is_open = head.row.as_ref().is_some_and(|row| row.closed_at.is_none());
+        for open in [None, Some(true), Some(false)] {
+            let is_there = u64::from(open.is_none_or(|open| open == is_open));
+            assert_eq!(looked_at(None, open).await, is_there, "{index}");
+            assert_eq!(looked_at(Some("one"), open).await, is_there * u64::from(index == 0), "{index}");
+            assert_eq!(looked_at(Some("two"), open).await, is_there * u64::from(index > 0), "{index}");
+        }
+    }
+    store.drop_run(&key, support::RUN).await.unwrap();
+    assert_eq!(looked_at(None, None).await + looked_at(Some("two"), None).await, 0);
+}

@@ -70,6 +70,10 @@ async fn hold_counts(store: &dyn Store) {
         ListQuery { open: Some(true), flagged: Some(true), status: Some("stuck".to_owned()), ..query() },
         ListQuery { status: Some("failing".to_owned()), ..query() },
         ListQuery { tag: Some("vip".to_owned()), ..query() },
+        ListQuery { tag: Some("vip".to_owned()), open: Some(true), flagged: Some(true), ..query() },
+        ListQuery { workflow_type: Some("order".to_owned()), ..query() },
+        ListQuery { workflow_type: Some("order".to_owned()), open: Some(false), ..query() },
+        ListQuery { workflow_type: Some("order".to_owned()), started_from: Some(100), ..query() },
         ListQuery { workflow_id: Some("a".to_owned()), ..query() },
         ListQuery { started_before: Some(100), ..query() },
         ListQuery { started_from: Some(100), open: Some(true), ..query() },
@@ -88,8 +92,14 @@ pub async fn counting_looks_at_no_more_than_it_may(store: Arc<dyn Store>) {
     for index in 0..30_u8 {
         win(&*store, &key(&format!("w{index:02}")), Expect::Absent, &head([index; 16], 1)).await;
     }
-    let of_nothing = ListQuery { tag: Some("nobody's".to_owned()), ..query() };
+    let of_nothing = ListQuery { workflow_name: Some("nobody's".to_owned()), ..query() };
     for at_most in [0, 1, 29, 30, 31] {
+        // That a tag has no row may be known, too.
+        let count = store.count(&ListQuery { tag: Some("nobody's".to_owned()), ..query() }, at_most).await.unwrap();
+        assert!(count.total() == 0 && (!count.is_cut || at_most < 30), "{count:?} of none, for {at_most}");
+        let of_all = ListQuery { tag: Some("vip".to_owned()), workflow_type: Some("order".to_owned()), ..query() };
+        let count = store.count(&of_all, at_most).await.unwrap();
+        assert_eq!((count.total(), count.is_cut), (at_most.min(30), at_most < 30), "{count:?} of 30, for {at_most}");
         let count = store.count(&of_nothing, at_most).await.unwrap();
         assert_eq!((count.total(), count.is_cut), (0, at_most < 30), "{count:?} of 30, for {at_most}");
         // The number of all rows may be known.

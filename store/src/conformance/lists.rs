@@ -28,6 +28,24 @@ async fn ids(store: &dyn Store, query: &ListQuery) -> Vec<String> {
     rows(store, query).await.iter().map(|listed| listed.workflow_id.to_string()).collect()
 }
 
+/// Those that do not match, too, and no more than there are.
+pub async fn a_page_says_how_many_rows_it_looked_at(store: Arc<dyn Store>) {
+    for index in 0..10_u8 {
+        win(&*store, &key(&format!("w{index}")), Expect::Absent, &head([index; 16], 1)).await;
+    }
+    for (query, least, most) in [
+        (query(), 10, 10),
+        (ListQuery { workflow_name: Some("nobody's".to_owned()), ..query() }, 10, 10),
+        (ListQuery { workflow_id: Some("w3".to_owned()), ..query() }, 1, 1),
+        (ListQuery { limit: 3, ..query() }, 3, 10),
+        // Whoever knows where those with a tag are looks at no other.
+        (ListQuery { tag: Some("nobody's".to_owned()), ..query() }, 0, 10),
+    ] {
+        let looked_at = store.list(&query, None).await.unwrap().looked_at;
+        assert!((least..=most).contains(&looked_at), "{looked_at} for {query:?}");
+    }
+}
+
 /// Rows with the same start stand in some order, always the same.
 pub async fn lists_show_rows_newest_start_first(store: Arc<dyn Store>) {
     for (id, started_at, closed_at) in
@@ -133,10 +151,15 @@ pub async fn lists_come_in_every_order(store: Arc<dyn Store>) {
 /// In whatever order the rows come, and page by page.
 pub async fn every_condition_of_a_list_holds_in_every_order(store: Arc<dyn Store>) {
     lives(&*store).await;
+    let (tag, workflow_type) = (Some("third 1".to_owned()), Some("order".to_owned()));
     let queries = [
         ListQuery { open: Some(true), ..query() },
         ListQuery { open: Some(false), ..query() },
-        ListQuery { tag: Some("third 1".to_owned()), ..query() },
+        ListQuery { tag: tag.clone(), ..query() },
+        ListQuery { tag: tag.clone(), open: Some(false), ..query() },
+        ListQuery { workflow_type: workflow_type.clone(), ..query() },
+        ListQuery { workflow_type: workflow_type.clone(), tag, open: Some(true), ..query() },
+        ListQuery { workflow_type, started_from: Some(8_000), started_before: Some(40_001), ..query() },
         ListQuery { status: Some("open".to_owned()), ..query() },
         ListQuery { started_from: Some(8_000), started_before: Some(40_001), ..query() },
         ListQuery { closed_from: Some(9_999), closed_before: Some(60_000), ..query() },
@@ -352,6 +375,11 @@ pub async fn a_row_follows_its_head(store: Arc<dyn Store>) {
         win(&*store, &key("a"), at(&newest), &next).await;
         let listed: Vec<_> = rows(&*store, &query()).await.into_iter().map(|listed| listed.row).collect();
         assert_eq!(listed, next.row.clone().into_iter().collect::<Vec<_>>());
+        for tag in ["new", "vip"] {
+            let of_tag = ListQuery { tag: Some(tag.to_owned()), ..query() };
+            let is_tagged = next.row.as_ref().is_some_and(|row| row.tags.iter().any(|of| of == tag));
+            assert_eq!(rows(&*store, &of_tag).await.len(), usize::from(is_tagged), "{tag} of {:?}", next.row);
+        }
         newest = next;
     }
     let next = Head { row: None, ..head(LATER, newest.version + 1) };

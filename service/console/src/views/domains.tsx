@@ -22,7 +22,7 @@ export function Domains(): JSX.Element {
       <Trouble problem={problem} />
       <div class="cards">
         {(value?.domains ?? []).map((one) => (
-          <section key={one.name} class="card compact">
+          <section key={one.name} class="card compact" data-row tabIndex={-1}>
             <header>
               <h2>
                 <a href={pathOf({ page: 'runs', domain: one.name })}>

@@ -1,6 +1,6 @@
 // An event: in a line, and in the panel beside the views.
 import type { JSX } from 'preact';
-import { type Event, causesOf, timeOf } from '../fold';
+import { type Event, causesOf, nameOfTurn, timeOf } from '../fold';
 import { setQuery } from '../state';
 import { duration, exactTime, millisecondsOf } from '../time';
 import { Name, Payload, Time } from '../ui';
@@ -53,7 +53,7 @@ export function EventPanel({ event, shown }: { event: Event; shown: Shown }): JS
       </div>
       <p class="when">
         <time dateTime={event.timestamp}>{exactTime(timeOf(event))}</time> · <Time at={event.timestamp} />
-        {turn ? ` · turn ${turn.number}` : ''}
+        {turn ? ` · ${nameOfTurn(turn, shown.run.row.value).replace('Turn', 'turn')}` : ''}
         {event.id === shown.asOf ? null : (
           <>
             {' '}

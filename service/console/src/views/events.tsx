@@ -1,4 +1,4 @@
-// Events: the table, the newest first, with a jump by id.
+// Events: the table, the newest first, with a jump by id, turn or time.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { problemOf } from '../api';
@@ -7,6 +7,7 @@ import { clock, place, setQuery } from '../state';
 import { duration, exactTime } from '../time';
 import { Name, Rows, useNarrow } from '../ui';
 import { kindOf, subjectOf, toneOf } from '../words';
+import { GoTo } from './goto';
 import type { Shown } from './shown';
 
 export function Events(shown: Shown): JSX.Element {
@@ -37,17 +38,7 @@ export function Events(shown: Shown): JSX.Element {
   return (
     <div class="events">
       <div class="tools">
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            const id = Number(new FormData(event.currentTarget).get('id'));
-            if (id > 0) shown.select(Math.min(id, shown.run.lastId.value));
-          }}
-        >
-          <label>
-            go to event <input name="id" inputMode="numeric" pattern="[0-9]+" size={7} />
-          </label>
-        </form>
+        <GoTo {...shown} />
         <button type="button" class="quiet" onClick={() => setQuery({ order: oldestFirst ? undefined : 'oldest' })}>
           {oldestFirst ? 'oldest first' : 'newest first'}
         </button>

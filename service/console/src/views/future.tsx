@@ -8,7 +8,7 @@ import { type TaskList, polledBy } from '../lists';
 import { domainPath } from '../paths';
 import { now } from '../state';
 import { duration, exactTime } from '../time';
-import { Empty, Name, Time } from '../ui';
+import { Empty, Name, Time, Since } from '../ui';
 import type { Described } from '../words';
 import type { Shown } from './shown';
 
@@ -118,7 +118,7 @@ function Unblock({ described, shown }: { described: Described; shown: Shown }): 
     if (nobody)
       return (
         <span class="warn">
-          nobody polls it since <Time at={nobody.since} />
+          nobody has polled it <Since at={nobody.since} />
           {before}
         </span>
       );

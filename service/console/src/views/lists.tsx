@@ -1,13 +1,15 @@
 // The task lists of a domain: what waits, since when, what is in flight, who polls, and how many tasks go out a minute.
 import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
 import { get } from '../api';
 import { useChanges } from '../changes';
 import type { Schemas } from '../fold';
 import { type TaskList, inOrder, isLonely, polledBy, waitingOf } from '../lists';
 import { domainPath } from '../paths';
 import { useReading } from '../reading';
-import { now } from '../state';
-import { Empty, Name, Refresh, Time, Trouble } from '../ui';
+import { pathOf } from '../route';
+import { now, place, setQuery } from '../state';
+import { Empty, Name, Refresh, Since, Time, Trouble } from '../ui';
 
 /** Lists that are read at once: as many as the service gives. */
 const PAGE = 200;
@@ -64,7 +66,7 @@ export function Lists({ domain }: { domain: string }): JSX.Element {
           </thead>
           <tbody>
             {lists.map((list) => (
-              <Line key={`${list.kind}${list.name}`} list={list} most={most} />
+              <Line key={nameOf(list)} list={list} most={most} domain={domain} />
             ))}
           </tbody>
         </table>
@@ -81,11 +83,85 @@ export function Lists({ domain }: { domain: string }): JSX.Element {
   );
 }
 
-function Line({ list, most }: { list: TaskList; most: number }): JSX.Element {
+/** A list as the address names it: lists of deciders and of runners may be called the same. */
+const nameOf = (list: TaskList): string => `${list.kind} ${list.name}`;
+
+function Line({ list, most, domain }: { list: TaskList; most: number; domain: string }): JSX.Element {
+  const isOpen = place.value.query.get('list') === nameOf(list);
   return (
-    <tr class={isLonely(list) ? 'warned' : ''}>
+    <>
+      <Row list={list} most={most} isOpen={isOpen} />
+      {isOpen ? (
+        <tr class="waiting-tasks">
+          <td colSpan={8}>
+            <WaitingTasks list={list} domain={domain} />
+          </td>
+        </tr>
+      ) : null}
+    </>
+  );
+}
+
+/** What waits on a list, in the order in which it is handed out; read anew when the list has changed. */
+function WaitingTasks({ list, domain }: { list: TaskList; domain: string }): JSX.Element {
+  const { value, problem } = useReading(
+    `${domain} ${nameOf(list)} ${list.waiting} ${list.handedOutLastMinute} ${list.oldestSince ?? ''}`,
+    (signal) => get<Page>(`${domainPath(domain)}/task-lists/${encodeURIComponent(list.name)}`, signal),
+  );
+  const [seen, setSeen] = useState<TaskList>();
+  useEffect(() => {
+    const found = value?.taskLists.find(({ kind }) => kind === list.kind);
+    if (found) setSeen(found);
+  }, [value]);
+  const tasks = seen?.next ?? [];
+  if (problem) return <Trouble problem={problem} />;
+  if (!seen) return <p class="quieter">Looking for what waits…</p>;
+  if (tasks.length === 0)
+    return <p class="quieter">{seen.waiting > 0 ? 'What waits is not in memory.' : 'Nothing waits.'}</p>;
+  return (
+    <ol class="plain tasks">
+      {tasks.map((task) => (
+        <li key={`${task.runId} ${task.scheduledEventId}`}>
+          <a
+            class="link"
+            href={`${pathOf({ page: 'run', domain, workflowId: task.workflowId, runId: task.runId, view: 'turns' })}?event=${task.scheduledEventId}`}
+          >
+            <Name>{task.workflowId}</Name>
+          </a>{' '}
+          <span class="quieter">
+            event {task.scheduledEventId}
+            {task.since ? (
+              <>
+                {' '}
+                · waits <Since at={task.since} />
+              </>
+            ) : null}
+            {task.priority === 0 ? '' : ` · priority ${task.priority}`}
+          </span>
+        </li>
+      ))}
+      {seen.waiting > tasks.length || seen.moreWaiting ? (
+        <li class="quieter">
+          and {seen.moreWaiting ? 'more' : (seen.waiting - tasks.length).toLocaleString('en')} behind them
+        </li>
+      ) : null}
+    </ol>
+  );
+}
+
+function Row({ list, most, isOpen }: { list: TaskList; most: number; isOpen: boolean }): JSX.Element {
+  return (
+    <tr class={isLonely(list) ? 'warned' : ''} data-row tabIndex={-1}>
       <td class="strong">
-        <Name>{list.name}</Name>
+        <button
+          type="button"
+          class="unfolds"
+          aria-expanded={isOpen}
+          title="What waits on it"
+          onClick={() => setQuery({ list: isOpen ? undefined : nameOf(list) })}
+        >
+          <Name>{list.name}</Name>
+        </button>
       </td>
       <td>{list.kind === 'decider' ? 'deciders' : 'runners'}</td>
       <td class="right" data-label="waiting">
@@ -123,7 +199,7 @@ function Pollers({ list }: { list: TaskList }): JSX.Element {
             {one.by && one.identity ? <span class="quieter"> as {<Name>{one.by}</Name>}</span> : null}
             <span class="quieter">
               {' '}
-              · since <Time at={one.since} />
+              · <Since at={one.since} />
               {one.lastPolledAt ? (
                 <>
                   , last <Time at={one.lastPolledAt} />

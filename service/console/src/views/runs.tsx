@@ -23,10 +23,24 @@ import { Search } from './search';
 
 type Listed = Schemas['Listed'];
 const PAGE = 200;
+/** How far the look for runs has come: at how many, and of how many where that is known. */
+interface Looking {
+  at: number;
+  of?: number | undefined;
+  isOver: boolean;
+}
+const BEGUN: Looking = { at: 0, isOver: false };
+/** Ours: how long rows of another filter stay while those of this one are looked for. */
+const LATE_MS = 150;
 /** Ours: pages that are read on by themselves while no run of theirs is like that. One looks at some 4,000 runs. */
 const EMPTY_PAGES_MAX = 300;
 const COLUMNS = ['', 'status', 'workflow id', 'type', 'started', 'took', 'tags'];
 const SHOWN = ['open', ...STANDINGS, ...OUTCOMES] as const;
+
+function lookedAt({ at, of }: Looking): string {
+  const number = (n: number): string => n.toLocaleString('en');
+  return `looked at ${number(of === undefined ? at : Math.min(at, of))}${of === undefined ? '' : ` of ${number(of)}`} so far`;
+}
 
 export function Runs({ domain }: { domain: string }): JSX.Element {
   const filter = filterOfQuery(place.value.query);
@@ -37,6 +51,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
   const [newer, setNewer] = useState<Listed[]>([]);
   const [counts, setCounts] = useState<Map<string, Tally>>(new Map());
   const [problem, setProblem] = useState<Problem>();
+  const [looking, setLooking] = useState<Looking>(BEGUN);
   const [at, setAt] = useState(-1);
   const [selection, setSelection] = useState<Selection>(NOTHING);
   const asking = useRef<AbortController | undefined>(undefined);
@@ -52,10 +67,25 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
   };
   /** A page that shows something, if any does: one may be empty, and not be the last. */
   const listOn = async (page?: string): Promise<Schemas['Workflows']> => {
+    setLooking((old) => ({ ...old, isOver: false }));
     let found = await list(page);
-    for (let read = 1; found.workflows.length === 0 && found.nextPage && read < EMPTY_PAGES_MAX; read++)
+    const looked = (): void => setLooking((old) => ({ ...old, at: old.at + (found.lookedAt ?? 0) }));
+    looked();
+    for (let read = 1; found.workflows.length === 0 && found.nextPage && read < EMPTY_PAGES_MAX; read++) {
+      if (read === 1) countAll().catch(() => undefined);
       found = await list(found.nextPage);
+      looked();
+    }
+    setLooking((old) => ({ ...old, isOver: true }));
     return found;
+  };
+  /** How many there are at all, whatever the filter: so far one may have to look. */
+  const countAll = async (): Promise<void> => {
+    const { count, truncated } = await get<Schemas['Count']>(
+      `${domainPath(domain)}/workflows/count`,
+      asking.current?.signal,
+    );
+    if (!truncated) setLooking((old) => ({ ...old, of: count }));
   };
   const count = async (): Promise<void> => {
     const { status: _, order: __, ...rest } = filter;
@@ -87,8 +117,13 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
     setAt(-1);
     setSelection(NOTHING);
     setProblem(undefined);
+    setLooking(BEGUN);
+    setNext(undefined);
+    // What was there stays for a moment: an answer that comes at once replaces it, and nothing flickers.
+    const late = setTimeout(() => setRuns(undefined), LATE_MS);
     listOn()
       .then((page) => {
+        clearTimeout(late);
         setRuns(page.workflows);
         setNext(page.nextPage ?? undefined);
         return count();
@@ -100,6 +135,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
     addEventListener('focus', focused);
     return () => {
       controller.abort();
+      clearTimeout(late);
       removeEventListener('focus', focused);
     };
   }, [domain, query]);
@@ -246,10 +282,12 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
       ) : null}
       {problem && !runs ? null : runs?.length === 0 && next ? (
         <Empty>
-          None of the newest is like that.{' '}
-          <button type="button" class="link" onClick={more}>
-            Look further back
-          </button>
+          {lookedAt(looking)}, none is like that.{' '}
+          {looking.isOver ? (
+            <button type="button" class="link" onClick={more}>
+              Look further back
+            </button>
+          ) : null}
         </Empty>
       ) : runs?.length === 0 ? (
         <Empty>
@@ -336,6 +374,13 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
               );
             }}
           />
+          {looking.isOver ? null : (
+            <p class="looking" role="status">
+              {looking.at === 0 && !runs
+                ? 'Looking for runs…'
+                : `Looking for ${runs ? 'more' : 'runs'}: ${lookedAt(looking)}.`}
+            </p>
+          )}
         </div>
       )}
     </main>

@@ -36,7 +36,12 @@ export function Schedules({ domain, scheduleId }: { domain: string; scheduleId: 
       ) : null}
       <div class="schedules">
         {(list ?? []).map((one) => (
-          <section key={one.scheduleId} class={`card schedule${one.scheduleId === scheduleId ? ' chosen' : ''}`}>
+          <section
+            key={one.scheduleId}
+            data-row
+            tabIndex={-1}
+            class={`card schedule${one.scheduleId === scheduleId ? ' chosen' : ''}`}
+          >
             <header>
               <h2>
                 <a href={pathOf({ page: 'schedules', domain, scheduleId: one.scheduleId })}>

@@ -35,7 +35,7 @@ export function Service(): JSX.Element {
           </thead>
           <tbody>
             {nodes.map((node) => (
-              <tr key={node.address}>
+              <tr key={node.address} data-row tabIndex={-1}>
                 <td>
                   <Name class="strong">{node.address}</Name>
                   {node.answers ? <span class="quieter"> · the one that answers here</span> : null}
@@ -60,7 +60,7 @@ export function Service(): JSX.Element {
           </thead>
           <tbody>
             {credentials.map((one) => (
-              <tr key={one.name ?? ''}>
+              <tr key={one.name ?? ''} data-row tabIndex={-1}>
                 <td class="strong">
                   <Name>{one.name ?? ''}</Name>
                 </td>

@@ -4,11 +4,14 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Problem, get, problemOf, request } from '../api';
 import { useChanges } from '../changes';
 import type { Schemas } from '../fold';
-import { type TaskList, inOrder, isLonely, waitsFor } from '../lists';
+import { type TaskList, inOrder, isLonely, waitingOf, waitsFor } from '../lists';
 import { domainPath } from '../paths';
 import { pathOf } from '../route';
+import { startSample } from '../sample';
+import { mayDo } from '../session';
+import { domain as shownDomain, go } from '../state';
 import { talliesOf } from '../tallies';
-import { Name, Refresh, Time, Trouble, useKeys } from '../ui';
+import { Name, Refresh, Since, Time, Trouble, useKeys } from '../ui';
 import { type Metrics, readMetrics } from '../words';
 
 interface Seen {
@@ -135,14 +138,14 @@ export function Start(): JSX.Element {
           <ul>
             {lonely.slice(0, 8).map(([name, list]) => (
               <li key={`${name} ${list.kind} ${list.name}`}>
-                <a href={pathOf({ page: 'lists', domain: name })}>
+                <a href={pathOf({ page: 'lists', domain: name })} data-row>
                   <Name>{list.name}</Name>
                 </a>
                 : {waitsFor(list)}
                 {list.oldestSince ? (
                   <span class="quieter">
                     {' '}
-                    since <Time at={list.oldestSince} />
+                    <Since at={list.oldestSince} />
                   </span>
                 ) : null}
               </li>
@@ -155,6 +158,8 @@ export function Start(): JSX.Element {
         const of = seen?.metrics.domains.get(name) ?? tallies.get(name);
         const page = lists.get(name);
         const waiting = (page?.taskLists ?? []).reduce((sum, list) => sum + list.waiting, 0);
+        const inFlight = (kind: string): number =>
+          (page?.taskLists ?? []).reduce((sum, list) => sum + (list.kind === kind ? (list.inFlight ?? 0) : 0), 0);
         const isMore = page?.nextPage != null || (page?.taskLists ?? []).some((list) => list.moreWaiting);
         return (
           <section key={name} class="domain">
@@ -170,6 +175,7 @@ export function Start(): JSX.Element {
                 return (
                   <a
                     key={status}
+                    data-row
                     class={`number t-${status}${count ? '' : ' none'}`}
                     href={`${pathOf({ page: 'runs', domain: name })}?status=${status}`}
                   >
@@ -178,11 +184,25 @@ export function Start(): JSX.Element {
                   </a>
                 );
               })}
-              <a class={`number${waiting ? '' : ' none'}`} href={pathOf({ page: 'lists', domain: name })}>
-                <b>{page ? `${waiting.toLocaleString('en')}${isMore ? '+' : ''}` : '–'}</b>
-                <span>tasks waiting</span>
-              </a>
+              {(
+                [
+                  ['running turns', page ? inFlight('decider') : undefined, page?.nextPage != null],
+                  ['at runners', page ? inFlight('activity') : undefined, page?.nextPage != null],
+                  ['tasks waiting', page ? waiting : undefined, isMore],
+                ] as const
+              ).map(([label, count, more]) => (
+                <a
+                  key={label}
+                  data-row
+                  class={`number${count ? '' : ' none'}`}
+                  href={pathOf({ page: 'lists', domain: name })}
+                >
+                  <b>{count === undefined ? '–' : `${count.toLocaleString('en')}${more ? '+' : ''}`}</b>
+                  <span>{label}</span>
+                </a>
+              ))}
             </div>
+            <Waiting domain={name} lists={page?.taskLists ?? []} />
           </section>
         );
       })}
@@ -191,7 +211,7 @@ export function Start(): JSX.Element {
           Task lists of the first {DOMAINS_LOOKED_AT} domains are looked at; of the others, their own pages tell.
         </p>
       ) : null}
-      {nothing ? <First /> : null}
+      {nothing ? <First domain={shownDomain.value} /> : null}
       {values.has('runs_counted_timestamp_seconds') ? (
         <p class="quieter">
           Open runs counted <Time at={(values.get('runs_counted_timestamp_seconds') ?? 0) * 1000} />;{' '}
@@ -209,7 +229,57 @@ export function Start(): JSX.Element {
   );
 }
 
-function First(): JSX.Element {
+/** Ours: lists of a domain that are named; the page of task lists has all. */
+const LISTS_NAMED = 8;
+
+/** How many tasks wait on which list, the most first. */
+function Waiting({ domain, lists }: { domain: string; lists: TaskList[] }): JSX.Element | null {
+  const waiting = lists.filter((list) => list.waiting > 0).sort((a, b) => b.waiting - a.waiting);
+  if (waiting.length === 0) return null;
+  return (
+    <p class="waiting">
+      <span class="quieter">waiting on</span>{' '}
+      {waiting.slice(0, LISTS_NAMED).map((list) => (
+        <a
+          key={`${list.kind} ${list.name}`}
+          class="tag"
+          href={pathOf({ page: 'lists', domain })}
+          title={waitsFor(list)}
+        >
+          <Name>{list.name}</Name> <b>{waitingOf(list)}</b>
+        </a>
+      ))}
+      {waiting.length > LISTS_NAMED ? <span class="quieter">and {waiting.length - LISTS_NAMED} more</span> : null}
+    </p>
+  );
+}
+
+/** Starts a sample that this page decides for, and shows it. */
+function Sample({ domain }: { domain: string }): JSX.Element {
+  const [problem, setProblem] = useState<Problem>();
+  const begin = (): void => {
+    startSample(domain).then(
+      ({ workflowId, runId }) => go({ page: 'run', domain, workflowId, runId, view: 'turns' }),
+      (error: unknown) => setProblem(problemOf(error)),
+    );
+  };
+  return (
+    <>
+      <p>
+        Or start a sample. It waits a minute for a signal; this window is its decider while it is open, and the run is
+        like any other.
+      </p>
+      <p>
+        <button type="button" class="act" onClick={begin}>
+          Start a sample
+        </button>
+      </p>
+      <Trouble problem={problem} />
+    </>
+  );
+}
+
+function First({ domain }: { domain: string }): JSX.Element {
   const lines = ['baton workflow start hello-1 --type hello', 'baton workflow list', 'baton history hello-1'];
   const [copied, setCopied] = useState(-1);
   return (
@@ -233,6 +303,7 @@ function First(): JSX.Element {
           </li>
         ))}
       </ol>
+      {mayDo('start', domain) && mayDo('signal', domain) ? <Sample domain={domain} /> : null}
     </section>
   );
 }

@@ -1,14 +1,17 @@
 // Turns: one card a turn, the newest first: the news it saw, what it decided, how long it waited and took, who decided.
 import { Component, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type Turn, timeOf } from '../fold';
+import { type Turn, nameOfTurn, timeOf } from '../fold';
 import { duration } from '../time';
 import { Empty, Name, Payload, Time } from '../ui';
 import { EventLine } from './event';
+import { GoTo } from './goto';
 import type { Shown } from './shown';
 
 /** Ours: cards that are drawn at first, and that come when one scrolls to the end. */
 const CARDS = 30;
+/** Ours: events from which on one has to go to a turn, rather than to scroll. */
+const LONG = 100;
 
 export function Turns(shown: Shown): JSX.Element {
   const turns = shown.run.turns.value.filter((turn) => turn.scheduled.id <= shown.asOf);
@@ -39,6 +42,11 @@ export function Turns(shown: Shown): JSX.Element {
   };
   return (
     <div class="turns">
+      {shown.run.lastId.value > LONG ? (
+        <div class="tools">
+          <GoTo {...shown} />
+        </div>
+      ) : null}
       {turns.length === 0 ? (
         <Empty>No turn begins among the events that are here. Those of a long turn are under Events.</Empty>
       ) : null}
@@ -98,14 +106,15 @@ function Card({ turn, shown, isChosen }: Drawn): JSX.Element {
         ? ended.timeout
         : undefined;
   const from = timeOf(scheduled);
+  const name = nameOfTurn(turn, shown.run.row.value);
   return (
     <article
       ref={card}
       class={`card o-${turn.outcome}${nothing ? ' nothing' : ''}${isChosen ? ' chosen' : ''}`}
-      aria-label={`Turn ${turn.number}`}
+      aria-label={name}
     >
       <header>
-        <h2>Turn {turn.number}</h2>
+        <h2>{name}</h2>
         {OUTCOMES[turn.outcome] ? (
           <span class="outcome">
             {OUTCOMES[turn.outcome]}

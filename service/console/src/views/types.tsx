@@ -89,7 +89,7 @@ function Type({
     );
   };
   return (
-    <section class="card compact">
+    <section class="card compact" data-row tabIndex={-1}>
       <header>
         <h2>
           <Name>{one.name}</Name>

@@ -388,6 +388,14 @@ impl Matching {
         lists.get(key)?.oldest()
     }
 
+    /// The tasks that are handed out next, as many as are wanted, in their order; those that only ask something aside.
+    pub(crate) fn next(&self, key: &ListKey, most: usize) -> Vec<WaitingTask> {
+        let lists = self.lock();
+        let tasks = lists.get(key).into_iter().flat_map(|list| list.tasks.values());
+        // Those that ask are passed over, and bound how many are looked at, for the list is locked meanwhile.
+        tasks.take(most * 2).filter_map(|kept| kept.task.task().cloned()).take(most).collect()
+    }
+
     /// How many pollers wait on a list.
     pub(crate) fn pollers(&self, key: &ListKey) -> usize {
         self.lock().get(key).map_or(0, |list| list.pollers.iter().filter(|poller| poller.is_waiting()).count())

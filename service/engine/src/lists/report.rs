@@ -4,15 +4,41 @@ use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
-use history::{LAMBDA_LIST, Timestamp};
+use history::{EventId, LAMBDA_LIST, Timestamp};
+use uuid::Uuid;
 
 use crate::Refusal;
 use crate::lists::hand_out::TaskLists;
 use crate::lists::pollers::PollerReport;
-use crate::lists::{ListKey, Side};
+use crate::lists::{ListKey, Side, WaitingTask};
 
 /// Lists of a node that are looked at in each of its memories. Ours: as many as have room there, those that are polled aside.
 const LOOKED_AT_MAX: usize = 20_000;
+
+/// Tasks of one list that are told one by one. Ours: a screen or two.
+const TASKS_TOLD_MAX: usize = 100;
+
+/// A task that waits in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskReport {
+    /// Of which workflow.
+    pub workflow_id: Arc<str>,
+    /// Of which run.
+    pub run_id: Uuid,
+    /// The event that made it.
+    pub scheduled_event_id: EventId,
+    /// Those of higher ones are taken first.
+    pub priority: i32,
+    /// Since when it waits, where that is known.
+    pub since: Option<Timestamp>,
+}
+
+impl From<WaitingTask> for TaskReport {
+    fn from(task: WaitingTask) -> Self {
+        let WaitingTask { key, run_id, scheduled_event_id, lost: _, priority, since } = task;
+        Self { workflow_id: key.workflow_id, run_id, scheduled_event_id, priority, since }
+    }
+}
 
 /// What this node knows of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +65,8 @@ pub struct ListReport {
     pub polled_at: Vec<String>,
     /// When the last poll ended; `None` while somebody polls.
     pub unpolled_since: Option<Timestamp>,
+    /// The tasks that are handed out next, where one list was asked for.
+    pub next: Vec<TaskReport>,
 }
 
 /// Some lists of a domain.
@@ -90,7 +118,13 @@ impl TaskLists {
         for (name, side) in &names {
             self.seek(&ListKey { domain: domain.into(), side: *side, name: Arc::clone(name) });
         }
-        Ok(self.look_at(domain, &names))
+        let mut reports = self.look_at(domain, &names);
+        for report in &mut reports {
+            let side = Side::of(report.is_decider);
+            let list = ListKey { domain: domain.into(), side, name: Arc::clone(&report.name) };
+            report.next = self.matching.next(&list, TASKS_TOLD_MAX).into_iter().map(TaskReport::from).collect();
+        }
+        Ok(reports)
     }
 
     /// Each list is locked for itself, so that what is said of two of them may be of two instants.
@@ -116,6 +150,7 @@ impl TaskLists {
                 pollers: pollers.remove(&list).unwrap_or_default(),
                 polled_at,
                 unpolled_since: self.pollers.unpolled_since(&list).filter(|_| may_be_unpolled),
+                next: Vec::new(),
             }
         };
         names.iter().map(report).collect()

@@ -106,8 +106,10 @@ impl Acknowledged {
         let query = store::ListQuery { domain: Arc::from("crash"), ..store::ListQuery::default() };
         let counted = store.count(&query, u64::MAX).await.unwrap();
         // What the numbers do not tell is counted row by row.
-        let by_row = store::ListQuery { started_from: Some(0), ..query };
+        let by_row = store::ListQuery { started_from: Some(0), ..query.clone() };
         assert_eq!(counted, store.count(&by_row, u64::MAX).await.unwrap(), "counts are those of the rows");
+        let by_type = store::ListQuery { workflow_type: Some("crash".to_owned()), ..query };
+        assert_eq!(counted, store.count(&by_type, u64::MAX).await.unwrap(), "entries are those of the rows");
         store
     }
 }

@@ -1,0 +1,213 @@
+//! Terms: what rows are found by beside their place, a workflow type and tags. Each row that has a place by start has an entry under
+//! each of its terms, in the order of lists, open and closed ones apart. Owns the number of a term, and lists by one.
+//!
+//! An entry says where a row is, and nothing of it: so it moves when a run closes, and at no other change. Two terms of one number
+//! cost a look at rows that do not match, and nothing else.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use store::listing::{Looking, PageBuilder, Position};
+use store::{Error, ListQuery, Listed, Row};
+
+use crate::keys;
+use crate::range::{LOOKED_AT, bounds};
+use crate::read::{COPY, Scanned, Want};
+use crate::record::decode_row;
+use crate::shared::{Shared, State};
+use crate::tree::Tree;
+
+/// How many rows one transaction of the first start makes entries of.
+const MADE_AT_ONCE: usize = 10_000;
+
+/// The number of a term: FNV-1a, 64 bits, of its kind and its text. It is stored, so it stays as it is.
+///
+/// Source: <http://www.isthe.com/chongo/tech/comp/fnv/>
+fn number(kind: u8, text: &str) -> u64 {
+    std::iter::once(kind)
+        .chain(text.bytes())
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+const TYPE: u8 = b't';
+const TAG: u8 = b'g';
+
+/// The terms of a row.
+fn terms(row: &Row) -> BTreeSet<u64> {
+    let tags = row.tags.iter().map(|tag| number(TAG, tag));
+    std::iter::once(number(TYPE, &row.workflow_type)).chain(tags).collect()
+}
+
+/// The entries of a row.
+pub(crate) fn term_keys(domain: &str, position: &Position, row: &Row) -> Vec<Vec<u8>> {
+    let table = if row.closed_at.is_none() { keys::OPEN_TERM } else { keys::CLOSED_TERM };
+    terms(row).into_iter().map(|term| keys::term(table, domain, term, position)).collect()
+}
+
+/// The term by which the rows of a query are found; `None` where it names none. A tag has fewer than a type, as a rule.
+pub(crate) fn term_of(query: &ListQuery) -> Option<u64> {
+    let tag = query.tag.as_deref().map(|tag| number(TAG, tag));
+    tag.or_else(|| query.workflow_type.as_deref().map(|name| number(TYPE, name)))
+}
+
+/// Whether a query asks for more than what its term says.
+fn asks_for_more(query: &ListQuery) -> bool {
+    let rest = match &query.tag {
+        Some(_) => ListQuery { tag: None, ..query.clone() },
+        None => ListQuery { workflow_type: None, ..query.clone() },
+    };
+    rest.is_filtered()
+}
+
+/// Where the entries are that a query may want, and of which rows.
+fn entry_tables(query: &ListQuery) -> &'static [(u8, u8)] {
+    const OPEN: (u8, u8) = (keys::OPEN_TERM, keys::OPEN_ROW);
+    const CLOSED: (u8, u8) = (keys::CLOSED_TERM, keys::CLOSED_ROW);
+    match (query.order.is_by_close(), query.open) {
+        (true, Some(true)) => &[],
+        (true, _) | (false, Some(false)) => &[CLOSED],
+        (false, Some(true)) => &[OPEN],
+        (false, None) => &[OPEN, CLOSED],
+    }
+}
+
+/// The entries of a term in a table that a query may want: in a list by close all of them, for they are in order of start.
+fn range(table: u8, term: u64, query: &ListQuery, after: Option<&Position>) -> (Vec<u8>, Vec<u8>) {
+    let prefix = keys::terms_of(table, &query.domain, term);
+    if query.order.is_by_close() {
+        let to = keys::after_prefix(&prefix);
+        return (prefix, to);
+    }
+    bounds(&prefix, query, after.map(|after| keys::term(table, &query.domain, term, after)))
+}
+
+/// The rows of some entries, as far as they are there still: a run may have closed since.
+async fn rows_of(shared: &Arc<Shared>, table: u8, domain: &str, entries: &Scanned) -> Result<Vec<Listed>, Error> {
+    let places = entries.pairs.iter().map(|(key, _)| keys::read_term(key)).collect::<Result<Vec<_>, _>>()?;
+    let mut listed = Vec::with_capacity(places.len());
+    for places in places.chunks(COPY) {
+        let values = shared.large_values(places.iter().map(|place| keys::row(table, domain, place)).collect()).await?;
+        shared.rows_read.fetch_add(places.len() as u64, Ordering::Relaxed);
+        for (place, value) in places.iter().zip(values) {
+            if let Some(value) = value {
+                let row = decode_row(&value)?;
+                listed.push(Listed { workflow_id: Arc::clone(place.workflow_id()), run: place.run(), row });
+            }
+        }
+    }
+    Ok(listed)
+}
+
+/// Gathers a page by a term. Answers whether it could: in order of close it can where the term has few rows.
+pub(crate) async fn list(shared: &Arc<Shared>, term: u64, gathered: &mut PageBuilder<'_>) -> Result<bool, Error> {
+    let query = gathered.query();
+    let is_by_close = query.order.is_by_close();
+    let pairs = if is_by_close || asks_for_more(query) { LOOKED_AT } else { gathered.wanted().min(LOOKED_AT) };
+    let want = Want { pairs, bytes: usize::MAX, is_reverse: query.order.is_oldest_first() };
+    for (table, rows) in entry_tables(query) {
+        let (from, to) = range(*table, term, query, gathered.after());
+        let entries = shared.scan(from, to, want).await?;
+        if is_by_close && !entries.is_end {
+            return Ok(false);
+        }
+        for listed in rows_of(shared, *rows, &query.domain, &entries).await? {
+            gathered.add(listed);
+        }
+        if let Some((last, _)) = entries.pairs.last().filter(|_| !entries.is_end) {
+            gathered.ends_at(keys::read_term(last)?);
+        }
+    }
+    Ok(true)
+}
+
+/// Looks at the rows of a term, as far as it may.
+pub(crate) async fn look(shared: &Arc<Shared>, term: u64, looking: &mut Looking<'_>) -> Result<(), Error> {
+    let query = looking.query();
+    for (table, rows) in entry_tables(query) {
+        let (mut from, to) = range(*table, term, query, None);
+        while !looking.count.is_cut {
+            let want = Want { pairs: LOOKED_AT.min(looking.wanted()), bytes: usize::MAX, is_reverse: false };
+            let entries = shared.scan(from, to.clone(), want).await?;
+            for listed in rows_of(shared, *rows, &query.domain, &entries).await? {
+                looking.at(&listed.workflow_id, &listed.row);
+            }
+            match entries.pairs.last() {
+                Some((last, _)) if !entries.is_end => from = keys::after(last),
+                _ => break,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes the entries of a store that was left by a version without any, before anybody else has it. They go to redb at once; a start
+/// that is cut short here begins again.
+pub(crate) fn make(tree: &Tree, state: &State) -> Result<(), Error> {
+    let mut made = Vec::new();
+    for rows in [keys::OPEN_ROW, keys::CLOSED_ROW] {
+        let (from, to) = ([rows], [rows + 1]);
+        for pair in tree.snapshot()?.range(&from, &to, false)? {
+            let (key, value) = pair?;
+            // What the log has is newer.
+            if state.active.get(&key).is_none() {
+                made.extend(entries(&key, &value)?);
+            }
+            if made.len() >= MADE_AT_ONCE {
+                write(tree, &mut made)?;
+            }
+        }
+        for (key, slot) in state.active.range(&from, &to) {
+            if let Some(value) = &slot.value {
+                made.extend(entries(key, value)?);
+            }
+        }
+    }
+    write(tree, &mut made)?;
+    tree.know_terms()
+}
+
+/// The entries of a stored row.
+fn entries(key: &[u8], value: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+    let ((workflow_id, run), row) = (keys::read_row(key)?, decode_row(value)?);
+    let position = Position::new(row.started_at, row.started_at, workflow_id, run);
+    Ok(term_keys(&keys::read_row_domain(key)?, &position, &row))
+}
+
+fn write(tree: &Tree, made: &mut Vec<Vec<u8>>) -> Result<(), Error> {
+    tree.write(made.iter().map(|key| (key.as_slice(), Some(&[][..]))), None)?;
+    made.clear();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(workflow_type: &str, tags: &[&str]) -> Row {
+        Row {
+            workflow_type: Arc::from(workflow_type),
+            status: Arc::from("open"),
+            flagged: false,
+            started_at: 7,
+            closed_at: None,
+            tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn the_number_of_a_term_is_what_stores_have() {
+        assert_eq!(number(b'a', ""), 0xaf63_dc4c_8601_ec8c, "FNV-1a of `a`, as its authors publish it");
+        assert_eq!(number(b'f', "oobar"), 0x8594_4171_f739_67e8, "of `foobar`");
+        assert_ne!(number(TYPE, "order"), number(TAG, "order"));
+    }
+
+    #[test]
+    fn an_entry_says_where_its_row_is() {
+        let position = Position::new(7, 7, Arc::from("a\0ü"), [3; 16]);
+        for key in term_keys("d\0", &position, &row("order", &["eu", "eu", ""])) {
+            assert_eq!(keys::read_term(&key).unwrap(), position);
+        }
+        assert_eq!(term_keys("d", &position, &row("order", &["eu", "eu", ""])).len(), 3, "each once");
+    }
+}
