@@ -14,6 +14,7 @@
 //! | mark | domain, workflow id, name |
 //! | expiry of a mark | instant, domain, workflow id, name |
 //! | number of rows | domain, whether they are open and flagged, status |
+//! | instant | (nothing: there is one, the newest) |
 
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ pub(crate) const DOOMED: u8 = b'z';
 pub(crate) const MARK: u8 = b'm';
 pub(crate) const MARK_EXPIRY: u8 = b'y';
 pub(crate) const COUNT: u8 = b'n';
+pub(crate) const INSTANT: u8 = b'i';
 
 /// The tables that say nothing which is not in a head or a mark.
 pub(crate) const INDEXES: [u8; 6] = [DUE, OPEN_ROW, CLOSED_ROW, ENDED_ROW, EXPIRY, MARK_EXPIRY];

@@ -7,6 +7,7 @@
 //!
 //! Owns one directory: `FORMAT`, `KNOWN`, `LOCK`, `tree.redb` and `log/`. Knows nothing of what a body means.
 
+pub mod archive;
 mod checkpoint;
 mod committer;
 mod counts;
@@ -16,6 +17,7 @@ pub mod faults;
 mod forget;
 mod frame;
 mod free;
+mod instant;
 mod keys;
 mod layer;
 mod listing;
@@ -34,7 +36,7 @@ mod write;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
@@ -46,6 +48,9 @@ use store::{
 
 pub use crate::options::{Options, Recovery};
 
+use crate::archive::shipping::{ShipState, Shipping};
+use crate::archive::source::LogSource;
+use crate::archive::{ArchiveError, Restored, ShipStanding, ShipTo};
 use crate::directory::Directory;
 use crate::disk::blocking;
 use crate::free::FreeSpace;
@@ -70,9 +75,12 @@ pub struct Embedded {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     directory: Mutex<Option<Directory>>,
+    path: PathBuf,
     tree_path: PathBuf,
     free: FreeSpace,
     recovery: Recovery,
+    source: LogSource,
+    ship: OnceLock<Arc<ShipState>>,
     forgetting: tokio::sync::Mutex<()>,
 }
 
@@ -102,11 +110,13 @@ impl Embedded {
         .await
     }
 
-    fn new(opened: Opened) -> Self {
-        let Opened { shared, threads, directory, tree_path, free, recovery } = opened;
+    pub(crate) fn new(opened: Opened) -> Self {
+        let Opened { shared, threads, directory, tree_path, free, recovery, source } = opened;
+        let ship = OnceLock::new();
         let forgetting = tokio::sync::Mutex::default();
         let (threads, directory) = (threads.into(), Some(directory).into());
-        Self { shared, threads, directory, tree_path, free, recovery, forgetting }
+        let path = tree_path.parent().map(Path::to_owned).unwrap_or_default();
+        Self { shared, threads, directory, path, tree_path, free, recovery, source, ship, forgetting }
     }
 
     /// What opening took.
@@ -120,8 +130,57 @@ impl Embedded {
         (state.bytes(), state.most_bytes)
     }
 
+    /// Ships everything that is durable to an archive from now on. Before the first commit: nothing may be written by a store
+    /// that another has taken over.
+    ///
+    /// # Errors
+    ///
+    /// [`ArchiveError::TakenOver`] where another store has taken over; [`ArchiveError::Refused`] for an archive that is another
+    /// store's, that is ahead of this one, or that was there and is not; [`ArchiveError::Away`] and [`ArchiveError::Damaged`]
+    /// where it cannot be read or written.
+    pub async fn ship(&self, to: ShipTo) -> Result<(), ArchiveError> {
+        let (source, path) = (self.source.clone(), self.path.clone());
+        let begun = tokio::task::spawn_blocking(move || Shipping::begin(source, &path, to)).await;
+        let shipping = begun.map_err(|error| ArchiveError::Away { why: error.to_string() })??;
+        if self.ship.set(Arc::clone(&shipping.state)).is_err() {
+            return Err(ArchiveError::Refused { why: "this store ships already".to_owned() });
+        }
+        let thread = open::spawn_beside("store-ship", move || shipping.run())?;
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
+    }
+
+    /// How shipping stands, where it ships.
+    pub fn ship_standing(&self) -> Option<ShipStanding> {
+        let durable = self.shared.lock().durable_batch;
+        self.ship.get().map(|ship| ship.standing(durable))
+    }
+
+    /// Where a store was made from that was restored, or that took over, until [`forget_restored`](Self::forget_restored).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] when that cannot be read.
+    pub fn restored(&self) -> Result<Option<Restored>, Error> {
+        archive::read_sealed(&self.path, archive::RESTORED)
+    }
+
+    /// What the store's old life has handed out was seen to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] when that cannot be written down.
+    pub fn forget_restored(&self) -> Result<(), Error> {
+        let path = self.path.join(archive::RESTORED);
+        std::fs::remove_file(&path).map_err(|error| disk::storage_error(&error, "remove", &path))
+    }
+
+    pub(crate) fn source(&self) -> &LogSource {
+        &self.source
+    }
+
     /// Everything that must be let go of, once.
-    fn take(&self) -> Parts {
+    pub(crate) fn take(&self) -> Parts {
         Parts {
             shared: Arc::clone(&self.shared),
             threads: std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner)),
@@ -131,7 +190,7 @@ impl Embedded {
 }
 
 /// What a store holds of the machine.
-struct Parts {
+pub(crate) struct Parts {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     directory: Option<Directory>,
@@ -139,7 +198,7 @@ struct Parts {
 
 impl Parts {
     /// Stops the threads, having let them finish if `phase` is `Closing`, and releases the files.
-    fn stop(self, phase: Phase) -> Result<(), Error> {
+    pub(crate) fn stop(self, phase: Phase) -> Result<(), Error> {
         self.shared.set_phase(phase);
         for thread in self.threads {
             if thread.join().is_err() {
