@@ -9,6 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRef;
 use engine::Engine;
+use store_embedded::Embedded;
+use store_embedded::archive::ShipStanding;
 
 use crate::audit::AuditCounts;
 use crate::budget::{BYTES_IN_FLIGHT_MAX, Budget};
@@ -48,6 +50,8 @@ struct FrontParts {
     tls: OnceLock<Arc<TlsStanding>>,
     /// Of the audit log, where there is one.
     audit: OnceLock<Arc<AuditCounts>>,
+    /// The store, where it may ship.
+    embedded: OnceLock<Arc<Embedded>>,
 }
 
 impl Front {
@@ -63,6 +67,7 @@ impl Front {
             probe,
             tls: OnceLock::new(),
             audit: OnceLock::new(),
+            embedded: OnceLock::new(),
         }))
     }
 
@@ -109,6 +114,16 @@ impl Front {
     /// Has the metrics tell of the audit log.
     pub fn tells_of_audit_log(&self, counts: &Arc<AuditCounts>) {
         drop(self.0.audit.set(Arc::clone(counts)));
+    }
+
+    /// Has the metrics, and whoever asks how the service is, tell how the store is shipped, where it is.
+    pub fn tells_of_shipping(&self, store: Arc<Embedded>) {
+        drop(self.0.embedded.set(store));
+    }
+
+    /// How the store is shipped, where it is.
+    pub(crate) fn ship_standing(&self) -> Option<ShipStanding> {
+        self.0.embedded.get().and_then(|store| store.ship_standing())
     }
 
     /// Everything that is measured, as Prometheus text. Takes some milliseconds of a processor where there are many lists.

@@ -19,7 +19,7 @@ use super::sealed::{Files, read_sealed};
 use super::source::{LogSource, SegmentReader};
 use super::{ArchiveError, Progress};
 use crate::disk::storage_error;
-use crate::frame::SEGMENT_HEADER;
+use crate::frame::{SEGMENT_HEADER, SegmentHeader};
 use crate::instant;
 use crate::log::{segment_path, sync_directory};
 use crate::private::{self, LockAttempt};
@@ -236,7 +236,11 @@ impl Shipper {
         let path = segment_path(&directory, number);
         let failed = |error: io::Error| storage_error(&error, "write", &path);
         let mut to = private::create(&path).map_err(failed)?;
-        self.files.write(&mut to, &from.header()?).map_err(failed)?;
+        let header = from.header()?;
+        if let Err(why) = SegmentHeader::decode(&header) {
+            return Err(ArchiveError::Damaged { what: format!("segment {number} of the log: {why}") });
+        }
+        self.files.write(&mut to, &header).map_err(failed)?;
         self.files.sync(&to).map_err(failed)?;
         sync_directory(&directory).map_err(failed)?;
         self.manifest.segments.retain(|segment| segment.number != number);
@@ -289,7 +293,9 @@ impl Shipper {
             let end = SegmentEnd { bytes: self.newest.bytes, last: self.newest.batch, instant: self.newest.instant };
             self.close_segment(self.newest.segment, end);
         }
-        let next = match self.source.holding(position + 1)? {
+        // One that has just been begun has no header yet, and nothing that is durable.
+        let durable = self.source.durable();
+        let next = match self.source.holding(position + 1)?.filter(|live| live.first_batch <= durable) {
             Some(live) => {
                 self.begin_segment(live.number, live.first_batch)?;
                 live.first_batch
@@ -365,6 +371,10 @@ fn own_epoch(root: &Path, files: &Files, id: u64) -> Result<u64, ArchiveError> {
     let is_mine = |owner: &Option<super::layout::Owner>| owner.as_ref().is_some_and(|owner| owner.store == me);
     if owners.last().is_some_and(is_mine) {
         return Ok(newest);
+    }
+    // Whoever began has not come as far as saying who it is, and nobody was before.
+    if owners.iter().all(Option::is_none) {
+        return Ok(claim(root, files, newest, &me)?);
     }
     let root = root.display();
     if owners.iter().any(is_mine) {
