@@ -64,7 +64,18 @@ pub(crate) struct Restore {
 }
 
 fn failed(error: &ArchiveError) -> Failed {
-    Failed::Other(1, error.to_string())
+    let said = match error {
+        ArchiveError::TooEarly { archive, first } => {
+            let (archive, first) = (archive.display(), instant(*first));
+            format!("the archive `{archive}` does not go back so far: its first base is of {first}")
+        }
+        ArchiveError::Away { .. }
+        | ArchiveError::Damaged { .. }
+        | ArchiveError::Refused { .. }
+        | ArchiveError::TakenOver { .. }
+        | ArchiveError::Gap { .. } => error.to_string(),
+    };
+    Failed::Other(1, said)
 }
 
 /// Runs what waits for disks.

@@ -1,6 +1,8 @@
 //! Why something that concerns an archive was not done.
 
-use store::Error;
+use std::path::PathBuf;
+
+use store::{Error, UnixMs};
 
 /// Why something that concerns an archive was not done. Nothing that is acknowledged is touched by any of them.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +30,14 @@ pub enum ArchiveError {
     TakenOver {
         /// Where that stands.
         why: String,
+    },
+    /// The archive does not go back so far.
+    #[error("the archive `{}` does not go back so far: its first base is of {first} ms since 1970", archive.display())]
+    TooEarly {
+        /// Which.
+        archive: PathBuf,
+        /// The first instant that can be restored, about, in milliseconds since 1970.
+        first: UnixMs,
     },
     /// The log does not have any more what would go on where the archive ends.
     #[error("the log has no batch {batch} any more")]

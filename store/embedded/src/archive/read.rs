@@ -394,13 +394,7 @@ pub(crate) fn plan(root: &Path, to: Option<UnixMs>) -> Result<RestorePlan, Archi
         }
     }
     let first = views.iter().flat_map(|view| &view.manifest.bases).map(|base| base.instant).min();
-    Err(ArchiveError::Refused {
-        why: format!(
-            "the archive `{}` does not go back so far: its first base is of {}",
-            root.display(),
-            first.map_or_else(|| "never".to_owned(), |first| format!("{first} ms since 1970"))
-        ),
-    })
+    Err(ArchiveError::TooEarly { archive: root.to_owned(), first: first.unwrap_or_default() })
 }
 
 /// Reads everything there is in an archive; what each epoch holds, oldest first. `tick` is told how far it is.
