@@ -38,6 +38,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -48,7 +49,7 @@ use store::{
 
 pub use crate::options::{Options, Recovery};
 
-use crate::archive::shipping::{ShipState, Shipping};
+use crate::archive::shipping::{self, ShipState, Shipping};
 use crate::archive::source::LogSource;
 use crate::archive::{ArchiveError, Restored, ShipStanding, ShipTo};
 use crate::directory::Directory;
@@ -74,6 +75,8 @@ const LIMITS: Limits = Limits {
 pub struct Embedded {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Those that wait for disks of others.
+    beside: Mutex<Vec<JoinHandle<()>>>,
     directory: Mutex<Option<Directory>>,
     path: PathBuf,
     tree_path: PathBuf,
@@ -111,12 +114,12 @@ impl Embedded {
     }
 
     pub(crate) fn new(opened: Opened) -> Self {
-        let Opened { shared, threads, directory, tree_path, free, recovery, source } = opened;
+        let Opened { shared, threads, beside, directory, tree_path, free, recovery, source } = opened;
         let ship = OnceLock::new();
         let forgetting = tokio::sync::Mutex::default();
-        let (threads, directory) = (threads.into(), Some(directory).into());
+        let (threads, beside, directory) = (threads.into(), vec![beside].into(), Some(directory).into());
         let path = tree_path.parent().map(Path::to_owned).unwrap_or_default();
-        Self { shared, threads, directory, path, tree_path, free, recovery, source, ship, forgetting }
+        Self { shared, threads, beside, directory, path, tree_path, free, recovery, source, ship, forgetting }
     }
 
     /// What opening took.
@@ -145,8 +148,12 @@ impl Embedded {
         if self.ship.set(Arc::clone(&shipping.state)).is_err() {
             return Err(ArchiveError::Refused { why: "this store ships already".to_owned() });
         }
-        let thread = open::spawn_beside("store-ship", move || shipping.run())?;
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        if !shipping.to.lease.is_zero() {
+            let (shared, state, to) = (Arc::clone(&self.shared), Arc::clone(&shipping.state), shipping.to.clone());
+            beside.push(open::spawn_beside("store-lease", move || shipping::watch_lease(&shared, &state, &to))?);
+        }
+        beside.push(open::spawn_beside("store-ship", move || shipping.run())?);
         Ok(())
     }
 
@@ -184,6 +191,7 @@ impl Embedded {
         Parts {
             shared: Arc::clone(&self.shared),
             threads: std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner)),
+            beside: std::mem::take(&mut *self.beside.lock().unwrap_or_else(PoisonError::into_inner)),
             directory: self.directory.lock().unwrap_or_else(PoisonError::into_inner).take(),
         }
     }
@@ -193,8 +201,12 @@ impl Embedded {
 pub(crate) struct Parts {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    beside: Vec<JoinHandle<()>>,
     directory: Option<Directory>,
 }
+
+/// How long an archive is waited for at the end. Ours: what is not there then is shipped at the next start.
+const BESIDE_WAIT: Duration = Duration::from_secs(10);
 
 impl Parts {
     /// Stops the threads, having let them finish if `phase` is `Closing`, and releases the files.
@@ -204,6 +216,14 @@ impl Parts {
             if thread.join().is_err() {
                 self.shared.fail("a thread of the store panicked");
             }
+        }
+        let began = tokio::time::Instant::now();
+        while self.beside.iter().any(|thread| !thread.is_finished()) {
+            if began.elapsed() > BESIDE_WAIT {
+                tracing::warn!("the archive takes too long: what it does not have yet is shipped at the next start");
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
         self.shared.set_phase(Phase::Stopping);
         self.shared.tree.close();

@@ -24,6 +24,7 @@ use crate::{checkpoint, committer, counts, keys};
 pub(crate) struct Opened {
     pub(crate) shared: Arc<Shared>,
     pub(crate) threads: Vec<JoinHandle<()>>,
+    pub(crate) beside: JoinHandle<()>,
     pub(crate) directory: Directory,
     pub(crate) tree_path: PathBuf,
     pub(crate) free: FreeSpace,
@@ -76,14 +77,14 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     let shared = Arc::new(Shared::new(state, tree, segments, options.memory_bytes, options.log_bytes));
     let first = (known == 0).then(|| options.directory.clone());
     let source = LogSource { shared: Arc::clone(&shared), log, id: directory.id };
-    let mut threads = vec![
+    let threads = vec![
         spawn("store-commit", &shared, move |shared| committer::run(shared, tail, first))?,
         spawn("store-checkpoint", &shared, checkpoint::run)?,
     ];
     let (asked, place) = (source.clone(), options.directory.clone());
-    threads.push(spawn_beside("store-backup", move || request::serve(&asked, &place))?);
+    let beside = spawn_beside("store-backup", move || request::serve(&asked, &place))?;
     let free = FreeSpace::of(&options.directory, Arc::clone(&options.faults));
-    Ok(Opened { shared, threads, directory, tree_path: tree_path(&options.directory), free, recovery, source })
+    Ok(Opened { shared, threads, beside, directory, tree_path: tree_path(&options.directory), free, recovery, source })
 }
 
 /// Runs whose forgetting was cut short.

@@ -130,6 +130,14 @@ async fn what_is_restored_to_an_instant_is_what_was_there_then() {
         assert!(restored.instant <= *at, "{restored:?}");
         assert_eq!(&versions(&*Embedded::open(small(&there)).await.unwrap()).await, expected, "at {at}");
     }
+    // What is damaged later is in nobody's way.
+    let newest = files(&archive.join("0000000001/log")).pop().unwrap();
+    change(&newest, |bytes| bytes.truncate(bytes.len() / 2));
+    let (at, expected) = &model[9];
+    let there = scratch.path().join("before-the-damage");
+    restore_to(&archive, &there, Some(*at)).unwrap();
+    assert_eq!(&versions(&*Embedded::open(small(&there)).await.unwrap()).await, expected);
+    assert!(restore_to(&archive, &scratch.path().join("damaged"), None).is_err());
     let said = restore_to(&archive, &scratch.path().join("before"), Some(before)).unwrap_err().to_string();
     assert!(said.contains("does not go back so far"), "{said}");
 }

@@ -271,14 +271,18 @@ impl EpochView {
         let wanted = to.unwrap_or(UnixMs::MAX);
         let mut found = (base.instant <= wanted || to.is_none()).then_some((base.whole_at, base.instant));
         let mut of_whole = None;
-        self.batches(base.position + 1, end, &mut Cursor::default(), |frame| {
+        let read = self.batches(base.position + 1, end, &mut Cursor::default(), |frame| {
             let at = instant::of(frame).or(of_whole);
             of_whole = at;
             if frame.batch >= base.whole_at && at.unwrap_or_default() <= wanted {
                 found = Some((frame.batch, at.unwrap_or(base.instant)));
             }
             Ok(())
-        })?;
+        });
+        // What is damaged behind the wanted instant is not needed.
+        if of_whole.is_none_or(|at| at <= wanted) {
+            read?;
+        }
         let (base, view) = (base.clone(), self.clone());
         Ok(found.map(|(batch, instant)| RestorePlan { view, base, batch, instant }))
     }

@@ -139,7 +139,8 @@ pub(super) fn ask(
         } else if heard.elapsed() > BEGINS_WITHIN {
             drop(std::fs::remove_file(directory.join(REQUEST)));
             return Err(refused(format!(
-                "the process that has `{}` open has not begun within {} s: is it a service of this version?",
+                "the process that has `{}` open has not begun within {} s: is it a service of this version, and \
+                 of this user?",
                 directory.display(),
                 BEGINS_WITHIN.as_secs()
             )));

@@ -15,7 +15,7 @@ use super::sealed::{Files, read_sealed};
 use super::ship::Shipper;
 use super::source::LogSource;
 use crate::faults::Faults;
-use crate::shared::Phase;
+use crate::shared::{Phase, Shared};
 
 /// How often what is new is shipped, and the archive looked at. Ours: a tenth of what a lost machine may lose.
 const EVERY: Duration = Duration::from_millis(100);
@@ -68,6 +68,27 @@ struct Shipped {
     epoch: u64,
 }
 
+/// How often a lease is looked at.
+const LEASE_EVERY: Duration = Duration::from_millis(100);
+
+/// Fails a store whose archive was not written for as long as its lease; apart from the thread that writes, which may hang.
+pub(crate) fn watch_lease(shared: &Shared, state: &ShipState, to: &ShipTo) {
+    loop {
+        let locked = shared.lock();
+        let is_open = |state: &mut crate::shared::State| state.phase == Phase::Open;
+        let waited = shared.pace.wait_timeout_while(locked, LEASE_EVERY, is_open);
+        if waited.unwrap_or_else(PoisonError::into_inner).0.phase != Phase::Open {
+            return;
+        }
+        if state.lock().written_at.elapsed() > to.lease {
+            let archive = to.archive.display();
+            return shared.fail(&format!(
+                "the archive `{archive}` was away for longer than --ship-lease, and another store may have taken over"
+            ));
+        }
+    }
+}
+
 /// What others may see of the thread.
 #[derive(Debug)]
 pub(crate) struct ShipState {
@@ -79,6 +100,8 @@ pub(crate) struct ShipState {
 struct Seen {
     /// Everything that was durable then is in the archive.
     all_at: Instant,
+    /// Then the archive was written.
+    written_at: Instant,
     trouble: Option<String>,
 }
 
@@ -116,7 +139,7 @@ impl ShipState {
 /// Ships a store.
 pub(crate) struct Shipping {
     source: LogSource,
-    to: ShipTo,
+    pub(crate) to: ShipTo,
     files: Files,
     epoch: u64,
     shipper: Option<Shipper>,
@@ -149,7 +172,7 @@ impl Shipping {
         let shipped = Shipped { archive, epoch: shipper.epoch() };
         Files::default().write_sealed(directory, SHIPPED, &shipped)?;
         let now = Instant::now();
-        let seen = Mutex::new(Seen { all_at: now, trouble: None });
+        let seen = Mutex::new(Seen { all_at: now, written_at: now, trouble: None });
         let state = Arc::new(ShipState { shipped: AtomicU64::new(shipper.shipped()), seen });
         let to = ShipTo { archive: shipped.archive, ..to };
         let (epoch, shipper) = (shipper.epoch(), Some(shipper));
@@ -176,13 +199,6 @@ impl Shipping {
                 Err(error) => {
                     self.state.trouble(&error);
                     self.shipper = None;
-                    if self.is_lease_over() {
-                        let why = format!(
-                            "the archive `{}` was away for longer than --ship-lease, and another store may have taken over",
-                            self.to.archive.display()
-                        );
-                        return self.source.shared.fail(&why);
-                    }
                 }
             }
             if is_last {
@@ -212,10 +228,6 @@ impl Shipping {
             // The committer has the last batch in hand.
             drop(shared.pace.wait_timeout(state, Duration::from_millis(1)));
         }
-    }
-
-    fn is_lease_over(&self) -> bool {
-        !self.to.lease.is_zero() && self.state.lock().all_at.elapsed() > self.to.lease
     }
 
     fn step(&mut self) -> Result<(), ArchiveError> {
@@ -250,6 +262,7 @@ impl Shipping {
         self.beat_at = Some(began);
         self.hold.set(shipped);
         self.state.all(shipped, began);
+        self.state.lock().written_at = began;
         if self.forgot_at.elapsed() > FORGET {
             self.forgot_at = began;
             shipper.forget(self.to.keep)?;

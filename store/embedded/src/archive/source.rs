@@ -14,7 +14,7 @@ use crate::log::{Live, salt, segment_path};
 use crate::shared::Shared;
 
 /// How much is read at a time, unless a frame is larger.
-const READ_BYTES: usize = 4 << 20;
+const READ_BYTES: usize = 256 << 10;
 
 /// A store that is open.
 #[derive(Debug, Clone)]
