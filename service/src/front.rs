@@ -9,7 +9,6 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRef;
 use engine::Engine;
-use store_embedded::Embedded;
 use store_embedded::archive::ShipStanding;
 
 use crate::audit::AuditCounts;
@@ -50,9 +49,12 @@ struct FrontParts {
     tls: OnceLock<Arc<TlsStanding>>,
     /// Of the audit log, where there is one.
     audit: OnceLock<Arc<AuditCounts>>,
-    /// The store, where it may ship.
-    embedded: OnceLock<Arc<Embedded>>,
+    /// How the store is shipped, where it is.
+    shipping: OnceLock<ShipTeller>,
 }
+
+/// Tells how a store is shipped; nothing where it is not.
+type ShipTeller = Box<dyn Fn() -> Option<ShipStanding> + Send + Sync>;
 
 impl Front {
     /// The front of this engine.
@@ -67,7 +69,7 @@ impl Front {
             probe,
             tls: OnceLock::new(),
             audit: OnceLock::new(),
-            embedded: OnceLock::new(),
+            shipping: OnceLock::new(),
         }))
     }
 
@@ -117,13 +119,13 @@ impl Front {
     }
 
     /// Has the metrics, and whoever asks how the service is, tell how the store is shipped, where it is.
-    pub fn tells_of_shipping(&self, store: Arc<Embedded>) {
-        drop(self.0.embedded.set(store));
+    pub fn tells_of_shipping(&self, tell: impl Fn() -> Option<ShipStanding> + Send + Sync + 'static) {
+        drop(self.0.shipping.set(Box::new(tell)));
     }
 
     /// How the store is shipped, where it is.
     pub(crate) fn ship_standing(&self) -> Option<ShipStanding> {
-        self.0.embedded.get().and_then(|store| store.ship_standing())
+        self.0.shipping.get().and_then(|tell| tell())
     }
 
     /// Everything that is measured, as Prometheus text. Takes some milliseconds of a processor where there are many lists.

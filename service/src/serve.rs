@@ -379,7 +379,7 @@ impl Serve {
         let settings = FrontSettings { requests_at_once: self.requests_at_once, ..FrontSettings::default() };
         let front = Front::of(Arc::clone(&engine), &settings);
         if let Some(embedded) = embedded {
-            front.tells_of_shipping(embedded);
+            front.tells_of_shipping(move || embedded.ship_standing());
         }
         let calls = (!functions.is_empty()).then(|| service::lambda::serve(&engine, functions));
         let joined = node.as_ref().map(|node| self.encryption.join(&engine, node)).transpose()?;

@@ -265,3 +265,25 @@ async fn an_archive_that_is_away_is_told_and_nothing_waits_for_it() {
     .await;
     told(&["backup", "verify", &archive]);
 }
+
+#[test]
+fn the_commands_of_the_documentation_work_as_they_are_written() {
+    for page in [include_str!("../../../docs/backup.md"), include_str!("../../../docs/operating.md")] {
+        let scratch = Scratch::new("documented");
+        let _service = Service::start(&scratch.0, &[]);
+        // Where the pages have it.
+        std::os::unix::fs::symlink(scratch.0.join("data"), scratch.0.join("baton-data")).unwrap();
+        let (_, block) = page.split_once("```sh\nbaton backup backups").unwrap();
+        let (block, _) = block.split_once("```").unwrap();
+        let block = format!("baton backup backups{block}");
+        let lines: Vec<_> = block.lines().filter(|line| !line.starts_with("baton serve")).collect();
+        assert!(lines.len() >= 3, "{block}");
+        let bin = Path::new(env!("CARGO_BIN_EXE_baton")).parent().unwrap();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        for line in lines {
+            let output =
+                Command::new("sh").args(["-c", line]).current_dir(&scratch.0).env("PATH", &path).output().unwrap();
+            assert_eq!(output.status.code(), Some(0), "{line}: {output:?}");
+        }
+    }
+}
