@@ -25,12 +25,12 @@ pub(crate) fn put(state: &mut State) {
 
 /// The instant of a batch; `None` where a version wrote it that did not say.
 pub(crate) fn of(frame: &Frame<'_>) -> Option<UnixMs> {
-    operations(frame.operations).filter_map(Result::ok).filter_map(read).last()
+    operations(frame.operations).filter_map(Result::ok).filter_map(|operation| read(&operation)).last()
 }
 
-fn read(operation: BatchOperation<'_>) -> Option<UnixMs> {
+fn read(operation: &BatchOperation<'_>) -> Option<UnixMs> {
     match operation {
-        BatchOperation::Put { key: [keys::INSTANT], value } => value.try_into().ok().map(UnixMs::from_be_bytes),
+        BatchOperation::Put { key: [keys::INSTANT], value } => (*value).try_into().ok().map(UnixMs::from_be_bytes),
         BatchOperation::Put { .. } | BatchOperation::Delete { .. } => None,
     }
 }
