@@ -14,6 +14,7 @@ use store_embedded::archive::ShipTo;
 /// Where the store is shipped to.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(clippy::struct_field_names, reason = "they are called as their options are")]
 pub(crate) struct Shipping {
     /// Copy everything that is durable to this archive, ten times a second: a directory on another disk or machine
     #[arg(long, env = "BATON_SHIP_TO", value_name = "DIR")]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use history::{Duration, Timestamp};
-use store_embedded::archive::{self, ArchiveError, BackupOptions, EpochReport, Progress, RestoreOptions};
+use store_embedded::Embedded;
+use store_embedded::archive::{self, ArchiveError, BackupOptions, CopyProgress, EpochReport, RestoreOptions};
 use tokio::time::Instant;
 
 use super::{Done, Failed, note, print_line, print_rows, progress};
@@ -99,7 +100,7 @@ impl Teller {
         Self { is_terminal: std::io::IsTerminal::is_terminal(&std::io::stderr()), said: None }
     }
 
-    pub(super) fn tell(&mut self, doing: &str, at: Progress) {
+    pub(super) fn tell(&mut self, doing: &str, at: CopyProgress) {
         let every = if self.is_terminal { std::time::Duration::from_millis(100) } else { LINE_EVERY };
         if self.said.get_or_insert_with(Instant::now).elapsed() < every {
             return;
@@ -151,7 +152,7 @@ async fn back_up(data_dir: PathBuf, archive: PathBuf, keep: Option<Duration>) ->
         let keep = keep.map(|keep| std::time::Duration::from_millis(keep.as_millis()));
         let options = BackupOptions { keep, ..BackupOptions::new(archive) };
         let mut teller = Teller::new();
-        let done = archive::backup(&data_dir, &options, &mut |at| teller.tell("copying", at));
+        let done = Embedded::backup(&data_dir, &options, &mut |at| teller.tell("copying", at));
         teller.end();
         done
     })

@@ -36,7 +36,7 @@ mod write;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -51,7 +51,9 @@ pub use crate::options::{Options, Recovery};
 
 use crate::archive::shipping::{self, ShipState, Shipping};
 use crate::archive::source::LogSource;
-use crate::archive::{ArchiveError, Restored, ShipStanding, ShipTo};
+use crate::archive::{
+    ArchiveError, BackupOptions, BackupReport, CopyProgress, Restored, ShipStanding, ShipTo, request,
+};
 use crate::directory::Directory;
 use crate::disk::blocking;
 use crate::free::FreeSpace;
@@ -95,7 +97,14 @@ impl Embedded {
     /// [`Error::InUse`] when another process has the directory; [`Error::Failed`] when it cannot be used;
     /// [`Error::Corrupt`] when acknowledged commits are missing or damaged. Nothing is repaired then.
     pub async fn open(options: Options) -> Result<Arc<Self>, Error> {
-        blocking(move || open::open(&options)).await.map(|opened| Arc::new(Self::new(opened)))
+        blocking(move || {
+            let embedded = Self::new(open::open(&options)?);
+            let (source, path) = (embedded.source.clone(), embedded.path.clone());
+            let asked = open::spawn_beside("store-backup", move || request::serve(&source, &path))?;
+            embedded.beside().push(asked);
+            Ok(Arc::new(embedded))
+        })
+        .await
     }
 
     /// Packs a store that no process has open, and gives what is free back to the disk.
@@ -113,11 +122,37 @@ impl Embedded {
         .await
     }
 
-    pub(crate) fn new(opened: Opened) -> Self {
-        let Opened { shared, threads, beside, directory, tree_path, free, recovery, source } = opened;
+    /// Backs a data directory up: the process that has it open is asked to, and where there is none it is done here. `tick` is
+    /// told how far it is. Waits for disks.
+    ///
+    /// # Errors
+    ///
+    /// [`ArchiveError::Away`] where a file cannot be read or written; [`ArchiveError::Refused`] for an archive of another store, or
+    /// one that is being written; [`ArchiveError::Damaged`] for a data directory or an archive that is not as it should be. What
+    /// was in the archive before is there still.
+    pub fn backup(
+        directory: &Path,
+        options: &BackupOptions,
+        tick: &mut dyn FnMut(CopyProgress),
+    ) -> Result<BackupReport, ArchiveError> {
+        if !directory.join("FORMAT").is_file() {
+            return Err(ArchiveError::Refused { why: format!("there is no store in `{}`", directory.display()) });
+        }
+        let opened = match open::open(&Options::new(directory)) {
+            Err(Error::InUse { .. }) => return request::ask(directory, options, tick),
+            opened => opened?,
+        };
+        let embedded = Self::new(opened);
+        let done = archive::back_up(&embedded.source, options, tick);
+        embedded.take().stop(Phase::Closing)?;
+        done
+    }
+
+    fn new(opened: Opened) -> Self {
+        let Opened { shared, threads, directory, tree_path, free, recovery, source } = opened;
         let ship = OnceLock::new();
         let forgetting = tokio::sync::Mutex::default();
-        let (threads, beside, directory) = (threads.into(), vec![beside].into(), Some(directory).into());
+        let (threads, beside, directory) = (threads.into(), Mutex::default(), Some(directory).into());
         let path = tree_path.parent().map(Path::to_owned).unwrap_or_default();
         Self { shared, threads, beside, directory, path, tree_path, free, recovery, source, ship, forgetting }
     }
@@ -148,7 +183,7 @@ impl Embedded {
         if self.ship.set(Arc::clone(&shipping.state)).is_err() {
             return Err(ArchiveError::Refused { why: "this store ships already".to_owned() });
         }
-        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut beside = self.beside();
         if !shipping.to.lease.is_zero() {
             let (shared, state, to) = (Arc::clone(&self.shared), Arc::clone(&shipping.state), shipping.to.clone());
             beside.push(open::spawn_beside("store-lease", move || shipping::watch_lease(&shared, &state, &to))?);
@@ -182,23 +217,23 @@ impl Embedded {
         std::fs::remove_file(&path).map_err(|error| disk::storage_error(&error, "remove", &path))
     }
 
-    pub(crate) fn source(&self) -> &LogSource {
-        &self.source
+    fn beside(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.beside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Everything that must be let go of, once.
-    pub(crate) fn take(&self) -> Parts {
+    fn take(&self) -> Parts {
         Parts {
             shared: Arc::clone(&self.shared),
             threads: std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner)),
-            beside: std::mem::take(&mut *self.beside.lock().unwrap_or_else(PoisonError::into_inner)),
+            beside: std::mem::take(&mut *self.beside()),
             directory: self.directory.lock().unwrap_or_else(PoisonError::into_inner).take(),
         }
     }
 }
 
 /// What a store holds of the machine.
-pub(crate) struct Parts {
+struct Parts {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     beside: Vec<JoinHandle<()>>,
@@ -210,7 +245,7 @@ const BESIDE_WAIT: Duration = Duration::from_secs(10);
 
 impl Parts {
     /// Stops the threads, having let them finish if `phase` is `Closing`, and releases the files.
-    pub(crate) fn stop(self, phase: Phase) -> Result<(), Error> {
+    fn stop(self, phase: Phase) -> Result<(), Error> {
         self.shared.set_phase(phase);
         for thread in self.threads {
             if thread.join().is_err() {

@@ -7,7 +7,6 @@ use std::thread::JoinHandle;
 use bytes::Bytes;
 use store::Error;
 
-use crate::archive::request;
 use crate::archive::source::LogSource;
 use crate::directory::{Directory, log_path, make_known, tree_path};
 use crate::disk::storage_error;
@@ -24,7 +23,6 @@ use crate::{checkpoint, committer, counts, keys};
 pub(crate) struct Opened {
     pub(crate) shared: Arc<Shared>,
     pub(crate) threads: Vec<JoinHandle<()>>,
-    pub(crate) beside: JoinHandle<()>,
     pub(crate) directory: Directory,
     pub(crate) tree_path: PathBuf,
     pub(crate) free: FreeSpace,
@@ -81,10 +79,8 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
         spawn("store-commit", &shared, move |shared| committer::run(shared, tail, first))?,
         spawn("store-checkpoint", &shared, checkpoint::run)?,
     ];
-    let (asked, place) = (source.clone(), options.directory.clone());
-    let beside = spawn_beside("store-backup", move || request::serve(&asked, &place))?;
     let free = FreeSpace::of(&options.directory, Arc::clone(&options.faults));
-    Ok(Opened { shared, threads, beside, directory, tree_path: tree_path(&options.directory), free, recovery, source })
+    Ok(Opened { shared, threads, directory, tree_path: tree_path(&options.directory), free, recovery, source })
 }
 
 /// Runs whose forgetting was cut short.

@@ -1,19 +1,18 @@
-//! One backup: an archive brought up to a store, of a process that runs or of a directory that nobody has open.
+//! One backup: an archive brought up to a store that is open.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use store::{Error, UnixMs};
+use store::UnixMs;
 
 use super::sealed::Files;
 use super::ship::Shipper;
 use super::source::LogSource;
-use super::{ArchiveError, Progress, request};
+use super::{ArchiveError, CopyProgress};
 use crate::faults::Faults;
 use crate::shared::Phase;
-use crate::{Embedded, Options, open};
 
 /// What to back up to.
 #[derive(Debug, Clone)]
@@ -64,7 +63,7 @@ pub struct BaseReport {
 pub(crate) fn run(
     source: &LogSource,
     options: &BackupOptions,
-    tick: &mut dyn FnMut(Progress),
+    tick: &mut dyn FnMut(CopyProgress),
 ) -> Result<BackupReport, ArchiveError> {
     let files = Files { faults: Arc::clone(&options.faults) };
     let open = || Shipper::open(source.clone(), &options.archive, files.clone(), Duration::ZERO);
@@ -98,30 +97,4 @@ pub(crate) fn run(
     }
     let batches_new = batch.saturating_sub(before);
     Ok(BackupReport { epoch: shipper.epoch(), batch, batches_new, at: shipper.at(), base })
-}
-
-/// Backs a data directory up: the process that has it open is asked to, and where there is none it is done here. `tick` is
-/// told how far it is.
-///
-/// # Errors
-///
-/// [`ArchiveError::Away`] where a file cannot be read or written; [`ArchiveError::Refused`] for an archive of another store, or
-/// one that is being written; [`ArchiveError::Damaged`] for a data directory or an archive that is not as it should be. What
-/// was in the archive before is there still.
-pub fn backup(
-    directory: &Path,
-    options: &BackupOptions,
-    tick: &mut dyn FnMut(Progress),
-) -> Result<BackupReport, ArchiveError> {
-    if !directory.join("FORMAT").is_file() {
-        return Err(ArchiveError::Refused { why: format!("there is no store in `{}`", directory.display()) });
-    }
-    let opened = match open::open(&Options::new(directory)) {
-        Err(Error::InUse { .. }) => return request::ask(directory, options, tick),
-        opened => opened?,
-    };
-    let embedded = Embedded::new(opened);
-    let done = run(embedded.source(), options, tick);
-    embedded.take().stop(Phase::Closing)?;
-    done
 }

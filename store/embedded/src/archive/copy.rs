@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use store::UnixMs;
 
 use super::layout::{Base, claim, store_text};
-use super::read::{Cursor, EpochView, RestorePlan, plan};
+use super::read::{EpochView, ReadCursor, RestorePlan, plan};
 use super::sealed::{Files, read_sealed};
-use super::{ArchiveError, Progress};
+use super::{ArchiveError, CopyProgress};
 use crate::directory::{Unfinished, tree_path};
 use crate::frame::{BatchOperation, operations};
 use crate::tree::Tree;
@@ -61,7 +61,7 @@ pub(crate) struct Copy {
     pub(crate) following: Option<Following>,
     /// The last batch that is in it.
     pub(crate) copied: Option<u64>,
-    cursor: Cursor,
+    cursor: ReadCursor,
 }
 
 impl Copy {
@@ -71,7 +71,7 @@ impl Copy {
         let following = read_sealed(directory.path(), COPY)?;
         let (tree, _) = Tree::open(&tree_path(directory.path()), CACHE_BYTES)?;
         let copied = if following.is_some() { tree.copied()? } else { None };
-        Ok(Self { directory, tree, files, following, copied, cursor: Cursor::default() })
+        Ok(Self { directory, tree, files, following, copied, cursor: ReadCursor::default() })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -83,13 +83,13 @@ impl Copy {
         &mut self,
         view: &EpochView,
         base: &Base,
-        tick: &mut dyn FnMut(Progress),
+        tick: &mut dyn FnMut(CopyProgress),
     ) -> Result<(), ArchiveError> {
         let path = tree_path(self.directory.path());
         self.tree.close();
         std::fs::remove_file(&path).map_err(|error| crate::disk::storage_error(&error, "remove", &path))?;
         (self.tree, _) = Tree::open(&path, CACHE_BYTES)?;
-        (self.copied, self.cursor) = (None, Cursor::default());
+        (self.copied, self.cursor) = (None, ReadCursor::default());
         let following =
             Following { archive: view.root.clone(), epoch: view.epoch, whole_at: base.whole_at, claims: None };
         self.files.write_sealed(self.directory.path(), COPY, &following)?;
@@ -110,7 +110,7 @@ impl Copy {
             piece.push((key, value));
             if size >= PIECE_BYTES {
                 size = 0;
-                tick(Progress { pairs, pairs_in_all: base.pairs, bytes });
+                tick(CopyProgress { pairs, pairs_in_all: base.pairs, bytes });
                 return write(&mut piece, None);
             }
             Ok(())
@@ -194,7 +194,7 @@ pub struct RestoreOptions {
 /// [`ArchiveError::Damaged`] for an archive that is not whole, [`ArchiveError::Refused`] for a directory that is in use or not
 /// empty and for an instant before the first base, [`ArchiveError::Away`] where it cannot be read or written. What was made of
 /// the directory by then cannot be opened, and may be removed.
-pub fn restore(options: &RestoreOptions, tick: &mut dyn FnMut(Progress)) -> Result<Restored, ArchiveError> {
+pub fn restore(options: &RestoreOptions, tick: &mut dyn FnMut(CopyProgress)) -> Result<Restored, ArchiveError> {
     let files = Files { faults: std::sync::Arc::clone(&options.faults) };
     let RestorePlan { view, base, batch, instant } = plan(&options.archive, options.to)?;
     let mut copy = Copy::take(&options.directory, files.clone(), false)?;

@@ -16,7 +16,7 @@ struct HeldBatches {
 
 /// Keeps the log from this one's batch on; ends when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct LogHold {
     holds: Arc<Holds>,
     number: u64,
 }
@@ -27,12 +27,12 @@ impl Holds {
     }
 
     /// Holds everything behind batch `copied`.
-    pub(crate) fn hold(self: &Arc<Self>, copied: u64) -> Hold {
+    pub(crate) fn hold(self: &Arc<Self>, copied: u64) -> LogHold {
         let mut held = self.lock();
         let number = held.next;
         held.next += 1;
         held.copied.insert(number, copied);
-        Hold { holds: Arc::clone(self), number }
+        LogHold { holds: Arc::clone(self), number }
     }
 
     /// The last batch that everybody has copied; `None` where nobody copies.
@@ -41,14 +41,14 @@ impl Holds {
     }
 }
 
-impl Hold {
+impl LogHold {
     /// Batches up to this one are copied.
     pub(crate) fn set(&self, copied: u64) {
         self.holds.lock().copied.insert(self.number, copied);
     }
 }
 
-impl Drop for Hold {
+impl Drop for LogHold {
     fn drop(&mut self) {
         self.holds.lock().copied.remove(&self.number);
     }

@@ -95,7 +95,7 @@ pub(crate) struct Newest {
 
 /// The owner has stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Ended {
+pub(crate) struct EpochEnd {
     /// The last batch.
     pub(crate) batch: u64,
 }

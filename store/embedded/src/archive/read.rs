@@ -10,10 +10,10 @@ use store::UnixMs;
 
 use super::chunks::{pairs, read_chunk, read_list};
 use super::layout::{
-    Base, ENDED, Ended, MANIFEST, Manifest, NEWEST, Newest, chunks_path, epoch_path, epochs, owner, segments_path,
+    Base, ENDED, EpochEnd, MANIFEST, Manifest, NEWEST, Newest, chunks_path, epoch_path, epochs, owner, segments_path,
 };
 use super::sealed::read_sealed;
-use super::{ArchiveError, Progress};
+use super::{ArchiveError, CopyProgress};
 use crate::disk::storage_error;
 use crate::frame::{BatchOperation, Frame, SEGMENT_HEADER, SegmentHeader, frame_at, operations};
 use crate::log::{salt, segment_path};
@@ -54,7 +54,7 @@ pub(crate) struct EpochView {
     directory: PathBuf,
     pub(crate) manifest: Manifest,
     pub(crate) newest: Newest,
-    pub(crate) ended: Option<Ended>,
+    pub(crate) ended: Option<EpochEnd>,
 }
 
 /// A segment as far as it can be read.
@@ -68,7 +68,7 @@ struct SegmentView {
 
 /// How far somebody has read.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Cursor {
+pub(crate) struct ReadCursor {
     segment: u64,
     offset: u64,
     /// The batch there.
@@ -173,7 +173,7 @@ impl EpochView {
     fn frames(
         &self,
         segment: SegmentView,
-        cursor: &mut Cursor,
+        cursor: &mut ReadCursor,
         mut each: impl FnMut(&Frame<'_>) -> Result<(), ArchiveError>,
     ) -> Result<(), ArchiveError> {
         let path = segment_path(&segments_path(&self.directory), segment.number);
@@ -195,7 +195,7 @@ impl EpochView {
             return Err(damaged("is a segment of another store, or of another place in this one".to_owned()));
         }
         if cursor.segment != segment.number {
-            *cursor = Cursor { segment: segment.number, offset: SEGMENT_HEADER as u64, next: segment.first };
+            *cursor = ReadCursor { segment: segment.number, offset: SEGMENT_HEADER as u64, next: segment.first };
         }
         file.seek(SeekFrom::Start(cursor.offset)).map_err(failed)?;
         let mut bytes = Vec::new();
@@ -220,12 +220,12 @@ impl EpochView {
         &self,
         next: u64,
         last: u64,
-        cursor: &mut Cursor,
+        cursor: &mut ReadCursor,
         mut each: impl FnMut(&Frame<'_>) -> Result<(), ArchiveError>,
     ) -> Result<(), ArchiveError> {
         let mut expected = next;
         if cursor.next > next {
-            *cursor = Cursor::default();
+            *cursor = ReadCursor::default();
         }
         for segment in self.segments().into_iter().filter(|segment| segment.last >= next && segment.first <= last) {
             self.frames(segment, cursor, |frame| {
@@ -271,7 +271,7 @@ impl EpochView {
         let wanted = to.unwrap_or(UnixMs::MAX);
         let mut found = (base.instant <= wanted || to.is_none()).then_some((base.whole_at, base.instant));
         let mut of_whole = None;
-        let read = self.batches(base.position + 1, end, &mut Cursor::default(), |frame| {
+        let read = self.batches(base.position + 1, end, &mut ReadCursor::default(), |frame| {
             let at = instant::of(frame).or(of_whole);
             of_whole = at;
             if frame.batch >= base.whole_at && at.unwrap_or_default() <= wanted {
@@ -288,7 +288,7 @@ impl EpochView {
     }
 
     /// Reads everything there is.
-    pub(crate) fn verify(&self, tick: &mut dyn FnMut(Progress)) -> Result<EpochReport, ArchiveError> {
+    pub(crate) fn verify(&self, tick: &mut dyn FnMut(CopyProgress)) -> Result<EpochReport, ArchiveError> {
         let mut counts = BTreeMap::new();
         let mut chunk_bytes = 0;
         let mut seen = std::collections::BTreeSet::new();
@@ -303,7 +303,7 @@ impl EpochView {
             self.base_pairs(base, |key, value, bytes| {
                 read += 1;
                 if read % 10_000 == 0 {
-                    tick(Progress { pairs: read, pairs_in_all: in_all, bytes });
+                    tick(CopyProgress { pairs: read, pairs_in_all: in_all, bytes });
                 }
                 if Some(base) == last && key.first() == Some(&keys::COUNT) {
                     counts.insert(key.to_vec(), value.to_vec());
@@ -325,7 +325,7 @@ impl EpochView {
         let segments = self.segments();
         for segment in &segments {
             log_bytes += segment.bytes;
-            self.frames(*segment, &mut Cursor::default(), |frame| {
+            self.frames(*segment, &mut ReadCursor::default(), |frame| {
                 batches += 1;
                 if last.is_some_and(|base| frame.batch > base.position) {
                     count(&mut counts, frame)?;
@@ -356,7 +356,7 @@ impl EpochView {
                 continue;
             }
             let (mut from, mut to) = (None, base.instant);
-            self.batches(base.position + 1, end, &mut Cursor::default(), |frame| {
+            self.batches(base.position + 1, end, &mut ReadCursor::default(), |frame| {
                 if let Some(at) = instant::of(frame) {
                     if frame.batch >= base.whole_at {
                         from = from.or(Some(at));
@@ -406,6 +406,6 @@ pub(crate) fn plan(root: &Path, to: Option<UnixMs>) -> Result<RestorePlan, Archi
 /// # Errors
 ///
 /// [`ArchiveError::Damaged`] for the first file that is cut short, was changed, or has a format that is not known here.
-pub fn verify(root: &Path, tick: &mut dyn FnMut(Progress)) -> Result<Vec<EpochReport>, ArchiveError> {
+pub fn verify(root: &Path, tick: &mut dyn FnMut(CopyProgress)) -> Result<Vec<EpochReport>, ArchiveError> {
     read_epochs(root)?.iter().map(|view| view.verify(tick)).collect()
 }

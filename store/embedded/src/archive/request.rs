@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::backup::run;
 use super::sealed::{Files, read_sealed};
 use super::source::LogSource;
-use super::{ArchiveError, BackupOptions, BackupReport, Progress};
+use super::{ArchiveError, BackupOptions, BackupReport, CopyProgress};
 use crate::disk::storage_error;
 use crate::private::{self, LockAttempt};
 use crate::shared::Phase;
@@ -85,7 +85,7 @@ fn answer(source: &LogSource, directory: &Path, request: &BackupRequest) {
     let keep = request.keep_ms.map(Duration::from_millis);
     let options = BackupOptions { keep, ..BackupOptions::new(&request.archive) };
     let mut said = Instant::now();
-    let done = run(source, &options, &mut |Progress { pairs, pairs_in_all, bytes }| {
+    let done = run(source, &options, &mut |CopyProgress { pairs, pairs_in_all, bytes }| {
         if said.elapsed() >= SAY_EVERY {
             said = Instant::now();
             (state.pairs, state.pairs_in_all, state.bytes) = (pairs, pairs_in_all, bytes);
@@ -106,10 +106,10 @@ fn answer(source: &LogSource, directory: &Path, request: &BackupRequest) {
 }
 
 /// Asks, and waits for what comes of it.
-pub(super) fn ask(
+pub(crate) fn ask(
     directory: &Path,
     options: &BackupOptions,
-    tick: &mut dyn FnMut(Progress),
+    tick: &mut dyn FnMut(CopyProgress),
 ) -> Result<BackupReport, ArchiveError> {
     let refused = |why: String| ArchiveError::Refused { why };
     let failed = |error: std::io::Error| storage_error(&error, "ask for a backup in", directory);
@@ -129,7 +129,7 @@ pub(super) fn ask(
         let state = read_sealed::<BackupState>(directory, STATE)?.filter(|state| state.id == id);
         if let Some(BackupState { pairs, pairs_in_all, bytes, done, failed, .. }) = state {
             heard = Instant::now();
-            tick(Progress { pairs, pairs_in_all, bytes });
+            tick(CopyProgress { pairs, pairs_in_all, bytes });
             if let Some(report) = done {
                 return Ok(report);
             }

@@ -10,14 +10,14 @@ use std::time::Duration;
 use store::UnixMs;
 
 use super::chunks::{ChunkWriter, WrittenBase};
-use super::holds::Hold;
+use super::holds::LogHold;
 use super::layout::{
-    ArchivedSegment, Base, ENDED, Ended, LOCK, MANIFEST, Manifest, NEWEST, Newest, SegmentEnd, chunks_path, claim,
+    ArchivedSegment, Base, ENDED, EpochEnd, LOCK, MANIFEST, Manifest, NEWEST, Newest, SegmentEnd, chunks_path, claim,
     epoch_path, epochs, is_archive_or_empty, owner, segments_path, store_text,
 };
 use super::sealed::{Files, read_sealed};
 use super::source::{LogSource, SegmentReader};
-use super::{ArchiveError, Progress};
+use super::{ArchiveError, CopyProgress};
 use crate::disk::storage_error;
 use crate::frame::{SEGMENT_HEADER, SegmentHeader};
 use crate::instant;
@@ -47,7 +47,7 @@ pub(crate) struct Shipper {
     directory: PathBuf,
     files: Files,
     _lock: File,
-    hold: Hold,
+    hold: LogHold,
     manifest: Manifest,
     newest: Newest,
     copy: Option<OpenCopy>,
@@ -254,7 +254,7 @@ impl Shipper {
     /// Takes a base, with the log shipped meanwhile. `tick` is told how far it is, and may end it.
     pub(crate) fn take_base(
         &mut self,
-        tick: &mut dyn FnMut(Progress) -> Result<(), ArchiveError>,
+        tick: &mut dyn FnMut(CopyProgress) -> Result<(), ArchiveError>,
     ) -> Result<WrittenBase, ArchiveError> {
         let snapshot = self.source.shared.tree.whole()?;
         // All that redb has was durable before.
@@ -271,7 +271,7 @@ impl Shipper {
             writer.put(&key, &value)?;
             if last_step.elapsed() >= BETWEEN_STEPS {
                 self.catch_up()?;
-                tick(Progress { pairs: writer.pairs(), pairs_in_all: snapshot.pairs, bytes: writer.bytes() })?;
+                tick(CopyProgress { pairs: writer.pairs(), pairs_in_all: snapshot.pairs, bytes: writer.bytes() })?;
                 last_step = tokio::time::Instant::now();
             }
         }
@@ -282,7 +282,7 @@ impl Shipper {
         self.manifest.bases.push(base);
         self.files.faults.point("archive: base").map_err(self.failed("write"))?;
         self.files.write_sealed(&self.directory, MANIFEST, &self.manifest)?;
-        tick(Progress { pairs: written.pairs, pairs_in_all: written.pairs, bytes: written.bytes })?;
+        tick(CopyProgress { pairs: written.pairs, pairs_in_all: written.pairs, bytes: written.bytes })?;
         Ok(written)
     }
 
@@ -351,7 +351,7 @@ impl Shipper {
     /// Says that the store has stopped, and that all it has acknowledged is here.
     pub(crate) fn end(&mut self) -> Result<(), ArchiveError> {
         let batch = self.catch_up()?;
-        Ok(self.files.write_sealed(&self.directory, ENDED, &Ended { batch })?)
+        Ok(self.files.write_sealed(&self.directory, ENDED, &EpochEnd { batch })?)
     }
 }
 

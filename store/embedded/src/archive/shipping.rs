@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::ArchiveError;
-use super::holds::Hold;
+use super::holds::LogHold;
 use super::sealed::{Files, read_sealed};
 use super::ship::Shipper;
 use super::source::LogSource;
@@ -144,7 +144,7 @@ pub(crate) struct Shipping {
     epoch: u64,
     shipper: Option<Shipper>,
     /// Between two tries, too.
-    hold: Hold,
+    hold: LogHold,
     pub(crate) state: Arc<ShipState>,
     beat_at: Option<Instant>,
     forgot_at: Instant,

@@ -11,7 +11,7 @@ use super::copy::{COPY, Copy};
 use super::layout::{claim, epoch_path, owner, store_text};
 use super::read::{EpochView, read_epochs};
 use super::sealed::Files;
-use super::{ArchiveError, Progress, Restored};
+use super::{ArchiveError, CopyProgress, Restored};
 use crate::directory::draw_id;
 use crate::disk::storage_error;
 use crate::faults::Faults;
@@ -100,13 +100,13 @@ impl Standby {
     /// # Errors
     ///
     /// As [`restore`](super::restore); what was applied by then stays, and trying again goes on from there.
-    pub fn step(&mut self, tick: &mut dyn FnMut(Progress)) -> Result<Followed, ArchiveError> {
+    pub fn step(&mut self, tick: &mut dyn FnMut(CopyProgress)) -> Result<Followed, ArchiveError> {
         let view = read_epochs(&self.archive)?.pop();
         let view = view.ok_or_else(|| ArchiveError::Refused { why: "there is no epoch".to_owned() })?;
         self.follow(&view, tick)
     }
 
-    fn follow(&mut self, view: &EpochView, tick: &mut dyn FnMut(Progress)) -> Result<Followed, ArchiveError> {
+    fn follow(&mut self, view: &EpochView, tick: &mut dyn FnMut(CopyProgress)) -> Result<Followed, ArchiveError> {
         let is_same = self.copy.following.as_ref().is_some_and(|following| following.epoch == view.epoch);
         let goes_on = is_same && self.copy.copied.is_some_and(|copied| view.goes_on_with(copied + 1));
         let before = if goes_on { self.copy.copied.unwrap_or_default() } else { 0 };

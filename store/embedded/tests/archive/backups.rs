@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_store_embedded::Embedded;
-use baton_store_embedded::archive::{ArchiveError, BackupOptions, RestoreOptions, ShipTo, backup, restore, verify};
+use baton_store_embedded::archive::{ArchiveError, BackupOptions, RestoreOptions, ShipTo, restore, verify};
 use baton_store_embedded::faults::{Faults, Then};
 use store::Store;
 use tempfile::TempDir;
@@ -166,7 +166,7 @@ async fn a_disk_that_is_full_at_any_step_of_a_backup_costs_that_backup_alone() {
         let faults = Arc::new(Faults::default());
         faults.limit_space(room);
         let options = BackupOptions { faults, ..BackupOptions::new(&archive) };
-        let done = backup(&data, &options, &mut |_| ());
+        let done = Embedded::backup(&data, &options, &mut |_| ());
         verify(&archive, &mut |_| ()).unwrap();
         let there = scratch.path().join(format!("r{room}"));
         restore_to(&archive, &there, None).unwrap();
@@ -191,7 +191,7 @@ async fn a_disk_that_is_full_at_any_step_of_a_backup_costs_that_backup_alone() {
         let faults = Arc::new(Faults::default());
         faults.at(&format!("archive: {point}"), Then::Fail);
         let options = BackupOptions { faults, ..BackupOptions::new(&new) };
-        let said = backup(&data, &options, &mut |_| ()).unwrap_err().to_string();
+        let said = Embedded::backup(&data, &options, &mut |_| ()).unwrap_err().to_string();
         assert!(said.contains("injected"), "{said}");
         // What is half there is no archive to restore from, and the next backup makes it one.
         assert!(restore_to(&new, &scratch.path().join("never"), None).is_err());
@@ -263,7 +263,7 @@ async fn what_the_base_has_already_is_not_written_again_and_what_is_too_old_goes
     let last = versions(&store).await;
     store.close().await.unwrap();
     let options = BackupOptions { keep: Some(Duration::ZERO), ..BackupOptions::new(&archive) };
-    let report = backup(&data, &options, &mut |_| ()).unwrap();
+    let report = Embedded::backup(&data, &options, &mut |_| ()).unwrap();
     let base = report.base.expect("the log was not kept");
     assert!(base.bytes_there > base.bytes / 4, "{base:?}");
     let held = verify(&archive, &mut |_| ()).unwrap();

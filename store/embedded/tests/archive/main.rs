@@ -15,15 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_store_embedded::Embedded;
-use baton_store_embedded::archive::{
-    ArchiveError, BackupOptions, BackupReport, RestoreOptions, Restored, backup, restore,
-};
+use baton_store_embedded::archive::{ArchiveError, BackupOptions, BackupReport, RestoreOptions, Restored, restore};
 use store::Store;
 
 use crate::support::{key, next};
 
 fn quiet(directory: &Path, archive: &Path) -> Result<BackupReport, ArchiveError> {
-    backup(directory, &BackupOptions::new(archive), &mut |_| ())
+    Embedded::backup(directory, &BackupOptions::new(archive), &mut |_| ())
 }
 
 async fn back_up(directory: &Path, archive: &Path) -> Result<BackupReport, ArchiveError> {

@@ -17,7 +17,8 @@ pub(crate) mod shipping;
 pub(crate) mod source;
 mod standby;
 
-pub use backup::{BackupOptions, BackupReport, backup};
+pub(crate) use backup::run as back_up;
+pub use backup::{BackupOptions, BackupReport, BaseReport};
 pub(crate) use copy::RESTORED;
 pub use copy::{RestoreOptions, Restored, restore};
 pub use error::ArchiveError;
@@ -28,7 +29,7 @@ pub use standby::{Followed, Promotion, Standby, StandbyOptions, promote};
 
 /// How far something is that takes a while.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct CopyProgress {
     /// Pairs of a base that were seen to.
     pub pairs: u64,
     /// How many there are.
