@@ -65,7 +65,7 @@ async fn a_running_service_is_backed_up_and_restored_by_the_commands_as_the_docu
     client.start(&start("later"), None).await.unwrap();
     let said = told(&["backup", &archive, "--data-dir", &data]);
     assert!(said.contains("no new base was needed"), "{said}");
-    let instant = service.client().start(&start("last"), None).await.map(|_| ()).and_then(|()| Ok(now())).unwrap();
+    let instant = client.start(&start("last"), None).await.map(|_| now()).unwrap();
     client.start(&start("too late"), None).await.unwrap();
     told(&["backup", &archive, "--data-dir", &data]);
     let said = told(&["backup", "verify", &archive]);
