@@ -80,7 +80,7 @@ pub(crate) fn run(
         }
     }
     let base = if shipper.needs_base() {
-        let written = shipper.take_base(&mut |progress| {
+        let written = shipper.take_base(&mut |progress, _| {
             tick(progress);
             match source.shared.lock().phase {
                 Phase::Open => Ok(()),

@@ -251,10 +251,11 @@ impl Shipper {
         Ok(())
     }
 
-    /// Takes a base, with the log shipped meanwhile. `tick` is told how far it is, and may end it.
+    /// Takes a base, with the log shipped meanwhile. `tick` is told how far it is, and up to which batch the archive can be
+    /// restored already, if it can; and may end it.
     pub(crate) fn take_base(
         &mut self,
-        tick: &mut dyn FnMut(CopyProgress) -> Result<(), ArchiveError>,
+        tick: &mut dyn FnMut(CopyProgress, Option<u64>) -> Result<(), ArchiveError>,
     ) -> Result<WrittenBase, ArchiveError> {
         let snapshot = self.source.shared.tree.whole()?;
         // All that redb has was durable before.
@@ -270,8 +271,11 @@ impl Shipper {
             let (key, value) = pair?;
             writer.put(&key, &value)?;
             if last_step.elapsed() >= BETWEEN_STEPS {
-                self.catch_up()?;
-                tick(CopyProgress { pairs: writer.pairs(), pairs_in_all: snapshot.pairs, bytes: writer.bytes() })?;
+                let shipped = Some(self.catch_up()?).filter(|_| !begins_anew);
+                tick(
+                    CopyProgress { pairs: writer.pairs(), pairs_in_all: snapshot.pairs, bytes: writer.bytes() },
+                    shipped,
+                )?;
                 last_step = tokio::time::Instant::now();
             }
         }
@@ -282,7 +286,7 @@ impl Shipper {
         self.manifest.bases.push(base);
         self.files.faults.point("archive: base").map_err(self.failed("write"))?;
         self.files.write_sealed(&self.directory, MANIFEST, &self.manifest)?;
-        tick(CopyProgress { pairs: written.pairs, pairs_in_all: written.pairs, bytes: written.bytes })?;
+        tick(CopyProgress { pairs: written.pairs, pairs_in_all: written.pairs, bytes: written.bytes }, None)?;
         Ok(written)
     }
 

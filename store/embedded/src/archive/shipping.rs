@@ -150,6 +150,10 @@ pub(crate) struct Shipping {
     forgot_at: Instant,
 }
 
+fn taken_over(archive: &std::path::Path) -> String {
+    format!("another store has taken over, as the archive `{}` says", archive.display())
+}
+
 impl Shipping {
     /// Finds the archive before the store takes its first commit: nothing may be written by a store that another has taken over.
     pub(crate) fn begin(source: LogSource, directory: &std::path::Path, to: ShipTo) -> Result<Self, ArchiveError> {
@@ -240,14 +244,24 @@ impl Shipping {
             }
         };
         if shipper.is_taken_over()? {
-            let why = format!("another store has taken over, as the archive `{}` says", self.to.archive.display());
-            return Err(ArchiveError::TakenOver { why });
+            return Err(ArchiveError::TakenOver { why: taken_over(&self.to.archive) });
         }
         let is_idle = self.source.durable() == shipper.shipped();
         if shipper.needs_base() && self.source.shared.lock().phase == Phase::Open {
             let shared = Arc::clone(&self.source.shared);
             let archive = self.to.archive.display().to_string();
-            let taken = shipper.take_base(&mut |_| {
+            let (state, hold) = (&self.state, &self.hold);
+            let next = super::layout::epoch_path(&self.to.archive, self.epoch + 1);
+            let taken = shipper.take_base(&mut |_, shipped| {
+                let now = Instant::now();
+                state.lock().written_at = now;
+                if let Some(shipped) = shipped {
+                    hold.set(shipped);
+                    state.all(shipped, now);
+                }
+                if next.exists() {
+                    return Err(ArchiveError::TakenOver { why: taken_over(&self.to.archive) });
+                }
                 if shared.lock().phase == Phase::Open {
                     return Ok(());
                 }
@@ -275,7 +289,7 @@ impl Shipping {
         self.source.shared.silence(why);
         let ended = match &mut self.shipper {
             Some(shipper) => shipper.end(),
-            None => Ok(()),
+            None => Err(ArchiveError::Away { why: "it could not be opened".to_owned() }),
         };
         match ended {
             Ok(()) => tracing::error!("everything that was acknowledged is in the archive"),
