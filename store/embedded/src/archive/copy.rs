@@ -47,6 +47,8 @@ pub struct Restored {
 pub(crate) struct Following {
     pub(crate) archive: PathBuf,
     pub(crate) epoch: u64,
+    /// The line in that.
+    pub(crate) line: u64,
     /// The first batch at which it is whole.
     pub(crate) whole_at: u64,
     /// The id that the store is to have, once it has been asked to take over.
@@ -90,8 +92,13 @@ impl Copy {
         std::fs::remove_file(&path).map_err(|error| crate::disk::storage_error(&error, "remove", &path))?;
         (self.tree, _) = Tree::open(&path, CACHE_BYTES)?;
         (self.copied, self.cursor) = (None, ReadCursor::default());
-        let following =
-            Following { archive: view.root.clone(), epoch: view.epoch, whole_at: base.whole_at, claims: None };
+        let following = Following {
+            archive: view.root.clone(),
+            epoch: view.epoch,
+            line: base.line,
+            whole_at: base.whole_at,
+            claims: None,
+        };
         self.files.write_sealed(self.directory.path(), COPY, &following)?;
         self.following = Some(following);
         let mut piece: Vec<(Bytes, Bytes)> = Vec::new();
@@ -132,24 +139,30 @@ impl Copy {
             written.map_err(ArchiveError::from)
         };
         let mut cursor = self.cursor;
-        view.batches(next, last, &mut cursor, |frame| {
-            for operation in operations(frame.operations) {
-                match operation? {
-                    BatchOperation::Put { key, value } => {
-                        size += key.len() + value.len();
-                        pairs.insert(key.to_vec(), Some(Bytes::copy_from_slice(value)));
+        view.batches(
+            self.following.as_ref().map_or(0, |following| following.line),
+            next,
+            last,
+            &mut cursor,
+            |frame| {
+                for operation in operations(frame.operations) {
+                    match operation? {
+                        BatchOperation::Put { key, value } => {
+                            size += key.len() + value.len();
+                            pairs.insert(key.to_vec(), Some(Bytes::copy_from_slice(value)));
+                        }
+                        BatchOperation::Delete { key } => drop(pairs.insert(key.to_vec(), None)),
                     }
-                    BatchOperation::Delete { key } => drop(pairs.insert(key.to_vec(), None)),
                 }
-            }
-            at = crate::instant::of(frame).or(at);
-            copied = Some(frame.batch);
-            if size >= PIECE_BYTES {
-                size = 0;
-                return write(&mut pairs, copied);
-            }
-            Ok(())
-        })?;
+                at = crate::instant::of(frame).or(at);
+                copied = Some(frame.batch);
+                if size >= PIECE_BYTES {
+                    size = 0;
+                    return write(&mut pairs, copied);
+                }
+                Ok(())
+            },
+        )?;
         if !pairs.is_empty() {
             write(&mut pairs, copied)?;
         }

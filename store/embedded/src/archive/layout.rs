@@ -40,9 +40,11 @@ pub(crate) struct Owner {
 /// What there is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
+    /// The newest.
+    pub(crate) line: u64,
     /// Oldest first.
     pub(crate) bases: Vec<Base>,
-    /// Oldest first. Where one does not go on where the one before it ends, batches between them are not here.
+    /// Oldest first.
     pub(crate) segments: Vec<ArchivedSegment>,
 }
 
@@ -59,6 +61,8 @@ pub(crate) struct Base {
     pub(crate) bytes: u64,
     /// The chunk that lists the others.
     pub(crate) list: String,
+    /// The segments that lead on from it have the same number.
+    pub(crate) line: u64,
 }
 
 /// A segment of the log.
@@ -66,6 +70,8 @@ pub(crate) struct Base {
 pub(crate) struct ArchivedSegment {
     pub(crate) number: u64,
     pub(crate) first: u64,
+    /// Counts the times that the archive began anew: a segment leads on from those of its own line alone.
+    pub(crate) line: u64,
     /// Absent while it is written: `NEWEST` says how far it goes.
     pub(crate) end: Option<SegmentEnd>,
 }

@@ -62,6 +62,7 @@ pub(crate) struct EpochView {
 struct SegmentView {
     number: u64,
     first: u64,
+    line: u64,
     bytes: u64,
     last: u64,
 }
@@ -122,11 +123,11 @@ impl EpochView {
 
     fn segments(&self) -> Vec<SegmentView> {
         let view = |segment: &super::layout::ArchivedSegment| {
-            let (number, first) = (segment.number, segment.first);
+            let (number, first, line) = (segment.number, segment.first, segment.line);
             match segment.end {
-                Some(end) => Some(SegmentView { number, first, bytes: end.bytes, last: end.last }),
+                Some(end) => Some(SegmentView { number, first, line, bytes: end.bytes, last: end.last }),
                 None if number == self.newest.segment => {
-                    Some(SegmentView { number, first, bytes: self.newest.bytes, last: self.newest.batch })
+                    Some(SegmentView { number, first, line, bytes: self.newest.bytes, last: self.newest.batch })
                 }
                 // Begun after NEWEST was read.
                 None => None,
@@ -139,7 +140,8 @@ impl EpochView {
     fn run_of(&self, base: &Base) -> Vec<SegmentView> {
         let mut next = base.position + 1;
         let mut run = Vec::new();
-        for segment in self.segments().into_iter().filter(|segment| segment.last > base.position) {
+        let is_behind = |segment: &SegmentView| segment.line == base.line && segment.last > base.position;
+        for segment in self.segments().into_iter().filter(is_behind) {
             if segment.first > next {
                 break;
             }
@@ -164,9 +166,11 @@ impl EpochView {
         self.last_base().map_or(0, |base| self.end_of(base))
     }
 
-    /// Whether batch `next` and those behind it can be read.
-    pub(crate) fn goes_on_with(&self, next: u64) -> bool {
-        next == self.newest.batch + 1 || self.segments().iter().any(|it| it.first <= next && next <= it.last)
+    /// Whether what is newest leads on from batch `next` of a line.
+    pub(crate) fn goes_on_with(&self, line: u64, next: u64) -> bool {
+        let has = |it: &SegmentView| it.line == line && it.first <= next && next <= it.last;
+        let is_newest = self.last_base().is_some_and(|base| base.line == line);
+        is_newest && (next == self.newest.batch + 1 || self.segments().iter().any(has))
     }
 
     /// Hands each batch of a segment to `each`, from the cursor on where it stands in this segment, and moves it along.
@@ -215,9 +219,10 @@ impl EpochView {
         Ok(())
     }
 
-    /// Hands each batch from `next` up to `last` to `each`. `cursor` says where it was before.
+    /// Hands each batch of a line from `next` up to `last` to `each`. `cursor` says where it was before.
     pub(crate) fn batches(
         &self,
+        line: u64,
         next: u64,
         last: u64,
         cursor: &mut ReadCursor,
@@ -227,7 +232,8 @@ impl EpochView {
         if cursor.next > next {
             *cursor = ReadCursor::default();
         }
-        for segment in self.segments().into_iter().filter(|segment| segment.last >= next && segment.first <= last) {
+        let is_wanted = |it: &SegmentView| it.line == line && it.last >= next && it.first <= last;
+        for segment in self.segments().into_iter().filter(is_wanted) {
             self.frames(segment, cursor, |frame| {
                 if frame.batch == expected && frame.batch <= last {
                     expected += 1;
@@ -271,7 +277,7 @@ impl EpochView {
         let wanted = to.unwrap_or(UnixMs::MAX);
         let mut found = (base.instant <= wanted || to.is_none()).then_some((base.whole_at, base.instant));
         let mut of_whole = None;
-        let read = self.batches(base.position + 1, end, &mut ReadCursor::default(), |frame| {
+        let read = self.batches(base.line, base.position + 1, end, &mut ReadCursor::default(), |frame| {
             let at = instant::of(frame).or(of_whole);
             of_whole = at;
             if frame.batch >= base.whole_at && at.unwrap_or_default() <= wanted {
@@ -327,7 +333,7 @@ impl EpochView {
             log_bytes += segment.bytes;
             self.frames(*segment, &mut ReadCursor::default(), |frame| {
                 batches += 1;
-                if last.is_some_and(|base| frame.batch > base.position) {
+                if last.is_some_and(|base| base.line == segment.line && frame.batch > base.position) {
                     count(&mut counts, frame)?;
                 }
                 Ok(())
@@ -349,14 +355,14 @@ impl EpochView {
 
     /// From when to when the store can be restored.
     fn spans(&self) -> Result<Vec<(UnixMs, UnixMs)>, ArchiveError> {
-        let mut spans: Vec<(u64, (UnixMs, UnixMs))> = Vec::new();
+        let mut spans: Vec<((u64, u64), (UnixMs, UnixMs))> = Vec::new();
         for base in &self.manifest.bases {
             let end = self.end_of(base);
-            if end < base.whole_at || spans.last().is_some_and(|(known, _)| *known == end) {
+            if end < base.whole_at || spans.last().is_some_and(|(known, _)| *known == (base.line, end)) {
                 continue;
             }
             let (mut from, mut to) = (None, base.instant);
-            self.batches(base.position + 1, end, &mut ReadCursor::default(), |frame| {
+            self.batches(base.line, base.position + 1, end, &mut ReadCursor::default(), |frame| {
                 if let Some(at) = instant::of(frame) {
                     if frame.batch >= base.whole_at {
                         from = from.or(Some(at));
@@ -365,7 +371,7 @@ impl EpochView {
                 }
                 Ok(())
             })?;
-            spans.push((end, (from.unwrap_or(base.instant).min(base.instant), to)));
+            spans.push(((base.line, end), (from.unwrap_or(base.instant).min(base.instant), to)));
         }
         Ok(spans.into_iter().map(|(_, span)| span).collect())
     }

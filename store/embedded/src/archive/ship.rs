@@ -231,6 +231,18 @@ impl Shipper {
     }
 
     fn begin_segment(&mut self, number: u64, first: u64) -> Result<(), ArchiveError> {
+        let is_known = |segment: &ArchivedSegment| {
+            segment.number == number && (segment.end.is_some() || number == self.newest.segment)
+        };
+        if self.manifest.segments.iter().any(is_known) {
+            return Err(ArchiveError::Refused {
+                why: format!(
+                    "the archive `{}` has segment {number} of this store's log already, and not as a part of what is shipped: the \
+                     data directory is a copy that has gone another way. Ship to another directory",
+                    self.root.display()
+                ),
+            });
+        }
         let from = self.source.open(number)?;
         let directory = segments_path(&self.directory);
         let path = segment_path(&directory, number);
@@ -244,7 +256,8 @@ impl Shipper {
         self.files.sync(&to).map_err(failed)?;
         sync_directory(&directory).map_err(failed)?;
         self.manifest.segments.retain(|segment| segment.number != number);
-        self.manifest.segments.push(ArchivedSegment { number, first, end: None });
+        let line = self.manifest.line;
+        self.manifest.segments.push(ArchivedSegment { number, first, line, end: None });
         self.files.faults.point("archive: manifest").map_err(failed)?;
         self.files.write_sealed(&self.directory, MANIFEST, &self.manifest)?;
         self.copy = Some(OpenCopy { from, to, number, end: SEGMENT_HEADER as u64 });
@@ -281,8 +294,8 @@ impl Shipper {
         }
         let written = writer.finish()?;
         self.catch_up()?;
-        let (position, list) = (snapshot.position, written.list.clone());
-        let base = Base { position, whole_at, instant, pairs: written.pairs, bytes: written.bytes, list };
+        let (position, list, line) = (snapshot.position, written.list.clone(), self.manifest.line);
+        let base = Base { position, whole_at, instant, pairs: written.pairs, bytes: written.bytes, list, line };
         self.manifest.bases.push(base);
         self.files.faults.point("archive: base").map_err(self.failed("write"))?;
         self.files.write_sealed(&self.directory, MANIFEST, &self.manifest)?;
@@ -297,6 +310,7 @@ impl Shipper {
             let end = SegmentEnd { bytes: self.newest.bytes, last: self.newest.batch, instant: self.newest.instant };
             self.close_segment(self.newest.segment, end);
         }
+        self.manifest.line += 1;
         // One that has just been begun has no header yet, and nothing that is durable.
         let durable = self.source.durable();
         let next = match self.source.holding(position + 1)?.filter(|live| live.first_batch <= durable) {

@@ -107,8 +107,10 @@ impl Standby {
     }
 
     fn follow(&mut self, view: &EpochView, tick: &mut dyn FnMut(CopyProgress)) -> Result<Followed, ArchiveError> {
-        let is_same = self.copy.following.as_ref().is_some_and(|following| following.epoch == view.epoch);
-        let goes_on = is_same && self.copy.copied.is_some_and(|copied| view.goes_on_with(copied + 1));
+        let following = self.copy.following.as_ref().filter(|following| following.epoch == view.epoch);
+        let goes_on = following
+            .zip(self.copy.copied)
+            .is_some_and(|(following, copied)| view.goes_on_with(following.line, copied + 1));
         let before = if goes_on { self.copy.copied.unwrap_or_default() } else { 0 };
         if !goes_on {
             let base = view.last_base().ok_or_else(|| ArchiveError::Refused { why: "there is no base".to_owned() })?;

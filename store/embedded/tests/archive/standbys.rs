@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_store_embedded::Embedded;
-use baton_store_embedded::archive::{ArchiveError, ShipTo, Standby, StandbyOptions, promote};
+use baton_store_embedded::archive::{ArchiveError, ShipTo, Standby, StandbyOptions, promote, verify};
 use store::Store;
 use tempfile::TempDir;
 
 use crate::support::{check, copy_directory, key, next, small};
-use crate::{back_up, shipped, versions, work};
+use crate::{back_up, instant, restore_to, shipped, versions, work};
 
 fn standby(archive: &Path, directory: &Path) -> Standby {
     let (archive, directory) = (archive.to_owned(), directory.to_owned());
@@ -108,7 +108,7 @@ async fn a_data_directory_that_is_not_the_one_that_was_shipped_is_refused() {
     let older = Embedded::open(small(&at("older"))).await.unwrap();
     let said = older.ship(ShipTo::new(&archive)).await.unwrap_err().to_string();
     assert!(said.contains("it is an older copy"), "{said}");
-    let other = Embedded::open(small(&at("other"))).await.unwrap();
+    let other = Embedded::open(baton_store_embedded::Options::new(at("other"))).await.unwrap();
     work(&other, 60).await;
     let said = other.ship(ShipTo::new(&archive)).await.unwrap_err().to_string();
     assert!(said.contains("gone another way"), "{said}");
@@ -121,4 +121,32 @@ async fn a_data_directory_that_is_not_the_one_that_was_shipped_is_refused() {
     store.ship(ShipTo::new(&archive)).await.unwrap();
     let said = back_up(&data, &archive).await.unwrap_err().to_string();
     assert!(said.contains("is being written by process"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_copy_of_the_store_ships_that_went_another_way_is_a_line_of_its_own() {
+    let scratch = TempDir::new().unwrap();
+    let at = |name: &str| scratch.path().join(name);
+    let archive = at("archive");
+    let store = Embedded::open(small(&at("data"))).await.unwrap();
+    work(&store, 30).await;
+    store.close().await.unwrap();
+    copy_directory(&at("data"), &at("copy"));
+    let store = Embedded::open(small(&at("data"))).await.unwrap();
+    store.ship(ShipTo::new(&archive)).await.unwrap();
+    work(&store, 30).await;
+    let (instant, first) = (instant(), versions(&store).await);
+    store.close().await.unwrap();
+    // So far that its log does not have any more where they part.
+    let copy = Embedded::open(small(&at("copy"))).await.unwrap();
+    work(&copy, 2_000).await;
+    copy.ship(ShipTo::new(&archive)).await.unwrap();
+    shipped(&copy).await;
+    let second = versions(&copy).await;
+    copy.close().await.unwrap();
+    assert_eq!(verify(&archive, &mut |_| ()).unwrap().first().map(|epoch| epoch.spans.len()), Some(2));
+    for (name, to, expected) in [("first", Some(instant), first), ("second", None, second)] {
+        restore_to(&archive, &at(name), to).unwrap();
+        assert_eq!(versions(&Embedded::open(small(&at(name))).await.unwrap()).await, expected, "{name}");
+    }
 }
