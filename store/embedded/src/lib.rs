@@ -5,7 +5,8 @@
 //! there it goes to redb in the background, after what was overwritten or finished meanwhile has been merged away.
 //! `docs/adr/0002-embedded-engine.md` says why.
 //!
-//! Owns one directory: `FORMAT`, `KNOWN`, `LOCK`, `tree.redb` and `log/`. Knows nothing of what a body means.
+//! Owns one directory: `FORMAT`, `KNOWN`, `LOCK`, `tree.redb` and `log/`, and what the archives of [`archive`] leave there. Knows
+//! nothing of what a body means.
 
 pub mod archive;
 mod checkpoint;
