@@ -6,6 +6,7 @@
 mod activity;
 pub(crate) mod advice;
 mod audit;
+mod backup;
 mod clock;
 mod compact;
 mod completions;
@@ -22,6 +23,7 @@ mod query;
 pub(crate) mod say;
 mod schedule;
 mod secret;
+mod standby;
 mod tips;
 mod update;
 mod workflow;
@@ -87,6 +89,9 @@ enum Command {
     Dynamodb(dynamodb::Dynamodb),
     Doctor(doctor::Doctor),
     Fsck(fsck::Fsck),
+    Backup(backup::Backup),
+    Restore(backup::Restore),
+    Standby(standby::Standby),
     Compact(compact::Compact),
     /// Print the API as an `OpenAPI` document
     Openapi,
@@ -182,6 +187,9 @@ impl Cli {
             Command::Dynamodb(dynamodb) => dynamodb.run().await,
             Command::Doctor(doctor) => return doctor.run().await,
             Command::Fsck(fsck) => fsck.run().await,
+            Command::Backup(backup) => backup.run().await,
+            Command::Restore(restore) => restore.run().await,
+            Command::Standby(standby) => standby.run().await,
             Command::Compact(compact) => compact.run().await,
             Command::Openapi => print_json(&service::api::document()),
             Command::Completions(completions) => completions.run(),

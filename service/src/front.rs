@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRef;
 use engine::Engine;
+use store_embedded::archive::ShipStanding;
 
 use crate::audit::AuditCounts;
 use crate::budget::{BYTES_IN_FLIGHT_MAX, Budget};
@@ -48,7 +49,12 @@ struct FrontParts {
     tls: OnceLock<Arc<TlsStanding>>,
     /// Of the audit log, where there is one.
     audit: OnceLock<Arc<AuditCounts>>,
+    /// How the store is shipped, where it is.
+    shipping: OnceLock<ShipTeller>,
 }
+
+/// Tells how a store is shipped; nothing where it is not.
+type ShipTeller = Box<dyn Fn() -> Option<ShipStanding> + Send + Sync>;
 
 impl Front {
     /// The front of this engine.
@@ -63,6 +69,7 @@ impl Front {
             probe,
             tls: OnceLock::new(),
             audit: OnceLock::new(),
+            shipping: OnceLock::new(),
         }))
     }
 
@@ -109,6 +116,16 @@ impl Front {
     /// Has the metrics tell of the audit log.
     pub fn tells_of_audit_log(&self, counts: &Arc<AuditCounts>) {
         drop(self.0.audit.set(Arc::clone(counts)));
+    }
+
+    /// Has the metrics, and whoever asks how the service is, tell how the store is shipped, where it is.
+    pub fn tells_of_shipping(&self, tell: impl Fn() -> Option<ShipStanding> + Send + Sync + 'static) {
+        drop(self.0.shipping.set(Box::new(tell)));
+    }
+
+    /// How the store is shipped, where it is.
+    pub(crate) fn ship_standing(&self) -> Option<ShipStanding> {
+        self.0.shipping.get().and_then(|tell| tell())
     }
 
     /// Everything that is measured, as Prometheus text. Takes some milliseconds of a processor where there are many lists.

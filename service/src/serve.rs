@@ -30,6 +30,7 @@ use crate::credentials::Keeper;
 use crate::dynamodb::Table;
 use crate::encryption::Encryption;
 use crate::notify;
+use crate::shipping::{Shipping, begin_new_life};
 
 /// Where the service listens unless told otherwise: this machine only.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7420";
@@ -114,6 +115,9 @@ pub(crate) struct Serve {
     /// none [default: 512]
     #[arg(long, env = "BATON_DISK_RESERVE", value_name = "MIB")]
     disk_reserve: Option<u64>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    shipping: Shipping,
     /// Connections at once [default: 20000]
     #[arg(long, env = "BATON_CONNECTIONS_MAX", value_name = "COUNT")]
     connections_max: Option<usize>,
@@ -183,6 +187,7 @@ impl Serve {
             store_memory_mib: self.store_memory_mib.or(file.store_memory_mib),
             store_log_mib: self.store_log_mib.or(file.store_log_mib),
             disk_reserve: self.disk_reserve.or(file.disk_reserve),
+            shipping: self.shipping.or(file.shipping),
             connections_max: self.connections_max.or(file.connections_max),
             requests_at_once: self.requests_at_once.or(file.requests_at_once),
             shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),
@@ -251,13 +256,13 @@ impl Serve {
         Ok(())
     }
 
-    async fn open_store(&self) -> Result<Arc<dyn Store>, String> {
+    async fn open_store(&self) -> Result<(Arc<dyn Store>, Option<Arc<Embedded>>), String> {
         match self.store.unwrap_or(StoreKind::Embedded) {
             StoreKind::Memory => {
                 tracing::warn!("everything is kept in memory only and is gone when this process ends");
-                Ok(Arc::new(Memory::new()))
+                Ok((Arc::new(Memory::new()), None))
             }
-            StoreKind::Dynamodb => crate::dynamodb::open(&self.table).await,
+            StoreKind::Dynamodb => crate::dynamodb::open(&self.table).await.map(|store| (store, None)),
             StoreKind::Embedded => {
                 let directory = self.data_dir();
                 let mut options = Options::new(&directory);
@@ -268,7 +273,8 @@ impl Serve {
                     options.log_bytes = mib.max(1) << 20;
                 }
                 let opened = Embedded::open(options).await;
-                opened.map(|store| store as Arc<dyn Store>).map_err(|error| format!("{}: {error}", directory.display()))
+                let store = opened.map_err(|error| format!("{}: {error}", directory.display()))?;
+                Ok((Arc::clone(&store) as Arc<dyn Store>, Some(store)))
             }
         }
     }
@@ -356,7 +362,8 @@ impl Serve {
         let stop = tokio::spawn(client::shutdown::requested());
         let listener = TcpListener::bind(listen).await.map_err(|error| format!("{listen}: {error}"))?;
         let address = listener.local_addr().map_err(|error| format!("{listen}: {error}"))?;
-        let store = self.open_store().await?;
+        let (store, embedded) = self.open_store().await?;
+        self.shipping.begin(embedded.as_ref()).await?;
         let cache_bytes = self.cache_mib.unwrap_or(32) << 20;
         let node = self.node(address, tls.is_some())?;
         let quotas = self.swf_limits.then(Quotas::default);
@@ -366,8 +373,14 @@ impl Serve {
             .await
             .map_err(|refusal| refusal.to_string())?;
         engine.shares().replace(limits);
+        if let Some(embedded) = &embedded {
+            begin_new_life(embedded, &engine).await?;
+        }
         let settings = FrontSettings { requests_at_once: self.requests_at_once, ..FrontSettings::default() };
         let front = Front::of(Arc::clone(&engine), &settings);
+        if let Some(embedded) = embedded {
+            front.tells_of_shipping(move || embedded.ship_standing());
+        }
         let calls = (!functions.is_empty()).then(|| service::lambda::serve(&engine, functions));
         let joined = node.as_ref().map(|node| self.encryption.join(&engine, node)).transpose()?;
         tokio::spawn(credentials.clone().keep_keys(Arc::clone(&engine)));

@@ -111,6 +111,7 @@ fn of_warning(ReadinessWarning { code, detail, advice }: ReadinessWarning) -> Ch
         "disk-low" => ("disk", Verdict::Failing),
         "clock-doubted" => ("retention", Verdict::Failing),
         "file-refused" => ("files", Verdict::Warning),
+        "archive-behind" => ("archive", Verdict::Warning),
         // A newer service's own.
         _ => ("service", Verdict::Warning),
     };

@@ -2,6 +2,7 @@
 
 use engine::{MetricKind, MetricsPage, PageLabels};
 use history::Timestamp;
+use store_embedded::archive::ShipStanding;
 
 use super::{Front, process};
 use crate::audit::AuditCounts;
@@ -23,7 +24,17 @@ impl Front {
         if let Some(audit) = self.0.audit.get() {
             audit.write(page);
         }
+        if let Some(ship) = self.ship_standing() {
+            write_shipping(page, &ship);
+        }
     }
+}
+
+fn write_shipping(page: &mut MetricsPage, ship: &ShipStanding) {
+    let help = "How long the oldest commit has waited that is not in the archive, 0 where none waits";
+    page.family("ship_lag_seconds", MetricKind::Gauge, help, [(PageLabels::new(), ship.lag.as_secs_f64())]);
+    let help = "1 while the archive cannot be written";
+    page.family("ship_failing", MetricKind::Gauge, help, [(PageLabels::new(), u64::from(ship.trouble.is_some()))]);
 }
 
 impl Budget {

@@ -1,6 +1,7 @@
 //! The process itself: whether it is well, what it counts, and what it answers.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,6 +14,9 @@ use engine::{Doubt, Engine, Refusal};
 
 use crate::front::Front;
 use crate::http::{Answer, AppState, bytes_of_json, json};
+
+/// How far the archive may be behind before it is told. Ours: ten times what a lost machine may lose.
+const SHIP_LAG_MAX: Duration = Duration::from_secs(10);
 
 pub(super) async fn healthy() -> &'static str {
     "ok\n"
@@ -42,6 +46,14 @@ async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
         let detail = format!("{room}: no run is started, and what is open goes on");
         let advice = "make room on the disk, or start the service with a lower --disk-reserve";
         warnings.push(warning("disk-low", detail, advice));
+    }
+    if let Some(ship) = front.ship_standing().filter(|ship| ship.trouble.is_some() || ship.lag > SHIP_LAG_MAX) {
+        let why = ship.trouble.map_or_else(String::new, |trouble| format!(": {trouble}"));
+        let detail =
+            format!("what was acknowledged in the last {:.0} s is not in the archive{why}", ship.lag.as_secs_f64());
+        let advice =
+            "look at the disk and the mount of --ship-to; the service goes on meanwhile, and ships by itself later";
+        warnings.push(warning("archive-behind", detail, advice));
     }
     if let Some(Doubt { found, newest, .. }) = engine.guard().doubt() {
         let clock = format!("the clock said {found}, and the newest time that was seen is {newest}");

@@ -11,6 +11,7 @@ extern crate history as baton_history;
 extern crate runner_kit as baton_runner_kit;
 
 mod audit;
+mod backup;
 #[path = "../shared/certificates.rs"]
 mod certificates;
 mod commands;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::directory::make_known;
 use crate::frame::Builder;
+use crate::instant;
 use crate::log::Tail;
 use crate::shared::{Phase, Shared};
 
@@ -47,6 +48,7 @@ fn take(shared: &Shared, builder: &mut Builder) -> Option<u64> {
             return None;
         }
         if !state.builder.is_empty() {
+            instant::put(&mut state);
             std::mem::swap(&mut state.builder, builder);
             let batch = state.open_batch;
             state.open_batch += 1;

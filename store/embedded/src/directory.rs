@@ -14,6 +14,9 @@ use crate::private::{self, LockAttempt};
 
 const FORMAT: &str = "baton embedded store, format 2";
 
+/// What stands there of a copy of a store that is not whole yet. No version takes it for a store.
+const UNFINISHED: &str = "baton embedded store, unfinished copy\n";
+
 /// Begins the file that says how far the log has come at least.
 const KNOWN: &str = "batch ";
 
@@ -44,6 +47,15 @@ impl Directory {
         let lock = take_lock(directory)?;
         let path = directory.join("FORMAT");
         let id = match std::fs::read_to_string(&path) {
+            Ok(found) if found == UNFINISHED => {
+                return Err(Error::Corrupt {
+                    what: format!(
+                        "`{}` is a copy of a store that is not finished: a standby, which `baton standby promote` makes a store \
+                         of, or what is left of a restore that was cut short, which can be removed",
+                        directory.display()
+                    ),
+                });
+            }
             Ok(found) => read_format(&found).ok_or_else(|| Error::Corrupt {
                 what: format!(
                     "`{}` says `{}` where this version of Baton knows `{FORMAT}`; use the version that wrote it",
@@ -138,12 +150,81 @@ fn take_lock(directory: &Path) -> Result<File, Error> {
     }
 }
 
+/// An id for a store that is made.
+pub(crate) fn draw_id() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
+/// A directory in which a copy of a store is made; ours until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    path: PathBuf,
+    lock: File,
+}
+
+impl Unfinished {
+    /// Takes a directory that is empty or not there; with `goes_on` also one that is an unfinished copy.
+    pub(crate) fn take(directory: &Path, goes_on: bool) -> Result<Self, Error> {
+        let refused = |why: &str| Error::Failed { why: format!("`{}` {why}", directory.display()) };
+        let failed = |error: std::io::Error| storage_error(&error, "make a copy in", directory);
+        if directory.join("LOCK").exists() {
+            // Whoever uses it is told before anything else.
+            drop(take_lock(directory)?);
+        }
+        let format = std::fs::read_to_string(directory.join("FORMAT")).unwrap_or_default();
+        let is_copy = format == UNFINISHED;
+        if !format.is_empty() && !is_copy {
+            return Err(refused("holds a store, which is not written over: name another directory"));
+        }
+        if is_copy && !goes_on {
+            return Err(refused(
+                "holds a copy that is not finished: a standby, or what is left of a restore that was cut short. Remove it, or name \
+                 another directory",
+            ));
+        }
+        if !is_copy && directory.exists() {
+            for entry in std::fs::read_dir(directory).map_err(failed)? {
+                if entry.map_err(failed)?.file_name() != "lost+found" {
+                    return Err(refused("is not empty: name a directory that is, or that is not there"));
+                }
+            }
+        }
+        private::directory(directory, || private::is_ours(directory))?;
+        let lock = take_lock(directory)?;
+        if !is_copy {
+            write_whole(directory, "FORMAT", UNFINISHED).map_err(failed)?;
+        }
+        private::directory(&log_path(directory), || Ok(true))?;
+        Ok(Self { path: directory.to_owned(), lock })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes a store of it.
+    pub(crate) fn finish(self, id: u64) -> Result<(), Error> {
+        write_id(&self.path, id).map_err(|error| storage_error(&error, "write FORMAT in", &self.path))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
+}
+
 fn write_format(directory: &Path) -> std::io::Result<u64> {
-    let id = RandomState::new().hash_one(std::process::id());
+    let id = draw_id();
+    write_id(directory, id)?;
+    Ok(id)
+}
+
+fn write_id(directory: &Path, id: u64) -> std::io::Result<()> {
     write_whole(directory, "FORMAT", &format!("{FORMAT}, id {id:016x}\n"))?;
     // The directory's own entry, when it has just been created.
     if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         sync_directory(parent)?;
     }
-    Ok(id)
+    Ok(())
 }

@@ -15,6 +15,7 @@
 //! | expiry of a mark | instant, domain, workflow id, name |
 //! | number of rows | domain, whether they are open and flagged, status |
 //! | term of an open row, of a closed row | domain, number of the term, start (descending), workflow id, run |
+//! | instant | (nothing: there is one, the newest) |
 
 use std::sync::Arc;
 
@@ -36,6 +37,7 @@ pub(crate) const COUNT: u8 = b'n';
 /// Terms stand before rows: a checkpoint writes in the order of keys, so a row that redb has lost has lost its terms there, too.
 pub(crate) const OPEN_TERM: u8 = b'a';
 pub(crate) const CLOSED_TERM: u8 = b'b';
+pub(crate) const INSTANT: u8 = b'i';
 
 /// The tables that say nothing which is not in a head or a mark.
 pub(crate) const INDEXES: [u8; 8] = [DUE, OPEN_ROW, CLOSED_ROW, ENDED_ROW, EXPIRY, MARK_EXPIRY, OPEN_TERM, CLOSED_TERM];

@@ -5,8 +5,10 @@
 //! there it goes to redb in the background, after what was overwritten or finished meanwhile has been merged away.
 //! `docs/adr/0002-embedded-engine.md` says why.
 //!
-//! Owns one directory: `FORMAT`, `KNOWN`, `LOCK`, `tree.redb` and `log/`. Knows nothing of what a body means.
+//! Owns one directory: `FORMAT`, `KNOWN`, `LOCK`, `tree.redb` and `log/`, and what the archives of [`archive`] leave there. Knows
+//! nothing of what a body means.
 
+pub mod archive;
 mod checkpoint;
 mod committer;
 mod counts;
@@ -16,6 +18,7 @@ pub mod faults;
 mod forget;
 mod frame;
 mod free;
+mod instant;
 mod keys;
 mod layer;
 mod listing;
@@ -36,8 +39,9 @@ mod write;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -48,6 +52,11 @@ use store::{
 
 pub use crate::options::{Options, Recovery};
 
+use crate::archive::shipping::{self, ShipState, Shipping};
+use crate::archive::source::LogSource;
+use crate::archive::{
+    ArchiveError, BackupOptions, BackupReport, CopyProgress, Restored, ShipStanding, ShipTo, request,
+};
 use crate::directory::Directory;
 use crate::disk::blocking;
 use crate::free::FreeSpace;
@@ -71,10 +80,15 @@ const LIMITS: Limits = Limits {
 pub struct Embedded {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Those that wait for disks of others.
+    beside: Mutex<Vec<JoinHandle<()>>>,
     directory: Mutex<Option<Directory>>,
+    path: PathBuf,
     tree_path: PathBuf,
     free: FreeSpace,
     recovery: Recovery,
+    source: LogSource,
+    ship: OnceLock<Arc<ShipState>>,
     forgetting: tokio::sync::Mutex<()>,
 }
 
@@ -86,7 +100,14 @@ impl Embedded {
     /// [`Error::InUse`] when another process has the directory; [`Error::Failed`] when it cannot be used;
     /// [`Error::Corrupt`] when acknowledged commits are missing or damaged. Nothing is repaired then.
     pub async fn open(options: Options) -> Result<Arc<Self>, Error> {
-        blocking(move || open::open(&options)).await.map(|opened| Arc::new(Self::new(opened)))
+        blocking(move || {
+            let embedded = Self::new(open::open(&options)?);
+            let (source, path) = (embedded.source.clone(), embedded.path.clone());
+            let asked = open::spawn_beside("store-backup", move || request::serve(&source, &path))?;
+            embedded.beside().push(asked);
+            Ok(Arc::new(embedded))
+        })
+        .await
     }
 
     /// Packs a store that no process has open, and gives what is free back to the disk.
@@ -104,11 +125,39 @@ impl Embedded {
         .await
     }
 
+    /// Backs a data directory up: the process that has it open is asked to, and where there is none it is done here. `tick` is
+    /// told how far it is. Waits for disks.
+    ///
+    /// # Errors
+    ///
+    /// [`ArchiveError::Away`] where a file cannot be read or written; [`ArchiveError::Refused`] for an archive of another store, or
+    /// one that is being written; [`ArchiveError::Damaged`] for a data directory or an archive that is not as it should be. What
+    /// was in the archive before is there still.
+    pub fn backup(
+        directory: &Path,
+        options: &BackupOptions,
+        tick: &mut dyn FnMut(CopyProgress),
+    ) -> Result<BackupReport, ArchiveError> {
+        if !directory.join("FORMAT").is_file() {
+            return Err(ArchiveError::Refused { why: format!("there is no store in `{}`", directory.display()) });
+        }
+        let opened = match open::open(&Options::new(directory)) {
+            Err(Error::InUse { .. }) => return request::ask(directory, options, tick),
+            opened => opened?,
+        };
+        let embedded = Self::new(opened);
+        let done = archive::back_up(&embedded.source, options, tick);
+        embedded.take().stop(Phase::Closing)?;
+        done
+    }
+
     fn new(opened: Opened) -> Self {
-        let Opened { shared, threads, directory, tree_path, free, recovery } = opened;
+        let Opened { shared, threads, directory, tree_path, free, recovery, source } = opened;
+        let ship = OnceLock::new();
         let forgetting = tokio::sync::Mutex::default();
-        let (threads, directory) = (threads.into(), Some(directory).into());
-        Self { shared, threads, directory, tree_path, free, recovery, forgetting }
+        let (threads, beside, directory) = (threads.into(), Mutex::default(), Some(directory).into());
+        let path = tree_path.parent().map(Path::to_owned).unwrap_or_default();
+        Self { shared, threads, beside, directory, path, tree_path, free, recovery, source, ship, forgetting }
     }
 
     /// What opening took.
@@ -122,11 +171,65 @@ impl Embedded {
         (state.bytes(), state.most_bytes)
     }
 
+    /// Ships everything that is durable to an archive from now on. Before the first commit: nothing may be written by a store
+    /// that another has taken over.
+    ///
+    /// # Errors
+    ///
+    /// [`ArchiveError::TakenOver`] where another store has taken over; [`ArchiveError::Refused`] for an archive that is another
+    /// store's, that is ahead of this one, or that was there and is not; [`ArchiveError::Away`] and [`ArchiveError::Damaged`]
+    /// where it cannot be read or written.
+    pub async fn ship(&self, to: ShipTo) -> Result<(), ArchiveError> {
+        let (source, path) = (self.source.clone(), self.path.clone());
+        let begun = tokio::task::spawn_blocking(move || Shipping::begin(source, &path, to)).await;
+        let shipping = begun.map_err(|error| ArchiveError::Away { why: error.to_string() })??;
+        if self.ship.set(Arc::clone(&shipping.state)).is_err() {
+            return Err(ArchiveError::Refused { why: "this store ships already".to_owned() });
+        }
+        let mut beside = self.beside();
+        if !shipping.to.lease.is_zero() {
+            let (shared, state, to) = (Arc::clone(&self.shared), Arc::clone(&shipping.state), shipping.to.clone());
+            beside.push(open::spawn_beside("store-lease", move || shipping::watch_lease(&shared, &state, &to))?);
+        }
+        beside.push(open::spawn_beside("store-ship", move || shipping.run())?);
+        Ok(())
+    }
+
+    /// How shipping stands, where it ships.
+    pub fn ship_standing(&self) -> Option<ShipStanding> {
+        let durable = self.shared.lock().durable_batch;
+        self.ship.get().map(|ship| ship.standing(durable))
+    }
+
+    /// Where a store was made from that was restored, or that took over, until [`forget_restored`](Self::forget_restored).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] when that cannot be read.
+    pub fn restored(&self) -> Result<Option<Restored>, Error> {
+        archive::read_sealed(&self.path, archive::RESTORED)
+    }
+
+    /// What the store's old life has handed out was seen to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`] when that cannot be written down.
+    pub fn forget_restored(&self) -> Result<(), Error> {
+        let path = self.path.join(archive::RESTORED);
+        std::fs::remove_file(&path).map_err(|error| disk::storage_error(&error, "remove", &path))
+    }
+
+    fn beside(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.beside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Everything that must be let go of, once.
     fn take(&self) -> Parts {
         Parts {
             shared: Arc::clone(&self.shared),
             threads: std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner)),
+            beside: std::mem::take(&mut *self.beside()),
             directory: self.directory.lock().unwrap_or_else(PoisonError::into_inner).take(),
         }
     }
@@ -136,8 +239,12 @@ impl Embedded {
 struct Parts {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    beside: Vec<JoinHandle<()>>,
     directory: Option<Directory>,
 }
+
+/// How long an archive is waited for at the end. Ours: what is not there then is shipped at the next start.
+const BESIDE_WAIT: Duration = Duration::from_secs(10);
 
 impl Parts {
     /// Stops the threads, having let them finish if `phase` is `Closing`, and releases the files.
@@ -147,6 +254,14 @@ impl Parts {
             if thread.join().is_err() {
                 self.shared.fail("a thread of the store panicked");
             }
+        }
+        let began = tokio::time::Instant::now();
+        while self.beside.iter().any(|thread| !thread.is_finished()) {
+            if began.elapsed() > BESIDE_WAIT {
+                tracing::warn!("the archive takes too long: what it does not have yet is shipped at the next start");
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
         self.shared.set_phase(Phase::Stopping);
         self.shared.tree.close();

@@ -16,9 +16,12 @@ use std::time::Duration;
 use store::{TOOK_MICROS, Took};
 use tokio::time::Instant;
 
+use crate::archive::holds::Holds;
 use crate::faults::Faults;
 use crate::frame::{Builder, SEGMENT_HEADER, SegmentHeader};
+use crate::free::FreeSpace;
 use crate::opening::Opening;
+use crate::options::Options;
 use crate::private;
 
 /// A segment that is being made ready, before it has its number.
@@ -28,6 +31,9 @@ const SPARES: usize = 2;
 /// How many zeros are written at a time.
 const ZEROS: usize = 256 << 10;
 const SUFFIX: &str = "log";
+/// While less of the disk is free, nothing of the log is kept for who has to copy it. Ours: four times the log that waits for a
+/// checkpoint as a rule; an archive that is away must never be what fills the disk.
+const HELD_FREE_MIN: u64 = 256 << 20;
 
 /// The segments that exist, oldest first.
 #[derive(Debug)]
@@ -45,6 +51,11 @@ pub(crate) struct Segments {
     pub(crate) syncs: AtomicU64,
     took: TookCounts,
     pub(crate) bytes_written: AtomicU64,
+    /// Who still has to copy what.
+    pub(crate) holds: Arc<Holds>,
+    /// Bytes of log that are kept for them at most.
+    held_bytes: u64,
+    free: FreeSpace,
 }
 
 /// How long syncs took.
@@ -123,20 +134,17 @@ pub(crate) fn find_segments(directory: &Path) -> io::Result<Vec<u64>> {
 
 impl Segments {
     /// `live`: the segments that recovery read; `next`: the number that no segment has had.
-    pub(crate) fn new(
-        directory: &Path,
-        id: u64,
-        segment_bytes: u64,
-        faults: Arc<Faults>,
-        live: Vec<Live>,
-        next: u64,
-    ) -> io::Result<Self> {
+    pub(crate) fn new(directory: &Path, id: u64, options: &Options, live: Vec<Live>, next: u64) -> io::Result<Self> {
+        let (segment_bytes, faults) = (options.segment_bytes, Arc::clone(&options.faults));
         Ok(Self {
             directory: directory.to_owned(),
             names: File::open(directory)?,
             opening: Opening::default(),
             id,
             segment_bytes,
+            holds: Arc::default(),
+            held_bytes: options.held_bytes,
+            free: FreeSpace::of(directory, Arc::clone(&faults)),
             faults,
             tail_end: AtomicU64::new(0),
             files: Mutex::new(SegmentFiles { live: live.into(), spares: VecDeque::new(), next }),
@@ -257,9 +265,34 @@ impl Segments {
         Ok(OpenSegment { file, salt, end: SEGMENT_HEADER as u64 })
     }
 
+    /// The segments that hold batches, oldest first.
+    pub(crate) fn live(&self) -> Vec<Live> {
+        self.files().live.iter().cloned().collect()
+    }
+
+    /// How far the log may go, where redb has it up to `position`: not beyond what is still to be copied, unless that takes
+    /// more room than it may.
+    fn may_go(&self, position: u64) -> u64 {
+        let Some(copied) = self.holds.copied().filter(|copied| *copied < position) else { return position };
+        let is_too_much = self.bytes() > self.held_bytes + self.segment_bytes * SPARES as u64;
+        let is_disk_low = self.free.bytes().is_some_and(|free| free < HELD_FREE_MIN);
+        if is_too_much || is_disk_low {
+            tracing::warn!(
+                copied,
+                position,
+                bytes = self.bytes(),
+                is_disk_low,
+                "the log is not kept any longer for what has still to copy it, which begins again with a new base"
+            );
+            return position;
+        }
+        copied
+    }
+
     /// Removes the segments that hold nothing after batch `position`; some are used again. The newest that is known to hold a
     /// batch stays: one that has only been begun may have none after a crash, and a log without any batch has lost some.
     pub(crate) fn drop_through(&self, position: u64) -> io::Result<()> {
+        let position = self.may_go(position);
         loop {
             let oldest = {
                 let mut files = self.files();

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use bytes::Bytes;
 use store::Error;
 
+use crate::archive::source::LogSource;
 use crate::directory::{Directory, log_path, make_known, tree_path};
 use crate::disk::storage_error;
 use crate::frame::{BatchOperation, operations};
@@ -26,6 +27,7 @@ pub(crate) struct Opened {
     pub(crate) tree_path: PathBuf,
     pub(crate) free: FreeSpace,
     pub(crate) recovery: Recovery,
+    pub(crate) source: LogSource,
 }
 
 pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
@@ -59,14 +61,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
         make_known(&options.directory, known)
             .map_err(|error| storage_error(&error, "write KNOWN in", &options.directory))?;
     }
-    let segments = Segments::new(
-        &log,
-        directory.id,
-        options.segment_bytes,
-        Arc::clone(&options.faults),
-        recovered.segments,
-        recovered.next_number,
-    );
+    let segments = Segments::new(&log, directory.id, options, recovered.segments, recovered.next_number);
     let segments = Arc::new(segments.map_err(|error| storage_error(&error, "open", &log))?);
     let tail = Tail::new(Arc::clone(&segments));
     let recovery = Recovery {
@@ -82,12 +77,13 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     }
     let shared = Arc::new(Shared::new(state, tree, segments, options.memory_bytes, options.log_bytes));
     let first = (known == 0).then(|| options.directory.clone());
+    let source = LogSource { shared: Arc::clone(&shared), log, id: directory.id };
     let threads = vec![
         spawn("store-commit", &shared, move |shared| committer::run(shared, tail, first))?,
         spawn("store-checkpoint", &shared, checkpoint::run)?,
     ];
     let free = FreeSpace::of(&options.directory, Arc::clone(&options.faults));
-    Ok(Opened { shared, threads, directory, tree_path: tree_path(&options.directory), free, recovery })
+    Ok(Opened { shared, threads, directory, tree_path: tree_path(&options.directory), free, recovery, source })
 }
 
 /// Runs whose forgetting was cut short.
@@ -121,9 +117,14 @@ fn spawn(
         }
     }
     let watch = PanicGuard(Arc::clone(shared));
+    spawn_beside(name, move || run(&watch.0))
+}
+
+/// A thread that the commits do not need.
+pub(crate) fn spawn_beside(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
     std::thread::Builder::new()
         .name(name.to_owned())
-        .spawn(move || run(&watch.0))
+        .spawn(run)
         .map_err(|error| Error::Failed { why: format!("cannot start thread `{name}`: {error}") })
 }
 

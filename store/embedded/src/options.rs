@@ -5,6 +5,10 @@ use std::sync::Arc;
 
 use crate::faults::Faults;
 
+/// Ours: at a hundred bytes a millisecond, which is a busy service, an hour and a half of an archive that is away; and as much as is
+/// kept of the disk for what is open.
+const HELD_BYTES: u64 = 512 << 20;
+
 /// How to open a store.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -18,6 +22,9 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Bytes of memory for redb's cache. 32 MiB unless set.
     pub cache_bytes: usize,
+    /// Bytes of log that are kept at most for an archive that is slow or away; what is beyond goes, and the archive begins
+    /// again with a new base. 512 MiB unless set.
+    pub held_bytes: u64,
     /// Failures on demand, for tests.
     #[doc(hidden)]
     pub faults: Arc<Faults>,
@@ -32,6 +39,7 @@ impl Options {
             log_bytes: 64 << 20,
             segment_bytes: 16 << 20,
             cache_bytes: 32 << 20,
+            held_bytes: HELD_BYTES,
             faults: Arc::default(),
         }
     }

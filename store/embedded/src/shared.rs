@@ -327,12 +327,17 @@ impl Shared {
 
     /// Stops everything for good: what is not durable will not be acknowledged.
     pub(crate) fn fail(&self, why: &str) {
+        self.silence(why);
+        let why = self.lock().failure.clone();
+        self.failure.send_if_modified(|told| std::mem::replace(told, why).is_none());
+    }
+
+    /// The same, without telling those who wait for a failure yet.
+    pub(crate) fn silence(&self, why: &str) {
         let mut state = self.lock();
         if state.failure.is_none() {
             tracing::error!(why, "the store has failed");
-            let why: Arc<str> = Arc::from(why);
-            state.failure = Some(Arc::clone(&why));
-            self.failure.send_replace(Some(why));
+            state.failure = Some(Arc::from(why));
         }
         state.phase = Phase::Stopping;
         state.waiters.clear();
@@ -401,7 +406,9 @@ mod tests {
     fn what_was_read_from_redb_counts_only_until_a_layer_has_gone_there() {
         let directory = tempfile::TempDir::new().unwrap();
         let (tree, _) = Tree::open(&directory.path().join("tree.redb"), 1 << 20).unwrap();
-        let segments = Arc::new(Segments::new(directory.path(), 1, 4096, Arc::default(), Vec::new(), 1).unwrap());
+        let segments = Arc::new(
+            Segments::new(directory.path(), 1, &crate::Options::new(directory.path()), Vec::new(), 1).unwrap(),
+        );
         let shared = Shared::new(State::new(0), tree, segments, 1 << 20, 1 << 20);
         let key = b"hkey".to_vec();
         shared.tree.write([(key.as_slice(), Some(b"old".as_slice()))].into_iter(), Some(1)).unwrap();

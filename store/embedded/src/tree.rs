@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use bytes::Bytes;
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 use store::Error;
 
 use crate::disk::storage_error;
@@ -19,6 +19,8 @@ const POSITION: &str = "position";
 /// The position up to which rows have entries under their terms (`terms.rs`). It is the position where this version, or a later one, has
 /// written last; another, or none, where one has that made no entries.
 const TERMS: &str = "terms";
+/// As far as batches of an archive are in a copy that is not finished. Not where a log goes on.
+const COPIED: &str = "copied";
 
 /// The map behind the log.
 #[derive(Debug)]
@@ -31,6 +33,13 @@ pub(crate) struct Tree {
 
 /// The map as it was at one moment.
 pub(crate) struct Snapshot(redb::ReadOnlyTable<&'static [u8], &'static [u8]>);
+
+/// The whole map as it was at one moment, and what of the log is in it for certain.
+pub(crate) struct WholeSnapshot {
+    pub(crate) map: Snapshot,
+    pub(crate) position: u64,
+    pub(crate) pairs: u64,
+}
 
 /// Pairs of a range, in one of both directions.
 pub(crate) type Pairs = Box<dyn Iterator<Item = Result<(Bytes, Bytes), Error>>>;
@@ -99,6 +108,36 @@ impl Tree {
         })
     }
 
+    /// The map as it is now, and its position.
+    pub(crate) fn whole(&self) -> Result<WholeSnapshot, Error> {
+        self.with(|database| {
+            let txn = database.begin_read().map_err(failed)?;
+            let meta = txn.open_table(META).map_err(failed)?;
+            let position = meta.get(POSITION).map_err(failed)?.map_or(0, |position| position.value());
+            let map = txn.open_table(MAP).map_err(failed)?;
+            let pairs = map.len().map_err(failed)?;
+            Ok(WholeSnapshot { map: Snapshot(map), position, pairs })
+        })
+    }
+
+    /// As far as a copy has come; `None` where it has not got its base yet.
+    pub(crate) fn copied(&self) -> Result<Option<u64>, Error> {
+        self.with(|database| {
+            let txn = database.begin_read().map_err(failed)?;
+            let meta = txn.open_table(META).map_err(failed)?;
+            Ok(meta.get(COPIED).map_err(failed)?.map(|copied| copied.value()))
+        })
+    }
+
+    /// Writes some pairs of a copy and, if given, as far as it then has come, as one transaction.
+    pub(crate) fn write_copy<'a>(
+        &self,
+        pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+        copied: Option<u64>,
+    ) -> Result<(), Error> {
+        self.write_with(pairs, copied.map(|copied| (COPIED, copied)))
+    }
+
     /// Writes some pairs (`None`: remove) and, if given, the position that the map then reflects, as one transaction.
     ///
     /// Quick repair saves the allocator's state with each transaction, so that opening after a crash takes no walk
@@ -107,6 +146,14 @@ impl Tree {
         &self,
         pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
         position: Option<u64>,
+    ) -> Result<(), Error> {
+        self.write_with(pairs, position.map(|position| (POSITION, position)))
+    }
+
+    fn write_with<'a>(
+        &self,
+        pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+        mark: Option<(&str, u64)>,
     ) -> Result<(), Error> {
         let mut txn = self.with(|database| database.begin_write().map_err(failed))?;
         txn.set_quick_repair(true);
@@ -121,11 +168,11 @@ impl Tree {
                 }
                 .map_err(failed)?;
             }
-            if let Some(position) = position {
+            if let Some((name, number)) = mark {
                 let mut meta = txn.open_table(META).map_err(failed)?;
-                meta.insert(POSITION, position).map_err(failed)?;
-                if self.has_terms() {
-                    meta.insert(TERMS, position).map_err(failed)?;
+                meta.insert(name, number).map_err(failed)?;
+                if name == POSITION && self.has_terms() {
+                    meta.insert(TERMS, number).map_err(failed)?;
                 }
             }
         }
@@ -161,6 +208,11 @@ impl Tree {
 impl Snapshot {
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
         Ok(self.0.get(key).map_err(failed)?.map(|value| Bytes::copy_from_slice(value.value())))
+    }
+
+    /// Every pair, in order of the keys.
+    pub(crate) fn all(&self) -> Result<Pairs, Error> {
+        Ok(Box::new(self.0.range::<&[u8]>(..).map_err(failed)?.map(copy)))
     }
 
     /// The pairs with `from <= key < to`.

@@ -1,4 +1,5 @@
-//! Stores of yesterday can be read. `golden/format-2` is never changed; a new format gets a directory beside it.
+//! Stores and archives of yesterday can be read. `golden/format-2` and `golden/archive-1` are never changed; a new format gets a
+//! directory beside it.
 //!
 //! Written once by `BATON_WRITE_GOLDEN=DIRECTORY cargo test -p baton-store-embedded --test golden`: `log` is a store that
 //! was left with everything in its log, `tree` one that was closed and compacted, so that redb has everything.
@@ -10,9 +11,10 @@ mod support;
 use std::path::Path;
 use std::sync::Arc;
 
+use baton_store_embedded::archive::{BackupOptions, RestoreOptions, restore, verify};
 use baton_store_embedded::{Embedded, Options};
 use bytes::Bytes;
-use store::{Cas, Due, Expect, Head, ListQuery, Order, PartKey, Row, Store};
+use store::{Cas, Due, Expect, Head, HeadKey, ListQuery, Order, PartKey, Row, Store};
 use support::{copy_directory, key};
 use tempfile::TempDir;
 
@@ -145,4 +147,45 @@ async fn stores_of_format_2_can_be_read() {
         assert_eq!(store.recovery().batches_replayed > 0, form == "log");
         check(&*store).await;
     }
+}
+
+/// What comes behind the base of the golden archive.
+fn later() -> HeadKey {
+    HeadKey { domain: Arc::from("later"), workflow_id: Arc::from("later") }
+}
+
+async fn write_golden_archive(archive: &Path) {
+    let data = TempDir::new().unwrap();
+    let store = Embedded::open(Options::new(data.path())).await.unwrap();
+    write(&*store).await;
+    store.close().await.unwrap();
+    // Opened, so that redb has everything, and the log has what comes then.
+    let store = Embedded::open(Options::new(data.path())).await.unwrap();
+    for number in 0..2 {
+        let (data, options) = (data.path().to_owned(), BackupOptions::new(archive));
+        let done = tokio::task::spawn_blocking(move || Embedded::backup(&data, &options, &mut |_| ())).await.unwrap();
+        assert_eq!(done.unwrap().base.is_some(), number == 0);
+        if number == 0 {
+            store.commit(&later(), Expect::Absent, &bare(), &[]).await.unwrap();
+        }
+    }
+    std::fs::remove_file(archive.join("0000000001/LOCK")).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn archives_of_format_1_can_be_verified_and_restored() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/archive-1");
+    if std::env::var("BATON_WRITE_GOLDEN_ARCHIVE").is_ok() {
+        write_golden_archive(&golden).await;
+    }
+    let reports = verify(&golden, &mut |_| ()).unwrap();
+    assert_eq!(reports.iter().map(|epoch| (epoch.bases, epoch.runs)).collect::<Vec<_>>(), [(1, 2)]);
+    let scratch = TempDir::new().unwrap();
+    let directory = scratch.path().join("restored");
+    let faults = Arc::default();
+    let options = RestoreOptions { archive: golden, directory: directory.clone(), to: None, takes_over: false, faults };
+    restore(&options, &mut |_| ()).unwrap();
+    let store = Embedded::open(Options::new(directory)).await.unwrap();
+    check(&*store).await;
+    assert_eq!(store.load(&later()).await.unwrap(), Some(bare()));
 }

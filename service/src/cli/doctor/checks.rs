@@ -139,6 +139,7 @@ pub(super) fn checks(text: &str, now: Timestamp) -> Vec<Check> {
         "baton_reload_refused",
         "the service's log says what is wrong with the file",
     ));
+    checks.push(archive(&metrics));
     checks.push(unpolled(&metrics));
     for (what, name, verdict, advice) in [
         (
@@ -207,6 +208,21 @@ fn disk(metrics: &Metrics<'_>) -> Check {
     }
     if free < 2.0 * reserve.max(DISK_LITTLE) {
         return bad(what, Verdict::Warning, found, "make room before no run can be started any more");
+    }
+    well(what, found)
+}
+
+/// Seconds of lag of an archive that are no reason to look: ten times what a lost machine may lose.
+const SHIP_LAG_MAX: f64 = 10.0;
+
+fn archive(metrics: &Metrics<'_>) -> Check {
+    let what = "archive";
+    let Some(lag) = metrics.value("baton_ship_lag_seconds") else {
+        return well(what, "the store is not shipped to one".to_owned());
+    };
+    let found = format!("it is {lag:.0} s behind");
+    if lag > SHIP_LAG_MAX || metrics.value("baton_ship_failing").is_some_and(|failing| failing > 0.0) {
+        return bad(what, Verdict::Warning, found, "look at the disk and the mount of --ship-to");
     }
     well(what, found)
 }
@@ -317,6 +333,7 @@ mod tests {
             "# HELP x\nbaton_build_info{{version=\"{version}\",features=\"\"}} 1\n\
              baton_runs_flagged_counted_timestamp_seconds 1700000010\nbaton_clock_doubted 0\n\
              baton_disk_free_bytes 1073741824\nbaton_disk_reserve_bytes 536870912\nbaton_nodes{{version=\"{version}\"}} 2\n\
+             baton_ship_lag_seconds 0.1\nbaton_ship_failing 0\n\
              process_open_fds 10.0\nprocess_max_fds 100.0\nbaton_secrets_expiring 0\n\
              baton_tls_certificate_left_seconds 5000000\nbaton_runs_stuck{{domain=\"default\"}} 0\n\
              baton_oldest_task_seconds{{domain=\"d\",side=\"decider\",list=\"a\"}} 500\n\
@@ -345,6 +362,7 @@ mod tests {
         for (name, what, says) in [
             ("baton_disk_", "disk", "none of its own"),
             ("baton_nodes", "nodes", "it has its store alone"),
+            ("baton_ship_", "archive", "is not shipped"),
             ("baton_tls_", "certificate", "it has none"),
         ] {
             let checks = lacks(name);
@@ -377,6 +395,8 @@ mod tests {
             ("baton_tls_certificate_left_seconds 86399", "certificate", Failing, "0 more days"),
             ("baton_secrets_expiring 2", "secrets", Warning, "2 expire"),
             ("baton_reload_refused{what=\"tls\"} 1", "files", Warning, "tls"),
+            ("baton_ship_lag_seconds 10.1", "archive", Warning, "10 s behind"),
+            ("baton_ship_failing 1", "archive", Warning, "0 s behind"),
             (
                 "baton_pollers_waiting{domain=\"d\",side=\"decider\",list=\"b\"} 1",
                 "lists",

@@ -20,6 +20,10 @@ async fn metrics() -> BTreeMap<String, (String, BTreeSet<String>)> {
     front.call_times().sample();
     front.tells_of_tls(&Arc::new(TlsStanding::of(Timestamp::from_millis(1))));
     front.tells_of_audit_log(&Arc::default());
+    front.tells_of_shipping(|| {
+        let lag = std::time::Duration::from_millis(1_500);
+        Some(ShipStanding { lag, shipped: 1, trouble: None })
+    });
     let mut page = Metrics::sample();
     front.write(&mut page);
     let text = page.end();
@@ -84,6 +88,7 @@ async fn no_page_no_alert_and_no_panel_names_a_metric_that_is_not_there() {
         ALERTS,
         DASHBOARD,
         include_str!("../../../../docs/operating/alerts.test.yaml"),
+        include_str!("../../../../docs/backup.md"),
         include_str!("../../../../docs/dynamodb.md"),
         include_str!("../../../../docs/performance.md"),
         include_str!("../../../../docs/request-reply.md"),

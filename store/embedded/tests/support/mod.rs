@@ -15,7 +15,7 @@ use bytes::Bytes;
 use store::{Cas, Expect, Head, HeadKey, PartKey, Row, Store};
 
 pub const RUN: [u8; 16] = [7; 16];
-const WRITERS: u64 = 16;
+pub const WRITERS: u64 = 16;
 
 /// Small enough that checkpoints and new segments happen all the time.
 pub fn small(directory: &Path) -> Options {
@@ -122,6 +122,9 @@ pub async fn hammer() {
     let options = small(Path::new(&directory));
     let faults = Arc::clone(&options.faults);
     let store = Embedded::open(options).await.unwrap();
+    if let Ok(archive) = std::env::var("BATON_SHIP_TO") {
+        store.ship(baton_store_embedded::archive::ShipTo::new(archive)).await.unwrap();
+    }
     if let Ok(point) = std::env::var("BATON_ABORT_AT") {
         faults.at(&point, Then::Abort);
     }
@@ -149,8 +152,15 @@ pub struct Hammer {
 
 impl Hammer {
     pub fn start(directory: &Path, abort_at: Option<&str>) -> Self {
+        Self::shipping(directory, abort_at, None)
+    }
+
+    pub fn shipping(directory: &Path, abort_at: Option<&str>, archive: Option<&Path>) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "hammer", "--nocapture", "--test-threads=1"]).env("BATON_HAMMER", directory);
+        if let Some(archive) = archive {
+            command.env("BATON_SHIP_TO", archive);
+        }
         if let Some(point) = abort_at {
             command.env("BATON_ABORT_AT", point);
         }

@@ -1,0 +1,224 @@
+//! `baton backup`, `baton restore`: archives of the embedded store.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use history::{Duration, Timestamp};
+use store_embedded::Embedded;
+use store_embedded::archive::{self, ArchiveError, BackupOptions, CopyProgress, EpochReport, RestoreOptions};
+use tokio::time::Instant;
+
+use super::{Done, Failed, note, print_line, print_rows, progress};
+
+/// How often a line says how far it is where no terminal shows it all the time.
+const LINE_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Back a data directory up to an archive, while the service runs or when it is stopped
+///
+/// The archive is a directory; what it has already is checked and not copied again. Run it on the machine of the service, as its
+/// user: the service writes the archive.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Backup {
+    #[command(subcommand)]
+    command: Option<BackupCommand>,
+    /// The archive; made if it is not there
+    #[arg(required = true, value_name = "ARCHIVE")]
+    archive: Option<PathBuf>,
+    /// Where everything is kept
+    #[arg(long, env = "BATON_DATA_DIR", default_value = "baton-data", value_name = "DIR")]
+    data_dir: PathBuf,
+    /// Remove what no restore to an instant within so long needs; nothing is removed when absent
+    #[arg(long, value_name = "DURATION")]
+    keep: Option<Duration>,
+}
+
+#[derive(Debug, Subcommand)]
+enum BackupCommand {
+    /// Read all of an archive, and say what it holds: from when to when it can be restored, and how many runs
+    Verify {
+        /// The archive
+        #[arg(value_name = "ARCHIVE")]
+        archive: PathBuf,
+    },
+}
+
+/// Make a data directory from an archive, as it was at an instant
+///
+/// The service is then started on it. Tokens of tasks that were handed out before are refused, and these tasks time out and are
+/// handed out again.
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// The archive, of `baton backup` or `baton serve --ship-to`
+    #[arg(value_name = "ARCHIVE")]
+    archive: PathBuf,
+    /// The data directory to make: empty, or not there
+    #[arg(long, env = "BATON_DATA_DIR", value_name = "DIR")]
+    data_dir: PathBuf,
+    /// Up to the last commit at or before this instant, e.g. `2027-01-31T12:00:00Z`; everything when absent
+    #[arg(long, value_name = "INSTANT")]
+    to: Option<Timestamp>,
+    /// Take the place of the old service: it stops when it sees that in the archive, and this one may be shipped there
+    #[arg(long)]
+    take_over: bool,
+}
+
+fn failed(error: &ArchiveError) -> Failed {
+    let said = match error {
+        ArchiveError::TooEarly { archive, first } => {
+            let (archive, first) = (archive.display(), instant(*first));
+            format!("the archive `{archive}` does not go back so far: its first base is of {first}")
+        }
+        ArchiveError::Away { .. }
+        | ArchiveError::Damaged { .. }
+        | ArchiveError::Refused { .. }
+        | ArchiveError::TakenOver { .. }
+        | ArchiveError::Gap { .. } => error.to_string(),
+    };
+    Failed::Other(1, said)
+}
+
+/// Runs what waits for disks.
+pub(super) async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, ArchiveError> + Send + 'static,
+) -> Result<T, Failed> {
+    match tokio::task::spawn_blocking(call).await {
+        Ok(done) => done.map_err(|error| failed(&error)),
+        Err(error) => Err(Failed::Other(1, error.to_string())),
+    }
+}
+
+/// Says how far something is: all the time on a terminal, elsewhere now and then in a line.
+pub(super) struct Teller {
+    is_terminal: bool,
+    said: Option<Instant>,
+}
+
+impl Teller {
+    pub(super) fn new() -> Self {
+        Self { is_terminal: std::io::IsTerminal::is_terminal(&std::io::stderr()), said: None }
+    }
+
+    pub(super) fn tell(&mut self, doing: &str, at: CopyProgress) {
+        let every = if self.is_terminal { std::time::Duration::from_millis(100) } else { LINE_EVERY };
+        if self.said.get_or_insert_with(Instant::now).elapsed() < every {
+            return;
+        }
+        self.said = Some(Instant::now());
+        let percent = at.pairs.saturating_mul(100).checked_div(at.pairs_in_all).unwrap_or_default();
+        let text = format!("{doing}: {percent} % of {} records, {}", at.pairs_in_all, size(at.bytes));
+        if self.is_terminal {
+            progress(&format!("{text}   "));
+        } else {
+            note(&text);
+        }
+    }
+
+    /// Ends the line that is told.
+    pub(super) fn end(&self) {
+        if self.is_terminal && self.said.is_some() {
+            note("");
+        }
+    }
+}
+
+/// Bytes, for people.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..0x400 => format!("{bytes} bytes"),
+        0x400..0x10_0000 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
+fn instant(millis: u64) -> String {
+    Timestamp::from_millis(millis).to_string()
+}
+
+impl Backup {
+    pub(super) async fn run(self) -> Done {
+        match (self.command, self.archive) {
+            (Some(BackupCommand::Verify { archive }), _) => verify(archive).await,
+            (None, Some(archive)) => back_up(self.data_dir, archive, self.keep).await,
+            (None, None) => Err(Failed::Usage("say which archive".to_owned())),
+        }
+    }
+}
+
+async fn back_up(data_dir: PathBuf, archive: PathBuf, keep: Option<Duration>) -> Done {
+    let shown = archive.display().to_string();
+    let report = blocking(move || {
+        let keep = keep.map(|keep| std::time::Duration::from_millis(keep.as_millis()));
+        let options = BackupOptions { keep, ..BackupOptions::new(archive) };
+        let mut teller = Teller::new();
+        let done = Embedded::backup(&data_dir, &options, &mut |at| teller.tell("copying", at));
+        teller.end();
+        done
+    })
+    .await?;
+    let base = report.base.map_or_else(
+        || "no new base was needed".to_owned(),
+        |base| {
+            let new = base.bytes.saturating_sub(base.bytes_there);
+            format!("a new base of {} records, {} of it new", base.pairs, size(new))
+        },
+    );
+    print_line(&format!("{shown} has everything that was acknowledged before {}: {base}", instant(report.at)))
+}
+
+async fn verify(archive: PathBuf) -> Done {
+    let reports = blocking(move || {
+        let mut teller = Teller::new();
+        let done = archive::verify(&archive, &mut |at| teller.tell("reading", at));
+        teller.end();
+        done
+    })
+    .await?;
+    let rows = reports.iter().flat_map(rows);
+    print_rows(["EPOCH", "FROM", "TO", "RUNS", "BASES", "LOG", "SIZE"], rows)?;
+    print_line("every file is whole")
+}
+
+/// A row for each span of an epoch.
+fn rows(report: &EpochReport) -> Vec<[String; 7]> {
+    let last = report.spans.len().saturating_sub(1);
+    let row = |(at, (from, to)): (usize, &(u64, u64))| {
+        let of_last = |text: String| if at == last { text } else { String::new() };
+        [
+            report.epoch.to_string(),
+            instant(*from),
+            instant(*to),
+            of_last(report.runs.to_string()),
+            of_last(report.bases.to_string()),
+            of_last(format!("{} batches", report.batches)),
+            of_last(size(report.chunk_bytes + report.log_bytes)),
+        ]
+    };
+    report.spans.iter().enumerate().map(row).collect()
+}
+
+impl Restore {
+    pub(super) async fn run(self) -> Done {
+        let Self { archive, data_dir, to, take_over } = self;
+        let shown = data_dir.display().to_string();
+        let restored = blocking(move || {
+            let options = RestoreOptions {
+                archive,
+                directory: data_dir,
+                to: to.map(Timestamp::as_millis),
+                takes_over: take_over,
+                faults: Arc::default(),
+            };
+            let mut teller = Teller::new();
+            let done = archive::restore(&options, &mut |at| teller.tell("restoring", at));
+            teller.end();
+            done
+        })
+        .await?;
+        print_line(&format!(
+            "{shown} is the store as it was at {}: `baton serve` goes on with it",
+            instant(restored.instant)
+        ))
+    }
+}

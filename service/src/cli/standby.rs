@@ -1,0 +1,179 @@
+//! `baton standby`: a copy of the store that follows an archive, and takes over on command.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, Subcommand};
+use history::{Duration, Timestamp};
+use serde_json::json;
+use store_embedded::archive::{self, Followed, Promotion, Standby as Follower, StandbyOptions};
+use tokio::time::Instant;
+
+use super::backup::{Teller, blocking};
+use super::{Done, Failed, note, print_json_text, print_line};
+
+/// How often the archive is looked at. Ours: as often as it is written.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
+/// How often an archive is looked at that cannot be read.
+const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
+/// How often a line says how far it is.
+const LINE_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
+/// How long the old service is given to stop and to ship what it has acknowledged, unless something else is said. Ours: thirty
+/// times what it takes to notice.
+const WAIT: Duration = Duration::from_secs(3);
+
+/// Keep a data directory that follows an archive, and take over on command
+///
+/// It ends once it has taken over, with exit code 0: `baton standby --follow A --data-dir D && baton serve --data-dir D --ship-to A`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Standby {
+    #[command(subcommand)]
+    command: Option<StandbyCommand>,
+    /// The archive that the service ships to
+    #[arg(long, required = true, value_name = "ARCHIVE")]
+    follow: Option<PathBuf>,
+    /// The data directory: empty, or one that has followed this archive before
+    #[arg(long, env = "BATON_DATA_DIR", required = true, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// How long the old service is given to stop, when this one takes over
+    #[arg(long, default_value_t = WAIT, value_name = "DURATION")]
+    wait: Duration,
+    /// Say how far it is as JSON lines, each second
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum StandbyCommand {
+    /// Take over: the old service stops when it sees that in the archive
+    Promote {
+        /// The data directory of the standby
+        #[arg(long, env = "BATON_DATA_DIR", value_name = "DIR")]
+        data_dir: PathBuf,
+        /// How long the old service is given to stop, where no standby runs on the directory
+        #[arg(long, default_value_t = WAIT, value_name = "DURATION")]
+        wait: Duration,
+    },
+}
+
+fn standard(duration: Duration) -> std::time::Duration {
+    std::time::Duration::from_millis(duration.as_millis())
+}
+
+impl Standby {
+    pub(super) async fn run(self) -> Done {
+        match (self.command, self.follow, self.data_dir) {
+            (Some(StandbyCommand::Promote { data_dir, wait }), _, _) => promote(data_dir, wait).await,
+            (None, Some(follow), Some(data_dir)) => keep_following(follow, data_dir, self.wait, self.json).await,
+            (None, _, _) => Err(Failed::Usage("say which archive to follow, and where to".to_owned())),
+        }
+    }
+}
+
+async fn promote(data_dir: PathBuf, wait: Duration) -> Done {
+    let promoted = blocking(move || archive::promote(&data_dir, standard(wait))).await?;
+    match promoted {
+        Some(promotion) => print_line(&said(promotion)),
+        None => print_line("the standby has taken over: `baton serve` goes on with its directory"),
+    }
+}
+
+fn said(promotion: Promotion) -> String {
+    let Promotion { epoch, at, is_all, .. } = promotion;
+    let what = if is_all {
+        "the old service has stopped, and everything that it acknowledged is here".to_owned()
+    } else {
+        format!(
+            "the old service has not said that it stopped; everything that it acknowledged before {} is here",
+            Timestamp::from_millis(at)
+        )
+    };
+    format!("epoch {epoch} is this store's: {what}. `baton serve` goes on with its directory")
+}
+
+async fn keep_following(archive: PathBuf, directory: PathBuf, wait: Duration, is_json: bool) -> Done {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&is_over);
+    let following = blocking(move || {
+        let options = StandbyOptions { archive, directory, faults: Arc::default() };
+        let mut standby = Follower::open(&options)?;
+        let mut line = Line { is_json, said: None, trouble: None };
+        let mut teller = Teller::new();
+        loop {
+            if ends.load(Ordering::SeqCst) {
+                return Ok(None);
+            }
+            if standby.is_asked() {
+                return standby.promote(standard(wait)).map(Some);
+            }
+            let pause = match standby.step(&mut |at| teller.tell("copying the base", at)) {
+                Ok(followed) => {
+                    line.followed(followed);
+                    LOOK_EVERY
+                }
+                Err(error) => {
+                    line.trouble(&error.to_string());
+                    AGAIN
+                }
+            };
+            std::thread::sleep(pause);
+        }
+    });
+    tokio::pin!(following);
+    let promoted = tokio::select! {
+        done = &mut following => done?,
+        () = client::shutdown::requested() => {
+            is_over.store(true, Ordering::SeqCst);
+            following.await?
+        }
+    };
+    match promoted {
+        Some(promotion) if is_json => {
+            let Promotion { epoch, batch, at, is_all } = promotion;
+            let at = Timestamp::from_millis(at).to_string();
+            print_json_text(
+                &json!({ "promoted": true, "epoch": epoch, "batch": batch, "at": at, "isAll": is_all }).to_string(),
+            )
+        }
+        Some(promotion) => print_line(&said(promotion)),
+        // Whoever waits for it to take over must not go on.
+        None => Err(Failed::Other(1, "ended without taking over".to_owned())),
+    }
+}
+
+/// What is said of it.
+struct Line {
+    is_json: bool,
+    said: Option<Instant>,
+    trouble: Option<String>,
+}
+
+impl Line {
+    fn followed(&mut self, followed: Followed) {
+        let every = if self.is_json { AGAIN } else { LINE_EVERY };
+        let is_news = followed.has_begun || self.trouble.take().is_some();
+        if !is_news && self.said.is_some_and(|at| at.elapsed() < every) {
+            return;
+        }
+        self.said = Some(Instant::now());
+        let Followed { epoch, batch, at, lag, .. } = followed;
+        let at = Timestamp::from_millis(at).to_string();
+        let (lag_ms, seconds) = (u64::try_from(lag.as_millis()).unwrap_or(u64::MAX), lag.as_secs_f64());
+        // Where nobody reads it any more, nobody is told.
+        if self.is_json {
+            let line = json!({ "epoch": epoch, "batch": batch, "at": at, "lagMs": lag_ms });
+            drop(print_json_text(&line.to_string()));
+        } else {
+            drop(print_line(&format!("has everything of epoch {epoch} from before {at}: {seconds:.1} s behind")));
+        }
+    }
+
+    fn trouble(&mut self, said: &str) {
+        if self.trouble.as_deref() != Some(said) {
+            note(&format!("baton standby: {said}; it is tried again"));
+            self.trouble = Some(said.to_owned());
+        }
+    }
+}

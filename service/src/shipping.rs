@@ -1,0 +1,85 @@
+//! `baton serve --ship-to`: a copy of everything that is durable, elsewhere, and the end of a service that another has taken
+//! over.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use engine::Engine;
+use history::Duration;
+use serde::Deserialize;
+use store_embedded::Embedded;
+use store_embedded::archive::ShipTo;
+
+/// Where the store is shipped to.
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(clippy::struct_field_names, reason = "they are called as their options are")]
+pub(crate) struct Shipping {
+    /// Copy everything that is durable to this archive, ten times a second: a directory on another disk or machine
+    #[arg(long, env = "BATON_SHIP_TO", value_name = "DIR")]
+    ship_to: Option<PathBuf>,
+    /// To any instant within so long the archive can be restored; what is older goes [default: 7d]
+    #[arg(long, env = "BATON_SHIP_KEEP", value_name = "DURATION")]
+    ship_keep: Option<Duration>,
+    /// Stop when the archive could not be written for so long, so that a standby that takes over is the only one [default: never]
+    #[arg(long, env = "BATON_SHIP_LEASE", value_name = "DURATION")]
+    ship_lease: Option<Duration>,
+}
+
+/// The shortest lease. Ours: what an archive may take to answer when its disk is busy.
+const LEASE_MIN: Duration = Duration::from_secs(5);
+
+fn standard(duration: Duration) -> std::time::Duration {
+    std::time::Duration::from_millis(duration.as_millis())
+}
+
+impl Shipping {
+    /// These, or what the file says.
+    pub(crate) fn or(self, file: Self) -> Self {
+        Self {
+            ship_to: self.ship_to.or(file.ship_to),
+            ship_keep: self.ship_keep.or(file.ship_keep),
+            ship_lease: self.ship_lease.or(file.ship_lease),
+        }
+    }
+
+    /// Has the store ship, if it is to. Before anything is written.
+    pub(crate) async fn begin(&self, store: Option<&Arc<Embedded>>) -> Result<(), String> {
+        let Some(archive) = &self.ship_to else {
+            return match (self.ship_keep, self.ship_lease) {
+                (None, None) => Ok(()),
+                _ => Err("`--ship-keep` and `--ship-lease` say how `--ship-to` ships: give that, too".to_owned()),
+            };
+        };
+        let Some(store) = store else {
+            return Err("`--ship-to` is for the embedded store: a table has backups of its own".to_owned());
+        };
+        let lease = self.ship_lease.unwrap_or(Duration::ZERO);
+        if lease > Duration::ZERO && lease < LEASE_MIN {
+            return Err(format!("`--ship-lease {lease}`: expected {LEASE_MIN} or more"));
+        }
+        let mut to = ShipTo { lease: standard(lease), ..ShipTo::new(archive) };
+        if let Some(keep) = self.ship_keep {
+            to.keep = standard(keep);
+        }
+        store.ship(to).await.map_err(|error| format!("--ship-to {}: {error}", archive.display()))
+    }
+}
+
+/// Sees to what the old life of a store has handed out that was restored or took over: task tokens name events by number,
+/// and another event may have that number now.
+pub(crate) async fn begin_new_life(store: &Embedded, engine: &Engine) -> Result<(), String> {
+    let Some(restored) = store.restored().map_err(|error| error.to_string())? else { return Ok(()) };
+    if restored.is_all {
+        tracing::info!("the store goes on for another, of which it has everything: tokens of tasks stay good");
+    } else {
+        let rotated = engine.secrets().rotate(Some(Duration::ZERO)).await;
+        rotated.map_err(|refusal| format!("the secret of task tokens cannot be replaced: {refusal}"))?;
+        tracing::warn!(
+            "the store was restored: tokens of tasks that were handed out before are refused, and these tasks are handed out again \
+             when they time out"
+        );
+    }
+    store.forget_restored().map_err(|error| error.to_string())
+}

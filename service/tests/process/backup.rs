@@ -1,0 +1,289 @@
+//! Backups, restores, what is shipped and standbys, with real processes: what was acknowledged is compared with what is there.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use client::body::{CompleteTurn, PollDecider};
+use client::{Client, Patience};
+use history::{Decision, SucceedWorkflow};
+use tokio::time::Instant;
+
+use crate::start;
+use crate::support::{Scratch, Service, baton};
+
+/// What a command prints, which must end well.
+fn told(args: &[&str]) -> String {
+    let output = baton(args);
+    let (said, failed) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {said}{failed}");
+    said
+}
+
+/// What a command says that must not end well.
+fn refused(args: &[&str]) -> String {
+    let output = baton(args);
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn path(scratch: &Scratch, name: &str) -> String {
+    scratch.0.join(name).to_str().unwrap().to_owned()
+}
+
+/// A service on a data directory below the scratch: `NAME/data`.
+fn serve(scratch: &Scratch, name: &str, args: &[&str]) -> Service {
+    Service::start(&scratch.0.join(name), args)
+}
+
+async fn is_there(client: &Client, id: &str) -> bool {
+    client.describe(id, None).await.is_ok()
+}
+
+async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let wait = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(60), wait).await.is_ok(), "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_service_is_backed_up_and_restored_by_the_commands_as_the_documentation_has_them() {
+    let scratch = Scratch::new("backup");
+    let (data, archive) = (path(&scratch, "data"), path(&scratch, "archive"));
+    let mut service = Service::start(&scratch.0, &[]);
+    let client = service.client();
+    for number in 0..5 {
+        client.start(&start(&format!("w{number}")), None).await.unwrap();
+    }
+    let turn =
+        client.poll_decider("deciders", &PollDecider::default(), Duration::from_secs(30)).await.unwrap().unwrap();
+    let said = told(&["backup", &archive, "--data-dir", &data]);
+    assert!(said.contains("has everything that was acknowledged before") && said.contains("a new base of"), "{said}");
+    client.start(&start("later"), None).await.unwrap();
+    let said = told(&["backup", &archive, "--data-dir", &data]);
+    assert!(said.contains("no new base was needed"), "{said}");
+    let instant = client.start(&start("last"), None).await.map(|_| now()).unwrap();
+    client.start(&start("too late"), None).await.unwrap();
+    told(&["backup", &archive, "--data-dir", &data]);
+    let said = told(&["backup", "verify", &archive]);
+    let row: Vec<_> = said.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!((row[0], row[3]), ("1", "8"), "{said}");
+    assert!(said.ends_with("every file is whole\n"), "{said}");
+    assert!(refused(&["restore", &archive, "--data-dir", &data]).contains("in use by process"));
+    service.kill();
+    assert!(refused(&["restore", &archive, "--data-dir", &data]).contains("holds a store"));
+
+    for (name, to, there, missing) in
+        [("whole", None, "too late", "never"), ("instant", Some(instant.as_str()), "last", "too late")]
+    {
+        let restored = path(&scratch, &format!("{name}/data"));
+        let to: Vec<&str> = to.into_iter().flat_map(|to| ["--to", to]).collect();
+        let said = told(&[&["restore", &archive, "--data-dir", &restored][..], &to].concat());
+        assert!(said.contains("is the store as it was at"), "{said}");
+        assert_eq!(told(&["fsck", "--data-dir", &restored]), "every run is in order\n");
+        let service = serve(&scratch, name, &[]);
+        let client = service.client();
+        assert!(is_there(&client, there).await && !is_there(&client, missing).await, "{name}");
+        // What the old service has handed out names events of a past that may not have been.
+        let decisions = vec![Decision::from(SucceedWorkflow::default())];
+        let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
+        let stale = client.complete_turn(&turn.token, &complete, Patience::None).await;
+        assert!(!matches!(stale, Ok(client::tasks::Outcome::Recorded(_))), "{stale:?}");
+        drop(service);
+        assert_eq!(told(&["fsck", "--data-dir", &restored]), "every run is in order\n");
+    }
+    let said = refused(&["restore", &archive, "--data-dir", &path(&scratch, "x"), "--to", "2001-01-01T00:00:00Z"]);
+    assert!(said.contains("does not go back so far") && said.contains("its first base is of 20"), "{said}");
+    assert_eq!(baton(&["backup"]).status.code(), Some(2));
+    assert!(refused(&["backup", &archive, "--data-dir", &path(&scratch, "nowhere")]).contains("there is no store"));
+    // The directory that nobody has open, too.
+    told(&["backup", &archive, "--data-dir", &data]);
+}
+
+/// What a clock says, as `--to` takes it, when nothing more happens within that millisecond.
+fn now() -> String {
+    #[expect(clippy::disallowed_methods, reason = "what a person at a clock would say")]
+    let millis = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    let said = millis();
+    while millis() <= said {
+        std::hint::spin_loop();
+    }
+    history::Timestamp::from_millis(u64::try_from(said).unwrap()).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_whose_machine_is_lost_under_load_is_restored_with_all_but_the_last_second() {
+    let scratch = Scratch::new("lost");
+    let archive = path(&scratch, "archive");
+    let mut service = Service::start(&scratch.0, &["--ship-to", &archive]);
+    let began = Instant::now();
+    let starters: Vec<_> = (0..4)
+        .map(|lane| {
+            let client = service.client();
+            tokio::spawn(async move {
+                let mut acknowledged = Vec::new();
+                for number in 0.. {
+                    let id = format!("{lane}-{number}");
+                    match client.start(&start(&id), None).await {
+                        Ok(_) => acknowledged.push((Instant::now(), id)),
+                        Err(_) => break,
+                    }
+                }
+                acknowledged
+            })
+        })
+        .collect();
+    tokio::time::sleep_until(began + Duration::from_millis(2_500)).await;
+    let end = Instant::now();
+    service.kill();
+    std::fs::remove_dir_all(scratch.0.join("data")).unwrap();
+    let restored = path(&scratch, "restored/data");
+    told(&["restore", &archive, "--data-dir", &restored]);
+    assert_eq!(told(&["fsck", "--data-dir", &restored]), "every run is in order\n");
+    let service = serve(&scratch, "restored", &[]);
+    let (client, mut checked) = (service.client(), 0);
+    for starter in starters {
+        for (at, id) in starter.await.unwrap() {
+            if at + Duration::from_secs(1) < end {
+                checked += 1;
+                assert!(is_there(&client, &id).await, "{id} was acknowledged {:?} before the end", end - at);
+            }
+        }
+    }
+    assert!(checked > 10, "{checked} were checked");
+}
+
+/// A `baton standby` that dies with the test.
+struct Follower(Child);
+
+impl Follower {
+    fn start(archive: &str, data: &str) -> Self {
+        let child = Command::new(env!("CARGO_BIN_EXE_baton"))
+            .args(["standby", "--follow", archive, "--data-dir", data, "--json", "--wait", "30s"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self(child)
+    }
+
+    fn said(mut self) -> (Option<i32>, String) {
+        let mut said = String::new();
+        std::io::Read::read_to_string(self.0.stdout.as_mut().unwrap(), &mut said).unwrap();
+        (self.0.wait().unwrap().code(), said)
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_takes_the_place_of_a_service_that_runs_and_tasks_go_on() {
+    let scratch = Scratch::new("standby");
+    let (archive, copy) = (path(&scratch, "archive"), path(&scratch, "copy/data"));
+    let mut service = Service::start(&scratch.0, &["--ship-to", &archive]);
+    let client = service.client();
+    client.start(&start("first"), None).await.unwrap();
+    let turn =
+        client.poll_decider("deciders", &PollDecider::default(), Duration::from_secs(30)).await.unwrap().unwrap();
+    until("shipped", || async { Path::new(&archive).join("0000000001/NEWEST").exists() }).await;
+    let follower = Follower::start(&archive, &copy);
+    until("followed", || async { Path::new(&copy).join("COPY").exists() }).await;
+    let load = {
+        let client = service.client();
+        tokio::spawn(async move {
+            let mut acknowledged = Vec::new();
+            for number in 0.. {
+                let id = format!("w{number}");
+                match client.start(&start(&id), None).await {
+                    Ok(_) => acknowledged.push(id),
+                    Err(_) => break,
+                }
+            }
+            acknowledged
+        })
+    };
+    let said = told(&["standby", "promote", "--data-dir", &copy]);
+    assert!(said.contains("the standby has taken over"), "{said}");
+    let (code, said) = follower.said();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains(r#""promoted":true"#) && said.contains(r#""isAll":true"#), "{said}");
+    assert!(said.contains(r#""lagMs""#), "{said}");
+    // The old service has ended by itself.
+    let acknowledged = load.await.unwrap();
+    assert_eq!(service.child.wait().unwrap().code(), Some(1));
+    let output = baton(&["serve", "--data-dir", &path(&scratch, "data"), "--listen", ":0", "--ship-to", &archive]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("that has taken over, and this one must not go on"), "{said}");
+
+    let service = serve(&scratch, "copy", &["--ship-to", &archive]);
+    let client = service.client();
+    assert!(!acknowledged.is_empty());
+    for id in &acknowledged {
+        assert!(is_there(&client, id).await, "{id} of {}", acknowledged.len());
+    }
+    // Nothing was lost, so what was handed out is good still.
+    let decisions = vec![Decision::from(SucceedWorkflow::default())];
+    let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
+    client.complete_turn(&turn.token, &complete, Patience::None).await.unwrap();
+    drop(service);
+    assert_eq!(told(&["fsck", "--data-dir", &copy]), "every run is in order\n");
+    assert!(refused(&["standby", "promote", "--data-dir", &copy]).contains("is no standby"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_that_is_away_is_told_and_nothing_waits_for_it() {
+    let scratch = Scratch::new("away");
+    let (archive, elsewhere) = (path(&scratch, "archive"), path(&scratch, "elsewhere"));
+    let service = Service::start(&scratch.0, &["--ship-to", &archive]);
+    let client = service.client();
+    let metrics = || async { client.metrics().await.unwrap() };
+    until("ships", || async { metrics().await.contains("baton_ship_failing 0\n") }).await;
+    until("a base", || async { Path::new(&archive).join("0000000001/NEWEST").exists() }).await;
+    std::fs::rename(&archive, &elsewhere).unwrap();
+    client.start(&start("w"), None).await.unwrap();
+    until("it is told", || async { metrics().await.contains("baton_ship_failing 1\n") }).await;
+    let lag = metrics().await;
+    let lag = lag.lines().find_map(|line| line.strip_prefix("baton_ship_lag_seconds ")).unwrap();
+    assert!(lag.parse::<f64>().unwrap() > 0.0, "{lag}");
+    let ready = client.ready().await;
+    assert!(format!("{ready:?}").contains("archive-behind"), "{ready:?}");
+    client.start(&start("w2"), None).await.unwrap();
+    std::fs::rename(&elsewhere, &archive).unwrap();
+    until("it is shipped", || async {
+        let metrics = metrics().await;
+        metrics.contains("baton_ship_failing 0\n") && metrics.contains("baton_ship_lag_seconds 0.0\n")
+    })
+    .await;
+    told(&["backup", "verify", &archive]);
+}
+
+#[test]
+fn the_commands_of_the_documentation_work_as_they_are_written() {
+    for page in [include_str!("../../../docs/backup.md"), include_str!("../../../docs/operating.md")] {
+        let scratch = Scratch::new("documented");
+        let _service = Service::start(&scratch.0, &[]);
+        // Where the pages have it.
+        std::os::unix::fs::symlink(scratch.0.join("data"), scratch.0.join("baton-data")).unwrap();
+        let (_, block) = page.split_once("```sh\nbaton backup backups").unwrap();
+        let (block, _) = block.split_once("```").unwrap();
+        let block = format!("baton backup backups{block}");
+        let lines: Vec<_> = block.lines().filter(|line| !line.starts_with("baton serve")).collect();
+        assert!(lines.len() >= 3, "{block}");
+        let bin = Path::new(env!("CARGO_BIN_EXE_baton")).parent().unwrap();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        for line in lines {
+            let output =
+                Command::new("sh").args(["-c", line]).current_dir(&scratch.0).env("PATH", &path).output().unwrap();
+            assert_eq!(output.status.code(), Some(0), "{line}: {output:?}");
+        }
+    }
+}

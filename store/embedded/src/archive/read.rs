@@ -1,0 +1,417 @@
+//! Reads an archive, which somebody may be writing: what it holds, whether that is whole, and what to restore for an instant.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use store::UnixMs;
+
+use super::chunks::{pairs, read_chunk, read_list};
+use super::layout::{
+    Base, ENDED, EpochEnd, MANIFEST, Manifest, NEWEST, Newest, chunks_path, epoch_path, epochs, owner, segments_path,
+};
+use super::sealed::read_sealed;
+use super::{ArchiveError, CopyProgress};
+use crate::disk::storage_error;
+use crate::frame::{BatchOperation, Frame, SEGMENT_HEADER, SegmentHeader, frame_at, operations};
+use crate::log::{salt, segment_path};
+use crate::{instant, keys};
+
+/// What an epoch of an archive holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EpochReport {
+    /// Which.
+    pub epoch: u64,
+    /// Whose: the id of the store.
+    pub store: String,
+    /// Bases.
+    pub bases: usize,
+    /// Bytes of their chunks.
+    pub chunk_bytes: u64,
+    /// Segments of the log.
+    pub segments: usize,
+    /// Bytes of them.
+    pub log_bytes: u64,
+    /// Batches of commits in them.
+    pub batches: u64,
+    /// Spans of time to any instant of which the store can be restored, in milliseconds since 1970; oldest first.
+    pub spans: Vec<(UnixMs, UnixMs)>,
+    /// Runs at the end of the last span.
+    pub runs: u64,
+    /// Whether the store has said that it has stopped and that everything is here.
+    pub has_ended: bool,
+}
+
+/// One epoch, as its small files say.
+#[derive(Debug, Clone)]
+pub(crate) struct EpochView {
+    pub(crate) root: PathBuf,
+    pub(crate) epoch: u64,
+    pub(crate) store: String,
+    id: u64,
+    directory: PathBuf,
+    pub(crate) manifest: Manifest,
+    pub(crate) newest: Newest,
+    pub(crate) ended: Option<EpochEnd>,
+}
+
+/// A segment as far as it can be read.
+#[derive(Debug, Clone, Copy)]
+struct SegmentView {
+    number: u64,
+    first: u64,
+    line: u64,
+    bytes: u64,
+    last: u64,
+}
+
+/// How far somebody has read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ReadCursor {
+    segment: u64,
+    offset: u64,
+    /// The batch there.
+    next: u64,
+}
+
+/// What is restored.
+#[derive(Debug, Clone)]
+pub(crate) struct RestorePlan {
+    pub(crate) view: EpochView,
+    pub(crate) base: Base,
+    pub(crate) batch: u64,
+    pub(crate) instant: UnixMs,
+}
+
+/// The epochs of an archive that have anything in them, oldest first.
+pub(crate) fn read_epochs(root: &Path) -> Result<Vec<EpochView>, ArchiveError> {
+    if !root.is_dir() {
+        return Err(ArchiveError::Refused { why: format!("there is no archive `{}`", root.display()) });
+    }
+    let mut views = Vec::new();
+    for epoch in epochs(root)? {
+        views.extend(EpochView::read(root, epoch)?);
+    }
+    if views.is_empty() {
+        return Err(ArchiveError::Refused {
+            why: format!("`{}` is no archive, or one in which there is no whole base yet", root.display()),
+        });
+    }
+    Ok(views)
+}
+
+impl EpochView {
+    /// `None` where there is no base yet.
+    pub(crate) fn read(root: &Path, epoch: u64) -> Result<Option<Self>, ArchiveError> {
+        let directory = epoch_path(root, epoch);
+        let Some(owner) = owner(root, epoch)? else { return Ok(None) };
+        let damaged = |what: &str| ArchiveError::Damaged { what: format!("`{}` {what}", directory.display()) };
+        let id = u64::from_str_radix(&owner.store, 16).map_err(|_| damaged("has an owner without an id"))?;
+        // First how far it goes, then what there is: which is the same, or newer.
+        let ended = read_sealed(&directory, ENDED)?;
+        let newest: Option<Newest> = read_sealed(&directory, NEWEST)?;
+        let manifest: Manifest = read_sealed(&directory, MANIFEST)?.unwrap_or_default();
+        if manifest.bases.is_empty() {
+            return Ok(None);
+        }
+        let newest = newest.ok_or_else(|| damaged("has bases, and no NEWEST: it is cut short"))?;
+        let (root, store) = (root.to_owned(), owner.store);
+        Ok(Some(Self { root, epoch, store, id, directory, manifest, newest, ended }))
+    }
+
+    fn segments(&self) -> Vec<SegmentView> {
+        let view = |segment: &super::layout::ArchivedSegment| {
+            let (number, first, line) = (segment.number, segment.first, segment.line);
+            match segment.end {
+                Some(end) => Some(SegmentView { number, first, line, bytes: end.bytes, last: end.last }),
+                None if number == self.newest.segment => {
+                    Some(SegmentView { number, first, line, bytes: self.newest.bytes, last: self.newest.batch })
+                }
+                // Begun after NEWEST was read.
+                None => None,
+            }
+        };
+        self.manifest.segments.iter().filter_map(view).collect()
+    }
+
+    /// The segments behind a base, as far as none is missing.
+    fn run_of(&self, base: &Base) -> Vec<SegmentView> {
+        let mut next = base.position + 1;
+        let mut run = Vec::new();
+        let is_behind = |segment: &SegmentView| segment.line == base.line && segment.last > base.position;
+        for segment in self.segments().into_iter().filter(is_behind) {
+            if segment.first > next {
+                break;
+            }
+            next = segment.last + 1;
+            run.push(segment);
+        }
+        run
+    }
+
+    /// The batch at which what a base leads to ends.
+    fn end_of(&self, base: &Base) -> u64 {
+        self.run_of(base).last().map_or(base.position, |segment| segment.last)
+    }
+
+    /// The newest base.
+    pub(crate) fn last_base(&self) -> Option<&Base> {
+        self.manifest.bases.iter().rfind(|base| base.whole_at <= self.end_of(base))
+    }
+
+    /// The last batch that can be restored.
+    pub(crate) fn end(&self) -> u64 {
+        self.last_base().map_or(0, |base| self.end_of(base))
+    }
+
+    /// Whether what is newest leads on from batch `next` of a line.
+    pub(crate) fn goes_on_with(&self, line: u64, next: u64) -> bool {
+        let has = |it: &SegmentView| it.line == line && it.first <= next && next <= it.last;
+        let is_newest = self.last_base().is_some_and(|base| base.line == line);
+        is_newest && (next == self.newest.batch + 1 || self.segments().iter().any(has))
+    }
+
+    /// Hands each batch of a segment to `each`, from the cursor on where it stands in this segment, and moves it along.
+    fn frames(
+        &self,
+        segment: SegmentView,
+        cursor: &mut ReadCursor,
+        mut each: impl FnMut(&Frame<'_>) -> Result<(), ArchiveError>,
+    ) -> Result<(), ArchiveError> {
+        let path = segment_path(&segments_path(&self.directory), segment.number);
+        let damaged = |what: String| ArchiveError::Damaged { what: format!("`{}` {what}", path.display()) };
+        let mut file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(damaged("is missing".to_owned())),
+            opened => opened.map_err(|error| storage_error(&error, "read", &path))?,
+        };
+        let failed = |error: io::Error| storage_error(&error, "read", &path);
+        let mut header = [0; SEGMENT_HEADER];
+        let length = file.metadata().map_err(failed)?.len();
+        if length < segment.bytes {
+            return Err(damaged(format!("is cut short: it should have {} bytes, and has {length}", segment.bytes)));
+        }
+        file.read_exact(&mut header).map_err(failed)?;
+        let header = SegmentHeader::decode(&header).map_err(|why| damaged(format!("is no segment: {why}")))?;
+        let salt = salt(self.id, segment.number);
+        if header.salt != salt || header.first_batch != segment.first {
+            return Err(damaged("is a segment of another store, or of another place in this one".to_owned()));
+        }
+        if cursor.segment != segment.number {
+            *cursor = ReadCursor { segment: segment.number, offset: SEGMENT_HEADER as u64, next: segment.first };
+        }
+        file.seek(SeekFrom::Start(cursor.offset)).map_err(failed)?;
+        let mut bytes = Vec::new();
+        file.take(segment.bytes.saturating_sub(cursor.offset)).read_to_end(&mut bytes).map_err(failed)?;
+        let mut offset = 0;
+        while cursor.next <= segment.last {
+            let next = cursor.next;
+            let rest = bytes.get(offset..).unwrap_or_default();
+            let Some(frame) = frame_at(rest, salt, next..next + 1) else {
+                return Err(damaged(format!("was changed: batch {next} at offset {} cannot be read", cursor.offset)));
+            };
+            each(&frame)?;
+            offset += frame.size;
+            cursor.offset += frame.size as u64;
+            cursor.next = next + 1;
+        }
+        Ok(())
+    }
+
+    /// Hands each batch of a line from `next` up to `last` to `each`. `cursor` says where it was before.
+    pub(crate) fn batches(
+        &self,
+        line: u64,
+        next: u64,
+        last: u64,
+        cursor: &mut ReadCursor,
+        mut each: impl FnMut(&Frame<'_>) -> Result<(), ArchiveError>,
+    ) -> Result<(), ArchiveError> {
+        let mut expected = next;
+        if cursor.next > next {
+            *cursor = ReadCursor::default();
+        }
+        let is_wanted = |it: &SegmentView| it.line == line && it.last >= next && it.first <= last;
+        for segment in self.segments().into_iter().filter(is_wanted) {
+            self.frames(segment, cursor, |frame| {
+                if frame.batch == expected && frame.batch <= last {
+                    expected += 1;
+                    return each(frame);
+                }
+                Ok(())
+            })?;
+        }
+        if expected <= last { Err(ArchiveError::Gap { batch: expected }) } else { Ok(()) }
+    }
+
+    /// Hands each pair of a base to `each`.
+    pub(crate) fn base_pairs(
+        &self,
+        base: &Base,
+        mut each: impl FnMut(Bytes, Bytes, u64) -> Result<(), ArchiveError>,
+    ) -> Result<(), ArchiveError> {
+        let directory = chunks_path(&self.directory);
+        let (mut read, mut bytes) = (0, 0);
+        for name in read_list(&directory, &base.list)? {
+            let chunk = Bytes::from(read_chunk(&directory, &name)?);
+            bytes += chunk.len() as u64;
+            for (key, value) in pairs(&chunk)? {
+                read += 1;
+                each(key, value, bytes)?;
+            }
+        }
+        if read == base.pairs {
+            return Ok(());
+        }
+        let what = format!("a base of `{}` should have {} pairs, and has {read}", self.directory.display(), base.pairs);
+        Err(ArchiveError::Damaged { what })
+    }
+
+    /// What a base leads to at `to`, the newest if `None`; `None` where it is later than that.
+    fn plan(&self, base: &Base, to: Option<UnixMs>) -> Result<Option<RestorePlan>, ArchiveError> {
+        let end = self.end_of(base);
+        if end < base.whole_at {
+            return Ok(None);
+        }
+        let wanted = to.unwrap_or(UnixMs::MAX);
+        let mut found = (base.instant <= wanted || to.is_none()).then_some((base.whole_at, base.instant));
+        let mut of_whole = None;
+        let read = self.batches(base.line, base.position + 1, end, &mut ReadCursor::default(), |frame| {
+            let at = instant::of(frame).or(of_whole);
+            of_whole = at;
+            if frame.batch >= base.whole_at && at.unwrap_or_default() <= wanted {
+                found = Some((frame.batch, at.unwrap_or(base.instant)));
+            }
+            Ok(())
+        });
+        // What is damaged behind the wanted instant is not needed.
+        if of_whole.is_none_or(|at| at <= wanted) {
+            read?;
+        }
+        let (base, view) = (base.clone(), self.clone());
+        Ok(found.map(|(batch, instant)| RestorePlan { view, base, batch, instant }))
+    }
+
+    /// Reads everything there is.
+    pub(crate) fn verify(&self, tick: &mut dyn FnMut(CopyProgress)) -> Result<EpochReport, ArchiveError> {
+        let mut counts = BTreeMap::new();
+        let mut chunk_bytes = 0;
+        let mut seen = std::collections::BTreeSet::new();
+        let last = self.last_base();
+        let in_all: u64 = self.manifest.bases.iter().map(|base| base.pairs).sum();
+        let mut read = 0;
+        for base in &self.manifest.bases {
+            // Chunks that several bases have are read once for each, and counted once.
+            if !seen.insert(base.list.clone()) {
+                continue;
+            }
+            self.base_pairs(base, |key, value, bytes| {
+                read += 1;
+                if read % 10_000 == 0 {
+                    tick(CopyProgress { pairs: read, pairs_in_all: in_all, bytes });
+                }
+                if Some(base) == last && key.first() == Some(&keys::COUNT) {
+                    counts.insert(key.to_vec(), value.to_vec());
+                }
+                Ok(())
+            })?;
+        }
+        let directory = chunks_path(&self.directory);
+        for base in &self.manifest.bases {
+            for name in read_list(&directory, &base.list)? {
+                if seen.insert(name.clone()) {
+                    let path = directory.join(&name);
+                    let size = std::fs::metadata(&path).map_err(|error| storage_error(&error, "read", &path))?;
+                    chunk_bytes += size.len();
+                }
+            }
+        }
+        let (mut batches, mut log_bytes) = (0, 0);
+        let segments = self.segments();
+        for segment in &segments {
+            log_bytes += segment.bytes;
+            self.frames(*segment, &mut ReadCursor::default(), |frame| {
+                batches += 1;
+                if last.is_some_and(|base| base.line == segment.line && frame.batch > base.position) {
+                    count(&mut counts, frame)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(EpochReport {
+            epoch: self.epoch,
+            store: self.store.clone(),
+            bases: self.manifest.bases.len(),
+            chunk_bytes,
+            segments: segments.len(),
+            log_bytes,
+            batches,
+            spans: self.spans()?,
+            runs: counts.values().filter_map(|value| value.as_slice().try_into().ok()).map(u64::from_be_bytes).sum(),
+            has_ended: self.ended.is_some(),
+        })
+    }
+
+    /// From when to when the store can be restored.
+    fn spans(&self) -> Result<Vec<(UnixMs, UnixMs)>, ArchiveError> {
+        let mut spans: Vec<((u64, u64), (UnixMs, UnixMs))> = Vec::new();
+        for base in &self.manifest.bases {
+            let end = self.end_of(base);
+            if end < base.whole_at || spans.last().is_some_and(|(known, _)| *known == (base.line, end)) {
+                continue;
+            }
+            let (mut from, mut to) = (None, base.instant);
+            self.batches(base.line, base.position + 1, end, &mut ReadCursor::default(), |frame| {
+                if let Some(at) = instant::of(frame) {
+                    if frame.batch >= base.whole_at {
+                        from = from.or(Some(at));
+                    }
+                    to = to.max(at);
+                }
+                Ok(())
+            })?;
+            spans.push(((base.line, end), (from.unwrap_or(base.instant).min(base.instant), to)));
+        }
+        Ok(spans.into_iter().map(|(_, span)| span).collect())
+    }
+}
+
+/// Follows the numbers of rows.
+fn count(counts: &mut BTreeMap<Vec<u8>, Vec<u8>>, frame: &Frame<'_>) -> Result<(), ArchiveError> {
+    for operation in operations(frame.operations) {
+        match operation? {
+            BatchOperation::Put { key, value } if key.first() == Some(&keys::COUNT) => {
+                counts.insert(key.to_vec(), value.to_vec());
+            }
+            BatchOperation::Delete { key } if key.first() == Some(&keys::COUNT) => {
+                counts.remove(key);
+            }
+            BatchOperation::Put { .. } | BatchOperation::Delete { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+/// What to restore for an instant; for the newest state where none is given.
+pub(crate) fn plan(root: &Path, to: Option<UnixMs>) -> Result<RestorePlan, ArchiveError> {
+    let views = read_epochs(root)?;
+    for view in views.iter().rev() {
+        for base in view.manifest.bases.iter().rev() {
+            if let Some(plan) = view.plan(base, to)? {
+                return Ok(plan);
+            }
+        }
+    }
+    let first = views.iter().flat_map(|view| &view.manifest.bases).map(|base| base.instant).min();
+    Err(ArchiveError::TooEarly { archive: root.to_owned(), first: first.unwrap_or_default() })
+}
+
+/// Reads everything there is in an archive; what each epoch holds, oldest first. `tick` is told how far it is.
+///
+/// # Errors
+///
+/// [`ArchiveError::Damaged`] for the first file that is cut short, was changed, or has a format that is not known here.
+pub fn verify(root: &Path, tick: &mut dyn FnMut(CopyProgress)) -> Result<Vec<EpochReport>, ArchiveError> {
+    read_epochs(root)?.iter().map(|view| view.verify(tick)).collect()
+}

@@ -1,0 +1,153 @@
+//! Asking the process that has a data directory open for a backup, by files in that directory: who may read it may have a
+//! copy of it. Owns these files.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::backup::run;
+use super::sealed::{Files, read_sealed};
+use super::source::LogSource;
+use super::{ArchiveError, BackupOptions, BackupReport, CopyProgress};
+use crate::disk::storage_error;
+use crate::private::{self, LockAttempt};
+use crate::shared::Phase;
+
+/// What is asked for.
+const REQUEST: &str = "BACKUP";
+/// How it goes.
+const STATE: &str = "BACKUP-STATE";
+/// Who asks.
+const ASKING: &str = "BACKUP-LOCK";
+/// How often the directory is looked at. Ours: a person waits.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often whoever asks looks, and how often it is said how it goes.
+const SAY_EVERY: Duration = Duration::from_millis(200);
+/// How long a service may take to begin.
+const BEGINS_WITHIN: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct BackupRequest {
+    /// What the answer is known by.
+    id: u64,
+    archive: PathBuf,
+    keep_ms: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct BackupState {
+    id: u64,
+    pairs: u64,
+    pairs_in_all: u64,
+    bytes: u64,
+    done: Option<BackupReport>,
+    failed: Option<String>,
+}
+
+/// Answers requests until the store closes.
+pub(crate) fn serve(source: &LogSource, directory: &Path) {
+    let shared = &source.shared;
+    loop {
+        {
+            let state = shared.lock();
+            let is_open = |state: &mut crate::shared::State| state.phase == Phase::Open;
+            let (state, _) = shared
+                .pace
+                .wait_timeout_while(state, LOOK_EVERY, is_open)
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            if state.phase != Phase::Open {
+                return;
+            }
+        }
+        match read_sealed::<BackupRequest>(directory, REQUEST) {
+            Ok(None) => {}
+            Ok(Some(request)) => answer(source, directory, &request),
+            Err(error) => {
+                tracing::warn!(%error, "a request for a backup cannot be read");
+                drop(std::fs::remove_file(directory.join(REQUEST)));
+            }
+        }
+    }
+}
+
+fn answer(source: &LogSource, directory: &Path, request: &BackupRequest) {
+    let files = Files::default();
+    let mut state = BackupState { id: request.id, pairs: 0, pairs_in_all: 0, bytes: 0, done: None, failed: None };
+    let say = |state: &BackupState| {
+        if let Err(error) = files.write_sealed(directory, STATE, state) {
+            tracing::warn!(%error, "how the backup goes cannot be said");
+        }
+    };
+    say(&state);
+    drop(std::fs::remove_file(directory.join(REQUEST)));
+    let keep = request.keep_ms.map(Duration::from_millis);
+    let options = BackupOptions { keep, ..BackupOptions::new(&request.archive) };
+    let mut said = Instant::now();
+    let done = run(source, &options, &mut |CopyProgress { pairs, pairs_in_all, bytes }| {
+        if said.elapsed() >= SAY_EVERY {
+            said = Instant::now();
+            (state.pairs, state.pairs_in_all, state.bytes) = (pairs, pairs_in_all, bytes);
+            say(&state);
+        }
+    });
+    match done {
+        Ok(report) => {
+            tracing::info!(archive = %request.archive.display(), ?report, "the store was backed up");
+            state.done = Some(report);
+        }
+        Err(error) => {
+            tracing::error!(archive = %request.archive.display(), %error, "the store could not be backed up");
+            state.failed = Some(error.to_string());
+        }
+    }
+    say(&state);
+}
+
+/// Asks, and waits for what comes of it.
+pub(crate) fn ask(
+    directory: &Path,
+    options: &BackupOptions,
+    tick: &mut dyn FnMut(CopyProgress),
+) -> Result<BackupReport, ArchiveError> {
+    let refused = |why: String| ArchiveError::Refused { why };
+    let failed = |error: std::io::Error| storage_error(&error, "ask for a backup in", directory);
+    let _asking = match private::take_lock(&directory.join(ASKING)).map_err(failed)? {
+        LockAttempt::Ours(file) => file,
+        LockAttempt::By(process) => {
+            return Err(refused(format!("process {process} has asked for a backup, which is under way")));
+        }
+    };
+    let id = crate::directory::draw_id();
+    let archive = std::path::absolute(&options.archive).map_err(failed)?;
+    let keep_ms = options.keep.map(|keep| u64::try_from(keep.as_millis()).unwrap_or(u64::MAX));
+    Files::default().write_sealed(directory, REQUEST, &BackupRequest { id, archive, keep_ms })?;
+    let mut heard = Instant::now();
+    loop {
+        std::thread::sleep(SAY_EVERY);
+        let state = read_sealed::<BackupState>(directory, STATE)?.filter(|state| state.id == id);
+        if let Some(BackupState { pairs, pairs_in_all, bytes, done, failed, .. }) = state {
+            heard = Instant::now();
+            tick(CopyProgress { pairs, pairs_in_all, bytes });
+            if let Some(report) = done {
+                return Ok(report);
+            }
+            if let Some(why) = failed {
+                return Err(ArchiveError::Away { why });
+            }
+        } else if heard.elapsed() > BEGINS_WITHIN {
+            drop(std::fs::remove_file(directory.join(REQUEST)));
+            return Err(refused(format!(
+                "the process that has `{}` open has not begun within {} s: is it a service of this version, and \
+                 of this user?",
+                directory.display(),
+                BEGINS_WITHIN.as_secs()
+            )));
+        }
+        if let LockAttempt::Ours(_) = private::take_lock(&directory.join("LOCK")).map_err(failed)? {
+            drop(std::fs::remove_file(directory.join(REQUEST)));
+            return Err(refused("the service has ended before the backup was done: ask again".to_owned()));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Small files that are there whole or not at all: a line with their kind, their format and a checksum, then JSON. Owns how
+//! they are written and what is said of those that cannot be read; and how anything is written to an archive.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+use store::Error;
+
+use crate::disk::storage_error;
+use crate::faults::Faults;
+use crate::log::sync_directory;
+use crate::private;
+
+/// The only format so far, of all files of an archive that are not copies.
+const FORMAT: u32 = 1;
+
+/// A digest in letters.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
+/// Writes files of an archive, which may fail on demand.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Files {
+    pub(crate) faults: Arc<Faults>,
+}
+
+impl Files {
+    pub(crate) fn write(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
+        if let Err((possible, error)) = self.faults.before_write(bytes.len()) {
+            file.write_all(bytes.get(..possible).unwrap_or_default())?;
+            return Err(error);
+        }
+        file.write_all(bytes)
+    }
+
+    pub(crate) fn sync(&self, file: &File) -> io::Result<()> {
+        self.faults.before_sync()?;
+        file.sync_data()
+    }
+
+    /// Writes a file whole or not at all, durably, its owner's alone.
+    pub(crate) fn write_whole(&self, directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let new = directory.join(format!("{name}.new"));
+        let mut file = private::create(&new)?;
+        self.write(&mut file, bytes)?;
+        self.faults.before_sync()?;
+        file.sync_all()?;
+        self.faults.point("archive: renamed")?;
+        std::fs::rename(&new, directory.join(name))?;
+        sync_directory(directory)
+    }
+
+    /// The same for a value, sealed.
+    pub(crate) fn write_sealed(&self, directory: &Path, name: &str, value: &impl Serialize) -> Result<(), Error> {
+        let path = directory.join(name);
+        let failed = |error: io::Error| storage_error(&error, "write", &path);
+        let body = serde_json::to_vec(value).map_err(|error| failed(error.into()))?;
+        let mut bytes = format!("{}{FORMAT}, sha256 {}\n", beginning(name), hex(&sha256(&body))).into_bytes();
+        bytes.extend_from_slice(&body);
+        self.write_whole(directory, name, &bytes).map_err(failed)
+    }
+}
+
+/// How a file of this name begins.
+fn beginning(name: &str) -> String {
+    format!("baton {}, format ", name.to_lowercase())
+}
+
+/// What a sealed file says; `None` where there is none.
+pub(crate) fn read_sealed<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Option<T>, Error> {
+    let path = directory.join(name);
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(storage_error(&error, "read", &path)),
+    };
+    let corrupt = |what: &str| Error::Corrupt { what: format!("`{}` {what}", path.display()) };
+    let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+    let (line, body) = bytes.split_at(end);
+    let line = String::from_utf8_lossy(line);
+    let Some((format, digest)) = line.strip_prefix(&beginning(name)).and_then(|rest| rest.split_once(", sha256 "))
+    else {
+        return Err(corrupt(&format!("does not begin with `{}`", beginning(name).trim_end())));
+    };
+    if format != FORMAT.to_string() {
+        return Err(corrupt(&format!(
+            "has format {format}, and this version of Baton reads format {FORMAT}: use the version that wrote it"
+        )));
+    }
+    let body = body.get(1..).unwrap_or_default();
+    if hex(&sha256(body)) != digest {
+        return Err(corrupt("is cut short or was changed: its checksum is wrong"));
+    }
+    serde_json::from_slice(body).map(Some).map_err(|error| corrupt(&format!("cannot be read: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sealed_comes_back_and_any_change_to_it_is_noticed() {
+        let scratch = tempfile::TempDir::new().unwrap();
+        let files = Files::default();
+        assert_eq!(read_sealed::<Vec<u64>>(scratch.path(), "NEWEST").unwrap(), None);
+        files.write_sealed(scratch.path(), "NEWEST", &vec![1, 2]).unwrap();
+        assert_eq!(read_sealed::<Vec<u64>>(scratch.path(), "NEWEST").unwrap(), Some(vec![1, 2]));
+        let path = scratch.path().join("NEWEST");
+        let whole = std::fs::read(&path).unwrap();
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            std::fs::write(&path, changed).unwrap();
+            assert!(read_sealed::<Vec<u64>>(scratch.path(), "NEWEST").is_err(), "byte {at}");
+            std::fs::write(&path, &whole[..at]).unwrap();
+            assert!(read_sealed::<Vec<u64>>(scratch.path(), "NEWEST").is_err(), "cut at {at}");
+        }
+        let newer = String::from_utf8(whole).unwrap().replace("format 1", "format 2");
+        std::fs::write(&path, newer).unwrap();
+        let said = read_sealed::<Vec<u64>>(scratch.path(), "NEWEST").unwrap_err().to_string();
+        assert!(said.contains("format 2, and this version of Baton reads format 1"), "{said}");
+    }
+}

@@ -1,0 +1,300 @@
+//! The thread that ships: what is durable goes to the archive, ten times a second, and commits do not wait for it. Owns how
+//! it goes on after a failure, and the end of a store that another has taken over.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::ArchiveError;
+use super::holds::LogHold;
+use super::sealed::{Files, read_sealed};
+use super::ship::Shipper;
+use super::source::LogSource;
+use crate::faults::Faults;
+use crate::shared::{Phase, Shared};
+
+/// How often what is new is shipped, and the archive looked at. Ours: a tenth of what a lost machine may lose.
+const EVERY: Duration = Duration::from_millis(100);
+/// How often the archive is told that nothing is new.
+const BEAT: Duration = Duration::from_secs(1);
+/// How long after a failure it is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How often what is too old is removed.
+const FORGET: Duration = Duration::from_secs(600);
+/// In the data directory: which archive it was shipped to.
+const SHIPPED: &str = "SHIPPED";
+
+/// Where a store is shipped to.
+#[derive(Debug, Clone)]
+pub struct ShipTo {
+    /// The archive; made if it is not there.
+    pub archive: PathBuf,
+    /// To any instant within so long the store can be restored; what is older goes.
+    pub keep: Duration,
+    /// How long the store goes on without the archive; for ever when zero.
+    pub lease: Duration,
+    /// Failures on demand, for tests.
+    #[doc(hidden)]
+    pub faults: Arc<Faults>,
+}
+
+impl ShipTo {
+    /// Keeps a week, and goes on without the archive.
+    pub fn new(archive: impl Into<PathBuf>) -> Self {
+        let keep = Duration::from_secs(7 * 24 * 3_600);
+        Self { archive: archive.into(), keep, lease: Duration::ZERO, faults: Arc::default() }
+    }
+}
+
+/// How shipping stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShipStanding {
+    /// How long the oldest commit has waited that is not in the archive; zero when none waits.
+    pub lag: Duration,
+    /// The last batch that is there.
+    pub shipped: u64,
+    /// What is wrong, while something is.
+    pub trouble: Option<String>,
+}
+
+/// Where a data directory was shipped to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Shipped {
+    archive: PathBuf,
+    epoch: u64,
+}
+
+/// How often a lease is looked at.
+const LEASE_EVERY: Duration = Duration::from_millis(100);
+
+/// Fails a store whose archive was not written for as long as its lease; apart from the thread that writes, which may hang.
+pub(crate) fn watch_lease(shared: &Shared, state: &ShipState, to: &ShipTo) {
+    loop {
+        let locked = shared.lock();
+        let is_open = |state: &mut crate::shared::State| state.phase == Phase::Open;
+        let waited = shared.pace.wait_timeout_while(locked, LEASE_EVERY, is_open);
+        if waited.unwrap_or_else(PoisonError::into_inner).0.phase != Phase::Open {
+            return;
+        }
+        if state.lock().written_at.elapsed() > to.lease {
+            let archive = to.archive.display();
+            return shared.fail(&format!(
+                "the archive `{archive}` was away for longer than --ship-lease, and another store may have taken over"
+            ));
+        }
+    }
+}
+
+/// What others may see of the thread.
+#[derive(Debug)]
+pub(crate) struct ShipState {
+    shipped: AtomicU64,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    /// Everything that was durable then is in the archive.
+    all_at: Instant,
+    /// Then the archive was written.
+    written_at: Instant,
+    trouble: Option<String>,
+}
+
+impl ShipState {
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn standing(&self, durable: u64) -> ShipStanding {
+        let seen = self.lock();
+        let shipped = self.shipped.load(Ordering::SeqCst);
+        let lag = if shipped < durable { seen.all_at.elapsed() } else { Duration::ZERO };
+        ShipStanding { lag, shipped, trouble: seen.trouble.clone() }
+    }
+
+    fn all(&self, shipped: u64, at: Instant) {
+        self.shipped.store(shipped, Ordering::SeqCst);
+        let mut seen = self.lock();
+        seen.all_at = at;
+        if seen.trouble.take().is_some() {
+            tracing::info!("the archive takes the log again");
+        }
+    }
+
+    fn trouble(&self, error: &ArchiveError) {
+        let mut seen = self.lock();
+        let said = error.to_string();
+        if seen.trouble.as_ref() != Some(&said) {
+            tracing::error!(%error, "the log cannot be shipped; the service goes on, and it is tried again");
+            seen.trouble = Some(said);
+        }
+    }
+}
+
+/// Ships a store.
+pub(crate) struct Shipping {
+    source: LogSource,
+    pub(crate) to: ShipTo,
+    files: Files,
+    epoch: u64,
+    shipper: Option<Shipper>,
+    /// Between two tries, too.
+    hold: LogHold,
+    pub(crate) state: Arc<ShipState>,
+    beat_at: Option<Instant>,
+    forgot_at: Instant,
+}
+
+fn taken_over(archive: &std::path::Path) -> String {
+    format!("another store has taken over, as the archive `{}` says", archive.display())
+}
+
+impl Shipping {
+    /// Finds the archive before the store takes its first commit: nothing may be written by a store that another has taken over.
+    pub(crate) fn begin(source: LogSource, directory: &std::path::Path, to: ShipTo) -> Result<Self, ArchiveError> {
+        let hold = source.shared.segments.holds.hold(0);
+        let files = Files { faults: Arc::clone(&to.faults) };
+        let known: Option<Shipped> = read_sealed(directory, SHIPPED)?;
+        let archive = std::path::absolute(&to.archive).unwrap_or_else(|_| to.archive.clone());
+        if let Some(known) = known.filter(|known| known.archive == archive)
+            && !super::layout::epoch_path(&archive, known.epoch).is_dir()
+        {
+            return Err(ArchiveError::Refused {
+                why: format!(
+                    "the archive `{}`, to which this store was shipped, is not there: is it mounted? Whether another store has \
+                     taken over cannot be told without it. Where it is lost for good, name another directory",
+                    archive.display()
+                ),
+            });
+        }
+        let shipper = Shipper::open(source.clone(), &archive, files.clone(), to.lease)?;
+        let shipped = Shipped { archive, epoch: shipper.epoch() };
+        Files::default().write_sealed(directory, SHIPPED, &shipped)?;
+        let now = Instant::now();
+        let seen = Mutex::new(Seen { all_at: now, written_at: now, trouble: None });
+        let state = Arc::new(ShipState { shipped: AtomicU64::new(shipper.shipped()), seen });
+        let to = ShipTo { archive: shipped.archive, ..to };
+        let (epoch, shipper) = (shipper.epoch(), Some(shipper));
+        Ok(Self { source, to, files, epoch, shipper, hold, state, beat_at: None, forgot_at: now })
+    }
+
+    /// Runs until the store has closed or failed.
+    pub(crate) fn run(mut self) {
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 5);
+        loop {
+            // Asked before the step: what became durable until then is in it.
+            let is_last = self.is_over();
+            let began = Instant::now();
+            match self.step() {
+                Ok(()) => {}
+                Err(ArchiveError::TakenOver { why }) => return self.give_up(&why),
+                Err(ArchiveError::Gap { batch }) => {
+                    tracing::warn!(
+                        batch,
+                        "the log was not kept long enough for the archive, which begins again with a new base"
+                    );
+                    self.shipper = None;
+                }
+                Err(error) => {
+                    self.state.trouble(&error);
+                    self.shipper = None;
+                }
+            }
+            if is_last {
+                return;
+            }
+            let pause = if self.shipper.is_some() { EVERY } else { AGAIN };
+            self.wait(pause.saturating_sub(began.elapsed()));
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let state = self.source.shared.lock();
+        match state.phase {
+            Phase::Open => false,
+            Phase::Closing => state.builder.is_empty() && state.durable_batch + 1 == state.open_batch,
+            Phase::Stopping => true,
+        }
+    }
+
+    fn wait(&self, pause: Duration) {
+        let shared = &self.source.shared;
+        let state = shared.lock();
+        let is_open = |state: &mut crate::shared::State| state.phase == Phase::Open;
+        if state.phase == Phase::Open {
+            drop(shared.pace.wait_timeout_while(state, pause, is_open));
+        } else {
+            // The committer has the last batch in hand.
+            drop(shared.pace.wait_timeout(state, Duration::from_millis(1)));
+        }
+    }
+
+    fn step(&mut self) -> Result<(), ArchiveError> {
+        let began = Instant::now();
+        let shipper = match &mut self.shipper {
+            Some(shipper) => shipper,
+            None => {
+                let (source, files) = (self.source.clone(), self.files.clone());
+                self.shipper.insert(Shipper::open_again(source, &self.to.archive, self.epoch, files, self.to.lease)?)
+            }
+        };
+        if shipper.is_taken_over()? {
+            return Err(ArchiveError::TakenOver { why: taken_over(&self.to.archive) });
+        }
+        let is_idle = self.source.durable() == shipper.shipped();
+        if shipper.needs_base() && self.source.shared.lock().phase == Phase::Open {
+            let shared = Arc::clone(&self.source.shared);
+            let archive = self.to.archive.display().to_string();
+            let (state, hold) = (&self.state, &self.hold);
+            let next = super::layout::epoch_path(&self.to.archive, self.epoch + 1);
+            let taken = shipper.take_base(&mut |_, shipped| {
+                let now = Instant::now();
+                state.lock().written_at = now;
+                if let Some(shipped) = shipped {
+                    hold.set(shipped);
+                    state.all(shipped, now);
+                }
+                if next.exists() {
+                    return Err(ArchiveError::TakenOver { why: taken_over(&self.to.archive) });
+                }
+                if shared.lock().phase == Phase::Open {
+                    return Ok(());
+                }
+                Err(ArchiveError::Away { why: "the store closes, and the base was not finished".to_owned() })
+            })?;
+            tracing::info!(archive, pairs = taken.pairs, bytes = taken.bytes, "a base was taken");
+        } else if is_idle && self.beat_at.is_some_and(|at| at.elapsed() < BEAT) {
+            self.state.all(shipper.shipped(), began);
+            return Ok(());
+        }
+        let shipped = shipper.catch_up()?;
+        self.beat_at = Some(began);
+        self.hold.set(shipped);
+        self.state.all(shipped, began);
+        self.state.lock().written_at = began;
+        if self.forgot_at.elapsed() > FORGET {
+            self.forgot_at = began;
+            shipper.forget(self.to.keep)?;
+        }
+        Ok(())
+    }
+
+    /// Answers nothing any more, ships what was answered, says so, and ends.
+    fn give_up(mut self, why: &str) {
+        self.source.shared.silence(why);
+        let ended = match &mut self.shipper {
+            Some(shipper) => shipper.end(),
+            None => Err(ArchiveError::Away { why: "it could not be opened".to_owned() }),
+        };
+        match ended {
+            Ok(()) => tracing::error!("everything that was acknowledged is in the archive"),
+            Err(error) => tracing::error!(%error, "the last commits are not in the archive"),
+        }
+        self.source.shared.fail(why);
+    }
+}

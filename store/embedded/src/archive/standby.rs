@@ -1,0 +1,230 @@
+//! A standby: a copy that follows an archive, and takes over on command. Owns the order in which it does.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::{Error, UnixMs};
+use tokio::time::Instant;
+
+use super::copy::{COPY, Copy};
+use super::layout::{claim, epoch_path, owner, store_text};
+use super::read::{EpochView, read_epochs};
+use super::sealed::Files;
+use super::{ArchiveError, CopyProgress, Restored};
+use crate::directory::draw_id;
+use crate::disk::storage_error;
+use crate::faults::Faults;
+use crate::instant;
+
+/// Asks the process that follows to take over.
+const PROMOTE: &str = "PROMOTE";
+/// How often it is looked whether the old store has stopped.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Beyond its lease an old store is given so long. Ours: what a step of it may take, and clocks that differ.
+const LEASE_MARGIN: Duration = Duration::from_secs(2);
+
+/// What to follow, and where to.
+#[derive(Debug, Clone)]
+pub struct StandbyOptions {
+    /// The archive.
+    pub archive: PathBuf,
+    /// The data directory; empty, or one that has followed this archive before.
+    pub directory: PathBuf,
+    /// Failures on demand, for tests.
+    #[doc(hidden)]
+    pub faults: Arc<Faults>,
+}
+
+/// How far a standby is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Followed {
+    /// The epoch that is followed.
+    pub epoch: u64,
+    /// The last batch that it has.
+    pub batch: u64,
+    /// How many it has got just now.
+    pub batches_new: u64,
+    /// Everything that was acknowledged before is there, in milliseconds since 1970 by the clock of the machine that is followed.
+    pub at: UnixMs,
+    /// How long ago that is, by this machine's clock.
+    pub lag: Duration,
+    /// Whether it has begun again with a base.
+    pub has_begun: bool,
+}
+
+/// What came of taking over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Promotion {
+    /// The epoch that is this store's now.
+    pub epoch: u64,
+    /// The last batch of the old store that is here.
+    pub batch: u64,
+    /// Everything that the old one acknowledged before is here, in milliseconds since 1970.
+    pub at: UnixMs,
+    /// Whether the old one has said that it has stopped, and that this is everything.
+    pub is_all: bool,
+}
+
+/// See the module.
+pub struct Standby {
+    copy: Copy,
+    archive: PathBuf,
+}
+
+impl std::fmt::Debug for Standby {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Standby").field("archive", &self.archive).finish_non_exhaustive()
+    }
+}
+
+impl Standby {
+    /// Takes the directory.
+    ///
+    /// # Errors
+    ///
+    /// [`ArchiveError::Refused`] or [`ArchiveError::Away`] for a directory that is in use, or holds anything but a copy of this archive.
+    pub fn open(options: &StandbyOptions) -> Result<Self, ArchiveError> {
+        let archive = std::path::absolute(&options.archive).unwrap_or_else(|_| options.archive.clone());
+        let copy = Copy::take(&options.directory, Files { faults: Arc::clone(&options.faults) }, true)?;
+        if let Some(other) = copy.following.as_ref().filter(|following| following.archive != archive) {
+            let (directory, other) = (options.directory.display(), other.archive.display());
+            let why = format!("`{directory}` follows the archive `{other}`: name that, or another directory");
+            return Err(ArchiveError::Refused { why });
+        }
+        Ok(Self { copy, archive })
+    }
+
+    /// Applies what is new.
+    ///
+    /// # Errors
+    ///
+    /// As [`restore`](super::restore); what was applied by then stays, and trying again goes on from there.
+    pub fn step(&mut self, tick: &mut dyn FnMut(CopyProgress)) -> Result<Followed, ArchiveError> {
+        let view = read_epochs(&self.archive)?.pop();
+        let view = view.ok_or_else(|| ArchiveError::Refused { why: "there is no epoch".to_owned() })?;
+        self.follow(&view, tick)
+    }
+
+    fn follow(&mut self, view: &EpochView, tick: &mut dyn FnMut(CopyProgress)) -> Result<Followed, ArchiveError> {
+        let following = self.copy.following.as_ref().filter(|following| following.epoch == view.epoch);
+        let goes_on = following
+            .zip(self.copy.copied)
+            .is_some_and(|(following, copied)| view.goes_on_with(following.line, copied + 1));
+        let before = if goes_on { self.copy.copied.unwrap_or_default() } else { 0 };
+        if !goes_on {
+            let base = view.last_base().ok_or_else(|| ArchiveError::Refused { why: "there is no base".to_owned() })?;
+            self.copy.begin(view, base, tick)?;
+        }
+        let end = view.end().max(self.copy.copied.unwrap_or_default());
+        self.copy.apply(view, end)?;
+        let at = view.newest.at;
+        let lag = Duration::from_millis(instant::now().saturating_sub(at));
+        let batches_new = end - before;
+        Ok(Followed { epoch: view.epoch, batch: end, batches_new, at, lag, has_begun: !goes_on })
+    }
+
+    /// Whether somebody has asked it to take over.
+    pub fn is_asked(&self) -> bool {
+        self.copy.path().join(PROMOTE).exists()
+    }
+
+    /// Takes over: the old store is told by the archive, and given `wait` to stop and to ship what it has acknowledged, and as
+    /// long as its lease if it has one.
+    ///
+    /// # Errors
+    ///
+    /// [`ArchiveError::Refused`] where somebody else has taken over, or the copy is not whole yet; else as [`step`](Self::step).
+    pub fn promote(mut self, wait: Duration) -> Result<Promotion, ArchiveError> {
+        let followed = self.step(&mut |_| ())?;
+        let Some(mut following) = self.copy.following.clone() else {
+            return Err(ArchiveError::Refused { why: "nothing is followed yet".to_owned() });
+        };
+        if followed.batch < following.whole_at {
+            let why = "the copy is not whole yet: the archive has not come as far as its base".to_owned();
+            return Err(ArchiveError::Refused { why });
+        }
+        let id = following.claims.unwrap_or_else(draw_id);
+        if following.claims.is_none() {
+            following.claims = Some(id);
+            self.copy.files.write_sealed(self.copy.path(), COPY, &following)?;
+            self.copy.following = Some(following.clone());
+        }
+        let epoch = self.take_epoch(following.epoch, id)?;
+        let began = Instant::now();
+        let (followed, is_all) = loop {
+            let view = EpochView::read(&self.archive, following.epoch)?;
+            let view =
+                view.ok_or_else(|| ArchiveError::Damaged { what: "the epoch that was followed is gone".to_owned() })?;
+            let followed = self.follow(&view, &mut |_| ())?;
+            if view.ended.as_ref().is_some_and(|ended| ended.batch == followed.batch) {
+                break (followed, true);
+            }
+            let lease = Duration::from_millis(view.newest.lease_ms);
+            let lease_is_over = lease.is_zero() || followed.lag > lease + LEASE_MARGIN;
+            if began.elapsed() >= wait && lease_is_over {
+                break (followed, false);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        };
+        drop(std::fs::remove_file(self.copy.path().join(PROMOTE)));
+        let Followed { batch, at, .. } = followed;
+        let restored = Restored { archive: self.archive.clone(), epoch: following.epoch, batch, instant: at, is_all };
+        self.copy.finish(id, &restored)?;
+        Ok(Promotion { epoch, batch, at, is_all })
+    }
+
+    fn take_epoch(&self, followed: u64, id: u64) -> Result<u64, ArchiveError> {
+        let (root, me) = (&self.archive, store_text(id));
+        match claim(root, &self.copy.files, followed, &me) {
+            Err(Error::InUse { by }) => {
+                let next = followed + 1;
+                let is_mine = owner(root, next)?.is_some_and(|owner| owner.store == me);
+                if is_mine && !epoch_path(root, next + 1).exists() {
+                    return Ok(next);
+                }
+                let why = format!("this standby cannot take over: {by} has done so already");
+                Err(ArchiveError::Refused { why })
+            }
+            claimed => Ok(claimed?),
+        }
+    }
+}
+
+/// Asks the standby of a directory to take over, and waits until it has; does so here where no process follows.
+///
+/// # Errors
+///
+/// As [`Standby::promote`].
+pub fn promote(directory: &Path, wait: Duration) -> Result<Option<Promotion>, ArchiveError> {
+    let following: Option<super::copy::Following> = super::read_sealed(directory, COPY)?;
+    let Some(following) = following else {
+        return Err(ArchiveError::Refused { why: format!("`{}` is no standby", directory.display()) });
+    };
+    let options =
+        StandbyOptions { archive: following.archive, directory: directory.to_owned(), faults: Arc::default() };
+    match Standby::open(&options) {
+        Ok(standby) => standby.promote(wait).map(Some),
+        Err(ArchiveError::Refused { .. }) => ask(directory),
+        Err(error) => Err(error),
+    }
+}
+
+/// Asks the process that follows; `None`, as it says itself what came of it.
+fn ask(directory: &Path) -> Result<Option<Promotion>, ArchiveError> {
+    let failed = |error: std::io::Error| storage_error(&error, "ask the standby in", directory);
+    let request = directory.join(PROMOTE);
+    drop(crate::private::create(&request).map_err(failed)?);
+    loop {
+        std::thread::sleep(LOOK_EVERY);
+        if !directory.join(COPY).exists() {
+            return Ok(None);
+        }
+        let lock = crate::private::take_lock(&directory.join("LOCK")).map_err(failed)?;
+        if let crate::private::LockAttempt::Ours(_) = lock {
+            drop(std::fs::remove_file(&request));
+            let why = "the standby has ended without taking over: what it has said tells why".to_owned();
+            return Err(ArchiveError::Refused { why });
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! One backup after the other, and what is restored from them.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_store_embedded::Embedded;
+use baton_store_embedded::archive::{ArchiveError, BackupOptions, RestoreOptions, ShipTo, restore, verify};
+use baton_store_embedded::faults::{Faults, Then};
+use store::Store;
+use tempfile::TempDir;
+
+use crate::support::{self, change, check, copy_directory, key, small};
+use crate::{back_up, files, instant, quiet, restore_to, versions, work};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_of_a_stopped_and_of_a_running_store_restores_to_what_it_was() {
+    let scratch = TempDir::new().unwrap();
+    let (data, archive) = (scratch.path().join("data"), scratch.path().join("archive"));
+    // No checkpoint takes the log away.
+    let store = Embedded::open(baton_store_embedded::Options::new(&data)).await.unwrap();
+    work(&store, 500).await;
+    let first = versions(&store).await;
+    let report = back_up(&data, &archive).await.unwrap();
+    assert!(report.base.is_some() && report.batch > 0, "{report:?}");
+    let there = scratch.path().join("first");
+    restore_to(&archive, &there, None).unwrap();
+    let restored = Embedded::open(small(&there)).await.unwrap();
+    assert_eq!(versions(&restored).await, first);
+    for (name, version) in &first {
+        assert_eq!(check(&*restored, &key(name), *version).await, *version);
+    }
+    assert!(restored.restored().unwrap().is_some_and(|restored| !restored.is_all));
+    // It is a store like any other.
+    work(&restored, 50).await;
+    restored.close().await.unwrap();
+
+    // Another backup, of the log alone; and one of the directory that nobody has open.
+    work(&store, 100).await;
+    let report = back_up(&data, &archive).await.unwrap();
+    assert_eq!((report.base, report.batches_new > 0), (None, true));
+    work(&store, 100).await;
+    let last = versions(&store).await;
+    store.close().await.unwrap();
+    back_up(&data, &archive).await.unwrap();
+    let there = scratch.path().join("last");
+    restore_to(&archive, &there, None).unwrap();
+    assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last);
+    let held = verify(&archive, &mut |_| ()).unwrap();
+    assert_eq!(held.first().map(|epoch| epoch.runs), Some(10));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_restored_to_an_instant_is_what_was_there_then() {
+    let scratch = TempDir::new().unwrap();
+    let (data, archive) = (scratch.path().join("data"), scratch.path().join("archive"));
+    let store = Embedded::open(small(&data)).await.unwrap();
+    work(&store, 20).await;
+    let before = instant() - 60_000;
+    back_up(&data, &archive).await.unwrap();
+    // The first instants come from the log behind the base; later ones from segments that checkpoints have removed since.
+    let mut model = Vec::new();
+    store.ship(ShipTo::new(&archive)).await.unwrap();
+    for round in 0..12 {
+        work(&store, 7 + round * 30).await;
+        model.push((instant(), versions(&store).await));
+    }
+    store.close().await.unwrap();
+    for (at, expected) in &model {
+        let there = scratch.path().join(format!("at-{at}"));
+        let restored = restore_to(&archive, &there, Some(*at)).unwrap();
+        assert!(restored.instant <= *at, "{restored:?}");
+        assert_eq!(&versions(&Embedded::open(small(&there)).await.unwrap()).await, expected, "at {at}");
+    }
+    // What is damaged later is in nobody's way.
+    let newest = files(&archive.join("0000000001/log")).pop().unwrap();
+    change(&newest, |bytes| bytes.truncate(bytes.len() / 2));
+    let (at, expected) = &model[9];
+    let there = scratch.path().join("before-the-damage");
+    restore_to(&archive, &there, Some(*at)).unwrap();
+    assert_eq!(&versions(&Embedded::open(small(&there)).await.unwrap()).await, expected);
+    assert!(restore_to(&archive, &scratch.path().join("damaged"), None).is_err());
+    let said = restore_to(&archive, &scratch.path().join("before"), Some(before)).unwrap_err().to_string();
+    assert!(said.contains("does not go back so far"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_that_is_cut_short_or_was_changed_anywhere_is_refused_and_named() {
+    let scratch = TempDir::new().unwrap();
+    let (data, archive) = (scratch.path().join("data"), scratch.path().join("archive"));
+    let store = Embedded::open(small(&data)).await.unwrap();
+    work(&store, 300).await;
+    store.close().await.unwrap();
+    let store = Embedded::open(small(&data)).await.unwrap();
+    back_up(&data, &archive).await.unwrap();
+    work(&store, 200).await;
+    back_up(&data, &archive).await.unwrap();
+    let last = versions(&store).await;
+    drop(store);
+    let mut refused = 0;
+    for path in files(&archive).into_iter().filter(|path| !path.ends_with("LOCK")) {
+        let name = path.strip_prefix(&archive).unwrap().to_owned();
+        let length = fs::metadata(&path).unwrap().len();
+        for at in [0, length / 2, length - 9, length - 1] {
+            for is_cut in [true, false] {
+                let copy = TempDir::new().unwrap();
+                copy_directory(&archive, copy.path());
+                change(&copy.path().join(&name), |bytes| {
+                    let at = usize::try_from(at).unwrap();
+                    if is_cut { bytes.truncate(at) } else { bytes[at] ^= 0x10 }
+                });
+                let checked = verify(copy.path(), &mut |_| ());
+                // Only what fills the last frame up to eight bytes may be anything.
+                if let Ok(reports) = &checked {
+                    assert!(!is_cut && at + 8 > length && name.extension().is_some(), "{name:?} at {at}: {reports:?}");
+                    continue;
+                }
+                let said = checked.unwrap_err().to_string();
+                let file = name.file_name().unwrap().to_str().unwrap();
+                assert!(said.contains(file) || said.contains("is no archive"), "{name:?} at {at}: {said}");
+                // A restore reads what it needs.
+                let there = copy.path().join("restored");
+                if restore_to(copy.path(), &there, None).is_ok() {
+                    assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last, "{name:?} at {at}");
+                } else if there.join("FORMAT").exists() {
+                    let said = Embedded::open(small(&there)).await.unwrap_err().to_string();
+                    assert!(said.contains("not finished"), "{said}");
+                }
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused >= 40, "{refused}");
+    // A later version's.
+    for name in ["MANIFEST", "NEWEST", "OWNER"] {
+        let copy = TempDir::new().unwrap();
+        copy_directory(&archive, copy.path());
+        change(&copy.path().join("0000000001").join(name), |bytes| {
+            let text = String::from_utf8(bytes.clone()).unwrap();
+            *bytes = text.replacen("format 1", "format 2", 1).into_bytes();
+        });
+        for said in [
+            verify(copy.path(), &mut |_| ()).unwrap_err().to_string(),
+            restore_to(copy.path(), &copy.path().join("r"), None).unwrap_err().to_string(),
+            quiet(&data, copy.path()).unwrap_err().to_string(),
+        ] {
+            assert!(said.contains("format 2") && said.contains("use the version that wrote it"), "{said}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_is_full_at_any_step_of_a_backup_costs_that_backup_alone() {
+    let scratch = TempDir::new().unwrap();
+    let (data, archive) = (scratch.path().join("data"), scratch.path().join("archive"));
+    let store = Embedded::open(small(&data)).await.unwrap();
+    work(&store, 40).await;
+    let first = versions(&store).await;
+    store.close().await.unwrap();
+    quiet(&data, &archive).unwrap();
+    let store = Embedded::open(small(&data)).await.unwrap();
+    work(&store, 1_500).await;
+    let last = versions(&store).await;
+    store.close().await.unwrap();
+    let (mut failed, mut room) = (0, 0);
+    loop {
+        let faults = Arc::new(Faults::default());
+        faults.limit_space(room);
+        let options = BackupOptions { faults, ..BackupOptions::new(&archive) };
+        let done = Embedded::backup(&data, &options, &mut |_| ());
+        verify(&archive, &mut |_| ()).unwrap();
+        let there = scratch.path().join(format!("r{room}"));
+        restore_to(&archive, &there, None).unwrap();
+        let found = versions(&Embedded::open(small(&there)).await.unwrap()).await;
+        if let Err(error) = done {
+            assert!(matches!(error, ArchiveError::Away { .. }), "{error:?}");
+            assert!(
+                error.to_string().contains("No space") || error.to_string().contains("no storage space"),
+                "{error}"
+            );
+            assert!(found == first || found == last, "{found:?} with {room}");
+            failed += 1;
+        } else {
+            assert_eq!(found, last);
+            break;
+        }
+        room = room * 2 + 100;
+    }
+    assert!(failed >= 5, "{failed}");
+    for point in ["epoch", "renamed", "chunk", "manifest", "newest", "base"] {
+        let new = scratch.path().join(point);
+        let faults = Arc::new(Faults::default());
+        faults.at(&format!("archive: {point}"), Then::Fail);
+        let options = BackupOptions { faults, ..BackupOptions::new(&new) };
+        let said = Embedded::backup(&data, &options, &mut |_| ()).unwrap_err().to_string();
+        assert!(said.contains("injected"), "{said}");
+        // What is half there is no archive to restore from, and the next backup makes it one.
+        assert!(restore_to(&new, &scratch.path().join("never"), None).is_err());
+        quiet(&data, &new).unwrap();
+        let there = scratch.path().join(format!("after-{point}"));
+        restore_to(&new, &there, None).unwrap();
+        assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_that_is_cut_short_leaves_nothing_that_passes_for_a_store() {
+    let scratch = TempDir::new().unwrap();
+    let (data, archive) = (scratch.path().join("data"), scratch.path().join("archive"));
+    let store = Embedded::open(small(&data)).await.unwrap();
+    work(&store, 100).await;
+    back_up(&data, &archive).await.unwrap();
+    for point in ["copy: piece", "copy: finished"] {
+        let there = scratch.path().join(point);
+        let faults = Arc::new(Faults::default());
+        faults.at(point, Then::Fail);
+        let (archive, directory) = (archive.clone(), there.clone());
+        let options = RestoreOptions { archive, directory, to: None, takes_over: false, faults };
+        assert!(restore(&options, &mut |_| ()).is_err());
+        let said = Embedded::open(small(&there)).await.unwrap_err().to_string();
+        assert!(said.contains("not finished") && said.contains("can be removed"), "{said}");
+        let said = restore_to(&options.archive, &there, None).unwrap_err().to_string();
+        assert!(said.contains("cut short. Remove it"), "{said}");
+    }
+    // Directories that are something else.
+    let said = restore_to(&archive, &data, None).unwrap_err().to_string();
+    assert!(said.contains("in use by process"), "{said}");
+    store.close().await.unwrap();
+    let said = restore_to(&archive, &data, None).unwrap_err().to_string();
+    assert!(said.contains("holds a store, which is not written over"), "{said}");
+    let other = scratch.path().join("letters");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("letter"), "").unwrap();
+    let said = restore_to(&archive, &other, None).unwrap_err().to_string();
+    assert!(said.contains("is not empty"), "{said}");
+    let said = restore_to(&other, &scratch.path().join("n"), None).unwrap_err().to_string();
+    assert!(said.contains("is no archive"), "{said}");
+    let said = restore_to(&scratch.path().join("nowhere"), &scratch.path().join("n"), None).unwrap_err().to_string();
+    assert!(said.contains("there is no archive"), "{said}");
+    // Another store's archive is not written.
+    let another = scratch.path().join("another");
+    Embedded::open(small(&another)).await.unwrap().close().await.unwrap();
+    let said = quiet(&another, &archive).unwrap_err().to_string();
+    assert!(said.contains("is another store's"), "{said}");
+    assert!(quiet(&other, &archive).unwrap_err().to_string().contains("there is no store"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_base_has_already_is_not_written_again_and_what_is_too_old_goes() {
+    let scratch = TempDir::new().unwrap();
+    let (data, archive) = (scratch.path().join("data"), scratch.path().join("archive"));
+    let store = Embedded::open(small(&data)).await.unwrap();
+    // Much that stays as it is, in the order of the keys before what changes.
+    let parts: Vec<_> = (0..64)
+        .map(|op| (store::PartKey::Pack { op }, bytes::Bytes::from(vec![u8::try_from(op).unwrap(); 64 << 10])))
+        .collect();
+    let large = key("a large one");
+    store.commit(&large, store::Expect::Absent, &support::head(&large, 1), &parts).await.unwrap();
+    store.close().await.unwrap();
+    quiet(&data, &archive).unwrap();
+    // The log goes on, and what the archive would need next of it goes.
+    let store = Embedded::open(small(&data)).await.unwrap();
+    work(&store, 3_000).await;
+    let last = versions(&store).await;
+    store.close().await.unwrap();
+    let options = BackupOptions { keep: Some(Duration::ZERO), ..BackupOptions::new(&archive) };
+    let report = Embedded::backup(&data, &options, &mut |_| ()).unwrap();
+    let base = report.base.expect("the log was not kept");
+    assert!(base.bytes_there > base.bytes / 4, "{base:?}");
+    let held = verify(&archive, &mut |_| ()).unwrap();
+    assert_eq!(held.first().map(|epoch| (epoch.bases, epoch.spans.len())), Some((1, 1)));
+    let there = scratch.path().join("there");
+    restore_to(&archive, &there, None).unwrap();
+    let restored = Embedded::open(small(&there)).await.unwrap();
+    assert_eq!(versions(&restored).await, last);
+    let found: Vec<_> = parts.iter().map(|(part, _)| *part).collect();
+    let found = restored.parts(&large, support::RUN, &found).await.unwrap();
+    assert!(found.into_iter().zip(&parts).all(|(found, (_, part))| found.as_ref() == Some(part)));
+}

@@ -1,0 +1,152 @@
+//! Standbys that take over, and stores that must not go on.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_store_embedded::Embedded;
+use baton_store_embedded::archive::{ArchiveError, ShipTo, Standby, StandbyOptions, promote, verify};
+use store::Store;
+use tempfile::TempDir;
+
+use crate::support::{check, copy_directory, key, next, small};
+use crate::{back_up, instant, restore_to, shipped, versions, work};
+
+fn standby(archive: &Path, directory: &Path) -> Standby {
+    let (archive, directory) = (archive.to_owned(), directory.to_owned());
+    Standby::open(&StandbyOptions { archive, directory, faults: Arc::default() }).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_takes_over_from_a_service_that_runs_without_losing_anything_and_only_one_can() {
+    let scratch = TempDir::new().unwrap();
+    let at = |name: &str| scratch.path().join(name);
+    let (data, archive) = (at("data"), at("archive"));
+    let store = Embedded::open(small(&data)).await.unwrap();
+    store.ship(ShipTo::new(&archive)).await.unwrap();
+    work(&store, 100).await;
+    shipped(&store).await;
+    let mut first = standby(&archive, &at("first"));
+    let mut second = standby(&archive, &at("second"));
+    assert!(first.step(&mut |_| ()).unwrap().has_begun);
+    second.step(&mut |_| ()).unwrap();
+    work(&store, 700).await;
+    shipped(&store).await;
+    let followed = first.step(&mut |_| ()).unwrap();
+    assert!(!followed.has_begun && followed.batches_new > 0, "{followed:?}");
+    let said = Embedded::open(small(&at("first"))).await.unwrap_err().to_string();
+    assert!(said.contains("in use"), "{said}");
+    // It goes on after a restart.
+    drop(first);
+    let said = Embedded::open(small(&at("first"))).await.unwrap_err().to_string();
+    assert!(said.contains("standby promote"), "{said}");
+    let mut first = standby(&archive, &at("first"));
+    assert!(!first.step(&mut |_| ()).unwrap().has_begun);
+    // Under load: what is acknowledged is counted until the store says no.
+    let busy = Arc::clone(&store);
+    let load = tokio::spawn(async move {
+        let mut acknowledged = BTreeMap::new();
+        for number in 0_u64.. {
+            let name = (number % 10).to_string();
+            match next(&*busy, &key(&name)).await {
+                Ok(version) => drop(acknowledged.insert(name, version)),
+                Err(_) => break,
+            }
+        }
+        acknowledged
+    });
+    let promotion = tokio::task::spawn_blocking(move || first.promote(Duration::from_secs(30)).unwrap()).await.unwrap();
+    assert!(promotion.is_all && promotion.epoch == 2, "{promotion:?}");
+    let acknowledged = load.await.unwrap();
+    assert!(store.failed().await.to_string().contains("another store has taken over"));
+    let new = Embedded::open(small(&at("first"))).await.unwrap();
+    assert!(new.restored().unwrap().is_some_and(|restored| restored.is_all));
+    for (name, version) in acknowledged {
+        assert!(check(&*new, &key(&name), version).await >= version);
+    }
+    // The old one does not come back, nor does another standby believe that it leads.
+    drop(store);
+    let old = Embedded::open(small(&data)).await.unwrap();
+    let refused = old.ship(ShipTo::new(&archive)).await.unwrap_err();
+    assert!(matches!(refused, ArchiveError::TakenOver { .. }), "{refused}");
+    let said = second.promote(Duration::ZERO).unwrap_err().to_string();
+    assert!(said.contains("cannot take over"), "{said}");
+    // The new one goes on in the archive, and the other standby with it.
+    new.ship(ShipTo::new(&archive)).await.unwrap();
+    work(&new, 20).await;
+    shipped(&new).await;
+    let mut second = standby(&archive, &at("second"));
+    let followed = second.step(&mut |_| ()).unwrap();
+    assert!(followed.has_begun && followed.epoch == 2, "{followed:?}");
+    let last = versions(&new).await;
+    drop(new);
+    drop(second);
+    // The machine is gone: nobody says that it has stopped.
+    let promotion = promote(&at("second"), Duration::ZERO).unwrap().unwrap();
+    assert!(!promotion.is_all && promotion.epoch == 3, "{promotion:?}");
+    assert_eq!(versions(&Embedded::open(small(&at("second"))).await.unwrap()).await, last);
+    assert!(promote(&at("second"), Duration::ZERO).unwrap_err().to_string().contains("is no standby"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_data_directory_that_is_not_the_one_that_was_shipped_is_refused() {
+    let scratch = TempDir::new().unwrap();
+    let at = |name: &str| scratch.path().join(name);
+    let (data, archive) = (at("data"), at("archive"));
+    let store = Embedded::open(small(&data)).await.unwrap();
+    work(&store, 30).await;
+    store.close().await.unwrap();
+    copy_directory(&data, &at("older"));
+    copy_directory(&data, &at("other"));
+    let store = Embedded::open(small(&data)).await.unwrap();
+    store.ship(ShipTo::new(&archive)).await.unwrap();
+    work(&store, 30).await;
+    shipped(&store).await;
+    store.close().await.unwrap();
+    let older = Embedded::open(small(&at("older"))).await.unwrap();
+    let said = older.ship(ShipTo::new(&archive)).await.unwrap_err().to_string();
+    assert!(said.contains("it is an older copy"), "{said}");
+    let other = Embedded::open(baton_store_embedded::Options::new(at("other"))).await.unwrap();
+    work(&other, 60).await;
+    let said = other.ship(ShipTo::new(&archive)).await.unwrap_err().to_string();
+    assert!(said.contains("gone another way"), "{said}");
+    // It is not there: whether somebody has taken over cannot be told.
+    fs::rename(&archive, at("elsewhere")).unwrap();
+    let store = Embedded::open(small(&data)).await.unwrap();
+    let said = store.ship(ShipTo::new(&archive)).await.unwrap_err().to_string();
+    assert!(said.contains("is it mounted?"), "{said}");
+    fs::rename(at("elsewhere"), &archive).unwrap();
+    store.ship(ShipTo::new(&archive)).await.unwrap();
+    let said = back_up(&data, &archive).await.unwrap_err().to_string();
+    assert!(said.contains("is being written by process"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_copy_of_the_store_ships_that_went_another_way_is_a_line_of_its_own() {
+    let scratch = TempDir::new().unwrap();
+    let at = |name: &str| scratch.path().join(name);
+    let archive = at("archive");
+    let store = Embedded::open(small(&at("data"))).await.unwrap();
+    work(&store, 30).await;
+    store.close().await.unwrap();
+    copy_directory(&at("data"), &at("copy"));
+    let store = Embedded::open(small(&at("data"))).await.unwrap();
+    store.ship(ShipTo::new(&archive)).await.unwrap();
+    work(&store, 30).await;
+    let (instant, first) = (instant(), versions(&store).await);
+    store.close().await.unwrap();
+    // So far that its log does not have any more where they part.
+    let copy = Embedded::open(small(&at("copy"))).await.unwrap();
+    work(&copy, 2_000).await;
+    copy.ship(ShipTo::new(&archive)).await.unwrap();
+    shipped(&copy).await;
+    let second = versions(&copy).await;
+    copy.close().await.unwrap();
+    assert_eq!(verify(&archive, &mut |_| ()).unwrap().first().map(|epoch| epoch.spans.len()), Some(2));
+    for (name, to, expected) in [("first", Some(instant), first), ("second", None, second)] {
+        restore_to(&archive, &at(name), to).unwrap();
+        assert_eq!(versions(&Embedded::open(small(&at(name))).await.unwrap()).await, expected, "{name}");
+    }
+}
