@@ -54,6 +54,7 @@ mod surroundings;
 mod tagged;
 mod tally;
 mod time;
+pub mod trace;
 mod transition;
 mod validate;
 
@@ -101,4 +102,5 @@ pub use start::{Start, StartSignal, StartWorkflow};
 pub use surroundings::{DomainRoom, Registration, Surroundings};
 pub use tally::{ActivityOutcome, ActivityTally, Tally};
 pub use time::{Duration, Timestamp};
+pub use trace::{SpanId, TraceContext, TraceId, Traceparent};
 pub use transition::{CommandOutcome, Transition};

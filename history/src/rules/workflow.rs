@@ -187,9 +187,11 @@ impl Transition {
             retry: start.retry.clone(),
             attempt: start.retry.as_ref().map(|_| 1),
             schedule: start.schedule.clone(),
+            traceparent: start.trace.as_ref().map(|trace| trace.traceparent),
+            tracestate: start.trace.as_ref().and_then(|trace| trace.tracestate.clone()),
         };
         let run = Run::begin(now, &started, start.key);
-        let (by, author) = (start.by.clone(), Author::named(start.by.clone()));
+        let (by, author) = (start.by.clone(), Author::of_start(start));
         let event =
             Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(Box::new(started)), key: start.key, by };
         let mut transition = Self::beginning(run, vec![event], author);
