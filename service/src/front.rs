@@ -15,6 +15,7 @@ use crate::budget::{BYTES_IN_FLIGHT_MAX, Budget};
 use crate::fair::Places;
 use crate::front::calls::CallTimes;
 use crate::front::probe::StoreProbe;
+use crate::otlp::SpanCounts;
 use crate::reload::Reloads;
 use crate::tls::TlsStanding;
 
@@ -48,6 +49,8 @@ struct FrontParts {
     tls: OnceLock<Arc<TlsStanding>>,
     /// Of the audit log, where there is one.
     audit: OnceLock<Arc<AuditCounts>>,
+    /// Of spans, where they go somewhere.
+    spans: OnceLock<Arc<SpanCounts>>,
 }
 
 impl Front {
@@ -63,6 +66,7 @@ impl Front {
             probe,
             tls: OnceLock::new(),
             audit: OnceLock::new(),
+            spans: OnceLock::new(),
         }))
     }
 
@@ -109,6 +113,11 @@ impl Front {
     /// Has the metrics tell of the audit log.
     pub fn tells_of_audit_log(&self, counts: &Arc<AuditCounts>) {
         drop(self.0.audit.set(Arc::clone(counts)));
+    }
+
+    /// Has the metrics tell what becomes of spans.
+    pub fn tells_of_spans(&self, counts: &Arc<SpanCounts>) {
+        drop(self.0.spans.set(Arc::clone(counts)));
     }
 
     /// Everything that is measured, as Prometheus text. Takes some milliseconds of a processor where there are many lists.

@@ -11,6 +11,7 @@ mod encryption;
 mod failed;
 mod notify;
 mod serve;
+mod spans;
 
 use std::process::ExitCode;
 

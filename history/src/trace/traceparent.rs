@@ -176,6 +176,13 @@ impl TraceContext {
     }
 }
 
+impl TraceContext {
+    /// Its two parts.
+    pub fn split(self) -> (Traceparent, Option<String>) {
+        (self.traceparent, self.tracestate)
+    }
+}
+
 impl From<Traceparent> for TraceContext {
     fn from(traceparent: Traceparent) -> Self {
         Self { traceparent, tracestate: None }

@@ -20,6 +20,7 @@ async fn metrics() -> BTreeMap<String, (String, BTreeSet<String>)> {
     front.call_times().sample();
     front.tells_of_tls(&Arc::new(TlsStanding::of(Timestamp::from_millis(1))));
     front.tells_of_audit_log(&Arc::default());
+    front.tells_of_spans(&Arc::default());
     let mut page = Metrics::sample();
     front.write(&mut page);
     let text = page.end();
