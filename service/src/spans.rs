@@ -28,6 +28,17 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// Whether the collector that OpenTelemetry's variables name is asked as we ask.
+fn speaks_http() -> Result<(), String> {
+    let protocol = variable("OTEL_EXPORTER_OTLP_PROTOCOL").filter(|protocol| protocol != "http/protobuf");
+    protocol.map_or(Ok(()), |protocol| {
+        Err(format!(
+            "OTEL_EXPORTER_OTLP_PROTOCOL is `{protocol}`, and spans are sent by `http/protobuf` alone; name an address for that \
+             with --otlp-endpoint, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
+        ))
+    })
+}
+
 impl Spans {
     /// These options, with others where they are absent.
     pub(crate) fn or(self, other: Self) -> Self {
@@ -39,26 +50,20 @@ impl Spans {
 
     /// What sends spans, if somebody is to have them.
     pub(crate) fn open(&self) -> Result<Option<Arc<Exporter>>, String> {
-        let standard = || variable("OTEL_EXPORTER_OTLP_ENDPOINT");
-        let (option, address) = match &self.otlp_endpoint {
-            Some(address) => ("--otlp-endpoint", Some(address.clone())),
-            None => ("OTEL_EXPORTER_OTLP_ENDPOINT", standard()),
-        };
-        let Some(address) = address else {
-            self.ratio()?;
-            return Ok(None);
-        };
-        let protocol = variable("OTEL_EXPORTER_OTLP_PROTOCOL").filter(|protocol| protocol != "http/protobuf");
-        if let Some(protocol) = protocol.filter(|_| self.otlp_endpoint.is_none()) {
-            return Err(format!(
-                "OTEL_EXPORTER_OTLP_PROTOCOL is `{protocol}`, and spans are sent by `http/protobuf` alone; name a collector's \
-                 address for that with --otlp-endpoint, or unset OTEL_EXPORTER_OTLP_ENDPOINT"
-            ));
-        }
         let headers = variable("OTEL_EXPORTER_OTLP_HEADERS");
-        let collector = Collector::at(&address, headers.as_deref()).map_err(|error| format!("{option}: {error}"))?;
+        let at = |address: &str| Collector::at(address, headers.as_deref());
+        let collector = match (&self.otlp_endpoint, variable("OTEL_EXPORTER_OTLP_ENDPOINT")) {
+            (Some(address), _) => Some(at(address).map_err(|error| format!("--otlp-endpoint: {error}"))?),
+            // Set for all that runs on a machine, perhaps: no reason to run no workflows.
+            (None, Some(address)) => {
+                let collector = speaks_http().and_then(|()| at(&address));
+                let collector = collector.map_err(|error| format!("OTEL_EXPORTER_OTLP_ENDPOINT: {error}"));
+                collector.inspect_err(|why| tracing::warn!(why, "no spans are sent")).ok()
+            }
+            (None, None) => None,
+        };
         let name = variable("OTEL_SERVICE_NAME");
-        Ok(Some(Exporter::start(collector, name.as_deref().unwrap_or(SERVICE_NAME))))
+        Ok(collector.map(|collector| Exporter::start(collector, name.as_deref().unwrap_or(SERVICE_NAME))))
     }
 
     /// Of which runs they are, and where they go.

@@ -177,6 +177,12 @@ impl TraceContext {
 }
 
 impl TraceContext {
+    /// The headers that say so on calls to others, and what they say.
+    pub fn headers(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let state = self.tracestate.clone().map(|state| ("tracestate", state));
+        std::iter::once(("traceparent", self.traceparent.to_string())).chain(state)
+    }
+
     /// Its two parts.
     pub fn split(self) -> (Traceparent, Option<String>) {
         (self.traceparent, self.tracestate)

@@ -39,9 +39,7 @@ impl Form {
 fn message(domain: &str, span: &Span) -> SpanMessage {
     let value = |(name, value): &(&'static str, SpanValue)| match value {
         SpanValue::Text(said) => text(name, said),
-        SpanValue::Number(number) => {
-            key(name, AnyValueKind::Number(i64::try_from(*number).unwrap_or(i64::MAX)))
-        }
+        SpanValue::Number(number) => key(name, AnyValueKind::Number(i64::try_from(*number).unwrap_or(i64::MAX))),
     };
     let mut attributes = vec![text("baton.domain", domain)];
     attributes.extend(span.attributes.iter().map(value));
