@@ -34,6 +34,7 @@ mod ids;
 pub mod limits;
 mod links;
 mod lost;
+mod mix;
 mod note;
 mod payload;
 mod permissions;

@@ -13,7 +13,6 @@ use minicbor::{Decode, Encode};
 
 use crate::ids::RunId;
 
-pub(crate) use errand::mix;
 pub use errand::{Errand, ErrandTask, child_run_id};
 pub(crate) use outbox::taken_over;
 pub use outbox::{Effect, EffectKind, Outbox};

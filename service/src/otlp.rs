@@ -20,9 +20,9 @@ use tokio::time::Instant;
 pub use collector::{Collector, EXPORT_WAIT};
 pub use queue::{QUEUE_SPANS_MAX, SpanCounts};
 
-use collector::Sent;
-use form::Form;
-use queue::{Dropped, Queue, QueueEnd};
+use collector::ExportOutcome;
+use form::SpanForm;
+use queue::{Dropped, SpanQueue, SpanQueueEnd};
 
 /// The most spans in a request. Source: OpenTelemetry's `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
 pub const BATCH_SPANS_MAX: usize = 512;
@@ -44,7 +44,7 @@ const RETRY_FOR: Duration = Duration::from_secs(60);
 
 /// Takes spans, and has them sent.
 pub struct Exporter {
-    queue: Queue,
+    queue: SpanQueue,
     stopping: watch::Sender<bool>,
     sending: std::sync::Mutex<Option<JoinHandle<()>>>,
 }
@@ -60,7 +60,7 @@ impl Exporter {
     pub fn start(collector: Collector, service_name: &str) -> Arc<Self> {
         let (queue, end) = queue::queue();
         let (stopping, stopped) = watch::channel(false);
-        let form = Form::of_service(service_name);
+        let form = SpanForm::of_service(service_name);
         let sender = Sender { collector, form, end, stopped, is_failing: false };
         let sending = std::sync::Mutex::new(Some(tokio::spawn(sender.run())));
         Arc::new(Self { queue, stopping, sending })
@@ -91,8 +91,8 @@ impl Exporter {
 /// What sends, one request at a time.
 struct Sender {
     collector: Collector,
-    form: Form,
-    end: QueueEnd,
+    form: SpanForm,
+    end: SpanQueueEnd,
     stopped: watch::Receiver<bool>,
     is_failing: bool,
 }
@@ -107,16 +107,16 @@ impl Sender {
             let outcome = self.send(body).await;
             self.end.counts().left(spans);
             match outcome {
-                Sent::Taken { refused } => {
+                ExportOutcome::Taken { refused } => {
                     self.end.counts().exported(spans.saturating_sub(refused));
                     self.end.counts().dropped(Dropped::Refused, refused);
                     self.is_well(refused);
                 }
-                Sent::Refused(why) => {
+                ExportOutcome::Refused(why) => {
                     self.end.counts().dropped(Dropped::Refused, spans);
                     self.is_not_well(&why);
                 }
-                Sent::Unreachable { why, .. } => {
+                ExportOutcome::Unreachable { why, .. } => {
                     self.end.counts().dropped(Dropped::Unreachable, spans);
                     self.is_not_well(&why);
                 }
@@ -125,11 +125,11 @@ impl Sender {
     }
 
     /// Sends a request until the collector has taken or refused it, or time is up.
-    async fn send(&mut self, body: bytes::Bytes) -> Sent {
+    async fn send(&mut self, body: bytes::Bytes) -> ExportOutcome {
         let (until, mut wait) = (Instant::now() + RETRY_FOR, RETRY_WAIT);
         loop {
             let sent = self.collector.send(body.clone()).await;
-            let Sent::Unreachable { why, retry_after } = &sent else { return sent };
+            let ExportOutcome::Unreachable { why, retry_after } = &sent else { return sent };
             self.is_not_well(why);
             let wait_now = retry_after.unwrap_or(wait).min(RETRY_WAIT_MAX);
             if Instant::now() + wait_now >= until || *self.stopped.borrow() {

@@ -5,6 +5,7 @@ use crate::caller::CallerName;
 use crate::command::Command;
 use crate::event::{ChildScheduled, Event, EventId, EventKind, Origin};
 use crate::ids::{NamedRun, RunId};
+use crate::mix::mix;
 use crate::run::RunStart;
 use crate::start::Start;
 use crate::time::Timestamp;
@@ -120,13 +121,6 @@ pub fn child_run_id(parent: RunId, scheduled_event_id: EventId, scheduled_at: Ti
         *place = byte;
     }
     uuid::Builder::from_unix_timestamp_millis(scheduled_at.as_millis(), &random).into_uuid()
-}
-
-/// The finalizer of `SplitMix64`: every bit of the input changes every bit of the output. Never changes: run ids are stored.
-pub(crate) fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ (value >> 31)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::event::EventId;
 use crate::ids::RunId;
-use crate::links::mix;
+use crate::mix::mix;
 
 /// A trace, by 16 bytes that are not all zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

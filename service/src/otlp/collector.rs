@@ -26,7 +26,7 @@ pub struct Collector {
 }
 
 /// What became of a request.
-pub(super) enum Sent {
+pub(super) enum ExportOutcome {
     /// The collector has it, but for so many spans.
     Taken { refused: usize },
     /// The collector does not want it.
@@ -68,11 +68,11 @@ impl Collector {
     }
 
     /// One request, once.
-    pub(super) async fn send(&self, body: Bytes) -> Sent {
+    pub(super) async fn send(&self, body: Bytes) -> ExportOutcome {
         let request = self.http.post(self.url.clone()).header(CONTENT_TYPE, "application/x-protobuf").body(body);
         match request.send().await {
             Ok(answer) => read(answer).await,
-            Err(error) => Sent::Unreachable { why: why(&error.without_url()), retry_after: None },
+            Err(error) => ExportOutcome::Unreachable { why: why(&error.without_url()), retry_after: None },
         }
     }
 }
@@ -93,26 +93,26 @@ fn is_retryable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502 | 503 | 504)
 }
 
-async fn read(mut answer: Response) -> Sent {
+async fn read(mut answer: Response) -> ExportOutcome {
     let status = answer.status();
     if is_retryable(status) {
         let seconds = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        return Sent::Unreachable { why: status.to_string(), retry_after: seconds.map(Duration::from_secs) };
+        return ExportOutcome::Unreachable { why: status.to_string(), retry_after: seconds.map(Duration::from_secs) };
     }
     if !status.is_success() {
-        return Sent::Refused(format!("it answered {status}"));
+        return ExportOutcome::Refused(format!("it answered {status}"));
     }
     let mut body = Vec::new();
     // Spans that were taken are not sent again, whatever becomes of the rest of the answer.
     while let Ok(Some(piece)) = answer.chunk().await {
         body.extend_from_slice(&piece);
         if body.len() > ANSWER_BYTES_MAX {
-            return Sent::Taken { refused: 0 };
+            return ExportOutcome::Taken { refused: 0 };
         }
     }
     let partial = ExportResponse::decode(&*body).ok().and_then(|answer| answer.partial_success);
     let refused = partial.map_or(0, |partial| usize::try_from(partial.rejected_spans).unwrap_or(0));
-    Sent::Taken { refused }
+    ExportOutcome::Taken { refused }
 }
 
 fn read_headers(text: &str) -> Result<HeaderMap, String> {

@@ -9,21 +9,21 @@ use prost::Message as _;
 
 use super::proto::{
     AnyValue, AnyValueKind, ExportRequest, KIND_INTERNAL, KeyValue, Link, REMOTE, Resource, ResourceSpans,
-    STATUS_ERROR, Scope, ScopeSpans, SpanEvent, SpanMessage, SpanStatus,
+    STATUS_ERROR, ScopeMessage, ScopeSpans, SpanEvent, SpanMessage, SpanStatus,
 };
 
 /// What every request says of who sends it.
-pub(super) struct Form {
+pub(super) struct SpanForm {
     resource: Resource,
-    scope: Scope,
+    scope: ScopeMessage,
 }
 
-impl Form {
+impl SpanForm {
     /// Spans of the service with this name.
     pub(super) fn of_service(name: &str) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let attributes = vec![text("service.name", name), text("service.version", version)];
-        let scope = Scope { name: "baton".to_owned(), version: version.to_owned() };
+        let scope = ScopeMessage { name: "baton".to_owned(), version: version.to_owned() };
         Self { resource: Resource { attributes }, scope }
     }
 

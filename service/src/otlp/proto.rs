@@ -42,13 +42,13 @@ pub(super) struct Resource {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ScopeSpans {
     #[prost(message, optional, tag = "1")]
-    pub(super) scope: Option<Scope>,
+    pub(super) scope: Option<ScopeMessage>,
     #[prost(message, repeated, tag = "2")]
     pub(super) spans: Vec<SpanMessage>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Scope {
+pub(super) struct ScopeMessage {
     #[prost(string, tag = "1")]
     pub(super) name: String,
     #[prost(string, tag = "2")]

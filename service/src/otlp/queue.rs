@@ -86,14 +86,14 @@ impl SpanCounts {
 type Put = (Arc<str>, Vec<Span>);
 
 /// Where spans are put.
-pub(super) struct Queue {
+pub(super) struct SpanQueue {
     put: mpsc::UnboundedSender<Put>,
     counts: Arc<SpanCounts>,
     is_full: AtomicBool,
 }
 
 /// Where they are taken.
-pub(super) struct QueueEnd {
+pub(super) struct SpanQueueEnd {
     taken: mpsc::UnboundedReceiver<Put>,
     counts: Arc<SpanCounts>,
     /// What was taken and did not fit into the last batch.
@@ -101,14 +101,14 @@ pub(super) struct QueueEnd {
 }
 
 /// A queue and its end. What is in it is bounded by what is counted, not by the channel.
-pub(super) fn queue() -> (Queue, QueueEnd) {
+pub(super) fn queue() -> (SpanQueue, SpanQueueEnd) {
     let (put, taken) = mpsc::unbounded_channel();
     let counts = Arc::<SpanCounts>::default();
-    let queue = Queue { put, counts: Arc::clone(&counts), is_full: AtomicBool::new(false) };
-    (queue, QueueEnd { taken, counts, rest: Vec::new() })
+    let queue = SpanQueue { put, counts: Arc::clone(&counts), is_full: AtomicBool::new(false) };
+    (queue, SpanQueueEnd { taken, counts, rest: Vec::new() })
 }
 
-impl Queue {
+impl SpanQueue {
     pub(super) fn counts(&self) -> &Arc<SpanCounts> {
         &self.counts
     }
@@ -136,7 +136,7 @@ impl Queue {
     }
 }
 
-impl QueueEnd {
+impl SpanQueueEnd {
     pub(super) fn counts(&self) -> &SpanCounts {
         &self.counts
     }

@@ -117,7 +117,9 @@ async fn each_try_has_a_span_of_its_own() {
     again["retry"] = json!({ "initialInterval": 10 });
     api.decide(json!([again])).await;
     let first = api.take_activity("acts").await;
-    api.post(&format!("{}/failure", activity_path(&first)), &json!({ "reason": "busy", "retryAfter": 0 })).await.json(200);
+    api.post(&format!("{}/failure", activity_path(&first)), &json!({ "reason": "busy", "retryAfter": 0 }))
+        .await
+        .json(200);
     let told = basket.span("try do");
     assert!(first["traceparent"].as_str().unwrap().contains(&told.span_id.to_string()));
     let second = api.take_activity("acts").await;

@@ -1,10 +1,11 @@
 //! Traces: which runs begin one, what is handed out with tasks, and where spans go. What spans there are, `history` says.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use history::trace::{self, Span};
-use history::{Run, RunStart, SpanId, TraceContext, TraceId, Transition};
+use history::{Run, RunStart, SpanId, Start, TraceContext, TraceId, Transition};
 use uuid::Uuid;
 
 /// Takes the spans of runs as commits end them.
@@ -62,8 +63,14 @@ impl Traces {
         Self(export)
     }
 
-    /// The trace that a run begins, where nobody said to which one it belongs; none where spans go nowhere.
-    pub(crate) fn root(&self, run_id: Uuid) -> Option<TraceContext> {
+    /// The start of a run, which begins a trace where nobody said to which one it belongs.
+    pub(crate) fn rooted<'a>(&self, start: &'a Start, run_id: Uuid) -> Cow<'a, Start> {
+        let root = if start.trace.is_none() { self.root(run_id) } else { None };
+        root.map_or(Cow::Borrowed(start), |root| Cow::Owned(Start { trace: Some(root), ..start.clone() }))
+    }
+
+    /// The trace that a run begins; none where spans go nowhere.
+    fn root(&self, run_id: Uuid) -> Option<TraceContext> {
         let ratio = self.0.as_ref()?.ratio;
         let is_sampled = ratio.has(TraceContext::root(run_id, false).traceparent.trace_id());
         Some(TraceContext::root(run_id, is_sampled))
@@ -91,7 +98,7 @@ impl Traces {
 
 #[cfg(test)]
 mod tests {
-    use history::{Start, Timestamp};
+    use history::Timestamp;
 
     use super::*;
 

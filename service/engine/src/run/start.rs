@@ -91,10 +91,7 @@ impl RunWorker<'_> {
                 }
                 (Starting::New | Starting::Existing { .. } | Starting::TerminateFirst, _) => {}
             }
-            // One that nobody said to which trace it belongs begins one.
-            let root = if start.trace.is_none() { shop.traces.root(run_id) } else { None };
-            let rooted = root.map(|root| Start { trace: Some(root), ..start.clone() });
-            let mut transition = Transition::start(rooted.as_ref().unwrap_or(start), run_id, now)?;
+            let mut transition = Transition::start(&shop.traces.rooted(start, run_id), run_id, now)?;
             if room.is_none() && !replaces {
                 room = shop.room_for(&key.domain, start, update.is_some()).await?;
             }
