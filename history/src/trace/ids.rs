@@ -25,6 +25,12 @@ impl TraceId {
         self.0
     }
 
+    /// The number in its last eight bytes: the part that is random in most traces.
+    pub fn low(self) -> u64 {
+        let [.., last] = self.0.as_chunks::<8>().0 else { return 0 };
+        u64::from_be_bytes(*last)
+    }
+
     /// The trace that a run begins.
     pub(super) fn of(run_id: RunId) -> Self {
         let (high, low) = run_id.as_u64_pair();

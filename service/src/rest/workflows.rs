@@ -39,6 +39,7 @@ pub(super) fn run_ref(domain: &str, workflow_id: &str, run_id: Option<Uuid>) -> 
     RunRef { domain: domain.into(), workflow_id: workflow_id.into(), run_id }
 }
 
+#[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
 pub(super) async fn start(
     State(engine): AppState,
     Path([domain]): Path<1>,

@@ -33,8 +33,7 @@ impl SampleRatio {
     /// Whether this trace is one of them: always the same for the same trace, at every node.
     #[expect(clippy::cast_precision_loss, reason = "fifty-six bits are drawn, and the last few of them decide nothing")]
     fn has(self, trace_id: TraceId) -> bool {
-        let [.., a, b, c, d, e, f, g] = trace_id.bytes();
-        let drawn = u64::from_be_bytes([0, a, b, c, d, e, f, g]);
+        let drawn = trace_id.low() & ((1 << DRAWN_BITS) - 1);
         (drawn as f64) < self.0 * (1_u64 << DRAWN_BITS) as f64
     }
 }
