@@ -15,11 +15,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::Error;
 use crate::body::{Problem, Readiness};
 use crate::retry::{Patience, Waits};
 use crate::tls::{self, ClientCertificate};
+use crate::trace::{current, headers_of};
 use crate::unpolled::UnpolledLists;
+use crate::{Error, TraceContext};
 
 pub use operate::ActivityOperation;
 pub(crate) use workflows::push_page;
@@ -48,6 +49,8 @@ pub struct Client {
     domain: String,
     pub(crate) patience: Patience,
     pub(crate) unpolled: UnpolledLists,
+    /// What calls say of the trace that they are made in.
+    trace: HeaderMap,
 }
 
 /// What it takes to get in.
@@ -129,7 +132,15 @@ impl Client {
         let http = tls::equipped(http, &root, ca, certificate)?.build().map_err(|error| setup(error.to_string()))?;
         let base = url.trim_end_matches('/').to_owned();
         let patience = Patience::For(Duration::from_secs(30));
-        Ok(Self { http, base, root, domain: "default".to_owned(), patience, unpolled: UnpolledLists::default() })
+        Ok(Self {
+            http,
+            base,
+            root,
+            domain: "default".to_owned(),
+            patience,
+            unpolled: UnpolledLists::default(),
+            trace: HeaderMap::new(),
+        })
     }
 
     /// The same client for another domain.
@@ -143,6 +154,16 @@ impl Client {
     #[must_use]
     pub fn patience(mut self, patience: Patience) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// The same client within a trace, e.g. that of a request which this program answers: runs that it starts belong to it, and signals
+    /// lead to it. With the feature `opentelemetry` it is that of the current span where nothing is said.
+    ///
+    /// A text of a header becomes one with [`TraceContext::of_headers`].
+    #[must_use]
+    pub fn within(mut self, trace: Option<&TraceContext>) -> Self {
+        self.trace = trace.map(headers_of).unwrap_or_default();
         self
     }
 
@@ -201,9 +222,14 @@ impl Client {
         url: &str,
         body: Option<Bytes>,
         wait: Option<Duration>,
-        headers: HeaderMap,
+        mut headers: HeaderMap,
     ) -> Result<(StatusCode, HeaderMap, Bytes), Error> {
         let timeout = wait.unwrap_or_default() + ANSWER_WAIT;
+        if self.trace.is_empty() {
+            headers.extend(current().as_ref().map(headers_of).unwrap_or_default());
+        } else {
+            headers.extend(self.trace.clone());
+        }
         let mut request = self.http.request(method, self.located(url)).timeout(timeout).headers(headers);
         if let Some(body) = body {
             request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body);

@@ -14,10 +14,12 @@ pub mod shutdown;
 pub mod table;
 pub mod tasks;
 mod tls;
+pub mod trace;
 mod unpolled;
 mod updates;
 
 pub use error::Error;
+pub use history::TraceContext;
 pub use http::{Access, ActivityOperation, Client, Filter, Order, Page};
 pub use queries::{QueryResponse, Tag, Watch, Watched};
 pub use retry::{Patience, Waits};

@@ -13,11 +13,13 @@ use baton_client::body::{
 };
 use baton_client::polls::Polls;
 use baton_client::tasks::Outcome;
+use baton_client::trace::put_below;
 use baton_client::{Client, Error, Patience, Waits};
 use baton_history::{Event, EventId, Payload};
 use lru::LruCache;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 use uuid::Uuid;
 
 use crate::turns::Turns;
@@ -238,7 +240,17 @@ impl Slot {
         let workflow_id = task.workflow_id.clone();
         let run_id = task.run_id;
         let began = tokio::time::Instant::now();
-        let decided = self.decide(task).await;
+        let trace = task.trace();
+        let span = tracing::info_span!(
+            "turn",
+            workflow_id,
+            %run_id,
+            workflow_type = task.workflow_type,
+            traceparent = trace.as_ref().map(|trace| tracing::field::display(trace.traceparent)),
+        );
+        put_below(&span, trace.as_ref());
+        let client = self.client.clone().within(trace.as_ref());
+        let decided = self.decide(&client, task).instrument(span).await;
         if began.elapsed() > SLOW_TURN {
             tracing::warn!(workflow_id, elapsed = ?began.elapsed(), "a slow turn: deciders decide, activities work");
         }
@@ -255,13 +267,13 @@ impl Slot {
                 };
                 // Kept before the answer is sent: the next turn may come to another slot before the answer's answer.
                 self.keep(run_id, cached);
-                self.answer(&token, &complete).await
+                self.answer(&client, &token, &complete).await
             }
             Err(WhyGivenBack { reason, message }) => {
                 tracing::error!(workflow_id, %reason, message, "a turn is given back");
                 let (reason, details) = (Some(reason.into_owned()), Payload::of(&message).ok());
                 let fail = FailTurn { reason, details, next: self.next(polls) };
-                let sent = self.client.fail_turn(&token, &fail, ANSWER_PATIENCE);
+                let sent = client.fail_turn(&token, &fail, ANSWER_PATIENCE);
                 baton_client::shutdown::unless_idle(&self.stopped, sent).await
             }
         };
@@ -285,7 +297,7 @@ impl Slot {
                     // The answer itself is at fault: say so in the history rather than let the turn time out.
                     let (reason, details) = (Some("answer-refused".to_owned()), Payload::of(&error.to_string()).ok());
                     let fail = FailTurn { reason, details, next: None };
-                    if let Err(error) = self.client.fail_turn(&token, &fail, ANSWER_PATIENCE).await {
+                    if let Err(error) = client.fail_turn(&token, &fail, ANSWER_PATIENCE).await {
                         tracing::warn!(%error, workflow_id, "a turn could not be given back");
                     }
                 }
@@ -296,12 +308,17 @@ impl Slot {
 
     /// Sends an answer. When the host stops while the answer is recorded and only the next turn is waited for, the wait
     /// ends.
-    async fn answer(&self, token: &str, complete: &CompleteTurn) -> Option<Result<Outcome<DeciderTask>, Error>> {
-        let sent = self.client.complete_turn(token, complete, ANSWER_PATIENCE);
+    async fn answer(
+        &self,
+        client: &Client,
+        token: &str,
+        complete: &CompleteTurn,
+    ) -> Option<Result<Outcome<DeciderTask>, Error>> {
+        let sent = client.complete_turn(token, complete, ANSWER_PATIENCE);
         baton_client::shutdown::unless_idle(&self.stopped, sent).await
     }
 
-    async fn decide(&self, task: DeciderTask) -> Result<HostAnswer, WhyGivenBack> {
+    async fn decide(&self, client: &Client, task: DeciderTask) -> Result<HostAnswer, WhyGivenBack> {
         let decider = self.shared.deciders.get(&task.workflow_type).map(Arc::clone).ok_or_else(|| WhyGivenBack {
             reason: "unknown-workflow-type".into(),
             message: format!("no decider for `{}` on this host", task.workflow_type),
@@ -316,7 +333,7 @@ impl Slot {
         let (from, state, look_back) = match known {
             Some(Cached { seen, state, .. }) if first_event_id <= seen + 1 => (seen, Some(state), Vec::new()),
             _ => {
-                let look_back = self.client.look_back(&task.token, first_event_id).await;
+                let look_back = client.look_back(&task.token, first_event_id).await;
                 (
                     0,
                     None,
@@ -327,6 +344,7 @@ impl Slot {
                 )
             }
         };
+        let trace = task.trace();
         let (started_event_id, only_asks, queries) = (task.started_event_id, task.only_asks, task.queries);
         let updates: Vec<Update> = task.updates.into_iter().map(Update::from).collect();
         // The events of a turn that is not recorded yet: its DeciderScheduled and its DeciderStarted.
@@ -342,6 +360,7 @@ impl Slot {
             previous_started_event_id: task.previous_started_event_id,
             events: task.events,
             context: task.context,
+            trace,
         };
         let decided = catch_unwind(AssertUnwindSafe(|| {
             let mut state = state.unwrap_or_else(|| decider.fresh());

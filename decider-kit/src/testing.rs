@@ -198,6 +198,7 @@ fn window_of(events: &[Event], run: &Run, started_event_id: EventId, attempt: u3
         previous_started_event_id: previous,
         events: shown.get(place(previous.max(1)) - 1..).unwrap_or_default().to_vec(),
         context: context.flatten(),
+        trace: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a turn must look at.
 
-use baton_history::{Event, EventId, EventKind, Payload, Tally, Timestamp};
+use baton_history::{Event, EventId, EventKind, Payload, Tally, Timestamp, TraceContext};
 use uuid::Uuid;
 
 /// The window of a turn: from the DeciderStarted of the last completed turn (or event 1) to this turn's own, both
@@ -23,6 +23,9 @@ pub struct Window {
     pub events: Vec<Event>,
     /// What the last completed turn left with [`Decisions::context`](crate::Decisions::context).
     pub context: Option<Payload>,
+    /// What the decider is below, in the trace of the run; `None` where the run belongs to none. Nothing to decide by: it is not in
+    /// the history.
+    pub trace: Option<TraceContext>,
 }
 
 impl Window {
@@ -47,6 +50,7 @@ impl Window {
             previous_started_event_id: previous,
             events: events.iter().filter(|event| event.id >= previous).cloned().collect(),
             context: completed.and_then(|it| it.context),
+            trace: None,
         }
     }
 

@@ -79,6 +79,8 @@ impl Service {
             only_asks: false,
             updates: Vec::new(),
             speculative: false,
+            traceparent: None,
+            tracestate: None,
         })
     }
 

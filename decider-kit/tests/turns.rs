@@ -108,6 +108,8 @@ impl Story {
             only_asks: false,
             updates: Vec::new(),
             speculative: false,
+            traceparent: None,
+            tracestate: None,
         };
         serde_json::to_value(task).unwrap()
     }

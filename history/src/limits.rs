@@ -11,6 +11,10 @@ pub const NAME_CHARS_MAX: usize = 256;
 /// workflow id in 2,048 bytes, and another a workflow id in 1,024.
 pub const NAME_BYTES_MAX: usize = 3 * NAME_CHARS_MAX;
 
+/// Longest `tracestate` that is kept, in bytes; a longer one is left out. Source: W3C Trace Context 3.3.1.5, which has everybody pass on
+/// at least that.
+pub const TRACESTATE_BYTES_MAX: usize = 512;
+
 /// Longest name of a credential, in bytes: it stands in every event that its holder causes. Ours: an address of mail with room to
 /// spare, and a third of what the shortest events have beside it.
 pub const CALLER_NAME_BYTES_MAX: usize = 128;

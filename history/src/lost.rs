@@ -111,7 +111,7 @@ mod tests {
     }
 
     fn signal() -> EventKind {
-        EventKind::Signal(Signal { name: "s".to_owned(), input: None, identity: None, origin: None })
+        EventKind::Signal(Signal { name: "s".to_owned(), input: None, identity: None, origin: None, traceparent: None })
     }
 
     fn completed(started_event_id: u64) -> EventKind {

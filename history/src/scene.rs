@@ -61,7 +61,7 @@ impl Scene {
         let mut transition = Transition::linked(self.run.clone(), self.links.clone());
         let outcome = match may {
             Some(may) => {
-                let author = Author { by: None, may: Some([may.as_ref().clone()].into()) };
+                let author = Author { may: Some([may.as_ref().clone()].into()), ..Author::default() };
                 transition.admit_of(command, &author, self.now)
             }
             None => transition.admit(command, self.now),

@@ -11,6 +11,7 @@ use crate::factor::Factor;
 use crate::ids::NamedRun;
 use crate::payload::Payload;
 use crate::time::{Duration, Timestamp};
+use crate::trace::Traceparent;
 
 impl JsonSchema for Payload {
     fn inline_schema() -> bool {
@@ -38,6 +39,20 @@ impl JsonSchema for RequestKey {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string", "pattern": "^[0-9a-f]{16}$" })
+    }
+}
+
+impl JsonSchema for Traceparent {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Traceparent".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$" })
     }
 }
 

@@ -13,6 +13,7 @@ use crate::registered::WorkflowDefaults;
 use crate::retry::RetryPolicy;
 use crate::schedule::Scheduled;
 use crate::time::Duration;
+use crate::trace::TraceContext;
 
 /// The task list of a run whose start and whose type do not name one.
 const TASK_LIST_DEFAULT: &str = "default";
@@ -107,6 +108,7 @@ impl StartWorkflow {
             schedule: None,
             swf: None,
             by: None,
+            trace: None,
         }
     }
 }
@@ -174,6 +176,8 @@ pub struct Start {
     pub swf: Option<SwfRun>,
     /// The name of the credential of whoever asks.
     pub by: Option<CallerName>,
+    /// The trace of whoever asks, to which the run will belong.
+    pub trace: Option<TraceContext>,
 }
 
 impl Start {

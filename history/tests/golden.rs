@@ -88,6 +88,8 @@ fn started() -> WorkflowStarted {
         schedule: None,
         swf: None,
         task_priority: None,
+        traceparent: None,
+        tracestate: None,
     }
 }
 
@@ -191,6 +193,7 @@ fn a_stored_claim_check_can_still_be_read() {
         input: Some(Payload::stored(PackRef { op: 70_000, offset: 3, len: 262_144 })),
         identity: None,
         origin: None,
+        traceparent: None,
     }));
     assert_eq!(read(&golden("cbor/Signal-claim.cbor", &cbor(&sample))), sample);
 }
@@ -205,7 +208,7 @@ fn attributes_that_a_later_version_adds_are_passed_over() {
 fn run() -> Run {
     let mut run = Run::begin(Timestamp::from_millis(1_700_000_000_000), &started(), Some(RequestKey(1)));
     let (name, input, identity, origin) = ("go".to_owned(), None, None, None);
-    let signal = event(EventKind::Signal(Signal { name, input, identity, origin }));
+    let signal = event(EventKind::Signal(Signal { name, input, identity, origin, traceparent: None }));
     run.evolve(&Event { id: 69_997, key: Some(RequestKey(u64::MAX)), ..signal });
     run.last_event_id = 70_000;
     run.last_timestamp = Timestamp::from_millis(1_700_000_900_000);
@@ -252,7 +255,7 @@ fn run() -> Run {
     };
     run.activities = BTreeMap::from([(60_000, activity), (60_002, waiting)]).into();
     let expires_at = Timestamp::from_millis(1_702_592_000_000);
-    run.timers.insert("patience".to_owned(), PendingTimer { scheduled_event_id: 60_003, expires_at });
+    run.timers.insert("patience".to_owned(), PendingTimer { scheduled_event_id: 60_003, expires_at, set_at: None });
     run.cancel_requested = true;
     run
 }
@@ -310,7 +313,7 @@ fn run_with_requests() -> Run {
     let at = |hours: u64| Timestamp::from_millis(1_700_000_000_000 + hours * 3_600_000);
     let mut run = run();
     let (name, input, identity, origin) = ("go".to_owned(), None, None, None);
-    let signal = event(EventKind::Signal(Signal { name, input, identity, origin }));
+    let signal = event(EventKind::Signal(Signal { name, input, identity, origin, traceparent: None }));
     for id in 70_001..70_100 {
         run.evolve(&Event { id, timestamp: at(30), key: Some(RequestKey(id)), ..signal.clone() });
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_history::{EventId, Payload, event::ActivityTimeouts};
+use baton_history::{EventId, Payload, TraceContext, event::ActivityTimeouts};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -23,6 +23,7 @@ pub struct Context {
     pub attempt: u32,
     /// Its timeouts.
     pub timeouts: ActivityTimeouts,
+    pub(crate) trace: Option<TraceContext>,
     pub(crate) last_details: Option<Payload>,
     pub(crate) details: Arc<watch::Sender<Option<Payload>>>,
     pub(crate) canceled: watch::Receiver<bool>,
@@ -41,6 +42,25 @@ impl Context {
     /// on the first try, when there was none, and when it is no `T`.
     pub fn last_heartbeat<T: DeserializeOwned>(&self) -> Option<T> {
         self.last_details.as_ref()?.read().ok()
+    }
+
+    /// The trace that the activity is in, as W3C's `traceparent`; `None` where its run belongs to none.
+    pub fn traceparent(&self) -> Option<String> {
+        self.trace.as_ref().map(|trace| trace.traceparent.to_string())
+    }
+
+    /// What to set on calls to others, so that what they do is found in the trace of the run: `traceparent`, and `tracestate` where
+    /// there is one. Nothing where the run belongs to none.
+    ///
+    /// ```
+    /// # fn call(context: &baton_runner_kit::Context) -> Vec<(&'static str, String)> {
+    /// let mut headers = vec![("accept", "application/json".to_owned())];
+    /// headers.extend(context.trace_headers());
+    /// # headers
+    /// # }
+    /// ```
+    pub fn trace_headers(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.trace.iter().flat_map(TraceContext::headers)
     }
 
     /// Resolves when the activity should stop: somebody asked for that, or nobody waits for it any more. An activity

@@ -8,11 +8,13 @@ use async_trait::async_trait;
 use baton_client::body::{ActivityTask, CancelActivity, FailActivity, Next, PollActivity, SucceedActivity};
 use baton_client::polls::Polls;
 use baton_client::tasks::Outcome;
+use baton_client::trace::put_below;
 use baton_client::{Client, Error, Patience, Waits};
 use baton_history::Payload;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
+use tracing::Instrument as _;
 
 use crate::{Activity, Context, Failure};
 
@@ -205,6 +207,18 @@ impl Slot {
 
     /// Runs one activity and answers it; the next one, if it came with the answer's answer.
     async fn activity(&self, task: ActivityTask, polls: &mut Polls) -> Option<ActivityTask> {
+        let trace = task.trace();
+        let span = tracing::info_span!(
+            "activity",
+            workflow_id = task.workflow_id,
+            run_id = %task.run_id,
+            activity_id = task.activity_id,
+            activity_type = task.activity_type,
+            attempt = task.attempt,
+            traceparent = trace.as_ref().map(|trace| tracing::field::display(trace.traceparent)),
+        );
+        put_below(&span, trace.as_ref());
+        let client = self.host.client.clone().within(trace.as_ref());
         let ActivityTask { token, workflow_id, run_id, activity_id, activity_type, timeouts, input, .. } = task;
         let began = Instant::now();
         let (cancel, canceled) = watch::channel(false);
@@ -219,18 +233,19 @@ impl Slot {
             details: Arc::new(watch::Sender::new(task.heartbeat_details.clone())),
             last_details: task.heartbeat_details,
             canceled,
+            trace,
         };
         let outcome = match self.host.activities.get(&activity_type).map(Arc::clone) {
             None => {
                 let message = format!("no activity `{activity_type}` on this runner of `{}`", self.host.list);
                 Err(Failure::new("unknown-activity-type").details(&message).non_retryable())
             }
-            Some(activity) => self.work(activity, &token, &context, input, &cancel).await,
+            Some(activity) => self.work(activity, (&client, &token), &context, input, &cancel).instrument(span).await,
         };
         let wait = timeouts.start_to_close.map_or(ANSWER_WAIT, Duration::from);
         let patience = Patience::For(wait.saturating_sub(began.elapsed()).max(Duration::from_secs(1)));
-        let (client, next) = (&self.host.client, self.next(polls));
-        let answer = answer(client, &token, &context, outcome, next, patience);
+        let next = self.next(polls);
+        let answer = answer(&client, &token, &context, outcome, next, patience);
         let answered = baton_client::shutdown::unless_idle(&self.stopped, answer).await;
         // Whatever was polled for with the answer: only with a clean one is it known what became of it.
         match &answered {
@@ -264,15 +279,15 @@ impl Slot {
     async fn work(
         &self,
         activity: Arc<dyn AnyActivity>,
-        token: &str,
+        (client, token): (&Client, &str),
         context: &Context,
         input: Option<Payload>,
         cancel: &watch::Sender<bool>,
     ) -> Result<Payload, Failure> {
-        let beats = self.beat(token, context, cancel);
+        let beats = beat(client, token, context, cancel);
         let running = context.clone();
         // A task of its own, so that a panic does not take the slot along.
-        let mut work = tokio::spawn(async move { activity.run(running, input).await });
+        let mut work = tokio::spawn(async move { activity.run(running, input).await }.in_current_span());
         let joined = tokio::select! {
             joined = &mut work => joined,
             never = beats => match never {},
@@ -287,35 +302,40 @@ impl Slot {
             Err(error) => Err(error.into()),
         })
     }
+}
 
-    /// Shows life while an activity runs, and hears whether it should stop.
-    async fn beat(&self, token: &str, context: &Context, cancel: &watch::Sender<bool>) -> std::convert::Infallible {
-        let timeout = context.timeouts.heartbeat.map(Duration::from);
-        let mut details = context.details.subscribe();
-        if timeout.is_none() && details.changed().await.is_err() {
-            return std::future::pending().await;
-        }
-        let every = timeout.map_or(DETAILS_EVERY, |timeout| timeout / 3).max(Duration::from_millis(10));
-        let mut ticks = tokio::time::interval(every);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // With a timeout the first sign of life is due only after a while; ActivityStarted was one.
-        if timeout.is_some() {
-            ticks.tick().await;
-        }
-        loop {
-            ticks.tick().await;
-            let newest = details.borrow_and_update().clone();
-            match self.host.client.heartbeat(token, newest).await {
-                Ok(false) => {}
-                Ok(true) => {
-                    cancel.send_replace(true);
-                }
-                Err(error) if error.is_retryable() => tracing::debug!(%error, "a heartbeat was lost"),
-                Err(error) => {
-                    tracing::info!(%error, "nobody waits for this activity any more");
-                    cancel.send_replace(true);
-                    return std::future::pending().await;
-                }
+/// Shows life while an activity runs, and hears whether it should stop.
+async fn beat(
+    client: &Client,
+    token: &str,
+    context: &Context,
+    cancel: &watch::Sender<bool>,
+) -> std::convert::Infallible {
+    let timeout = context.timeouts.heartbeat.map(Duration::from);
+    let mut details = context.details.subscribe();
+    if timeout.is_none() && details.changed().await.is_err() {
+        return std::future::pending().await;
+    }
+    let every = timeout.map_or(DETAILS_EVERY, |timeout| timeout / 3).max(Duration::from_millis(10));
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // With a timeout the first sign of life is due only after a while; ActivityStarted was one.
+    if timeout.is_some() {
+        ticks.tick().await;
+    }
+    loop {
+        ticks.tick().await;
+        let newest = details.borrow_and_update().clone();
+        match client.heartbeat(token, newest).await {
+            Ok(false) => {}
+            Ok(true) => {
+                cancel.send_replace(true);
+            }
+            Err(error) if error.is_retryable() => tracing::debug!(%error, "a heartbeat was lost"),
+            Err(error) => {
+                tracing::info!(%error, "nobody waits for this activity any more");
+                cancel.send_replace(true);
+                return std::future::pending().await;
             }
         }
     }

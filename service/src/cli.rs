@@ -140,7 +140,7 @@ impl Target {
         let access = Access { secret: secret.as_deref(), ca: ca.as_deref(), certificate };
         let client = Client::with_access(&self.url, access)?;
         // A person waits: say at once that nobody is there.
-        Ok(client.domain(&self.domain).patience(Patience::None))
+        Ok(client.domain(&self.domain).patience(Patience::None).within(trace_of_caller().as_ref()))
     }
 
     fn secret(&self) -> Result<Option<String>, Failed> {
@@ -154,6 +154,13 @@ impl Target {
             secret => Ok(Some(secret.to_owned())),
         }
     }
+}
+
+/// The trace of whoever calls this program, as the environment has it. Source: OpenTelemetry, "Environment Variables as Context
+/// Propagation Carriers". What is malformed is ignored.
+fn trace_of_caller() -> Option<client::TraceContext> {
+    let tracestate = std::env::var("TRACESTATE").ok();
+    client::TraceContext::of_headers(&std::env::var("TRACEPARENT").ok()?, tracestate.as_deref())
 }
 
 type Done = Result<(), Failed>;

@@ -16,6 +16,7 @@ use crate::budget::{BYTES_IN_FLIGHT_MAX, Budget};
 use crate::fair::Places;
 use crate::front::calls::CallTimes;
 use crate::front::probe::StoreProbe;
+use crate::otlp::SpanCounts;
 use crate::reload::Reloads;
 use crate::tls::TlsStanding;
 
@@ -51,6 +52,8 @@ struct FrontParts {
     audit: OnceLock<Arc<AuditCounts>>,
     /// How the store is shipped, where it is.
     shipping: OnceLock<ShipTeller>,
+    /// Of spans, where they go somewhere.
+    spans: OnceLock<Arc<SpanCounts>>,
 }
 
 /// Tells how a store is shipped; nothing where it is not.
@@ -70,6 +73,7 @@ impl Front {
             tls: OnceLock::new(),
             audit: OnceLock::new(),
             shipping: OnceLock::new(),
+            spans: OnceLock::new(),
         }))
     }
 
@@ -126,6 +130,11 @@ impl Front {
     /// How the store is shipped, where it is.
     pub(crate) fn ship_standing(&self) -> Option<ShipStanding> {
         self.0.shipping.get().and_then(|tell| tell())
+    }
+
+    /// Has the metrics tell what becomes of spans.
+    pub fn tells_of_spans(&self, counts: &Arc<SpanCounts>) {
+        drop(self.0.spans.set(Arc::clone(counts)));
     }
 
     /// Everything that is measured, as Prometheus text. Takes some milliseconds of a processor where there are many lists.

@@ -20,6 +20,7 @@ mod session;
 mod shares;
 mod stall;
 mod through;
+mod trace;
 
 pub use audit::with_audit_log;
 pub use console::Console;
@@ -43,3 +44,4 @@ pub(crate) use record::{Code, RequestId, RequestNotes};
 pub(crate) use routes::Routes;
 pub(crate) use session::SignIn;
 pub(crate) use shares::{answer_within, domain_of, in_turn_within};
+pub(crate) use trace::trace_of;

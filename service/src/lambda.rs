@@ -135,7 +135,7 @@ impl FunctionRunner {
             return Err(CallFailure::new("AccessDeniedException", details));
         }
         let result = match &function.what {
-            FunctionTarget::Endpoint(url) => endpoint::post(&self.http, url, input).await?,
+            FunctionTarget::Endpoint(url) => endpoint::post(&self.http, url, input, task.trace.as_ref()).await?,
             FunctionTarget::Command { line, environment } => command::execute(line, environment, &input).await?,
         };
         if result.chars().count() > RESULT_CHARS_MAX {

@@ -11,6 +11,7 @@ pub mod http;
 pub mod lambda;
 pub mod nodes;
 mod openapi;
+pub mod otlp;
 pub mod reload;
 mod rest;
 mod swf;

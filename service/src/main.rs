@@ -12,6 +12,7 @@ mod failed;
 mod notify;
 mod serve;
 mod shipping;
+mod spans;
 
 use std::process::ExitCode;
 

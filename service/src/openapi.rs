@@ -51,6 +51,7 @@ described!(A B C D E);
 described!(A B C D E F);
 described!(A B C D E F G);
 described!(A B C D E F G H);
+described!(A B C D E F G H I);
 
 /// One call's part of the document while it is written.
 pub(crate) struct Operation<'a> {

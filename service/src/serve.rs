@@ -31,6 +31,7 @@ use crate::dynamodb::Table;
 use crate::encryption::Encryption;
 use crate::notify;
 use crate::shipping::{Shipping, begin_new_life};
+use crate::spans::Spans;
 
 /// Where the service listens unless told otherwise: this machine only.
 const LISTEN_DEFAULT: &str = "127.0.0.1:7420";
@@ -161,6 +162,9 @@ pub(crate) struct Serve {
     #[arg(long, env = "BATON_LOG_JSON")]
     #[serde(default)]
     log_json: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    spans: Spans,
     /// What to log, e.g. `info` or `service=debug` [default: info]
     #[arg(long, env = "BATON_LOG", value_name = "FILTER")]
     log: Option<String>,
@@ -200,6 +204,7 @@ impl Serve {
             access_log: self.access_log.or(file.access_log),
             audit_log: self.audit_log.or(file.audit_log),
             log_json: self.log_json || file.log_json,
+            spans: self.spans.or(file.spans),
             log: self.log.or(file.log),
             config: self.config,
         })
@@ -368,7 +373,9 @@ impl Serve {
         let node = self.node(address, tls.is_some())?;
         let quotas = self.swf_limits.then(Quotas::default);
         let disk_reserve = self.disk_reserve.unwrap_or(DISK_RESERVE_MIB).saturating_mul(1 << 20);
-        let settings = Settings { cache_bytes, node: node.clone(), quotas, disk_reserve, ..Settings::default() };
+        let exporter = self.spans.open()?;
+        let spans = self.spans.export(exporter.as_ref())?;
+        let settings = Settings { cache_bytes, node: node.clone(), quotas, disk_reserve, spans, ..Settings::default() };
         let engine = Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings)
             .await
             .map_err(|refusal| refusal.to_string())?;
@@ -380,6 +387,9 @@ impl Serve {
         let front = Front::of(Arc::clone(&engine), &settings);
         if let Some(embedded) = embedded {
             front.tells_of_shipping(move || embedded.ship_standing());
+        }
+        if let Some(exporter) = &exporter {
+            front.tells_of_spans(exporter.counts());
         }
         let calls = (!functions.is_empty()).then(|| service::lambda::serve(&engine, functions));
         let joined = node.as_ref().map(|node| self.encryption.join(&engine, node)).transpose()?;
@@ -440,6 +450,9 @@ impl Serve {
             calls.finish(shutdown_wait).await;
         }
         engine.shutdown().await.map_err(|refusal| refusal.to_string())?;
+        if let Some(exporter) = exporter {
+            exporter.finish().await;
+        }
         if let Some(log) = access_log {
             log.flush().await;
         }

@@ -39,7 +39,7 @@ use crate::fair::InTurn;
 use crate::front::Front;
 use crate::http::{
     Audited, Code, RequestId, RequestNotes, SwfOperation, answer_within, domain_of, hold_answer, hold_body,
-    in_turn_within, of_token, read_body,
+    in_turn_within, of_token, read_body, trace_of,
 };
 use crate::tls::Peer;
 use call::{Answer, SwfCall};
@@ -100,6 +100,7 @@ async fn answer(front: Front, mut request: Request) -> Answer {
     log.operation(operation.name());
     must_be_json(request.headers())?;
     let region = region(request.headers()).unwrap_or(REGION_DEFAULT).to_owned();
+    let trace = trace_of(request.headers());
     let credentials = request.extensions().get::<Credentials>().cloned();
     let credentials = credentials.ok_or_else(|| SwfFault::new(FaultKind::Internal, "no credentials to look at"))?;
     // Where there are none nobody is asked who they are.
@@ -138,7 +139,7 @@ async fn answer(front: Front, mut request: Request) -> Answer {
     let (Some(admitted), Some((credentials, ..))) = (admitted, &signed) else {
         let need = access::need(operation, engine, &input);
         let let_in = let_in(&front, None, need.as_ref(), operation, &input)?;
-        let call = SwfCall::new(&front, Caller::anybody(), region);
+        let call = SwfCall::new(&front, Caller::anybody(), region, trace);
         return in_turn(let_in, size, perform(operation, call, input, asked)).await;
     };
     let noted = |fault, who: &str| noted(fault, credentials, engine, Some(who), operation);
@@ -147,7 +148,7 @@ async fn answer(front: Front, mut request: Request) -> Answer {
     let let_in = let_in(&front, Some(admitted.holder().name()), Some(&need), operation, &input)?;
     let pass = Pass::new(credentials, engine.clock(), admitted, need);
     let caller = Caller::holding(Arc::clone(pass.holder()));
-    let call = SwfCall::new(&front, caller, region);
+    let call = SwfCall::new(&front, caller, region, trace);
     match pass.hold(in_turn(let_in, size, perform(operation, call, input, asked))).await {
         Some(answer) => Ok(answer?.map(|response| hold_body(pass, response))),
         None => Err(noted(SwfFault::revoked(), pass.holder().name())),

@@ -1,7 +1,7 @@
 //! Tasks: polls, what they hand out, and the answers.
 
 use history::event::ActivityTimeouts;
-use history::{Decision, Duration, Event, EventId, Payload, Timestamp};
+use history::{Decision, Duration, Event, EventId, Payload, Timestamp, Traceparent};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use uuid::Uuid;
@@ -164,6 +164,10 @@ answers! {
         /// if that accepts or decides something; if not, nothing is.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         speculative: bool,
+        /// What the decider is below, in the trace of the run, as W3C's `traceparent`; absent where the run belongs to none.
+        traceparent: Option<Traceparent>,
+        /// What vendors say of that trace, as W3C's `tracestate`.
+        tracestate: Option<String>,
     }
     /// An activity to be done.
     ActivityTask {
@@ -197,6 +201,10 @@ answers! {
         input: Option<Payload>,
         /// Its timeouts.
         timeouts: ActivityTimeouts,
+        /// What the runner is below, in the trace of the run, as W3C's `traceparent`; absent where the run belongs to none.
+        traceparent: Option<Traceparent>,
+        /// What vendors say of that trace, as W3C's `tracestate`.
+        tracestate: Option<String>,
     }
     /// The answer to a heartbeat.
     Beaten {

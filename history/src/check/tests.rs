@@ -43,6 +43,8 @@ fn begun() -> EventKind {
         schedule: None,
         swf: None,
         task_priority: None,
+        traceparent: None,
+        tracestate: None,
     }))
 }
 
@@ -98,7 +100,7 @@ fn times_out(scheduled_event_id: EventId, started_event_id: Option<EventId>) -> 
 }
 
 fn signal() -> EventKind {
-    EventKind::Signal(Signal { name: "s".to_owned(), input: None, identity: None, origin: None })
+    EventKind::Signal(Signal { name: "s".to_owned(), input: None, identity: None, origin: None, traceparent: None })
 }
 
 fn activity(activity_id: &str, decision_event_id: EventId) -> EventKind {
@@ -515,7 +517,7 @@ fn not_canceled(workflow_id: &str, scheduled_event_id: Option<EventId>) -> Event
 
 fn came_from(event_id: EventId) -> EventKind {
     let origin = Some(Origin { workflow_id: "o".to_owned(), run_id: Uuid::nil(), event_id });
-    EventKind::Signal(Signal { name: "s".to_owned(), input: None, identity: None, origin })
+    EventKind::Signal(Signal { name: "s".to_owned(), input: None, identity: None, origin, traceparent: None })
 }
 
 #[test]

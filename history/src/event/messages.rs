@@ -6,6 +6,7 @@ use serde_with::skip_serializing_none;
 
 use crate::event::{EventId, Origin};
 use crate::payload::{self, Payload};
+use crate::trace::Traceparent;
 
 /// News from outside.
 #[skip_serializing_none]
@@ -26,6 +27,9 @@ pub struct Signal {
     /// The event of the other run that it comes from, if one decided it.
     #[n(3)]
     pub origin: Option<Origin>,
+    /// The trace of whoever sent it, as W3C's `traceparent`. The run stays in its own.
+    #[n(4)]
+    pub traceparent: Option<Traceparent>,
 }
 
 /// A decider's note to itself.

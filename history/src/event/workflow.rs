@@ -11,6 +11,7 @@ use crate::payload::{self, Payload};
 use crate::retry::RetryPolicy;
 use crate::schedule::Scheduled;
 use crate::time::{Duration, Timestamp};
+use crate::trace::Traceparent;
 
 /// The run began.
 #[skip_serializing_none]
@@ -89,6 +90,12 @@ pub struct WorkflowStarted {
     /// How its turns are preferred to others on their list: higher first; 0 when absent. In SWF's dialect `swf` says it.
     #[n(21)]
     pub task_priority: Option<i32>,
+    /// The trace that it belongs to, as W3C's `traceparent`: that of whoever started it; its own where it begins one.
+    #[n(22)]
+    pub traceparent: Option<Traceparent>,
+    /// What vendors say of the trace, as W3C's `tracestate`. At most 512 bytes.
+    #[n(23)]
+    pub tracestate: Option<String>,
 }
 
 /// The decider closed the run as done.

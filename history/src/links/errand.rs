@@ -5,9 +5,11 @@ use crate::caller::CallerName;
 use crate::command::Command;
 use crate::event::{ChildScheduled, Event, EventId, EventKind, Origin};
 use crate::ids::{NamedRun, RunId};
+use crate::mix::mix;
 use crate::run::RunStart;
 use crate::start::Start;
 use crate::time::Timestamp;
+use crate::trace::{SpanId, TraceContext};
 
 /// An effect on its way to another run.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +22,8 @@ pub struct Errand {
     pub task: ErrandTask,
     /// The name of the credential of the decider who wants it; absent for what follows from the end of a run.
     pub by: Option<CallerName>,
+    /// The trace of the run that it comes from, below that run's span.
+    pub trace: Option<TraceContext>,
 }
 
 /// What an errand is about.
@@ -49,17 +53,19 @@ impl Effect {
     /// What the effect comes to that `event` of the run `source` asks for; `None` when that event asks for no such thing.
     pub fn errand(&self, source: &RunStart, event: &Event) -> Option<Errand> {
         let own = Origin { workflow_id: source.workflow_id.clone(), run_id: source.run_id, event_id: event.id };
+        let trace = source.trace_below(SpanId::of_run(source.run_id));
         let tell_of = |workflow_id: &str, run_id, command, by| {
-            Some(Errand { workflow_id: workflow_id.to_owned(), run_id, task: ErrandTask::Tell(command), by })
+            let (task, trace) = (ErrandTask::Tell(command), trace.clone());
+            Some(Errand { workflow_id: workflow_id.to_owned(), run_id, task, by, trace })
         };
         let tell = |workflow_id: &str, run_id, command| tell_of(workflow_id, run_id, command, None);
         let by = event.by.clone();
         match (self.kind, &event.kind) {
             (EffectKind::StartChild, EventKind::ChildScheduled(it)) => {
                 let run_id = child_run_id(source.run_id, event.id, event.timestamp);
-                let start = Start { by: by.clone(), ..start(it, own) };
+                let start = Start { by: by.clone(), trace: trace.clone(), ..start(it, own) };
                 let task = ErrandTask::Start(Box::new(start));
-                Some(Errand { workflow_id: it.workflow_id.clone(), run_id: Some(run_id), task, by })
+                Some(Errand { workflow_id: it.workflow_id.clone(), run_id: Some(run_id), task, by, trace })
             }
             (EffectKind::EndChild, EventKind::ChildScheduled(it)) => {
                 // Owed only where there is something to do (`RunStart::policy_at_close`).
@@ -115,13 +121,6 @@ pub fn child_run_id(parent: RunId, scheduled_event_id: EventId, scheduled_at: Ti
         *place = byte;
     }
     uuid::Builder::from_unix_timestamp_millis(scheduled_at.as_millis(), &random).into_uuid()
-}
-
-/// The finalizer of `SplitMix64`: every bit of the input changes every bit of the output. Never changes: run ids are stored.
-fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ (value >> 31)
 }
 
 #[cfg(test)]

@@ -43,7 +43,8 @@ impl Transition {
             }
             return if self.run.is_open() { EffectResult::Unknown } else { EffectResult::Closed };
         }
-        match self.admit_of(command, &Author::named(errand.by.clone()), now) {
+        let traceparent = errand.trace.as_ref().map(|trace| trace.traceparent);
+        match self.admit_of(command, &Author::named(errand.by.clone()).traced(traceparent), now) {
             Ok(_) => EffectResult::Done { run_id },
             Err(_) => EffectResult::Closed,
         }

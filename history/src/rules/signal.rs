@@ -40,13 +40,15 @@ impl Transition {
         must_be_open(&self.run)?;
         must_be_at(&self.run, said.if_version)?;
         let (name, input, identity) = (said.name.to_owned(), said.input.cloned(), said.identity.map(str::to_owned));
-        self.push_keyed(now, EventKind::Signal(Signal { name, input, identity, origin: None }), said.key);
+        let traceparent = self.author.traceparent;
+        self.push_keyed(now, EventKind::Signal(Signal { name, input, identity, origin: None, traceparent }), said.key);
         Ok(())
     }
 
     pub(crate) fn signal_with_start(&mut self, signal: StartSignal, identity: Option<String>, now: Timestamp) {
         let StartSignal { name, input } = signal;
-        self.push(now, EventKind::Signal(Signal { name, input, identity, origin: None }));
+        let traceparent = self.author.traceparent;
+        self.push(now, EventKind::Signal(Signal { name, input, identity, origin: None, traceparent }));
     }
 
     /// Takes a signal of another run, once.
@@ -58,7 +60,8 @@ impl Transition {
         now: Timestamp,
     ) -> Result<CommandOutcome, Fault> {
         let (name, input, origin) = (name.to_owned(), input.cloned(), Some(from.clone()));
-        self.take(from, EventKind::Signal(Signal { name, input, identity: None, origin }), now)
+        let traceparent = self.author.traceparent;
+        self.take(from, EventKind::Signal(Signal { name, input, identity: None, origin, traceparent }), now)
     }
 }
 

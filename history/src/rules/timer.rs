@@ -95,7 +95,9 @@ impl Run {
     pub(crate) fn timer_is_set(&mut self, event: &Event, it: &TimerScheduled) {
         // While the clock stands still, it is set to what the clock shows.
         let set_at = self.clock.stopped_at().unwrap_or(event.timestamp);
-        let timer = PendingTimer { scheduled_event_id: event.id, expires_at: set_at.plus(it.after) };
+        let (scheduled_event_id, expires_at) = (event.id, set_at.plus(it.after));
+        let set_at = self.is_traced().then_some(event.timestamp);
+        let timer = PendingTimer { scheduled_event_id, expires_at, set_at };
         self.timers.insert(it.timer_id.clone(), timer);
     }
 

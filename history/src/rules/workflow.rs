@@ -38,6 +38,7 @@ use crate::run::{Deadline, DeadlineKind, Run, Status};
 use crate::start::Start;
 use crate::surroundings::Surroundings;
 use crate::time::{Duration, Timestamp};
+use crate::trace::SpanId;
 use crate::transition::{CommandOutcome, Transition, must_be_open};
 use crate::validate;
 
@@ -187,9 +188,13 @@ impl Transition {
             retry: start.retry.clone(),
             attempt: start.retry.as_ref().map(|_| 1),
             schedule: start.schedule.clone(),
+            traceparent: start.trace.as_ref().map(|trace| trace.traceparent),
+            tracestate: start.trace.as_ref().and_then(|trace| trace.tracestate.clone()),
         };
         let run = Run::begin(now, &started, start.key);
-        let (by, author) = (start.by.clone(), Author::named(start.by.clone()));
+        // Who begins the trace by it was in none.
+        let traceparent = started.traceparent.filter(|it| it.span_id() != SpanId::of_run(run_id));
+        let (by, author) = (start.by.clone(), Author::named(start.by.clone()).traced(traceparent));
         let event =
             Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(Box::new(started)), key: start.key, by };
         let mut transition = Self::beginning(run, vec![event], author);

@@ -226,6 +226,9 @@ pub struct PendingTimer {
     /// When it expires.
     #[n(1)]
     pub expires_at: Timestamp,
+    /// When it was set, in a run of which spans are wanted.
+    #[n(2)]
+    pub set_at: Option<Timestamp>,
 }
 
 /// A signal or cancel request that is on its way to another run.

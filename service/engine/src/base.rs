@@ -10,4 +10,5 @@ pub(super) mod records;
 pub(super) mod refusal;
 pub mod shares;
 pub(super) mod token;
+pub(super) mod traces;
 pub(super) mod watch;

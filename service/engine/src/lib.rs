@@ -37,6 +37,7 @@ pub use base::refusal::{Limited, MayBeRecorded, Refusal, RefusalRow};
 pub use base::shares;
 pub use base::token::TOKEN_CHARS_MAX;
 pub use base::token::{ActivityToken, TurnToken};
+pub use base::traces::{SampleRatio, SpanExport, TakesSpans};
 pub use base::watch::news::DomainWatch;
 pub use lists::hand_out::TaskLists;
 pub use lists::matching::WaitingBounds;
@@ -77,6 +78,8 @@ pub struct Settings {
     pub disk_reserve: u64,
     /// The most tasks that wait in memory; more of them wait in the store alone.
     pub waiting: WaitingBounds,
+    /// Where the spans of runs go; nowhere when `None`.
+    pub spans: Option<SpanExport>,
 }
 
 impl Default for Settings {
@@ -88,6 +91,7 @@ impl Default for Settings {
             quotas: None,
             disk_reserve: 0,
             waiting: WaitingBounds::default(),
+            spans: None,
         }
     }
 }
@@ -176,6 +180,7 @@ impl Engine {
         let background = Background::new();
         let shares = Arc::<Shares>::default();
         let metrics = Arc::new(Metrics::new(shares.counts()));
+        let traces = Arc::new(base::traces::Traces::new(settings.spans));
         let ids = Arc::new(base::clock::Ids::new(settings.seed));
         let mint = Arc::new(base::token::Mint::new(clock.clone(), secrets));
         let records = base::records::Records::new(store.clone());
@@ -224,13 +229,13 @@ impl Engine {
         let lookup = room!(run::lookup::RunLookup [runs, reader, registry, nodes, pollers]);
         let views = room!(views::Views [lookup, reader, store, registry, nodes, watchers, background]);
         let request_reply = room!(riders::task::RequestReply [
-            runs, lists, riders, lookup, reader, marks, registry, nodes, watchers, mint, ids, clock, metrics,
+            runs, lists, riders, lookup, reader, marks, registry, nodes, watchers, mint, ids, clock, metrics, traces,
             background
         ]);
         let effects = room!(run::effects::Effects [runs, reader, store, open_runs, metrics, background]);
         let workshop = room!(run::workshop::Workshop [
             runs, store, limits, reader, marks, disk, open_runs, nodes, lists, riders, request_reply, effects, watchers,
-            agenda, ids, clock, metrics
+            agenda, ids, clock, metrics, traces
         ]);
         runs.are_worked_on_by(Arc::downgrade(&workshop) as _);
         background.keeps(Arc::downgrade(&workshop) as _);

@@ -6,7 +6,7 @@ mod elsewhere;
 use std::sync::Arc;
 
 use history::{
-    Author, Event, EventId, EventKind, Payload, ProposedUpdate, TurnId,
+    Author, Event, EventId, EventKind, Payload, ProposedUpdate, TraceContext, TurnId,
     event::{ActivityTimeouts, DeciderCompleted},
 };
 use uuid::Uuid;
@@ -82,6 +82,8 @@ pub struct DeciderTask {
     pub updates: Vec<ProposedUpdate>,
     /// The turn is made for its updates alone, and its last two events are not recorded yet (ADR 10).
     pub speculative: bool,
+    /// What its decider is below, in the trace of the run.
+    pub trace: Option<TraceContext>,
 }
 
 /// An activity to be done.
@@ -115,6 +117,8 @@ pub struct ActivityTask {
     pub input: Option<Payload>,
     /// Its timeouts.
     pub timeouts: ActivityTimeouts,
+    /// What its runner is below, in the trace of the run.
+    pub trace: Option<TraceContext>,
 }
 
 /// A task on its way to whoever polled for it. Dropped without [`delivered`](Self::delivered), it gives the task back at
@@ -345,6 +349,7 @@ impl Tasks {
             only_asks: only_asks.is_some(),
             updates: grant.riders.updates.clone(),
             speculative: speculative.is_some(),
+            trace: grant.trace.clone(),
         })
     }
 
@@ -402,6 +407,7 @@ impl Tasks {
             heartbeat_details: details.clone(),
             input,
             timeouts: activity.timeouts,
+            trace: grant.trace.clone(),
         })
     }
 }

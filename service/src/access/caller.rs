@@ -47,7 +47,7 @@ impl Caller {
     /// Who answers turns of this list: the name of their credential, and what it may decide there.
     pub(crate) fn decider(&self, domain: &str, list: &str) -> Author {
         let may = self.0.as_ref().and_then(|holder| holder.may_decide(domain, list));
-        Author { by: self.by(), may }
+        Author { may, ..self.author() }
     }
 
     /// Whether payloads of the domain are shown to them.

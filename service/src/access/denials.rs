@@ -51,7 +51,7 @@ impl Denied {
 }
 
 #[derive(Debug, Default)]
-struct Span {
+struct DenialSpan {
     began: Option<Instant>,
     guesses: u32,
     /// Lines of the log.
@@ -63,15 +63,15 @@ struct Span {
 /// What becomes of those who are not let in.
 #[derive(Debug, Default)]
 pub(crate) struct Denials {
-    span: Mutex<Span>,
+    span: Mutex<DenialSpan>,
 }
 
 impl Denials {
-    fn now<T>(&self, change: impl FnOnce(&mut Span) -> T) -> T {
+    fn now<T>(&self, change: impl FnOnce(&mut DenialSpan) -> T) -> T {
         let mut span = self.span.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if span.began.is_none_or(|began| now.duration_since(began) >= SPAN) {
-            *span = Span { began: Some(now), untold: span.untold, ..Span::default() };
+            *span = DenialSpan { began: Some(now), untold: span.untold, ..DenialSpan::default() };
         }
         change(&mut span)
     }

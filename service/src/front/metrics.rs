@@ -8,6 +8,7 @@ use super::{Front, process};
 use crate::audit::AuditCounts;
 use crate::budget::Budget;
 use crate::fair::Waited;
+use crate::otlp::SpanCounts;
 use crate::reload::Reloads;
 use crate::tls::TlsStanding;
 
@@ -26,6 +27,9 @@ impl Front {
         }
         if let Some(ship) = self.ship_standing() {
             write_shipping(page, &ship);
+        }
+        if let Some(spans) = self.0.spans.get() {
+            spans.write(page);
         }
     }
 }
@@ -105,6 +109,18 @@ impl AuditCounts {
         ] {
             page.family(name, MetricKind::Counter, help, [(PageLabels::new(), number)]);
         }
+    }
+}
+
+impl SpanCounts {
+    fn write(&self, page: &mut MetricsPage) {
+        let help = "Spans that wait to be sent to the collector, or are on their way";
+        page.family("spans_waiting", MetricKind::Gauge, help, [(PageLabels::new(), self.waiting() as u64)]);
+        let help = "Spans that the collector has taken";
+        page.family("spans_exported", MetricKind::Counter, help, [(PageLabels::new(), self.all_exported())]);
+        let help = "Spans that nobody will see, by why";
+        let dropped = self.dropped_by_why().map(|(why, count)| (vec![("why", why.into())], count));
+        page.family("spans_dropped", MetricKind::Counter, help, dropped);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use history::TraceContext;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response};
 
@@ -16,11 +17,19 @@ pub(super) fn client() -> Client {
     client.expect("without TLS there is nothing to load")
 }
 
-/// Posts the input; the body of the answer is the result.
-pub(super) async fn post(http: &Client, url: &str, input: String) -> Result<String, CallFailure> {
+/// Posts the input, in the trace of its run; the body of the answer is the result.
+pub(super) async fn post(
+    http: &Client,
+    url: &str,
+    input: String,
+    trace: Option<&TraceContext>,
+) -> Result<String, CallFailure> {
     // Without the address, which may have a secret in it.
     let unreachable = |error: reqwest::Error| CallFailure::new("ServiceException", error.without_url().to_string());
-    let posted = http.post(url).header("content-type", "application/json").body(input);
+    let mut posted = http.post(url).header("content-type", "application/json").body(input);
+    for (name, value) in trace.iter().flat_map(|trace| trace.headers()) {
+        posted = posted.header(name, value);
+    }
     let answer = posted.send().await.map_err(unreachable)?;
     let status = answer.status();
     if status.is_redirection() {
@@ -53,17 +62,20 @@ mod tests {
 
     use axum::Router;
     use axum::body::Body;
-    use axum::http::Uri;
+    use axum::http::{HeaderMap, Uri};
     use axum::response::{IntoResponse as _, Redirect, Response};
     use futures_util::stream;
     use tokio::net::TcpListener;
 
-    use super::{CallFailure, client};
+    use super::{CallFailure, TraceContext, client};
 
-    async fn answer(uri: Uri, body: String) -> Response {
+    const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    async fn answer(uri: Uri, headers: HeaderMap, body: String) -> Response {
         let piece = || Ok::<_, std::io::Error>(vec![b'y'; 4096]);
         match uri.path() {
             "/echo" => body.into_response(),
+            "/trace" => headers["traceparent"].to_str().unwrap().to_owned().into_response(),
             "/elsewhere" => Redirect::temporary("/echo").into_response(),
             _ => Body::from_stream(stream::repeat_with(piece)).into_response(),
         }
@@ -74,12 +86,16 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}{path}", listener.local_addr().unwrap());
         tokio::spawn(async { axum::serve(listener, router).await });
-        tokio::time::timeout(Duration::from_secs(60), super::post(&client(), &url, "in".to_owned())).await.unwrap()
+        let trace = TraceContext::of_headers(TRACEPARENT, None);
+        tokio::time::timeout(Duration::from_secs(60), super::post(&client(), &url, "in".to_owned(), trace.as_ref()))
+            .await
+            .unwrap()
     }
 
     #[tokio::test]
     async fn an_answer_is_read_with_a_bound_and_a_redirect_is_not_followed() {
         assert_eq!(call("/echo").await.ok().unwrap(), "in");
+        assert_eq!(call("/trace").await.ok().unwrap(), TRACEPARENT);
         let failure = call("/elsewhere").await.err().unwrap();
         assert_eq!((failure.reason, &failure.details[..4]), ("UnhandledError", "307 "));
         assert_eq!(call("/without-end").await.err().unwrap().reason, "ResultTooLarge");

@@ -7,13 +7,13 @@ use axum::http::header::{HeaderMap, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, Uri};
 use axum::response::Response;
-use history::{RequestKey, Run};
+use history::{RequestKey, Run, TraceContext};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::http::Refused;
+use crate::http::{Refused, trace_of};
 use crate::openapi::{Operation, OperationInput};
 
 /// The longest wait that a request may ask for. Source: SWF's 60 seconds.
@@ -182,6 +182,24 @@ impl OperationInput for IdempotencyKey {
             "1 to 255 visible ASCII characters: the call is recorded once, however often it is repeated within a day; \
              a start for as long as its run is kept.",
         );
+    }
+}
+
+/// `traceparent` and `tracestate`: the trace that the caller is in.
+pub(super) struct TraceHeaders(pub(super) Option<TraceContext>);
+
+impl<S: Send + Sync> FromRequestParts<S> for TraceHeaders {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        Ok(Self(trace_of(&parts.headers)))
+    }
+}
+
+impl OperationInput for TraceHeaders {
+    fn describe(call: &mut Operation<'_>) {
+        call.header("traceparent", "The trace that the caller is in (W3C Trace Context). A malformed one is ignored.");
+        call.header("tracestate", "What vendors say of that trace. Longer than 512 bytes it is ignored.");
     }
 }
 

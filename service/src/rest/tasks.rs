@@ -12,7 +12,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use client::body;
 use futures_util::future::BoxFuture;
-use history::{Command, Fault, TaskId, TurnAnswer, TurnId, UpdateAnswer};
+use history::{Command, Fault, TaskId, TraceContext, TurnAnswer, TurnId, UpdateAnswer};
 use hyper::body::Frame;
 
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, seconds_to_wait, with_wait_applied};
@@ -26,6 +26,7 @@ use engine::{
 };
 
 fn render_turn(task: DeciderTask) -> Vec<u8> {
+    let (traceparent, tracestate) = task.trace.map(TraceContext::split).unzip();
     let body = body::DeciderTask {
         token: task.token,
         domain: task.domain.to_string(),
@@ -42,6 +43,8 @@ fn render_turn(task: DeciderTask) -> Vec<u8> {
         only_asks: task.only_asks,
         updates: task.updates.into_iter().map(asked_update).collect(),
         speculative: task.speculative,
+        traceparent,
+        tracestate: tracestate.flatten(),
     };
     serde_json::to_vec(&body).unwrap_or_default()
 }
@@ -82,6 +85,7 @@ fn outcome(result: body::QueryResult) -> (String, QueryOutcome) {
 }
 
 fn render_activity(task: ActivityTask) -> Vec<u8> {
+    let (traceparent, tracestate) = task.trace.map(TraceContext::split).unzip();
     let body = body::ActivityTask {
         token: task.token,
         domain: task.domain.to_string(),
@@ -97,6 +101,8 @@ fn render_activity(task: ActivityTask) -> Vec<u8> {
         heartbeat_details: task.heartbeat_details,
         input: task.input,
         timeouts: task.timeouts,
+        traceparent,
+        tracestate: tracestate.flatten(),
     };
     serde_json::to_vec(&body).unwrap_or_default()
 }

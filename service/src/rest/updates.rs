@@ -9,7 +9,8 @@ use client::body;
 use history::{ConflictPolicy, Fault, Start};
 
 use super::extract::{
-    EntityTag, IdempotencyKey, IfMatch, Params, Path, PreferWait, request_key, with_etag, with_wait_applied,
+    EntityTag, IdempotencyKey, IfMatch, Params, Path, PreferWait, TraceHeaders, request_key, with_etag,
+    with_wait_applied,
 };
 use super::workflows::{RunQuery, run_ref};
 use crate::access::Caller;
@@ -27,6 +28,7 @@ pub(super) async fn update(
     key: IdempotencyKey,
     PreferWait(wait): PreferWait,
     IfMatch(matches): IfMatch,
+    TraceHeaders(trace): TraceHeaders,
     caller: Caller,
     Json(update): Json<body::UpdateWorkflow>,
 ) -> Answer {
@@ -54,7 +56,7 @@ pub(super) async fn update(
             // Whoever asks again with the same id must not start it a second time.
             let key = update_id.as_ref().map(|update_id| request_key("update-with-start", update_id.as_bytes()));
             let start = engine.commands().start_of(&domain, start, key).await?;
-            Some(Box::new(Start { by: caller.by(), ..start }))
+            Some(Box::new(Start { by: caller.by(), trace, ..start }))
         }
         None => None,
     };

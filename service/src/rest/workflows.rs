@@ -5,15 +5,15 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use client::body;
-use history::{Command, EventKind, Run, Standing, Start, Status, Timestamp};
+use history::{Author, Command, EventKind, Run, Standing, Start, Status, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use store::{ListQuery, Order};
 use uuid::Uuid;
 
 use super::extract::{
-    EntityTag, IdempotencyKey, IfMatch, IfNoneMatch, NoQuery, Params, Path, PreferWait, not_modified, with_etag,
-    with_wait_applied,
+    EntityTag, IdempotencyKey, IfMatch, IfNoneMatch, NoQuery, Params, Path, PreferWait, TraceHeaders, not_modified,
+    with_etag, with_wait_applied,
 };
 use super::pages::ListKind;
 use crate::access::Caller;
@@ -39,18 +39,20 @@ pub(super) fn run_ref(domain: &str, workflow_id: &str, run_id: Option<Uuid>) -> 
     RunRef { domain: domain.into(), workflow_id: workflow_id.into(), run_id }
 }
 
+#[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
 pub(super) async fn start(
     State(engine): AppState,
     Path([domain]): Path<1>,
     _: NoQuery,
     key: IdempotencyKey,
     PreferWait(wait): PreferWait,
+    TraceHeaders(trace): TraceHeaders,
     caller: Caller,
     Json(start): Json<body::StartWorkflow>,
 ) -> Answer {
     let key = key.of("start");
     let workflow_id = start.workflow_id.clone();
-    let start = Start { by: caller.by(), ..engine.commands().start_of(&domain, start, key).await? };
+    let start = Start { by: caller.by(), trace, ..engine.commands().start_of(&domain, start, key).await? };
     let started = engine.commands().start(&domain, start).await?;
     let status = if started.repeated || started.existing { StatusCode::OK } else { StatusCode::CREATED };
     let mut body = body::Started { workflow_id, run_id: started.run_id, existing: started.existing, closed: None };
@@ -252,16 +254,22 @@ pub(super) async fn tell(
     command: Command,
     status: StatusCode,
 ) -> Answer {
-    let told = engine.commands().tell_of(&at, command, caller.author()).await?;
+    tell_of(engine, caller.author(), at, command, status).await
+}
+
+async fn tell_of(engine: &Arc<Engine>, author: Author, at: RunRef, command: Command, status: StatusCode) -> Answer {
+    let told = engine.commands().tell_of(&at, command, author).await?;
     Ok(json(status, &body::Recorded { event_id: told.event_id, run_id: told.run_id }))
 }
 
+#[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
 pub(super) async fn signal(
     State(engine): AppState,
     Path([domain, id, name]): Path<3>,
     Params(query): Params<RunQuery>,
     key: IdempotencyKey,
     IfMatch(matches): IfMatch,
+    TraceHeaders(trace): TraceHeaders,
     caller: Caller,
     Json(signal): Json<body::SignalWorkflow>,
 ) -> Answer {
@@ -275,7 +283,8 @@ pub(super) async fn signal(
     }
     let (input, identity, if_version) = (signal.input, signal.identity, matches.map(|tag| tag.version));
     let command = Command::Signal { name, input, identity, key, if_version };
-    tell(&engine, &caller, at, command, StatusCode::ACCEPTED).await
+    let author = caller.author().traced(trace.map(|trace| trace.traceparent));
+    tell_of(&engine, author, at, command, StatusCode::ACCEPTED).await
 }
 
 pub(super) async fn cancel(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
+use history::TraceContext;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -27,11 +28,13 @@ pub(super) struct SwfCall {
     pub(super) caller: Caller,
     /// The region that the caller believes to be in.
     pub(super) region: String,
+    /// The trace that the caller is in.
+    pub(super) trace: Option<TraceContext>,
 }
 
 impl SwfCall {
-    pub(super) fn new(front: &Front, caller: Caller, region: String) -> Self {
-        Self { engine: Arc::clone(front.engine()), budget: Arc::clone(front.budget()), caller, region }
+    pub(super) fn new(front: &Front, caller: Caller, region: String, trace: Option<TraceContext>) -> Self {
+        Self { engine: Arc::clone(front.engine()), budget: Arc::clone(front.budget()), caller, region, trace }
     }
 }
 

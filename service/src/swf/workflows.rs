@@ -80,6 +80,7 @@ pub(super) async fn start(call: SwfCall, input: Map<String, Value>) -> Answer {
             limits: call.engine.quotas().map(|quotas| quotas.run),
         }),
         by: call.caller.by(),
+        trace: call.trace,
         ..Start::new(&it.workflow_id, &full, &task_list)
     };
     match call.engine.commands().start(&it.domain, start).await {
@@ -120,7 +121,8 @@ async fn tell(call: &SwfCall, it: &Tell, command: Command) -> Answer {
     let unknown = || unknown_execution(&it.workflow_id, named);
     let run_id: Option<Uuid> = named.map(str::parse).transpose().map_err(|_| unknown())?;
     let at = RunRef { domain: it.domain.as_str().into(), workflow_id: it.workflow_id.as_str().into(), run_id };
-    match call.engine.commands().tell_of(&at, command, call.caller.author()).await {
+    let author = call.caller.author().traced(call.trace.as_ref().map(|trace| trace.traceparent));
+    match call.engine.commands().tell_of(&at, command, author).await {
         Ok(_) => Ok(None),
         Err(
             Refusal::Fault(Fault::RunClosed { .. })

@@ -60,6 +60,7 @@ mod support;
 mod task_lists;
 mod tls;
 mod tokens;
+mod traces;
 mod tries;
 mod types;
 mod unpolled;

@@ -33,6 +33,7 @@ mod https;
 mod issuer;
 mod pages;
 mod secrets;
+mod spans;
 mod subscription;
 mod support;
 mod terminal;

@@ -25,5 +25,6 @@ mod right;
 mod shares;
 mod signatures;
 mod support;
+mod traces;
 mod types;
 mod wire;

@@ -206,7 +206,7 @@ fn child_of(event_id: u64) -> (Scene, Origin) {
 
 fn parent_closes(origin: &Origin, policy: ChildPolicy) -> Errand {
     let command = Command::TakeParentClose { origin: origin.clone(), policy };
-    Errand { workflow_id: "order-1".to_owned(), run_id: None, task: ErrandTask::Tell(command), by: None }
+    Errand { workflow_id: "order-1".to_owned(), run_id: None, task: ErrandTask::Tell(command), by: None, trace: None }
 }
 
 #[test]
@@ -281,6 +281,7 @@ fn a_closed_parent_that_hears_of_a_child_neither_starts_nor_ends_it_any_more() {
         run_id: Some(parent),
         task: ErrandTask::Tell(child_closes(5, succeeded())),
         by: None,
+        trace: None,
     };
     // That the child has started was never heard, but for this.
     let closed = scene().decide([child("c"), child("d"), success()]);

@@ -144,8 +144,13 @@ fn a_repeated_effect_says_which_event_it_was() {
 #[test]
 fn what_an_earlier_run_has_taken_is_not_taken_again_by_the_next_or_under_another_name() {
     let taken = scene().take().then(&signal_of(1, 5));
-    let errand =
-        Errand { workflow_id: "order-1".to_owned(), run_id: None, task: ErrandTask::Tell(signal_of(1, 5)), by: None };
+    let errand = Errand {
+        workflow_id: "order-1".to_owned(),
+        run_id: None,
+        task: ErrandTask::Tell(signal_of(1, 5)),
+        by: None,
+        trace: None,
+    };
     let fresh = || Transition::linked(Scene::of(&plain()).run, taken.links.clone());
     let run_id = taken.run.started.run_id;
     // A new run of the workflow id goes on with what the one before it has seen, even for an errand to that one.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use history::{Command, Event, EventId, Payload, PendingActivity, PollId, ProposedUpdate, TaskId, TurnId};
+use history::{
+    Command, Event, EventId, Payload, PendingActivity, PollId, ProposedUpdate, TaskId, TraceContext, TurnId,
+};
 use store::HeadKey;
 use uuid::Uuid;
 
@@ -25,6 +27,8 @@ pub(crate) struct Grant {
     pub(crate) what: Granted,
     /// What was taken along by a turn, or is all that there is to the task.
     pub(crate) riders: TakenAlong,
+    /// What whoever takes it is below, in the trace of the run.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// Queries to be answered with a task, and updates to be judged with it.
@@ -172,6 +176,7 @@ mod tests {
             poll: Some(PollId(7)),
             what,
             riders: TakenAlong::default(),
+            trace: None,
         });
         let returned = basket.0.lock().unwrap().take();
         returned.map(|returned| returned.what)

@@ -5,13 +5,14 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::admit::speculative_turn;
+use history::{SpanId, admit::speculative_turn};
 use store::HeadKey;
 use uuid::Uuid;
 
 use crate::base::background::Background;
 use crate::base::clock::Ids;
 use crate::base::token::Mint;
+use crate::base::traces::Traces;
 use crate::base::watch::Watchers;
 use crate::commit::StoredRun;
 use crate::commit::read::RunReader;
@@ -48,6 +49,7 @@ pub struct RequestReply {
     pub(crate) ids: Arc<Ids>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) traces: Arc<Traces>,
     pub(crate) background: Arc<Background>,
 }
 
@@ -119,6 +121,11 @@ impl RequestReply {
                 Granted::Speculation { task: number, last_event_id, previous_started_event_id, shown }
             }
         };
+        let span = match kind {
+            RiderKind::Query => SpanId::of_run(run_id),
+            // The id that its DeciderScheduled will have, if it is recorded.
+            RiderKind::Update => SpanId::of_event(run_id, last_event_id + 1),
+        };
         Some(Grant {
             // Not a task of the run, or not yet, and made again when it is lost.
             poll: None,
@@ -131,6 +138,7 @@ impl RequestReply {
             tail_first: loaded.body.tail_first,
             what,
             riders: taken,
+            trace: self.traces.of_task(&run.started, span),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use history::{EventId, TurnId};
+use history::{EventId, SpanId, TurnId};
 use store::HeadKey;
 
 use crate::commit::StoredRun;
@@ -27,6 +27,9 @@ impl Workshop {
         }
         let turn = run.turn.as_ref().filter(|turn| turn.scheduled_event_id == scheduled_event_id);
         let mut riders = TakenAlong::default();
+        let run_id = run.started.run_id;
+        // With a retry policy each start is a try of its own.
+        let span = SpanId::of_try(run_id, scheduled_event_id, start);
         let (task_list, what) = if let Some(turn) = turn {
             let id = TurnId { scheduled_event_id, started_event_id: turn.started_event_id };
             let previous_started_event_id = run.previous_started_event_id;
@@ -50,13 +53,14 @@ impl Workshop {
             poll: taker.poll,
             back: Some(self.request_reply.back()),
             key: key.clone(),
-            run_id: run.started.run_id,
+            run_id,
             workflow_type: run.started.workflow_type.clone(),
             task_list,
             tail: loaded.tail.clone(),
             tail_first: loaded.body.tail_first,
             what,
             riders,
+            trace: self.traces.of_task(&run.started, span),
         })
     }
 }

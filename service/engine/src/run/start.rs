@@ -45,7 +45,7 @@ impl RunWorker<'_> {
     ) -> Result<Started, Refusal> {
         let (shop, key) = (self.shop, self.key);
         let mut attempt = 0;
-        let author = Author::named(start.by.clone());
+        let author = Author::of_start(start);
         // What takes the place of an open run needs no room of its own, in its domain or on the disk.
         let (mut room, mut replaces) = (None, false);
         loop {
@@ -91,7 +91,7 @@ impl RunWorker<'_> {
                 }
                 (Starting::New | Starting::Existing { .. } | Starting::TerminateFirst, _) => {}
             }
-            let mut transition = Transition::start(start, run_id, now)?;
+            let mut transition = Transition::start(&shop.traces.rooted(start, run_id), run_id, now)?;
             if room.is_none() && !replaces {
                 room = shop.room_for(&key.domain, start, update.is_some()).await?;
             }

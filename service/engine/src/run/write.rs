@@ -54,8 +54,9 @@ impl RunWorker<'_> {
         }
         let (reserved, unmatched) = shop.lists.match_new_tasks(key, &mut transition, last_event_id, waited_before, now);
         let recorded = transition.events().len();
-        let (facts, began) =
-            (facts::of_transition(self.state.known().map(StoredRun::run), &transition), Instant::now());
+        let before = self.state.known().map(StoredRun::run);
+        let (facts, spans) = (facts::of_transition(before, &transition), shop.traces.ended(before, &transition));
+        let began = Instant::now();
         let base = self.state.known();
         let (op, Prepared { mut next, parts }) = shop.lay_out(key, base, transition, unmatched.is_empty(), now).await;
         let made = MadeWith { reserved, unmatched, round: next.body.links.outbox.round() };
@@ -83,6 +84,7 @@ impl RunWorker<'_> {
                 shop.metrics.committed(recorded);
                 shop.metrics.measured.committed(began.elapsed());
                 shop.metrics.measured.note(&key.domain, &facts);
+                shop.traces.tell(&key.domain, spans);
                 shop.metrics.marks_written.inc_by(spilled.marks.len() as u64);
                 shop.metrics.requests_forgotten_early.inc_by(spilled.forgotten_early);
                 next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));

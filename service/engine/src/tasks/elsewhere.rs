@@ -32,7 +32,7 @@ impl Tasks {
             Command::FailTurn { reason, details, .. } => Passed::Failed { reason, details },
             other => return Err(Refusal::Corrupt { what: format!("an answer to a turn: {other:?}") }),
         };
-        let Author { may, by } = token.author.clone();
+        let Author { may, by, .. } = token.author.clone();
         let may = may.as_deref().map(<[_]>::to_vec);
         let answer = PassedAnswer { token: self.mint.turn(token), what, results, updates, may, by };
         let Some(peers) = self.lists.elsewhere.peers() else {
@@ -73,7 +73,7 @@ impl Tasks {
             Err(refusal) => Err(refusal),
             Ok(token) if self.recorder_of(&token).is_some() => Err(Fault::TurnLost.into()),
             Ok(mut token) => {
-                token.author = Author { by, may: may.map(Into::into) };
+                token.author = Author { may: may.map(Into::into), ..Author::named(by) };
                 let turn = token.turn;
                 let command = match what {
                     Passed::Completed { decisions, context, awaiting, moves_to } => Command::complete(

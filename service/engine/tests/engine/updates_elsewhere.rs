@@ -153,7 +153,7 @@ async fn an_answer_that_another_node_records_has_its_decider_s_name_and_is_held_
     let timers = Permissions { decisions: Some(vec!["StartTimer".to_owned()]), ..Permissions::default() };
     let none = Permissions { decisions: Some(Vec::new()), ..Permissions::default() };
     let by = Some(CallerName::new("order-decider").unwrap());
-    let author = Author { by: by.clone(), may: Some([none, timers].into()) };
+    let author = Author { may: Some([none, timers].into()), ..Author::named(by.clone()) };
     let timer = StartTimer { timer_id: "t".to_owned(), after: history::Duration::from_secs(9), control: None };
     three.say_as(author, &token(task), &[("u", done("2"))], vec![marker(), timer.into()]).await.unwrap();
     assert_eq!(result(asking.await.unwrap()).0, "2");

@@ -24,6 +24,7 @@ async fn metrics() -> BTreeMap<String, (String, BTreeSet<String>)> {
         let lag = std::time::Duration::from_millis(1_500);
         Some(ShipStanding { lag, shipped: 1, trouble: None })
     });
+    front.tells_of_spans(&Arc::default());
     let mut page = Metrics::sample();
     front.write(&mut page);
     let text = page.end();

@@ -1,0 +1,93 @@
+//! The trace that calls are made in, and that tasks come with.
+
+use history::TraceContext;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::body::{ActivityTask, DeciderTask};
+
+impl DeciderTask {
+    /// What the decider is below, in the trace of the run; `None` where the run belongs to none.
+    pub fn trace(&self) -> Option<TraceContext> {
+        Some(TraceContext { traceparent: self.traceparent?, tracestate: self.tracestate.clone() })
+    }
+}
+
+impl ActivityTask {
+    /// What the runner is below, in the trace of the run; `None` where the run belongs to none.
+    pub fn trace(&self) -> Option<TraceContext> {
+        Some(TraceContext { traceparent: self.traceparent?, tracestate: self.tracestate.clone() })
+    }
+}
+
+/// The headers that say so.
+pub(crate) fn headers_of(trace: &TraceContext) -> HeaderMap {
+    let header = |(name, value): (&'static str, String)| {
+        Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?))
+    };
+    trace.headers().filter_map(header).collect()
+}
+
+/// Puts a span below what a task comes with. Does nothing without the feature `opentelemetry`, and where no layer of
+/// `tracing-opentelemetry` listens.
+pub fn put_below(span: &tracing::Span, trace: Option<&TraceContext>) {
+    #[cfg(feature = "opentelemetry")]
+    if let Some(trace) = trace {
+        bridge::put_below(span, trace);
+    }
+    #[cfg(not(feature = "opentelemetry"))]
+    let _ = (span, trace);
+}
+
+/// The span that the caller is in, with the feature `opentelemetry`, where a layer of `tracing-opentelemetry` listens.
+pub(crate) fn current() -> Option<TraceContext> {
+    #[cfg(feature = "opentelemetry")]
+    return bridge::current();
+    #[cfg(not(feature = "opentelemetry"))]
+    None
+}
+
+#[cfg(feature = "opentelemetry")]
+mod bridge {
+    use history::{SpanId, TraceContext, TraceId, Traceparent};
+    use opentelemetry::trace::{SpanContext, TraceContextExt as _, TraceFlags, TraceState};
+    use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+
+    pub(super) fn put_below(span: &tracing::Span, trace: &TraceContext) {
+        let given = trace.traceparent;
+        let state = trace.tracestate.as_ref().and_then(|state| state.parse::<TraceState>().ok());
+        let remote = SpanContext::new(
+            opentelemetry::trace::TraceId::from_bytes(given.trace_id().bytes()),
+            opentelemetry::trace::SpanId::from_bytes(given.span_id().bytes()),
+            TraceFlags::new(given.flags()),
+            true,
+            state.unwrap_or_default(),
+        );
+        // Nobody listens, or the span is not wanted: then there is nothing to put anywhere.
+        drop(span.set_parent(opentelemetry::Context::new().with_remote_span_context(remote)));
+    }
+
+    pub(super) fn current() -> Option<TraceContext> {
+        let context = tracing::Span::current().context();
+        let span = context.span();
+        let span = span.span_context();
+        let trace_id = TraceId::from_bytes(span.trace_id().to_bytes())?;
+        let span_id = SpanId::from_bytes(span.span_id().to_bytes())?;
+        let state = span.trace_state().header();
+        let tracestate = (!state.is_empty()).then_some(state);
+        Some(TraceContext { traceparent: Traceparent::new(trace_id, span_id, span.is_sampled()), tracestate })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_said_in_two_headers() {
+        let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let plain = headers_of(&TraceContext::of_headers(given, None).unwrap());
+        assert_eq!((plain.len(), plain["traceparent"].as_bytes()), (1, given.as_bytes()));
+        let stated = headers_of(&TraceContext::of_headers(given, Some("a=b")).unwrap());
+        assert_eq!((stated.len(), stated["tracestate"].as_bytes()), (2, &b"a=b"[..]));
+    }
+}

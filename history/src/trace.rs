@@ -1,0 +1,124 @@
+//! Traces: to which one a run belongs, and the ids of its spans. Pure: the same run has the same ids on any node, at any time.
+//!
+//! Source: W3C Trace Context, <https://www.w3.org/TR/trace-context/>. What is malformed is ignored, as it says, and not refused.
+
+mod ids;
+mod spans;
+mod traceparent;
+
+pub use ids::{SpanId, TraceId};
+pub use spans::{Span, SpanEnd, SpanValue, of_transition};
+pub use traceparent::{TraceContext, Traceparent};
+
+use crate::event::EventId;
+use crate::ids::RunId;
+use crate::run::{Run, RunStart};
+
+/// The event whose span is that of the whole run.
+const RUN: EventId = 1;
+
+impl SpanId {
+    /// The span of a run, from its start to its close.
+    pub fn of_run(run_id: RunId) -> Self {
+        Self::of(run_id, RUN, 0)
+    }
+
+    /// The span that begins with this event of a run: a turn, an activity, a timer, a signal.
+    pub fn of_event(run_id: RunId, event_id: EventId) -> Self {
+        Self::of(run_id, event_id, 0)
+    }
+
+    /// The span of a try of an activity with a retry policy: which [start](crate::TaskId::start) of it.
+    pub fn of_try(run_id: RunId, scheduled_event_id: EventId, start: u32) -> Self {
+        Self::of(run_id, scheduled_event_id, start)
+    }
+}
+
+impl TraceContext {
+    /// That of a run which begins a trace, as nobody said to which one it belongs: the trace is named after the run, and what it
+    /// points to is the run's own span.
+    pub fn root(run_id: RunId, is_sampled: bool) -> Self {
+        let traceparent = Traceparent::new(TraceId::of(run_id), SpanId::of_run(run_id), is_sampled);
+        Self { traceparent, tracestate: None }
+    }
+}
+
+impl RunStart {
+    /// The trace that the run belongs to, for whoever goes on below this span of it; `None` where it belongs to none.
+    pub fn trace_below(&self, span: SpanId) -> Option<TraceContext> {
+        let traceparent = self.traceparent?.with_span(span);
+        Some(TraceContext { traceparent, tracestate: self.tracestate.clone() })
+    }
+
+    /// The span that the run's own is below; `None` where it is the first of its trace.
+    pub fn parent_span(&self) -> Option<SpanId> {
+        self.traceparent.map(Traceparent::span_id).filter(|span| *span != SpanId::of_run(self.run_id))
+    }
+}
+
+impl Run {
+    /// Whether its spans are wanted.
+    pub fn is_traced(&self) -> bool {
+        self.started.traceparent.is_some_and(Traceparent::is_sampled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::decision::ContinueAsNew;
+    use crate::event::EventKind;
+    use crate::links::{Effect, EffectKind, ErrandTask};
+    use crate::scene::{Scene, child, plain, signal_external};
+    use crate::start::Start;
+    use crate::time::Duration;
+    use crate::transition::Transition;
+
+    const RUN_ID: RunId = Uuid::from_u128(7);
+    const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    fn given() -> Scene {
+        Scene::of_run(&Start { trace: TraceContext::of_headers(CALLER, Some("a=b")), ..plain() }, RUN_ID)
+    }
+
+    #[test]
+    fn what_a_run_does_to_others_is_below_its_span() {
+        let given = given().decide([child("c"), signal_external("w9")]);
+        let below = given.run.started.trace_below(SpanId::of_run(RUN_ID)).unwrap();
+        assert_eq!(below.traceparent, CALLER.parse::<Traceparent>().unwrap().with_span(SpanId::of_run(RUN_ID)));
+        assert_eq!(below.tracestate.as_deref(), Some("a=b"));
+        let errand = |kind: EffectKind, to: &str, name: &str| {
+            let event = given.events.iter().find(|event| event.kind.name() == name).unwrap();
+            Effect::new(event.id, kind, to).errand(&given.run.started, event).unwrap()
+        };
+        let ErrandTask::Start(start) = errand(EffectKind::StartChild, "c", "ChildScheduled").task else {
+            panic!("a start");
+        };
+        assert_eq!(start.trace, Some(below.clone()));
+        assert_eq!(errand(EffectKind::Signal, "w9", "ExternalSignalScheduled").trace, Some(below));
+    }
+
+    #[test]
+    fn a_run_that_goes_on_is_in_the_same_trace_below_the_same_span() {
+        let closed = given().decide([ContinueAsNew::default().into()]);
+        let Some(EventKind::WorkflowContinuedAsNew(it)) = closed.events.last().map(|event| &event.kind) else {
+            panic!("it goes on");
+        };
+        let next = Transition::successor(&closed.run, it, None, closed.now);
+        assert_eq!(
+            next.run().started.trace_below(SpanId::of_run(RUN_ID)),
+            closed.run.started.trace_below(SpanId::of_run(RUN_ID))
+        );
+        assert_eq!(next.run().started.traceparent.map(|it| it.to_string()).as_deref(), Some(CALLER));
+        // One that began its trace is above those that go on for it, and they are beside each other.
+        let root = Start { trace: Some(TraceContext::root(RUN_ID, true)), ..plain() };
+        let root = Scene::of_run(&root, RUN_ID);
+        assert_eq!(root.run.started.parent_span(), None);
+        let retried = Transition::retry(&root.run, Uuid::from_u128(8), None, root.now, root.now.plus(Duration::ZERO));
+        assert_eq!(retried.run().started.parent_span(), Some(SpanId::of_run(RUN_ID)));
+        let again = Transition::retry(retried.run(), Uuid::from_u128(9), None, root.now, root.now);
+        assert_eq!(again.run().started.parent_span(), Some(SpanId::of_run(RUN_ID)));
+    }
+}

@@ -1,0 +1,106 @@
+//! Ids of traces and spans, made of what never changes of a run.
+
+use std::fmt;
+
+use crate::event::EventId;
+use crate::ids::RunId;
+use crate::mix::mix;
+
+/// A trace, by 16 bytes that are not all zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TraceId([u8; 16]);
+
+/// A span within a trace, by 8 bytes that are not all zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpanId([u8; 8]);
+
+impl TraceId {
+    /// `None` when all of it is zero, which names no trace.
+    pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
+        (bytes != [0; 16]).then_some(Self(bytes))
+    }
+
+    /// Its bytes.
+    pub fn bytes(self) -> [u8; 16] {
+        self.0
+    }
+
+    /// The number in its last eight bytes: the part that is random in most traces.
+    pub fn low(self) -> u64 {
+        let [.., last] = self.0.as_chunks::<8>().0 else { return 0 };
+        u64::from_be_bytes(*last)
+    }
+
+    /// The trace that a run begins.
+    pub(super) fn of(run_id: RunId) -> Self {
+        let (high, low) = run_id.as_u64_pair();
+        let first = mix(low ^ mix(high));
+        let number = u128::from(first) << 64 | u128::from(mix(first ^ high));
+        Self(number.max(1).to_be_bytes())
+    }
+}
+
+impl SpanId {
+    /// `None` when all of it is zero, which names no span.
+    pub fn from_bytes(bytes: [u8; 8]) -> Option<Self> {
+        (bytes != [0; 8]).then_some(Self(bytes))
+    }
+
+    /// Its bytes.
+    pub fn bytes(self) -> [u8; 8] {
+        self.0
+    }
+
+    /// That of a run's event and, with a retry policy, of a try. Never changes: nodes of different versions tell of one span.
+    pub(super) fn of(run_id: RunId, event_id: EventId, start: u32) -> Self {
+        let (high, low) = run_id.as_u64_pair();
+        let number = mix(low ^ mix(high ^ mix(event_id ^ mix(u64::from(start)))));
+        Self(number.max(1).to_be_bytes())
+    }
+}
+
+impl fmt::Debug for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl fmt::Debug for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", u64::from_be_bytes(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_run_has_the_same_ids_whenever_and_wherever_they_are_made_and_no_other_has_them() {
+        let run_id = Uuid::from_u128(0x0192_3456_789a_7bcd_8ef0_1234_5678_9abc);
+        // Told to collectors by nodes of whatever version: must never change.
+        assert_eq!(TraceId::of(run_id).to_string(), "f2848f3cc52b9a0e7d2146cbda5e5f20");
+        assert_eq!(SpanId::of(run_id, 5, 0).to_string(), "486ebe73f25d4026");
+        assert_eq!(SpanId::of(run_id, 5, 1).to_string(), "7aab15745b2eb970");
+        let runs = (0..64).map(|bit| Uuid::from_u128(run_id.as_u128() ^ (1 << bit)));
+        let spans =
+            runs.flat_map(|run| (1..100).flat_map(move |id| (0..10).map(move |start| SpanId::of(run, id, start))));
+        assert_eq!(spans.collect::<BTreeSet<_>>().len(), 64 * 99 * 10);
+    }
+}

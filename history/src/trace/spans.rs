@@ -1,0 +1,344 @@
+//! The spans that a commit ends: of a run, its turns, its activities and their tries, its timers, and the signals that it took.
+//!
+//! | what | from | until | below |
+//! |---|---|---|---|
+//! | a run | WorkflowStarted | the event that closes it | the span of whoever started it, or that of its parent |
+//! | a turn | DeciderStarted | the answer, or that none came | its run |
+//! | an activity | ActivityScheduled | the event that closes it | its run |
+//! | a try of one with a retry policy | a runner took it | it was answered, or took too long | its activity |
+//! | a timer | TimerScheduled | TimerExpired, TimerCanceled | its run |
+//! | a signal | Signal | the same instant | its run, with a link to the span of whoever sent it |
+//!
+//! What is open when the run closes ends with it.
+
+use super::{SpanId, TraceId, Traceparent};
+use crate::event::{
+    ActivityTimeout, DeciderFailedCause, DeciderTimeout, Event, EventId, EventKind, Signal, WorkflowStarted,
+};
+use crate::run::{PendingActivity, PendingTimer, Run, Status, Turn};
+use crate::time::Timestamp;
+use crate::transition::Transition;
+
+/// A span that has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Span {
+    /// The trace that it belongs to.
+    pub trace_id: TraceId,
+    /// Its own id.
+    pub span_id: SpanId,
+    /// The span that it is below; `None` where it is the first of its trace.
+    pub parent: Option<SpanId>,
+    /// What vendors say of the trace.
+    pub tracestate: Option<String>,
+    /// What it is of: few words, of which there are few.
+    pub name: String,
+    /// When what it is of began.
+    pub began_at: Timestamp,
+    /// When that was over.
+    pub ended_at: Timestamp,
+    /// When somebody took it, where it waited first.
+    pub taken_at: Option<Timestamp>,
+    /// What became of it.
+    pub end: SpanEnd,
+    /// What else is known of it, by name.
+    pub attributes: Vec<(&'static str, SpanValue)>,
+    /// A span elsewhere that led to it.
+    pub link: Option<Traceparent>,
+}
+
+/// What became of what a span is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SpanEnd {
+    /// What should.
+    Well,
+    /// Something else, in a word.
+    Badly(String),
+}
+
+/// What is known of something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SpanValue {
+    /// In words.
+    Text(String),
+    /// As a number.
+    Number(u64),
+}
+
+impl From<&str> for SpanValue {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<u64> for SpanValue {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+/// The spans that a transition ends, made from what is known of the run before. None of a run that is not [traced](Run::is_traced).
+pub fn of_transition(before: Option<&Run>, made: &Transition) -> Vec<Span> {
+    let run = made.run();
+    let Some(traceparent) = run.started.traceparent.filter(|traceparent| traceparent.is_sampled()) else {
+        return Vec::new();
+    };
+    let before = before.filter(|before| before.started.run_id == run.started.run_id);
+    // What was copied from another run has been told of there.
+    let events = made.events().get(made.copied()..).unwrap_or_default();
+    let mut maker = Maker { run, traceparent, before, events, spans: Vec::new() };
+    maker.tries_that_failed();
+    for event in events {
+        maker.event(event);
+    }
+    if let Some(closed_at) = run.closed_at.filter(|_| before.is_none_or(Run::is_open)) {
+        maker.run_closed(closed_at);
+    }
+    maker.spans
+}
+
+struct Maker<'a> {
+    run: &'a Run,
+    traceparent: Traceparent,
+    before: Option<&'a Run>,
+    events: &'a [Event],
+    spans: Vec<Span>,
+}
+
+impl Maker<'_> {
+    fn event(&mut self, event: &Event) {
+        let at = event.timestamp;
+        match &event.kind {
+            EventKind::DeciderCompleted(it) => self.turn_ended(it.started_event_id, at, SpanEnd::Well),
+            EventKind::DeciderFailed(it) if it.cause == DeciderFailedCause::Reported => {
+                self.turn_ended(it.started_event_id, at, badly(it.reason.as_deref().unwrap_or("failed")));
+            }
+            EventKind::DeciderTimedOut(it) => {
+                // One that nobody took is no turn of anybody's.
+                if let (Some(started_event_id), DeciderTimeout::StartToClose) = (it.started_event_id, it.timeout) {
+                    self.turn_ended(started_event_id, at, badly("timed-out"));
+                }
+            }
+            EventKind::ActivitySuccess(it) => self.activity_ended(it.scheduled_event_id, at, &SpanEnd::Well),
+            EventKind::ActivityFailed(it) => self.activity_ended(it.scheduled_event_id, at, &badly(&it.reason)),
+            EventKind::ActivityCanceled(it) => self.activity_ended(it.scheduled_event_id, at, &SpanEnd::Well),
+            EventKind::ActivityTimedOut(it) => {
+                self.activity_ended(it.scheduled_event_id, at, &badly(timeout_word(it.timeout)));
+            }
+            EventKind::ActivityScheduledTimeout(it) => {
+                self.activity_ended(it.scheduled_event_id, at, &badly("schedule-to-start"));
+            }
+            EventKind::TimerExpired(it) => self.timer_ended(&it.timer_id, it.scheduled_event_id, at),
+            EventKind::TimerCanceled(it) => self.timer_ended(&it.timer_id, it.scheduled_event_id, at),
+            EventKind::Signal(it) => self.signal_came(event, it),
+            _ => {}
+        }
+    }
+
+    /// A span below that of the run.
+    fn below_run(&self, event_id: EventId, name: String, began_at: Timestamp, ended_at: Timestamp) -> Span {
+        let run_id = self.run.started.run_id;
+        let parent = Some(SpanId::of_run(run_id));
+        self.span(SpanId::of_event(run_id, event_id), parent, name, (began_at, ended_at))
+    }
+
+    fn span(
+        &self,
+        span_id: SpanId,
+        parent: Option<SpanId>,
+        name: String,
+        (began_at, ended_at): (Timestamp, Timestamp),
+    ) -> Span {
+        let started: &WorkflowStarted = &self.run.started;
+        let run_id = started.run_id.to_string();
+        let attributes = vec![
+            ("baton.workflow.id", started.workflow_id.as_str().into()),
+            ("baton.run.id", run_id.as_str().into()),
+            ("baton.workflow.type", started.workflow_type.as_str().into()),
+        ];
+        Span {
+            trace_id: self.traceparent.trace_id(),
+            span_id,
+            parent,
+            tracestate: started.tracestate.clone(),
+            name,
+            began_at: began_at.min(ended_at),
+            ended_at,
+            taken_at: None,
+            end: SpanEnd::Well,
+            attributes,
+            link: None,
+        }
+    }
+
+    /// The turn that a decider held, or took in this very commit.
+    fn turn(&self, started_event_id: EventId) -> Option<Turn> {
+        let held = self.before.and_then(|before| before.turn.as_ref());
+        let held = held.filter(|turn| turn.started_event_id == started_event_id).cloned();
+        held.or_else(|| {
+            let started = self.events.iter().find(|event| event.id == started_event_id)?;
+            let EventKind::DeciderStarted(it) = &started.kind else { return None };
+            let scheduled_event_id = it.scheduled_event_id;
+            let scheduled = self.events.iter().find(|event| event.id == scheduled_event_id).map(|event| &event.kind);
+            let attempt = match scheduled {
+                Some(EventKind::DeciderScheduled(it)) => it.attempt,
+                _ => self.before.and_then(|before| before.turn_task.as_ref()).map_or(1, |task| task.attempt),
+            };
+            let started_at = started.timestamp;
+            Some(Turn { scheduled_event_id, started_event_id, started_at, attempt, task_list: None })
+        })
+    }
+
+    fn turn_ended(&mut self, started_event_id: EventId, at: Timestamp, end: SpanEnd) {
+        if let Some(turn) = self.turn(started_event_id) {
+            self.turn_is_over(&turn, at, end);
+        }
+    }
+
+    fn turn_is_over(&mut self, turn: &Turn, at: Timestamp, end: SpanEnd) {
+        let name = format!("turn {}", self.run.started.workflow_type);
+        let mut span = self.below_run(turn.scheduled_event_id, name, turn.started_at, at);
+        span.attributes.push(("baton.event.id", turn.scheduled_event_id.into()));
+        span.attributes.push(("baton.attempt", u64::from(turn.attempt).into()));
+        span.end = end;
+        self.spans.push(span);
+    }
+
+    /// The activity as it was before the commit, or as it was scheduled in it.
+    fn activity(&self, scheduled_event_id: EventId) -> Option<PendingActivity> {
+        let before = self.before.and_then(|before| before.activities.get(&scheduled_event_id)).cloned();
+        before.or_else(|| {
+            let scheduled = self.events.iter().find(|event| event.id == scheduled_event_id)?;
+            let EventKind::ActivityScheduled(it) = &scheduled.kind else { return None };
+            Some(PendingActivity::new(it, scheduled.timestamp))
+        })
+    }
+
+    fn activity_ended(&mut self, scheduled_event_id: EventId, at: Timestamp, end: &SpanEnd) {
+        let Some(activity) = self.activity(scheduled_event_id) else { return };
+        let mut span = self.of_activity(scheduled_event_id, &activity, at);
+        span.end = end.clone();
+        self.spans.push(span);
+        self.try_ended(scheduled_event_id, &activity, at, end);
+    }
+
+    fn of_activity(&self, scheduled_event_id: EventId, activity: &PendingActivity, at: Timestamp) -> Span {
+        let name = format!("activity {}", activity.activity_type);
+        let mut span = self.below_run(scheduled_event_id, name, activity.scheduled_at, at);
+        span.attributes.extend([
+            ("baton.event.id", scheduled_event_id.into()),
+            ("baton.activity.id", activity.activity_id.as_str().into()),
+            ("baton.activity.type", activity.activity_type.as_str().into()),
+            ("baton.task_list", activity.task_list.as_str().into()),
+            ("baton.attempt", u64::from(activity.attempt()).into()),
+        ]);
+        span.taken_at = activity.started_at;
+        span
+    }
+
+    /// The try that a runner held, with a retry policy.
+    fn try_ended(&mut self, scheduled_event_id: EventId, activity: &PendingActivity, at: Timestamp, end: &SpanEnd) {
+        let Some(tries) = activity.tries.as_deref() else { return };
+        let Some(held) = &tries.held else { return };
+        let run_id = self.run.started.run_id;
+        let span_id = SpanId::of_try(run_id, scheduled_event_id, tries.starts);
+        let parent = Some(SpanId::of_event(run_id, scheduled_event_id));
+        let of_activity = self.of_activity(scheduled_event_id, activity, at);
+        let name = format!("try {}", activity.activity_type);
+        let span =
+            Span { span_id, parent, name, began_at: held.at.min(at), taken_at: None, end: end.clone(), ..of_activity };
+        self.spans.push(span);
+    }
+
+    /// Tries that will be followed by others: nothing is recorded of them.
+    fn tries_that_failed(&mut self) {
+        let Some(before) = self.before else { return };
+        for (scheduled_event_id, activity) in before.activities.iter() {
+            let next = self.run.activities.get(scheduled_event_id);
+            let Some(next) = next.filter(|next| next.attempt() > activity.attempt()) else { continue };
+            let Some(failure) = next.last_failure() else { continue };
+            let word = failure.reason.as_deref().or(failure.timeout.map(timeout_word));
+            self.try_ended(*scheduled_event_id, activity, failure.at, &badly(word.unwrap_or("failed")));
+        }
+    }
+
+    fn timer_ended(&mut self, timer_id: &str, scheduled_event_id: EventId, at: Timestamp) {
+        let timer = self.before.and_then(|before| before.timers.get(timer_id));
+        let timer = timer.filter(|timer| timer.scheduled_event_id == scheduled_event_id);
+        let set = || self.events.iter().find(|event| event.id == scheduled_event_id).map(|event| event.timestamp);
+        if let Some(set_at) = timer.and_then(|timer| timer.set_at).or_else(set) {
+            self.timer_is_over(timer_id, scheduled_event_id, (set_at, at));
+        }
+    }
+
+    fn timer_is_over(&mut self, timer_id: &str, scheduled_event_id: EventId, (set_at, at): (Timestamp, Timestamp)) {
+        let mut span = self.below_run(scheduled_event_id, "timer".to_owned(), set_at, at);
+        span.attributes.push(("baton.event.id", scheduled_event_id.into()));
+        span.attributes.push(("baton.timer.id", timer_id.into()));
+        self.spans.push(span);
+    }
+
+    fn signal_came(&mut self, event: &Event, signal: &Signal) {
+        let name = format!("signal {}", signal.name);
+        let mut span = self.below_run(event.id, name, event.timestamp, event.timestamp);
+        span.attributes.push(("baton.event.id", event.id.into()));
+        span.link = signal.traceparent;
+        self.spans.push(span);
+    }
+
+    fn run_closed(&mut self, at: Timestamp) {
+        self.ends_with_run(at);
+        let run = self.run;
+        let started = &run.started;
+        let name = format!("workflow {}", started.workflow_type);
+        let mut span = self.span(SpanId::of_run(started.run_id), started.parent_span(), name, (started.at, at));
+        span.attributes.push(("baton.status", run.status.word().into()));
+        let before = run.branched.as_ref().map(|branched| branched.run_id).or(started.continued_from);
+        span.link = before.map(|before| self.traceparent.with_span(SpanId::of_run(before)));
+        span.end = match run.status {
+            Status::Failed | Status::TimedOut | Status::Terminated => badly(run.status.word()),
+            Status::Open | Status::Success | Status::Canceled | Status::ContinuedAsNew => SpanEnd::Well,
+        };
+        self.spans.push(span);
+    }
+
+    /// What was open in the run: runners and deciders may have told of spans below them.
+    fn ends_with_run(&mut self, at: Timestamp) {
+        let Some(before) = self.before else { return };
+        let end = badly("run-closed");
+        let is_told = |spans: &[Span], event_id: EventId| {
+            let span_id = SpanId::of_event(before.started.run_id, event_id);
+            spans.iter().any(|span| span.span_id == span_id)
+        };
+        for (scheduled_event_id, activity) in before.activities.iter() {
+            if !is_told(&self.spans, *scheduled_event_id) {
+                let mut span = self.of_activity(*scheduled_event_id, activity, at);
+                span.end = end.clone();
+                self.spans.push(span);
+                self.try_ended(*scheduled_event_id, activity, at, &end);
+            }
+        }
+        for (timer_id, PendingTimer { scheduled_event_id, set_at, .. }) in &before.timers {
+            if let Some(set_at) = set_at.filter(|_| !is_told(&self.spans, *scheduled_event_id)) {
+                self.timer_is_over(timer_id, *scheduled_event_id, (set_at, at));
+            }
+        }
+        if let Some(turn) = before.turn.as_ref().filter(|turn| !is_told(&self.spans, turn.scheduled_event_id)) {
+            self.turn_is_over(turn, at, end);
+        }
+    }
+}
+
+fn badly(word: &str) -> SpanEnd {
+    SpanEnd::Badly(word.to_owned())
+}
+
+fn timeout_word(timeout: ActivityTimeout) -> &'static str {
+    match timeout {
+        ActivityTimeout::StartToClose => "start-to-close",
+        ActivityTimeout::ScheduleToClose => "schedule-to-close",
+        ActivityTimeout::Heartbeat => "heartbeat",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! One line a span: its name, from and until which second, below what, and how it ended.
+
+use uuid::Uuid;
+
+use super::*;
+use crate::author::Author;
+use crate::command::Command;
+use crate::event::ActivityTimeouts;
+use crate::retry::RetryPolicy;
+use crate::scene::{
+    Scene, cancel_timer, fail_with, failure, plain, schedule, schedule_again, signal, signal_of, success, terminate,
+    timer,
+};
+use crate::start::Start;
+use crate::trace::TraceContext;
+
+const RUN_ID: Uuid = Uuid::from_u128(7);
+const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+/// The run of somebody whose trace is known.
+fn given() -> Scene {
+    started(TraceContext::of_headers(CALLER, Some("a=b")))
+}
+
+fn started(trace: Option<TraceContext>) -> Scene {
+    Scene::of_run(&Start { trace, ..plain() }, RUN_ID)
+}
+
+fn spans(given: &Scene, when: &Command) -> Vec<Span> {
+    let mut transition = Transition::linked(given.run.clone(), given.links.clone());
+    let author = Author::default().traced(CALLER.parse().ok());
+    transition.admit_of(when, &author, given.now).unwrap();
+    of_transition(Some(&given.run), &transition)
+}
+
+/// What a span is below, by the name that a test has for it.
+fn name_of(span: SpanId) -> String {
+    let caller: Traceparent = CALLER.parse().unwrap();
+    if span == caller.span_id() {
+        return "the caller".to_owned();
+    }
+    if span == SpanId::of_run(RUN_ID) {
+        return "the run".to_owned();
+    }
+    let event = (1..100).find(|id| span == SpanId::of_event(RUN_ID, *id));
+    event.map_or_else(|| span.to_string(), |id| format!("event {id}"))
+}
+
+fn line(span: &Span) -> String {
+    let second = |at: Timestamp| at.as_millis() / 1_000 - 1_000;
+    let below = span.parent.map_or_else(|| "nothing".to_owned(), name_of);
+    let end = match &span.end {
+        SpanEnd::Well => String::new(),
+        SpanEnd::Badly(word) => format!(" {word}"),
+    };
+    format!("{} {}-{} below {below}{end}", span.name, second(span.began_at), second(span.ended_at))
+}
+
+#[track_caller]
+fn check(given: &Scene, when: &Command, then: &[&str]) {
+    let lines: Vec<String> = spans(given, when).iter().map(line).collect();
+    assert_eq!(lines, then);
+}
+
+#[test]
+fn a_turn_is_a_span_from_where_a_decider_took_it() {
+    let held = given().after(3).take().after(2);
+    check(&held, &held.complete([]), &["turn order 3-5 below the run"]);
+    check(&held, &held.fail_turn(), &["turn order 3-5 below the run confused"]);
+    let late = held.clone().after(100);
+    check(&late, &late.fire(), &["turn order 3-105 below the run timed-out"]);
+    // Nobody took it, so that nobody knows of it.
+    check(&given(), &given().start_turn(), &[]);
+}
+
+#[test]
+fn an_activity_is_a_span_from_where_it_was_wanted() {
+    let waits = given().decide([schedule("a")]).after(2);
+    let held = waits.clone().takes("a").after(3);
+    check(&held, &held.succeed("a"), &["activity A 0-5 below the run"]);
+    check(&held, &fail_with(held.task("a"), "declined", None), &["activity A 0-5 below the run declined"]);
+    let span = spans(&held, &held.succeed("a")).remove(0);
+    assert_eq!(span.taken_at, Some(waits.now));
+    assert_eq!(span.span_id, SpanId::of_event(RUN_ID, held.scheduled("a")));
+    assert_eq!(span.tracestate.as_deref(), Some("a=b"));
+}
+
+#[test]
+fn each_try_is_a_span_below_its_activity() {
+    let timeouts = ActivityTimeouts::default();
+    let first = given().decide([schedule_again("a", RetryPolicy::default(), timeouts)]).takes("a").after(1);
+    let id = first.scheduled("a");
+    let fails = fail_with(first.task("a"), "busy", None);
+    let below = format!("below event {id}");
+    check(&first, &fails, &[&format!("try A 0-1 {below} busy")]);
+    let second = first.then(&fails).after(4).takes("a").after(2);
+    let ends = ["activity A 0-7 below the run", &format!("try A 5-7 {below}")];
+    check(&second, &second.succeed("a"), &ends);
+    // As they were said to runners when they took them.
+    let [activity, second_try] = &*spans(&second, &second.succeed("a")) else { panic!("two spans") };
+    assert_eq!(activity.span_id, SpanId::of_event(RUN_ID, id));
+    assert_eq!(second_try.span_id, SpanId::of_try(RUN_ID, id, second.task("a").start));
+    assert_eq!(second.task("a").start, 2);
+}
+
+#[test]
+fn a_timer_is_a_span_until_it_expires_or_is_taken_back() {
+    let set = given().decide([timer("t", 9)]).after(9);
+    check(&set, &set.fire(), &["timer 0-9 below the run"]);
+    let held = set.then(&signal("go")).take();
+    let ends = ["turn order 9-9 below the run", "timer 0-9 below the run"];
+    check(&held, &held.complete([cancel_timer("t")]), &ends);
+}
+
+#[test]
+fn a_signal_leads_to_the_span_of_whoever_sent_it() {
+    let given = given().after(1);
+    check(&given, &signal("go"), &["signal go 1-1 below the run"]);
+    assert_eq!(spans(&given, &signal("go"))[0].link.unwrap().to_string(), CALLER);
+    check(&given, &signal_of(4, 9), &["signal go 1-1 below the run"]);
+}
+
+#[test]
+fn a_run_ends_with_all_that_is_open_in_it() {
+    let held = given().take().after(5);
+    let ends = ["turn order 0-5 below the run", "workflow order 0-5 below the caller"];
+    check(&held, &held.complete([success()]), &ends);
+    let failed = ["turn order 0-5 below the run", "workflow order 0-5 below the caller failed"];
+    check(&held, &held.complete([failure()]), &failed);
+    let open = given().decide([schedule("a"), timer("t", 99)]).after(1).takes("a").then(&signal("go")).take().after(2);
+    let ends = [
+        "activity A 0-3 below the run run-closed",
+        "timer 0-3 below the run",
+        "turn order 1-3 below the run run-closed",
+        "workflow order 0-3 below the caller terminated",
+    ];
+    check(&open, &terminate(), &ends);
+}
+
+#[test]
+fn a_run_of_which_no_spans_are_wanted_has_none() {
+    let unsampled = TraceContext::of_headers(&CALLER.replace("-01", "-00"), None);
+    for trace in [None, unsampled] {
+        let held = started(trace).take();
+        check(&held, &held.complete([success()]), &[]);
+    }
+}
+
+#[test]
+fn a_run_that_begins_a_trace_is_below_nothing() {
+    let held = started(Some(TraceContext::root(RUN_ID, true))).take().after(1);
+    let ends = ["turn order 0-1 below the run", "workflow order 0-1 below nothing"];
+    check(&held, &held.complete([success()]), &ends);
+    let unsampled = started(Some(TraceContext::root(RUN_ID, false))).take();
+    check(&unsampled, &unsampled.complete([success()]), &[]);
+}

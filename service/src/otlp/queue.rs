@@ -1,0 +1,180 @@
+//! Where spans wait to be sent: no more than a bound, and nobody waits to put them there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use history::trace::Span;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+/// The most spans that wait. Ours: some ten megabytes, and a few seconds of all that one node can do.
+pub const QUEUE_SPANS_MAX: usize = 8_192;
+
+/// Why spans are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dropped {
+    /// Too many wait.
+    QueueFull,
+    /// The collector does not want them.
+    Refused,
+    /// The collector could not be asked for too long.
+    Unreachable,
+    /// The service stops.
+    Stopping,
+}
+
+impl Dropped {
+    const ALL: [Self; 4] = [Self::QueueFull, Self::Refused, Self::Unreachable, Self::Stopping];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue-full",
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
+/// What became of spans.
+#[derive(Debug, Default)]
+pub struct SpanCounts {
+    waiting: AtomicUsize,
+    exported: AtomicU64,
+    dropped: [AtomicU64; Dropped::ALL.len()],
+}
+
+impl SpanCounts {
+    /// Spans that wait to be sent, or are on their way.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Spans that the collector has taken.
+    pub fn all_exported(&self) -> u64 {
+        self.exported.load(Ordering::Relaxed)
+    }
+
+    /// Spans that nobody will see.
+    pub fn all_dropped(&self) -> u64 {
+        self.dropped.iter().map(|dropped| dropped.load(Ordering::Relaxed)).sum()
+    }
+
+    /// The same by why they were dropped.
+    pub fn dropped_by_why(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Dropped::ALL.into_iter().zip(&self.dropped).map(|(why, count)| (why.word(), count.load(Ordering::Relaxed)))
+    }
+
+    pub(super) fn exported(&self, spans: usize) {
+        self.exported.fetch_add(spans as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn dropped(&self, why: Dropped, spans: usize) {
+        let place = Dropped::ALL.into_iter().position(|other| other == why);
+        if let Some(count) = place.and_then(|place| self.dropped.get(place)) {
+            count.fetch_add(spans as u64, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn left(&self, spans: usize) {
+        self.waiting.fetch_sub(spans, Ordering::Relaxed);
+    }
+}
+
+/// Spans of a domain.
+type Put = (Arc<str>, Vec<Span>);
+
+/// Where spans are put.
+pub(super) struct SpanQueue {
+    put: mpsc::UnboundedSender<Put>,
+    counts: Arc<SpanCounts>,
+    is_full: AtomicBool,
+}
+
+/// Where they are taken.
+pub(super) struct SpanQueueEnd {
+    taken: mpsc::UnboundedReceiver<Put>,
+    counts: Arc<SpanCounts>,
+    /// What was taken and did not fit into the last batch.
+    rest: Vec<(Arc<str>, Span)>,
+}
+
+/// A queue and its end. What is in it is bounded by what is counted, not by the channel.
+pub(super) fn queue() -> (SpanQueue, SpanQueueEnd) {
+    let (put, taken) = mpsc::unbounded_channel();
+    let counts = Arc::<SpanCounts>::default();
+    let queue = SpanQueue { put, counts: Arc::clone(&counts), is_full: AtomicBool::new(false) };
+    (queue, SpanQueueEnd { taken, counts, rest: Vec::new() })
+}
+
+impl SpanQueue {
+    pub(super) fn counts(&self) -> &Arc<SpanCounts> {
+        &self.counts
+    }
+
+    /// Puts spans, or drops them when too many wait. Says so once, until there was room again.
+    pub(super) fn put(&self, domain: &Arc<str>, spans: Vec<Span>) {
+        let count = spans.len();
+        let room = |waiting: usize| Some(waiting + count).filter(|waiting| *waiting <= QUEUE_SPANS_MAX);
+        if self.counts.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_err() {
+            self.counts.dropped(Dropped::QueueFull, count);
+            if !self.is_full.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    waiting = QUEUE_SPANS_MAX,
+                    "spans are dropped: as many as may wait for the collector; see baton_spans_dropped_total"
+                );
+            }
+            return;
+        }
+        self.is_full.store(false, Ordering::Relaxed);
+        if self.put.send((Arc::clone(domain), spans)).is_err() {
+            // Whoever sent them has stopped.
+            self.counts.left(count);
+            self.counts.dropped(Dropped::Stopping, count);
+        }
+    }
+}
+
+impl SpanQueueEnd {
+    pub(super) fn counts(&self) -> &SpanCounts {
+        &self.counts
+    }
+
+    /// The next spans: as many as `most`, or what has come `wait` after the first of them, or at once while the service stops;
+    /// `None` when it stops and none is left. They count as waiting until they have [left](SpanCounts::left).
+    pub(super) async fn batch(
+        &mut self,
+        most: usize,
+        wait: Duration,
+        stopped: &mut watch::Receiver<bool>,
+    ) -> Option<Vec<(Arc<str>, Span)>> {
+        let mut batch = std::mem::take(&mut self.rest);
+        let mut until = None;
+        if !batch.is_empty() {
+            until = Some(Instant::now() + wait);
+        }
+        while batch.len() < most {
+            let is_stopped = *stopped.borrow();
+            let next = match until {
+                _ if is_stopped => self.taken.try_recv().ok(),
+                None => tokio::select! {
+                    next = self.taken.recv() => next,
+                    _ = stopped.changed() => continue,
+                },
+                Some(until) => tokio::select! {
+                    next = self.taken.recv() => next,
+                    () = tokio::time::sleep_until(until) => None,
+                    _ = stopped.changed() => continue,
+                },
+            };
+            let Some((domain, spans)) = next else { break };
+            until.get_or_insert_with(|| Instant::now() + wait);
+            batch.extend(spans.into_iter().map(|span| (Arc::clone(&domain), span)));
+        }
+        if batch.len() > most {
+            self.rest = batch.split_off(most);
+        }
+        (!batch.is_empty()).then_some(batch)
+    }
+}

@@ -1,0 +1,79 @@
+//! The options of traces: where the spans of runs go.
+
+use std::sync::Arc;
+
+use clap::Args;
+use engine::{SampleRatio, SpanExport};
+use serde::Deserialize;
+use service::otlp::{Collector, Exporter};
+
+/// What the service calls itself where nobody says otherwise.
+const SERVICE_NAME: &str = "baton";
+
+/// Where spans go, and of which runs.
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Spans {
+    /// Send the spans of runs to this collector, over OTLP with HTTP and protobuf, e.g. `http://127.0.0.1:4318`
+    /// [default: `OTEL_EXPORTER_OTLP_ENDPOINT`, if that is set]
+    #[arg(long, env = "BATON_OTLP_ENDPOINT", value_name = "URL")]
+    otlp_endpoint: Option<String>,
+    /// Of how many runs that nobody started in a trace of his own there are spans, from 0 to 1 [default: 1]
+    #[arg(long, env = "BATON_OTLP_SAMPLE", value_name = "RATIO")]
+    otlp_sample: Option<f64>,
+}
+
+/// A variable of OpenTelemetry's; one that is empty says nothing.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Whether the collector that OpenTelemetry's variables name is asked as we ask.
+fn speaks_http() -> Result<(), String> {
+    let protocol = variable("OTEL_EXPORTER_OTLP_PROTOCOL").filter(|protocol| protocol != "http/protobuf");
+    protocol.map_or(Ok(()), |protocol| {
+        Err(format!(
+            "OTEL_EXPORTER_OTLP_PROTOCOL is `{protocol}`, and spans are sent by `http/protobuf` alone; name an address for that \
+             with --otlp-endpoint, or set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
+        ))
+    })
+}
+
+impl Spans {
+    /// These options, with others where they are absent.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            otlp_endpoint: self.otlp_endpoint.or(other.otlp_endpoint),
+            otlp_sample: self.otlp_sample.or(other.otlp_sample),
+        }
+    }
+
+    /// What sends spans, if somebody is to have them.
+    pub(crate) fn open(&self) -> Result<Option<Arc<Exporter>>, String> {
+        let headers = variable("OTEL_EXPORTER_OTLP_HEADERS");
+        let at = |address: &str| Collector::at(address, headers.as_deref());
+        let collector = match (&self.otlp_endpoint, variable("OTEL_EXPORTER_OTLP_ENDPOINT")) {
+            (Some(address), _) => Some(at(address).map_err(|error| format!("--otlp-endpoint: {error}"))?),
+            // Set for all that runs on a machine, perhaps: no reason to run no workflows.
+            (None, Some(address)) => {
+                let collector = speaks_http().and_then(|()| at(&address));
+                let collector = collector.map_err(|error| format!("OTEL_EXPORTER_OTLP_ENDPOINT: {error}"));
+                collector.inspect_err(|why| tracing::warn!(why, "no spans are sent")).ok()
+            }
+            (None, None) => None,
+        };
+        let name = variable("OTEL_SERVICE_NAME");
+        Ok(collector.map(|collector| Exporter::start(collector, name.as_deref().unwrap_or(SERVICE_NAME))))
+    }
+
+    /// Of which runs they are, and where they go.
+    pub(crate) fn export(&self, exporter: Option<&Arc<Exporter>>) -> Result<Option<SpanExport>, String> {
+        let ratio = self.ratio()?;
+        Ok(exporter.map(|exporter| SpanExport { to: Arc::clone(exporter) as _, ratio }))
+    }
+
+    fn ratio(&self) -> Result<SampleRatio, String> {
+        let Some(ratio) = self.otlp_sample else { return Ok(SampleRatio::ALL) };
+        SampleRatio::new(ratio).ok_or_else(|| format!("`--otlp-sample {ratio}`: expected a number from 0 to 1"))
+    }
+}
