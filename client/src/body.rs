@@ -29,6 +29,7 @@ macro_rules! answers {
 
 mod audit;
 mod domains;
+mod exchange;
 mod operate;
 mod queries;
 mod readiness;
@@ -40,6 +41,7 @@ mod updates;
 mod workflows;
 pub use audit::*;
 pub use domains::*;
+pub use exchange::*;
 pub use operate::*;
 pub use queries::{QueryAnswer, QueryError, QueryResult, QueryWorkflow, TaskQuery, UNKNOWN_QUERY};
 pub use readiness::*;

@@ -1,12 +1,13 @@
 //! Why a call did not do what was asked.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::TlsProblem;
 use crate::body::Problem;
 
 /// Why a call did not do what was asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// The service answered with a problem.
     #[error("{} ({})", problem.detail, problem.code)]
@@ -23,7 +24,7 @@ pub enum Error {
         url: String,
         /// What stood in the way.
         #[source]
-        source: reqwest::Error,
+        source: Arc<reqwest::Error>,
     },
     /// No connection to it could be encrypted. Nothing was done; it may go better once a certificate is renewed.
     #[error("the service at {url} cannot be reached securely: {problem}")]
@@ -34,7 +35,7 @@ pub enum Error {
         problem: TlsProblem,
         /// What was found.
         #[source]
-        source: reqwest::Error,
+        source: Arc<reqwest::Error>,
     },
     /// The connection broke, or took too long, after the request was sent.
     #[error("the answer of the service at {url} was lost")]
@@ -43,7 +44,7 @@ pub enum Error {
         url: String,
         /// What broke.
         #[source]
-        source: reqwest::Error,
+        source: Arc<reqwest::Error>,
     },
     /// What answered is not Baton, or not a version that this client understands.
     #[error("the service at {url} answered something unexpected: {what}")]

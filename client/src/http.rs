@@ -6,10 +6,11 @@ mod schedules;
 mod task_lists;
 mod workflows;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -222,8 +223,60 @@ impl Client {
         url: &str,
         body: Option<Bytes>,
         wait: Option<Duration>,
-        mut headers: HeaderMap,
+        headers: HeaderMap,
     ) -> Result<(StatusCode, HeaderMap, Bytes), Error> {
+        let mut response = self.begin(method, url, body, wait, headers).await?;
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        Ok((status, headers, response.bytes().await.map_err(|error| self.lost(error))?))
+    }
+
+    /// Posts once, and tells what comes line by line, each as soon as it is there.
+    pub(crate) async fn lines<T: DeserializeOwned>(
+        &self,
+        url: &str,
+        body: Bytes,
+        wait: Duration,
+        mut tell: impl FnMut(T),
+    ) -> Result<(), Error> {
+        let accept = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/x-ndjson"))]);
+        let mut response = self.begin(Method::POST, url, Some(body), Some(wait), accept).await?;
+        let mut rest = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.lost(error))? {
+            let mut chunk = &chunk[..];
+            while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
+                let (line, others) = chunk.split_at(end);
+                if rest.is_empty() {
+                    tell(self.read(line)?);
+                } else {
+                    rest.extend_from_slice(line);
+                    tell(self.read(&std::mem::take(&mut rest))?);
+                }
+                chunk = others.get(1..).unwrap_or_default();
+            }
+            rest.extend_from_slice(chunk);
+        }
+        if rest.is_empty() { Ok(()) } else { self.read(&rest).map(tell) }
+    }
+
+    fn lost(&self, source: reqwest::Error) -> Error {
+        let (url, problem) = (self.base.clone(), tls::problem(&source));
+        let (is_connect, source) = (source.is_connect(), Arc::new(source));
+        match problem {
+            Some(problem) => Error::Insecure { url, problem, source },
+            None if is_connect => Error::Unreachable { url, source },
+            None => Error::Lost { url, source },
+        }
+    }
+
+    /// One request, once, as far as it is known that it was not refused.
+    async fn begin(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<Bytes>,
+        wait: Option<Duration>,
+        mut headers: HeaderMap,
+    ) -> Result<reqwest::Response, Error> {
         let timeout = wait.unwrap_or_default() + ANSWER_WAIT;
         if self.trace.is_empty() {
             headers.extend(current().as_ref().map(headers_of).unwrap_or_default());
@@ -237,20 +290,13 @@ impl Client {
         if let Some(wait) = wait {
             request = request.header("prefer", format!("wait={}", wait.as_secs_f64()));
         }
-        let lost = |source: reqwest::Error| {
-            let url = self.base.clone();
-            if let Some(problem) = tls::problem(&source) {
-                return Error::Insecure { url, problem, source };
-            }
-            if source.is_connect() { Error::Unreachable { url, source } } else { Error::Lost { url, source } }
-        };
-        let mut response = request.send().await.map_err(lost)?;
-        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
-        let retry_after = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        let bytes = response.bytes().await.map_err(lost)?;
+        let response = request.send().await.map_err(|error| self.lost(error))?;
+        let status = response.status();
         if status.is_success() || status == StatusCode::NOT_MODIFIED {
-            return Ok((status, headers, bytes));
+            return Ok(response);
         }
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let bytes = response.bytes().await.map_err(|error| self.lost(error))?;
         match serde_json::from_slice::<Problem>(&bytes) {
             Ok(problem) => {
                 Err(Error::Refused { problem: Box::new(problem), retry_after: retry_after.map(Duration::from_secs) })

@@ -5,6 +5,7 @@
 
 pub mod body;
 mod error;
+pub mod exchange;
 mod http;
 pub mod polls;
 mod queries;

@@ -18,7 +18,7 @@ impl Default for Polls {
 }
 
 /// An id that no other poll has.
-fn fresh() -> String {
+pub(crate) fn fresh() -> String {
     format!("{:032x}", fastrand::u128(..))
 }
 

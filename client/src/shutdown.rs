@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 /// How long an answer that is under way may take when a host stops. Answers are recorded within milliseconds; what takes
 /// longer is the wait for a next task, which is no longer wanted.
-const ANSWER_GRACE: Duration = Duration::from_secs(2);
+pub(crate) const ANSWER_GRACE: Duration = Duration::from_secs(2);
 
 /// Resolves at SIGTERM or ctrl-c.
 pub async fn requested() {

@@ -8,17 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_client::body::{
-    CompleteTurn, DeciderTask, FailTurn, Next, PollDecider, QueryResult, TaskQuery, UpdateResult,
-};
-use baton_client::polls::Polls;
+use baton_client::body::{CompleteTurn, DeciderTask, FailTurn, QueryResult, TaskQuery, TurnReply, UpdateResult};
+use baton_client::exchange::{self, Asking, Reply, Works};
 use baton_client::tasks::Outcome;
 use baton_client::trace::put_below;
-use baton_client::{Client, Error, Patience, Waits};
+use baton_client::{Client, Error};
 use baton_history::{Event, EventId, Payload};
 use lru::LruCache;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
@@ -26,14 +22,11 @@ use crate::turns::Turns;
 use crate::update::{TurnEnd, Update};
 use crate::{Decisions, Query, QueryError, TakesTurns, Window};
 
-/// How long one poll waits for a turn.
-const POLL_WAIT: Duration = Duration::from_secs(60);
-
 /// A turn that takes longer than this is worth a warning: deciders decide, they do not work.
 const SLOW_TURN: Duration = Duration::from_secs(1);
 
 /// How long to go on trying to deliver an answer. After the decider's start-to-close timeout it is refused anyway.
-const ANSWER_PATIENCE: Patience = Patience::For(Duration::from_secs(60));
+const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
 /// States kept between turns unless set otherwise.
 const CACHED_STATES: usize = 10_000;
@@ -155,90 +148,34 @@ impl Host {
 
     /// Runs until `stop` resolves, then finishes the turns in hand.
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
-        let (stopping, stopped) = watch::channel(false);
-        let mut slots = JoinSet::new();
-        for _ in 0..self.concurrency {
-            let slot = Slot {
-                client: self.client.clone(),
-                list: self.list.clone(),
-                identity: self.identity.clone(),
-                shared: Arc::clone(&self.shared),
-                stopped: stopped.clone(),
-            };
-            slots.spawn(slot.run());
-        }
-        stop.await;
-        // Slots that only wait for a turn end at once; those that hold one finish it.
-        stopping.send_replace(true);
-        while slots.join_next().await.is_some() {}
+        let Self { client, list, identity, concurrency, shared } = self;
+        let updates = Some(shared.updates_at_once());
+        let asking = Asking { identity, at_once: concurrency, queries: true, updates, interval: None };
+        let worker = Arc::new(TurnWorker { client: client.clone(), shared });
+        exchange::host((client, &list), asking, worker, stop, None).await;
     }
 }
 
-/// One turn at a time.
-struct Slot {
+/// Decides turns.
+struct TurnWorker {
     client: Client,
-    list: String,
-    identity: String,
     shared: Arc<HostShared>,
-    stopped: watch::Receiver<bool>,
 }
 
-impl Slot {
-    fn is_stopped(&self) -> bool {
-        *self.stopped.borrow()
-    }
+/// What is known of a turn that was answered.
+struct OfTurn {
+    token: String,
+    workflow_id: String,
+    run_id: Uuid,
+    /// It was given back.
+    is_given_back: bool,
+}
 
-    async fn run(self) {
-        let mut waits = Waits::new(Patience::Endless);
-        let mut polls = Polls::default();
-        let mut task = None;
-        loop {
-            if let Some(turn) = task.take() {
-                task = self.turn(turn, &mut polls).await;
-                continue;
-            }
-            if self.is_stopped() {
-                return;
-            }
-            match baton_client::shutdown::unless(&self.stopped, self.poll(&mut polls)).await {
-                None => return,
-                Some(Ok(polled)) => {
-                    waits.reset();
-                    task = polled;
-                }
-                Some(Err(error)) => {
-                    tracing::warn!(%error, list = self.list, "polling failed");
-                    let wait = waits.after(&error).unwrap_or(Duration::from_secs(10));
-                    if baton_client::shutdown::unless(&self.stopped, tokio::time::sleep(wait)).await.is_none() {
-                        return;
-                    }
-                }
-            }
-        }
-    }
+impl Works<exchange::Turns> for TurnWorker {
+    type Context = OfTurn;
 
-    async fn poll(&self, polls: &mut Polls) -> Result<Option<DeciderTask>, Error> {
-        let (identity, poll_id) = (Some(self.identity.clone()), Some(polls.id()));
-        let (attempt, updates) = (polls.attempt(), Some(self.shared.updates_at_once()));
-        let poll = PollDecider { identity, poll_id, attempt, updates, queries: true, ..PollDecider::default() };
-        let polled = self.client.poll_decider(&self.list, &poll, POLL_WAIT).await;
-        polls.heard(&polled);
-        polled
-    }
-
-    fn next(&self, polls: &Polls) -> Option<Next> {
-        let (identity, poll_id) = (Some(self.identity.clone()), Some(polls.id()));
-        // While stopping no more is asked for.
-        let (wait, updates) = (Some(POLL_WAIT.as_secs_f64()), Some(self.shared.updates_at_once()));
-        let next = Next { wait, identity, poll_id, updates, queries: true, ..Next::default() };
-        (!self.is_stopped()).then_some(next)
-    }
-
-    /// Decides one turn and answers it; the next one, if it came with the answer's answer.
-    async fn turn(&self, task: DeciderTask, polls: &mut Polls) -> Option<DeciderTask> {
-        let token = task.token.clone();
-        let workflow_id = task.workflow_id.clone();
-        let run_id = task.run_id;
+    async fn work(self: Arc<Self>, task: DeciderTask) -> Reply<exchange::Turns, OfTurn> {
+        let (token, workflow_id, run_id) = (task.token.clone(), task.workflow_id.clone(), task.run_id);
         let began = tokio::time::Instant::now();
         let trace = task.trace();
         let span = tracing::info_span!(
@@ -254,70 +191,50 @@ impl Slot {
         if began.elapsed() > SLOW_TURN {
             tracing::warn!(workflow_id, elapsed = ?began.elapsed(), "a slow turn: deciders decide, activities work");
         }
-        let answered = match decided {
+        let (complete, fail) = match decided {
             Ok(HostAnswer { decisions, query_results, cached }) => {
                 let Decisions { decisions, context, awaiting, updates, .. } = decisions;
-                let complete = CompleteTurn {
-                    decisions,
-                    context,
-                    awaiting,
-                    query_results,
-                    update_results: updates.into_iter().map(UpdateResult::from).collect(),
-                    next: self.next(polls),
-                };
-                // Kept before the answer is sent: the next turn may come to another slot before the answer's answer.
+                let update_results = updates.into_iter().map(UpdateResult::from).collect();
+                // Kept before the answer is sent: the next turn may come before what became of it is known.
                 self.keep(run_id, cached);
-                self.answer(&client, &token, &complete).await
+                (Some(CompleteTurn { decisions, context, awaiting, query_results, update_results, next: None }), None)
             }
             Err(WhyGivenBack { reason, message }) => {
                 tracing::error!(workflow_id, %reason, message, "a turn is given back");
                 let (reason, details) = (Some(reason.into_owned()), Payload::of(&message).ok());
-                let fail = FailTurn { reason, details, next: self.next(polls) };
-                let sent = client.fail_turn(&token, &fail, ANSWER_PATIENCE);
-                baton_client::shutdown::unless_idle(&self.stopped, sent).await
+                (None, Some(FailTurn { reason, details, next: None }))
             }
         };
-        // Whatever was polled for with the answer: only with a clean one is it known what became of it.
-        match &answered {
-            Some(Ok(Outcome::Recorded(_))) => polls.answered(),
-            _ => polls.lost(),
-        }
-        match answered {
-            None | Some(Ok(Outcome::RecordedBefore)) => None,
-            Some(Ok(Outcome::Recorded(next))) => next,
-            Some(Ok(Outcome::Lost(error))) => {
+        let context = OfTurn { token: token.clone(), workflow_id, run_id, is_given_back: fail.is_some() };
+        Reply { reply: TurnReply { token, complete, fail }, patience: ANSWER_PATIENCE, context }
+    }
+
+    fn answered(&self, of: OfTurn, outcome: Result<Outcome<()>, Error>) -> Option<Reply<exchange::Turns, OfTurn>> {
+        let OfTurn { token, workflow_id, run_id, is_given_back } = of;
+        match outcome {
+            Ok(Outcome::Recorded(_) | Outcome::RecordedBefore) => None,
+            Ok(Outcome::Lost(error)) => {
                 tracing::info!(%error, workflow_id, "an answer came too late");
                 self.forget(run_id);
                 None
             }
-            Some(Err(error)) => {
+            Err(error) => {
                 tracing::error!(%error, workflow_id, "an answer was refused");
                 self.forget(run_id);
-                if !error.is_retryable() {
-                    // The answer itself is at fault: say so in the history rather than let the turn time out.
-                    let (reason, details) = (Some("answer-refused".to_owned()), Payload::of(&error.to_string()).ok());
-                    let fail = FailTurn { reason, details, next: None };
-                    if let Err(error) = client.fail_turn(&token, &fail, ANSWER_PATIENCE).await {
-                        tracing::warn!(%error, workflow_id, "a turn could not be given back");
-                    }
+                if error.is_retryable() || is_given_back {
+                    return None;
                 }
-                None
+                // The answer itself is at fault: say so in the history rather than let the turn time out.
+                let (reason, details) = (Some("answer-refused".to_owned()), Payload::of(&error.to_string()).ok());
+                let fail = Some(FailTurn { reason, details, next: None });
+                let context = OfTurn { token: token.clone(), workflow_id, run_id, is_given_back: true };
+                Some(Reply { reply: TurnReply { token, complete: None, fail }, patience: ANSWER_PATIENCE, context })
             }
         }
     }
+}
 
-    /// Sends an answer. When the host stops while the answer is recorded and only the next turn is waited for, the wait
-    /// ends.
-    async fn answer(
-        &self,
-        client: &Client,
-        token: &str,
-        complete: &CompleteTurn,
-    ) -> Option<Result<Outcome<DeciderTask>, Error>> {
-        let sent = client.complete_turn(token, complete, ANSWER_PATIENCE);
-        baton_client::shutdown::unless_idle(&self.stopped, sent).await
-    }
-
+impl TurnWorker {
     async fn decide(&self, client: &Client, task: DeciderTask) -> Result<HostAnswer, WhyGivenBack> {
         let decider = self.shared.deciders.get(&task.workflow_type).map(Arc::clone).ok_or_else(|| WhyGivenBack {
             reason: "unknown-workflow-type".into(),

@@ -5,7 +5,9 @@
 use std::sync::{Arc, Mutex};
 
 use baton_client::Client;
-use baton_client::body::{Answered, CompleteTurn, DeciderTask, FailTurn, History};
+use baton_client::body::{
+    AnswerReceipt, CompleteTurn, DeciderTask, ExchangeTurns, Exchanged, FailTurn, History, SlotTask, TurnReply,
+};
 use baton_decider_kit::flow::{Context, Failure, Flow};
 use baton_decider_kit::{Event, EventKind, Host, Status};
 use baton_history::{Command, Run, Start, TaskId, TaskRef, Timestamp, Transition, TurnAnswer, TurnId};
@@ -84,34 +86,25 @@ impl Service {
         })
     }
 
-    /// Answers a request: a status and a body.
-    fn answer(&mut self, path: &str, body: &str) -> (u16, String) {
-        if path.contains("/decider/poll") {
-            return match self.poll() {
-                Some(task) => (200, serde_json::to_string(&task).unwrap()),
-                None => (204, String::new()),
-            };
-        }
-        let (token, verb) = path.split_once("decider-tasks/").unwrap().1.split_once('/').unwrap();
+    /// The page of history that a turn asks for.
+    fn look_back(&mut self, path: &str) -> History {
+        let (_, before) = path.split_once("before=").unwrap();
+        self.look_backs += 1;
+        let before: u64 = before.parse().unwrap();
+        let events = self.events.iter().filter(|event| event.id < before).cloned().collect();
+        History { events, run_id: uuid::Uuid::nil(), last_event_id: self.run.last_event_id, closed: false, next: None }
+    }
+
+    fn answered(&mut self, TurnReply { token, complete, fail }: TurnReply) -> AnswerReceipt {
         let (scheduled, started) = token.split_once('-').unwrap();
         let (scheduled_event_id, started_event_id) = (scheduled.parse().unwrap(), started.parse().unwrap());
         let turn = TurnId { scheduled_event_id, started_event_id };
-        if let Some((_, before)) = verb.split_once("before=") {
-            self.look_backs += 1;
-            let before: u64 = before.parse().unwrap();
-            let events = self.events.iter().filter(|event| event.id < before).cloned().collect();
-            let (run_id, last_event_id) = (uuid::Uuid::nil(), self.run.last_event_id);
-            let history = History { events, run_id, last_event_id, closed: false, next: None };
-            return (200, serde_json::to_string(&history).unwrap());
-        }
-        if verb == "complete" {
-            let CompleteTurn { decisions, context, awaiting, .. } = serde_json::from_str(body).unwrap();
+        if let Some(CompleteTurn { decisions, context, awaiting, .. }) = complete {
             self.admit(&Command::complete(turn, TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() }));
-        } else {
-            let FailTurn { reason, details, .. } = serde_json::from_str(body).unwrap();
+        } else if let Some(FailTurn { reason, details, .. }) = fail {
             self.admit(&Command::FailTurn { turn, reason, details });
         }
-        (200, serde_json::to_string(&Answered::<DeciderTask> { next: None }).unwrap())
+        AnswerReceipt { problem: None }
     }
 }
 
@@ -133,21 +126,32 @@ async fn serve(service: Arc<Mutex<Service>>, mut stream: TcpStream) {
     while request.len() < head.len() + 4 + length {
         stream.read_buf(&mut request).await.unwrap();
     }
-    let body = String::from_utf8_lossy(&request[head.len() + 4..]).into_owned();
     let path = head.split(' ').nth(1).unwrap();
-    // A poll waits for something to do, like those of the real service.
-    let (status, body) = loop {
+    let head = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
+    if !path.ends_with("/exchange") {
+        let history = serde_json::to_string(&service.lock().unwrap().look_back(path)).unwrap();
+        let _ = stream.write_all(format!("{head}{history}").as_bytes()).await;
+        return;
+    }
+    let asked: ExchangeTurns = serde_json::from_slice(&request[request.len() - length..]).unwrap();
+    let receipts: Vec<_> = asked.answers.into_iter().map(|reply| service.lock().unwrap().answered(reply)).collect();
+    let line = |exchanged: Exchanged<DeciderTask>| serde_json::to_string(&exchanged).unwrap() + "\n";
+    let first = line(Exchanged { receipts: Some(receipts), tasks: Vec::new(), unpolled: None });
+    // A host that stops hangs up, here and below.
+    let _ = stream.write_all(format!("{head}{first}").as_bytes()).await;
+    if asked.room == 0 {
+        return;
+    }
+    // It waits for something to do, as the real service does.
+    let task = loop {
         let mut moved = service.lock().unwrap().moved.subscribe();
-        let answer = service.lock().unwrap().answer(path, &body);
-        if answer.0 != 204 {
-            break answer;
+        if let Some(task) = service.lock().unwrap().poll() {
+            break task;
         }
         moved.changed().await.unwrap();
     };
-    let head = "content-type: application/json\r\nconnection: close";
-    let answer = format!("HTTP/1.1 {status} OK\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-    // A host that stops hangs up.
-    let _ = stream.write_all(answer.as_bytes()).await;
+    let tasks = vec![SlotTask { slot: 0, task }];
+    let _ = stream.write_all(line(Exchanged { receipts: None, tasks, unpolled: None }).as_bytes()).await;
 }
 
 /// Runs a host with this flow until the service says so.
@@ -156,9 +160,11 @@ async fn host(service: &Arc<Mutex<Service>>, flow: Flow, until: impl Fn(&Service
     let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
     let accepted = Arc::clone(service);
     let serving = tokio::spawn(async move {
+        // They end with this: a call of a host that has stopped takes nothing any more.
+        let mut served = tokio::task::JoinSet::new();
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            tokio::spawn(serve(Arc::clone(&accepted), stream));
+            served.spawn(serve(Arc::clone(&accepted), stream));
         }
     });
     let mut moved = service.lock().unwrap().moved.subscribe();
@@ -170,6 +176,7 @@ async fn host(service: &Arc<Mutex<Service>>, flow: Flow, until: impl Fn(&Service
     })
     .await;
     serving.abort();
+    drop(serving.await);
 }
 
 async fn two_and_a_signal(ctx: Context, (): ()) -> Result<(), Failure> {

@@ -171,7 +171,7 @@ async fn a_turn_is_decided_with_its_window_and_the_next_one_comes_with_the_answe
     poll.answer(200, &story.task()).await;
     let first = running.answer(&story, "complete").await;
     assert_eq!((&first.body["context"], &first.body["awaiting"]), (&story.seen(), &json!(["end"])));
-    assert_eq!((&first.body["next"]["identity"], &first.body["next"]["wait"]), (&json!("me"), &json!(60.0)));
+    assert_eq!(first.body["next"]["identity"], "me");
     first.record(story.next("more")).await;
     let second = running.answer(&story, "complete").await;
     assert_eq!(second.body["context"], story.seen(), "each once, in order, without a look back");
@@ -216,8 +216,8 @@ async fn a_state_whose_answer_is_still_under_way_is_not_gone_on_with_when_its_tu
     let flow = Flow::new(|ctx: Context, ()| async move { ctx.activity::<()>("ship", &()).await });
     let mut running = Running::start(|host| host.register("counts", flow).concurrency(2)).await;
     let mut story = Story::new(1);
-    let (one, other) = (running.poll().await, running.poll().await);
-    one.answer(200, &story.task()).await;
+    running.poll().await.answer(200, &story.task()).await;
+    let other = running.poll().await;
     let held = running.answer(&story, "complete").await;
     assert_eq!(held.body["decisions"][0]["type"], "ScheduleActivity");
     story.fail();
@@ -276,13 +276,15 @@ async fn an_answer_whose_answer_is_lost_is_given_again_and_so_is_the_poll_that_i
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     running.poll().await.answer(200, &story.task()).await;
     let lost = running.answer(&story, "complete").await;
-    let (poll_id, body) = (lost.body["next"]["pollId"].clone(), lost.body.clone());
+    let mut body = lost.body.clone();
     lost.lose().await;
     let again = running.double.later().await;
+    // A turn may have come with what was lost.
+    body["next"]["attempt"] = json!(2);
     assert_eq!(again.body, body);
     again.refuse(409, "turn-completed", false).await;
     let poll = running.poll().await;
-    assert_eq!((&poll.body["pollId"], &poll.body["attempt"]), (&poll_id, &json!(2)), "what may have come with it");
+    assert!(poll.body["pollId"] != body["next"]["pollId"] && poll.body.get("attempt").is_none(), "{}", poll.body);
     // It was recorded: the state is that of this turn.
     poll.answer(200, &story.next("more")).await;
     assert_eq!(running.answer(&story, "complete").await.body["context"], story.seen());
@@ -325,21 +327,18 @@ async fn a_poll_that_is_not_allowed_is_made_again_every_ten_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn no_more_turns_are_taken_at_once_than_wanted() {
-    let mut running = Running::start(|host| host.concurrency(3)).await;
-    let mut stories: Vec<Story> = (1..=3).map(Story::new).collect();
+    let mut running = Running::start(|host| host.concurrency(2)).await;
+    let mut stories: Vec<Story> = (1..=2).map(Story::new).collect();
     let mut held = Vec::new();
-    for _ in 0..3 {
-        held.push(running.poll().await);
-    }
     for story in &mut stories {
         let task = story.task();
-        held.remove(0).answer(200, &task).await;
+        running.poll().await.answer(200, &task).await;
         held.push(running.answer(story, "complete").await);
     }
     for _ in 0..20 {
         running.double.step(Duration::from_secs(1)).await;
     }
-    assert!(!running.double.is_asked(), "all three wait for the answer to theirs");
+    assert!(!running.double.is_asked(), "both wait for the answer to theirs");
     held.pop().unwrap().record(Value::Null).await;
     running.poll().await;
 }

@@ -5,21 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use baton_client::body::{ActivityTask, CancelActivity, FailActivity, Next, PollActivity, SucceedActivity};
-use baton_client::polls::Polls;
+use baton_client::body::{ActivityReply, ActivityTask, CancelActivity, FailActivity, SucceedActivity};
+use baton_client::exchange::{self, Asking, Reply, Works};
 use baton_client::tasks::Outcome;
 use baton_client::trace::put_below;
-use baton_client::{Client, Error, Patience, Waits};
+use baton_client::{Client, Error};
 use baton_history::Payload;
-use tokio::sync::{Mutex, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing::Instrument as _;
 
 use crate::{Activity, Context, Failure};
-
-/// How long one poll waits for an activity.
-const POLL_WAIT: Duration = Duration::from_secs(60);
 
 /// How long to go on trying to deliver an answer where the activity has no start-to-close timeout.
 const ANSWER_WAIT: Duration = Duration::from_secs(300);
@@ -112,101 +108,36 @@ impl Host {
 
     /// Runs until `stop` resolves, then finishes the activities in hand.
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
-        let (stopping, stopped) = watch::channel(false);
-        let drain_wait = self.drain_wait;
-        let pace = self.interval.map(|interval| Arc::new(Mutex::new(Pace { interval, next: Instant::now() })));
-        let concurrency = self.concurrency;
-        let shared = Arc::new(self);
-        let mut slots = JoinSet::new();
-        for _ in 0..concurrency {
-            let (host, stopped, pace) = (Arc::clone(&shared), stopped.clone(), pace.clone());
-            slots.spawn(Slot { host, stopped, pace }.run());
-        }
-        stop.await;
-        // Slots that only wait for an activity end at once; those that hold one finish it.
-        stopping.send_replace(true);
-        let drained = async { while slots.join_next().await.is_some() {} };
-        if tokio::time::timeout(drain_wait, drained).await.is_err() {
+        let Self { client, list, identity, concurrency, interval, drain_wait, activities } = self;
+        let asking = Asking { identity, at_once: concurrency, interval, ..Asking::default() };
+        let worker = Arc::new(ActivityWorker { client: client.clone(), list: list.clone(), activities });
+        if !exchange::host((client, &list), asking, worker, stop, Some(drain_wait)).await {
             tracing::warn!("some activities were not done in time and are left to their timeouts");
         }
     }
 }
 
-/// Spaces the activities of all slots out.
-struct Pace {
-    interval: Duration,
-    next: Instant,
+/// Does activities.
+struct ActivityWorker {
+    client: Client,
+    list: String,
+    activities: HashMap<String, Arc<dyn AnyActivity>>,
 }
 
-/// One activity at a time.
-struct Slot {
-    host: Arc<Host>,
-    stopped: watch::Receiver<bool>,
-    pace: Option<Arc<Mutex<Pace>>>,
+/// What is known of an activity that was answered.
+struct OfActivity {
+    token: String,
+    workflow_id: Arc<str>,
+    activity_id: Arc<str>,
+    patience: Duration,
+    /// It was said that its answer was refused.
+    is_refused: bool,
 }
 
-impl Slot {
-    fn is_stopped(&self) -> bool {
-        *self.stopped.borrow()
-    }
+impl Works<exchange::Activities> for ActivityWorker {
+    type Context = OfActivity;
 
-    async fn run(self) {
-        let mut waits = Waits::new(Patience::Endless);
-        let mut polls = Polls::default();
-        let mut task = None;
-        loop {
-            if let Some(activity) = task.take() {
-                task = self.activity(activity, &mut polls).await;
-                continue;
-            }
-            if self.is_stopped() || baton_client::shutdown::unless(&self.stopped, self.keep_pace()).await.is_none() {
-                return;
-            }
-            match baton_client::shutdown::unless(&self.stopped, self.poll(&mut polls)).await {
-                None => return,
-                Some(Ok(polled)) => {
-                    waits.reset();
-                    task = polled;
-                }
-                Some(Err(error)) => {
-                    tracing::warn!(%error, list = self.host.list, "polling failed");
-                    let wait = waits.after(&error).unwrap_or(Duration::from_secs(10));
-                    if baton_client::shutdown::unless(&self.stopped, tokio::time::sleep(wait)).await.is_none() {
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    async fn keep_pace(&self) {
-        let Some(pace) = &self.pace else { return };
-        let mine = {
-            let mut pace = pace.lock().await;
-            let mine = pace.next.max(Instant::now());
-            pace.next = mine + pace.interval;
-            mine
-        };
-        tokio::time::sleep_until(mine).await;
-    }
-
-    async fn poll(&self, polls: &mut Polls) -> Result<Option<ActivityTask>, Error> {
-        let (identity, poll_id) = (Some(self.host.identity.clone()), Some(polls.id()));
-        let poll = PollActivity { identity, poll_id, attempt: polls.attempt() };
-        let polled = self.host.client.poll_activity(&self.host.list, &poll, POLL_WAIT).await;
-        polls.heard(&polled);
-        polled
-    }
-
-    fn next(&self, polls: &Polls) -> Option<Next> {
-        let (identity, poll_id) = (Some(self.host.identity.clone()), Some(polls.id()));
-        // With a rate limit the next activity must wait for its turn; while stopping none is asked for.
-        let wants = !self.is_stopped() && self.pace.is_none();
-        wants.then(|| Next { wait: Some(POLL_WAIT.as_secs_f64()), identity, poll_id, ..Next::default() })
-    }
-
-    /// Runs one activity and answers it; the next one, if it came with the answer's answer.
-    async fn activity(&self, task: ActivityTask, polls: &mut Polls) -> Option<ActivityTask> {
+    async fn work(self: Arc<Self>, task: ActivityTask) -> Reply<exchange::Activities, OfActivity> {
         let trace = task.trace();
         let span = tracing::info_span!(
             "activity",
@@ -218,7 +149,7 @@ impl Slot {
             traceparent = trace.as_ref().map(|trace| tracing::field::display(trace.traceparent)),
         );
         put_below(&span, trace.as_ref());
-        let client = self.host.client.clone().within(trace.as_ref());
+        let client = self.client.clone().within(trace.as_ref());
         let ActivityTask { token, workflow_id, run_id, activity_id, activity_type, timeouts, input, .. } = task;
         let began = Instant::now();
         let (cancel, canceled) = watch::channel(false);
@@ -235,73 +166,75 @@ impl Slot {
             canceled,
             trace,
         };
-        let outcome = match self.host.activities.get(&activity_type).map(Arc::clone) {
+        let outcome = match self.activities.get(&activity_type).map(Arc::clone) {
             None => {
-                let message = format!("no activity `{activity_type}` on this runner of `{}`", self.host.list);
+                let message = format!("no activity `{activity_type}` on this runner of `{}`", self.list);
                 Err(Failure::new("unknown-activity-type").details(&message).non_retryable())
             }
-            Some(activity) => self.work(activity, (&client, &token), &context, input, &cancel).instrument(span).await,
+            Some(activity) => {
+                run_activity(activity, (&client, &token), &context, input, &cancel).instrument(span).await
+            }
         };
         let wait = timeouts.start_to_close.map_or(ANSWER_WAIT, Duration::from);
-        let patience = Patience::For(wait.saturating_sub(began.elapsed()).max(Duration::from_secs(1)));
-        let next = self.next(polls);
-        let answer = answer(&client, &token, &context, outcome, next, patience);
-        let answered = baton_client::shutdown::unless_idle(&self.stopped, answer).await;
-        // Whatever was polled for with the answer: only with a clean one is it known what became of it.
-        match &answered {
-            Some(Ok(Outcome::Recorded(_))) => polls.answered(),
-            _ => polls.lost(),
-        }
-        match answered {
-            None | Some(Ok(Outcome::RecordedBefore)) => None,
-            Some(Ok(Outcome::Recorded(next))) => next,
-            Some(Ok(Outcome::Lost(error))) => {
+        let patience = wait.saturating_sub(began.elapsed()).max(Duration::from_secs(1));
+        let (workflow_id, activity_id) = (Arc::clone(&context.workflow_id), Arc::clone(&context.activity_id));
+        let of = OfActivity { token: token.clone(), workflow_id, activity_id, patience, is_refused: false };
+        Reply { reply: reply(token, &context, outcome), patience, context: of }
+    }
+
+    fn answered(
+        &self,
+        of: OfActivity,
+        outcome: Result<Outcome<()>, Error>,
+    ) -> Option<Reply<exchange::Activities, OfActivity>> {
+        let (workflow_id, activity_id) = (&*of.workflow_id, &*of.activity_id);
+        match outcome {
+            Ok(Outcome::Recorded(_) | Outcome::RecordedBefore) => None,
+            Ok(Outcome::Lost(error)) => {
                 tracing::info!(%error, workflow_id, activity_id, "an answer came too late");
                 None
             }
-            Some(Err(error)) => {
+            Err(error) => {
                 tracing::error!(%error, workflow_id, activity_id, "an answer was refused");
-                if !error.is_retryable() {
-                    // The answer itself is at fault, e.g. too large: say so rather than let the activity time out.
-                    let details = Payload::of(&error.to_string()).ok();
-                    let reason = "answer-refused".to_owned();
-                    let fail = FailActivity { reason, details, non_retryable: true, retry_after: None, next: None };
-                    if let Err(error) = client.fail_activity(&token, &fail, patience).await {
-                        tracing::warn!(%error, workflow_id, activity_id, "a failure could not be reported");
-                    }
+                if error.is_retryable() || of.is_refused {
+                    return None;
                 }
-                None
+                // The answer itself is at fault, e.g. too large: say so rather than let the activity time out.
+                let (reason, details) = ("answer-refused".to_owned(), Payload::of(&error.to_string()).ok());
+                let failure = FailActivity { reason, details, non_retryable: true, retry_after: None, next: None };
+                let reply =
+                    ActivityReply { token: of.token.clone(), failure: Some(failure), ..ActivityReply::default() };
+                Some(Reply { reply, patience: of.patience, context: OfActivity { is_refused: true, ..of } })
             }
         }
     }
+}
 
-    /// Runs one activity; a panic is an outcome like any other.
-    async fn work(
-        &self,
-        activity: Arc<dyn AnyActivity>,
-        (client, token): (&Client, &str),
-        context: &Context,
-        input: Option<Payload>,
-        cancel: &watch::Sender<bool>,
-    ) -> Result<Payload, Failure> {
-        let beats = beat(client, token, context, cancel);
-        let running = context.clone();
-        // A task of its own, so that a panic does not take the slot along.
-        let mut work = tokio::spawn(async move { activity.run(running, input).await }.in_current_span());
-        let joined = tokio::select! {
-            joined = &mut work => joined,
-            never = beats => match never {},
-        };
-        joined.unwrap_or_else(|error| match error.try_into_panic() {
-            Ok(panic) => {
-                let (workflow_id, activity_id) = (&*context.workflow_id, &*context.activity_id);
-                let message = baton_client::shutdown::panic_message(&*panic);
-                tracing::error!(workflow_id, activity_id, message, "an activity panicked");
-                Err(Failure::new("panic").details(&message))
-            }
-            Err(error) => Err(error.into()),
-        })
-    }
+/// Runs one activity; a panic is an outcome like any other.
+async fn run_activity(
+    activity: Arc<dyn AnyActivity>,
+    (client, token): (&Client, &str),
+    context: &Context,
+    input: Option<Payload>,
+    cancel: &watch::Sender<bool>,
+) -> Result<Payload, Failure> {
+    let beats = beat(client, token, context, cancel);
+    let running = context.clone();
+    // A task of its own, so that a panic does not take the slot along.
+    let mut work = tokio::spawn(async move { activity.run(running, input).await }.in_current_span());
+    let joined = tokio::select! {
+        joined = &mut work => joined,
+        never = beats => match never {},
+    };
+    joined.unwrap_or_else(|error| match error.try_into_panic() {
+        Ok(panic) => {
+            let (workflow_id, activity_id) = (&*context.workflow_id, &*context.activity_id);
+            let message = baton_client::shutdown::panic_message(&*panic);
+            tracing::error!(workflow_id, activity_id, message, "an activity panicked");
+            Err(Failure::new("panic").details(&message))
+        }
+        Err(error) => Err(error.into()),
+    })
 }
 
 /// Shows life while an activity runs, and hears whether it should stop.
@@ -341,24 +274,17 @@ async fn beat(
     }
 }
 
-/// Answers an activity; the next one comes with that, if it was asked for.
-async fn answer(
-    client: &Client,
-    token: &str,
-    context: &Context,
-    outcome: Result<Payload, Failure>,
-    next: Option<Next>,
-    patience: Patience,
-) -> Result<Outcome<ActivityTask>, Error> {
+/// What is answered to an activity that ended like this.
+fn reply(token: String, context: &Context, outcome: Result<Payload, Failure>) -> ActivityReply {
+    let reply = ActivityReply { token, ..ActivityReply::default() };
     match outcome {
-        Ok(result) => client.succeed_activity(token, &SucceedActivity { result: Some(result), next }, patience).await,
+        Ok(result) => ActivityReply { success: Some(SucceedActivity { result: Some(result), next: None }), ..reply },
         Err(failure) if failure.is_cancellation && context.is_canceled() => {
-            let cancel = CancelActivity { details: failure.details, next };
-            client.cancel_activity(token, &cancel, patience).await
+            ActivityReply { canceled: Some(CancelActivity { details: failure.details, next: None }), ..reply }
         }
         Err(Failure { reason, details, non_retryable, retry_after, .. }) => {
-            let fail = FailActivity { reason, details, non_retryable, retry_after, next };
-            client.fail_activity(token, &fail, patience).await
+            let failure = FailActivity { reason, details, non_retryable, retry_after, next: None };
+            ActivityReply { failure: Some(failure), ..reply }
         }
     }
 }

@@ -8,6 +8,7 @@ mod clock;
 mod describe;
 mod document;
 mod domains;
+mod exchange;
 mod extract;
 mod history;
 mod home;

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each kit's tests use their part")]
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use baton_client::Client;
@@ -17,17 +18,27 @@ use tokio::time::Instant;
 pub struct Double {
     url: String,
     asked: mpsc::UnboundedReceiver<Asked>,
+    /// Came before what was waited for; there is no order between requests of one host that do not follow from each other.
+    passed_over: VecDeque<Asked>,
     /// While it is there a blocking task runs, beside which a paused clock does not go on by itself.
     _clock: std::sync::mpsc::Sender<()>,
 }
 
-/// A request that waits for its answer.
+/// A request that waits for its answer. An exchange is shown by what it is for: as the one answer that it brings, with the poll that comes with
+/// it as `next`, or as a poll.
 pub struct Asked {
     pub path: String,
     pub body: Value,
     /// When it came.
     pub at: Instant,
     stream: TcpStream,
+    exchange: Option<Exchange>,
+}
+
+/// What an exchange asks for.
+struct Exchange {
+    has_answer: bool,
+    slot: Option<u64>,
 }
 
 impl Double {
@@ -51,7 +62,7 @@ impl Double {
                 });
             }
         });
-        Self { url, asked, _clock: clock }
+        Self { url, asked, passed_over: VecDeque::new(), _clock: clock }
     }
 
     pub fn client(&self) -> Client {
@@ -60,14 +71,22 @@ impl Double {
 
     /// The next request, whose path ends like this.
     pub async fn next(&mut self, path: &str) -> Asked {
-        let asked = self.asked.recv().await.expect("it listens");
-        assert!(asked.path.ends_with(path), "{} {} where {path} was expected", asked.path, asked.body);
-        asked
+        if let Some(at) = self.passed_over.iter().position(|asked| asked.path.ends_with(path)) {
+            return self.passed_over.remove(at).unwrap();
+        }
+        loop {
+            let asked = tokio::time::timeout(Duration::from_secs(3_600), self.asked.recv());
+            let asked = asked.await.unwrap_or_else(|_| panic!("no request to {path}")).expect("it listens");
+            if asked.path.ends_with(path) {
+                return asked;
+            }
+            self.passed_over.push_back(asked);
+        }
     }
 
     /// Whether a request has come that nobody looked at.
     pub fn is_asked(&mut self) -> bool {
-        !self.asked.is_empty()
+        !self.asked.is_empty() || !self.passed_over.is_empty()
     }
 
     /// Lets the clock go on by a step, and what is on its way between the two arrive.
@@ -113,7 +132,14 @@ impl Running {
 
 impl Asked {
     pub async fn answer(self, status: u16, body: &Value) {
-        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let body = match &self.exchange {
+            // What would be the answer to a poll comes into a slot.
+            Some(Exchange { has_answer: false, slot }) if status == 200 => lines(None, *slot, body),
+            Some(_) if status == 204 => lines(None, None, &Value::Null),
+            _ if body.is_null() => String::new(),
+            _ => body.to_string(),
+        };
+        let status = if self.exchange.is_some() && status == 204 { 200 } else { status };
         let head = "content-type: application/json\r\nconnection: close";
         let answer = format!("HTTP/1.1 {status} -\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         self.write(&answer).await;
@@ -121,17 +147,22 @@ impl Asked {
 
     /// Answers as the service does when it did what was asked, with the next task for the asking.
     pub async fn record(self, next: Value) {
-        let answer = if next.is_null() { json!({}) } else { json!({ "next": next }) };
-        self.answer(200, &answer).await;
+        let slot = self.exchange.as_ref().and_then(|exchange| exchange.slot);
+        self.tell(&lines(Some(json!({})), slot, &next)).await;
     }
 
-    /// Refuses with a code; nothing was recorded.
+    /// Refuses with a code; nothing was recorded. What is refused of an answer is a matter of its own, but where the service is away.
     pub async fn refuse(self, status: u16, code: &str, retryable: bool) {
         let problem = json!({
             "type": "about:blank", "title": code, "status": status, "detail": format!("no: {code}"), "code": code,
             "retryable": retryable, "recorded": false, "advice": "",
         });
-        self.answer(status, &problem).await;
+        match &self.exchange {
+            Some(Exchange { has_answer: true, .. }) if status < 500 => {
+                self.tell(&lines(Some(json!({ "problem": problem })), None, &Value::Null)).await;
+            }
+            _ => Self { exchange: None, ..self }.answer(status, &problem).await,
+        }
     }
 
     /// The connection breaks in the middle of the answer.
@@ -139,11 +170,45 @@ impl Asked {
         self.write("HTTP/1.1 200 -\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{").await;
     }
 
+    async fn tell(self, lines: &str) {
+        self.write(&format!("HTTP/1.1 200 -\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{lines}", lines.len()))
+            .await;
+    }
+
     async fn write(mut self, answer: &str) {
         // A host that stops hangs up.
         drop(self.stream.write_all(answer.as_bytes()).await);
         drop(self.stream.shutdown().await);
     }
+}
+
+/// What comes of an exchange, line by line.
+fn lines(receipt: Option<Value>, slot: Option<u64>, task: &Value) -> String {
+    let receipts = receipt.map(|receipt| json!({ "receipts": [receipt], "tasks": [] }));
+    let task = slot.filter(|_| !task.is_null()).map(|slot| json!({ "tasks": [{ "slot": slot, "task": task }] }));
+    receipts.into_iter().chain(task).map(|line| format!("{line}\n")).collect()
+}
+
+/// An exchange as what it is for.
+fn shown(path: &str, body: Value) -> (String, Value, Exchange) {
+    let (list, side) = path.strip_suffix("/exchange").unwrap().rsplit_once('/').unwrap();
+    let slots = body["slots"].as_array().cloned().unwrap_or_default();
+    let slot = slots.first().and_then(Value::as_u64).or_else(|| (body["room"].as_u64() > Some(0)).then_some(0));
+    let poll = |of: &[&str]| -> Value {
+        of.iter().filter_map(|name| Some(((*name).to_owned(), body.get(name)?.clone()))).collect()
+    };
+    let answers = body["answers"].as_array().cloned().unwrap_or_default();
+    assert!(answers.len() < 2, "tests answer one at a time");
+    let Some(Value::Object(answer)) = answers.into_iter().next() else {
+        let poll = poll(&["identity", "pollId", "attempt", "queries", "updates"]);
+        return (format!("{list}/{side}/poll"), poll, Exchange { has_answer: false, slot });
+    };
+    let token = answer["token"].as_str().unwrap().to_owned();
+    let (verb, mut said) = answer.into_iter().find(|(name, _)| name != "token").unwrap();
+    if slot.is_some() {
+        said["next"] = poll(&["identity", "pollId", "attempt", "queries", "updates"]);
+    }
+    (format!("/v1/{side}-tasks/{token}/{verb}"), said, Exchange { has_answer: true, slot })
 }
 
 async fn read(mut stream: TcpStream) -> Option<Asked> {
@@ -167,5 +232,10 @@ async fn read(mut stream: TcpStream) -> Option<Asked> {
     }
     let path = head.split(' ').nth(1)?.to_owned();
     let body = serde_json::from_slice(&request[begin..]).unwrap_or_default();
-    Some(Asked { path, body, at: Instant::now(), stream })
+    let at = Instant::now();
+    if path.ends_with("/exchange") {
+        let (path, body, exchange) = shown(&path, body);
+        return Some(Asked { path, body, at, stream, exchange: Some(exchange) });
+    }
+    Some(Asked { path, body, at, stream, exchange: None })
 }

@@ -11,6 +11,19 @@ use crate::event::EventId;
 #[cbor(transparent)]
 pub struct PollId(#[n(0)] pub u64);
 
+impl PollId {
+    /// The same try for one slot of several, each of which takes a task of its own.
+    #[must_use]
+    pub fn of_slot(self, slot: u32) -> Self {
+        // SplitMix64: every bit of both changes about half of the result's. Source: Steele, Lea and Flood, "Fast Splittable
+        // Pseudorandom Number Generators", 2014.
+        let mixed = self.0.wrapping_add(u64::from(slot).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Self(mixed ^ (mixed >> 31))
+    }
+}
+
 /// Started tasks that went to polls with an id, by the event that scheduled each.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(transparent)]

@@ -42,7 +42,7 @@ pub use base::watch::news::DomainWatch;
 pub use lists::hand_out::TaskLists;
 pub use lists::matching::WaitingBounds;
 pub use lists::pollers::{PollerReport, Pollers};
-pub use lists::polls::Poll;
+pub use lists::polls::{Poll, SLOTS_MAX};
 pub use lists::report::{ListReport, ReportPage, TaskReport};
 pub use nodes::messages::{
     Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers, RejectedUpdate,
@@ -57,6 +57,7 @@ pub use riders::task::RequestReply;
 pub use riders::update::{UpdateProgress, UpdateRequest};
 pub use run::commands::Commands;
 pub use schedules::{ScheduleRow, ScheduleView, Scheduler};
+pub use tasks::slots::Slots;
 pub use tasks::{ActivityTask, DeciderTask, Delivery, PendingQuery, Receipt, Tasks};
 pub use time::guard::{CLOCK_AHEAD_MAX, Doubt, Guard};
 pub use views::Views;

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use history::{CallerName, EventId, PollId, Timestamp};
 use store::HeadKey;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -161,23 +162,86 @@ impl Taker {
             RiderKind::Update => self.updates > 0,
         }
     }
+
+    /// The same for one slot of several.
+    pub(crate) fn of_slot(&self, slot: u32) -> Self {
+        Self { poll: self.poll.map(|poll| poll.of_slot(slot)), ..self.clone() }
+    }
 }
 
-/// A poller that waits.
+/// What comes into a slot: a task, or that none will.
+pub(crate) type IntoSlot = (u32, Option<Box<Grant>>);
+
+/// Where it goes.
+type SlotSender = UnboundedSender<IntoSlot>;
+
+/// A poller that waits for a task, or on its list for several.
 pub(crate) struct Poller {
     pub(crate) taker: Taker,
     id: u64,
-    answer: oneshot::Sender<Grant>,
+    answer: PollAnswer,
+}
+
+/// Where what a poller waits for goes to.
+enum PollAnswer {
+    /// To whoever polls for one task.
+    Task(oneshot::Sender<Grant>),
+    /// Into this slot.
+    Slot(SlotSender, u32),
+    /// Into each of these slots, the next one last. Whoever is given a task has one of them.
+    Slots(SlotSender, Vec<u32>),
 }
 
 impl Poller {
     /// Whether it is still there.
     fn is_waiting(&self) -> bool {
-        !self.answer.is_closed()
+        match &self.answer {
+            PollAnswer::Task(answer) => !answer.is_closed(),
+            PollAnswer::Slot(answer, _) | PollAnswer::Slots(answer, _) => !answer.is_closed(),
+        }
+    }
+
+    /// How many tasks it waits for.
+    fn room(&self) -> usize {
+        match &self.answer {
+            PollAnswer::Task(_) | PollAnswer::Slot(..) => 1,
+            PollAnswer::Slots(_, slots) => slots.len(),
+        }
+    }
+
+    /// A poller for its next slot, where it has several.
+    fn next_slot(&mut self) -> Option<Self> {
+        let PollAnswer::Slots(answer, slots) = &mut self.answer else { return None };
+        let slot = slots.pop()?;
+        Some(Self { taker: self.taker.of_slot(slot), id: self.id, answer: PollAnswer::Slot(answer.clone(), slot) })
+    }
+
+    /// Takes away what it waits for by this poll; whether it waits for anything else.
+    fn goes_on_without(&mut self, poll: PollId) -> bool {
+        match &mut self.answer {
+            PollAnswer::Task(_) | PollAnswer::Slot(..) => self.taker.poll != Some(poll),
+            PollAnswer::Slots(_, slots) => {
+                slots.retain(|slot| self.taker.poll.map(|it| it.of_slot(*slot)) != Some(poll));
+                !slots.is_empty()
+            }
+        }
     }
 
     /// Hands it what it waited for. When the poller has gone, the grant gives itself back.
     pub(crate) fn grant(self, grant: Grant) {
-        drop(self.answer.send(grant));
+        match self.answer {
+            PollAnswer::Task(answer) => drop(answer.send(grant)),
+            PollAnswer::Slot(answer, slot) => drop(answer.send((slot, Some(Box::new(grant))))),
+            // None leaves its list but by way of a slot.
+            PollAnswer::Slots(..) => drop(grant),
+        }
+    }
+
+    /// Ends its wait: nothing will come.
+    pub(crate) fn end(self) {
+        match self.answer {
+            PollAnswer::Slot(answer, slot) => drop(answer.send((slot, None))),
+            PollAnswer::Task(_) | PollAnswer::Slots(..) => {}
+        }
     }
 }

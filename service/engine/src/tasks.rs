@@ -2,6 +2,7 @@
 
 mod answers;
 mod elsewhere;
+pub(crate) mod slots;
 
 use std::sync::Arc;
 

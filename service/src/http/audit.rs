@@ -9,8 +9,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
-use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode};
+use axum::extract::{FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use history::CallerName;
@@ -20,6 +21,7 @@ use super::problem::Refused;
 use super::record::{Code, PeerAddress, REQUEST_ID, RequestId, SWF_REQUEST_ID};
 use crate::access::{CallEffect, Level};
 use crate::audit::{Announced, AuditLog, Change, Names};
+use crate::openapi::{Operation, OperationInput};
 use engine::Engine;
 
 /// The same routes, where whatever changes something has an entry in this log first.
@@ -48,6 +50,7 @@ async fn name(
 }
 
 /// What is known of a request for the log, before it is known what it is about.
+#[derive(Clone)]
 pub(crate) struct Audited {
     log: Arc<AuditLog>,
     peer: Option<SocketAddr>,
@@ -57,12 +60,28 @@ pub(crate) struct Audited {
 impl Audited {
     /// Of a request, where there is a log.
     pub(crate) fn of(request: &Request) -> Option<Self> {
-        let found = request.extensions();
+        Self::among(request.extensions())
+    }
+
+    fn among(found: &Extensions) -> Option<Self> {
         Some(Self {
             log: Arc::clone(found.get::<Arc<AuditLog>>()?),
             peer: found.get::<PeerAddress>().map(|peer| peer.0),
             request_id: found.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default(),
         })
+    }
+
+    /// A change by way of a task's token, one of several that a request makes.
+    pub(crate) fn change_of_task(
+        &self,
+        engine: &Engine,
+        level: Level,
+        by: Option<CallerName>,
+        (call, token): (&str, &str),
+    ) -> Ticket {
+        let mut names = Names::default();
+        of_token(engine, level, token, &mut names);
+        self.clone().change(by, call.to_owned(), names)
     }
 
     /// A change that is about to be made.
@@ -73,6 +92,21 @@ impl Audited {
             state: Arc::new(Mutex::new(AuditState::Asked(Box::new(Change { by, peer, call, names, request_id })))),
         }
     }
+}
+
+/// The log, for a call that makes several changes and announces each by itself.
+pub(crate) struct AuditEach(pub(crate) Option<Audited>);
+
+impl<S: Send + Sync> FromRequestParts<S> for AuditEach {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        Ok(Self(Audited::among(&parts.extensions)))
+    }
+}
+
+impl OperationInput for AuditEach {
+    fn describe(_: &mut Operation<'_>) {}
 }
 
 #[derive(Debug)]

@@ -1,16 +1,36 @@
 //! Bodies that know whether they were taken: a task whose poller has gone goes back at once.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
+use futures_util::Stream;
 use hyper::body::{Frame, SizeHint};
 
 use super::answer::bytes_of_json;
 use engine::Receipt;
+
+/// Tasks as a body, delivered as the connection takes it piece by piece.
+struct DeliveredPieces<S>(S);
+
+impl<S: Stream<Item = (Bytes, Vec<Receipt>)> + Unpin> hyper::body::Body for DeliveredPieces<S> {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let piece = ready!(Pin::new(&mut self.0).poll_next(context));
+        Poll::Ready(piece.map(|(bytes, receipts)| {
+            receipts.into_iter().for_each(Receipt::delivered);
+            Ok(Frame::data(bytes))
+        }))
+    }
+}
 
 /// A task as a body, delivered once the connection takes it.
 struct Delivered {
@@ -45,6 +65,11 @@ impl hyper::body::Body for Delivered {
 pub(crate) fn task(bytes: Vec<u8>, receipt: Receipt) -> Response {
     let body = Delivered { bytes: Some((bytes.into(), receipt)) };
     bytes_of_json(StatusCode::OK, Body::new(body))
+}
+
+/// A body of pieces, each with the receipts of the tasks that are in it.
+pub(crate) fn tasks(pieces: impl Stream<Item = (Bytes, Vec<Receipt>)> + Send + Unpin + 'static) -> Body {
+    Body::new(DeliveredPieces(pieces))
 }
 
 /// Lets the connection see whether its peer has hung up while a task came: a yield goes by way of the reactor, and a

@@ -350,10 +350,11 @@ impl Refused {
     }
 }
 
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
+impl Refused {
+    /// What is said of it.
+    pub(crate) fn problem(&self) -> Problem {
         let row = self.row();
-        let problem = Problem {
+        Problem {
             kind: format!("https://baton.invalid/problems/{}", row.code),
             title: row.code.replace('-', " "),
             status: row.status,
@@ -369,7 +370,13 @@ impl IntoResponse for Refused {
                 Value::Object(members) => members,
                 _ => Map::new(),
             },
-        };
+        }
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let (row, problem) = (self.row(), self.problem());
         let mut response = Response::new(Body::from(serde_json::to_vec(&problem).unwrap_or_default()));
         *response.status_mut() = StatusCode::from_u16(row.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         response.extensions_mut().insert(Code(row.code));

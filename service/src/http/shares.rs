@@ -13,12 +13,12 @@ use crate::access::Need;
 use crate::fair::InTurn;
 use engine::shares::UnderWay;
 
-/// The segment of a path that says that a request is about a task that was handed out.
-const TOKEN: &str = "{token}";
+/// The segments of a path that say that a request is about tasks that were handed out, or may be.
+const OF_TASKS: [&str; 2] = ["{token}", "exchange"];
 
-/// Whether calls of this path name a task that was handed out.
+/// Whether calls of this path name tasks that were handed out. An exchange that names none says so when its body was read.
 pub(super) fn is_of_task(path: &str) -> bool {
-    path.split('/').any(|segment| segment == TOKEN)
+    path.split('/').any(|segment| OF_TASKS.contains(&segment))
 }
 
 /// The domain that a request is about.

@@ -25,9 +25,9 @@ use engine::{
     ActivityTask, DeciderTask, Delivery, Engine, PendingQuery, Poll, QueryOutcome, Receipt, Refusal, Unpolled,
 };
 
-fn render_turn(task: DeciderTask) -> Vec<u8> {
+pub(super) fn turn_body(task: DeciderTask) -> body::DeciderTask {
     let (traceparent, tracestate) = task.trace.map(TraceContext::split).unzip();
-    let body = body::DeciderTask {
+    body::DeciderTask {
         token: task.token,
         domain: task.domain.to_string(),
         workflow_id: task.workflow_id.to_string(),
@@ -45,8 +45,11 @@ fn render_turn(task: DeciderTask) -> Vec<u8> {
         speculative: task.speculative,
         traceparent,
         tracestate: tracestate.flatten(),
-    };
-    serde_json::to_vec(&body).unwrap_or_default()
+    }
+}
+
+fn render_turn(task: DeciderTask) -> Vec<u8> {
+    serde_json::to_vec(&turn_body(task)).unwrap_or_default()
 }
 
 fn query(query: PendingQuery) -> body::TaskQuery {
@@ -60,7 +63,7 @@ fn asked_update(asked: history::ProposedUpdate) -> body::TaskUpdate {
 }
 
 /// What a decider says to updates, taken apart.
-fn update_answers(results: Vec<body::UpdateResult>) -> Result<Vec<UpdateAnswer>, Refused> {
+pub(super) fn update_answers(results: Vec<body::UpdateResult>) -> Result<Vec<UpdateAnswer>, Refused> {
     let answer = |(index, result): (usize, body::UpdateResult)| {
         result.answer().ok_or_else(|| {
             let field = format!("updateResults[{index}]");
@@ -72,7 +75,7 @@ fn update_answers(results: Vec<body::UpdateResult>) -> Result<Vec<UpdateAnswer>,
 }
 
 /// What a decider says to a query, taken apart.
-fn outcome(result: body::QueryResult) -> (String, QueryOutcome) {
+pub(super) fn outcome(result: body::QueryResult) -> (String, QueryOutcome) {
     let body::QueryResult { id, result, error } = result;
     let outcome = match error {
         None => QueryOutcome::Result(result),
@@ -84,9 +87,9 @@ fn outcome(result: body::QueryResult) -> (String, QueryOutcome) {
     (id, outcome)
 }
 
-fn render_activity(task: ActivityTask) -> Vec<u8> {
+pub(super) fn activity_body(task: ActivityTask) -> body::ActivityTask {
     let (traceparent, tracestate) = task.trace.map(TraceContext::split).unzip();
-    let body = body::ActivityTask {
+    body::ActivityTask {
         token: task.token,
         domain: task.domain.to_string(),
         workflow_id: task.workflow_id.to_string(),
@@ -103,8 +106,11 @@ fn render_activity(task: ActivityTask) -> Vec<u8> {
         timeouts: task.timeouts,
         traceparent,
         tracestate: tracestate.flatten(),
-    };
-    serde_json::to_vec(&body).unwrap_or_default()
+    }
+}
+
+fn render_activity(task: ActivityTask) -> Vec<u8> {
+    serde_json::to_vec(&activity_body(task)).unwrap_or_default()
 }
 
 /// Everything but what a name may hold as it is in a header.
@@ -117,12 +123,18 @@ pub(super) const UNPOLLED: &str = "baton-unpolled";
 fn no_task(engine: &Engine, domain: &str, caller: &Caller) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    let unpolled = if caller.may_look(domain) { engine.pollers().unpolled_lists(domain) } else { Vec::new() };
-    let lists: Vec<String> = unpolled.iter().map(unpolled_item).collect();
-    if let Some(value) = HeaderValue::try_from(lists.join(", ")).ok().filter(|value| !value.is_empty()) {
+    let unpolled = unpolled_by(engine, domain, caller).and_then(|lists| HeaderValue::try_from(lists).ok());
+    if let Some(value) = unpolled {
         response.headers_mut().insert(UNPOLLED, value);
     }
     response
+}
+
+/// What whoever polled in vain is told.
+pub(super) fn unpolled_by(engine: &Engine, domain: &str, caller: &Caller) -> Option<String> {
+    let unpolled = if caller.may_look(domain) { engine.pollers().unpolled_lists(domain) } else { Vec::new() };
+    let lists: Vec<String> = unpolled.iter().map(unpolled_item).collect();
+    (!lists.is_empty()).then(|| lists.join(", "))
 }
 
 fn unpolled_item(list: &Unpolled) -> String {

@@ -29,6 +29,7 @@ mod credentials;
 mod decisions;
 mod deletion;
 mod disk;
+mod exchange;
 mod guard;
 #[path = "../shared/hash.rs"]
 mod hash;

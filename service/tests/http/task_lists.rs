@@ -68,7 +68,8 @@ async fn of_what_waits_a_hundred_tasks_are_told_and_those_of_higher_priority_fir
     let api = Api::open().await;
     for number in 0..=100 {
         let (id, priority) = (format!("w{number:03}"), i32::from(number == 100));
-        let start = json!({"workflowId": id, "workflowType": "order", "taskList": "deciders", "taskPriority": priority});
+        let start =
+            json!({"workflowId": id, "workflowType": "order", "taskList": "deciders", "taskPriority": priority});
         api.post(WORKFLOWS, &start).await.json(201);
     }
     let list = api.list("deciders", "decider").await;

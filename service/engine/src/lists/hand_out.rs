@@ -144,7 +144,7 @@ impl TaskLists {
     pub(crate) fn unreserve_one(self: &Arc<Self>, list: &ListKey, poller: Poller, refusal: Option<&Refusal>) {
         match refusal {
             // Its poll may stand in the run as the one that has the task, and must get no other: its wait ends.
-            Some(refusal) if self.lose_if_unknown(refusal, poller.taker.poll) => drop(poller),
+            Some(refusal) if self.lose_if_unknown(refusal, poller.taker.poll) => poller.end(),
             _ => self.return_poller(list, poller),
         }
     }

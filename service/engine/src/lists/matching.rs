@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use history::{EventId, PollId, Timestamp};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::lists::grant::{Grant, RiderKind};
-use crate::lists::{ListKey, OnList, Poller, Side, Taker, TaskKey, WaitingTask};
+use crate::lists::{IntoSlot, ListKey, OnList, PollAnswer, Poller, Side, Taker, TaskKey, WaitingTask};
 
 /// Where a task stands on its list: higher priorities first, and of equals the one that came first.
 type PlaceOnList = (Reverse<i32>, u64);
@@ -57,7 +58,8 @@ impl TaskList {
     }
 
     fn next_poller(&mut self) -> Option<Poller> {
-        std::iter::from_fn(|| self.pollers.pop_front()).find(Poller::is_waiting)
+        self.pollers.front()?;
+        self.next_poller_who(|_| true)
     }
 
     /// The same for a task that not every poller can do.
@@ -66,9 +68,18 @@ impl TaskList {
     }
 
     fn next_poller_who(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
-        self.pollers.retain(Poller::is_waiting);
-        let at = self.pollers.iter().position(|poller| can(&poller.taker))?;
-        self.pollers.remove(at)
+        // Those in front who have gone; others of them go when their turn comes.
+        while self.pollers.front().is_some_and(|poller| !poller.is_waiting()) {
+            self.pollers.pop_front();
+        }
+        let at = self.pollers.iter().position(|poller| poller.is_waiting() && can(&poller.taker))?;
+        let poller = self.pollers.get_mut(at)?;
+        let slot = poller.next_slot();
+        if slot.is_none() || poller.room() == 0 {
+            let whole = self.pollers.remove(at);
+            return slot.or(whole);
+        }
+        slot
     }
 
     /// The task that comes first, of those that such a taker can do.
@@ -151,6 +162,30 @@ pub(crate) enum PollResult<'a> {
     Wait(WaitingPoll<'a>),
 }
 
+/// What a poll for several tasks finds.
+pub(crate) enum SlotsPolled {
+    /// Tasks; try to take them.
+    Tasks(Vec<(u32, OnList)>),
+    /// Nothing yet. Dropping it ends the wait.
+    Wait(WaitingSlots),
+}
+
+/// Slots that wait.
+pub(crate) struct WaitingSlots {
+    matching: Arc<Matching>,
+    list: ListKey,
+    id: u64,
+    /// How many.
+    pub(crate) room: usize,
+    pub(crate) granted: UnboundedReceiver<IntoSlot>,
+}
+
+impl Drop for WaitingSlots {
+    fn drop(&mut self) {
+        self.matching.forget_poller(&self.list, self.id);
+    }
+}
+
 /// A poll that waits.
 pub(crate) struct WaitingPoll<'a> {
     matching: &'a Matching,
@@ -161,16 +196,7 @@ pub(crate) struct WaitingPoll<'a> {
 
 impl Drop for WaitingPoll<'_> {
     fn drop(&mut self) {
-        let mut lists = self.matching.lock();
-        if let Some(list) = lists.get_mut(&self.list) {
-            // Pollers stand in the order of their ids but for those put back; there are few of either.
-            if let Some(at) = list.pollers.iter().position(|poller| poller.id == self.id) {
-                list.pollers.remove(at);
-            }
-            if list.is_idle() {
-                lists.remove(&self.list);
-            }
-        }
+        self.matching.forget_poller(&self.list, self.id);
     }
 }
 
@@ -183,6 +209,22 @@ impl Matching {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ListKey, TaskList>> {
         self.lists.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// Forgets a poller who waits no more, with all its slots.
+    fn forget_poller(&self, key: &ListKey, id: u64) {
+        let mut lists = self.lock();
+        if let Some(list) = lists.get_mut(key) {
+            // Pollers stand in the order of their ids but for those put back; there are few of either.
+            let mut may_have_others = true;
+            while may_have_others && let Some(at) = list.pollers.iter().position(|poller| poller.id == id) {
+                let removed = list.pollers.remove(at);
+                may_have_others = removed.is_some_and(|poller| !matches!(poller.answer, PollAnswer::Task(_)));
+            }
+            if list.is_idle() {
+                lists.remove(key);
+            }
+        }
     }
 
     /// Takes the poller that has waited longest, for a task that is about to be made.
@@ -325,8 +367,39 @@ impl Matching {
         }
         let id = self.next_poller.fetch_add(1, Relaxed);
         let (answer, receiver) = oneshot::channel();
-        list.pollers.push_back(Poller { taker: taker.clone(), id, answer });
+        list.pollers.push_back(Poller { taker: taker.clone(), id, answer: PollAnswer::Task(answer) });
         PollResult::Wait(WaitingPoll { matching: self, list: key.clone(), id, answer: receiver })
+    }
+
+    /// Polls a list for as many tasks as there are slots: those that wait there, each with its slot, or where none does a wait
+    /// for them all.
+    pub(crate) fn poll_slots(self: &Arc<Self>, key: &ListKey, taker: &Taker, slots: &mut Vec<u32>) -> SlotsPolled {
+        let mut lists = self.lock();
+        // Where there was no room for a list, its tasks may be in the store.
+        let overflowed = lists.len() >= self.bounds.lists_max;
+        let list = lists.entry(key.clone()).or_insert_with(|| TaskList { overflowed, ..TaskList::default() });
+        let mut found = Vec::new();
+        while let Some(slot) = slots.last().copied()
+            && let Some(task) = list.pop_task(|task| task.is_for(taker))
+        {
+            slots.pop();
+            found.push((slot, task));
+        }
+        let is_short = if found.is_empty() { list.overflowed } else { self.is_to_refill(list) };
+        if is_short {
+            self.starving.notify_one();
+        }
+        if !found.is_empty() {
+            if list.is_idle() {
+                lists.remove(key);
+            }
+            return SlotsPolled::Tasks(found);
+        }
+        let id = self.next_poller.fetch_add(1, Relaxed);
+        let (answer, granted) = unbounded_channel();
+        let (room, answer) = (slots.len(), PollAnswer::Slots(answer, std::mem::take(slots)));
+        list.pollers.push_back(Poller { taker: taker.clone(), id, answer });
+        SlotsPolled::Wait(WaitingSlots { matching: Arc::clone(self), list: key.clone(), id, room, granted })
     }
 
     /// Polls again for a poller that was reserved or handed a task in vain: it waits in front, unless there is a task,
@@ -355,7 +428,7 @@ impl Matching {
     /// Ends the wait of this poll, if it waits here.
     pub(crate) fn drop_poller(&self, poll: PollId) {
         for list in self.lock().values_mut() {
-            list.pollers.retain(|poller| poller.taker.poll != Some(poll));
+            list.pollers.retain_mut(|poller| poller.goes_on_without(poll));
         }
     }
 
@@ -398,13 +471,15 @@ impl Matching {
 
     /// How many pollers wait on a list.
     pub(crate) fn pollers(&self, key: &ListKey) -> usize {
-        self.lock().get(key).map_or(0, |list| list.pollers.iter().filter(|poller| poller.is_waiting()).count())
+        let room = |list: &TaskList| list.pollers.iter().filter(|poller| poller.is_waiting()).map(Poller::room).sum();
+        self.lock().get(key).map_or(0, room)
     }
 
     /// Tasks and pollers that wait, by list, and since when the task does that has waited longest.
     pub(crate) fn depths(&self) -> Vec<(ListKey, usize, usize, Option<Timestamp>)> {
-        let depth =
-            |(key, list): (&ListKey, &TaskList)| (key.clone(), list.tasks.len(), list.pollers.len(), list.oldest());
+        let depth = |(key, list): (&ListKey, &TaskList)| {
+            (key.clone(), list.tasks.len(), list.pollers.iter().map(Poller::room).sum(), list.oldest())
+        };
         self.lock().iter().map(depth).collect()
     }
 }

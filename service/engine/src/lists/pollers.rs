@@ -226,12 +226,12 @@ impl SeenPolls {
 }
 
 /// A poll that is under way.
-pub(crate) struct Polling<'a> {
-    pollers: &'a Pollers,
+pub(crate) struct Polling {
+    pollers: Arc<Pollers>,
     poller: PollerName,
 }
 
-impl Drop for Polling<'_> {
+impl Drop for Polling {
     fn drop(&mut self) {
         let now = self.pollers.clock.now();
         self.pollers.leaves(&self.poller, now);
@@ -264,14 +264,14 @@ impl Pollers {
     /// # Errors
     ///
     /// [`Refusal::QuotaExceeded`] where as many lists of its domain are polled as may be.
-    pub(crate) fn polling(&self, list: &ListKey, taker: &Taker) -> Result<Polling<'_>, Refusal> {
+    pub(crate) fn polling(self: &Arc<Self>, list: &ListKey, taker: &Taker) -> Result<Polling, Refusal> {
         // What calls functions is the service itself.
         let max = self.shares.task_lists(&list.domain).filter(|_| &*list.name != LAMBDA_LIST);
         if self.begin(list, max) {
             let (identity, by) = (taker.identity.clone(), taker.by.clone());
             let poller = PollerName { list: list.clone(), identity, by };
             self.comes(&poller, self.clock.now());
-            Ok(Polling { pollers: self, poller })
+            Ok(Polling { pollers: Arc::clone(self), poller })
         } else {
             let max = max.unwrap_or_default();
             Err(self.shares.reached(&list.domain, LimitKind::TaskLists, max).into())

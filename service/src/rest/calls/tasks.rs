@@ -3,7 +3,7 @@
 use client::body;
 
 use super::super::document::{CallTable, Doc};
-use super::super::{history, tasks};
+use super::super::{exchange, history, tasks};
 use super::codes::{BAD_TOKEN, NO_ACTIVITY, NO_RUN, NO_TURN, UNPOLLED};
 use crate::access::{CallEffect as E, Level as L};
 
@@ -28,6 +28,30 @@ pub(super) fn all(calls: CallTable) -> CallTable {
                 .answers::<body::ActivityTask>(200, "An activity to be done.")
                 .answers_nothing(204, "None came.")
                 .with_header("Baton-Unpolled", UNPOLLED),
+        )
+        .post(
+            "/v1/domains/{domain}/task-lists/{list}/decider/exchange",
+            L::Decider,
+            E::Takes,
+            exchange::turns,
+            Doc::of("exchangeTurns", "Answer many turns, and take as many as there is room for")
+                .answers::<body::Exchanged<body::DeciderTask>>(
+                    200,
+                    "What became of the answers, and turns to be decided.",
+                )
+                .refuses(503, &["audit-log-unavailable"]),
+        )
+        .post(
+            "/v1/domains/{domain}/task-lists/{list}/activity/exchange",
+            L::Runner,
+            E::Takes,
+            exchange::activities,
+            Doc::of("exchangeActivities", "Answer many activities, and take as many as there is room for")
+                .answers::<body::Exchanged<body::ActivityTask>>(
+                    200,
+                    "What became of the answers, and activities to be done.",
+                )
+                .refuses(503, &["audit-log-unavailable"]),
         )
         .get(
             "/v1/decider-tasks/{token}/history",

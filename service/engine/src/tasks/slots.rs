@@ -1,0 +1,234 @@
+//! Polls for several tasks at once: slots, each of which is filled by one task, as they come.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use history::PollId;
+use tokio::time::Instant;
+
+use crate::Refusal;
+use crate::base::background::Background;
+use crate::base::shares::watch;
+use crate::lists::grant::Grant;
+use crate::lists::hand_out::TaskLists;
+use crate::lists::matching::{SlotsPolled, WaitingSlots};
+use crate::lists::pollers::Polling;
+use crate::lists::polls::{Poll, SLOTS_MAX, taker};
+use crate::lists::{ListKey, OnList, Side, Taker};
+use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks, WINDOW_EVENTS_MAX};
+
+/// Slots of a list that wait for their tasks. Dropped, they wait no more, and what was on its way into them goes back.
+pub struct Slots {
+    lists: Arc<TaskLists>,
+    background: Arc<Background>,
+    list: ListKey,
+    taker: Taker,
+    /// Earlier tries of the poll.
+    earlier: Vec<PollId>,
+    events_max: usize,
+    deadline: Instant,
+    /// Those that are not on the list, the next one last.
+    free: Vec<u32>,
+    /// How many are on the list.
+    waits: usize,
+    waiting: Option<WaitingSlots>,
+    _polling: Polling,
+}
+
+impl Tasks {
+    /// Polls for several tasks at once. Of a later try of the poll `slots` are those into which nothing had come.
+    ///
+    /// # Errors
+    ///
+    /// As for [`poll_decider`](Self::poll_decider), and a fault for more slots than there may be, or one that is there twice.
+    pub async fn slots(
+        &self,
+        is_decider: bool,
+        (domain, list): (&str, &str),
+        poll: &Poll,
+        slots: Vec<u32>,
+    ) -> Result<Slots, Refusal> {
+        self.registry.must_know(domain).await?;
+        history::admit::check_name("taskList", list)?;
+        let free = in_order(slots)?;
+        let list = ListKey { domain: domain.into(), side: Side::of(is_decider), name: list.into() };
+        let (taker, earlier) = taker(&list, poll)?;
+        let polling = self.lists.pollers.polling(&list, &taker)?;
+        if !poll.wait.is_zero() {
+            watch()?;
+        }
+        self.lists.seek(&list);
+        let events_max = poll.events_max.unwrap_or(WINDOW_EVENTS_MAX).clamp(1, WINDOW_EVENTS_MAX);
+        let (lists, background) = (Arc::clone(&self.lists), Arc::clone(&self.background));
+        let (deadline, waits, waiting) = (Instant::now() + poll.wait, 0, None);
+        let _polling = polling;
+        Ok(Slots { lists, background, list, taker, earlier, events_max, deadline, free, waits, waiting, _polling })
+    }
+
+    /// The next turns that come into slots, with the slot of each: one at least, and none when the wait is over or each has its own.
+    ///
+    /// # Errors
+    ///
+    /// The store's. What had been taken goes back.
+    pub async fn next_turns(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<DeciderTask>)>, Refusal> {
+        let mut turns = Vec::new();
+        for (slot, grant) in slots.next().await? {
+            let task = self.decider_task(&grant, slots.events_max).await?;
+            turns.push((slot, Delivery { task, receipt: Receipt(grant) }));
+        }
+        Ok(turns)
+    }
+
+    /// The same for activities.
+    ///
+    /// # Errors
+    ///
+    /// As for [`next_turns`](Self::next_turns).
+    pub async fn next_activities(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<ActivityTask>)>, Refusal> {
+        let mut activities = Vec::new();
+        for (slot, grant) in slots.next().await? {
+            let task = self.activity_task(&grant).await?;
+            activities.push((slot, Delivery { task, receipt: Receipt(grant) }));
+        }
+        Ok(activities)
+    }
+}
+
+/// The slots in the order in which they are filled, the last one first.
+fn in_order(mut slots: Vec<u32>) -> Result<Vec<u32>, Refusal> {
+    let problem = if slots.len() > SLOTS_MAX {
+        Some(format!("has {} slots, at most {SLOTS_MAX} are allowed", slots.len()))
+    } else {
+        slots.sort_unstable_by(|one, other| other.cmp(one));
+        let twice = slots.windows(2).find(|pair| pair.first() == pair.last()).and_then(|pair| pair.first());
+        twice.map(|slot| format!("has slot {slot} twice"))
+    };
+    match problem {
+        Some(problem) => Err(history::Fault::Invalid { field: "slots".to_owned(), problem }.into()),
+        None => Ok(slots),
+    }
+}
+
+impl Slots {
+    /// Whether each slot has had its task, or none was asked for.
+    pub fn are_filled(&self) -> bool {
+        self.free.is_empty() && self.waits == 0
+    }
+
+    async fn next(&mut self) -> Result<Vec<(u32, Grant)>, Refusal> {
+        if !self.earlier.is_empty() {
+            let lost = self.take_lost().await?;
+            if !lost.is_empty() {
+                return Ok(lost);
+            }
+        }
+        loop {
+            if self.background.is_stopping() || self.are_filled() {
+                return Ok(Vec::new());
+            }
+            if self.waiting.is_none() {
+                match self.lists.matching.poll_slots(&self.list, &self.taker, &mut self.free) {
+                    SlotsPolled::Tasks(tasks) => {
+                        let taken = self.take(tasks).await?;
+                        if !taken.is_empty() {
+                            return Ok(taken);
+                        }
+                        continue;
+                    }
+                    SlotsPolled::Wait(waiting) => {
+                        if self.deadline > Instant::now() {
+                            self.lists.tell_waiting(&self.list);
+                        }
+                        self.waits = waiting.room;
+                        self.waiting = Some(waiting);
+                    }
+                }
+            }
+            return Ok(self.wait().await);
+        }
+    }
+
+    /// Takes tasks that wait, all at once; slots of those that somebody else has are free again.
+    async fn take(&mut self, tasks: Vec<(u32, OnList)>) -> Result<Vec<(u32, Grant)>, Refusal> {
+        let (lists, list, taker) = (&self.lists, &self.list, &self.taker);
+        let take =
+            |(slot, task): (u32, OnList)| async move { (slot, lists.take(list, task, taker.of_slot(slot)).await) };
+        let tried = join_all(tasks.into_iter().map(take)).await;
+        let (mut taken, mut refused) = (Vec::new(), None);
+        for (slot, outcome) in tried {
+            match outcome {
+                Ok(Some(grant)) => taken.push((slot, grant)),
+                Ok(None) => self.free.push(slot),
+                Err(refusal) => refused = Some(refusal),
+            }
+        }
+        self.free.sort_unstable_by(|one, other| other.cmp(one));
+        match refused {
+            // What was taken is worth more than what is wrong with the rest, which is offered again.
+            Some(refusal) if taken.is_empty() => Err(refusal),
+            _ => Ok(taken),
+        }
+    }
+
+    /// What had been started for earlier tries of the poll.
+    async fn take_lost(&mut self) -> Result<Vec<(u32, Grant)>, Refusal> {
+        let earlier = std::mem::take(&mut self.earlier);
+        let (lists, list) = (&self.lists, &self.list);
+        let find = |slot: u32| {
+            let earlier: Vec<PollId> = earlier.iter().map(|poll| poll.of_slot(slot)).collect();
+            let taker = self.taker.of_slot(slot);
+            async move { (slot, lists.take_lost(list, &earlier, &taker).await) }
+        };
+        let mut found = Vec::new();
+        for (slot, outcome) in join_all(self.free.iter().copied().map(find)).await {
+            if let Some(grant) = outcome? {
+                found.push((slot, grant));
+            }
+        }
+        self.free.retain(|slot| found.iter().all(|(other, _)| other != slot));
+        Ok(found)
+    }
+
+    /// Waits until tasks come, and takes all that are there; none when the wait is over.
+    async fn wait(&mut self) -> Vec<(u32, Grant)> {
+        let mut granted = Vec::new();
+        while let (Some(waiting), true) = (&mut self.waiting, granted.is_empty()) {
+            let first = tokio::select! {
+                biased;
+                first = waiting.granted.recv() => first,
+                () = tokio::time::sleep_until(self.deadline) => None,
+                () = self.background.stopped() => None,
+            };
+            let is_over = first.is_none();
+            if is_over {
+                // What was handed over in the very moment that the wait ended is still there.
+                waiting.granted.close();
+            }
+            let others = std::iter::from_fn(|| waiting.granted.try_recv().ok());
+            for (slot, grant) in first.into_iter().chain(others) {
+                self.waits = self.waits.saturating_sub(1);
+                granted.extend(grant.map(|grant| (slot, *grant)));
+            }
+            if is_over || self.waits == 0 {
+                (self.waiting, self.waits) = (None, 0);
+            }
+        }
+        granted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_filled_from_the_first_on_and_none_is_there_twice() {
+        assert_eq!(in_order(vec![3, 0, 7]).unwrap(), [7, 3, 0]);
+        assert!(in_order(Vec::new()).unwrap().is_empty());
+        let many = |count: u32| in_order((0..count).collect());
+        assert_eq!(many(256).unwrap().len(), SLOTS_MAX);
+        let said = |refused: Result<Vec<u32>, Refusal>| refused.unwrap_err().to_string();
+        assert!(said(many(257)).contains("at most 256"), "{}", said(many(257)));
+        assert!(said(in_order(vec![1, 2, 1])).contains("slot 1 twice"));
+    }
+}

@@ -1,0 +1,348 @@
+//! Exchanges: many answers to tasks of one list in one request, each judged by itself, and as many tasks as there is room for, as they
+//! come.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, State};
+use axum::http::StatusCode;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::request::Parts;
+use axum::response::Response;
+use bytes::Bytes;
+use client::body::{self, AnswerReceipt, Exchanged, SlotTask};
+use futures_util::future::join_all;
+use futures_util::stream;
+use history::{CallerName, Command, Fault, TurnAnswer};
+use serde::Serialize;
+
+use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, with_wait_applied};
+use super::tasks::{activity_body, outcome, turn_body, unpolled_by, update_answers};
+use crate::access::{Caller, Level};
+use crate::http::{
+    Answer, AppState, AuditEach, Json, Refused, TURN_BYTES_MAX, bytes_of_json, deliver_tasks, look_at_connection,
+    names_accepted,
+};
+use crate::openapi::{Operation, OperationInput};
+use engine::shares::Asking;
+use engine::{Engine, Poll, Receipt, Refusal, SLOTS_MAX, Slots};
+
+/// The most answers of an exchange. Ours: as many as there may be slots for what comes.
+const ANSWERS_MAX: usize = SLOTS_MAX;
+
+/// The media type of what comes line by line.
+const LINES: &str = "application/x-ndjson";
+
+/// Whether what comes is wanted line by line.
+pub(super) struct LineByLine(bool);
+
+impl<S: Send + Sync> FromRequestParts<S> for LineByLine {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(names_accepted(&parts.headers, &ACCEPT, LINES)))
+    }
+}
+
+impl OperationInput for LineByLine {
+    fn describe(call: &mut Operation<'_>) {
+        call.header(
+            "Accept",
+            "`application/x-ndjson`: a line with the receipts as soon as the answers are durable, and one each time that tasks come, \
+             until each slot has its own or the wait is over. Otherwise all comes at once, with the first tasks.",
+        );
+    }
+}
+
+/// Who exchanges what on which list.
+struct Exchange {
+    engine: Arc<Engine>,
+    caller: Caller,
+    domain: String,
+    list: String,
+    audit: AuditEach,
+    /// As the audit log has it.
+    call: &'static str,
+    level: Level,
+}
+
+impl Exchange {
+    /// An exchange without answers is a poll, and goes on its caller's shares like any other.
+    fn must_have_share(&self, answers: usize) -> Result<(), Refused> {
+        if answers > ANSWERS_MAX {
+            let problem = format!("has {answers} answers, at most {ANSWERS_MAX} are allowed");
+            return Err(Fault::Invalid { field: "answers".to_owned(), problem }.into());
+        }
+        if answers == 0 {
+            let by = self.caller.by();
+            let asking = Asking {
+                credential: by.as_ref().map(CallerName::as_str),
+                domain: Some(&self.domain),
+                is_of_task: false,
+            };
+            drop(self.engine.shares().admit(asking).map_err(Refusal::from)?);
+        }
+        Ok(())
+    }
+
+    /// The slots that are to be filled.
+    async fn slots(&self, room: u32, slots: Vec<u32>, poll: &Poll) -> Result<Slots, Refused> {
+        let problem = match usize::try_from(room) {
+            Ok(0..=SLOTS_MAX) if room == 0 || slots.is_empty() => None,
+            Ok(0..=SLOTS_MAX) => Some("must be absent beside `slots`".to_owned()),
+            _ => Some(format!("is {room}, at most {SLOTS_MAX} are allowed")),
+        };
+        if let Some(problem) = problem {
+            return Err(Fault::Invalid { field: "room".to_owned(), problem }.into());
+        }
+        let slots = if slots.is_empty() { (0..room).collect() } else { slots };
+        let of = (self.domain.as_str(), self.list.as_str());
+        Ok(self.engine.tasks().slots(self.level == Level::Decider, of, poll, slots).await?)
+    }
+
+    /// Has one answer recorded, with its entry in the audit log before.
+    async fn receipt(&self, token: &str, answered: impl Future<Output = Result<(), Refused>>) -> AnswerReceipt {
+        let ticket = self.audit.0.as_ref().map(|audit| {
+            let call = (self.call, token);
+            audit.change_of_task(&self.engine, self.level, self.caller.by(), call)
+        });
+        if let Some(ticket) = &ticket
+            && let Err(refused) = ticket.announce().await
+        {
+            return AnswerReceipt { problem: Some(refused.problem()) };
+        }
+        let problem = answered.await.err().map(|refused| refused.problem());
+        if let Some(ticket) = ticket {
+            let status = problem.as_ref().map_or(StatusCode::OK, |problem| {
+                StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+            });
+            ticket.tell(status, problem.as_ref().map(|problem| problem.code.as_str()));
+        }
+        AnswerReceipt { problem }
+    }
+
+    /// What a token says of itself must be what the path says: that is what the caller may do.
+    fn must_be_of_list(&self, domain: &str, list: &str) -> Result<(), Refused> {
+        if domain == self.domain && list == self.list {
+            return Ok(());
+        }
+        let problem = format!("is of a task of list `{list}` in domain `{domain}`, not of this one");
+        Err(Fault::Invalid { field: "token".to_owned(), problem }.into())
+    }
+
+    async fn answer_turn(&self, reply: body::TurnReply) -> Result<(), Refused> {
+        let body::TurnReply { token, complete, fail } = reply;
+        let mut token = self.engine.tasks().decider_token(&token)?;
+        self.must_be_of_list(&token.domain, &token.task_list)?;
+        token.author = self.caller.decider(&token.domain, &token.task_list);
+        let turn = token.turn;
+        let (command, results, updates) = match (complete, fail) {
+            (Some(complete), None) => {
+                let body::CompleteTurn { decisions, context, awaiting, query_results, update_results, next } = complete;
+                must_be_absent(next.as_ref())?;
+                let answer = TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() };
+                (Command::complete(turn, answer), query_results, update_answers(update_results)?)
+            }
+            (None, Some(fail)) => {
+                let body::FailTurn { reason, details, next } = fail;
+                must_be_absent(next.as_ref())?;
+                (Command::FailTurn { turn, reason, details }, Vec::new(), Vec::new())
+            }
+            _ => return Err(must_be_one("complete` and `fail")),
+        };
+        let outcomes = results.into_iter().map(outcome).collect();
+        match self.engine.tasks().answer_turn_with(&token, command, outcomes, updates).await {
+            Ok(()) => Ok(()),
+            Err(refusal) => Err(self.engine.tasks().how_turn_was_lost(&token, refusal).await.into()),
+        }
+    }
+
+    async fn answer_activity(&self, reply: body::ActivityReply) -> Result<(), Refused> {
+        let body::ActivityReply { token, success, failure, canceled } = reply;
+        let mut token = self.engine.tasks().activity_token(&token)?;
+        self.must_be_of_list(&token.domain, &token.task_list)?;
+        token.author = self.caller.author();
+        let task = token.task;
+        let command = match (success, failure, canceled) {
+            (Some(body::SucceedActivity { result, next }), None, None) => {
+                must_be_absent(next.as_ref())?;
+                Command::SucceedActivity { task, result }
+            }
+            (None, Some(failure), None) => {
+                let body::FailActivity { reason, details, non_retryable, retry_after, next } = failure;
+                must_be_absent(next.as_ref())?;
+                Command::FailActivity { task, reason, details, non_retryable, retry_after }
+            }
+            (None, None, Some(body::CancelActivity { details, next })) => {
+                must_be_absent(next.as_ref())?;
+                Command::CancelActivity { task, details }
+            }
+            _ => return Err(must_be_one("success`, `failure` and `canceled")),
+        };
+        Ok(self.engine.tasks().answer_activity(&token, command).await?)
+    }
+}
+
+fn must_be_absent(next: Option<&body::Next>) -> Result<(), Refused> {
+    match next {
+        None => Ok(()),
+        Some(_) => {
+            let problem = "must be absent: an exchange takes tasks by its `room`".to_owned();
+            Err(Fault::Invalid { field: "next".to_owned(), problem }.into())
+        }
+    }
+}
+
+fn must_be_one(of: &str) -> Refused {
+    let problem = format!("must have exactly one of `{of}`");
+    Fault::Invalid { field: "answers".to_owned(), problem }.into()
+}
+
+pub(super) async fn turns(
+    State(engine): AppState,
+    Path([domain, list]): Path<2>,
+    _: NoQuery,
+    PreferWait(wait): PreferWait,
+    lines: LineByLine,
+    caller: Caller,
+    audit: AuditEach,
+    Json(asked): Json<body::ExchangeTurns, TURN_BYTES_MAX>,
+) -> Answer {
+    let body::ExchangeTurns { answers, room, slots, identity, max_events, queries, updates, poll_id, attempt } = asked;
+    let call = "POST /v1/domains/{domain}/task-lists/{list}/decider/exchange";
+    let exchange = Exchange { engine, caller, domain, list, audit, call, level: Level::Decider };
+    exchange.must_have_share(answers.len())?;
+    let (by, updates, at_most) = (exchange.caller.by(), updates.unwrap_or(0), wait.unwrap_or(WAIT_MAX));
+    let poll = Poll { wait: at_most, identity, events_max: max_events, queries, updates, poll_id, attempt, by };
+    let slots = exchange.slots(room, slots, &poll).await?;
+    let answers = answers.into_iter().map(async |reply| {
+        let token = reply.token.clone();
+        exchange.receipt(&token, exchange.answer_turn(reply)).await
+    });
+    let receipts = join_all(answers).await;
+    let tasks = TasksOf::new(exchange, slots);
+    Ok(with_wait_applied(answer(receipts, tasks, lines).await, wait))
+}
+
+pub(super) async fn activities(
+    State(engine): AppState,
+    Path([domain, list]): Path<2>,
+    _: NoQuery,
+    PreferWait(wait): PreferWait,
+    lines: LineByLine,
+    caller: Caller,
+    audit: AuditEach,
+    Json(asked): Json<body::ExchangeActivities, TURN_BYTES_MAX>,
+) -> Answer {
+    let body::ExchangeActivities { answers, room, slots, identity, poll_id, attempt } = asked;
+    let call = "POST /v1/domains/{domain}/task-lists/{list}/activity/exchange";
+    let exchange = Exchange { engine, caller, domain, list, audit, call, level: Level::Runner };
+    exchange.must_have_share(answers.len())?;
+    let (by, at_most) = (exchange.caller.by(), wait.unwrap_or(WAIT_MAX));
+    let poll = Poll { wait: at_most, identity, poll_id, attempt, by, ..Poll::default() };
+    let slots = exchange.slots(room, slots, &poll).await?;
+    let answers = answers.into_iter().map(async |reply| {
+        let token = reply.token.clone();
+        exchange.receipt(&token, exchange.answer_activity(reply)).await
+    });
+    let receipts = join_all(answers).await;
+    let tasks = TasksOf::new(exchange, slots);
+    Ok(with_wait_applied(answer(receipts, tasks, lines).await, wait))
+}
+
+/// What comes into slots.
+struct TasksOf {
+    engine: Arc<Engine>,
+    slots: Slots,
+    is_decider: bool,
+    /// Whose they are, until something comes: with nothing they are told where else tasks wait.
+    waits: Option<(Caller, String)>,
+}
+
+impl TasksOf {
+    fn new(exchange: Exchange, slots: Slots) -> Self {
+        let Exchange { engine, caller, domain, level, .. } = exchange;
+        let waits = (!slots.are_filled()).then_some((caller, domain));
+        Self { engine, slots, is_decider: level == Level::Decider, waits }
+    }
+
+    /// The next that come, as JSON with these receipts, and what says that they were delivered; nothing where nothing more comes.
+    async fn next(&mut self, receipts: Option<Vec<AnswerReceipt>>) -> Option<(Vec<u8>, Vec<Receipt>)> {
+        let has_receipts = receipts.is_some();
+        let (bytes, delivered, unpolled) = if self.is_decider {
+            let found = self.engine.tasks().next_turns(&mut self.slots).await.unwrap_or_else(nothing);
+            let unpolled = self.unpolled(found.is_empty());
+            let found = found.into_iter().map(|(slot, delivery)| {
+                let (task, receipt) = delivery.split();
+                (SlotTask { slot, task: turn_body(task) }, receipt)
+            });
+            rendered(receipts, found, unpolled)
+        } else {
+            let found = self.engine.tasks().next_activities(&mut self.slots).await.unwrap_or_else(nothing);
+            let unpolled = self.unpolled(found.is_empty());
+            let found = found.into_iter().map(|(slot, delivery)| {
+                let (task, receipt) = delivery.split();
+                (SlotTask { slot, task: activity_body(task) }, receipt)
+            });
+            rendered(receipts, found, unpolled)
+        };
+        (has_receipts || unpolled || !delivered.is_empty()).then_some((bytes, delivered))
+    }
+
+    fn unpolled(&mut self, is_over: bool) -> Option<String> {
+        let (caller, domain) = self.waits.take()?;
+        if is_over { unpolled_by(&self.engine, &domain, &caller) } else { None }
+    }
+}
+
+/// The answers were recorded; only the poll came to nothing, as any poll may.
+fn nothing<T>(refusal: Refusal) -> Vec<T> {
+    tracing::debug!(%refusal, "no further tasks");
+    Vec::new()
+}
+
+/// As JSON; and whether it says where else tasks wait.
+fn rendered<T: Serialize>(
+    receipts: Option<Vec<AnswerReceipt>>,
+    found: impl Iterator<Item = (SlotTask<T>, Receipt)>,
+    unpolled: Option<String>,
+) -> (Vec<u8>, Vec<Receipt>, bool) {
+    let (has_unpolled, (tasks, delivered)) = (unpolled.is_some(), found.unzip());
+    (serde_json::to_vec(&Exchanged { receipts, tasks, unpolled }).unwrap_or_default(), delivered, has_unpolled)
+}
+
+async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, LineByLine(lines): LineByLine) -> Response {
+    if !lines {
+        let (bytes, delivered) = tasks.next(Some(receipts)).await.unwrap_or_default();
+        look_at_connection().await;
+        let piece = Box::pin(stream::once(std::future::ready((Bytes::from(bytes), delivered))));
+        return bytes_of_json(StatusCode::OK, deliver_tasks(piece));
+    }
+    let first = (!receipts.is_empty()).then(|| {
+        let nothing = std::iter::empty::<(SlotTask<()>, Receipt)>();
+        let (bytes, delivered, _) = rendered(Some(receipts), nothing, None);
+        (line(bytes), delivered)
+    });
+    let others = stream::unfold(tasks, |mut tasks| async move {
+        let (bytes, delivered) = tasks.next(None).await?;
+        look_at_connection().await;
+        Some(((line(bytes), delivered), tasks))
+    });
+    let pieces = Box::pin(futures_util::StreamExt::chain(stream::iter(first), others));
+    let mut response = Response::new(deliver_tasks(pieces));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(LINES));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // What stands between is to pass on each line when it comes. Source: nginx, `proxy_buffering`.
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response
+}
+
+/// One line: what breaks lines in a payload, between its tokens, becomes a space.
+fn line(mut bytes: Vec<u8>) -> Bytes {
+    for byte in bytes.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
+        *byte = b' ';
+    }
+    bytes.push(b'\n');
+    bytes.into()
+}

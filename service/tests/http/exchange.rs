@@ -1,0 +1,290 @@
+//! Exchanges: many answers in one request, each with its receipt, and tasks into slots, at once or line by line.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use engine::shares::{Limit, ShareLimits};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use service::access::{Credential, Credentials};
+use service::api::router_for;
+use service::audit::AuditLog;
+use service::http::with_audit_log;
+
+use crate::hash::sha256_hex;
+use crate::support::{Api, Ask, PATIENCE, WORKFLOWS, schedule};
+
+const TURNS: &str = "/v1/domains/default/task-lists/deciders/decider/exchange";
+const ACTIVITIES: &str = "/v1/domains/default/task-lists/acts/activity/exchange";
+const LINES: &str = "application/x-ndjson";
+
+/// An exchange that waits for nothing that is not there.
+async fn exchange(api: &Api, path: &str, body: Value) -> Value {
+    api.ask(Ask::post(path, &body).header("prefer", "wait=0")).await.json(200)
+}
+
+fn slots(exchanged: &Value) -> Vec<u64> {
+    exchanged["tasks"].as_array().unwrap().iter().map(|task| task["slot"].as_u64().unwrap()).collect()
+}
+
+fn task(exchanged: &Value, at: usize) -> &Value {
+    &exchanged["tasks"][at]["task"]
+}
+
+/// Runs with one activity each, on list `acts`.
+async fn with_activities(api: &Api, ids: &[&str]) {
+    for id in ids {
+        api.start(id).await;
+        api.decide(json!([schedule("a", "acts")])).await;
+    }
+}
+
+/// Reads lines as they come.
+struct Lines {
+    response: Response,
+    rest: String,
+}
+
+impl Lines {
+    async fn of(api: &Api, path: &str, body: &Value) -> Self {
+        let response = api.call(Ask::post(path, body).header("accept", LINES).header("prefer", "wait=20")).await;
+        assert_eq!((response.status().as_u16(), &response.headers()["content-type"]), (200, &LINES.parse().unwrap()));
+        assert_eq!(response.headers()["x-accel-buffering"], "no");
+        Self { response, rest: String::new() }
+    }
+
+    /// The next line; `None` at the end.
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some((line, rest)) = self.rest.split_once('\n') {
+                let line = serde_json::from_str(line).unwrap();
+                self.rest = rest.to_owned();
+                return Some(line);
+            }
+            let frame = tokio::time::timeout(PATIENCE, self.response.body_mut().frame()).await.expect("it goes on")?;
+            self.rest.push_str(std::str::from_utf8(frame.unwrap().data_ref().unwrap()).unwrap());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_many_turns_come_as_there_is_room_for_each_into_a_slot_of_its_own() {
+    let api = Api::open().await;
+    for id in ["a", "b", "c"] {
+        api.start(id).await;
+    }
+    let first = exchange(&api, TURNS, json!({ "room": 2, "identity": "host" })).await;
+    assert_eq!((slots(&first), first.get("receipts")), (vec![0, 1], Some(&json!([]))));
+    assert_eq!([&task(&first, 0)["workflowId"], &task(&first, 1)["workflowId"]], ["a", "b"]);
+    let second = exchange(&api, TURNS, json!({ "room": 2 })).await;
+    assert_eq!((slots(&second), &task(&second, 0)["workflowId"]), (vec![0], &json!("c")));
+    assert_eq!(slots(&exchange(&api, TURNS, json!({ "room": 2 })).await), Vec::<u64>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_answer_is_judged_by_itself_and_has_its_receipt_at_its_place() {
+    let api = Api::open().await;
+    for id in ["a", "b", "c"] {
+        api.start(id).await;
+    }
+    let turns = exchange(&api, TURNS, json!({ "room": 3 })).await;
+    let token = |at: usize| task(&turns, at)["token"].clone();
+    let decide = |decisions: Value| json!({ "decisions": decisions });
+    let answers = json!([
+        { "token": token(0), "complete": decide(json!([schedule("x", "acts")])) },
+        { "token": "no token", "complete": {} },
+        { "token": token(1), "complete": decide(json!([{ "type": "SucceedWorkflow", "result": [1,  2] }])) },
+        { "token": token(1), "complete": {} },
+        { "token": token(2), "fail": { "reason": "not now" } },
+    ]);
+    let said = exchange(&api, TURNS, json!({ "answers": answers, "room": 0 })).await;
+    let codes: Vec<_> = said["receipts"].as_array().unwrap().iter().map(|it| it["problem"]["code"].clone()).collect();
+    // Of two answers to one turn either may be the first; the other changes nothing.
+    let one_is_refused = codes[2].is_null() != codes[3].is_null();
+    assert!(one_is_refused && codes[0].is_null() && codes[1] == "bad-token" && codes[4].is_null(), "{said}");
+    assert_eq!(api.names("a").await.last().unwrap(), "ActivityScheduled");
+    assert!(api.names("c").await.contains(&"DeciderFailed".to_owned()));
+
+    // The activity that the first one scheduled is answered by an exchange of its own list.
+    let acts = exchange(&api, ACTIVITIES, json!({ "room": 5 })).await;
+    assert_eq!(slots(&acts), [0]);
+    let token = &task(&acts, 0)["token"];
+    let said = exchange(&api, ACTIVITIES, json!({ "answers": [{ "token": token, "success": { "result": 7 } }] })).await;
+    assert_eq!(said, json!({ "receipts": [{}], "tasks": [] }));
+    let failed =
+        exchange(&api, ACTIVITIES, json!({ "answers": [{ "token": token, "failure": { "reason": "r" } }] })).await;
+    assert_eq!(failed["receipts"][0]["problem"]["code"], "activity-closed");
+    assert!(api.names("a").await.contains(&"ActivitySuccess".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn line_by_line_receipts_come_when_they_are_durable_and_tasks_when_they_come_until_all_slots_have_theirs() {
+    let api = Api::open().await;
+    with_activities(&api, &["a"]).await;
+    let first = exchange(&api, ACTIVITIES, json!({ "room": 1 })).await;
+    let answers = json!([{ "token": task(&first, 0)["token"], "success": {} }]);
+    let mut lines = Lines::of(&api, ACTIVITIES, &json!({ "answers": answers, "room": 2 })).await;
+    assert_eq!(lines.next().await.unwrap(), json!({ "receipts": [{}], "tasks": [] }));
+    // Nothing waits yet but the turn that tells of it.
+    api.decide(json!([])).await;
+    with_activities(&api, &["b"]).await;
+    let line = lines.next().await.unwrap();
+    assert_eq!((slots(&line), &task(&line, 0)["workflowId"]), (vec![0], &json!("b")));
+    with_activities(&api, &["c"]).await;
+    let line = lines.next().await.unwrap();
+    assert_eq!((slots(&line), &task(&line, 0)["workflowId"]), (vec![1], &json!("c")));
+    assert_eq!(lines.next().await, None);
+    // A payload may have lines of its own; a line of ours has none.
+    let start = r#"{"workflowId":"d","workflowType":"test","taskList":"deciders","input":{"two":
+        "lines"}}"#;
+    api.ask(Ask::text(WORKFLOWS, start)).await.json(201);
+    let mut lines = Lines::of(&api, TURNS, &json!({ "room": 2 })).await;
+    let window = lines.next().await.unwrap();
+    let inputs = window["tasks"].as_array().unwrap().iter().map(|it| &it["task"]["events"][0]["input"]);
+    assert!(inputs.into_iter().any(|input| *input == json!({ "two": "lines" })), "{window}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exchange_that_ends_in_vain_says_where_else_tasks_wait() {
+    let api = Api::open().await;
+    with_activities(&api, &["a"]).await;
+    let other = "/v1/domains/default/task-lists/act/activity/exchange";
+    let said = exchange(&api, other, json!({ "room": 1 })).await;
+    assert!(said["unpolled"].as_str().unwrap().starts_with("acts;activity;since="), "{said}");
+    let said = exchange(&api, other, json!({ "room": 0 })).await;
+    assert_eq!(said, json!({ "receipts": [], "tasks": [] }), "it did not poll");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_hangs_up_gives_back_what_was_on_its_way_and_waits_no_more() {
+    let api = Api::open().await;
+    let lines = Lines::of(&api, ACTIVITIES, &json!({ "room": 3, "pollId": "p" })).await;
+    let mut lines = Box::pin(async move {
+        let mut lines = lines;
+        lines.next().await
+    });
+    // It waits from when somebody reads on.
+    tokio::select! { biased; _ = &mut lines => panic!("nothing has come"), () = tokio::task::yield_now() => {} }
+    api.until_pollers("list=\"acts\"", 3).await;
+    drop(lines);
+    api.until_pollers("list=\"acts\"", 0).await;
+    with_activities(&api, &["a"]).await;
+    assert_eq!(api.take_activity("acts").await["workflowId"], "a");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_sent_and_lost_is_sent_again_into_its_slot_and_what_came_is_not() {
+    let api = Api::open().await;
+    with_activities(&api, &["a", "b"]).await;
+    let first = exchange(&api, ACTIVITIES, json!({ "room": 3, "pollId": "p" })).await;
+    assert_eq!(slots(&first), [0, 1]);
+    // Slot 0 arrived, the others did not.
+    let again = exchange(&api, ACTIVITIES, json!({ "slots": [1, 2], "pollId": "p", "attempt": 2 })).await;
+    assert_eq!(slots(&again), [1]);
+    assert_eq!(task(&again, 0), task(&first, 1), "the same try of the same activity");
+    let other = exchange(&api, ACTIVITIES, json!({ "slots": [1], "pollId": "q", "attempt": 2 })).await;
+    assert_eq!(slots(&other), Vec::<u64>::new(), "nothing was sent to that poll");
+    let answers: Vec<_> =
+        [task(&first, 0), task(&again, 0)].iter().map(|it| json!({ "token": it["token"], "success": {} })).collect();
+    let said = exchange(&api, ACTIVITIES, json!({ "answers": answers })).await;
+    assert_eq!(said["receipts"], json!([{}, {}]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_hold_at_their_edges_and_what_is_wrong_is_said() {
+    let api = Api::open().await;
+    let refused = async |body: Value, says: &str| {
+        let problem = api.refused(Ask::post(TURNS, &body).header("prefer", "wait=0"), 400, "invalid-field").await;
+        assert!(problem["detail"].as_str().unwrap().contains(says), "{problem}");
+    };
+    let answers = |count: usize| json!(vec![json!({ "token": "t", "complete": {} }); count]);
+    let said = exchange(&api, TURNS, json!({ "answers": answers(256), "room": 256 })).await;
+    assert_eq!(said["receipts"].as_array().unwrap().len(), 256);
+    refused(json!({ "answers": answers(257) }), "257 answers, at most 256").await;
+    refused(json!({ "room": 257 }), "is 257, at most 256").await;
+    refused(json!({ "slots": (0..257).collect::<Vec<_>>(), "pollId": "p", "attempt": 2 }), "257 slots").await;
+    refused(json!({ "slots": [1, 1], "pollId": "p", "attempt": 2 }), "slot 1 twice").await;
+    refused(json!({ "slots": [1], "room": 1 }), "must be absent beside `slots`").await;
+    refused(json!({ "room": 1, "attempt": 2 }), "pollId").await;
+
+    api.start("w").await;
+    let turn = exchange(&api, TURNS, json!({ "room": 1 })).await;
+    let token = &task(&turn, 0)["token"];
+    for (answer, says) in [
+        (json!({ "token": token }), "exactly one of `complete` and `fail`"),
+        (json!({ "token": token, "complete": {}, "fail": {} }), "exactly one of `complete` and `fail`"),
+        (json!({ "token": token, "complete": { "next": {} } }), "`next`: must be absent"),
+    ] {
+        let said = exchange(&api, TURNS, json!({ "answers": [answer] })).await;
+        let detail = said["receipts"][0]["problem"]["detail"].as_str().unwrap();
+        assert!(detail.contains(says.trim_start_matches("`next`: ")), "{said}");
+    }
+    assert_eq!(api.names("w").await.len(), 3, "nothing was recorded");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_credential_may_do_is_of_the_list_in_the_path_and_no_token_of_another_passes() {
+    let api = Api::open().await;
+    let runner = Credential {
+        name: "rack".to_owned(),
+        secret_sha256: sha256_hex("rack"),
+        runners: vec!["default/other".to_owned()],
+        ..Credential::default()
+    };
+    let guarded = api.with(router_for(Arc::clone(&api.engine), Credentials::new(vec![runner]).unwrap()));
+    with_activities(&api, &["a"]).await;
+    let taken = exchange(&api, ACTIVITIES, json!({ "room": 1 })).await;
+    let answers = json!([{ "token": task(&taken, 0)["token"], "success": {} }]);
+    let ask = |path: &str| Ask::post(path, &json!({ "answers": answers })).header("authorization", "Bearer rack");
+    guarded.ask(ask(ACTIVITIES)).await.problem(403, "forbidden");
+    let own = "/v1/domains/default/task-lists/other/activity/exchange";
+    let said = guarded.ask(ask(own)).await.json(200);
+    let problem = &said["receipts"][0]["problem"];
+    assert_eq!((&problem["code"], problem["status"].as_u64()), (&json!("invalid-field"), Some(400)), "{said}");
+    assert!(problem["detail"].as_str().unwrap().contains("list `acts` in domain `default`, not of this one"), "{said}");
+    assert!(!api.names("a").await.contains(&"ActivitySuccess".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_pass_where_a_share_is_used_up_and_polls_do_not() {
+    let api = Api::open().await;
+    with_activities(&api, &["a"]).await;
+    let taken = exchange(&api, ACTIVITIES, json!({ "room": 1 })).await;
+    let limit =
+        Limit { domain: Some("default".to_owned()), requests_per_second: Some(1), burst: Some(1), ..Limit::default() };
+    api.engine.shares().replace(ShareLimits::read(vec![limit]).unwrap());
+    exchange(&api, ACTIVITIES, json!({ "room": 1 })).await;
+    let poll = Ask::post(ACTIVITIES, &json!({ "room": 1 })).header("prefer", "wait=0");
+    api.ask(poll).await.problem(429, "quota-exceeded");
+    let answers = json!([{ "token": task(&taken, 0)["token"], "success": {} }]);
+    assert_eq!(exchange(&api, ACTIVITIES, json!({ "answers": answers })).await["receipts"], json!([{}]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_answer_has_an_entry_of_its_own_in_the_audit_log_and_a_poll_has_none() {
+    let api = Api::open().await;
+    let scratch = tempfile::tempdir().unwrap();
+    let log = AuditLog::open(&scratch.path().join("audit"), Arc::clone(api.engine.clock())).unwrap();
+    let logged = api.with(with_audit_log(api.router.clone(), Arc::clone(&log)));
+    with_activities(&api, &["a", "b"]).await;
+    let taken = exchange(&logged, ACTIVITIES, json!({ "room": 2 })).await;
+    let answers = json!([
+        { "token": task(&taken, 0)["token"], "success": {} },
+        { "token": task(&taken, 1)["token"], "canceled": {} },
+    ]);
+    exchange(&logged, ACTIVITIES, json!({ "answers": answers })).await;
+    log.flush().await;
+    let file = std::fs::read_dir(scratch.path().join("audit")).unwrap().map(|entry| entry.unwrap().path());
+    let file = file.into_iter().find(|path| path.extension().is_some_and(|it| it == "jsonl")).unwrap();
+    let entries: Vec<Value> =
+        std::fs::read_to_string(file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let changes: Vec<_> = entries.iter().filter(|entry| entry.get("call").is_some()).collect();
+    assert_eq!(changes.len(), 2, "{entries:?}");
+    for (change, id) in changes.iter().zip(["a", "b"]) {
+        assert_eq!(change["call"], "POST /v1/domains/{domain}/task-lists/{list}/activity/exchange");
+        assert_eq!(change["workflowId"], id, "{change}");
+    }
+    let mut outcomes: Vec<_> = entries.iter().filter_map(|entry| entry["status"].as_u64()).collect();
+    outcomes.sort_unstable();
+    assert_eq!(outcomes, [200, 409], "nobody had asked for the second to stop");
+}
