@@ -371,6 +371,10 @@ impl EpochView {
                 }
                 Ok(())
             })?;
+            // Nothing came after its last batch until then.
+            if base.line == self.manifest.line && end == self.newest.batch {
+                to = to.max(self.newest.at);
+            }
             spans.push(((base.line, end), (from.unwrap_or(base.instant).min(base.instant), to)));
         }
         Ok(spans.into_iter().map(|(_, span)| span).collect())

@@ -137,16 +137,24 @@ async fn what_a_copy_of_the_store_ships_that_went_another_way_is_a_line_of_its_o
     work(&store, 30).await;
     let (instant, first) = (instant(), versions(&store).await);
     store.close().await.unwrap();
-    // So far that its log does not have any more where they part.
+    // So far that its log does not have any more where they part; and begins, of all batches, with the one after the last of the
+    // other: a segment for each time that it is opened.
+    for _ in 0..4 {
+        let copy = Embedded::open(small(&at("copy"))).await.unwrap();
+        work(&copy, 10).await;
+        copy.close().await.unwrap();
+    }
+    let between = crate::instant();
     let copy = Embedded::open(small(&at("copy"))).await.unwrap();
-    work(&copy, 2_000).await;
     copy.ship(ShipTo::new(&archive)).await.unwrap();
     shipped(&copy).await;
     let second = versions(&copy).await;
     copy.close().await.unwrap();
     assert_eq!(verify(&archive, &mut |_| ()).unwrap().first().map(|epoch| epoch.spans.len()), Some(2));
-    for (name, to, expected) in [("first", Some(instant), first), ("second", None, second)] {
+    // What was between is not there: the last before it is.
+    let expected = [("first", Some(instant), &first), ("between", Some(between), &first), ("second", None, &second)];
+    for (name, to, expected) in expected {
         restore_to(&archive, &at(name), to).unwrap();
-        assert_eq!(versions(&Embedded::open(small(&at(name))).await.unwrap()).await, expected, "{name}");
+        assert_eq!(&versions(&Embedded::open(small(&at(name))).await.unwrap()).await, expected, "{name}");
     }
 }
