@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_client::body::{CompleteTurn, DeciderTask, FailTurn, QueryResult, TaskQuery, TurnReply, UpdateResult};
-use baton_client::exchange::{self, Asking, Reply, Works};
+use baton_client::exchange::{self, ExchangeSettings, TaskReply, TurnKind, Works};
 use baton_client::tasks::Outcome;
 use baton_client::trace::put_below;
 use baton_client::{Client, Error};
@@ -150,7 +150,7 @@ impl Host {
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
         let Self { client, list, identity, concurrency, shared } = self;
         let updates = Some(shared.updates_at_once());
-        let asking = Asking { identity, at_once: concurrency, queries: true, updates, interval: None };
+        let asking = ExchangeSettings { identity, at_once: concurrency, queries: true, updates, interval: None };
         let worker = Arc::new(TurnWorker { client: client.clone(), shared });
         exchange::host((client, &list), asking, worker, stop, None).await;
     }
@@ -171,10 +171,10 @@ struct OfTurn {
     is_given_back: bool,
 }
 
-impl Works<exchange::Turns> for TurnWorker {
+impl Works<TurnKind> for TurnWorker {
     type Context = OfTurn;
 
-    async fn work(self: Arc<Self>, task: DeciderTask) -> Reply<exchange::Turns, OfTurn> {
+    async fn work(self: Arc<Self>, task: DeciderTask) -> TaskReply<TurnKind, OfTurn> {
         let (token, workflow_id, run_id) = (task.token.clone(), task.workflow_id.clone(), task.run_id);
         let began = tokio::time::Instant::now();
         let trace = task.trace();
@@ -206,10 +206,10 @@ impl Works<exchange::Turns> for TurnWorker {
             }
         };
         let context = OfTurn { token: token.clone(), workflow_id, run_id, is_given_back: fail.is_some() };
-        Reply { reply: TurnReply { token, complete, fail }, patience: ANSWER_PATIENCE, context }
+        TaskReply { reply: TurnReply { token, complete, fail }, patience: ANSWER_PATIENCE, context }
     }
 
-    fn answered(&self, of: OfTurn, outcome: Result<Outcome<()>, Error>) -> Option<Reply<exchange::Turns, OfTurn>> {
+    fn answered(&self, of: OfTurn, outcome: Result<Outcome<()>, Error>) -> Option<TaskReply<TurnKind, OfTurn>> {
         let OfTurn { token, workflow_id, run_id, is_given_back } = of;
         match outcome {
             Ok(Outcome::Recorded(_) | Outcome::RecordedBefore) => None,
@@ -228,7 +228,7 @@ impl Works<exchange::Turns> for TurnWorker {
                 let (reason, details) = (Some("answer-refused".to_owned()), Payload::of(&error.to_string()).ok());
                 let fail = Some(FailTurn { reason, details, next: None });
                 let context = OfTurn { token: token.clone(), workflow_id, run_id, is_given_back: true };
-                Some(Reply { reply: TurnReply { token, complete: None, fail }, patience: ANSWER_PATIENCE, context })
+                Some(TaskReply { reply: TurnReply { token, complete: None, fail }, patience: ANSWER_PATIENCE, context })
             }
         }
     }

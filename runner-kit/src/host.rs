@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use baton_client::body::{ActivityReply, ActivityTask, CancelActivity, FailActivity, SucceedActivity};
-use baton_client::exchange::{self, Asking, Reply, Works};
+use baton_client::exchange::{self, ActivityKind, ExchangeSettings, TaskReply, Works};
 use baton_client::tasks::Outcome;
 use baton_client::trace::put_below;
 use baton_client::{Client, Error};
@@ -109,7 +109,7 @@ impl Host {
     /// Runs until `stop` resolves, then finishes the activities in hand.
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
         let Self { client, list, identity, concurrency, interval, drain_wait, activities } = self;
-        let asking = Asking { identity, at_once: concurrency, interval, ..Asking::default() };
+        let asking = ExchangeSettings { identity, at_once: concurrency, interval, ..ExchangeSettings::default() };
         let worker = Arc::new(ActivityWorker { client: client.clone(), list: list.clone(), activities });
         if !exchange::host((client, &list), asking, worker, stop, Some(drain_wait)).await {
             tracing::warn!("some activities were not done in time and are left to their timeouts");
@@ -134,10 +134,10 @@ struct OfActivity {
     is_refused: bool,
 }
 
-impl Works<exchange::Activities> for ActivityWorker {
+impl Works<ActivityKind> for ActivityWorker {
     type Context = OfActivity;
 
-    async fn work(self: Arc<Self>, task: ActivityTask) -> Reply<exchange::Activities, OfActivity> {
+    async fn work(self: Arc<Self>, task: ActivityTask) -> TaskReply<ActivityKind, OfActivity> {
         let trace = task.trace();
         let span = tracing::info_span!(
             "activity",
@@ -179,14 +179,14 @@ impl Works<exchange::Activities> for ActivityWorker {
         let patience = wait.saturating_sub(began.elapsed()).max(Duration::from_secs(1));
         let (workflow_id, activity_id) = (Arc::clone(&context.workflow_id), Arc::clone(&context.activity_id));
         let of = OfActivity { token: token.clone(), workflow_id, activity_id, patience, is_refused: false };
-        Reply { reply: reply(token, &context, outcome), patience, context: of }
+        TaskReply { reply: reply(token, &context, outcome), patience, context: of }
     }
 
     fn answered(
         &self,
         of: OfActivity,
         outcome: Result<Outcome<()>, Error>,
-    ) -> Option<Reply<exchange::Activities, OfActivity>> {
+    ) -> Option<TaskReply<ActivityKind, OfActivity>> {
         let (workflow_id, activity_id) = (&*of.workflow_id, &*of.activity_id);
         match outcome {
             Ok(Outcome::Recorded(_) | Outcome::RecordedBefore) => None,
@@ -204,7 +204,7 @@ impl Works<exchange::Activities> for ActivityWorker {
                 let failure = FailActivity { reason, details, non_retryable: true, retry_after: None, next: None };
                 let reply =
                     ActivityReply { token: of.token.clone(), failure: Some(failure), ..ActivityReply::default() };
-                Some(Reply { reply, patience: of.patience, context: OfActivity { is_refused: true, ..of } })
+                Some(TaskReply { reply, patience: of.patience, context: OfActivity { is_refused: true, ..of } })
             }
         }
     }

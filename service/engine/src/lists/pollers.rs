@@ -338,9 +338,9 @@ mod tests {
         }
     }
 
-    fn pollers(now: Timestamp) -> Pollers {
+    fn pollers(now: Timestamp) -> Arc<Pollers> {
         let lists = Arc::new(Matching::new(WaitingBounds::default()));
-        Pollers::new(Arc::new(StandingClock(now)), Arc::default(), lists, Arc::default())
+        Arc::new(Pollers::new(Arc::new(StandingClock(now)), Arc::default(), lists, Arc::default()))
     }
 
     fn list(name: &str) -> ListKey {
