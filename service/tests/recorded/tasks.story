@@ -243,3 +243,30 @@ GET ./task-lists/deciders
 GET ./task-lists/nothing%20known
 ---
 GET ./task-lists?page=nonsense
+---
+POST ./workflows
+
+{"workflowId": "crewed", "workflowType": "order", "taskList": "crew"}
+---
+# Tasks into slots, and answers with a receipt each.
+POST ./task-lists/crew/decider/exchange
+prefer: wait=0
+@$TURN = token
+
+{"room": 2, "identity": "host", "pollId": "e"}
+---
+POST ./task-lists/crew/decider/exchange
+prefer: wait=0
+
+{"answers": [{"token": "$TURN", "complete": {"decisions": [{"type": "ScheduleActivity", "activityId": "a", "activityType": "ship", "taskList": "crew"}]}}, {"token": "nonsense", "complete": {}}]}
+---
+POST ./task-lists/crew/activity/exchange
+prefer: wait=0
+@$LAST = token
+
+{"room": 1, "identity": "runner"}
+---
+POST ./task-lists/crew/activity/exchange
+prefer: wait=0
+
+{"answers": [{"token": "$LAST", "success": {"result": "shipped"}}], "room": 1}

@@ -123,3 +123,66 @@ fn no_more_lists_are_looked_at_than_may_be_and_it_is_said_that_there_are_more() 
     };
     assert_eq!([look(1), look(2), look(3), look(4)], [(1, true), (2, true), (3, false), (3, false)]);
 }
+
+/// Slots of a poll that has waited for nothing.
+fn wait_with(matching: &Arc<Matching>, poll: u64, slots: &[u32]) -> WaitingSlots {
+    let taker = Taker { poll: Some(PollId(poll)), ..Taker::default() };
+    let mut slots = slots.to_vec();
+    match matching.poll_slots(&list(), &taker, &mut slots) {
+        SlotsPolled::Wait(waiting) => waiting,
+        SlotsPolled::Tasks(tasks) => panic!("{} tasks", tasks.len()),
+    }
+}
+
+/// The polls of the pollers that are taken next.
+fn taken(matching: &Matching, count: usize) -> Vec<Option<PollId>> {
+    (0..count).map(|_| matching.reserve(&list()).and_then(|poller| poller.taker.poll)).collect()
+}
+
+#[test]
+fn slots_are_taken_one_after_the_other_each_with_a_poll_of_its_own_before_whoever_came_later() {
+    let matching = Arc::new(Matching::new(WaitingBounds::default()));
+    let (_first, _second) = (wait_with(&matching, 7, &[2, 1, 0]), wait_with(&matching, 8, &[0]));
+    assert_eq!(matching.pollers(&list()), 4);
+    let of = |poll: u64, slot| Some(PollId(poll).of_slot(slot));
+    assert_eq!(taken(&matching, 5), [of(7, 0), of(7, 1), of(7, 2), of(8, 0), None]);
+    assert!(matching.depths().is_empty(), "nobody waits any more");
+    let mut polls: Vec<_> = (0..256).flat_map(|slot| [of(7, slot), of(8, slot)]).collect();
+    polls.sort_unstable();
+    polls.dedup();
+    assert_eq!(polls.len(), 512);
+}
+
+#[test]
+fn tasks_that_wait_go_into_slots_at_once_and_slots_that_are_left_wait_when_asked_again() {
+    let matching = Arc::new(Matching::new(WaitingBounds::default()));
+    for run in 1..=2 {
+        assert!(matches!(matching.offer(&list(), task(run, 2)), Offered::Waits));
+    }
+    let mut slots = vec![2, 1, 0];
+    let SlotsPolled::Tasks(tasks) = matching.poll_slots(&list(), &Taker::default(), &mut slots) else {
+        panic!("two wait")
+    };
+    let tasks: Vec<_> = tasks.into_iter().map(|(slot, task)| (slot, task.task().cloned())).collect();
+    assert_eq!((tasks, slots), (vec![(0, Some(task(1, 2))), (1, Some(task(2, 2)))], vec![2]));
+}
+
+#[test]
+fn a_slot_that_was_reserved_in_vain_waits_in_front_and_all_of_a_poll_go_when_it_ends() {
+    let matching = Arc::new(Matching::new(WaitingBounds::default()));
+    let (first, _second) = (wait_with(&matching, 7, &[1, 0]), wait_with(&matching, 8, &[0]));
+    let reserved = matching.reserve(&list()).unwrap();
+    assert!(matching.poll_for(&list(), reserved).is_none());
+    assert_eq!(matching.pollers(&list()), 3);
+    assert_eq!(taken(&matching, 1), [Some(PollId(7).of_slot(0))], "the one that was put back");
+    drop(first);
+    assert_eq!(taken(&matching, 2), [Some(PollId(8).of_slot(0)), None]);
+}
+
+#[test]
+fn a_slot_whose_poll_was_lost_is_handed_nothing_and_its_neighbors_are() {
+    let matching = Arc::new(Matching::new(WaitingBounds::default()));
+    let _waiting = wait_with(&matching, 7, &[2, 1, 0]);
+    matching.drop_poller(PollId(7).of_slot(1));
+    assert_eq!(taken(&matching, 3), [Some(PollId(7).of_slot(0)), Some(PollId(7).of_slot(2)), None]);
+}
