@@ -17,11 +17,11 @@ pub trait TaskKind: Send + 'static {
     const SEGMENT: &'static str;
 }
 
-/// TurnKind.
+/// Turns.
 #[derive(Debug)]
 pub enum TurnKind {}
 
-/// ActivityKind.
+/// Activities.
 #[derive(Debug)]
 pub enum ActivityKind {}
 

@@ -1,7 +1,6 @@
 //! Exchanges: many answers to tasks of one list in one request, each judged by itself, and as many tasks as there is room for, as they
 //! come.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,19 +37,26 @@ const LINGER: Duration = Duration::from_millis(2);
 /// The media type of what comes line by line.
 const LINES: &str = "application/x-ndjson";
 
-/// Whether what comes is wanted line by line.
-pub(super) struct LineByLine(bool);
+/// How a caller wants to be answered.
+pub(super) struct HowToAnswer {
+    /// How long to wait for tasks, where that is said.
+    wait: Option<Duration>,
+    /// Line by line, as things come.
+    lines: bool,
+}
 
-impl<S: Send + Sync> FromRequestParts<S> for LineByLine {
-    type Rejection = Infallible;
+impl<S: Send + Sync> FromRequestParts<S> for HowToAnswer {
+    type Rejection = Refused;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self(names_accepted(&parts.headers, &ACCEPT, LINES)))
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let PreferWait(wait) = PreferWait::from_request_parts(parts, state).await?;
+        Ok(Self { wait, lines: names_accepted(&parts.headers, &ACCEPT, LINES) })
     }
 }
 
-impl OperationInput for LineByLine {
+impl OperationInput for HowToAnswer {
     fn describe(call: &mut Operation<'_>) {
+        PreferWait::describe(call);
         call.header(
             "Accept",
             "`application/x-ndjson`: a line with the receipts as soon as the answers are durable, and one each time that tasks come, \
@@ -207,8 +213,7 @@ pub(super) async fn turns(
     State(engine): AppState,
     Path([domain, list]): Path<2>,
     _: NoQuery,
-    PreferWait(wait): PreferWait,
-    lines: LineByLine,
+    HowToAnswer { wait, lines }: HowToAnswer,
     caller: Caller,
     audit: AuditEach,
     Json(asked): Json<body::ExchangeTurns, TURN_BYTES_MAX>,
@@ -233,8 +238,7 @@ pub(super) async fn activities(
     State(engine): AppState,
     Path([domain, list]): Path<2>,
     _: NoQuery,
-    PreferWait(wait): PreferWait,
-    lines: LineByLine,
+    HowToAnswer { wait, lines }: HowToAnswer,
     caller: Caller,
     audit: AuditEach,
     Json(asked): Json<body::ExchangeActivities, TURN_BYTES_MAX>,
@@ -275,7 +279,7 @@ impl TasksOf {
     async fn next(&mut self, receipts: Option<Vec<AnswerReceipt>>) -> Option<(Vec<u8>, Vec<Receipt>)> {
         let has_receipts = receipts.is_some();
         let (bytes, delivered, unpolled) = if self.is_decider {
-            let found = self.engine.tasks().next_turns(&mut self.slots).await.unwrap_or_else(nothing);
+            let found = found(self.engine.tasks().next_turns(&mut self.slots).await);
             let unpolled = self.unpolled(found.is_empty());
             let found = found.into_iter().map(|(slot, delivery)| {
                 let (task, receipt) = delivery.split();
@@ -283,7 +287,7 @@ impl TasksOf {
             });
             rendered(receipts, found, unpolled)
         } else {
-            let found = self.engine.tasks().next_activities(&mut self.slots).await.unwrap_or_else(nothing);
+            let found = found(self.engine.tasks().next_activities(&mut self.slots).await);
             let unpolled = self.unpolled(found.is_empty());
             let found = found.into_iter().map(|(slot, delivery)| {
                 let (task, receipt) = delivery.split();
@@ -301,9 +305,11 @@ impl TasksOf {
 }
 
 /// The answers were recorded; only the poll came to nothing, as any poll may.
-fn nothing<T>(refusal: Refusal) -> Vec<T> {
-    tracing::debug!(%refusal, "no further tasks");
-    Vec::new()
+fn found<T>(tasks: Result<Vec<T>, Refusal>) -> Vec<T> {
+    tasks.unwrap_or_else(|refusal| {
+        tracing::debug!(%refusal, "no further tasks");
+        Vec::new()
+    })
 }
 
 /// As JSON; and whether it says where else tasks wait.
@@ -316,7 +322,7 @@ fn rendered<T: Serialize>(
     (serde_json::to_vec(&Exchanged { receipts, tasks, unpolled }).unwrap_or_default(), delivered, has_unpolled)
 }
 
-async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, LineByLine(lines): LineByLine) -> Response {
+async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -> Response {
     if !lines {
         let (bytes, delivered) = tasks.next(Some(receipts)).await.unwrap_or_default();
         look_at_connection().await;

@@ -56,10 +56,9 @@ impl Lines {
     /// The next line; `None` at the end.
     async fn next(&mut self) -> Option<Value> {
         loop {
-            if let Some((line, rest)) = self.rest.split_once('\n') {
-                let line = serde_json::from_str(line).unwrap();
-                self.rest = rest.to_owned();
-                return Some(line);
+            if let Some(end) = self.rest.find('\n') {
+                let line: String = self.rest.drain(..=end).collect();
+                return Some(serde_json::from_str(&line).unwrap());
             }
             let frame = tokio::time::timeout(PATIENCE, self.response.body_mut().frame()).await.expect("it goes on")?;
             self.rest.push_str(std::str::from_utf8(frame.unwrap().data_ref().unwrap()).unwrap());

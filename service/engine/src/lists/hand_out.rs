@@ -63,7 +63,7 @@ impl TaskLists {
         match self.matching.offer(list, task) {
             Offered::Poller(poller, task) => {
                 let (lists, list) = (Arc::clone(self), list.clone());
-                self.background.spawn(async move { lists.hand_over(list, poller, task).await });
+                self.background.spawn(async move { lists.hand_over(list, *poller, task).await });
             }
             Offered::Waits => self.offer_elsewhere(list),
             Offered::Known => {}

@@ -224,7 +224,7 @@ impl Matching {
             if list.is_idle() {
                 lists.remove(key);
             }
-            return Offered::Poller(poller, task);
+            return Offered::Poller(Box::new(poller), task);
         }
         list.asking += usize::from(task.only_asks());
         list.came += 1;
@@ -392,7 +392,7 @@ pub(crate) enum Offered {
     /// There is no room; it waits in the store alone.
     Full,
     /// This poller waits for just such a task; give it to them.
-    Poller(Poller, OnList),
+    Poller(Box<Poller>, OnList),
 }
 
 #[cfg(test)]

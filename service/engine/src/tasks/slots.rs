@@ -61,8 +61,19 @@ impl Tasks {
         let events_max = poll.events_max.unwrap_or(WINDOW_EVENTS_MAX).clamp(1, WINDOW_EVENTS_MAX);
         let (lists, background) = (Arc::clone(&self.lists), Arc::clone(&self.background));
         let (deadline, waits, waiting) = (Instant::now() + poll.wait, 0, None);
-        let _polling = polling;
-        Ok(Slots { lists, background, list, taker, earlier, events_max, deadline, free, waits, waiting, _polling })
+        Ok(Slots {
+            lists,
+            background,
+            list,
+            taker,
+            earlier,
+            events_max,
+            deadline,
+            free,
+            waits,
+            waiting,
+            _polling: polling,
+        })
     }
 
     /// The next turns that come into slots, with the slot of each: one at least, and none when the wait is over or each has its own.
