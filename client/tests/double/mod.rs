@@ -186,11 +186,11 @@ impl Asked {
 fn lines(receipt: Option<Value>, slot: Option<u64>, task: &Value) -> String {
     let receipts = receipt.map(|receipt| json!({ "receipts": [receipt], "tasks": [] }));
     let task = slot.filter(|_| !task.is_null()).map(|slot| json!({ "tasks": [{ "slot": slot, "task": task }] }));
-    receipts.into_iter().chain(task).map(|line| format!("{line}\n")).collect()
+    receipts.into_iter().chain(task).flat_map(|line| [line.to_string(), "\n".to_owned()]).collect()
 }
 
 /// An exchange as what it is for.
-fn shown(path: &str, body: Value) -> (String, Value, Exchange) {
+fn shown(path: &str, body: &Value) -> (String, Value, Exchange) {
     let (list, side) = path.strip_suffix("/exchange").unwrap().rsplit_once('/').unwrap();
     let slots = body["slots"].as_array().cloned().unwrap_or_default();
     let slot = slots.first().and_then(Value::as_u64).or_else(|| (body["room"].as_u64() > Some(0)).then_some(0));
@@ -234,7 +234,7 @@ async fn read(mut stream: TcpStream) -> Option<Asked> {
     let body = serde_json::from_slice(&request[begin..]).unwrap_or_default();
     let at = Instant::now();
     if path.ends_with("/exchange") {
-        let (path, body, exchange) = shown(&path, body);
+        let (path, body, exchange) = shown(&path, &body);
         return Some(Asked { path, body, at, stream, exchange: Some(exchange) });
     }
     Some(Asked { path, body, at, stream, exchange: None })
