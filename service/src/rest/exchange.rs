@@ -97,7 +97,7 @@ impl Exchange {
     }
 
     /// The slots that are to be filled.
-    async fn slots(&self, room: u32, slots: Vec<u32>, poll: &Poll) -> Result<Slots, Refused> {
+    async fn slots(&self, (room, slots): (u32, Vec<u32>), poll: &Poll, has_answers: bool) -> Result<Slots, Refused> {
         let problem = match usize::try_from(room) {
             Ok(0..=SLOTS_MAX) if room == 0 || slots.is_empty() => None,
             Ok(0..=SLOTS_MAX) => Some("must be absent beside `slots`".to_owned()),
@@ -107,8 +107,13 @@ impl Exchange {
             return Err(Fault::Invalid { field: "room".to_owned(), problem }.into());
         }
         let slots = if slots.is_empty() { (0..room).collect() } else { slots };
-        let of = (self.domain.as_str(), self.list.as_str());
-        Ok(self.engine.tasks().slots(self.level == Level::Decider, of, poll, slots).await?)
+        let (of, is_decider) = ((self.domain.as_str(), self.list.as_str()), self.level == Level::Decider);
+        let tasks = self.engine.tasks();
+        match tasks.slots(is_decider, of, poll, slots).await {
+            // Answers are recorded all the same.
+            Err(Refusal::QuotaExceeded(_)) if has_answers => Ok(tasks.slots(is_decider, of, poll, Vec::new()).await?),
+            slots => Ok(slots?),
+        }
     }
 
     /// Has one answer recorded, with its entry in the audit log before.
@@ -224,7 +229,7 @@ pub(super) async fn turns(
     exchange.must_have_share(answers.len())?;
     let (by, updates, at_most) = (exchange.caller.by(), updates.unwrap_or(0), wait.unwrap_or(WAIT_MAX));
     let poll = Poll { wait: at_most, identity, events_max: max_events, queries, updates, poll_id, attempt, by };
-    let slots = exchange.slots(room, slots, &poll).await?;
+    let slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
     let answers = answers.into_iter().map(async |reply| {
         let token = reply.token.clone();
         exchange.receipt(&token, exchange.answer_turn(reply)).await
@@ -249,7 +254,7 @@ pub(super) async fn activities(
     exchange.must_have_share(answers.len())?;
     let (by, at_most) = (exchange.caller.by(), wait.unwrap_or(WAIT_MAX));
     let poll = Poll { wait: at_most, identity, poll_id, attempt, by, ..Poll::default() };
-    let slots = exchange.slots(room, slots, &poll).await?;
+    let slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
     let answers = answers.into_iter().map(async |reply| {
         let token = reply.token.clone();
         exchange.receipt(&token, exchange.answer_activity(reply)).await

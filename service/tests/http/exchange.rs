@@ -260,6 +260,24 @@ async fn answers_pass_where_a_share_is_used_up_and_polls_do_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn where_no_more_may_wait_answers_are_recorded_and_no_task_is_taken() {
+    let api = Api::open().await;
+    with_activities(&api, &["a", "b"]).await;
+    let taken = exchange(&api, ACTIVITIES, json!({ "room": 1 })).await;
+    let limit = Limit { domain: Some("default".to_owned()), task_lists: Some(1), ..Limit::default() };
+    api.engine.shares().replace(ShareLimits::read(vec![limit]).unwrap());
+    let other = "/v1/domains/default/task-lists/other/activity/exchange";
+    let lines = Lines::of(&api, other, &json!({ "room": 1 })).await;
+    let answers = json!([{ "token": task(&taken, 0)["token"], "success": {} }]);
+    let poll = Ask::post(ACTIVITIES, &json!({ "room": 1 })).header("prefer", "wait=0");
+    api.ask(poll).await.problem(429, "quota-exceeded");
+    let said = exchange(&api, ACTIVITIES, json!({ "answers": answers, "room": 1 })).await;
+    assert_eq!(said, json!({ "receipts": [{}], "tasks": [] }));
+    drop(lines);
+    assert_eq!(slots(&exchange(&api, ACTIVITIES, json!({ "room": 1 })).await), [0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn each_answer_has_an_entry_of_its_own_in_the_audit_log_and_a_poll_has_none() {
     let api = Api::open().await;
     let scratch = tempfile::tempdir().unwrap();

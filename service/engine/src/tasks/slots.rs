@@ -32,7 +32,7 @@ pub struct Slots {
     /// How many are on the list.
     waits: usize,
     waiting: Option<WaitingSlots>,
-    _polling: Polling,
+    _polling: Option<Polling>,
 }
 
 impl Tasks {
@@ -53,11 +53,14 @@ impl Tasks {
         let free = in_order(slots)?;
         let list = ListKey { domain: domain.into(), side: Side::of(is_decider), name: list.into() };
         let (taker, earlier) = taker(&list, poll)?;
-        let polling = self.lists.pollers.polling(&list, &taker)?;
-        if !poll.wait.is_zero() {
-            watch()?;
+        // Without a slot it is no poll.
+        let polling = if free.is_empty() { None } else { Some(self.lists.pollers.polling(&list, &taker)?) };
+        if polling.is_some() {
+            if !poll.wait.is_zero() {
+                watch()?;
+            }
+            self.lists.seek(&list);
         }
-        self.lists.seek(&list);
         let events_max = poll.events_max.unwrap_or(WINDOW_EVENTS_MAX).clamp(1, WINDOW_EVENTS_MAX);
         let (lists, background) = (Arc::clone(&self.lists), Arc::clone(&self.background));
         let (deadline, waits, waiting) = (Instant::now() + poll.wait, 0, None);
