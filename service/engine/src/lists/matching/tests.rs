@@ -175,8 +175,14 @@ fn a_slot_that_was_reserved_in_vain_waits_in_front_and_all_of_a_poll_go_when_it_
     assert!(matching.poll_for(&list(), reserved).is_none());
     assert_eq!(matching.pollers(&list()), 3);
     assert_eq!(taken(&matching, 1), [Some(PollId(7).of_slot(0))], "the one that was put back");
+    let reserved = matching.reserve(&list()).unwrap();
+    let waiting = wait_with(&matching, 9, &[1, 0]);
+    assert!(matching.poll_for(&list(), reserved).is_none());
     drop(first);
-    assert_eq!(taken(&matching, 2), [Some(PollId(8).of_slot(0)), None]);
+    assert_eq!(matching.depths()[0].2, 3, "none of its slots is there any more");
+    assert_eq!(taken(&matching, 1), [Some(PollId(8).of_slot(0))]);
+    drop(waiting);
+    assert!(matching.depths().is_empty(), "an idle list takes no room");
 }
 
 #[test]
