@@ -170,10 +170,10 @@ fn tasks_that_wait_go_into_slots_at_once_and_slots_that_are_left_wait_when_asked
 #[test]
 fn a_slot_that_was_reserved_in_vain_waits_in_front_and_all_of_a_poll_go_when_it_ends() {
     let matching = Arc::new(Matching::new(WaitingBounds::default()));
-    let (first, _second) = (wait_with(&matching, 7, &[1, 0]), wait_with(&matching, 8, &[0]));
+    let (first, _second) = (wait_with(&matching, 7, &[2, 1, 0]), wait_with(&matching, 8, &[0]));
     let reserved = matching.reserve(&list()).unwrap();
     assert!(matching.poll_for(&list(), reserved).is_none());
-    assert_eq!(matching.pollers(&list()), 3);
+    assert_eq!(matching.pollers(&list()), 4);
     assert_eq!(taken(&matching, 1), [Some(PollId(7).of_slot(0))], "the one that was put back");
     let reserved = matching.reserve(&list()).unwrap();
     let waiting = wait_with(&matching, 9, &[1, 0]);
