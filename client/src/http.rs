@@ -241,7 +241,9 @@ impl Client {
         let accept = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/x-ndjson"))]);
         let mut response = self.begin(Method::POST, url, Some(body), Some(wait), accept).await?;
         let mut rest = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.lost(error))? {
+        // Something had been answered: whatever broke, it may have left a trace.
+        let broke = |source| Error::Lost { url: self.base.clone(), source: Arc::new(source) };
+        while let Some(chunk) = response.chunk().await.map_err(broke)? {
             let mut chunk = &chunk[..];
             while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
                 let (line, others) = chunk.split_at(end);

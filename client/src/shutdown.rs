@@ -46,19 +46,6 @@ pub async fn unless<T>(stopped: &watch::Receiver<bool>, work: impl Future<Output
     }
 }
 
-/// Like [`unless`], but lets an answer that is under way be recorded before it is dropped.
-pub async fn unless_idle<T>(stopped: &watch::Receiver<bool>, work: impl Future<Output = T>) -> Option<T> {
-    let grace = async {
-        stop(stopped).await;
-        tokio::time::sleep(ANSWER_GRACE).await;
-    };
-    tokio::select! {
-        biased;
-        outcome = work => Some(outcome),
-        () = grace => None,
-    }
-}
-
 /// What a panic said.
 pub fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
