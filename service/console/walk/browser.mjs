@@ -112,16 +112,31 @@ export class Browser {
 
   /** Clicks on the first element of these that says this, as a person does: where it is to be seen. */
   async click(selector, words = '') {
-    await this.shows(selector, words);
     const found = `(selector, words) => [...document.querySelectorAll(selector)]
       .find((one) => (one.innerText ?? one.textContent).includes(words))`;
-    const element = await this.run(found, selector, words);
-    await this.ask('POST', `/element/${element[ELEMENT]}/click`);
+    await this.on(`${selector} says: ${words}`, () => this.run(found, selector, words), '/click');
   }
 
   async type(selector, text) {
-    await this.shows(selector);
-    await this.ask('POST', `/element/${await this.element(selector)}/value`, { text });
+    const found = '(selector) => document.querySelector(selector)';
+    await this.on(`${selector} is there`, () => this.run(found, selector), '/value', { text });
+  }
+
+  /** Does this to an element as soon as it is there. A page that is drawn anew takes it away: then to the one that is there now. */
+  on(what, find, path, body = {}) {
+    return until(what, async () => {
+      const element = await find();
+      if (element === null) return undefined;
+      try {
+        await this.ask('POST', `/element/${element[ELEMENT]}${path}`, body);
+        return true;
+      } catch (error) {
+        // Nothing was done to an element that is no longer there, or not to be seen yet.
+        if (/: (stale element reference|no such element|element not interactable): /.test(error.message))
+          return undefined;
+        throw error;
+      }
+    });
   }
 
   /** Presses keys, one after the other, wherever the focus is. */

@@ -1,7 +1,7 @@
 // What is done by hand: the buttons, and the dialog that says what will happen, keeps what was typed, and shows what came of it.
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Action } from '../actions';
 import { type Problem, newKey, post, problemOf } from '../api';
 import { type Values, bodyOf, lackOf } from '../fields';
@@ -96,7 +96,7 @@ function Dialog({ action, domain, done, filled }: Acting): JSX.Element {
   const [problem, setProblem] = useState<Problem>();
   const [answer, setAnswer] = useState<{ value: unknown }>();
   const [isUnderWay, setUnderWay] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     dialog.current?.showModal();
   }, []);
   const act = async (): Promise<void> => {

@@ -1,7 +1,7 @@
 // The same done to many runs: a bar with what can be done, and a dialog that says first how many and which, and then what became of each.
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type Problem, get, newKey, post, problemOf } from '../api';
 import { BULK_ACTIONS, type BulkAction, type Failed, type Target, Work, openOf, pathOfBulk } from '../bulk';
 import { type Values, bodyOf, lackOf } from '../fields';
@@ -92,8 +92,10 @@ function Dialog(asked: Bulk): JSX.Element {
       post(pathOfBulk(action, domain, target, sent.current), bodyOf(action.fields, sent.current), key);
     return new Work(next, send, newKey());
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     dialog.current?.showModal();
+  }, []);
+  useEffect(() => {
     planOf(asked).then(setPlan, (error: unknown) => setProblem(problemOf(error)));
   }, []);
   const stage = work.stage.value;

@@ -1,6 +1,6 @@
 // A run: four views of one history with one selection, and a slider that shows it as of an event.
 import type { JSX } from 'preact';
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { stateAsOf } from '../fold';
 import type { History } from '../history';
 import { Run } from '../live';
@@ -28,12 +28,16 @@ export function RunPage({
   view: View;
 }): JSX.Element {
   const [run, setRun] = useState<Run>();
+  const opened = useRef<Run | undefined>(undefined);
   useEffect(() => {
+    const before = opened.current;
     // The run that a URL without a run id has led to stays: only the URL becomes a whole one.
-    const opened = new Run(domain, workflowId, runId);
-    setRun(opened);
-    return () => opened.close();
+    if (before?.domain === domain && before.workflowId === workflowId && before.runId === runId) return;
+    before?.close();
+    opened.current = new Run(domain, workflowId, runId);
+    setRun(opened.current);
   }, [domain, workflowId, runId]);
+  useEffect(() => () => opened.current?.close(), []);
   // The same node each time: it is drawn anew by what it shows alone.
   const head = useMemo(() => (run ? <Head run={run} /> : null), [run]);
   const described = run?.described.value;

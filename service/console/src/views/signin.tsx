@@ -1,6 +1,6 @@
 // The dialog that asks for a secret, above whatever is on the page: that stays, and so does what was typed there.
 import type { JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { type Problem, problemOf, turnedAway } from '../api';
 import { session, signIn, signOut } from '../session';
 import { pageKeys } from '../state';
@@ -20,7 +20,7 @@ function Dialog({ why }: { why: Problem }): JSX.Element {
   const [problem, setProblem] = useState<Problem>();
   const [isUnderWay, setUnderWay] = useState(false);
   const again = session.value !== undefined;
-  useEffect(() => {
+  useLayoutEffect(() => {
     dialog.current?.showModal();
     field.current?.focus();
   }, []);
