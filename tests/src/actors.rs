@@ -67,7 +67,7 @@ impl Polls {
 }
 
 /// The longest that anybody waits for an answer; a node that has died gives none.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The answer, if one comes in time; its outcome is not known otherwise.
 pub(crate) async fn answer<T: Heard>(
@@ -219,7 +219,7 @@ pub(crate) async fn decider(world: Arc<World>) {
     }
 }
 
-async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
+pub(crate) async fn turn(world: &World, delivery: Delivery<DeciderTask>) {
     if world.bad_luck(5) {
         // The connection is gone: given back.
         return;
@@ -334,7 +334,7 @@ pub(crate) async fn runner(world: Arc<World>) {
     }
 }
 
-async fn activity(world: &World, delivery: Delivery<ActivityTask>) {
+pub(crate) async fn activity(world: &World, delivery: Delivery<ActivityTask>) {
     if world.bad_luck(5) {
         return;
     }

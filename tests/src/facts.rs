@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::asking::Told;
 use crate::clock::AHEAD_MAX;
+use crate::hosts::Exchanged;
 use crate::repeating::Repeats;
 use crate::resetting::{branched, own};
 
@@ -99,8 +100,12 @@ pub struct Facts {
     pub told: Told,
     /// How often requests were repeated that had been answered.
     pub repeats: Repeats,
+    /// What came of exchanges.
+    pub exchanged: Exchanged,
     /// The tokens of all tasks that have reached a decider or a runner.
     tokens: BTreeSet<String>,
+    /// Those of tasks that were lost on their way.
+    vanished: BTreeSet<String>,
 }
 
 /// Every run of a world, by run id.
@@ -112,6 +117,18 @@ impl Facts {
         if !self.tokens.insert(token.to_owned()) {
             self.violations.push(format!("a task is in two hands: {token}"));
         }
+    }
+
+    /// A task was lost on its way to a host.
+    pub fn has_vanished(&mut self, token: &str) {
+        self.exchanged.lost += 1;
+        self.vanished.insert(token.to_owned());
+    }
+
+    /// A task has reached a host.
+    pub fn has_come(&mut self, token: &str) {
+        self.exchanged.came += 1;
+        self.exchanged.came_again += u64::from(self.vanished.remove(token));
     }
 
     /// Somebody was told of this event.

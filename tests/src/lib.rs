@@ -13,6 +13,7 @@ pub mod corpus;
 pub mod crowd;
 pub mod drill;
 pub mod facts;
+pub mod hosts;
 mod line;
 pub mod meddled;
 pub mod poison;

@@ -17,6 +17,7 @@ use crate::broken::{Break, Broken, Dying};
 use crate::chronicle::Chronicle;
 use crate::clock::{AHEAD_MAX, NodeClock, Time};
 use crate::facts::{Facts, Histories};
+use crate::hosts::{Exchanged, Host};
 use crate::line::Line;
 use crate::meddled::Meddled;
 use crate::record::{Record, Recorder};
@@ -51,6 +52,8 @@ pub struct Plan {
     pub asks: bool,
     /// Whether requests are repeated late; runs go on as new then.
     pub repeats: bool,
+    /// Whether deciders and runners are hosts, which exchange many tasks at once.
+    pub hosts: bool,
     /// For how many minutes nobody polls before all comes to rest; every node is a new one then. 0: somebody always does.
     pub deserted_minutes: u32,
     /// What is broken about the store beyond its contract.
@@ -69,6 +72,7 @@ impl Default for Plan {
             resets: false,
             asks: false,
             repeats: false,
+            hosts: false,
             deserted_minutes: 0,
             how: Break::Nothing,
             without: None,
@@ -93,6 +97,8 @@ pub struct Outcome {
     pub told: Told,
     /// How often requests were repeated that had been answered.
     pub repeats: Repeats,
+    /// What came of exchanges.
+    pub exchanged: Exchanged,
     /// All of it, taken down.
     pub record: Record,
 }
@@ -349,9 +355,9 @@ pub fn simulate_over(seed: u64, plan: Plan, make: impl AsyncFnOnce() -> Arc<dyn 
 }
 
 /// Runs one workflow over a node that stops for good at its `op`th write, after it if it `lands`, and over another that
-/// takes its place. `None` when there are fewer writes.
-pub fn crash_at(tale: Tale, op: u64, lands: bool) -> Option<Outcome> {
-    in_one_thread(crash(tale, op, lands))
+/// takes its place; deciders and runners are `hosts` or poll one by one. `None` when there are fewer writes.
+pub fn crash_at(tale: Tale, op: u64, lands: bool, hosts: bool) -> Option<Outcome> {
+    in_one_thread(crash(tale, op, lands, hosts))
 }
 
 impl World {
@@ -377,8 +383,14 @@ impl World {
         }
     }
 
-    fn employ(self: &Arc<Self>, each: usize) -> JoinSet<()> {
+    fn employ(self: &Arc<Self>, each: usize, hosts: bool) -> JoinSet<()> {
         let mut actors = JoinSet::new();
+        if hosts {
+            for is_decider in [true, true, false, false] {
+                actors.spawn(Host::live(Arc::clone(self), is_decider));
+            }
+            return actors;
+        }
         for _ in 0..each {
             actors.spawn(actors::decider(Arc::clone(self)));
             actors.spawn(actors::runner(Arc::clone(self)));
@@ -405,6 +417,7 @@ impl World {
         let branches = histories.values().filter(|events| resetting::branched(events).is_some()).count();
         let told = self.facts().told;
         let repeats = self.facts().repeats;
+        let exchanged = self.facts().exchanged;
         let mut record = self.recorder.take();
         record.note_histories(&histories);
         Outcome {
@@ -415,6 +428,7 @@ impl World {
             faults,
             told,
             repeats,
+            exchanged,
             record,
         }
     }
@@ -448,7 +462,7 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
         world.nodes.lock().expect("nobody panics with it").push(node);
     }
     faults.set_on(true);
-    let mut actors = world.employ(3);
+    let mut actors = world.employ(3, plan.hosts);
     if plan.short_lives {
         actors.spawn(actors::reaper(Arc::clone(&world)));
     }
@@ -482,7 +496,7 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
     world.judge(actors, faults.injected()).await
 }
 
-async fn crash(tale: Tale, op: u64, lands: bool) -> Option<Outcome> {
+async fn crash(tale: Tale, op: u64, lands: bool, hosts: bool) -> Option<Outcome> {
     let chronicle = Chronicle::of(Arc::new(Memory::new()));
     let memory: Arc<dyn Store> = Arc::new(Broken::over(Arc::new(Meddled(chronicle.clone())), Break::Nothing));
     let dying = Arc::new(Dying::new(Arc::clone(&memory), op, lands));
@@ -496,7 +510,7 @@ async fn crash(tale: Tale, op: u64, lands: bool) -> Option<Outcome> {
         opened = opened => opened.expect("a node over a store in order"),
     };
     world.nodes.lock().expect("nobody panics with it").push(first);
-    let actors = world.employ(2);
+    let actors = world.employ(2, hosts);
     let client = tokio::spawn(actors::single(Arc::clone(&world), tale.workflow_id()));
     let (heir, death) = (Arc::clone(&world), Arc::clone(&dying));
     let replaces = tokio::spawn(async move {

@@ -3,6 +3,7 @@
 use simulation::asking::Told;
 use simulation::broken::Break;
 use simulation::corpus::{self, Corpus};
+use simulation::hosts::Exchanged;
 use simulation::repeating::{Often, Repeats};
 use simulation::rules::Rule;
 use simulation::{Outcome, Plan, Tale, crash_at, know_each_other, simulate};
@@ -52,6 +53,7 @@ struct Seen {
     branches: usize,
     told: Told,
     repeats: Repeats,
+    exchanged: Exchanged,
 }
 
 /// Runs seeds and holds each world against every promise; and what it came to against the corpus, where its kind is in it.
@@ -68,6 +70,7 @@ fn keep_every_promise(kind: Option<&'static str>, regressions: &[u64], one_of: u
         seen.told.accepted += outcome.told.accepted;
         seen.told.rejected += outcome.told.rejected;
         seen.repeats.add(&outcome.repeats);
+        seen.exchanged.add(&outcome.exchanged);
         assert!(
             outcome.violations.is_empty(),
             "{}\n\nseed {seed} of {plan:?}:\n{}\n\nagain: BATON_SIM_SEED={seed}, and the name of this test",
@@ -82,8 +85,8 @@ fn keep_every_promise(kind: Option<&'static str>, regressions: &[u64], one_of: u
         corpus.end();
     }
     println!(
-        "{runs} runs, {} branched off others, {faults} faults, {:?}, {:?}",
-        seen.branches, seen.told, seen.repeats
+        "{runs} runs, {} branched off others, {faults} faults, {:?}, {:?}, {:?}",
+        seen.branches, seen.told, seen.repeats, seen.exchanged
     );
     assert!(faults > 0, "nothing went wrong, so nothing was tested");
     seen
@@ -115,6 +118,15 @@ fn every_seed_keeps_what_it_says_to_who_asks_and_who_updates() {
     let told = keep_every_promise(None, REGRESSIONS_OF_ASKING, 6, Plan { asks: true, ..Plan::default() }).told;
     let is_one = number("BATON_SIM_SEED").is_some();
     assert!(is_one || (told.answers > 0 && told.accepted > 0 && told.rejected > 0), "{told:?}");
+}
+
+#[test]
+fn every_seed_keeps_every_promise_where_hosts_exchange() {
+    for asks in [false, true] {
+        let exchanged = keep_every_promise(None, &[], 4, Plan { hosts: true, asks, ..Plan::default() }).exchanged;
+        let is_one = number("BATON_SIM_SEED").is_some();
+        assert!(is_one || (exchanged.lost > 0 && exchanged.came_again > 0), "{exchanged:?}");
+    }
 }
 
 /// Three hours: looks are a day apart then.
@@ -156,11 +168,11 @@ fn a_seed_always_makes_the_same_world() {
 }
 
 /// A node dies at every write of a tale, before or after it has landed.
-fn dies_everywhere(tale: Tale, check: impl Fn(&Outcome) -> bool) {
+fn dies_everywhere(tale: Tale, hosts: bool, check: impl Fn(&Outcome) -> bool) {
     for lands in [false, true] {
         let mut op = 0;
-        while let Some(outcome) = crash_at(tale, op, lands) {
-            let at = format!("{tale:?}, write {op}, lands: {lands}");
+        while let Some(outcome) = crash_at(tale, op, lands, hosts) {
+            let at = format!("{tale:?}, write {op}, lands: {lands}, hosts: {hosts}");
             assert!(outcome.violations.is_empty(), "{at}\n{}\n{:?}", outcome.trace, outcome.violations);
             assert!(check(&outcome), "{at}\n{} runs\n{}", outcome.runs, outcome.trace);
             op += 1;
@@ -172,13 +184,19 @@ fn dies_everywhere(tale: Tale, check: impl Fn(&Outcome) -> bool) {
 
 #[test]
 fn a_node_may_die_at_any_write_before_or_after_it_has_landed() {
-    dies_everywhere(Tale::Single, |outcome| outcome.runs == 3 && outcome.trace.contains("WorkflowSuccess"));
+    for hosts in [false, true] {
+        dies_everywhere(Tale::Single, hosts, |outcome| outcome.runs == 3 && outcome.trace.contains("WorkflowSuccess"));
+    }
 }
 
 #[test]
 fn a_node_may_die_at_any_write_of_runs_that_go_on_as_new() {
     // The one that goes on, its child, and the one that it signals.
-    dies_everywhere(Tale::GoesOn, |outcome| outcome.runs >= 4 && outcome.trace.contains("WorkflowContinuedAsNew"));
+    for hosts in [false, true] {
+        dies_everywhere(Tale::GoesOn, hosts, |outcome| {
+            outcome.runs >= 4 && outcome.trace.contains("WorkflowContinuedAsNew")
+        });
+    }
 }
 
 fn is_caught(how: Break) {
