@@ -18,10 +18,14 @@ use tokio::time::Instant;
 
 use crate::failed::Failed;
 use crate::prices;
-use crate::service::{Counters, Process, Scratch, Service, client, histogram, mib, micros_since, other};
+use crate::service::{Counters, Process, Scratch, Service, client, cpu_seconds, histogram, mib, micros_since, other};
 
 /// The task list of the load's decider and runner.
 const LIST: &str = "bench";
+
+/// The most tasks that the decider and the runner have at once. As many as there are workflows at once: a task that finds no room waits on its
+/// list, and taking it from there is a commit more.
+const SLOTS_MAX: usize = 1_024;
 
 /// How long one workflow may take.
 const WORKFLOW_WAIT: Duration = Duration::from_secs(120);
@@ -97,19 +101,29 @@ impl Load {
             (Some(Role::Decider), Some(url)) => {
                 let chain = Chain { activities: self.activities, payload: self.payload };
                 let host = decider_kit::Host::new(Client::new(url)?, LIST).register("chain", chain);
-                host.concurrency(self.concurrency.clamp(1, 64)).run().await;
+                host.concurrency(self.concurrency.clamp(1, SLOTS_MAX)).run().await;
                 Ok(())
             }
             (Some(Role::Runner), Some(url)) => {
                 let host = runner_kit::Host::new(Client::new(url)?, LIST).register(activity_fn("step", step));
-                host.concurrency(self.concurrency.clamp(1, 64)).run().await;
+                host.concurrency(self.concurrency.clamp(1, SLOTS_MAX)).run().await;
                 Ok(())
             }
-            _ => self.measure().await,
+            _ => {
+                let (report, waits) = self.report().await?;
+                report.print(self.json, &waits)
+            }
         }
     }
 
-    async fn measure(self) -> Result<(), Failed> {
+    /// The canonical load, on a service of its own.
+    pub(super) fn of(workflows: u64, concurrency: usize) -> Self {
+        let (activities, payload) = (3, 100);
+        Self { workflows, concurrency, activities, payload, url: Vec::new(), data_dir: None, json: false, role: None }
+    }
+
+    /// Puts the service under load; and how long activities waited for a runner.
+    pub(super) async fn report(&self) -> Result<(Report, Histogram<u64>), Failed> {
         let scratch = Scratch::new(self.data_dir.clone())?;
         let (service, urls) = if self.url.is_empty() {
             let service = Service::start(&scratch).await?;
@@ -131,24 +145,29 @@ impl Load {
         let workers = urls.iter().flat_map(|url| [role("decider", url), role("runner", url)]);
         let workers = workers.collect::<Result<Vec<Process>, Failed>>()?;
         let before = Counters::read(&clients).await?;
+        let processors = || Processors {
+            service: service.as_ref().and_then(Process::cpu_seconds),
+            others: workers.iter().map(Process::cpu_seconds).chain([cpu_seconds(std::process::id())]).sum(),
+        };
+        let processors_before = processors();
         let began = Instant::now();
         let latencies = self.load(&clients).await?;
         let elapsed = began.elapsed();
         let after = Counters::read(&clients).await?;
-        let report =
-            Report::new(&self, &latencies, elapsed, &before, &after, service.as_ref().and_then(Process::memory));
+        let took = processors().since(&processors_before);
+        let memory = service.as_ref().and_then(Process::memory);
+        let report = Report::new(self, &latencies, elapsed, (&before, &after), &took, memory);
         let waits = match clients.first() {
             Some(client) => schedule_to_start(client).await?,
             None => histogram(),
         };
-        report.print(self.json, &waits)?;
         for worker in workers {
             worker.stop().await;
         }
         if let Some(service) = service {
             service.stop().await;
         }
-        Ok(())
+        Ok((report, waits))
     }
 
     /// Starts the workflows and waits for each, `concurrency` at a time; the start-to-close latencies in microseconds.
@@ -225,15 +244,29 @@ async fn schedule_to_start(client: &Client) -> Result<Histogram<u64>, Failed> {
     Ok(waits)
 }
 
+/// Processor time in seconds, where the system says; of the service only where it was started here.
+struct Processors {
+    service: Option<f64>,
+    /// The decider's, the runner's and the driver's.
+    others: Option<f64>,
+}
+
+impl Processors {
+    fn since(&self, earlier: &Self) -> Self {
+        let minus = |now: Option<f64>, before: Option<f64>| Some(now? - before?);
+        Self { service: minus(self.service, earlier.service), others: minus(self.others, earlier.others) }
+    }
+}
+
 #[derive(Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+pub(super) struct Report {
     workflows: u64,
     concurrency: usize,
     activities: usize,
     payload_bytes: usize,
     seconds: f64,
-    workflows_per_second: f64,
+    pub(super) workflows_per_second: f64,
     commits_per_second: f64,
     commits_per_workflow: f64,
     /// Commits that lost a race and were tried again, by all commits.
@@ -241,8 +274,12 @@ struct Report {
     events_per_workflow: f64,
     matched_at_once_per_workflow: f64,
     syncs_per_workflow: f64,
-    start_to_close_ms_p50: f64,
-    start_to_close_ms_p99: f64,
+    pub(super) start_to_close_ms_p50: f64,
+    pub(super) start_to_close_ms_p99: f64,
+    /// Processor time of the service.
+    pub(super) service_micros_per_workflow: Option<f64>,
+    /// The same of all processes together.
+    pub(super) micros_per_workflow: Option<f64>,
     bytes_written_per_workflow: f64,
     bytes_on_disk_per_workflow: f64,
     service_memory_mib: Option<f64>,
@@ -265,8 +302,8 @@ impl Report {
         bench: &Load,
         latencies: &Histogram<u64>,
         elapsed: Duration,
-        before: &Counters,
-        after: &Counters,
+        (before, after): (&Counters, &Counters),
+        took: &Processors,
         memory: Option<u64>,
     ) -> Self {
         let (seconds, count) = (elapsed.as_secs_f64(), bench.workflows.max(1) as f64);
@@ -288,6 +325,8 @@ impl Report {
             syncs_per_workflow: per_workflow(after.syncs, before.syncs),
             start_to_close_ms_p50: ms(0.5),
             start_to_close_ms_p99: ms(0.99),
+            service_micros_per_workflow: took.service.map(|seconds| seconds * 1e6 / count),
+            micros_per_workflow: took.service.zip(took.others).map(|(one, other)| (one + other) * 1e6 / count),
             bytes_written_per_workflow: per_workflow(after.written, before.written),
             bytes_on_disk_per_workflow: per_workflow(after.on_disk, before.on_disk),
             service_memory_mib: memory.map(mib),
@@ -321,6 +360,10 @@ impl Report {
         println!("  {:>10.2}  syncs a workflow", self.syncs_per_workflow);
         println!("  {:>10.2}  ms start to close, p50", self.start_to_close_ms_p50);
         println!("  {:>10.2}  ms start to close, p99", self.start_to_close_ms_p99);
+        if let (Some(service), Some(all)) = (self.service_micros_per_workflow, self.micros_per_workflow) {
+            println!("  {service:>10.0}  µs of processor time of the service, a workflow");
+            println!("  {all:>10.0}  µs of processor time of all four processes, a workflow");
+        }
         println!("  {:>10}  ms schedule to start, p50", waits.value_at_quantile(0.5));
         println!("  {:>10}  ms schedule to start, p99", waits.value_at_quantile(0.99));
         println!("  {:>10.0}  bytes written a workflow", self.bytes_written_per_workflow);

@@ -5,6 +5,7 @@ mod children;
 mod drill;
 mod failed;
 mod fair;
+mod floor;
 mod idle;
 mod load;
 mod open;
@@ -48,6 +49,7 @@ enum What {
     Swf(swf::Swf),
     Children(children::Children),
     Fair(fair::Fair),
+    Floor(floor::Floor),
     #[cfg(feature = "dynamodb")]
     Drill(drill::Drill),
 }
@@ -63,6 +65,7 @@ impl Bench {
             Some(What::Swf(swf)) => swf.run().await,
             Some(What::Children(children)) => children.run().await,
             Some(What::Fair(fair)) => fair.run().await,
+            Some(What::Floor(floor)) => floor.run().await,
             #[cfg(feature = "dynamodb")]
             Some(What::Drill(drill)) => drill.run().await,
         }

@@ -52,6 +52,13 @@ impl Scratch {
 }
 
 impl Scratch {
+    /// Where a service writes its address, when it has one.
+    pub(super) fn port_file(&self) -> PathBuf {
+        let file = self.file("address");
+        drop(std::fs::remove_file(&file));
+        file
+    }
+
     /// A file in it.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
@@ -89,6 +96,15 @@ pub(super) fn baton() -> Result<PathBuf, Failed> {
     )))
 }
 
+/// The processor time of a process so far, in seconds, where the system says.
+pub(super) fn cpu_seconds(process: u32) -> Option<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, in parentheses, may hold anything; user and system time are the 12th and 13th fields after it.
+    let mut fields = stat.rsplit(')').next()?.split_whitespace().skip(11);
+    let ticks = fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?;
+    Some(ticks / TICKS_PER_SECOND)
+}
+
 /// A child process that does not outlive us.
 pub(super) struct Process {
     child: Child,
@@ -106,6 +122,24 @@ impl Process {
         child.map(|child| Self { child }).map_err(|error| other(format!("a process could not be started: {error}")))
     }
 
+    /// Where it can be reached, as soon as it has written that to its file.
+    pub(super) async fn url(&mut self, port_file: &Path) -> Result<String, Failed> {
+        let address = async {
+            loop {
+                match std::fs::read_to_string(port_file) {
+                    Ok(address) if !address.trim().is_empty() => return Ok(format!("http://{}", address.trim())),
+                    _ => {}
+                }
+                if let Ok(Some(status)) = self.child.try_wait() {
+                    return Err(other(format!("the service ended early: {status}")));
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let late = |_| other("the service was not ready in time".to_owned());
+        tokio::time::timeout(READY_WAIT, address).await.map_err(late)?
+    }
+
     /// Its memory in bytes, where the system says.
     pub(super) fn memory(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()?)).ok()?;
@@ -115,11 +149,7 @@ impl Process {
 
     /// Its processor time so far, in seconds, where the system says.
     pub(super) fn cpu_seconds(&self) -> Option<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()?)).ok()?;
-        // The name, in parentheses, may hold anything; user and system time are the 12th and 13th fields after it.
-        let mut fields = stat.rsplit(')').next()?.split_whitespace().skip(11);
-        let ticks = fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?;
-        Some(ticks / TICKS_PER_SECOND)
+        cpu_seconds(self.child.id()?)
     }
 
     /// Kills it.
@@ -144,26 +174,12 @@ impl Service {
 
     /// One with these options, too.
     pub(super) async fn start_with(scratch: &Scratch, more: &[&str]) -> Result<Self, Failed> {
-        let port_file = scratch.dir.join("address");
-        drop(std::fs::remove_file(&port_file));
+        let port_file = scratch.port_file();
         let (data_dir, port) = (scratch.data_dir.to_string_lossy(), port_file.to_string_lossy());
         let args = ["serve", "--data-dir", &data_dir, "--listen", "127.0.0.1:0", "--port-file", &port, "--log", "warn"];
         let began = Instant::now();
         let mut process = Process::of(baton()?, &[&args, more].concat())?;
-        let address = async {
-            loop {
-                match std::fs::read_to_string(&port_file) {
-                    Ok(address) if !address.trim().is_empty() => return Ok(format!("http://{}", address.trim())),
-                    _ => {}
-                }
-                if let Ok(Some(status)) = process.child.try_wait() {
-                    return Err(other(format!("the service ended early: {status}")));
-                }
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        let late = |_| other("the service was not ready in time".to_owned());
-        let url = tokio::time::timeout(READY_WAIT, address).await.map_err(late)??;
+        let url = process.url(&port_file).await?;
         client(&url)?.ready().await?;
         Ok(Self { process, url, ready_after: began.elapsed() })
     }

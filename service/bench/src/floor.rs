@@ -1,0 +1,174 @@
+//! `baton-bench floor`: what an empty server can do, which does nothing but the durable round trips of a workflow; in turns with Baton.
+
+mod log;
+mod server;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clap::Args;
+use hdrhistogram::Histogram;
+use tokio::time::Instant;
+
+use crate::failed::Failed;
+use crate::load::{Load, Report};
+use crate::service::{Process, Scratch, cpu_seconds, histogram, micros_since, other};
+
+/// What a request of the floor carries: about as much as an answer of a decider or a runner with a payload of 100 bytes.
+const BODY_BYTES: usize = 300;
+
+/// Measure: an empty server that does only a workflow's durable round trips, and Baton, in turns
+///
+/// A workflow of n activities, one after the other, is 3 + 4 × n round trips when each task is polled for and answered by itself: the start, n + 1
+/// turns, n activities. Here n is 3, so that there are 15. The empty server takes each as a POST over the HTTP stack that the service has, and
+/// answers when what came is in a log that has been synced, once for all who wait.
+#[derive(Debug, Args)]
+pub(crate) struct Floor {
+    /// How many workflows, in each round
+    #[arg(long, default_value_t = 5_000)]
+    workflows: u64,
+    /// How many at the same time
+    #[arg(long, default_value_t = 64)]
+    concurrency: usize,
+    /// How often each has its turn
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    #[arg(long, hide = true, value_name = "DIR")]
+    serve: Option<PathBuf>,
+}
+
+/// Durable round trips of a workflow of three activities.
+const ROUND_TRIPS: u32 = 15;
+
+impl Floor {
+    pub(super) async fn run(self) -> Result<(), Failed> {
+        if let Some(directory) = self.serve {
+            return tokio::task::spawn_blocking(move || server::serve(&directory))
+                .await
+                .map_err(|error| other(error.to_string()))?;
+        }
+        println!("{} workflows of three activities, {} at a time", self.workflows, self.concurrency);
+        println!("  round  what    workflows/s   p50 ms   p99 ms  processor µs a workflow, server · all");
+        let (mut floors, mut batons) = (Vec::new(), Vec::new());
+        for round in 1..=self.rounds.max(1) {
+            let floor = self.floor().await?;
+            floor.print(round, "floor");
+            floors.push(floor);
+            let (report, _) = Load::of(self.workflows, self.concurrency).report().await?;
+            let baton = Figures::from(&report);
+            baton.print(round, "Baton");
+            batons.push(baton);
+        }
+        let ratio = |of: fn(&Figures) -> f64| median(&batons, of) / median(&floors, of);
+        println!(
+            "  Baton does {:.2} times as many workflows a second as the floor, with {:.2} times its p50 (medians)",
+            ratio(|figures| figures.per_second),
+            ratio(|figures| figures.p50)
+        );
+        Ok(())
+    }
+}
+
+/// What one round came to.
+struct Figures {
+    per_second: f64,
+    p50: f64,
+    p99: f64,
+    /// Processor time a workflow, of the server and of all processes.
+    server: Option<f64>,
+    all: Option<f64>,
+}
+
+impl From<&Report> for Figures {
+    fn from(report: &Report) -> Self {
+        Self {
+            per_second: report.workflows_per_second,
+            p50: report.start_to_close_ms_p50,
+            p99: report.start_to_close_ms_p99,
+            server: report.service_micros_per_workflow,
+            all: report.micros_per_workflow,
+        }
+    }
+}
+
+impl Figures {
+    fn print(&self, round: u32, what: &str) {
+        let micros = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"));
+        println!(
+            "  {round:>5}  {what:<6}  {:>11.0}  {:>7.2}  {:>7.2}  {} · {}",
+            self.per_second,
+            self.p50,
+            self.p99,
+            micros(self.server),
+            micros(self.all)
+        );
+    }
+}
+
+/// The middle one of some, or the upper of the two.
+fn median(figures: &[Figures], of: impl Fn(&Figures) -> f64) -> f64 {
+    let mut values: Vec<f64> = figures.iter().map(of).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+impl Floor {
+    /// One round of the empty server.
+    async fn floor(&self) -> Result<Figures, Failed> {
+        let scratch = Scratch::new(None)?;
+        let address = scratch.port_file();
+        let mut server = Process::start(&["floor", "--serve", &address.with_file_name("").to_string_lossy()])?;
+        let url = server.url(&address).await?;
+        let processors = || (server.cpu_seconds(), cpu_seconds(std::process::id()));
+        let (before, began) = (processors(), Instant::now());
+        let latencies = self.round_trips(&url).await?;
+        let (seconds, after) = (began.elapsed().as_secs_f64(), processors());
+        let micros = |now: Option<f64>, earlier: Option<f64>| Some((now? - earlier?) * 1e6 / count(self.workflows));
+        let (of_server, of_driver) = (micros(after.0, before.0), micros(after.1, before.1));
+        server.stop().await;
+        let ms = |quantile: f64| count(latencies.value_at_quantile(quantile)) / 1_000.0;
+        Ok(Figures {
+            per_second: count(self.workflows) / seconds,
+            p50: ms(0.5),
+            p99: ms(0.99),
+            server: of_server,
+            all: of_server.zip(of_driver).map(|(one, other)| one + other),
+        })
+    }
+
+    /// The latencies of workflows' round trips, in microseconds.
+    async fn round_trips(&self, url: &str) -> Result<Histogram<u64>, Failed> {
+        let next = Arc::new(AtomicU64::new(0));
+        let http = reqwest::Client::builder().tcp_nodelay(true).no_proxy().build();
+        let http = http.map_err(|error| other(error.to_string()))?;
+        let mut drivers = tokio::task::JoinSet::new();
+        for _ in 0..self.concurrency.max(1) {
+            let (next, http, url, workflows) = (Arc::clone(&next), http.clone(), url.to_owned(), self.workflows);
+            drivers.spawn(async move {
+                let mut latencies = histogram();
+                while next.fetch_add(1, Ordering::Relaxed) < workflows {
+                    let began = Instant::now();
+                    for _ in 0..ROUND_TRIPS {
+                        let answer = http.post(&url).body(vec![b'x'; BODY_BYTES]).send().await?.error_for_status()?;
+                        answer.bytes().await?;
+                    }
+                    latencies.saturating_record(micros_since(began));
+                }
+                Ok::<_, reqwest::Error>(latencies)
+            });
+        }
+        let mut all = histogram();
+        while let Some(done) = drivers.join_next().await {
+            let latencies =
+                done.map_err(|error| other(error.to_string()))?.map_err(|error| other(error.to_string()))?;
+            all.add(latencies).map_err(|error| other(error.to_string()))?;
+        }
+        Ok(all)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
+fn count(number: u64) -> f64 {
+    number as f64
+}
