@@ -31,6 +31,9 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 /// States kept between turns unless set otherwise.
 const CACHED_STATES: usize = 10_000;
 
+/// Turns at the same time, unless set. Ours: a turn holds its window, and takes a processor for microseconds.
+const TURNS_AT_ONCE: usize = 64;
+
 /// A state, and how far it is.
 struct Cached {
     /// The DeciderStarted of the newest turn that it takes for completed.
@@ -106,7 +109,7 @@ impl Host {
         let bound = NonZeroUsize::new(CACHED_STATES).unwrap_or(NonZeroUsize::MIN);
         let shared = HostShared { deciders: HashMap::new(), cache: Mutex::new(LruCache::new(bound)) };
         let identity = format!("decider-{}", std::process::id());
-        Self { client, list: list.into(), identity, concurrency: 4, shared: Arc::new(shared) }
+        Self { client, list: list.into(), identity, concurrency: TURNS_AT_ONCE, shared: Arc::new(shared) }
     }
 
     /// Runs this decider for runs of this type. A later one for the same type replaces it.
@@ -119,7 +122,8 @@ impl Host {
         self
     }
 
-    /// Turns at the same time; 4 unless set.
+    /// Turns at the same time; 64 unless set. Where more runs than that have turns at once, those that find no room wait on their list, and taking
+    /// each from there costs the service a commit more: give a host as many as it can hold.
     #[must_use]
     pub fn concurrency(mut self, turns: usize) -> Self {
         self.concurrency = turns.max(1);

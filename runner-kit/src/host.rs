@@ -26,6 +26,9 @@ const DETAILS_EVERY: Duration = Duration::from_secs(10);
 /// How long activities may go on after the host was asked to stop, unless set otherwise.
 const DRAIN_WAIT: Duration = Duration::from_secs(30);
 
+/// Activities at the same time, unless set. Ours: what a program that waits for others does with ease, and one that computes can bear.
+const ACTIVITIES_AT_ONCE: usize = 16;
+
 /// An activity, its types forgotten.
 #[async_trait]
 trait AnyActivity: Send + Sync {
@@ -61,7 +64,7 @@ impl Host {
     /// A host for one task list of the client's domain.
     pub fn new(client: Client, list: impl Into<String>) -> Self {
         let identity = format!("runner-{}", std::process::id());
-        let (concurrency, interval, drain_wait) = (4, None, DRAIN_WAIT);
+        let (concurrency, interval, drain_wait) = (ACTIVITIES_AT_ONCE, None, DRAIN_WAIT);
         Self { client, list: list.into(), identity, concurrency, interval, drain_wait, activities: HashMap::new() }
     }
 
@@ -72,7 +75,8 @@ impl Host {
         self
     }
 
-    /// Activities at the same time; 4 unless set.
+    /// Activities at the same time; 16 unless set. Those that find no room wait on their list, and taking each from there costs the service a
+    /// commit more: give a host as many as it can do at once.
     #[must_use]
     pub fn concurrency(mut self, activities: usize) -> Self {
         self.concurrency = activities.max(1);
