@@ -73,7 +73,7 @@ const FAIR: Weather = [2, 1, 1, 1];
 const STORMS: [Weather; 3] = [[60, 0, 0, 0], [0, 30, 30, 0], [10, 0, 0, 30]];
 const OVER: Weather = [0; 4];
 
-struct VirtualClock(Instant);
+pub(crate) struct VirtualClock(pub(crate) Instant);
 
 #[async_trait]
 impl Clock for VirtualClock {

@@ -15,6 +15,7 @@ pub mod drill;
 pub mod facts;
 pub mod hosts;
 mod line;
+pub mod many;
 pub mod meddled;
 pub mod poison;
 mod record;

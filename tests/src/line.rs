@@ -1,7 +1,7 @@
 //! The line between nodes: a call, which takes its time, may not arrive, and whose answer may be lost.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,12 +22,13 @@ pub(crate) struct Line {
     nodes: Mutex<HashMap<String, Arc<Engine>>>,
     random: Mutex<fastrand::Rng>,
     is_calm: AtomicBool,
+    calls: AtomicU64,
 }
 
 impl Line {
     pub(crate) fn new(seed: u64) -> Arc<Self> {
         let random = Mutex::new(fastrand::Rng::with_seed(seed));
-        Arc::new(Self { nodes: Mutex::default(), random, is_calm: AtomicBool::new(false) })
+        Arc::new(Self { nodes: Mutex::default(), random, is_calm: AtomicBool::new(false), calls: AtomicU64::new(0) })
     }
 
     /// Nothing is lost any more.
@@ -55,7 +56,13 @@ impl Line {
         if is_lost { Err("lost on the line".to_owned()) } else { Ok(()) }
     }
 
+    /// How many calls have been made so far.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::SeqCst)
+    }
+
     fn node(&self, address: &str) -> Result<Arc<Engine>, String> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
         let nodes = self.nodes.lock().expect("nobody panics with it");
         nodes.get(address).cloned().ok_or_else(|| "nobody answers".to_owned())
     }
