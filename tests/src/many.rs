@@ -10,9 +10,7 @@ use bytes::Bytes;
 use engine::{Engine, EventRange, Node, Poll, RunRef, Settings};
 use history::{Command, EventKind, RequestKey, ScheduleActivity, Start, SucceedWorkflow, TurnAnswer};
 use store::memory::Memory;
-use store::{
-    Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, Store, UnixMs,
-};
+use store::{Cas, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, PageToken, PartKey, Store, UnixMs};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -143,6 +141,11 @@ pub struct Pace {
     pub calls: f64,
 }
 
+#[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
+fn figure(count: u64) -> f64 {
+    count as f64
+}
+
 struct Crowd {
     store: Arc<dyn Store>,
     clock: Arc<VirtualClock>,
@@ -179,10 +182,9 @@ async fn live(nodes: usize, seed: u64) -> Many {
     sleep(COMING / 2).await;
     let before = crowd.counts();
     let missed_alive = crowd.missed_within(IDLE).await;
-    let idle = crowd.pace(before, nodes as f64 * IDLE.as_secs_f64());
-    let before = crowd.counts();
-    let workflows = crowd.work().await;
-    let working = crowd.pace(before, workflows.max(1) as f64);
+    let idle = crowd.pace(before, figure(nodes as u64) * IDLE.as_secs_f64());
+    let (workflows, before) = crowd.work().await;
+    let working = crowd.pace(before, figure(workflows.max(1)));
     let missed_after = crowd.kill_one().await;
     for (engine, is_dead) in crowd.nodes().iter() {
         is_dead.store(true, Ordering::SeqCst);
@@ -211,27 +213,34 @@ impl Crowd {
     fn node(&self) -> Arc<Engine> {
         let nodes = self.nodes();
         let at = self.random.lock().expect("nobody panics with it").usize(..nodes.len());
-        Arc::clone(&nodes[at].0)
+        let (engine, _) = nodes.get(at).expect("there are nodes");
+        Arc::clone(engine)
     }
 
-    /// Reads, writes, lost ones, read units, write units, calls.
-    fn counts(&self) -> [u64; 6] {
+    /// All that was asked so far.
+    fn counts(&self) -> Pace {
         let Counted { reads, writes, lost, read_units, write_units } = &*self.counted;
-        let of_table = [reads, writes, lost, read_units, write_units].map(|count| count.load(Ordering::SeqCst));
-        let [reads, writes, lost, read_units, write_units] = of_table;
-        [reads, writes, lost, read_units, write_units, self.line.calls()]
+        let count = |count: &AtomicU64| figure(count.load(Ordering::SeqCst));
+        Pace {
+            reads: count(reads),
+            writes: count(writes),
+            lost: count(lost),
+            read_units: count(read_units),
+            write_units: count(write_units),
+            calls: figure(self.line.calls()),
+        }
     }
 
-    fn pace(&self, before: [u64; 6], by: f64) -> Pace {
+    /// What was asked since, for each of so many.
+    fn pace(&self, before: Pace, each: f64) -> Pace {
         let now = self.counts();
-        let each = |at: usize| (now[at] - before[at]) as f64 / by;
         Pace {
-            reads: each(0),
-            writes: each(1),
-            lost: each(2),
-            read_units: each(3),
-            write_units: each(4),
-            calls: each(5),
+            reads: (now.reads - before.reads) / each,
+            writes: (now.writes - before.writes) / each,
+            lost: (now.lost - before.lost) / each,
+            read_units: (now.read_units - before.read_units) / each,
+            write_units: (now.write_units - before.write_units) / each,
+            calls: (now.calls - before.calls) / each,
         }
     }
 
@@ -251,22 +260,25 @@ impl Crowd {
         missed
     }
 
-    /// Each node is given a workflow a second, and has a decider and a runner of one list; how many came to their end.
-    async fn work(self: &Arc<Self>) -> usize {
+    /// Each node is given a workflow a second, and has a decider and a runner of one list; how many came to their end, and what had been asked
+    /// before they were.
+    async fn work(self: &Arc<Self>) -> (u64, Pace) {
         let engines: Vec<Arc<Engine>> = self.nodes().iter().map(|(engine, _)| Arc::clone(engine)).collect();
         let mut workers = JoinSet::new();
         for engine in &engines {
             workers.spawn(decide(Arc::clone(engine)));
             workers.spawn(run(Arc::clone(engine)));
         }
+        // Each says to all others once that somebody waits there.
         sleep(Duration::from_secs(2)).await;
+        let before = self.counts();
         let mut callers = JoinSet::new();
         for _ in &engines {
             callers.spawn(call(Arc::clone(self)));
         }
         let done = callers.join_all().await.into_iter().sum();
         workers.shutdown().await;
-        done
+        (done, before)
     }
 
     /// Until all others have missed one that dies.
@@ -287,7 +299,7 @@ impl Crowd {
 }
 
 /// Starts a workflow each second.
-async fn call(crowd: Arc<Crowd>) -> usize {
+async fn call(crowd: Arc<Crowd>) -> u64 {
     let began = Instant::now();
     let mut done = 0;
     while began.elapsed() < WORKING {
@@ -298,7 +310,7 @@ async fn call(crowd: Arc<Crowd>) -> usize {
         sleep(Duration::from_secs(1)).await;
         let at = RunRef { domain: DOMAIN.into(), workflow_id: id.as_str().into(), run_id: None };
         let described = crowd.node().views().describe(&at).await.expect("it is there");
-        done += usize::from(!described.run.is_open());
+        done += u64::from(!described.run.is_open());
     }
     done
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, RwLock};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use store::{Cas, Head};
@@ -50,8 +51,18 @@ struct Pulse {
     count: u64,
 }
 
-/// The record's name in the store.
-const RECORD: &str = "nodes";
+/// How many nodes share a record; those that come later have another one. Ours: a record of ten is written with one unit, and ten beats a second
+/// hardly ever lose a race. With one record for all, a hundred nodes wrote 23 units each a second (docs/scale.md).
+pub(crate) const GROUP: usize = 10;
+
+/// With each so many beats a node looks whether there is one more record than it knows. It does so with each beat while the last one is full. Ours:
+/// only a node that came while another left is found that late.
+const LOOK_FURTHER_EVERY: u64 = 10;
+
+/// A record's name in the store.
+fn record_name(group: usize) -> String {
+    if group == 0 { "nodes".to_owned() } else { format!("nodes-{group}") }
+}
 
 /// This node's version. All of a build have the same.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -66,7 +77,7 @@ struct NodeEntry {
     version: Option<String>,
 }
 
-/// The record in the store, by address.
+/// A record in the store, by address.
 type NodesRecord = BTreeMap<String, NodeEntry>;
 
 /// A beat, and when it was first seen.
@@ -74,6 +85,18 @@ type NodesRecord = BTreeMap<String, NodeEntry>;
 struct SeenBeat {
     beat: Pulse,
     since: Instant,
+}
+
+/// The records, as far as this node knows them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Groups {
+    /// In which this node is.
+    own: Option<usize>,
+    /// How many there are.
+    known: usize,
+    /// Whether the last one had no room.
+    is_full: bool,
+    beats: u64,
 }
 
 /// Who is there.
@@ -85,6 +108,7 @@ pub struct Nodes {
     seen: Mutex<BTreeMap<String, SeenBeat>>,
     /// Versions of those that are alive, as far as they have said them.
     versions: RwLock<BTreeMap<String, String>>,
+    groups: Mutex<Groups>,
     /// When this node last began to say that it is there, and could.
     beaten: Mutex<Option<Instant>>,
     /// Notified when others have come or gone.
@@ -96,7 +120,8 @@ impl Nodes {
         let alive = me.iter().map(|node| (node.address.clone(), boot)).collect();
         let me = me.map(|node| (node, boot));
         let (alive, seen, beaten) = (RwLock::new(alive), Mutex::default(), Mutex::default());
-        Self { records, me, alive, seen, versions: RwLock::default(), beaten, changed: Notify::new() }
+        let (groups, versions) = (Mutex::default(), RwLock::default());
+        Self { records, me, alive, seen, versions, groups, beaten, changed: Notify::new() }
     }
 
     /// Whether others may work over the same store.
@@ -164,14 +189,15 @@ impl Nodes {
         homes
     }
 
-    /// Takes in what the record says now; answers what to write instead, and whether others have come or gone.
-    fn take_in(&self, mut record: NodesRecord, now: Instant) -> (NodesRecord, bool) {
+    /// Takes in what the records say now, this node's and the others; answers what to write in the place of its own, and whether others have
+    /// come or gone.
+    fn take_in(&self, mut record: NodesRecord, elsewhere: &NodesRecord, now: Instant) -> (NodesRecord, bool) {
         let Some((me, boot)) = &self.me else { return (record, false) };
         let before = record.get(&me.address).map(|entry| entry.pulse).filter(|beat| beat.boot == *boot);
         let pulse = Pulse { boot: *boot, count: before.map_or(1, |beat| beat.count + 1) };
         record.insert(me.address.clone(), NodeEntry { pulse, version: Some(VERSION.to_owned()) });
         let mut seen = self.seen.lock().expect("no code panics while it holds this lock");
-        for (address, NodeEntry { pulse: beat, .. }) in &record {
+        for (address, NodeEntry { pulse: beat, .. }) in record.iter().chain(elsewhere) {
             let entry = seen.entry(address.clone()).or_insert(SeenBeat { beat: *beat, since: now });
             if entry.beat != *beat {
                 *entry = SeenBeat { beat: *beat, since: now };
@@ -181,13 +207,15 @@ impl Nodes {
         record.retain(|address, _| *address == me.address || stood_still(address) < FORGET_AFTER);
         let is_alive =
             |(address, _): &(&String, &NodeEntry)| **address == me.address || stood_still(address) < DEAD_AFTER;
-        let alive: Vec<(String, u64)> =
-            record.iter().filter(is_alive).map(|(address, entry)| (address.clone(), entry.pulse.boot)).collect();
-        seen.retain(|address, _| record.contains_key(address));
+        let all = || record.iter().chain(elsewhere);
+        let mut alive: Vec<(String, u64)> =
+            all().filter(is_alive).map(|(address, entry)| (address.clone(), entry.pulse.boot)).collect();
+        seen.retain(|address, _| record.contains_key(address) || elsewhere.contains_key(address));
         drop(seen);
+        alive.sort();
         let mut versions = self.versions.write().expect("no code panics while it holds this lock");
         versions.retain(|address, _| alive.iter().any(|(alive, _)| alive == address));
-        for (address, entry) in &record {
+        for (address, entry) in all() {
             if let Some(version) = &entry.version {
                 versions.insert(address.clone(), version.clone());
             }
@@ -214,6 +242,13 @@ fn score(address: &str, shard: u32) -> [u8; 8] {
     digest.first_chunk().copied().unwrap_or_default()
 }
 
+/// The record that a node that comes belongs to: where its earlier life was, or the first one that has room.
+fn home_among(records: &BTreeMap<usize, NodesRecord>, address: &str) -> usize {
+    let earlier = records.iter().find(|(_, record)| record.contains_key(address));
+    let has_room = || records.iter().find(|(_, record)| record.len() < GROUP);
+    earlier.or_else(has_room).map_or(records.len(), |(group, _)| *group)
+}
+
 fn read(head: Option<&Head>) -> Result<NodesRecord, Refusal> {
     let Some(head) = head else { return Ok(NodesRecord::new()) };
     serde_json::from_slice(&head.body)
@@ -224,41 +259,94 @@ impl Nodes {
     /// Says once that this node is there, and sees who else is; answers whether others have come or gone, or this node has,
     /// as they see it.
     pub(crate) async fn beat(&self) -> Result<bool, Refusal> {
-        let mut has_changed = false;
-        let began = Instant::now();
-        let is_said = self.change_record(|record| {
-            let (record, others_changed) = self.take_in(record, Instant::now());
-            has_changed |= others_changed;
-            Some(record)
-        });
-        let was_missed = is_said.await? && self.has_beaten(began);
-        Ok(has_changed || was_missed)
+        let (mut has_changed, began) = (false, Instant::now());
+        let mut records = self.read_records().await?;
+        let Some((me, _)) = &self.me else { return Ok(false) };
+        let mut groups = self.groups();
+        let mut own = groups.own.unwrap_or_else(|| home_among(&records, &me.address));
+        loop {
+            let elsewhere: NodesRecord =
+                records.iter().filter(|(group, _)| **group != own).flat_map(|(_, record)| record.clone()).collect();
+            let (mut is_full, mut size) = (false, 0);
+            let is_said = self.change_record(own, |record| {
+                is_full = groups.own.is_none() && record.len() >= GROUP && !record.contains_key(&me.address);
+                if is_full {
+                    records.insert(own, record);
+                    return None;
+                }
+                let (record, others_changed) = self.take_in(record, &elsewhere, Instant::now());
+                has_changed |= others_changed;
+                size = record.len();
+                Some(record)
+            });
+            let is_said = is_said.await?;
+            if is_full {
+                own += 1;
+                continue;
+            }
+            groups.own = Some(own);
+            groups.known = records.keys().copied().chain([own]).max().map_or(1, |last| last + 1);
+            let last = records.get(&(groups.known - 1)).map_or(size, BTreeMap::len);
+            groups.is_full = last >= GROUP;
+            groups.beats += 1;
+            *self.groups.lock().expect("no code panics while it holds this lock") = groups;
+            let was_missed = is_said && self.has_beaten(began);
+            return Ok(has_changed || was_missed);
+        }
     }
 
-    /// Strikes this node off the record, so that the others need not wait until it is taken for dead.
+    fn groups(&self) -> Groups {
+        *self.groups.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// All records but this node's own, where it is in one: those that are known, and one more after the other where there may be more.
+    async fn read_records(&self) -> Result<BTreeMap<usize, NodesRecord>, Refusal> {
+        let Groups { own, known, is_full, beats } = self.groups();
+        let one = |group: usize| async move { Ok((group, self.records.load(&record_name(group)).await?)) };
+        let known_ones = join_all((0..known).filter(|group| Some(*group) != own).map(one)).await;
+        let mut records = BTreeMap::new();
+        for found in known_ones {
+            let (group, head): (usize, Option<Head>) = found.map_err(|error: Refusal| error)?;
+            records.insert(group, read(head.as_ref())?);
+        }
+        if own.is_none() || is_full || beats.is_multiple_of(LOOK_FURTHER_EVERY) {
+            for group in known.. {
+                let (_, Some(head)) = one(group).await? else { break };
+                records.insert(group, read(Some(&head))?);
+            }
+        }
+        Ok(records)
+    }
+
+    /// Strikes this node off its record, so that the others need not wait until it is taken for dead.
     pub(crate) async fn leave(&self) -> Result<(), Refusal> {
-        let Some((me, _)) = &self.me else { return Ok(()) };
-        self.change_record(|mut record| record.remove(&me.address).map(|_| record)).await.map(drop)
+        let (Some((me, _)), Some(own)) = (&self.me, self.groups().own) else { return Ok(()) };
+        self.change_record(own, |mut record| record.remove(&me.address).map(|_| record)).await.map(drop)
     }
 
-    /// Changes the record, against the changes of others; `None` leaves it as it is. Answers whether it was changed.
-    async fn change_record(&self, mut change: impl FnMut(NodesRecord) -> Option<NodesRecord>) -> Result<bool, Refusal> {
-        let mut head = self.records.load(RECORD).await?;
+    /// Changes a record, against the changes of others; `None` leaves it as it is. Answers whether it was changed.
+    async fn change_record(
+        &self,
+        group: usize,
+        mut change: impl FnMut(NodesRecord) -> Option<NodesRecord>,
+    ) -> Result<bool, Refusal> {
+        let name = record_name(group);
+        let mut head = self.records.load(&name).await?;
         for _ in 1..BEAT_TRIES {
             let Some(record) = change(read(head.as_ref())?) else { return Ok(false) };
-            match self.records.write(RECORD, head.as_ref(), &record).await {
+            match self.records.write(&name, head.as_ref(), &record).await {
                 Ok(Cas::Won) => return Ok(true),
                 Ok(Cas::Lost(found)) => head = found,
                 // Whether it was written or not, the next try says the same.
                 Err(refusal) if refusal.is_retryable() => {
                     tokio::time::sleep(BEAT_AGAIN_AFTER).await;
-                    head = self.records.load(RECORD).await?;
+                    head = self.records.load(&name).await?;
                 }
                 Err(refusal) => return Err(refusal),
             }
         }
         let Some(record) = change(read(head.as_ref())?) else { return Ok(false) };
-        Ok(self.records.write(RECORD, head.as_ref(), &record).await? == Cas::Won)
+        Ok(self.records.write(&name, head.as_ref(), &record).await? == Cas::Won)
     }
 
     /// The other nodes.
@@ -297,15 +385,15 @@ mod tests {
         let nodes = node("a");
         let start = Instant::now();
         let versions = |nodes: &Nodes| -> Vec<Option<String>> { nodes.versions().into_values().collect() };
-        nodes.take_in(record(&[("b", 1)]), start);
+        nodes.take_in(record(&[("b", 1)]), &NodesRecord::new(), start);
         assert_eq!(versions(&nodes), [Some(VERSION.to_owned()), None], "an older one says none");
         let mut said = record(&[("b", 2)]);
         said.get_mut("b").unwrap().version = Some("9.9".to_owned());
-        nodes.take_in(said, start);
+        nodes.take_in(said, &NodesRecord::new(), start);
         assert_eq!(nodes.versions()["b"].as_deref(), Some("9.9"));
-        nodes.take_in(record(&[("b", 2)]), start);
+        nodes.take_in(record(&[("b", 2)]), &NodesRecord::new(), start);
         assert_eq!(nodes.versions()["b"].as_deref(), Some("9.9"), "it has said so before");
-        nodes.take_in(record(&[("b", 2)]), start + DEAD_AFTER);
+        nodes.take_in(record(&[("b", 2)]), &NodesRecord::new(), start + DEAD_AFTER);
         assert_eq!(versions(&nodes), [Some(VERSION.to_owned())]);
     }
 
@@ -313,7 +401,9 @@ mod tests {
     fn a_record_without_versions_is_read_and_one_with_them_by_who_knows_none() {
         let read: NodesRecord = serde_json::from_str(r#"{"a":{"boot":18446744073709551615,"count":7}}"#).unwrap();
         assert_eq!(read["a"], NodeEntry { pulse: Pulse { boot: u64::MAX, count: 7 }, version: None });
-        let written = serde_json::to_string(&node("a").take_in(NodesRecord::new(), Instant::now()).0).unwrap();
+        let written =
+            serde_json::to_string(&node("a").take_in(NodesRecord::new(), &NodesRecord::new(), Instant::now()).0)
+                .unwrap();
         let read: BTreeMap<String, Pulse> = serde_json::from_str(&written).unwrap();
         assert_eq!(read["a"], Pulse { boot: 7, count: 1 });
     }
@@ -323,26 +413,30 @@ mod tests {
         let nodes = node("a");
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
-        assert!(nodes.take_in(record(&[("b", 1), ("c", 1)]), at(0)).1);
+        assert!(nodes.take_in(record(&[("b", 1), ("c", 1)]), &NodesRecord::new(), at(0)).1);
         assert_eq!(nodes.alive(), ["a", "b", "c"]);
-        assert!(!nodes.take_in(record(&[("b", 2), ("c", 1)]), at(2)).1);
-        assert!(nodes.take_in(record(&[("b", 3), ("c", 1)]), at(3)).1, "c has stood still for three beats");
+        assert!(!nodes.take_in(record(&[("b", 2), ("c", 1)]), &NodesRecord::new(), at(2)).1);
+        assert!(
+            nodes.take_in(record(&[("b", 3), ("c", 1)]), &NodesRecord::new(), at(3)).1,
+            "c has stood still for three beats"
+        );
         assert_eq!(nodes.alive(), ["a", "b"]);
-        let (left, _) = nodes.take_in(record(&[("b", 4), ("c", 1)]), at(60));
+        let (left, _) = nodes.take_in(record(&[("b", 4), ("c", 1)]), &NodesRecord::new(), at(60));
         assert_eq!(left.keys().collect::<Vec<_>>(), ["a", "b"], "and is struck off after a minute");
-        assert!(nodes.take_in(record(&[("b", 5), ("c", 2)]), at(61)).1, "it is back");
+        assert!(nodes.take_in(record(&[("b", 5), ("c", 2)]), &NodesRecord::new(), at(61)).1, "it is back");
         assert_eq!(nodes.alive(), ["a", "b", "c"]);
         let mut reborn = record(&[("b", 6), ("c", 1)]);
         reborn.get_mut("c").unwrap().pulse.boot = 2;
-        assert!(nodes.take_in(reborn, at(62)).1, "c has forgotten what it was told");
+        assert!(nodes.take_in(reborn, &NodesRecord::new(), at(62)).1, "c has forgotten what it was told");
     }
 
     #[test]
     fn a_node_that_slept_takes_nobody_for_dead_who_has_moved_meanwhile() {
         let nodes = node("a");
         let start = Instant::now();
-        nodes.take_in(record(&[("b", 1)]), start);
-        let (_, has_changed) = nodes.take_in(record(&[("b", 9)]), start + Duration::from_secs(3_600));
+        nodes.take_in(record(&[("b", 1)]), &NodesRecord::new(), start);
+        let (_, has_changed) =
+            nodes.take_in(record(&[("b", 9)]), &NodesRecord::new(), start + Duration::from_secs(3_600));
         assert!(!has_changed);
         assert_eq!(nodes.alive(), ["a", "b"]);
     }
@@ -352,11 +446,11 @@ mod tests {
         let nodes = node("a");
         let start = Instant::now();
         let at = |millis: u64| start + Duration::from_millis(millis);
-        nodes.take_in(record(&[("b", 1), ("c", 1)]), at(0));
+        nodes.take_in(record(&[("b", 1), ("c", 1)]), &NodesRecord::new(), at(0));
         assert_eq!(nodes.next_beat(at(0)), at(1_000));
-        nodes.take_in(record(&[("b", 2), ("c", 1)]), at(2_600));
+        nodes.take_in(record(&[("b", 2), ("c", 1)]), &NodesRecord::new(), at(2_600));
         assert_eq!(nodes.next_beat(at(2_600)), at(3_000), "c");
-        nodes.take_in(record(&[("b", 3), ("c", 1)]), at(3_000));
+        nodes.take_in(record(&[("b", 3), ("c", 1)]), &NodesRecord::new(), at(3_000));
         assert_eq!(nodes.alive(), ["a", "b"]);
         assert_eq!(nodes.next_beat(at(3_000)), at(4_000), "who is missed is missed once");
     }
@@ -380,9 +474,9 @@ mod tests {
     #[test]
     fn a_new_life_of_an_address_counts_anew() {
         let nodes = node("a");
-        let (written, _) = nodes.take_in(record(&[("a", 41)]), Instant::now());
+        let (written, _) = nodes.take_in(record(&[("a", 41)]), &NodesRecord::new(), Instant::now());
         assert_eq!(written["a"].pulse, Pulse { boot: 7, count: 1 });
-        let (written, _) = nodes.take_in(written, Instant::now());
+        let (written, _) = nodes.take_in(written, &NodesRecord::new(), Instant::now());
         assert_eq!(written["a"].pulse, Pulse { boot: 7, count: 2 });
     }
 
@@ -392,7 +486,7 @@ mod tests {
         let nodes: Vec<Nodes> = names.map(node).into();
         let everybody = record(&names.map(|name| (name, 1)));
         for node in &nodes {
-            node.take_in(everybody.clone(), Instant::now());
+            node.take_in(everybody.clone(), &NodesRecord::new(), Instant::now());
         }
         let homes = |nodes: &[Nodes]| -> Vec<Vec<bool>> {
             (0..64).map(|shard| nodes.iter().map(|node| node.is_home(shard)).collect()).collect()
@@ -413,11 +507,86 @@ mod tests {
         }
     }
 
+    async fn crowd(store: &Arc<store::memory::Memory>, count: usize) -> Vec<Nodes> {
+        let one = |at: usize| {
+            let me = Node { address: format!("http://10.0.0.{at:03}") };
+            Nodes::new(Records::new(Arc::clone(store) as _), Some(me), 7)
+        };
+        let nodes: Vec<Nodes> = (0..count).map(one).collect();
+        // With the second beat the first ones see that their record is full, with the third that there is another.
+        for _ in 0..3 {
+            for node in &nodes {
+                node.beat().await.unwrap();
+            }
+        }
+        nodes
+    }
+
+    async fn sizes(store: &Arc<store::memory::Memory>) -> Vec<usize> {
+        let records = Records::new(Arc::clone(store) as _);
+        let mut sizes = Vec::new();
+        while let Some(head) = records.load(&record_name(sizes.len())).await.unwrap() {
+            sizes.push(read(Some(&head)).unwrap().len());
+        }
+        sizes
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_nodes_share_several_records_and_all_know_all() {
+        let store = Arc::new(store::memory::Memory::new());
+        let nodes = crowd(&store, 2 * GROUP + 1).await;
+        assert_eq!(sizes(&store).await, [GROUP, GROUP, 1]);
+        for node in &nodes {
+            assert_eq!(node.alive().len(), nodes.len());
+        }
+        // One of the second record dies, and all miss it.
+        let dead = GROUP + 3;
+        for _ in 0..=3 {
+            tokio::time::advance(BEAT_EVERY).await;
+            for (_, node) in nodes.iter().enumerate().filter(|(at, _)| *at != dead) {
+                node.beat().await.unwrap();
+            }
+        }
+        let left =
+            |node: &Nodes| node.alive().len() == nodes.len() - 1 && !node.alive().contains(&nodes[dead].alive()[dead]);
+        assert!(nodes.iter().enumerate().all(|(at, node)| at == dead || left(node)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_comes_back_to_its_record_and_new_ones_fill_what_is_free() {
+        let store = Arc::new(store::memory::Memory::new());
+        let nodes = crowd(&store, GROUP + 2).await;
+        let again = |at: usize, boot: u64| {
+            let me = Node { address: nodes[at].address().unwrap().to_owned() };
+            Nodes::new(Records::new(Arc::clone(&store) as _), Some(me), boot)
+        };
+        nodes[0].leave().await.unwrap();
+        again(GROUP, 8).beat().await.unwrap();
+        assert_eq!(sizes(&store).await, [GROUP - 1, 2], "where its earlier life was");
+        again(0, 8).beat().await.unwrap();
+        assert_eq!(sizes(&store).await, [GROUP, 2], "where there is room");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_record_that_came_while_a_node_left_is_found_with_the_tenth_beat() {
+        let store = Arc::new(store::memory::Memory::new());
+        let nodes = crowd(&store, GROUP).await;
+        let late = Nodes::new(Records::new(Arc::clone(&store) as _), Some(Node { address: "late".to_owned() }), 7);
+        late.beat().await.unwrap();
+        nodes[1].leave().await.unwrap();
+        // It saw the record full before, and sees it with room now.
+        nodes[0].groups.lock().unwrap().is_full = false;
+        for _ in 0..LOOK_FURTHER_EVERY {
+            nodes[0].beat().await.unwrap();
+        }
+        assert!(nodes[0].alive().contains(&"late".to_owned()));
+    }
+
     #[test]
     fn a_node_alone_looks_after_everything() {
         let alone = nodes(None);
         assert!((0..64).all(|shard| alone.is_home(shard)));
-        assert!(alone.take_in(record(&[("b", 1)]), Instant::now()).0.contains_key("b"));
+        assert!(alone.take_in(record(&[("b", 1)]), &NodesRecord::new(), Instant::now()).0.contains_key("b"));
         assert!(!alone.is_shared());
     }
 }
