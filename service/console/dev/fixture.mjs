@@ -185,7 +185,7 @@ const deciders = {
   'poller-idle': () => ({ decisions: [{ type: 'StartTimer', timerId: 'next-round', after: '6h' }] }),
   lookout: () => ({
     decisions: [
-      activity('inspect', 'inspect-site', 'nobody-here'),
+      activity('inspect', 'inspect-site', 'nobody-here', { timeouts: { scheduleToStart: '4h', startToClose: '1m' } }),
       { type: 'StartTimer', timerId: 'escalate', after: '45m' },
     ],
     awaiting: ['stand-down'],
