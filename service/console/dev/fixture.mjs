@@ -7,8 +7,8 @@ const base = (process.argv[2]?.startsWith('http') ? process.argv[2] : 'http://12
 const goesOn = process.argv.includes('--serve');
 const domain = `${base}/domains/default`;
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-/** Waits for something; says what for when it takes too long. */
-async function until(what, isSo, patience = 60_000) {
+/** Waits for something; says what for when it takes too long, also on a machine that is ten times slower than a desktop. */
+async function until(what, isSo, patience = 300_000) {
   const end = Date.now() + patience;
   while (!(await isSo())) {
     if (Date.now() > end) throw new Error(`waited in vain: ${what}`);

@@ -44,7 +44,11 @@ export class Browser {
     const args = ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--hide-scrollbars'];
     const { sessionId } = await browser.ask('POST', '', {
       capabilities: {
-        alwaysMatch: { 'goog:chromeOptions': { args }, 'goog:loggingPrefs': { browser: 'ALL' } },
+        alwaysMatch: {
+          'goog:chromeOptions': { args },
+          'goog:loggingPrefs': { browser: 'ALL' },
+          timeouts: { script: PATIENCE_MS, pageLoad: PATIENCE_MS },
+        },
       },
     });
     browser.session += `/${sessionId}`;

@@ -133,4 +133,7 @@ fn the_dashboard_is_json_and_each_of_its_panels_asks_for_something() {
         assert!(targets.iter().all(|target| target["expr"].as_str().is_some_and(|expr| !expr.is_empty())), "{panel}");
     }
     assert!(panels.len() > 15);
+    for name in ["baton_ship_lag_seconds", "baton_ship_failing"] {
+        assert!(named(DASHBOARD).contains(name), "{name}");
+    }
 }
