@@ -10,6 +10,7 @@ import { takePictures } from './pictures.mjs';
 import { actionsByHand } from './actions.mjs';
 import { runsByHand } from './bulk.mjs';
 import { heldByAll } from './held.mjs';
+import { inTheMoment } from './moments.mjs';
 import { askApproval, morePages } from './pages.mjs';
 import { Service } from './service.mjs';
 import { signingIn } from './signin.mjs';
@@ -325,6 +326,7 @@ heldByAll(at, PAGES);
 actionsByHand(at);
 runsByHand(at);
 morePages(at);
+inTheMoment(at);
 inTrouble(at);
 
 test('pages complain of nothing', async () => {
