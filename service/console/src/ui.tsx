@@ -95,15 +95,6 @@ export function useKeys(keys: Record<string, () => void>): void {
   }, []);
 }
 
-/** Keeps the focus where it is when rows change places: what is moved in a document loses it. */
-export function useFocusKept(): void {
-  const before = document.activeElement;
-  useLayoutEffect(() => {
-    if (document.activeElement === document.body && before instanceof HTMLElement && before.isConnected)
-      before.focus({ preventScroll: true });
-  });
-}
-
 // ---- rows that are drawn only where one looks ----------------------------------------------------------------------
 
 interface RowsProps {

@@ -9,7 +9,7 @@ import { domainPath } from '../paths';
 import { useReading } from '../reading';
 import { pathOf } from '../route';
 import { now, place, setQuery } from '../state';
-import { Empty, Name, Refresh, Since, Time, Trouble, useFocusKept } from '../ui';
+import { Empty, Name, Refresh, Since, Time, Trouble } from '../ui';
 
 /** Lists that are read at once: as many as the service gives. */
 const PAGE = 200;
@@ -32,8 +32,6 @@ export function Lists({ domain }: { domain: string }): JSX.Element {
       const next = await get<Page>(`${domainPath(domain)}/task-lists?${asked}`);
       return { ...next, taskLists: [...old.taskLists, ...next.taskLists] };
     });
-  // Lists change places: those in trouble come first.
-  useFocusKept();
   const lists = inOrder(page?.taskLists ?? []);
   const most = Math.max(1, ...lists.map((list) => list.waiting));
   return (

@@ -11,7 +11,7 @@ import { startSample } from '../sample';
 import { mayDo } from '../session';
 import { domain as shownDomain, go } from '../state';
 import { talliesOf } from '../tallies';
-import { Name, Refresh, Since, Time, Trouble, useFocusKept, useKeys } from '../ui';
+import { Name, Refresh, Since, Time, Trouble, useKeys } from '../ui';
 import { type Metrics, readMetrics } from '../words';
 
 interface Seen {
@@ -105,7 +105,6 @@ export function Start(): JSX.Element {
   // Whatever the domain that other pages show: this one is of all that there are.
   useChanges(undefined, all);
   useKeys({ r: () => void all() });
-  useFocusKept();
   const lonely = [...lists].flatMap(([name, { taskLists }]) =>
     inOrder(taskLists)
       .filter(isLonely)
