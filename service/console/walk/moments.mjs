@@ -102,11 +102,13 @@ export function inTheMoment(at) {
 
   test('a run that closes between its description and its history is shown as closed', async () => {
     const { browser, address } = at();
+    const acts = () => browser.run('() => document.querySelectorAll(".run-head .act").length');
     await start('closes-meanwhile');
     await within(holding('/history[?].*reverse/'), async () => {
       await browser.go(address('default/workflows/closes-meanwhile'));
       await browser.shows('.run-head .badge', 'open');
       await isHeld();
+      assert.equal(await acts(), 0, 'nothing is offered that does not know the history');
       await end('closes-meanwhile');
       await goOn();
       await browser.shows('.run-head .badge', 'terminated');
