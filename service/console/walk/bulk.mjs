@@ -113,12 +113,16 @@ export function runsByHand(at) {
       let asked = 0;
       const goesOn = new Promise((done) => { window.goOn = done; });
       window.fetch = async (path, init) => {
-        if (/\\/terminate/.test(path) && ++asked > 20) await goesOn;
+        if (/\\/terminate/.test(path) && ++asked > 20) {
+          window.isHeld = true;
+          await goesOn;
+        }
         return ask(path, init);
       };
     }`);
     await submit('Terminate 230 runs');
-    await until('some are done', () => browser.run('() => document.querySelector("progress")?.value > 0'));
+    const isHeld = '() => window.isHeld && document.querySelector("progress")?.value > 0';
+    await until('some are done, and one is under way until it goes on', () => browser.run(isHeld));
     await submit('Stop');
     await browser.shows('dialog[open] .main', 'stopping…');
     await browser.run('() => window.goOn()');
