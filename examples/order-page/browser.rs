@@ -27,8 +27,8 @@ struct Browser {
     driver: tokio::process::Child,
 }
 
-/// How long a page may take.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+/// How long a page may take, on a machine that is ten times slower than a desktop.
+const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// What the protocol calls the id of an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -90,36 +90,45 @@ impl Browser {
         self.ask("/url", Some(&json!({ "url": url }))).await;
     }
 
-    async fn element(&self, selector: &str) -> String {
-        let found = self.ask("/element", Some(&json!({ "using": "css selector", "value": selector }))).await;
-        found[ELEMENT].as_str().expect("an element").to_owned()
+    /// What an element answers to this; `None` while there is none, or it goes away with its page: then nothing was done to it.
+    async fn of_element(&self, selector: &str, what: &str, body: Option<&Value>) -> Option<Value> {
+        let find = json!({ "using": "css selector", "value": selector });
+        let found = self.known(self.try_ask("/element", Some(&find)).await)?;
+        let element = found[ELEMENT].as_str().expect("an element");
+        self.known(self.try_ask(&format!("/element/{element}{what}"), body).await)
     }
 
-    /// What an element says; `None` while there is none, or it goes away with its page.
-    async fn text(&self, selector: &str) -> Option<String> {
-        let find = json!({ "using": "css selector", "value": selector });
-        let found = self.try_ask("/element", Some(&find)).await.ok()?;
-        let element = found[ELEMENT].as_str()?;
-        self.try_ask(&format!("/element/{element}/text"), None).await.ok()?.as_str().map(str::to_owned)
+    /// An answer; `None` where the element is not there, or cannot be used yet.
+    fn known(&self, answer: Result<Value, Value>) -> Option<Value> {
+        match answer {
+            Ok(value) => Some(value),
+            Err(error) => match error["error"].as_str() {
+                Some("no such element" | "stale element reference" | "element not interactable") => None,
+                _ => panic!("{}: {error}", self.session),
+            },
+        }
+    }
+
+    /// Waits until an element is there and answers to this as it should.
+    async fn until(&self, selector: &str, what: &str, body: Option<&Value>, is_so: impl Fn(&Value) -> bool) {
+        let answered = async {
+            while !self.of_element(selector, what, body).await.as_ref().is_some_and(&is_so) {
+                tokio::task::yield_now().await;
+            }
+        };
+        let in_time = tokio::time::timeout(PATIENCE, answered).await.is_ok();
+        assert!(in_time, "{selector}{what} in vain:\n{}", self.ask("/source", None).await);
     }
 
     /// Waits until the page says this.
     async fn shows(&self, selector: &str, expected: &str) {
-        let shown = async {
-            while self.text(selector).await.as_deref() != Some(expected) {
-                tokio::task::yield_now().await;
-            }
-        };
-        let is_shown = tokio::time::timeout(PATIENCE, shown).await.is_ok();
-        assert!(is_shown, "{selector} does not say `{expected}`:\n{}", self.ask("/source", None).await);
+        self.until(selector, "/text", None, |text| *text == expected).await;
     }
 
     /// Fills the form's only field, and sends it.
     async fn send(&self, text: &str) {
-        let field = self.element("label input").await;
-        self.ask(&format!("/element/{field}/value"), Some(&json!({ "text": text }))).await;
-        let button = self.element("button").await;
-        self.ask(&format!("/element/{button}/click"), Some(&json!({}))).await;
+        self.until("label input", "/value", Some(&json!({ "text": text })), |_| true).await;
+        self.until("button", "/click", Some(&json!({})), |_| true).await;
     }
 
     async fn tab(&self) -> String {

@@ -6,6 +6,7 @@ pub mod api;
 pub mod audit;
 pub mod budget;
 pub mod fair;
+pub mod following;
 pub mod front;
 pub mod http;
 pub mod lambda;

@@ -475,7 +475,7 @@ pub(crate) fn must_be_shown(credentials: &[Credential], asks_callers: bool) -> R
 }
 
 /// An address to listen on. Without a host, as with the name that every machine has for itself, it is this machine only.
-fn listen_address(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     let host_and_port = text.rsplit_once(':').filter(|(host, _)| matches!(*host, "" | "localhost"));
     let whole = host_and_port.map_or_else(|| text.to_owned(), |(_, port)| format!("127.0.0.1:{port}"));
     whole

@@ -7,8 +7,8 @@ const base = (process.argv[2]?.startsWith('http') ? process.argv[2] : 'http://12
 const goesOn = process.argv.includes('--serve');
 const domain = `${base}/domains/default`;
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-/** Waits for something; says what for when it takes too long. */
-async function until(what, isSo, patience = 60_000) {
+/** Waits for something; says what for when it takes too long, also on a machine that is ten times slower than a desktop. */
+async function until(what, isSo, patience = 300_000) {
   const end = Date.now() + patience;
   while (!(await isSo())) {
     if (Date.now() > end) throw new Error(`waited in vain: ${what}`);
@@ -185,7 +185,7 @@ const deciders = {
   'poller-idle': () => ({ decisions: [{ type: 'StartTimer', timerId: 'next-round', after: '6h' }] }),
   lookout: () => ({
     decisions: [
-      activity('inspect', 'inspect-site', 'nobody-here'),
+      activity('inspect', 'inspect-site', 'nobody-here', { timeouts: { scheduleToStart: '4h', startToClose: '1m' } }),
       { type: 'StartTimer', timerId: 'escalate', after: '45m' },
     ],
     awaiting: ['stand-down'],

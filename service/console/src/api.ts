@@ -32,11 +32,26 @@ export const reachable = signal(true);
 export const csrfToken = signal('');
 /** Why nobody is let in who shows nothing; a page asks to sign in then. */
 export const turnedAway = signal<Problem | undefined>(undefined);
+/** How often somebody was let in. */
+let timesLetIn = 0;
 
-/** Ours: a difference of clocks below this is the time that an answer took, and the header's whole seconds. */
+export function letIn(): void {
+  timesLetIn++;
+  turnedAway.value = undefined;
+}
+
+/** Ours: a difference of clocks below this is not worth a word; the header has whole seconds. */
 const CLOCK_DIFFERENCE_MS = 5000;
 
+/** Returns how far the service's clock is ahead, by the `Date` of an answer that was made between two instants of this device's: it says nothing of how long the answer took. */
+export function aheadBy(date: number, asked: number, answered: number): number {
+  if (date > answered + CLOCK_DIFFERENCE_MS) return date - answered;
+  return date < asked - CLOCK_DIFFERENCE_MS ? date - asked : 0;
+}
+
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
+  const asked = Date.now();
+  const letInBefore = timesLetIn;
   let response: Response;
   try {
     const headers = new Headers(init.headers);
@@ -49,8 +64,7 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
   }
   const date = Date.parse(response.headers.get('date') ?? '');
   if (!Number.isNaN(date)) {
-    const ahead = date - Date.now();
-    clockAhead.value = Math.abs(ahead) > CLOCK_DIFFERENCE_MS ? ahead : 0;
+    clockAhead.value = aheadBy(date, asked, Date.now());
   }
   reachable.value = response.status !== 502;
   // Nothing new is an answer, too.
@@ -64,7 +78,11 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
     body as Record<string, unknown>,
   );
   // Whoever tries a secret hears what comes of it there.
-  if (response.status === 401 && !new Headers(init.headers).has('authorization')) turnedAway.value = problem;
+  if (response.status === 401 && !new Headers(init.headers).has('authorization')) {
+    // It was asked before somebody signed in, and nothing was done: now it is asked by them.
+    if (letInBefore !== timesLetIn) return request(path, init);
+    turnedAway.value = problem;
+  }
   throw problem;
 }
 
@@ -84,10 +102,16 @@ export async function post<T>(path: string, body: string, key: string): Promise<
   return text ? (JSON.parse(text) as T) : undefined;
 }
 
-/** Reads a stream of server-sent events; calls `take` with the data of each message. Ends when the service ends it. */
-export async function stream(path: string, take: (data: string) => void, signal: AbortSignal): Promise<void> {
+/** Reads a stream of server-sent events; calls `begins` when it is there, and `take` with the data of each message. Ends when the service ends it. */
+export async function stream(
+  path: string,
+  take: (data: string) => void,
+  signal: AbortSignal,
+  begins: () => void = () => undefined,
+): Promise<void> {
   const response = await request(path, { headers: { accept: 'text/event-stream' }, signal });
   if (response.status === 204) throw new Problem(204, 'nothing', 'there is nothing to follow', '');
+  begins();
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   if (!reader) return;
   let rest = '';

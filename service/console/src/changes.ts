@@ -38,7 +38,6 @@ export function useChanges(domain: string | undefined, refresh: () => Promise<vo
 
 /** Follows until it is stopped; while nobody sees the page, the browser has its connection for others. */
 async function follow(domain: string | undefined, changed: () => void, stop: AbortSignal): Promise<void> {
-  let isAnew = false;
   for (let tries = 0; !stop.aborted; tries++) {
     const following = new AbortController();
     const end = (): void => following.abort();
@@ -53,10 +52,9 @@ async function follow(domain: string | undefined, changed: () => void, stop: Abo
     addEventListener('pagehide', end);
     stop.addEventListener('abort', end);
     try {
-      // What happened while nobody followed was told to nobody.
-      if (isAnew) changed();
-      isAnew = true;
-      await stream(`${domain === undefined ? '/v1' : domainPath(domain)}/changes`, changed, following.signal);
+      // What happened before it begins, while the page was reading or nobody followed, is told to nobody: it is read once more.
+      const path = `${domain === undefined ? '/v1' : domainPath(domain)}/changes`;
+      await stream(path, changed, following.signal, changed);
       tries = 0;
     } catch (error) {
       if (error instanceof Problem && error.status === 401) await untilSignedIn(stop);

@@ -57,6 +57,8 @@ export class Run extends History {
       try {
         await this.describe();
         if (this.row.value.events.length === 0) await this.readNewest();
+        // What happened between the two is in the history alone: the run may have closed.
+        if ((this.described.value?.historyLength ?? 0) < this.lastId.value) await this.describe();
         this.problem.value = undefined;
         if (this.row.value.events.some(closes)) {
           this.connection.value = 'closed';
@@ -141,7 +143,12 @@ export class Run extends History {
     this.asking = true;
     setTimeout(() => {
       this.asking = false;
-      this.describe().catch(() => undefined);
+      this.describe().catch((error: unknown) => {
+        // It may be deleted as soon as it has closed.
+        if (!(error instanceof Problem && error.status === 404)) return;
+        this.problem.value = error;
+        this.connection.value = 'gone';
+      });
     }, 60);
   }
 

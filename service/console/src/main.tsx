@@ -1,7 +1,7 @@
 // The frame around every page: navigation, theme, help, and which page the URL names.
 import type { JSX } from 'preact';
 import { render } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { clockAhead, get, reachable } from './api';
 import type { Schemas } from './fold';
 import { hasNewer, lookForNewer } from './newer';
@@ -203,7 +203,7 @@ const KEYS: [string, string][] = [
 function Help(): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
   const open = helpIsOpen.value;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (open) dialog.current?.showModal();
     else dialog.current?.close();
   }, [open]);

@@ -1,6 +1,6 @@
 // Who is signed in, what they may do, and what becomes of a page when a session is over.
 import { signal } from '@preact/signals';
-import { Problem, csrfToken, get, request, turnedAway } from './api';
+import { Problem, csrfToken, get, letIn, request, turnedAway } from './api';
 import type { Schemas } from './fold';
 
 export type Levels = Schemas['CredentialLevels'];
@@ -16,7 +16,7 @@ function take(info: Schemas['SessionInfo']): void {
   const isFirst = session.value === undefined && turnedAway.value !== undefined;
   csrfToken.value = info.csrfToken ?? '';
   session.value = info;
-  turnedAway.value = undefined;
+  letIn();
   if (isFirst) beginnings.value++;
   for (const goOn of waiting) goOn();
   waiting.clear();

@@ -70,8 +70,16 @@ effect(() => {
 
 // ---- keys ----------------------------------------------------------------------------------------------------------
 
-/** The keys of the page that is shown, by what `KeyboardEvent.key` says. */
-export const pageKeys = new Map<string, () => void>();
+/** The keys of the page that is shown, by what `KeyboardEvent.key` says. A page and a part of it may have the same one: then it is for both. */
+export const pageKeys = new Map<string, Set<() => void>>();
+/** Does what a key of the page does, and says whether there is such a key. */
+export function pressPageKey(key: string): boolean {
+  const all = pageKeys.get(key);
+  all?.forEach((does) => does());
+  return all !== undefined;
+}
+/** Whether the field of the search is to have the focus as soon as it is there. */
+export const searchIsWanted = signal(false);
 export const helpIsOpen = signal(false);
 
 /** Rows of pages that have no keys of their own for them. The one that has the focus is where one is. */
@@ -89,7 +97,10 @@ const ROW_KEYS: Record<string, () => void> = {
   Enter: () => rows().find(isHere)?.querySelector<HTMLElement>('a, summary, button')?.click(),
 };
 
-let chord = false;
+/** Ours: how long a first key of two waits for the second, in milliseconds. */
+const CHORD_MS = 1500;
+/** When the first key of two was pressed; by the clock of key presses, so that a page that is busy takes no time away. */
+let chordAt: number | undefined;
 addEventListener('keydown', (event) => {
   const target = event.target as HTMLElement;
   if (event.key === 'Escape' && helpIsOpen.value) {
@@ -105,8 +116,9 @@ addEventListener('keydown', (event) => {
     if (event.key === 'Escape') target.blur();
     if (takesText) return;
   }
-  if (chord) {
-    chord = false;
+  const isSecond = chordAt !== undefined && event.timeStamp - chordAt <= CHORD_MS;
+  chordAt = undefined;
+  if (isSecond) {
     const to = (
       {
         s: { page: 'start' },
@@ -128,10 +140,7 @@ addEventListener('keydown', (event) => {
   if (event.key === 'Enter' && /^(A|BUTTON|SUMMARY)$/.test(target.tagName)) return;
   switch (event.key) {
     case 'g':
-      chord = true;
-      setTimeout(() => {
-        chord = false;
-      }, 1500);
+      chordAt = event.timeStamp;
       return;
     case '?':
       helpIsOpen.value = true;
@@ -144,17 +153,16 @@ addEventListener('keydown', (event) => {
       const field = document.querySelector<HTMLInputElement>('#search');
       if (field) field.select();
       else {
+        searchIsWanted.value = true;
         go({ page: 'runs', domain: domain.value });
-        setTimeout(() => document.querySelector<HTMLInputElement>('#search')?.focus(), 50);
       }
       return;
     }
     default: {
-      const does = pageKeys.get(event.key) ?? ROW_KEYS[event.key];
-      if (does) {
-        event.preventDefault();
-        does();
-      }
+      const isOfPage = pressPageKey(event.key);
+      const does = isOfPage ? undefined : ROW_KEYS[event.key];
+      if (isOfPage || does) event.preventDefault();
+      does?.();
     }
   }
 });

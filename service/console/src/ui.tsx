@@ -78,15 +78,19 @@ export function Refresh({ refresh }: { refresh: () => Promise<void> }): JSX.Elem
   );
 }
 
-/** Sets keys of the page while a part is shown. */
+/** Sets keys of the page while a part is shown: from when it is painted on. */
 export function useKeys(keys: Record<string, () => void>): void {
   const newest = useRef(keys);
   newest.current = keys;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const mine = Object.keys(keys).map((key): [string, () => void] => [key, () => newest.current[key]?.()]);
-    for (const [key, does] of mine) pageKeys.set(key, does);
+    for (const [key, does] of mine) pageKeys.set(key, (pageKeys.get(key) ?? new Set()).add(does));
     return () => {
-      for (const [key, does] of mine) if (pageKeys.get(key) === does) pageKeys.delete(key);
+      for (const [key, does] of mine) {
+        const all = pageKeys.get(key);
+        all?.delete(does);
+        if (all?.size === 0) pageKeys.delete(key);
+      }
     };
   }, []);
 }

@@ -2,8 +2,10 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
-/** Ours: longer than any page takes; a walk that waits in vain ends. */
-export const PATIENCE_MS = 20_000;
+/** How many times slower than it is the browser runs: `BATON_WALK_SLOW`. */
+const SLOW = Number(process.env['BATON_WALK_SLOW'] ?? 1);
+/** Ours: longer than any page takes on a machine that is ten times slower than a desktop; a walk that waits in vain ends. */
+export const PATIENCE_MS = 60_000 * SLOW;
 /** Ours: how often a page is looked at while something is waited for. */
 const LOOK_MS = 15;
 /** What the protocol calls the id of an element. */
@@ -11,15 +13,18 @@ const ELEMENT = 'element-6066-11e4-a52e-4f735466cecf';
 /** What the protocol calls keys that are no letters. */
 export const KEYS = { Escape: '\ue00c', Enter: '\ue007', Home: '\ue011', ArrowRight: '\ue014', Tab: '\ue004' };
 
+/** What the protocol says when an element was found and nothing could be done to it, or it went away meanwhile. */
+const UNDONE = /: (stale element reference|no such element|element not interactable|element click intercepted): /;
+
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-/** Waits until `found` gives something, and returns that. */
-export async function until(what, found, patience = PATIENCE_MS) {
+/** Waits until `found` gives something, and returns that; `why` says what it was like at last, when that is in vain. */
+export async function until(what, found, patience = PATIENCE_MS, why = () => '') {
   const end = Date.now() + patience;
   for (;;) {
     const value = await found();
     if (value) return value;
-    if (Date.now() > end) throw new Error(`waited in vain: ${what}`);
+    if (Date.now() > end) throw new Error(`waited in vain: ${what}${await why()}`);
     await pause(LOOK_MS);
   }
 }
@@ -39,11 +44,16 @@ export class Browser {
     const args = ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--hide-scrollbars'];
     const { sessionId } = await browser.ask('POST', '', {
       capabilities: {
-        alwaysMatch: { 'goog:chromeOptions': { args }, 'goog:loggingPrefs': { browser: 'ALL' } },
+        alwaysMatch: {
+          'goog:chromeOptions': { args },
+          'goog:loggingPrefs': { browser: 'ALL' },
+          timeouts: { script: PATIENCE_MS, pageLoad: PATIENCE_MS },
+        },
       },
     });
     browser.session += `/${sessionId}`;
     await browser.size(1280, 800);
+    await browser.slow();
     return browser;
   }
 
@@ -65,6 +75,11 @@ export class Browser {
     const { value } = await answer.json();
     if (value?.error) throw new Error(`${method} ${path}: ${value.error}: ${value.message.split('\n')[0]}`);
     return value;
+  }
+
+  /** Has the window that is driven be as slow as `BATON_WALK_SLOW` says. */
+  async slow() {
+    if (SLOW > 1) await this.devtools('Emulation.setCPUThrottlingRate', { rate: SLOW });
   }
 
   go(url) {
@@ -95,25 +110,43 @@ export class Browser {
     return Buffer.from(data, 'base64');
   }
 
-  async element(selector) {
-    const found = await this.ask('POST', '/element', { using: 'css selector', value: selector });
-    return found[ELEMENT];
-  }
-
   /** Waits until an element is there that says this, and returns its text. */
   shows(selector, words = '') {
     const seen = `(selector, words) => [...document.querySelectorAll(selector)]
       .map((one) => one.innerText ?? one.textContent).find((text) => text.includes(words))`;
-    return until(`${selector} says: ${words}`, async () => {
-      const text = await this.run(seen, selector, words);
-      return text === null ? undefined : text || ' ';
-    });
+    return until(
+      `${selector} says: ${words}`,
+      async () => {
+        const text = await this.run(seen, selector, words);
+        return text === null ? undefined : text || ' ';
+      },
+      PATIENCE_MS,
+      () => this.told(selector),
+    );
   }
 
-  /** Clicks on the first element of these that says this, as a person does: where it is to be seen. */
+  /** What the page says instead, for whoever reads why a walk has failed. */
+  async told(selector) {
+    const page = await this.run(
+      `(selector) => [location.href, ...[document.body, ...document.querySelectorAll(selector)].slice(0, 9)
+        .map((one) => one.tagName + '.' + one.className + ': ' + (one.innerText ?? one.textContent).slice(0, 2000))].join('\\n')`,
+      selector,
+    ).catch(String);
+    return `\nThe page is ${page}`;
+  }
+
+  /** Clicks on the first element of these that says this, as a person does: where it is to be seen, and when it takes clicks. */
   async click(selector, words = '') {
-    const found = `(selector, words) => [...document.querySelectorAll(selector)]
-      .find((one) => (one.innerText ?? one.textContent).includes(words))`;
+    // Where it stands still: what moves between the look and the click is not where somebody would click.
+    const found = `(selector, words) => new Promise((done) => {
+      const find = () => [...document.querySelectorAll(selector)]
+        .find((one) => !one.disabled && (one.innerText ?? one.textContent).includes(words));
+      const where = (one) => JSON.stringify(one.getBoundingClientRect());
+      const one = find();
+      if (!one || document.hidden) return done(one);
+      const before = where(one);
+      requestAnimationFrame(() => requestAnimationFrame(() => done(find() === one && where(one) === before ? one : null)));
+    })`;
     await this.on(`${selector} says: ${words}`, () => this.run(found, selector, words), '/click');
   }
 
@@ -124,19 +157,25 @@ export class Browser {
 
   /** Does this to an element as soon as it is there. A page that is drawn anew takes it away: then to the one that is there now. */
   on(what, find, path, body = {}) {
-    return until(what, async () => {
-      const element = await find();
-      if (element === null) return undefined;
-      try {
-        await this.ask('POST', `/element/${element[ELEMENT]}${path}`, body);
-        return true;
-      } catch (error) {
-        // Nothing was done to an element that is no longer there, or not to be seen yet.
-        if (/: (stale element reference|no such element|element not interactable): /.test(error.message))
-          return undefined;
-        throw error;
-      }
-    });
+    let refused = '';
+    return until(
+      what,
+      async () => {
+        const element = await find();
+        if (element === null) return undefined;
+        try {
+          await this.ask('POST', `/element/${element[ELEMENT]}${path}`, body);
+          return true;
+        } catch (error) {
+          // Nothing was done to an element that is no longer there, is not to be seen yet, or lies below something.
+          refused = `\n${error.message}`;
+          if (UNDONE.test(error.message)) return undefined;
+          throw error;
+        }
+      },
+      PATIENCE_MS,
+      () => refused,
+    );
   }
 
   /** Presses keys, one after the other, wherever the focus is. */
@@ -160,8 +199,9 @@ export class Browser {
     return (await this.ask('POST', '/window/new', { type: 'tab' })).handle;
   }
 
-  turnTo(handle) {
-    return this.ask('POST', '/window', { handle });
+  async turnTo(handle) {
+    await this.ask('POST', '/window', { handle });
+    await this.slow();
   }
 
   /** What pages have complained of since the last time: errors of scripts, and what the policy forbids. */

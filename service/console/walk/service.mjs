@@ -39,11 +39,17 @@ export class Service {
     const portFile = join(this.folder, 'port');
     rmSync(portFile, { force: true });
     const args = ['serve', '--data-dir', join(this.folder, 'data'), '--listen', this.address, '--port-file', portFile];
-    this.process = spawn(BINARY, [...args, ...this.more, '--log', 'warn'], { stdio: ['ignore', 'inherit', 'inherit'] });
     let failed;
-    this.process.on('error', (error) => (failed = error));
+    const begin = () => {
+      const stdio = ['ignore', 'inherit', 'inherit'];
+      this.process = spawn(BINARY, [...args, ...this.more, '--log', 'warn'], { stdio });
+      this.process.on('error', (error) => (failed = error));
+    };
+    begin();
     this.address = await until('the service is ready', () => {
       if (failed) throw failed;
+      // Somebody else may have had its port for a moment.
+      if (this.process.exitCode !== null) begin();
       try {
         return readFileSync(portFile, 'utf8').trim();
       } catch {

@@ -113,6 +113,8 @@ export function inTrouble(at) {
       await browser.shows('.row.run', 'wtrue');
       await until('nothing is said of it', () => browser.run('() => !document.querySelector(".notice")'));
     } finally {
+      // The page goes first: it would go on asking a service that is gone, and complain.
+      await browser.go('about:blank');
       files.close();
       await service.close();
       // Whoever was away was asked in vain.
@@ -133,6 +135,8 @@ export function inTrouble(at) {
       await service.start();
       await until('the trouble is over', () => browser.run('() => !document.querySelector(".trouble, .notice")'));
     } finally {
+      // The page goes first: it would go on asking a service that is gone, and complain.
+      await browser.go('about:blank');
       await service.close();
       await browser.complaints();
     }

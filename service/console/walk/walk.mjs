@@ -5,11 +5,12 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import test, { after, before } from 'node:test';
-import { Browser, until } from './browser.mjs';
+import { Browser, PATIENCE_MS, until } from './browser.mjs';
 import { takePictures } from './pictures.mjs';
 import { actionsByHand } from './actions.mjs';
 import { runsByHand } from './bulk.mjs';
 import { heldByAll } from './held.mjs';
+import { inTheMoment } from './moments.mjs';
 import { askApproval, morePages } from './pages.mjs';
 import { Service } from './service.mjs';
 import { signingIn } from './signin.mjs';
@@ -17,8 +18,6 @@ import { inTrouble } from './trouble.mjs';
 
 /** Ours: what is promised of a page that is open. */
 const ARRIVES_MS = 1000;
-/** Ours: tries at that; a machine that is busy with something else may be late once, and the promise is not about that. */
-const TRIES = 3;
 const AXE = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 const pictures = process.argv.indexOf('--pictures');
 
@@ -126,6 +125,8 @@ test('the turn that decided the refund says what it saw, as the history does', a
 test('the slider shows the run as of an earlier event, and the URL keeps it', async () => {
   const events = await service.history('order-1003');
   await open('order-1003');
+  // The slider goes as far as what has been read.
+  await browser.shows('.scrub output', String(events.length));
   await browser.click('#asof');
   await browser.press('Home', ...Array(11).fill('ArrowRight'));
   await browser.shows('.scrub output', '12');
@@ -179,15 +180,31 @@ test('every view of a run shows the same history', async () => {
 test('a signal by REST arrives in a window that is open', async () => {
   await open('approve-hire-ann');
   await browser.shows('.connection', 'live');
+  // The page itself says when it has drawn what, so that how long this walk takes to look at it does not count.
+  await browser.run(`() => {
+    window.drawnAt = {};
+    new MutationObserver(() => {
+      for (const [who] of document.querySelector('.turns').innerText.matchAll(/walker-\\d+/g)) window.drawnAt[who] ??= Date.now();
+    }).observe(document.body, { childList: true, subtree: true, characterData: true });
+    performance.clearResourceTimings();
+  }`);
   const took = [];
-  for (let n = 1; n <= TRIES; n++) {
-    const began = Date.now();
-    await service.call('POST', '/workflows/approve-hire-ann/signals/remark', { input: { n }, identity: `walker-${n}` });
-    await browser.shows('.card .event', `walker-${n}`);
-    took.push(Date.now() - began);
-    if (took.at(-1) <= ARRIVES_MS) return;
+  // A machine that is busy with something else may be late, and the promise is not about that.
+  for (const end = Date.now() + PATIENCE_MS; took.length === 0 || (took.at(-1) > ARRIVES_MS && Date.now() < end);) {
+    const who = `walker-${took.length + 1}`;
+    const signal = { input: { n: took.length }, identity: who };
+    await service.call('POST', '/workflows/approve-hire-ann/signals/remark', signal);
+    await browser.shows('.card .event', who);
+    const { timestamp } = (await service.history('approve-hire-ann')).find(({ identity }) => identity === who);
+    took.push((await browser.run('(who) => window.drawnAt[who]', who)) - Date.parse(timestamp));
   }
-  assert.fail(`signals took ${took.join(', ')} ms to be seen; ${ARRIVES_MS} are promised`);
+  assert.ok(took.at(-1) <= ARRIVES_MS, `signals took ${took.join(', ')} ms to be seen; ${ARRIVES_MS} are promised`);
+  const asked = await browser.run('() => performance.getEntriesByType("resource").map(({ name }) => name)');
+  assert.deepEqual(
+    asked.filter((name) => name.includes('/history')),
+    [],
+    'they were told, and not asked for',
+  );
 });
 
 test('what is hostile is shown, and never run', async () => {
@@ -309,6 +326,7 @@ heldByAll(at, PAGES);
 actionsByHand(at);
 runsByHand(at);
 morePages(at);
+inTheMoment(at);
 inTrouble(at);
 
 test('pages complain of nothing', async () => {

@@ -1,5 +1,6 @@
 //! `baton standby`: a copy of the store that follows an archive, and takes over on command.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,8 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Args, Subcommand};
 use history::{Duration, Timestamp};
 use serde_json::json;
+use service::following::Following;
+use service::http::{Server, ServerLimits};
 use store_embedded::archive::{self, Followed, Promotion, Standby as Follower, StandbyOptions};
+use tokio::net::TcpListener;
 use tokio::time::Instant;
+
+use crate::serve::listen_address;
 
 use super::backup::{Teller, blocking};
 use super::{Done, Failed, note, print_json_text, print_line};
@@ -43,6 +49,9 @@ pub(crate) struct Standby {
     /// Say how far it is as JSON lines, each second
     #[arg(long)]
     json: bool,
+    /// Answer `/metrics` and `/readyz` at this address and port, e.g. `:7421`, which is this machine only [default: nowhere]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
+    listen: Option<SocketAddr>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -66,7 +75,14 @@ impl Standby {
     pub(super) async fn run(self) -> Done {
         match (self.command, self.follow, self.data_dir) {
             (Some(StandbyCommand::Promote { data_dir, wait }), _, _) => promote(data_dir, wait).await,
-            (None, Some(follow), Some(data_dir)) => keep_following(follow, data_dir, self.wait, self.json).await,
+            (None, Some(follow), Some(data_dir)) => {
+                let following = Following::default();
+                if let Some(address) = self.listen {
+                    listen(address, following.clone(), self.json).await?;
+                }
+                let line = Line { is_json: self.json, said: None, trouble: None, following };
+                keep_following(follow, data_dir, self.wait, line).await
+            }
             (None, _, _) => Err(Failed::Usage("say which archive to follow, and where to".to_owned())),
         }
     }
@@ -93,13 +109,30 @@ fn said(promotion: Promotion) -> String {
     format!("epoch {epoch} is this store's: {what}. `baton serve` goes on with its directory")
 }
 
-async fn keep_following(archive: PathBuf, directory: PathBuf, wait: Duration, is_json: bool) -> Done {
+/// Answers at an address as long as the process is there, and says which it is.
+async fn listen(address: SocketAddr, following: Following, is_json: bool) -> Result<(), Failed> {
+    let bound = async {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        std::io::Result::Ok((listener, address))
+    };
+    let (listener, address) = bound.await.map_err(|error| Failed::Other(1, format!("--listen {address}: {error}")))?;
+    let server = Server { listener, router: following.router(), limits: ServerLimits::default(), tls: None };
+    tokio::spawn(server.run_until(std::future::pending()));
+    if is_json {
+        print_json_text(&json!({ "listens": address.to_string() }).to_string())
+    } else {
+        print_line(&format!("says how far it is at http://{address}/readyz and /metrics"))
+    }
+}
+
+async fn keep_following(archive: PathBuf, directory: PathBuf, wait: Duration, mut line: Line) -> Done {
+    let is_json = line.is_json;
     let is_over = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&is_over);
     let following = blocking(move || {
         let options = StandbyOptions { archive, directory, faults: Arc::default() };
         let mut standby = Follower::open(&options)?;
-        let mut line = Line { is_json, said: None, trouble: None };
         let mut teller = Teller::new();
         loop {
             if ends.load(Ordering::SeqCst) {
@@ -148,10 +181,13 @@ struct Line {
     is_json: bool,
     said: Option<Instant>,
     trouble: Option<String>,
+    /// What is told to whoever asks.
+    following: Following,
 }
 
 impl Line {
     fn followed(&mut self, followed: Followed) {
+        self.following.followed(followed.lag);
         let every = if self.is_json { AGAIN } else { LINE_EVERY };
         let is_news = followed.has_begun || self.trouble.take().is_some();
         if !is_news && self.said.is_some_and(|at| at.elapsed() < every) {
@@ -171,6 +207,7 @@ impl Line {
     }
 
     fn trouble(&mut self, said: &str) {
+        self.following.failed(said);
         if self.trouble.as_deref() != Some(said) {
             note(&format!("baton standby: {said}; it is tried again"));
             self.trouble = Some(said.to_owned());

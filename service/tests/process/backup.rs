@@ -162,12 +162,25 @@ struct Follower(Child);
 impl Follower {
     fn start(archive: &str, data: &str) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_baton"))
-            .args(["standby", "--follow", archive, "--data-dir", data, "--json", "--wait", "30s"])
+            .args(["standby", "--follow", archive, "--data-dir", data, "--json", "--wait", "30s", "--listen", ":0"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         Self(child)
+    }
+
+    /// Where it says how far it is: its first line.
+    fn address(&mut self) -> String {
+        let mut line = Vec::new();
+        let out = self.0.stdout.as_mut().unwrap();
+        let mut byte = [0];
+        while line.last() != Some(&b'\n') {
+            std::io::Read::read_exact(out, &mut byte).unwrap();
+            line.extend(byte);
+        }
+        let said: serde_json::Value = serde_json::from_slice(&line).unwrap();
+        said["listens"].as_str().unwrap().to_owned()
     }
 
     fn said(mut self) -> (Option<i32>, String) {
@@ -194,8 +207,15 @@ async fn a_standby_takes_the_place_of_a_service_that_runs_and_tasks_go_on() {
     let turn =
         client.poll_decider("deciders", &PollDecider::default(), Duration::from_secs(30)).await.unwrap().unwrap();
     until("shipped", || async { Path::new(&archive).join("0000000001/NEWEST").exists() }).await;
-    let follower = Follower::start(&archive, &copy);
+    let mut follower = Follower::start(&archive, &copy);
+    let watched = Client::new(&format!("http://{}", follower.address())).unwrap();
     until("followed", || async { Path::new(&copy).join("COPY").exists() }).await;
+    until("ready to take over", || async { watched.ready().await.is_ok_and(|readiness| readiness.ready) }).await;
+    let metrics = watched.metrics().await.unwrap();
+    assert!(
+        metrics.contains("\nbaton_standby_lag_seconds ") && metrics.contains("\nbaton_standby_failing 0"),
+        "{metrics}"
+    );
     let load = {
         let client = service.client();
         tokio::spawn(async move {

@@ -19,6 +19,8 @@ export function Head({ run }: { run: Run }): JSX.Element {
   const described = run.described.value;
   const row = run.row.value;
   const { domain, workflowId } = run;
+  // What can be done offers what the history knows: names, policies, places to go back to.
+  const isRead = row.events.length > 0 || run.problem.value !== undefined;
   return (
     <header class="run-head">
       <div class="title">
@@ -47,7 +49,7 @@ export function Head({ run }: { run: Run }): JSX.Element {
             tags={described.tags}
           />
           <Family run={run} />
-          {run.connection.value === 'gone' ? null : <RunActions run={run} />}
+          {run.connection.value === 'gone' || !isRead ? null : <RunActions run={run} />}
         </>
       ) : null}
       <Trouble problem={run.problem.value} />

@@ -1,7 +1,7 @@
 // A recorded history, read like a run: dropped on any page, or chosen here. Nothing of it is sent anywhere.
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
-import { useEffect, useErrorBoundary } from 'preact/hooks';
+import { useEffect, useErrorBoundary, useLayoutEffect } from 'preact/hooks';
 import { type Row, stateAsOf } from '../fold';
 import { History } from '../history';
 import { NoHistory, readHistory } from '../recorded';
@@ -49,7 +49,8 @@ export async function openFile(file: File): Promise<void> {
 
 /** Takes a file that is dropped, wherever that is. */
 export function DropTarget(): JSX.Element | null {
-  useEffect(() => {
+  // Before anything is painted: what is seen can be dropped on.
+  useLayoutEffect(() => {
     const hasFiles = (event: DragEvent): boolean => event.dataTransfer?.types.includes('Files') ?? false;
     const over = (event: DragEvent): void => {
       if (!hasFiles(event)) return;

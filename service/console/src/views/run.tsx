@@ -1,6 +1,6 @@
 // A run: four views of one history with one selection, and a slider that shows it as of an event.
 import type { JSX } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { stateAsOf } from '../fold';
 import type { History } from '../history';
 import { Run } from '../live';
@@ -29,7 +29,8 @@ export function RunPage({
 }): JSX.Element {
   const [run, setRun] = useState<Run>();
   const opened = useRef<Run | undefined>(undefined);
-  useEffect(() => {
+  // Before it is painted: what another address showed is not shown under this one.
+  useLayoutEffect(() => {
     const before = opened.current;
     // The run that a URL without a run id has led to stays: only the URL becomes a whole one.
     if (before?.domain === domain && before.workflowId === workflowId && before.runId === runId) return;

@@ -56,8 +56,12 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
   const [selection, setSelection] = useState<Selection>(NOTHING);
   const asking = useRef<AbortController | undefined>(undefined);
   const loading = useRef(false);
+  /** Resolves when the first page is there, or has failed. */
+  const first = useRef<Promise<void>>(Promise.resolve());
   const shown = useRef<Listed[]>([]);
   shown.current = runs ?? [];
+  const isThere = useRef(false);
+  isThere.current = runs !== undefined;
 
   const list = (page?: string): Promise<Schemas['Workflows']> => {
     const asked = new URLSearchParams(query);
@@ -98,13 +102,23 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
   };
   // Rows keep their places: what is there already is updated where it stands, what is newer waits above until it is wanted.
   const refresh = async (): Promise<void> => {
+    const asked = asking.current;
+    await first.current;
+    // By now it may be another list.
+    if (asking.current !== asked) return;
     try {
       count().catch(failed);
       const page = await list();
       const fresh = new Map(page.workflows.map((run) => [run.runId, run]));
       const known = new Set(shown.current.map((run) => run.runId));
-      setRuns(shown.current.map((run) => fresh.get(run.runId) ?? run));
-      setNewer(page.workflows.filter((run) => !known.has(run.runId)));
+      if (isThere.current) {
+        setRuns(shown.current.map((run) => fresh.get(run.runId) ?? run));
+        setNewer(page.workflows.filter((run) => !known.has(run.runId)));
+      } else {
+        // The first page has failed.
+        setRuns(page.workflows);
+        setNext(page.nextPage ?? undefined);
+      }
       setProblem(undefined);
     } catch (error) {
       failed(error);
@@ -121,14 +135,12 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
     setNext(undefined);
     // What was there stays for a moment: an answer that comes at once replaces it, and nothing flickers.
     const late = setTimeout(() => setRuns(undefined), LATE_MS);
-    listOn()
-      .then((page) => {
-        clearTimeout(late);
-        setRuns(page.workflows);
-        setNext(page.nextPage ?? undefined);
-        return count();
-      })
-      .catch(failed);
+    first.current = listOn().then((page) => {
+      clearTimeout(late);
+      setRuns(page.workflows);
+      setNext(page.nextPage ?? undefined);
+      count().catch(failed);
+    }, failed);
     const focused = (): void => {
       if (!document.hidden) void refresh();
     };

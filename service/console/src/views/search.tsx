@@ -1,17 +1,24 @@
 // The search field of the runs: a filter as text.
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { type Filter, parseFilter, textOfFilter } from '../filter';
+import { searchIsWanted } from '../state';
 import { visible } from '../words';
 
 export function Search({ filter, apply }: { filter: Filter; apply: (filter: Filter) => void }): JSX.Element {
   const text = textOfFilter(filter);
   const [typed, setTyped] = useState(text);
   const [problems, setProblems] = useState<string[]>([]);
-  useEffect(() => {
+  const field = useRef<HTMLInputElement>(null);
+  // Before it is painted: what is typed from then on stays.
+  useLayoutEffect(() => {
     setTyped(text);
     setProblems([]);
   }, [text]);
+  useLayoutEffect(() => {
+    if (searchIsWanted.peek()) field.current?.focus();
+    searchIsWanted.value = false;
+  }, []);
   return (
     <form
       class="search"
@@ -31,6 +38,7 @@ export function Search({ filter, apply }: { filter: Filter; apply: (filter: Filt
       </label>
       <input
         id="search"
+        ref={field}
         value={typed}
         onInput={(event) => setTyped(event.currentTarget.value)}
         spellcheck={false}

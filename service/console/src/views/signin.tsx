@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { type Problem, problemOf, turnedAway } from '../api';
 import { session, signIn, signOut } from '../session';
-import { pageKeys } from '../state';
+import { pressPageKey } from '../state';
 import { Name } from '../ui';
 import { visible } from '../words';
 
@@ -32,7 +32,7 @@ function Dialog({ why }: { why: Problem }): JSX.Element {
     try {
       await signIn(secret);
       // What the page shows is read again where it stands.
-      if (again) pageKeys.get('r')?.();
+      if (again) pressPageKey('r');
     } catch (error) {
       setProblem(problemOf(error));
       setUnderWay(false);

@@ -83,7 +83,8 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
             select={shown.select}
             more={(index) => {
               const activity = described?.openActivities[index];
-              return described && activity ? (
+              // What it says and offers is in the history, too.
+              return described && activity && shown.run.row.value.events.length > 0 ? (
                 <ByHand
                   domain={shown.run.domain}
                   run={described}

@@ -7,6 +7,7 @@ use engine::{Engine, Metrics, Settings, SystemClock};
 use store::memory::Memory;
 
 use super::*;
+use crate::following::Following;
 
 const OPERATING: &str = include_str!("../../../../docs/operating.md");
 const ALERTS: &str = include_str!("../../../../docs/operating/alerts.yaml");
@@ -27,6 +28,9 @@ async fn metrics() -> BTreeMap<String, (String, BTreeSet<String>)> {
     front.tells_of_spans(&Arc::default());
     let mut page = Metrics::sample();
     front.write(&mut page);
+    let standby = Following::default();
+    standby.followed(std::time::Duration::ZERO);
+    standby.write(&mut page);
     let text = page.end();
     assert!(text.ends_with("\n# EOF\n") && text.matches("# EOF").count() == 1);
     let samples: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
@@ -133,4 +137,7 @@ fn the_dashboard_is_json_and_each_of_its_panels_asks_for_something() {
         assert!(targets.iter().all(|target| target["expr"].as_str().is_some_and(|expr| !expr.is_empty())), "{panel}");
     }
     assert!(panels.len() > 15);
+    for name in ["baton_ship_lag_seconds", "baton_ship_failing", "baton_standby_lag_seconds", "baton_standby_failing"] {
+        assert!(named(DASHBOARD).contains(name), "{name}");
+    }
 }

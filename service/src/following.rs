@@ -1,0 +1,162 @@
+//! What a standby tells over HTTP of how far it is: `/metrics`, `/readyz` and `/healthz`, to whoever reaches it. It has nothing else to say.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use client::body::{Readiness, ReadinessWarning};
+use engine::{MetricKind, MetricsPage, PageLabels};
+use tokio::time::Instant;
+
+use crate::http::{Refused, json};
+
+/// How far a standby may be behind before it is told. Ours: what the archive may be behind before the service tells.
+const LAG_MAX: Duration = Duration::from_secs(10);
+
+/// How a standby stands, for whoever asks.
+#[derive(Debug, Clone, Default)]
+pub struct Following(Arc<Mutex<Standing>>);
+
+#[derive(Debug, Default)]
+struct Standing {
+    /// How far it was behind, and when that was.
+    behind: Option<(Duration, Instant)>,
+    trouble: Option<String>,
+}
+
+impl Standing {
+    /// How far it is behind by now; nothing before it has a base.
+    fn lag(&self) -> Option<Duration> {
+        self.behind.map(|(lag, at)| lag + at.elapsed())
+    }
+}
+
+impl Following {
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.0.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// It has looked at the archive, and has everything up to so long ago.
+    pub fn followed(&self, lag: Duration) {
+        *self.standing() = Standing { behind: Some((lag, Instant::now())), trouble: None };
+    }
+
+    /// The archive could not be read.
+    pub fn failed(&self, why: &str) {
+        self.standing().trouble = Some(why.to_owned());
+    }
+
+    /// Its page of metrics.
+    pub(crate) fn write(&self, page: &mut MetricsPage) {
+        let standing = self.standing();
+        let help = "How long ago that is of which the standby has everything";
+        let lag = standing.lag().map(|lag| (PageLabels::new(), lag.as_secs_f64()));
+        page.family("standby_lag_seconds", MetricKind::Gauge, help, lag);
+        let help = "1 while the standby cannot read the archive";
+        let failing = u64::from(standing.trouble.is_some());
+        page.family("standby_failing", MetricKind::Gauge, help, [(PageLabels::new(), failing)]);
+    }
+
+    fn readiness(&self) -> (StatusCode, Readiness) {
+        let standing = self.standing();
+        let why = standing.trouble.as_ref().map_or_else(String::new, |trouble| format!(": {trouble}"));
+        let warning = |code: &str, detail: String| ReadinessWarning {
+            code: code.to_owned(),
+            detail,
+            advice:
+                "look at the archive and its mount, and at the service that ships to it; the standby goes on by itself"
+                    .to_owned(),
+        };
+        let Some(lag) = standing.lag() else {
+            let warnings = vec![warning("standby-begins", format!("the base of the archive is not here yet{why}"))];
+            return (StatusCode::SERVICE_UNAVAILABLE, Readiness { ready: false, warnings });
+        };
+        let is_behind = standing.trouble.is_some() || lag > LAG_MAX;
+        let detail = format!("what was acknowledged in the last {:.0} s is not here{why}", lag.as_secs_f64());
+        let warnings = is_behind.then(|| warning("standby-behind", detail));
+        // It could take over, with what it has.
+        (StatusCode::OK, Readiness { ready: true, warnings: warnings.into_iter().collect() })
+    }
+
+    fn answer(&self, method: &Method, path: &str) -> Result<Response, Refused> {
+        if !matches!(path, "/metrics" | "/readyz" | "/healthz") {
+            return Err(Refused::NoSuchPath);
+        }
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return Err(Refused::Method);
+        }
+        Ok(match path {
+            "/metrics" => {
+                let mut page = MetricsPage::default();
+                self.write(&mut page);
+                let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+                ([(CONTENT_TYPE, content_type)], page.end()).into_response()
+            }
+            "/readyz" => {
+                let (status, readiness) = self.readiness();
+                json(status, &readiness)
+            }
+            _ => "ok\n".into_response(),
+        })
+    }
+
+    /// Its routes.
+    pub fn router(self) -> Router {
+        Router::new().fallback(move |method: Method, uri: Uri| async move { self.answer(&method, uri.path()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready(following: &Following) -> (u16, bool, Vec<String>) {
+        let (status, Readiness { ready, warnings }) = following.readiness();
+        (status.as_u16(), ready, warnings.into_iter().map(|warning| warning.code).collect())
+    }
+
+    fn metrics(following: &Following) -> String {
+        let mut page = MetricsPage::default();
+        following.write(&mut page);
+        page.end()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_standby_is_ready_when_it_has_a_base_and_says_when_it_is_behind() {
+        let following = Following::default();
+        assert_eq!(ready(&following), (503, false, vec!["standby-begins".to_owned()]));
+        assert!(!metrics(&following).contains("baton_standby_lag_seconds "), "nobody knows");
+        following.followed(LAG_MAX);
+        assert_eq!(ready(&following), (200, true, vec![]));
+        assert!(metrics(&following).contains("baton_standby_lag_seconds 10.0"));
+        assert!(metrics(&following).contains("baton_standby_failing 0"));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(ready(&following), (200, true, vec!["standby-behind".to_owned()]));
+        following.followed(Duration::ZERO);
+        following.failed("the archive is not there");
+        assert_eq!(ready(&following), (200, true, vec!["standby-behind".to_owned()]));
+        assert!(metrics(&following).contains("baton_standby_failing 1"));
+        tokio::time::advance(Duration::from_secs(4)).await;
+        assert!(metrics(&following).contains("baton_standby_lag_seconds 4.0"), "it goes on while nothing is read");
+        following.followed(Duration::ZERO);
+        assert_eq!(ready(&following), (200, true, vec![]));
+    }
+
+    #[test]
+    fn a_standby_answers_three_calls_and_no_other() {
+        let following = Following::default();
+        let status = |method: &Method, path: &str| match following.answer(method, path) {
+            Ok(response) => response.status().as_u16(),
+            Err(refused) => refused.into_response().status().as_u16(),
+        };
+        assert_eq!(status(&Method::GET, "/healthz"), 200);
+        assert_eq!(status(&Method::HEAD, "/metrics"), 200);
+        assert_eq!(status(&Method::GET, "/readyz"), 503);
+        assert_eq!(status(&Method::POST, "/readyz"), 405);
+        assert_eq!(status(&Method::GET, "/v1/domains"), 404);
+        assert_eq!(status(&Method::GET, "/"), 404);
+    }
+}
