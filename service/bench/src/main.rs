@@ -50,6 +50,8 @@ enum What {
     Fair(fair::Fair),
     #[cfg(feature = "dynamodb")]
     Drill(drill::Drill),
+    #[cfg(feature = "dynamodb")]
+    Upgrade(drill::upgrade::Upgrade),
 }
 
 impl Bench {
@@ -65,6 +67,8 @@ impl Bench {
             Some(What::Fair(fair)) => fair.run().await,
             #[cfg(feature = "dynamodb")]
             Some(What::Drill(drill)) => drill.run().await,
+            #[cfg(feature = "dynamodb")]
+            Some(What::Upgrade(upgrade)) => upgrade.run().await,
         }
     }
 }
