@@ -21,6 +21,9 @@ const READY_WAIT: Duration = Duration::from_secs(30);
 /// How long a node may take to stop: what `baton serve` gives requests under way, and as much again.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
+/// How long it may take until a node has recorded something under load. Ours: its part of the timers alone has it do so.
+const WORK_WAIT: Duration = Duration::from_secs(20);
+
 /// How often a node's counters are read: what it counted since then is lost with it.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
 
@@ -135,8 +138,17 @@ impl Nodes {
         Ok(Standstill { what: What::Killed, at })
     }
 
-    /// Ends one, and starts another program at its address; answers what it had counted.
-    pub(super) async fn replace(&mut self, which: usize, program: &Path, how: Ending) -> Result<Counters, Failed> {
+    /// Waits until one has recorded something in this life, for a while; whether it has.
+    pub(super) async fn has_worked(&mut self, which: usize) -> bool {
+        let end = Instant::now() + WORK_WAIT;
+        while self.all.get(which).is_some_and(|node| node.counters.commits == 0) && Instant::now() < end {
+            self.watch(WATCH_EVERY).await;
+        }
+        self.all.get(which).is_some_and(|node| node.counters.commits > 0)
+    }
+
+    /// Ends one, and starts another program at its address.
+    pub(super) async fn replace(&mut self, which: usize, program: &Path, how: Ending) -> Result<(), Failed> {
         self.read_counters().await;
         let failed = |error: &dyn std::fmt::Display| other(format!("a node could not be ended: {error}"));
         let Some(node) = self.all.get_mut(which) else { return Err(failed(&"there is none")) };
@@ -153,10 +165,9 @@ impl Nodes {
                 }
             }
         }
-        let counted = std::mem::take(&mut node.counters);
-        self.past = self.past.and(&counted);
+        self.past = self.past.and(&std::mem::take(&mut node.counters));
         (node.child, _) = start(program, &self.arguments, node.address.port()).await?;
-        Ok(counted)
+        Ok(())
     }
 
     /// Pauses one with SIGSTOP, and lets it go on.

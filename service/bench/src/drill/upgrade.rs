@@ -114,9 +114,10 @@ impl Upgrade {
         for (node, which, ending) in steps {
             let program = if which == Which::Old { &self.old } else { &new };
             lives += 1;
-            if nodes.replace(node, program, ending).await?.commits == 0 {
+            if !nodes.has_worked(node).await {
                 idle.push(format!("what was replaced by {which:?} at node {node} had recorded nothing"));
             }
+            nodes.replace(node, program, ending).await?;
             nodes.watch(TURN).await;
         }
         nodes.restore().await?;
