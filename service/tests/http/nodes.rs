@@ -115,7 +115,7 @@ async fn a_message_of_a_newer_form_is_refused_by_name_and_one_with_a_field_more_
         let ask = axum::http::Request::post("/nodes/waiting").header("content-type", "application/json");
         let ask = ask.header("authorization", format!("Baton-Node {}", engine.node_pass()));
         let ask = form.iter().fold(ask, |ask, form| ask.header("baton-nodes", form));
-        let answer = router.clone().oneshot(ask.body(body.to_string().into()).unwrap()).await.unwrap();
+        let answer = router.clone().oneshot(ask.body(axum::body::Body::from(body.to_string())).unwrap()).await.unwrap();
         let answer = Answer::read(answer).await;
         assert_eq!(answer.status.as_u16(), status, "{form:?}: {}", answer.text);
         assert!(answer.text.contains(said), "{form:?}: {}", answer.text);
