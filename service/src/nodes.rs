@@ -29,9 +29,9 @@ const RECORD_WAIT: Duration = Duration::from_secs(10);
 const FORM: HeaderName = HeaderName::from_static("baton-nodes");
 
 /// A message of another node, of a form that is known here.
-struct Message<T, const MAX: usize = BODY_BYTES_MAX>(T);
+struct PeerMessage<T, const MAX: usize = BODY_BYTES_MAX>(T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Send, const MAX: usize> FromRequest<S> for Message<T, MAX> {
+impl<S: Send + Sync, T: DeserializeOwned + Send, const MAX: usize> FromRequest<S> for PeerMessage<T, MAX> {
     type Rejection = Refused;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
@@ -86,38 +86,38 @@ struct FoundTask {
     offer: Option<Offer>,
 }
 
-async fn waiting(State(engine): AppState, Message(waiting): Message<WaitingThere>) -> Answer {
+async fn waiting(State(engine): AppState, PeerMessage(waiting): PeerMessage<WaitingThere>) -> Answer {
     engine.lists().waits_at(waiting.at, &waiting.list);
     Ok(json(StatusCode::OK, &serde_json::json!({})))
 }
 
-async fn lost(State(engine): AppState, Message(lost): Message<Lost>) -> Answer {
+async fn lost(State(engine): AppState, PeerMessage(lost): PeerMessage<Lost>) -> Answer {
     let offer = engine.lists().find_lost_for_peer(&lost.polls);
     Ok(json(StatusCode::OK, &FoundTask { offer }))
 }
 
-async fn offered(State(engine): AppState, Message(offered): Message<OfferedTask>) -> Answer {
+async fn offered(State(engine): AppState, PeerMessage(offered): PeerMessage<OfferedTask>) -> Answer {
     let taken = engine.lists().take_offer(&offered.by, &offered.offer);
     Ok(json(StatusCode::OK, &IsTaken { taken }))
 }
 
-async fn asked(State(engine): AppState, Message(forwarded): Message<Forwarded>) -> Answer {
+async fn asked(State(engine): AppState, PeerMessage(forwarded): PeerMessage<Forwarded>) -> Answer {
     Ok(json(StatusCode::OK, &engine.request_reply().query_for_node(forwarded).await))
 }
 
-async fn judged(State(engine): AppState, Message(lent): Message<LentUpdate>) -> Answer {
+async fn judged(State(engine): AppState, PeerMessage(lent): PeerMessage<LentUpdate>) -> Answer {
     Ok(json(StatusCode::OK, &engine.request_reply().judge_for_node(lent).await))
 }
 
-async fn recorded(State(engine): AppState, Message(answer): Message<PassedAnswer, TURN_BYTES_MAX>) -> Answer {
+async fn recorded(State(engine): AppState, PeerMessage(answer): PeerMessage<PassedAnswer, TURN_BYTES_MAX>) -> Answer {
     Ok(json(StatusCode::OK, &engine.tasks().record_for_node(answer).await))
 }
 
-async fn given_up(State(engine): AppState, Message(rejected): Message<RejectedUpdate>) -> Answer {
+async fn given_up(State(engine): AppState, PeerMessage(rejected): PeerMessage<RejectedUpdate>) -> Answer {
     Ok(json(StatusCode::OK, &IsTaken { taken: engine.request_reply().give_up_for_node(rejected) }))
 }
 
-async fn said(State(engine): AppState, Message(said): Message<StrayAnswer, TURN_BYTES_MAX>) -> Answer {
+async fn said(State(engine): AppState, PeerMessage(said): PeerMessage<StrayAnswer, TURN_BYTES_MAX>) -> Answer {
     Ok(json(StatusCode::OK, &IsTaken { taken: engine.request_reply().hear_answers(said) }))
 }
 
