@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::told::Failed;
 
-/// Items that one request may put. Source: the API reference, BatchWriteItem.
+/// Items that one request may put. Source: the API reference, `BatchWriteItem`.
 const PUT_AT_ONCE: usize = 25;
 
 /// One request.
@@ -42,13 +42,13 @@ pub async fn dump(endpoint: &str, table: &str, into: &Path) -> Result<(), Failed
     let mut lines = Vec::new();
     let mut from = Value::Null;
     loop {
-        let mut scan = json!({ "TableName": table });
-        if !from.is_null() {
-            scan["ExclusiveStartKey"] = from;
-        }
-        let mut page = ask(endpoint, "Scan", &scan).await?;
-        lines.extend(page["Items"].as_array().into_iter().flatten().map(ToString::to_string));
-        from = page["LastEvaluatedKey"].take();
+        let scan = match from {
+            Value::Null => json!({ "TableName": table }),
+            from => json!({ "TableName": table, "ExclusiveStartKey": from }),
+        };
+        let page = ask(endpoint, "Scan", &scan).await?;
+        lines.extend(page.get("Items").and_then(Value::as_array).into_iter().flatten().map(ToString::to_string));
+        from = page.get("LastEvaluatedKey").cloned().unwrap_or_default();
         if from.is_null() {
             break;
         }
