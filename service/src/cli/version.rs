@@ -24,27 +24,27 @@ struct Form {
     number: String,
 }
 
-fn form(form: &'static str, number: impl ToString) -> Form {
+fn form(form: &'static str, number: &dyn std::fmt::Display) -> Form {
     Form { form, number: number.to_string() }
 }
 
 /// Every form, as the table of docs/upgrading.md has them.
 fn all() -> Vec<Form> {
     vec![
-        form("data directory", forms::DIRECTORY),
-        form("log", forms::LOG),
-        form("records", forms::RECORDS),
-        form("archive", forms::ARCHIVE),
+        form("data directory", &forms::DIRECTORY),
+        form("log", &forms::LOG),
+        form("records", &forms::RECORDS),
+        form("archive", &forms::ARCHIVE),
         #[cfg(feature = "dynamodb")]
-        form("table", store_dynamodb::forms::TABLE),
-        form("heads", numbers::HEADS),
-        form("states", history::codec::FORMAT),
-        form("events", history::codec::EVENTS),
-        form("own records", numbers::RECORDS),
-        form("tokens", numbers::TOKENS),
-        form("messages of nodes", numbers::MESSAGES),
-        form("REST", service::api::REST_VERSION),
-        form("SWF", service::api::SWF_VERSION),
+        form("table", &store_dynamodb::forms::TABLE),
+        form("heads", &numbers::HEADS),
+        form("states", &history::codec::FORMAT),
+        form("events", &history::codec::EVENTS),
+        form("own records", &numbers::RECORDS),
+        form("tokens", &numbers::TOKENS),
+        form("messages of nodes", &numbers::MESSAGES),
+        form("REST", &service::api::REST_VERSION),
+        form("SWF", &service::api::SWF_VERSION),
     ]
 }
 
