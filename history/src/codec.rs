@@ -6,20 +6,24 @@
 use crate::event::{Event, EventId};
 use crate::run::Run;
 
-/// The format of everything this module writes.
+/// The form of run states. It is the first byte of each.
 pub const FORMAT: u8 = 1;
+
+/// The form of events: which kinds there are, and which fields each has. It stands nowhere: that of the directory or of the table speaks
+/// for it. A build that does not know a kind cannot read a history that has it.
+pub const EVENTS: u32 = 1;
 
 /// Bytes that are not what they should be.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Written by a later version of Baton.
-    #[error("stored format {found}, this program reads up to {FORMAT}")]
+    #[error("stored format {found}, this version of Baton reads up to {FORMAT}")]
     Format {
         /// The format byte.
         found: u8,
     },
     /// Cut short or garbled.
-    #[error("stored bytes are not a {what}")]
+    #[error("stored bytes are no {what} that this version of Baton knows")]
     Garbled {
         /// What they should be.
         what: &'static str,

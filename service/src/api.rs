@@ -13,6 +13,12 @@ use crate::{nodes, rest, swf};
 
 pub use crate::rest::document;
 
+/// The version of the REST API, with which its paths begin.
+pub const REST_VERSION: &str = "v1";
+
+/// The version of SWF's API that its wire speaks. Source: the Amazon SWF API reference, "API Version 2012-01-25".
+pub const SWF_VERSION: &str = "2012-01-25";
+
 /// The routes of the API, for holders of credentials; for everybody when there are none. Under whatever name it is asked.
 pub fn router_for(front: impl Into<Front>, credentials: Credentials) -> Router {
     router_at(front, credentials, Hosts::any(), Console::On)

@@ -26,6 +26,7 @@ mod secret;
 mod standby;
 mod tips;
 mod update;
+mod version;
 mod workflow;
 
 use std::io::Read as _;
@@ -95,6 +96,7 @@ enum Command {
     Compact(compact::Compact),
     /// Print the API as an `OpenAPI` document
     Openapi,
+    Version(version::Version),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -199,6 +201,7 @@ impl Cli {
             Command::Standby(standby) => standby.run().await,
             Command::Compact(compact) => compact.run().await,
             Command::Openapi => print_json(&service::api::document()),
+            Command::Version(version) => version.run(),
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(),
         };

@@ -5,16 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use axum::extract::State;
+use axum::extract::{FromRequest, Request, State};
 use axum::http::header::AUTHORIZATION;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use client::body::Problem;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Level;
-use crate::http::{Answer, AppState, Json, NODE_SCHEME, Routes, TURN_BYTES_MAX, json};
+use crate::http::{Answer, AppState, BODY_BYTES_MAX, Json, NODE_SCHEME, Refused, Routes, TURN_BYTES_MAX, json};
 use engine::{
     Engine, Forwarded, FromJudge, FromNode, FromRecorder, LentUpdate, ListName, Offer, PassedAnswer, Peers,
-    RejectedUpdate, StrayAnswer,
+    RejectedUpdate, StrayAnswer, numbers,
 };
 
 /// How long a node may take to answer another. Longer than any pause that is not a failure.
@@ -22,6 +24,35 @@ const PEER_WAIT: Duration = Duration::from_secs(2);
 
 /// How long a node may take to record what a decider said. Ours: a commit that has to be tried again because the store is busy.
 const RECORD_WAIT: Duration = Duration::from_secs(10);
+
+/// Says which form a message has. Where it is absent it is the first.
+const FORM: HeaderName = HeaderName::from_static("baton-nodes");
+
+/// A message of another node, of a form that is known here.
+struct PeerMessage<T, const MAX: usize = BODY_BYTES_MAX>(T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send, const MAX: usize> FromRequest<S> for PeerMessage<T, MAX> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+        must_be_known(request.headers())?;
+        Json::<T, MAX>::from_request(request, state).await.map(|Json(message)| Self(message))
+    }
+}
+
+fn must_be_known(headers: &HeaderMap) -> Result<(), Refused> {
+    let refused = |problem| Err(Refused::BadHeader { header: FORM, problem });
+    let Some(form) = headers.get(FORM) else { return Ok(()) };
+    match form.to_str().ok().and_then(|form| form.parse::<u32>().ok()) {
+        None => refused("is no number".to_owned()),
+        Some(form) if form > numbers::MESSAGES => refused(format!(
+            "says form {form}, and this node, of version {}, knows form {}: the node that sends it is newer",
+            env!("CARGO_PKG_VERSION"),
+            numbers::MESSAGES
+        )),
+        Some(_) => Ok(()),
+    }
+}
 
 /// Somebody waits at a node.
 #[derive(Debug, Serialize, Deserialize)]
@@ -55,38 +86,38 @@ struct FoundTask {
     offer: Option<Offer>,
 }
 
-async fn waiting(State(engine): AppState, Json(waiting): Json<WaitingThere>) -> Answer {
+async fn waiting(State(engine): AppState, PeerMessage(waiting): PeerMessage<WaitingThere>) -> Answer {
     engine.lists().waits_at(waiting.at, &waiting.list);
     Ok(json(StatusCode::OK, &serde_json::json!({})))
 }
 
-async fn lost(State(engine): AppState, Json(lost): Json<Lost>) -> Answer {
+async fn lost(State(engine): AppState, PeerMessage(lost): PeerMessage<Lost>) -> Answer {
     let offer = engine.lists().find_lost_for_peer(&lost.polls);
     Ok(json(StatusCode::OK, &FoundTask { offer }))
 }
 
-async fn offered(State(engine): AppState, Json(offered): Json<OfferedTask>) -> Answer {
+async fn offered(State(engine): AppState, PeerMessage(offered): PeerMessage<OfferedTask>) -> Answer {
     let taken = engine.lists().take_offer(&offered.by, &offered.offer);
     Ok(json(StatusCode::OK, &IsTaken { taken }))
 }
 
-async fn asked(State(engine): AppState, Json(forwarded): Json<Forwarded>) -> Answer {
+async fn asked(State(engine): AppState, PeerMessage(forwarded): PeerMessage<Forwarded>) -> Answer {
     Ok(json(StatusCode::OK, &engine.request_reply().query_for_node(forwarded).await))
 }
 
-async fn judged(State(engine): AppState, Json(lent): Json<LentUpdate>) -> Answer {
+async fn judged(State(engine): AppState, PeerMessage(lent): PeerMessage<LentUpdate>) -> Answer {
     Ok(json(StatusCode::OK, &engine.request_reply().judge_for_node(lent).await))
 }
 
-async fn recorded(State(engine): AppState, Json(answer): Json<PassedAnswer, TURN_BYTES_MAX>) -> Answer {
+async fn recorded(State(engine): AppState, PeerMessage(answer): PeerMessage<PassedAnswer, TURN_BYTES_MAX>) -> Answer {
     Ok(json(StatusCode::OK, &engine.tasks().record_for_node(answer).await))
 }
 
-async fn given_up(State(engine): AppState, Json(rejected): Json<RejectedUpdate>) -> Answer {
+async fn given_up(State(engine): AppState, PeerMessage(rejected): PeerMessage<RejectedUpdate>) -> Answer {
     Ok(json(StatusCode::OK, &IsTaken { taken: engine.request_reply().give_up_for_node(rejected) }))
 }
 
-async fn said(State(engine): AppState, Json(said): Json<StrayAnswer, TURN_BYTES_MAX>) -> Answer {
+async fn said(State(engine): AppState, PeerMessage(said): PeerMessage<StrayAnswer, TURN_BYTES_MAX>) -> Answer {
     Ok(json(StatusCode::OK, &IsTaken { taken: engine.request_reply().hear_answers(said) }))
 }
 
@@ -125,6 +156,8 @@ struct OverHttp {
     me: String,
     /// Nodes without TLS that this one, which has it, was heard to say nothing to.
     shunned: Mutex<BTreeSet<String>>,
+    /// Nodes that did not understand a message of this one, as was said already.
+    puzzled: Mutex<BTreeSet<String>>,
     /// Whose pass is shown. The engine has this, so this must not have the engine.
     engine: Weak<Engine>,
 }
@@ -209,6 +242,28 @@ impl OverHttp {
         Err(format!("{node} is an address without TLS"))
     }
 
+    /// Why a node did not answer as it should; where it did not understand, that is said once.
+    async fn refusal(&self, url: &str, answer: reqwest::Response) -> String {
+        let status = answer.status();
+        let bytes = answer.bytes().await.unwrap_or_default();
+        let problem: Option<Problem> = serde_json::from_slice(&bytes).ok();
+        let why = problem.map_or_else(|| status.to_string(), |problem| format!("{status}: {}", problem.detail));
+        let (node, call) = url.split_once("/nodes/").unwrap_or_default();
+        if matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND) {
+            let mut puzzled = self.puzzled.lock().unwrap_or_else(PoisonError::into_inner);
+            if puzzled.insert(node.to_owned()) {
+                tracing::warn!(
+                    node,
+                    call,
+                    why,
+                    "a node does not understand this one: both work on, and what is at one may take longer to reach the other \
+                     until both have the same version"
+                );
+            }
+        }
+        why
+    }
+
     async fn call(&self, url: String, body: &impl Serialize) -> Result<Vec<u8>, String> {
         self.call_within(url, body, PEER_WAIT).await
     }
@@ -217,11 +272,11 @@ impl OverHttp {
         self.may_ask(&url)?;
         let body = serde_json::to_vec(body).map_err(|error| error.to_string())?;
         let http = self.http.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let request = http.post(url).header(AUTHORIZATION, self.pass()?).header("content-type", "application/json");
+        let request = http.post(&url).header(AUTHORIZATION, self.pass()?).header("content-type", "application/json");
+        let request = request.header(FORM, numbers::MESSAGES);
         let answer = request.timeout(wait).body(body).send().await.map_err(|error| error.to_string())?;
-        let status = answer.status();
-        if !status.is_success() {
-            return Err(status.to_string());
+        if !answer.status().is_success() {
+            return Err(self.refusal(&url, answer).await);
         }
         answer.bytes().await.map(Into::into).map_err(|error| error.to_string())
     }
@@ -293,7 +348,8 @@ pub fn join(engine: &Arc<Engine>, address: &str) -> Result<(), String> {
 pub fn join_trusting(engine: &Arc<Engine>, address: &str, trust: &NodeTrust) -> Result<Joined, String> {
     let http = RwLock::new(http_client(address, trust)?);
     let (me, engine_of) = (address.to_owned(), Arc::downgrade(engine));
-    let over_http = Arc::new(OverHttp { http, me, shunned: Mutex::default(), engine: engine_of });
+    let over_http =
+        Arc::new(OverHttp { http, me, shunned: Mutex::default(), puzzled: Mutex::default(), engine: engine_of });
     engine.join(Arc::clone(&over_http) as Arc<dyn Peers>);
     Ok(Joined(over_http))
 }
@@ -306,7 +362,13 @@ mod tests {
     async fn a_node_with_tls_says_nothing_to_an_address_without() {
         let reach = |me: &str| {
             let http = RwLock::new(http_client(me, &NodeTrust::default()).unwrap());
-            OverHttp { http, me: me.to_owned(), shunned: Mutex::default(), engine: Weak::new() }
+            OverHttp {
+                http,
+                me: me.to_owned(),
+                shunned: Mutex::default(),
+                puzzled: Mutex::default(),
+                engine: Weak::new(),
+            }
         };
         for (me, to, says) in [
             ("https://a", "http://b", "http://b is an address without TLS"),

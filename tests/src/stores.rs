@@ -16,9 +16,28 @@ pub async fn fresh() -> Arc<dyn Store> {
 pub async fn with_due_shards(due_shards: u32) -> Arc<dyn Store> {
     #[cfg(feature = "dynamodb")]
     if let Ok(endpoint) = std::env::var("BATON_TEST_DYNAMODB") {
-        return Arc::new(dynamo::AtRest(dynamo::table(&endpoint, due_shards).await));
+        return Arc::new(dynamo::AtRest(dynamo::table(&endpoint, due_shards).await.0));
     }
     Arc::new(Memory::with_limits(Limits { due_shards, ..Memory::new().limits() }))
+}
+
+/// Makes a table in which nothing is; answers its name.
+#[cfg(feature = "dynamodb")]
+pub async fn new_table(endpoint: &str) -> String {
+    dynamo::table(endpoint, 16).await.1
+}
+
+/// The store on a table that is there already.
+///
+/// # Errors
+///
+/// What is wrong with the table.
+#[cfg(feature = "dynamodb")]
+pub async fn over_table(endpoint: &str, table: &str) -> Result<Arc<dyn Store>, String> {
+    match dynamo::over(endpoint, table, 16).open().await {
+        Ok((store, _)) => Ok(Arc::new(store)),
+        Err(trouble) => Err(trouble.to_string()),
+    }
 }
 
 /// How often a test does something that it does many times: a tenth as often over a network, once at least. Only counts that
@@ -47,8 +66,16 @@ mod dynamo {
     use store_dynamodb::{Create, Dynamo, Options};
 
     /// A table that is there for one test. Whoever started the engine, in memory, ends it and all of them.
-    pub(super) async fn table(endpoint: &str, due_shards: u32) -> Dynamo {
+    pub(super) async fn table(endpoint: &str, due_shards: u32) -> (Dynamo, String) {
         static MADE: AtomicU32 = AtomicU32::new(0);
+        let name = format!("baton-test-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let store = AtRest(over(endpoint, &name, due_shards));
+        at_rest(store.0.create_table(Create::default())).await.expect("an engine that makes tables");
+        (store.0, name)
+    }
+
+    /// A store over a table that nobody has looked at yet.
+    pub(super) fn over(endpoint: &str, table: &str, due_shards: u32) -> Dynamo {
         let credentials =
             Credentials::builder().access_key_id("local").secret_access_key("local").provider_name("test");
         let config = Config::builder()
@@ -58,11 +85,8 @@ mod dynamo {
             .credentials_provider(credentials.build())
             .http_client(aws_smithy_http_client::Builder::new().build_http())
             .build();
-        let name = format!("baton-test-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        let options = Options { due_shards, has_ttl: false, sweep_every_ms: 0, ..Options::new(name) };
-        let store = AtRest(Dynamo::new(&config, endpoint, options));
-        at_rest(store.0.create_table(Create::default())).await.expect("an engine that makes tables");
-        store.0
+        let options = Options { due_shards, has_ttl: false, sweep_every_ms: 0, ..Options::new(table) };
+        Dynamo::new(&config, endpoint, options)
     }
 
     /// Waits for an answer of the network; in a test whose time is paused, and would leap while nothing is to be done, time

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 /// 2023-11-14T22:13:20Z.
 pub const BEGIN: u64 = 1_700_000_000_000;
 
-/// A clock that stands still until it is told to go on. It begins at [`BEGIN`].
+/// A clock that stands still until it is told to go on. It begins at [`BEGIN`] unless told otherwise.
 pub struct Told {
     now: AtomicU64,
     moved: Notify,
@@ -20,7 +20,12 @@ pub struct Told {
 impl Told {
     /// One that nobody has told anything.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { now: AtomicU64::new(BEGIN), moved: Notify::new() })
+        Self::at(BEGIN)
+    }
+
+    /// One that begins at this instant, in milliseconds since 1970.
+    pub fn at(millis: u64) -> Arc<Self> {
+        Arc::new(Self { now: AtomicU64::new(millis), moved: Notify::new() })
     }
 
     /// Time goes on, and whoever slept for so long wakes up.

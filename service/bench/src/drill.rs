@@ -7,6 +7,7 @@ mod gaps;
 mod load;
 mod nodes;
 mod troubles;
+pub(super) mod upgrade;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use self::load::Load;
 use self::nodes::Nodes;
 use self::troubles::Troubles;
 use crate::failed::Failed;
-use crate::service::other;
+use crate::service::{baton, other};
 use crate::table::Place;
 
 /// How long a node is paused: longer than the time after which the others take it for dead.
@@ -77,9 +78,10 @@ impl Drill {
         let troubles = Troubles::start(&self.place.endpoint_url, random.u64(..))
             .await
             .map_err(|error| other(error.to_string()))?;
-        let mut arguments = self.place.arguments(&name, &troubles.url);
+        let mut arguments = ["--store", "dynamodb"].map(str::to_owned).to_vec();
+        arguments.extend(self.place.arguments(&name, &troubles.url));
         arguments.extend(["--log".to_owned(), self.log.clone()]);
-        let mut nodes = Nodes::start(&arguments, self.nodes).await?;
+        let mut nodes = Nodes::start(&baton()?, &arguments, self.nodes).await?;
         let balancer = Balancer::start(nodes.addresses()).await.map_err(|error| other(error.to_string()))?;
         let client = Client::new(&balancer.url)?;
         let load = Load::start(&client, self.concurrency);

@@ -52,6 +52,8 @@ enum What {
     Floor(floor::Floor),
     #[cfg(feature = "dynamodb")]
     Drill(drill::Drill),
+    #[cfg(feature = "dynamodb")]
+    Upgrade(drill::upgrade::Upgrade),
 }
 
 impl Bench {
@@ -68,6 +70,8 @@ impl Bench {
             Some(What::Floor(floor)) => floor.run().await,
             #[cfg(feature = "dynamodb")]
             Some(What::Drill(drill)) => drill.run().await,
+            #[cfg(feature = "dynamodb")]
+            Some(What::Upgrade(upgrade)) => upgrade.run().await,
         }
     }
 }

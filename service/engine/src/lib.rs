@@ -33,6 +33,7 @@ pub use base::forms::{
     WasReset,
 };
 pub use base::metrics::{BRIEF, LabelValue, Metrics};
+pub use base::numbers;
 pub use base::refusal::{Limited, MayBeRecorded, Refusal, RefusalRow};
 pub use base::shares;
 pub use base::token::TOKEN_CHARS_MAX;

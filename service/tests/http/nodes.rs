@@ -26,7 +26,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tower::ServiceExt;
 
 use crate::certificates::Authority;
-use crate::support::{Ask, PATIENCE};
+use crate::support::{Answer, Ask, PATIENCE};
 
 const SECRET: &str = "of an operator";
 
@@ -94,6 +94,70 @@ async fn what_nodes_say_to_each_other_is_open_to_no_credential() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_message_of_a_newer_form_is_refused_by_name_and_one_with_a_field_more_is_taken() {
+    let store = fresh().await;
+    let (engine, client) = open(&store).await;
+    client.ready().await.unwrap();
+    let router = router_for(Arc::clone(&engine), Credentials::default());
+    let known = engine::numbers::MESSAGES;
+    let list = json!({ "domain": "default", "isDecider": true, "name": "l", "new": [1, { "two": 2 }] });
+    let waiting = json!({ "at": "http://127.0.0.1:1", "list": list, "andMore": true });
+    for (form, body, status, said) in [
+        (None, &waiting, 200, ""),
+        (Some(known.to_string()), &waiting, 200, ""),
+        (Some((known + 1).to_string()), &waiting, 400, "the node that sends it is newer"),
+        (Some("one".to_owned()), &waiting, 400, "`baton-nodes` is no number"),
+        (Some(known.to_string()), &json!({ "at": "a" }), 400, "list"),
+    ] {
+        let ask = axum::http::Request::post("/nodes/waiting").header("content-type", "application/json");
+        let ask = ask.header("authorization", format!("Baton-Node {}", engine.node_pass()));
+        let ask = form.iter().fold(ask, |ask, form| ask.header("baton-nodes", form));
+        let answer = router.clone().oneshot(ask.body(axum::body::Body::from(body.to_string())).unwrap()).await.unwrap();
+        let answer = Answer::read(answer).await;
+        assert_eq!(answer.status.as_u16(), status, "{form:?}: {}", answer.text);
+        assert!(answer.text.contains(said), "{form:?}: {}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_is_not_understood_by_another_works_on() {
+    let store = fresh().await;
+    // It answers every message as an older node does that knows no such form.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let settings = Settings { node: Some(Node { address: address.clone() }), ..Settings::default() };
+    let older = Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings).await.unwrap();
+    let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();
+    let refuse = move |headers: axum::http::HeaderMap| {
+        heard.send(headers["baton-nodes"].to_str().unwrap().to_owned()).unwrap();
+        std::future::ready((axum::http::StatusCode::BAD_REQUEST, r#"{"detail":"says form 2"}"#))
+    };
+    let router = axum::Router::new().fallback(axum::routing::post(refuse));
+    tokio::spawn(
+        Server { listener, router, limits: ServerLimits::default(), tls: None }.run_until(std::future::pending()),
+    );
+    let (one, at_one) = open(&store).await;
+    while one.nodes().alive().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let polling = tokio::spawn({
+        let at_one = at_one.clone();
+        async move { at_one.poll_decider("deciders", &PollDecider::default(), PATIENCE).await.unwrap() }
+    });
+    let form = tokio::time::timeout(PATIENCE, hears.recv()).await.expect("it says that somebody waits").unwrap();
+    assert_eq!(form, engine::numbers::MESSAGES.to_string());
+    let start = StartWorkflow {
+        workflow_id: "w".to_owned(),
+        workflow_type: "t".to_owned(),
+        task_list: Some("deciders".to_owned()),
+        ..StartWorkflow::default()
+    };
+    at_one.start(&start, None).await.unwrap();
+    assert_eq!(polling.await.unwrap().expect("a turn").workflow_id, "w");
+    drop(older);
 }
 
 #[tokio::test]

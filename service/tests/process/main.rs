@@ -39,6 +39,7 @@ mod support;
 mod terminal;
 mod tls;
 mod tokens;
+mod upgrading;
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

@@ -7,6 +7,7 @@
 mod attributes;
 mod errors;
 mod expiry;
+pub mod forms;
 mod item;
 mod keys;
 mod listing;

@@ -14,6 +14,7 @@ use aws_sdk_dynamodb::types::{
 
 use crate::attributes::{number, read_number, text};
 use crate::errors::{lacks_credentials, why};
+use crate::forms::TABLE;
 use crate::keys;
 use crate::{Dynamo, TableError};
 
@@ -25,9 +26,6 @@ const CREATE_LOOK: Duration = Duration::from_millis(250);
 
 /// The attribute that DynamoDB's TTL looks at.
 const TTL: &str = "ttl";
-
-/// The layout of items that this program reads and writes.
-const LAYOUT: u64 = 2;
 
 /// The keys that are not text, and their types; every other key is text.
 const KEY_TYPES: [(&str, ScalarAttributeType); 3] =
@@ -289,7 +287,7 @@ impl Dynamo {
     pub async fn open(mut self) -> Result<(Self, CheckedTable), TableError> {
         let checked = self.check().await?;
         self.options.has_ttl &= checked.has_ttl;
-        let shown = |layout, due, rows| format!("layout {layout}, {due} shards of `due` and {rows} of `vis`");
+        let shown = |form, due, rows| format!("form {form}, {due} shards of `due` and {rows} of `vis`");
         let (due, rows) = (u64::from(self.options.due_shards), u64::from(self.options.row_shards));
         let request = self
             .control
@@ -299,7 +297,7 @@ impl Dynamo {
                 [
                     ("k", text(keys::CONFIGURATION)),
                     ("s", text(keys::LAYOUT)),
-                    ("f", number(LAYOUT)),
+                    ("f", number(TABLE)),
                     ("dn", number(due)),
                     ("gn", number(rows)),
                 ]
@@ -314,7 +312,10 @@ impl Dynamo {
         };
         let there = there.item();
         let read = |name| there.and_then(|item| read_number(item, name).ok()).unwrap_or(0);
-        let (found, expected) = (shown(read("f"), read("dn"), read("gn")), shown(LAYOUT, due, rows));
+        if read("f") > TABLE {
+            return Err(TableError::Newer { table: self.table(), found: read("f"), known: TABLE });
+        }
+        let (found, expected) = (shown(read("f"), read("dn"), read("gn")), shown(TABLE, due, rows));
         if found == expected {
             Ok((self, checked))
         } else {

@@ -61,6 +61,19 @@ pub enum TableError {
         /// What this node would write.
         expected: String,
     },
+    /// A newer version of Baton has written in it what this one would misread.
+    #[error(
+        "the table `{table}` has form {found}, which a newer version of Baton wrote, and this one knows form {known}: use that \
+         version, or a table restored to an instant before it was used; docs/upgrading.md says how"
+    )]
+    Newer {
+        /// The table's name.
+        table: String,
+        /// What is written in it.
+        found: u64,
+        /// What this node knows.
+        known: u64,
+    },
     /// There are no credentials.
     #[error(
         "no credentials for {place}: {why}; they are taken from the environment (AWS_ACCESS_KEY_ID), the profile \

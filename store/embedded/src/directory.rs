@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use store::Error;
 
 use crate::disk::storage_error;
+use crate::forms::DIRECTORY;
 use crate::log::sync_directory;
 use crate::private::{self, LockAttempt};
 
-const FORMAT: &str = "baton embedded store, format 2";
+/// Begins the file that says which form the directory has.
+const FORMAT: &str = "baton embedded store, format ";
 
 /// What stands there of a copy of a store that is not whole yet. No version takes it for a store.
 const UNFINISHED: &str = "baton embedded store, unfinished copy\n";
@@ -58,7 +60,8 @@ impl Directory {
             }
             Ok(found) => read_format(&found).ok_or_else(|| Error::Corrupt {
                 what: format!(
-                    "`{}` says `{}` where this version of Baton knows `{FORMAT}`; use the version that wrote it",
+                    "`{}` says `{}` where this version of Baton knows `{FORMAT}{DIRECTORY}`; use the version that wrote it, or restore \
+                     a backup from before it was used",
                     path.display(),
                     found.trim_end()
                 ),
@@ -138,7 +141,11 @@ fn close_to_others(directory: &Path) -> Result<(), Error> {
 }
 
 fn read_format(text: &str) -> Option<u64> {
-    let id = text.strip_prefix(FORMAT)?.strip_prefix(", id ")?.strip_suffix('\n')?;
+    let id = text.strip_prefix(FORMAT)?.strip_suffix('\n')?;
+    let (form, id) = id.split_once(", id ")?;
+    if form != DIRECTORY.to_string() {
+        return None;
+    }
     u64::from_str_radix(id, 16).ok()
 }
 
@@ -221,7 +228,7 @@ fn write_format(directory: &Path) -> std::io::Result<u64> {
 }
 
 fn write_id(directory: &Path, id: u64) -> std::io::Result<()> {
-    write_whole(directory, "FORMAT", &format!("{FORMAT}, id {id:016x}\n"))?;
+    write_whole(directory, "FORMAT", &format!("{FORMAT}{DIRECTORY}, id {id:016x}\n"))?;
     // The directory's own entry, when it has just been created.
     if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         sync_directory(parent)?;

@@ -15,7 +15,8 @@
 
 use store::Error;
 
-pub(crate) const FORMAT: u32 = 1;
+use crate::forms::LOG;
+
 pub(crate) const SEGMENT_HEADER: usize = 32;
 pub(crate) const FRAME_HEADER: usize = 16;
 /// A frame larger than this is not written, and not believed.
@@ -39,7 +40,7 @@ impl SegmentHeader {
     pub(crate) fn encode(self) -> [u8; SEGMENT_HEADER] {
         let mut bytes = Vec::with_capacity(SEGMENT_HEADER);
         bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&FORMAT.to_le_bytes());
+        bytes.extend_from_slice(&LOG.to_le_bytes());
         bytes.extend_from_slice(&self.crc().to_le_bytes());
         bytes.extend_from_slice(&self.first_batch.to_le_bytes());
         bytes.extend_from_slice(&self.salt.to_le_bytes());
@@ -51,7 +52,7 @@ impl SegmentHeader {
     fn crc(self) -> u32 {
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(MAGIC);
-        hasher.update(&FORMAT.to_le_bytes());
+        hasher.update(&LOG.to_le_bytes());
         hasher.update(&self.first_batch.to_le_bytes());
         hasher.update(&self.salt.to_le_bytes());
         hasher.finalize()
@@ -60,7 +61,7 @@ impl SegmentHeader {
     /// Whether this is a header of a format that is not known here.
     pub(crate) fn is_other_format(bytes: &[u8]) -> bool {
         let mut fields = Fields(bytes);
-        fields.array::<8>() == Some(*MAGIC) && fields.u32() != Some(FORMAT)
+        fields.array::<8>() == Some(*MAGIC) && fields.u32() != Some(LOG)
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
@@ -72,8 +73,8 @@ impl SegmentHeader {
         if magic != *MAGIC {
             return Err("it does not begin with `BATONLOG`".to_owned());
         }
-        if format != FORMAT {
-            return Err(format!("it has format {format}; this version of Baton reads format {FORMAT}"));
+        if format != LOG {
+            return Err(format!("it has format {format}; this version of Baton reads format {LOG}"));
         }
         let header = Self { first_batch, salt };
         if crc == header.crc() { Ok(header) } else { Err("its header's checksum is wrong".to_owned()) }

@@ -16,6 +16,7 @@ mod directory;
 mod disk;
 pub mod faults;
 mod forget;
+pub mod forms;
 mod frame;
 mod free;
 mod instant;

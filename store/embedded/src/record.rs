@@ -6,8 +6,7 @@ use bytes::Bytes;
 use minicbor::{Decode, Encode};
 use store::{Error, Head, Row, RunId, UnixMs};
 
-/// The only format so far. A new one gets the next number; this one stays readable for ever.
-const FORMAT: u8 = 1;
+use crate::forms::RECORDS;
 
 #[derive(Debug, Encode, Decode)]
 struct RowRecord<'a> {
@@ -67,7 +66,7 @@ impl<'a> RowRecord<'a> {
 
 fn encode(record: &impl Encode<()>, size: usize) -> Bytes {
     let mut bytes = Vec::with_capacity(size);
-    bytes.push(FORMAT);
+    bytes.push(RECORDS);
     let Ok(()) = minicbor::encode(record, &mut bytes).map_err(|error| -> std::convert::Infallible {
         unreachable!("writing to a Vec cannot fail, and the records have no encoder of their own: {error}")
     });
@@ -77,9 +76,9 @@ fn encode(record: &impl Encode<()>, size: usize) -> Bytes {
 fn decode<'a, T: Decode<'a, ()>>(bytes: &'a [u8], what: &str) -> Result<T, Error> {
     let corrupt = |why: String| Error::Corrupt { what: format!("a stored {what}: {why}") };
     match bytes.split_first() {
-        Some((&FORMAT, record)) => minicbor::decode(record).map_err(|error| corrupt(error.to_string())),
+        Some((&RECORDS, record)) => minicbor::decode(record).map_err(|error| corrupt(error.to_string())),
         Some((format, _)) => {
-            Err(corrupt(format!("format {format}, where this version of Baton reads formats up to {FORMAT}")))
+            Err(corrupt(format!("format {format}, where this version of Baton reads formats up to {RECORDS}")))
         }
         None => Err(corrupt("empty".to_owned())),
     }

@@ -1,7 +1,7 @@
 //! The nodes of a drill: processes that are killed, paused, and brought back.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -13,10 +13,16 @@ use tokio::time::Instant;
 
 use super::checks::{Standstill, What};
 use crate::failed::Failed;
-use crate::service::{Counters, baton, other};
+use crate::service::{Counters, other};
 
 /// How long to wait for a node to be ready.
 const READY_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a node may take to stop: what `baton serve` gives requests under way, and as much again.
+const STOP_WAIT: Duration = Duration::from_secs(20);
+
+/// How long it may take until a node has recorded something under load. Ours: its part of the timers alone has it do so.
+const WORK_WAIT: Duration = Duration::from_secs(20);
 
 /// How often a node's counters are read: what it counted since then is lost with it.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
@@ -29,21 +35,30 @@ struct Node {
     counters: Counters,
 }
 
+/// How a node ends that another takes the place of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// As an operator stops it.
+    Stopped,
+    Killed,
+}
+
 /// All of them.
 pub(super) struct Nodes {
     all: Vec<Node>,
-    table: Vec<String>,
+    program: PathBuf,
+    arguments: Vec<String>,
     /// What was counted in lives that have ended.
     past: Counters,
 }
 
 /// Starts a node; port 0 picks one.
-async fn start(table: &[String], port: u16) -> Result<(Child, SocketAddr), Failed> {
+async fn start(program: &Path, arguments: &[String], port: u16) -> Result<(Child, SocketAddr), Failed> {
     let port_file: PathBuf =
         std::env::temp_dir().join(format!("baton-drill-{}-{:x}", std::process::id(), fastrand::u64(..)));
-    let mut command = Command::new(baton()?);
-    command.args(["serve", "--store", "dynamodb", "--listen", &format!("127.0.0.1:{port}")]);
-    command.arg("--port-file").arg(&port_file).args(table);
+    let mut command = Command::new(program);
+    command.args(["serve", "--listen", &format!("127.0.0.1:{port}")]);
+    command.arg("--port-file").arg(&port_file).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
     let spawn =
         |command: &mut Command| command.spawn().map_err(|error| other(format!("a node could not be started: {error}")));
@@ -69,15 +84,16 @@ async fn start(table: &[String], port: u16) -> Result<(Child, SocketAddr), Faile
 }
 
 impl Nodes {
-    /// Starts so many, with these arguments for their table.
-    pub(super) async fn start(table: &[String], count: u64) -> Result<Self, Failed> {
+    /// Starts so many of this program, with these arguments.
+    pub(super) async fn start(program: &Path, arguments: &[String], count: u64) -> Result<Self, Failed> {
         let mut nodes = Vec::new();
         for _ in 0..count {
-            let (child, address) = start(table, 0).await?;
+            let (child, address) = start(program, arguments, 0).await?;
             let client = Client::new(&format!("http://{address}"))?.patience(Patience::None);
             nodes.push(Node { child, address, client, counters: Counters::default() });
         }
-        Ok(Self { all: nodes, table: table.to_vec(), past: Counters::default() })
+        let (program, arguments) = (program.to_owned(), arguments.to_vec());
+        Ok(Self { all: nodes, program, arguments, past: Counters::default() })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -117,9 +133,41 @@ impl Nodes {
         }
         self.watch(away).await;
         if let Some(node) = self.all.get_mut(which) {
-            (node.child, _) = start(&self.table, node.address.port()).await?;
+            (node.child, _) = start(&self.program, &self.arguments, node.address.port()).await?;
         }
         Ok(Standstill { what: What::Killed, at })
+    }
+
+    /// Waits until one has recorded something in this life, for a while; whether it has.
+    pub(super) async fn has_worked(&mut self, which: usize) -> bool {
+        let end = Instant::now() + WORK_WAIT;
+        while self.all.get(which).is_some_and(|node| node.counters.commits == 0) && Instant::now() < end {
+            self.watch(WATCH_EVERY).await;
+        }
+        self.all.get(which).is_some_and(|node| node.counters.commits > 0)
+    }
+
+    /// Ends one, and starts another program at its address.
+    pub(super) async fn replace(&mut self, which: usize, program: &Path, how: Ending) -> Result<(), Failed> {
+        self.read_counters().await;
+        let failed = |error: &dyn std::fmt::Display| other(format!("a node could not be ended: {error}"));
+        let Some(node) = self.all.get_mut(which) else { return Err(failed(&"there is none")) };
+        match how {
+            Ending::Killed => node.child.kill().await.map_err(|error| failed(&error))?,
+            Ending::Stopped => {
+                let pid = node.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+                kill_process(pid.ok_or_else(|| failed(&"it has no process"))?, Signal::TERM)
+                    .map_err(|error| failed(&error))?;
+                let ended = tokio::time::timeout(STOP_WAIT, node.child.wait()).await.map_err(|late| failed(&late))?;
+                let status = ended.map_err(|error| failed(&error))?;
+                if !status.success() {
+                    return Err(failed(&status));
+                }
+            }
+        }
+        self.past = self.past.and(&std::mem::take(&mut node.counters));
+        (node.child, _) = start(program, &self.arguments, node.address.port()).await?;
+        Ok(())
     }
 
     /// Pauses one with SIGSTOP, and lets it go on.

@@ -5,9 +5,7 @@ use history::{Heartbeat, Links, PackRef, Payload, Run, Timestamp};
 use minicbor::{Decode, Encode};
 
 use crate::Refusal;
-
-/// The format of what this module writes.
-const FORMAT: u8 = 1;
+use crate::base::numbers::HEADS;
 
 /// What a head's body holds beside the tail.
 #[derive(Debug, Clone, Encode, Decode)]
@@ -43,7 +41,7 @@ struct JustLinks {
 /// Writes a body: format, length of the first part, first part, tail.
 pub(crate) fn encode(body: &Body, tail: &[&[u8]]) -> (Bytes, usize) {
     let mut bytes = Vec::with_capacity(512 + tail.iter().map(|part| part.len()).sum::<usize>());
-    bytes.extend_from_slice(&[FORMAT, 0, 0, 0, 0]);
+    bytes.extend_from_slice(&[HEADS, 0, 0, 0, 0]);
     minicbor::encode(body, &mut bytes).expect("writing to memory does not fail");
     let tail_at = bytes.len();
     let length = u32::try_from(tail_at).unwrap_or(u32::MAX).to_be_bytes();
@@ -80,8 +78,8 @@ fn decode_first<'b, T: Decode<'b, ()>>(bytes: &'b Bytes, tail_at: usize) -> Resu
 /// Where the tail begins.
 fn tail_at(bytes: &Bytes) -> Result<usize, Refusal> {
     let (&format, rest) = bytes.split_first().ok_or_else(|| garbled("empty"))?;
-    if format != FORMAT {
-        return Err(garbled(&format!("format {format}, this program reads {FORMAT}")));
+    if format != HEADS {
+        return Err(garbled(&format!("format {format}, this version of Baton reads {HEADS}")));
     }
     let length = rest.first_chunk::<4>().ok_or_else(|| garbled("cut short"))?;
     let tail_at = u32::from_be_bytes(*length) as usize;

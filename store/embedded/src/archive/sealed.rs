@@ -13,11 +13,9 @@ use store::Error;
 
 use crate::disk::storage_error;
 use crate::faults::Faults;
+use crate::forms::ARCHIVE;
 use crate::log::sync_directory;
 use crate::private;
-
-/// The only format so far, of all files of an archive that are not copies.
-const FORMAT: u32 = 1;
 
 /// A digest in letters.
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -69,7 +67,7 @@ impl Files {
         let path = directory.join(name);
         let failed = |error: io::Error| storage_error(&error, "write", &path);
         let body = serde_json::to_vec(value).map_err(|error| failed(error.into()))?;
-        let mut bytes = format!("{}{FORMAT}, sha256 {}\n", beginning(name), hex(&sha256(&body))).into_bytes();
+        let mut bytes = format!("{}{ARCHIVE}, sha256 {}\n", beginning(name), hex(&sha256(&body))).into_bytes();
         bytes.extend_from_slice(&body);
         self.write_whole(directory, name, &bytes).map_err(failed)
     }
@@ -96,9 +94,9 @@ pub(crate) fn read_sealed<T: DeserializeOwned>(directory: &Path, name: &str) -> 
     else {
         return Err(corrupt(&format!("does not begin with `{}`", beginning(name).trim_end())));
     };
-    if format != FORMAT.to_string() {
+    if format != ARCHIVE.to_string() {
         return Err(corrupt(&format!(
-            "has format {format}, and this version of Baton reads format {FORMAT}: use the version that wrote it"
+            "has format {format}, and this version of Baton reads format {ARCHIVE}: use the version that wrote it"
         )));
     }
     let body = body.get(1..).unwrap_or_default();

@@ -1,0 +1,152 @@
+//! `baton-bench upgrade`: an older `baton` and this one over the same data, under load that goes on all the while.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use client::Client;
+use serde_json::Value;
+use store_dynamodb::Create;
+
+use super::balancer::Balancer;
+use super::checks::Report;
+use super::load::Load;
+use super::nodes::{Ending, Nodes};
+use super::troubles::Counts;
+use crate::failed::Failed;
+use crate::service::{baton, other};
+use crate::table::Place;
+
+/// How long each program has the data, or a node of it, before the next one comes. Ours: a workflow of the load takes a second and a half.
+const TURN: Duration = Duration::from_secs(3);
+
+/// How long the last workflows may take at the end.
+const REST_WAIT: Duration = Duration::from_secs(60);
+
+/// Upgrade: an older program and this one over the same data under load; then every acknowledged thing is looked for
+///
+/// Goes forward to the `baton` beside this program, and back where both have the same numbers in `baton version`. Exit code 1 when a
+/// check fails.
+#[derive(Debug, Args)]
+pub(crate) struct Upgrade {
+    #[command(subcommand)]
+    over: Over,
+    /// The older `baton`
+    #[arg(long, value_name = "FILE")]
+    old: PathBuf,
+    /// Workflows at the same time
+    #[arg(long, default_value_t = 8)]
+    concurrency: usize,
+    /// What the services log, as for `baton serve`
+    #[arg(long, default_value = "error")]
+    log: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum Over {
+    /// One after the other over one data directory: stopped, and killed
+    Embedded,
+    /// Three nodes over one table, replaced one by one
+    Table(Place),
+}
+
+/// Which of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    Old,
+    New,
+}
+
+/// A node that is replaced: which one, by what, and how it ends.
+type Step = (usize, Which, Ending);
+
+/// From old to new, and back, by a stop and by a kill each; what is left out where there is no way back ends the list.
+const EMBEDDED: ([Step; 1], [Step; 5]) = (
+    [(0, Which::New, Ending::Stopped)],
+    [
+        (0, Which::Old, Ending::Stopped),
+        (0, Which::New, Ending::Killed),
+        (0, Which::Old, Ending::Killed),
+        (0, Which::New, Ending::Stopped),
+        (0, Which::New, Ending::Killed),
+    ],
+);
+
+/// The same for three nodes, one after the other.
+const TABLE: ([Step; 3], [Step; 3]) = (
+    [(0, Which::New, Ending::Stopped), (1, Which::New, Ending::Killed), (2, Which::New, Ending::Stopped)],
+    [(2, Which::Old, Ending::Stopped), (1, Which::Old, Ending::Killed), (0, Which::Old, Ending::Stopped)],
+);
+
+impl Upgrade {
+    pub(crate) async fn run(self) -> Result<(), Failed> {
+        let new = baton()?;
+        let differ = differences(&self.old, &new)?;
+        for what in &differ {
+            println!("{what}: there is no way back");
+        }
+        let scratch = tempfile::tempdir().map_err(|error| other(error.to_string()))?;
+        let (mut arguments, count, (forward, back)) = match &self.over {
+            Over::Embedded => {
+                let data = scratch.path().join("data").to_string_lossy().into_owned();
+                (vec!["--data-dir".to_owned(), data], 1, (EMBEDDED.0.to_vec(), EMBEDDED.1.to_vec()))
+            }
+            Over::Table(place) => {
+                let name = format!("baton-upgrade-{}", std::process::id());
+                let made = place.store(&name).await.map_err(other)?.create_table(Create { is_protected: false }).await;
+                made.map_err(|trouble| other(trouble.to_string()))?;
+                let mut arguments = ["--store", "dynamodb"].map(str::to_owned).to_vec();
+                arguments.extend(place.arguments(&name, &place.endpoint_url));
+                (arguments, 3, (TABLE.0.to_vec(), TABLE.1.to_vec()))
+            }
+        };
+        arguments.extend(["--log".to_owned(), self.log.clone()]);
+        let steps = forward.into_iter().chain(if differ.is_empty() { back } else { Vec::new() });
+
+        let mut nodes = Nodes::start(&self.old, &arguments, count).await?;
+        let balancer = Balancer::start(nodes.addresses()).await.map_err(|error| other(error.to_string()))?;
+        let client = Client::new(&balancer.url)?;
+        let load = Load::start(&client, self.concurrency);
+        let mut idle = Vec::new();
+        let mut lives = 0;
+        nodes.watch(TURN).await;
+        for (node, which, ending) in steps {
+            let program = if which == Which::Old { &self.old } else { &new };
+            lives += 1;
+            if !nodes.has_worked(node).await {
+                idle.push(format!("what was replaced by {which:?} at node {node} had recorded nothing"));
+            }
+            nodes.replace(node, program, ending).await?;
+            nodes.watch(TURN).await;
+        }
+        nodes.restore().await?;
+        let ledger = load.finish(REST_WAIT).await;
+        let report = Report::make(&client, &ledger, &[], &Counts::default(), nodes.counters().await, 0).await?;
+        report.print_checks();
+        println!("{:<52}{lives:>10}{:>10}", "each program had work while it was there", idle.len());
+        idle.iter().for_each(|what| println!("    {what}"));
+        nodes.stop().await;
+        if report.is_passed() && idle.is_empty() { Ok(()) } else { Err(other("a check failed".to_owned())) }
+    }
+}
+
+/// What `baton version` says of the numbers of forms; `None` for a program that is older than that command.
+fn forms(program: &Path) -> Result<Option<Vec<Value>>, Failed> {
+    let failed = |error: &dyn std::fmt::Display| other(format!("{}: {error}", program.display()));
+    let output = Command::new(program).args(["version", "--json"]).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| failed(&error))?;
+    if !output.status.success() {
+        return Ok(None);
+    }
+    let said: Value = serde_json::from_slice(&output.stdout).map_err(|error| failed(&error))?;
+    Ok(said.get("forms").and_then(Value::as_array).cloned())
+}
+
+/// Each form of the older program that has another number in the newer one.
+fn differences(old: &Path, new: &Path) -> Result<Vec<String>, Failed> {
+    // The numbers were written down when nothing had been released, and were not changed by that.
+    let Some(before) = forms(old)? else { return Ok(Vec::new()) };
+    let after = forms(new)?.ok_or_else(|| other("this `baton` knows no `version`".to_owned()))?;
+    Ok(before.iter().filter(|form| !after.contains(form)).map(|form| format!("{form} is another one now")).collect())
+}

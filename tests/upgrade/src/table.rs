@@ -1,0 +1,81 @@
+//! A table of DynamoDB Local as a file: an item a line, in DynamoDB's own JSON. Asked without an SDK, as Local looks at no signature.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+
+use crate::told::Failed;
+
+/// Items that one request may put. Source: the API reference, `BatchWriteItem`.
+const PUT_AT_ONCE: usize = 25;
+
+/// One request.
+///
+/// # Errors
+///
+/// What Local says.
+pub async fn ask(endpoint: &str, operation: &str, body: &Value) -> Result<Value, Failed> {
+    let request =
+        reqwest::Client::new().post(endpoint).header("x-amz-target", format!("DynamoDB_20120810.{operation}"));
+    let request = request.header("content-type", "application/x-amz-json-1.0").header(
+        "authorization",
+        "AWS4-HMAC-SHA256 Credential=local/20260101/local/dynamodb/aws4_request, SignedHeaders=host, Signature=0",
+    );
+    let answer = request.body(body.to_string()).send().await?;
+    let is_done = answer.status().is_success();
+    let said = answer.text().await?;
+    if is_done { Ok(serde_json::from_str(&said)?) } else { Err(format!("{operation}: {said}").into()) }
+}
+
+/// Writes every item of a table to a file.
+///
+/// # Errors
+///
+/// What Local says, and whatever files do.
+pub async fn dump(endpoint: &str, table: &str, into: &Path) -> Result<(), Failed> {
+    let mut lines = Vec::new();
+    let mut from = Value::Null;
+    loop {
+        let scan = match from {
+            Value::Null => json!({ "TableName": table }),
+            from => json!({ "TableName": table, "ExclusiveStartKey": from }),
+        };
+        let page = ask(endpoint, "Scan", &scan).await?;
+        lines.extend(page.get("Items").and_then(Value::as_array).into_iter().flatten().map(ToString::to_string));
+        from = page.get("LastEvaluatedKey").cloned().unwrap_or_default();
+        if from.is_null() {
+            break;
+        }
+    }
+    lines.sort();
+    let text = lines.iter().fold(String::new(), |mut text, line| {
+        let _ = writeln!(text, "{line}");
+        text
+    });
+    let mut file = GzEncoder::new(File::create(into)?, Compression::best());
+    file.write_all(text.as_bytes())?;
+    file.finish()?;
+    Ok(())
+}
+
+/// Puts the items of such a file into a table that is there.
+///
+/// # Errors
+///
+/// As for [`dump`].
+pub async fn load(endpoint: &str, table: &str, from: &Path) -> Result<(), Failed> {
+    let mut text = String::new();
+    GzDecoder::new(File::open(from)?).read_to_string(&mut text)?;
+    let items = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
+    for some in items.chunks(PUT_AT_ONCE) {
+        let puts: Vec<_> = some.iter().map(|item| json!({ "PutRequest": { "Item": item } })).collect();
+        ask(endpoint, "BatchWriteItem", &json!({ "RequestItems": { table: puts } })).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! Today's build over what was recorded: everything is told as it was, and goes on to its end.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::{Client, Patience};
+use engine::{Engine, Settings};
+use history::Status;
+use service::front::Front;
+use service::http::{Server, ServerLimits};
+use simulation::told::Told;
+use store::Store;
+use tokio::net::TcpListener;
+use upgrade::told::Recorded;
+use upgrade::{scene, told};
+
+/// How long the open runs may take, all together.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How far time goes on when nothing is left to be done: to the next timer or retry in a few steps.
+const STEP: history::Duration = history::Duration::from_secs(300);
+
+/// Opens the store at the instant at which it was recorded, and holds it against what was told then.
+pub(crate) async fn hold(store: Arc<dyn Store>, recorded: &Recorded, what: &str) {
+    let clock = Told::at(recorded.at);
+    let engine = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, Settings::default()).await.unwrap();
+    let report = engine.views().fsck("default", |_| {}).await.unwrap();
+    assert!(report.findings.is_empty() && report.miscounted.is_none(), "{what}: {:?}", report.findings);
+    assert_eq!(report.runs, recorded.runs.len() as u64, "{what}");
+    let names: BTreeSet<_> = engine.registry().domains().await.unwrap().into_iter().map(|it| it.name).collect();
+    assert!(names.contains("shop"), "{what}: {names:?}");
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = service::api::router(Front::from(Arc::clone(&engine)));
+    let serving = tokio::spawn(
+        Server { listener, router, limits: ServerLimits::default(), tls: None }.run_until(std::future::pending()),
+    );
+    let client = Client::new(&url).unwrap().patience(Patience::None);
+
+    let found = told::runs(&client, &url).await.unwrap();
+    assert_eq!(found.len(), recorded.runs.len(), "{what}");
+    for (run, then) in found.iter().zip(&recorded.runs) {
+        let id = &then.workflow_id;
+        assert_eq!((&run.workflow_id, run.run_id, &run.status), (id, then.run_id, &then.status), "{what}");
+        assert_eq!(run.events.len(), then.events.len(), "{what}: {id}");
+        for (event, then) in run.events.iter().zip(&then.events) {
+            assert_eq!(event.get(), then.get(), "{what}: {id}");
+        }
+    }
+    assert_eq!(scene::repeat_start(&client, &recorded.held).await.unwrap(), recorded.held.start.1, "{what}");
+    scene::answer_held(&client, &recorded.held).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+    finish(&client, &clock, recorded, what).await;
+
+    serving.abort();
+    engine.shutdown().await.unwrap();
+}
+
+/// Brings every run to its end that was open.
+async fn finish(client: &Client, clock: &Told, recorded: &Recorded, what: &str) {
+    let mut open: BTreeSet<&str> =
+        recorded.runs.iter().filter(|run| run.status == "open").map(|run| run.workflow_id.as_str()).collect();
+    assert!(open.len() > 12, "{what}: {open:?}");
+    let lists: BTreeSet<&str> = recorded.runs.iter().map(|run| run.task_list.as_str()).collect();
+    let began = tokio::time::Instant::now();
+    while !open.is_empty() {
+        assert!(began.elapsed() < PATIENCE, "{what}: these do not end: {open:?}");
+        let mut went_on = false;
+        for list in &lists {
+            went_on |= scene::go_on(client, list).await.unwrap_or_else(|error| panic!("{what}: {list}: {error}"));
+        }
+        if !went_on {
+            clock.advance(STEP);
+        }
+        for id in open.clone() {
+            let described = client.describe(id, None).await.unwrap();
+            if described.status != Status::Open {
+                assert_eq!(described.status, Status::Success, "{what}: {id}");
+                open.remove(id);
+            }
+        }
+    }
+    let tries = client.events("tries-again", None).await.unwrap();
+    history::check::history(&tries).unwrap();
+    // The schedule goes on, too.
+    clock.advance(history::Duration::from_secs(86_400));
+    let acted = async {
+        while client.describe_schedule("daily").await.unwrap().totals.started < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, acted).await.expect("the schedule acts");
+}
