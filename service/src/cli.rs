@@ -19,6 +19,7 @@ mod dynamodb;
 mod fsck;
 mod history;
 mod man;
+mod progress;
 mod query;
 pub(crate) mod say;
 mod schedule;
@@ -38,7 +39,8 @@ use client::{Access, Client, ClientCertificate, Patience};
 
 use crate::failed::Failed;
 use crate::serve::Serve;
-use say::{note, print_json, print_json_text, print_line, print_rows, print_text, progress};
+use progress::{Progress, Quiet};
+use say::{note, print_json, print_json_text, print_line, print_rows, print_text};
 
 /// Durable workflows as plain histories: the service, and the tools to look at it and to talk to it.
 ///

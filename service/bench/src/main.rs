@@ -10,6 +10,7 @@ mod load;
 mod open;
 #[path = "../../src/dynamodb/prices.rs"]
 mod prices;
+mod progress;
 mod queries;
 mod service;
 mod swf;

@@ -10,8 +10,8 @@ use serde_json::json;
 use store_embedded::archive::{self, Followed, Promotion, Standby as Follower, StandbyOptions};
 use tokio::time::Instant;
 
-use super::backup::{Teller, blocking};
-use super::{Done, Failed, note, print_json_text, print_line};
+use super::backup::{blocking, tell};
+use super::{Done, Failed, Progress, note, print_json_text, print_line};
 
 /// How often the archive is looked at. Ours: as often as it is written.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
@@ -100,7 +100,7 @@ async fn keep_following(archive: PathBuf, directory: PathBuf, wait: Duration, is
         let options = StandbyOptions { archive, directory, faults: Arc::default() };
         let mut standby = Follower::open(&options)?;
         let mut line = Line { is_json, said: None, trouble: None };
-        let mut teller = Teller::new();
+        let mut progress: Option<Progress> = None;
         loop {
             if ends.load(Ordering::SeqCst) {
                 return Ok(None);
@@ -108,8 +108,11 @@ async fn keep_following(archive: PathBuf, directory: PathBuf, wait: Duration, is
             if standby.is_asked() {
                 return standby.promote(standard(wait)).map(Some);
             }
-            let pause = match standby.step(&mut |at| teller.tell("copying the base", at)) {
+            let pause = match standby.step(&mut |at| {
+                tell(progress.get_or_insert_with(|| Progress::new("copying the base", "records")), at);
+            }) {
                 Ok(followed) => {
+                    progress = None;
                     line.followed(followed);
                     LOOK_EVERY
                 }

@@ -32,6 +32,7 @@ mod https;
 #[path = "../shared/issuer.rs"]
 mod issuer;
 mod pages;
+mod progress;
 mod secrets;
 mod spans;
 mod subscription;
