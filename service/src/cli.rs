@@ -16,9 +16,12 @@ mod doctor;
 mod domain;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
+mod export;
 mod fsck;
 mod history;
+mod import;
 mod man;
+mod moved;
 mod progress;
 mod query;
 pub(crate) mod say;
@@ -94,6 +97,8 @@ enum Command {
     Backup(backup::Backup),
     Restore(backup::Restore),
     Standby(standby::Standby),
+    Export(Box<export::Export>),
+    Import(import::Import),
     Compact(compact::Compact),
     /// Print the API as an `OpenAPI` document
     Openapi,
@@ -198,6 +203,8 @@ impl Cli {
             Command::Fsck(fsck) => fsck.run().await,
             Command::Backup(backup) => backup.run().await,
             Command::Restore(restore) => restore.run().await,
+            Command::Export(export) => export.run().await,
+            Command::Import(import) => import.run().await,
             Command::Standby(standby) => standby.run().await,
             Command::Compact(compact) => compact.run().await,
             Command::Openapi => print_json(&service::api::document()),
