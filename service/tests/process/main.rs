@@ -31,6 +31,7 @@ mod hash;
 mod https;
 #[path = "../shared/issuer.rs"]
 mod issuer;
+mod moved;
 mod pages;
 mod progress;
 mod secrets;
