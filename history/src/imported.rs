@@ -35,11 +35,15 @@ pub enum ImportFault {
         /// What is wrong.
         problem: String,
     },
-    /// An event has more than this version would keep.
-    #[error("event {position} has something that this version does not know, and would lose")]
+    /// An event has something that this version would lose, or write otherwise.
+    #[error(
+        "event {position} would not be kept as it is: this version does not know its `{member}`, or writes it otherwise"
+    )]
     Unknown {
         /// Where it stands, from 1 on.
         position: usize,
+        /// Of which member that is so.
+        member: String,
     },
     /// It is not what the rules record.
     #[error(transparent)]
@@ -149,9 +153,11 @@ fn read_event(text: &str, position: usize) -> Result<Event, ImportFault> {
     let event = Event::from_json(text).map_err(unreadable)?;
     let written = serde_json::to_string(&event).map_err(unreadable)?;
     if written != text {
-        let [written, given] = [&written, text].map(serde_json::from_str::<serde_json::Value>);
-        if written.map_err(unreadable)? != given.map_err(unreadable)? {
-            return Err(ImportFault::Unknown { position });
+        let [written, given] = [&written, text].map(serde_json::from_str::<serde_json::Map<String, serde_json::Value>>);
+        let (written, given) = (written.map_err(unreadable)?, given.map_err(unreadable)?);
+        let mut names = given.keys().chain(written.keys());
+        if let Some(member) = names.find(|name| given.get(*name) != written.get(*name)) {
+            return Err(ImportFault::Unknown { position, member: member.clone() });
         }
     }
     Ok(event)

@@ -10,8 +10,8 @@ use uuid::Uuid;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImportRun {
-    /// Its whole history, as that service gives it.
-    #[cfg_attr(feature = "schema", schemars(with = "Vec<history::Event>"))]
+    /// Its whole history: each an Event, as that service gives it.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>"))]
     pub events: Vec<Box<RawValue>>,
 }
 

@@ -82,7 +82,7 @@ fn what_is_read_of_an_event_is_all_that_stands_in_it() {
     assert!(read(&spaced).is_ok(), "{}", spaced[2]);
     let mut newer = texts.clone();
     newer[2] = newer[2].replace('}', r#","later":1}"#);
-    assert_eq!(read(&newer).unwrap_err(), ImportFault::Unknown { position: 3 });
+    assert_eq!(read(&newer).unwrap_err(), ImportFault::Unknown { position: 3, member: "later".to_owned() });
     let mut cut = texts;
     cut[3].pop();
     assert!(matches!(read(&cut).unwrap_err(), ImportFault::Unreadable { position: 4, .. }));

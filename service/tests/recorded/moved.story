@@ -3,8 +3,8 @@ POST ./imported-runs
 {"events": [
   {"id": 1, "timestamp": "2023-11-01T00:00:00.000Z", "type": "WorkflowStarted", "workflowId": "w",
    "runId": "018b8fe5-6800-7000-8000-000000000001", "workflowType": "order", "taskList": "deciders", "executionTimeout": "P365D",
-   "deciderStartToClose": "PT30S", "retention": "P30D", "input": {"n": 1}, "tags": ["eu"]},
-  {"id": 2, "timestamp": "2023-11-01T00:00:00.000Z", "type": "DeciderScheduled", "taskList": "deciders", "startToClose": "PT30S"},
+   "activityTimeouts": {"startToClose": "PT5M"}, "deciderStartToClose": "PT30S", "retention": "P30D", "input": {"n": 1}, "tags": ["eu"]},
+  {"id": 2, "timestamp": "2023-11-01T00:00:00.000Z", "type": "DeciderScheduled", "taskList": "deciders", "attempt": 1, "startToClose": "PT30S"},
   {"id": 3, "timestamp": "2023-11-01T00:00:01.000Z", "type": "WorkflowTerminated", "reason": "over"}
 ]}
 ---
@@ -14,8 +14,8 @@ POST ./imported-runs
 {"events": [
   {"id": 1, "timestamp": "2023-11-01T00:00:00.000Z", "type": "WorkflowStarted", "workflowId": "w",
    "runId": "018b8fe5-6800-7000-8000-000000000001", "workflowType": "order", "taskList": "deciders", "executionTimeout": "P365D",
-   "deciderStartToClose": "PT30S", "retention": "P30D", "input": {"n": 1}, "tags": ["eu"]},
-  {"id": 2, "timestamp": "2023-11-01T00:00:00.000Z", "type": "DeciderScheduled", "taskList": "deciders", "startToClose": "PT30S"},
+   "activityTimeouts": {"startToClose": "PT5M"}, "deciderStartToClose": "PT30S", "retention": "P30D", "input": {"n": 1}, "tags": ["eu"]},
+  {"id": 2, "timestamp": "2023-11-01T00:00:00.000Z", "type": "DeciderScheduled", "taskList": "deciders", "attempt": 1, "startToClose": "PT30S"},
   {"id": 3, "timestamp": "2023-11-01T00:00:01.000Z", "type": "WorkflowTerminated", "reason": "over"}
 ]}
 ---
@@ -25,8 +25,8 @@ POST ./imported-runs
 {"events": [
   {"id": 1, "timestamp": "2023-11-01T00:00:00.000Z", "type": "WorkflowStarted", "workflowId": "w",
    "runId": "018b8fe5-6800-7000-8000-000000000001", "workflowType": "order", "taskList": "deciders", "executionTimeout": "P365D",
-   "deciderStartToClose": "PT30S", "retention": "P30D", "input": {"n": 1}, "tags": ["eu"]},
-  {"id": 2, "timestamp": "2023-11-01T00:00:00.000Z", "type": "DeciderScheduled", "taskList": "deciders", "startToClose": "PT30S"},
+   "activityTimeouts": {"startToClose": "PT5M"}, "deciderStartToClose": "PT30S", "retention": "P30D", "input": {"n": 1}, "tags": ["eu"]},
+  {"id": 2, "timestamp": "2023-11-01T00:00:00.000Z", "type": "DeciderScheduled", "taskList": "deciders", "attempt": 1, "startToClose": "PT30S"},
   {"id": 3, "timestamp": "2023-11-01T00:00:01.000Z", "type": "WorkflowTerminated", "reason": "enough"}
 ]}
 ---
