@@ -36,6 +36,13 @@ pub(super) struct FirstLine {
     exported_at: Timestamp,
 }
 
+/// Of a first line, whatever its format, what says whether the rest can be read.
+#[derive(Deserialize)]
+struct Format {
+    baton: String,
+    format: u32,
+}
+
 #[derive(Serialize, Deserialize)]
 struct RunLine<'a> {
     #[serde(borrow)]
@@ -110,7 +117,11 @@ impl<W: Write> FileWriter<W> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // A text takes whatever is written to it.
+        let _ = std::fmt::Write::write_fmt(&mut text, format_args!("{byte:02x}"));
+        text
+    })
 }
 
 /// A run of a file.
@@ -184,11 +195,6 @@ impl<R: BufRead> FileReader<R> {
             Ok(None) | Err(BadFile::LongLine { .. } | BadFile::Line { .. }) => return Err(BadFile::Foreign),
             Err(error) => return Err(error),
         };
-        #[derive(Deserialize)]
-        struct Format {
-            baton: String,
-            format: u32,
-        }
         let format: Format = serde_json::from_str(&text).map_err(|_| BadFile::Foreign)?;
         if format.baton != WHAT {
             return Err(BadFile::Foreign);
