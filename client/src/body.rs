@@ -30,6 +30,7 @@ macro_rules! answers {
 mod audit;
 mod domains;
 mod exchange;
+mod moved;
 mod operate;
 mod queries;
 mod readiness;
@@ -42,6 +43,7 @@ mod workflows;
 pub use audit::*;
 pub use domains::*;
 pub use exchange::*;
+pub use moved::*;
 pub use operate::*;
 pub use queries::{QueryAnswer, QueryError, QueryResult, QueryWorkflow, TaskQuery, UNKNOWN_QUERY};
 pub use readiness::*;

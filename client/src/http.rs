@@ -1,6 +1,7 @@
 //! The client: its connections, and how a call is made. One typed method per call of the REST API is in the files below.
 
 mod domains;
+mod moved;
 mod operate;
 mod schedules;
 mod task_lists;

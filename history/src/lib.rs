@@ -31,6 +31,7 @@ pub mod event;
 mod factor;
 mod fault;
 mod ids;
+mod imported;
 pub mod limits;
 mod links;
 mod lost;
@@ -76,6 +77,7 @@ pub use event::{Event, EventKind, LastFailure, Level, Origin, RequestKey};
 pub use factor::Factor;
 pub use fault::{Fault, Unit};
 pub use ids::{ConflictPolicy, EventId, NamedRun, ReusePolicy, RunId};
+pub use imported::{ImportFault, ImportedRun};
 pub use links::{
     Effect, EffectKind, Errand, ErrandTask, Links, Outbox, PlannedReset, PollId, SeenOrigin, Sent, TakenEffects,
     child_run_id,

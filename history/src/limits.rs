@@ -157,6 +157,15 @@ pub const CLOCK_STOPS_MAX: usize = 100;
 /// Ours: half of what the embedded store takes as one commit.
 pub const RESET_BYTES_MAX: usize = 32 * 1024 * 1024;
 
+/// Most of a history that is taken over from another service, in bytes, counted the same way. Ours: it is written with one commit, too.
+pub const IMPORTED_BYTES_MAX: usize = RESET_BYTES_MAX;
+
+/// How far the last event of such a history may be ahead of the clock. Ours: as far as clocks of two services may differ.
+pub const IMPORTED_AHEAD_MAX: Duration = Duration::from_secs(3_600);
+
+/// How long such a run is kept at least, whenever it closed. Ours: a week to look at it.
+pub const IMPORTED_KEPT_MIN: Duration = Duration::from_days(7);
+
 /// After this many bytes of payloads, such as the last heartbeats of activities that have timed out together, what else is due
 /// is left to another commit. Ours: as much as the requests of one commit may have.
 pub const FIRED_BYTES_MAX: usize = 4 * 1024 * 1024;

@@ -16,9 +16,13 @@ mod doctor;
 mod domain;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
+mod export;
 mod fsck;
 mod history;
+mod import;
 mod man;
+mod moved;
+mod progress;
 mod query;
 pub(crate) mod say;
 mod schedule;
@@ -39,7 +43,8 @@ use client::{Access, Client, ClientCertificate, Patience};
 
 use crate::failed::Failed;
 use crate::serve::Serve;
-use say::{note, print_json, print_json_text, print_line, print_rows, print_text, progress};
+use progress::{Progress, Quiet};
+use say::{note, print_json, print_json_text, print_line, print_rows, print_text};
 
 /// Durable workflows as plain histories: the service, and the tools to look at it and to talk to it.
 ///
@@ -93,6 +98,8 @@ enum Command {
     Backup(backup::Backup),
     Restore(backup::Restore),
     Standby(standby::Standby),
+    Export(Box<export::Export>),
+    Import(import::Import),
     Compact(compact::Compact),
     /// Print the API as an `OpenAPI` document
     Openapi,
@@ -198,6 +205,8 @@ impl Cli {
             Command::Fsck(fsck) => fsck.run().await,
             Command::Backup(backup) => backup.run().await,
             Command::Restore(restore) => restore.run().await,
+            Command::Export(export) => export.run().await,
+            Command::Import(import) => import.run().await,
             Command::Standby(standby) => standby.run().await,
             Command::Compact(compact) => compact.run().await,
             Command::Openapi => print_json(&service::api::document()),

@@ -32,7 +32,7 @@ pub(crate) use accept::names as names_accepted;
 pub(crate) use answer::{Answer, AppState, bytes_of_json, json};
 pub(crate) use audit::{AuditEach, Audited, Route, of_token};
 pub(crate) use auth::{Gate, NODE_SCHEME, judge};
-pub(crate) use body::{BODY_BYTES_MAX, Json, POLL_BYTES_MAX, TURN_BYTES_MAX, read as read_body};
+pub(crate) use body::{BODY_BYTES_MAX, IMPORT_BYTES_MAX, Json, POLL_BYTES_MAX, TURN_BYTES_MAX, read as read_body};
 pub(crate) use console::{ROOT as CONSOLE_ROOT, routes as console_routes};
 pub(crate) use deliver::{look_at_connection, task as deliver_task, tasks as deliver_tasks};
 pub(crate) use guard::check as check_host;

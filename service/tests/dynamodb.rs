@@ -6,7 +6,7 @@
 
 extern crate baton_service as service;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -57,12 +57,21 @@ struct Node {
 
 impl Node {
     fn start(table: &str, name: &str) -> Self {
-        let port_file: PathBuf = std::env::temp_dir().join(format!("{table}-{name}"));
+        let mut serve = baton(&["serve", "--store", "dynamodb", "--listen", "127.0.0.1:0", "--log", "warn"]);
+        serve.args(["--table", table]);
+        Self::serving(serve, std::env::temp_dir().join(format!("{table}-{name}")))
+    }
+
+    /// A service over the embedded store.
+    fn embedded(directory: &Path) -> Self {
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_baton"));
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--data-dir"]).arg(directory);
+        Self::serving(serve, directory.with_extension("address"))
+    }
+
+    fn serving(mut serve: Command, port_file: PathBuf) -> Self {
         drop(std::fs::remove_file(&port_file));
-        let mut child = baton(&["serve", "--store", "dynamodb", "--listen", "127.0.0.1:0", "--log", "warn"])
-            .args(["--table", table, "--port-file", port_file.to_str().unwrap()])
-            .spawn()
-            .unwrap();
+        let mut child = serve.arg("--port-file").arg(&port_file).stdin(Stdio::null()).spawn().unwrap();
         let url = loop {
             if let Ok(address) = std::fs::read_to_string(&port_file) {
                 break format!("http://{}", address.trim());
@@ -130,6 +139,62 @@ async fn a_workflow_begun_on_a_node_that_is_killed_ends_on_another() {
     check::history(&client.events("order-1", None).await.unwrap()).unwrap();
     let metrics = client.metrics().await.unwrap();
     assert!(metrics.lines().any(|line| line.starts_with("baton_store_write_units_total ") && !line.ends_with(" 0")));
+}
+
+/// Has a command of the command line do its work, at this service.
+fn told(url: &str, args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_baton")).args(args).args(["--url", url]).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", said(&output));
+    said(&output)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_go_from_the_embedded_store_to_dynamodb_and_back_byte_for_byte() {
+    let table = table("moved");
+    let scratch = std::env::temp_dir().join(&table);
+    std::fs::create_dir_all(&scratch).unwrap();
+    let (old, new) = (Node::embedded(&scratch.join("old")), Node::start(&table, "moved"));
+    let client = old.client();
+    // Small and large ones, with payloads that have no room in a head, and two runs of one workflow id.
+    for (number, signals) in [(0, 1), (1, 40), (2, 400), (1, 3)] {
+        let id = format!("order-{number}");
+        let again = Some(history::ReusePolicy::AllowDuplicate);
+        let start = StartWorkflow {
+            workflow_id: id.clone(),
+            workflow_type: "order".to_owned(),
+            task_list: Some("deciders".to_owned()),
+            tags: vec!["eu".to_owned()],
+            reuse_policy: again,
+            ..StartWorkflow::default()
+        };
+        client.start(&start, None).await.unwrap();
+        for signal in 0..signals {
+            let input = Payload::of(&"x\u{1b}ü".repeat(if signal % 5 == 0 { 4_000 } else { 20 })).unwrap();
+            client.signal(&id, "paid", Some(input), None).await.unwrap();
+        }
+        turn(&client, vec![SucceedWorkflow::default().into()]).await;
+    }
+    let file = |name: &str| scratch.join(name).to_str().unwrap().to_owned();
+    let lines = |name: &str| {
+        let text = std::fs::read_to_string(file(name)).unwrap();
+        let mut lines: Vec<_> = text.lines().skip(1).filter(|line| !line.starts_with("{\"end\":")).collect();
+        lines.sort_unstable();
+        lines.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    told(&old.url, &["export", "--out", &file("old.jsonl")]);
+    for _ in 0..2 {
+        let said = told(&new.url, &["import", &file("old.jsonl")]);
+        assert!(said.contains("4 runs were taken over") || said.contains("4 were there already"), "{said}");
+    }
+    told(&new.url, &["export", "--tag", "eu", "--type", "order", "--status", "success", "--out", &file("new.jsonl")]);
+    assert_eq!(lines("new.jsonl"), lines("old.jsonl"));
+    assert_eq!(new.client().count(&client::Filter::default()).await.unwrap().count, 4);
+    let third = Node::embedded(&scratch.join("third"));
+    told(&third.url, &["import", &file("new.jsonl")]);
+    told(&third.url, &["export", "--out", &file("third.jsonl")]);
+    assert_eq!(lines("third.jsonl"), lines("old.jsonl"));
+    drop((old, new, third));
+    std::fs::remove_dir_all(&scratch).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -49,6 +49,11 @@ pub trait Store: Send + Sync + 'static {
         parts: &[(PartKey, Bytes)],
     ) -> Result<Cas, Error>;
 
+    /// Writes `parts` and then `head` beside the head of its key, whatever that is, and leaves that as it is: a run of before, which
+    /// is kept, read, listed, counted, expired and dropped as one that was [replaced](Expect::Replacing). It does not become due.
+    /// Answers `Lost` with what is there where there is a head or a kept head of this run already.
+    async fn put_kept(&self, key: &HeadKey, head: &Head, parts: &[(PartKey, Bytes)]) -> Result<Cas, Error>;
+
     /// Writes one part by itself; durable on return. Used for beats. A part of a run that has neither a head nor a kept
     /// head may be left unwritten: nobody could ask for it, and nothing would ever remove it.
     async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error>;

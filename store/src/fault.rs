@@ -274,6 +274,13 @@ impl<S: Store + ?Sized> Store for FaultStore<S> {
         Ok(answer)
     }
 
+    async fn put_kept(&self, key: &HeadKey, head: &Head, parts: &[(PartKey, Bytes)]) -> Result<Cas, Error> {
+        self.before_write().await?;
+        let answer = self.inner.put_kept(key, head, parts).await?;
+        self.after_write().await?;
+        Ok(answer)
+    }
+
     async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
         self.before_write().await?;
         self.inner.put_part(key, run, part, bytes).await?;

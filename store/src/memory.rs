@@ -210,6 +210,27 @@ impl Store for Memory {
         Ok(Cas::Won)
     }
 
+    async fn put_kept(&self, key: &HeadKey, head: &Head, parts: &[(PartKey, Bytes)]) -> Result<Cas, Error> {
+        Self::check_size(head.body.len(), self.limits.head_hard)?;
+        for (_, bytes) in parts {
+            Self::check_size(bytes.len(), self.limits.part_max)?;
+        }
+        let mut state = self.open()?;
+        if let Some(found) = state.run(key, head.run) {
+            return Ok(Cas::Lost(Some(found.clone())));
+        }
+        for (part, bytes) in parts {
+            state.put_part(key, head.run, *part, bytes);
+        }
+        if let Some(at) = head.expires_at {
+            state.expires.insert((at, key.clone(), head.run));
+        }
+        state.kept.insert((key.clone(), head.run), head.clone());
+        state.commits += 1;
+        state.bytes_written += head.body.len() as u64;
+        Ok(Cas::Won)
+    }
+
     async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
         Self::check_size(bytes.len(), self.limits.part_max)?;
         let mut state = self.open()?;

@@ -191,6 +191,16 @@ impl Store for Dying {
         self.alive(self.store.commit(key, expect, head, parts)).await
     }
 
+    async fn put_kept(&self, key: &HeadKey, head: &Head, parts: &[(PartKey, Bytes)]) -> Result<Cas, Error> {
+        if self.reaches_its_end() {
+            if self.lands {
+                drop(self.store.put_kept(key, head, parts).await);
+            }
+            return self.die().await;
+        }
+        self.alive(self.store.put_kept(key, head, parts)).await
+    }
+
     async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
         if self.reaches_its_end() {
             if self.lands {

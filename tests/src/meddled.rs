@@ -130,6 +130,10 @@ impl<M: Meddler> Store for Meddled<M> {
         self.0.commit(key, expect, head, parts).await
     }
 
+    async fn put_kept(&self, key: &HeadKey, head: &Head, parts: &[(PartKey, Bytes)]) -> Result<Cas, Error> {
+        self.0.store().put_kept(key, head, parts).await
+    }
+
     async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
         self.0.put_part(key, run, part, bytes).await
     }

@@ -132,6 +132,10 @@ mod dynamo {
             at_rest(self.0.commit(key, expect, head, parts)).await
         }
 
+        async fn put_kept(&self, key: &HeadKey, head: &Head, parts: &[(PartKey, Bytes)]) -> Result<Cas, Error> {
+            at_rest(self.0.put_kept(key, head, parts)).await
+        }
+
         async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
             at_rest(self.0.put_part(key, run, part, bytes)).await
         }

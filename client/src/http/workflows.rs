@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use history::{Event, EventId, Payload};
+use history::{Event, EventId, Payload, Timestamp};
 use uuid::Uuid;
 
 use super::{Client, WAIT_AT_ONCE, encode, push_query, run_query};
@@ -26,6 +26,10 @@ pub struct Filter {
     pub workflow_id_prefix: Option<String>,
     /// A tag.
     pub tag: Option<String>,
+    /// Only runs that closed at this instant or later.
+    pub closed_from: Option<Timestamp>,
+    /// Only runs that closed before this instant.
+    pub closed_before: Option<Timestamp>,
     /// Which come first; the newest start when `None`. A count has no order.
     pub order: Option<Order>,
     /// Runs a page; the service's default when `None`.
@@ -301,6 +305,8 @@ fn filter_query(filter: &Filter) -> String {
     push_query(&mut query, "workflowId", filter.workflow_id.as_deref());
     push_query(&mut query, "workflowIdPrefix", filter.workflow_id_prefix.as_deref());
     push_query(&mut query, "tag", filter.tag.as_deref());
+    push_query(&mut query, "closedFrom", filter.closed_from.map(|at| at.to_string()).as_deref());
+    push_query(&mut query, "closedBefore", filter.closed_before.map(|at| at.to_string()).as_deref());
     push_query(&mut query, "limit", filter.limit.map(|limit| limit.to_string()).as_deref());
     query
 }

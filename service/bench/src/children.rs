@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::failed::Failed;
+use crate::progress::Progress;
 use crate::service::{Counters, Process, Scratch, Service, client, mib, other};
 
 const LIST: &str = "bench-children";
@@ -131,7 +132,7 @@ impl Children {
     }
 
     async fn one_family(&self, client: &Client, before: &Counters) -> Result<(), Failed> {
-        let progress = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        let progress = Progress::begin();
         let family = Family { children: self.count, activities: self.activities };
         let start = StartWorkflow {
             workflow_id: "parent".to_owned(),
@@ -145,16 +146,13 @@ impl Children {
         while Instant::now() < deadline {
             let result = client.result("parent", None, RESULT_WAIT).await?;
             match result.status {
-                Status::Open if progress => {
+                Status::Open => {
                     let now = Counters::read(std::slice::from_ref(client)).await?;
                     let (commits, events) = (now.commits - before.commits, now.events - before.events);
-                    eprint!("\r{commits} commits, {events} events");
+                    progress.at(|| format!("{commits} commits, {events} events"));
                 }
-                Status::Open => {}
                 Status::Success => {
-                    if progress {
-                        eprintln!();
-                    }
+                    progress.end("the parent has ended");
                     return Ok(());
                 }
                 status => return Err(other(format!("the parent ended as {status}"))),

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::failed::Failed;
 use crate::prices;
+use crate::progress::Progress;
 use crate::service::{Counters, Process, Scratch, Service, client, cpu_seconds, histogram, mib, micros_since, other};
 
 /// The task list of the load's decider and runner.
@@ -183,9 +184,10 @@ impl Load {
         let has_keys = clients.len() > 1;
         let start_to_close = has_keys.then_some(history::Duration::from_secs(10));
         let activity_timeouts = ActivityTimeouts { start_to_close, ..ActivityTimeouts::default() };
-        let progress = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        let progress = Arc::new(Progress::begin());
         for client in clients.iter().cycle().take(self.concurrency.max(1)) {
             let (client, next, prefix, input) = (client.clone(), Arc::clone(&next), prefix.clone(), input.clone());
+            let progress = Arc::clone(&progress);
             starters.spawn(async move {
                 let mut latencies = histogram();
                 loop {
@@ -193,9 +195,7 @@ impl Load {
                     if number >= total {
                         return Ok::<_, Failed>(latencies);
                     }
-                    if progress && number % 1_000 == 0 {
-                        eprint!("\r{number} of {total} workflows");
-                    }
+                    progress.at(|| format!("{number} of {total} workflows"));
                     let workflow_id = format!("{prefix}-{number}");
                     let start = StartWorkflow {
                         workflow_id: workflow_id.clone(),
@@ -220,9 +220,7 @@ impl Load {
             let latencies = done.map_err(|error| other(error.to_string()))??;
             all.add(latencies).map_err(|error| other(error.to_string()))?;
         }
-        if progress {
-            eprintln!("\r{total} of {total} workflows");
-        }
+        progress.end(&format!("{total} of {total} workflows"));
         Ok(all)
     }
 }

@@ -11,6 +11,7 @@ mod load;
 mod open;
 #[path = "../../src/dynamodb/prices.rs"]
 mod prices;
+mod progress;
 mod queries;
 mod service;
 mod swf;

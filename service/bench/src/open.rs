@@ -12,6 +12,7 @@ use decider_kit::{Decider, Decisions, Event, Window};
 use tokio::time::Instant;
 
 use crate::failed::Failed;
+use crate::progress::Progress;
 use crate::service::{Counters, Process, Scratch, Service, client, mib, other};
 
 const LIST: &str = "bench-open";
@@ -92,18 +93,16 @@ impl Open {
     async fn start_runs(&self, client: &Client) -> Result<(), Failed> {
         let next = Arc::new(AtomicU64::new(0));
         let mut starters = tokio::task::JoinSet::new();
-        let (total, progress) = (self.runs, std::io::IsTerminal::is_terminal(&std::io::stderr()));
+        let (total, progress) = (self.runs, Arc::new(Progress::begin()));
         for _ in 0..self.concurrency.max(1) {
-            let (client, next) = (client.clone(), Arc::clone(&next));
+            let (client, next, progress) = (client.clone(), Arc::clone(&next), Arc::clone(&progress));
             starters.spawn(async move {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= total {
                         return Ok::<_, Failed>(());
                     }
-                    if progress && number.is_multiple_of(10_000) {
-                        eprint!("\r{number} of {total} runs");
-                    }
+                    progress.at(|| format!("{number} of {total} runs"));
                     let start = StartWorkflow {
                         workflow_id: format!("open-{number}"),
                         workflow_type: "sleeper".to_owned(),
@@ -117,6 +116,7 @@ impl Open {
         while let Some(done) = starters.join_next().await {
             done.map_err(|error| other(error.to_string()))??;
         }
+        progress.end(&format!("{total} of {total} runs"));
         Ok(())
     }
 

@@ -30,7 +30,7 @@ pub use base::clock::{Clock, SystemClock};
 pub use base::disk::room::DiskRoom;
 pub use base::forms::{
     Admitted, Deletion, EventRange, HistoryPage, QueryOutcome, Reset, RunRef, RunState, SeenVersion, Started, Unpolled,
-    WasReset,
+    WasImported, WasReset,
 };
 pub use base::metrics::{BRIEF, LabelValue, Metrics};
 pub use base::numbers;

@@ -9,6 +9,7 @@ pub(super) mod commands;
 mod delete;
 pub(super) mod effects;
 mod grant;
+mod import;
 pub(super) mod inbox;
 pub(super) mod lookup;
 pub(super) mod request;

@@ -101,6 +101,12 @@ fn of_runs(code: &str) -> Option<&'static str> {
         "unknown-run" => "correct --run, or leave it out for the newest run",
         "run-not-current" => "leave --run out to reach the current run",
         "run-open" => "end it first; `--terminate` does so with the same command",
+        "bad-history" => {
+            "export it again, from a service of no later version than this one; open runs stay where they are"
+        }
+        "run-differs" => {
+            "compare `baton history` of both services; `baton workflow delete --run` removes the one that is there, if it is the wrong one"
+        }
         "run-closed" => "nothing more can happen to this run; start another one",
         "run-paused" => "`baton workflow resume` has it go on",
         "already-paused" => "nothing is left to do; `resume` has it go on",

@@ -7,12 +7,8 @@ use clap::{Args, Subcommand};
 use history::{Duration, Timestamp};
 use store_embedded::Embedded;
 use store_embedded::archive::{self, ArchiveError, BackupOptions, CopyProgress, EpochReport, RestoreOptions};
-use tokio::time::Instant;
 
-use super::{Done, Failed, note, print_line, print_rows, progress};
-
-/// How often a line says how far it is where no terminal shows it all the time.
-const LINE_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
+use super::{Done, Failed, Progress, Quiet, print_line, print_rows};
 
 /// Back a data directory up to an archive, while the service runs or when it is stopped
 ///
@@ -32,6 +28,8 @@ pub(crate) struct Backup {
     /// Remove what no restore to an instant within so long needs; nothing is removed when absent
     #[arg(long, value_name = "DURATION")]
     keep: Option<Duration>,
+    #[command(flatten)]
+    quiet: Quiet,
 }
 
 #[derive(Debug, Subcommand)]
@@ -41,6 +39,8 @@ enum BackupCommand {
         /// The archive
         #[arg(value_name = "ARCHIVE")]
         archive: PathBuf,
+        #[command(flatten)]
+        quiet: Quiet,
     },
 }
 
@@ -62,6 +62,8 @@ pub(crate) struct Restore {
     /// Take the place of the old service: it stops when it sees that in the archive, and this one may be shipped there
     #[arg(long)]
     take_over: bool,
+    #[command(flatten)]
+    quiet: Quiet,
 }
 
 fn failed(error: &ArchiveError) -> Failed {
@@ -89,38 +91,9 @@ pub(super) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Says how far something is: all the time on a terminal, elsewhere now and then in a line.
-pub(super) struct Teller {
-    is_terminal: bool,
-    said: Option<Instant>,
-}
-
-impl Teller {
-    pub(super) fn new() -> Self {
-        Self { is_terminal: std::io::IsTerminal::is_terminal(&std::io::stderr()), said: None }
-    }
-
-    pub(super) fn tell(&mut self, doing: &str, at: CopyProgress) {
-        let every = if self.is_terminal { std::time::Duration::from_millis(100) } else { LINE_EVERY };
-        if self.said.get_or_insert_with(Instant::now).elapsed() < every {
-            return;
-        }
-        self.said = Some(Instant::now());
-        let percent = at.pairs.saturating_mul(100).checked_div(at.pairs_in_all).unwrap_or_default();
-        let text = format!("{doing}: {percent} % of {} records, {}", at.pairs_in_all, size(at.bytes));
-        if self.is_terminal {
-            progress(&format!("{text}   "));
-        } else {
-            note(&text);
-        }
-    }
-
-    /// Ends the line that is told.
-    pub(super) fn end(&self) {
-        if self.is_terminal && self.said.is_some() {
-            note("");
-        }
-    }
+/// Says how far a copy is.
+pub(super) fn tell(progress: &mut Progress, at: CopyProgress) {
+    progress.at(at.pairs, Some(at.pairs_in_all));
 }
 
 /// Bytes, for people.
@@ -139,22 +112,20 @@ fn instant(millis: u64) -> String {
 impl Backup {
     pub(super) async fn run(self) -> Done {
         match (self.command, self.archive) {
-            (Some(BackupCommand::Verify { archive }), _) => verify(archive).await,
-            (None, Some(archive)) => back_up(self.data_dir, archive, self.keep).await,
+            (Some(BackupCommand::Verify { archive, quiet }), _) => verify(archive, quiet).await,
+            (None, Some(archive)) => back_up(self.data_dir, archive, self.keep, self.quiet).await,
             (None, None) => Err(Failed::Usage("say which archive".to_owned())),
         }
     }
 }
 
-async fn back_up(data_dir: PathBuf, archive: PathBuf, keep: Option<Duration>) -> Done {
+async fn back_up(data_dir: PathBuf, archive: PathBuf, keep: Option<Duration>, quiet: Quiet) -> Done {
     let shown = archive.display().to_string();
     let report = blocking(move || {
         let keep = keep.map(|keep| std::time::Duration::from_millis(keep.as_millis()));
         let options = BackupOptions { keep, ..BackupOptions::new(archive) };
-        let mut teller = Teller::new();
-        let done = Embedded::backup(&data_dir, &options, &mut |at| teller.tell("copying", at));
-        teller.end();
-        done
+        let mut progress = quiet.progress("copying", "records");
+        Embedded::backup(&data_dir, &options, &mut |at| tell(&mut progress, at))
     })
     .await?;
     let base = report.base.map_or_else(
@@ -167,12 +138,10 @@ async fn back_up(data_dir: PathBuf, archive: PathBuf, keep: Option<Duration>) ->
     print_line(&format!("{shown} has everything that was acknowledged before {}: {base}", instant(report.at)))
 }
 
-async fn verify(archive: PathBuf) -> Done {
+async fn verify(archive: PathBuf, quiet: Quiet) -> Done {
     let reports = blocking(move || {
-        let mut teller = Teller::new();
-        let done = archive::verify(&archive, &mut |at| teller.tell("reading", at));
-        teller.end();
-        done
+        let mut progress = quiet.progress("reading", "records");
+        archive::verify(&archive, &mut |at| tell(&mut progress, at))
     })
     .await?;
     let rows = reports.iter().flat_map(rows);
@@ -200,7 +169,7 @@ fn rows(report: &EpochReport) -> Vec<[String; 7]> {
 
 impl Restore {
     pub(super) async fn run(self) -> Done {
-        let Self { archive, data_dir, to, take_over } = self;
+        let Self { archive, data_dir, to, take_over, quiet } = self;
         let shown = data_dir.display().to_string();
         let restored = blocking(move || {
             let options = RestoreOptions {
@@ -210,10 +179,8 @@ impl Restore {
                 takes_over: take_over,
                 faults: Arc::default(),
             };
-            let mut teller = Teller::new();
-            let done = archive::restore(&options, &mut |at| teller.tell("restoring", at));
-            teller.end();
-            done
+            let mut progress = quiet.progress("restoring", "records");
+            archive::restore(&options, &mut |at| tell(&mut progress, at))
         })
         .await?;
         print_line(&format!(

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use store_embedded::Embedded;
 
-use super::{Done, Failed, print_line};
+use super::{Done, Failed, Quiet, print_line};
+
+/// How often it is looked how far it is. Ours: a few files are asked for their size.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Pack a data directory and give what is free in it back to the disk
 ///
@@ -16,6 +19,8 @@ pub(crate) struct Compact {
     /// Where everything is kept
     #[arg(long, env = "BATON_DATA_DIR", default_value = "baton-data", value_name = "DIR")]
     data_dir: PathBuf,
+    #[command(flatten)]
+    quiet: Quiet,
 }
 
 impl Compact {
@@ -26,7 +31,17 @@ impl Compact {
         }
         let size = || size_of(&self.data_dir).map_err(|error| failed(error.to_string()));
         let before = size()?;
-        Embedded::compact(&self.data_dir).await.map_err(|error| failed(error.to_string()))?;
+        let mut progress = self.quiet.progress("packing, on the disk", "bytes");
+        let packing = Embedded::compact(&self.data_dir);
+        tokio::pin!(packing);
+        loop {
+            tokio::select! {
+                done = &mut packing => break done.map_err(|error| failed(error.to_string()))?,
+                // How much there is to do is not known; how much there is on the disk is.
+                () = tokio::time::sleep(LOOK_EVERY) => progress.at(size().unwrap_or(before), None),
+            }
+        }
+        drop(progress);
         let after = size()?;
         print_line(&format!("{after} bytes are in use; {} were given back", before.saturating_sub(after)))
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use engine::{Engine, Settings, SystemClock};
 use store_embedded::{Embedded, Options};
 
-use super::{Done, Failed, note, print_line, progress};
+use super::{Done, Failed, Quiet, print_line};
 
 /// Check every stored run: its state must be the fold of its history, and the history must keep the rules
 ///
@@ -17,6 +17,8 @@ pub(crate) struct Fsck {
     /// Where everything is kept
     #[arg(long, env = "BATON_DATA_DIR", default_value = "baton-data", value_name = "DIR")]
     data_dir: PathBuf,
+    #[command(flatten)]
+    quiet: Quiet,
 }
 
 impl Fsck {
@@ -31,11 +33,15 @@ impl Fsck {
             .map_err(|refusal| failed(refusal.to_string()))?;
         let (mut broken, mut miscounted) = (0, 0);
         for domain in engine.registry().domains().await.map_err(|refusal| failed(refusal.to_string()))? {
-            let say = |report: &engine::FsckReport| {
-                progress(&format!("{}: {} runs, {} events", domain.name, report.runs, report.events));
-            };
+            let query = store::ListQuery { domain: domain.name.as_str().into(), ..store::ListQuery::default() };
+            // Without conditions the store knows it.
+            let total = engine.views().count(&query, u64::MAX).await.map_err(|refusal| failed(refusal.to_string()))?;
+            let total = total.by_status.values().sum();
+            let mut progress = self.quiet.progress(&format!("domain {}", domain.name), "runs");
+            progress.at(0, Some(total));
+            let say = |report: &engine::FsckReport| progress.at(report.runs, Some(total));
             let report = engine.views().fsck(&domain.name, say).await.map_err(|refusal| failed(refusal.to_string()))?;
-            note("");
+            drop(progress);
             for finding in &report.findings {
                 print_line(&format!("{} {}: {}", finding.workflow_id, finding.run_id, finding.problem))?;
             }

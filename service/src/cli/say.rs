@@ -50,8 +50,3 @@ pub(crate) fn note(text: &str) {
     // Where nobody can be told, nobody is.
     let _ = writeln!(std::io::stderr(), "{}", shown::lines(text));
 }
-
-/// Says how far it is, in the place of what was said so before.
-pub(super) fn progress(text: &str) {
-    let _ = write!(std::io::stderr(), "\r{}", shown::line(text));
-}

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 use crate::serve::listen_address;
 
-use super::backup::{Teller, blocking};
-use super::{Done, Failed, note, print_json_text, print_line};
+use super::backup::{blocking, tell};
+use super::{Done, Failed, Progress, note, print_json_text, print_line};
 
 /// How often the archive is looked at. Ours: as often as it is written.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
@@ -133,7 +133,7 @@ async fn keep_following(archive: PathBuf, directory: PathBuf, wait: Duration, mu
     let following = blocking(move || {
         let options = StandbyOptions { archive, directory, faults: Arc::default() };
         let mut standby = Follower::open(&options)?;
-        let mut teller = Teller::new();
+        let mut progress: Option<Progress> = None;
         loop {
             if ends.load(Ordering::SeqCst) {
                 return Ok(None);
@@ -141,8 +141,11 @@ async fn keep_following(archive: PathBuf, directory: PathBuf, wait: Duration, mu
             if standby.is_asked() {
                 return standby.promote(standard(wait)).map(Some);
             }
-            let pause = match standby.step(&mut |at| teller.tell("copying the base", at)) {
+            let pause = match standby.step(&mut |at| {
+                tell(progress.get_or_insert_with(|| Progress::new("copying the base", "records")), at);
+            }) {
                 Ok(followed) => {
+                    progress = None;
                     line.followed(followed);
                     LOOK_EVERY
                 }

@@ -21,6 +21,9 @@ pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// one commit must fit the smallest store's parts.
 pub(crate) const TURN_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// The largest body of a run that is taken over. Ours: as much as a history may have that is, with what stands around its payloads.
+pub(crate) const IMPORT_BYTES_MAX: usize = history::limits::IMPORTED_BYTES_MAX;
+
 /// The largest body of a poll. Ours: a few names; it waits in memory for as long as the poll does.
 pub(crate) const POLL_BYTES_MAX: usize = 64 * 1024;
 

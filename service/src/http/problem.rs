@@ -191,7 +191,7 @@ fn refusal_members(refusal: &Refusal) -> Value {
             members => members,
         },
         Refusal::RunNotCurrent { current, .. } => json!({ "current": current }),
-        Refusal::RunOpen { run_id } => json!({ "runId": run_id }),
+        Refusal::RunOpen { run_id } | Refusal::RunDiffers { run_id } => json!({ "runId": run_id }),
         Refusal::QuotaExceeded(Throttled { kind, max, whose, .. }) => {
             json!({ "limit": kind.word(), "max": max, "of": whose.kind(), "name": &*whose.name() })
         }

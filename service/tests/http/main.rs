@@ -42,6 +42,7 @@ mod issuer;
 mod issuers;
 mod kits;
 mod liveness;
+mod moved;
 mod nodes;
 mod openapi;
 mod pause;

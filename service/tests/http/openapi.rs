@@ -74,6 +74,7 @@ async fn the_document_names_these_calls() {
         "post /v1/domains/{domain}/activity-types/{type}/deprecate",
         "post /v1/domains/{domain}/activity-types/{type}/undeprecate",
         "post /v1/domains/{domain}/deprecate",
+        "post /v1/domains/{domain}/imported-runs",
         "post /v1/domains/{domain}/schedules",
         "post /v1/domains/{domain}/schedules/{id}/backfill",
         "post /v1/domains/{domain}/schedules/{id}/pause",

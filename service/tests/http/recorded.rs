@@ -21,8 +21,17 @@ use crate::support::Answer;
 use simulation::told::Told;
 
 /// The stories, by name.
-const STORIES: [&str; 8] =
-    ["domains-and-types", "runs", "tasks", "by-hand", "queries-and-updates", "schedules", "swf", "swf-decisions"];
+const STORIES: [&str; 9] = [
+    "domains-and-types",
+    "runs",
+    "tasks",
+    "by-hand",
+    "queries-and-updates",
+    "schedules",
+    "swf",
+    "swf-decisions",
+    "moved",
+];
 
 /// Headers that are recorded.
 const HEADERS: [&str; 8] = [

@@ -31,7 +31,9 @@ mod hash;
 mod https;
 #[path = "../shared/issuer.rs"]
 mod issuer;
+mod moved;
 mod pages;
+mod progress;
 mod secrets;
 mod spans;
 mod subscription;

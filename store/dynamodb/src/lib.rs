@@ -291,6 +291,21 @@ impl Store for Dynamo {
         }
     }
 
+    async fn put_kept(&self, key: &HeadKey, head: &Head, parts: &[(PartKey, Bytes)]) -> Result<Cas, Error> {
+        self.check_open()?;
+        check_size(head.body.len(), HEAD_HARD)?;
+        for (_, bytes) in parts {
+            check_size(bytes.len(), PART_MAX)?;
+        }
+        if let Some(found) = self.find_run(key, head.run).await? {
+            return Ok(Cas::Lost(Some(read_head(&found)?)));
+        }
+        for (part, bytes) in parts {
+            self.put_part_item(key, head.run, *part, bytes).await?;
+        }
+        self.put_kept_item(key, head).await
+    }
+
     async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
         self.check_open()?;
         check_size(bytes.len(), PART_MAX)?;

@@ -1,17 +1,19 @@
 //! Single requests to the table, each with its units counted. Owns no rule of the store.
 
+use std::sync::atomic::Ordering;
+
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::get_item::builders::GetItemFluentBuilder;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
-use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
+use aws_sdk_dynamodb::types::{ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure};
 use bytes::Bytes;
-use store::{Due, Error, Head, HeadKey, PartKey, RunId, UnixMs};
+use store::{Cas, Due, Error, Head, HeadKey, PartKey, RunId, UnixMs};
 
 use crate::Dynamo;
 use crate::attributes::{Item, binary, number, read_text, text};
-use crate::errors::not_applied;
-use crate::item::{self, read_bytes};
+use crate::errors::{not_applied, of_commit};
+use crate::item::{self, read_bytes, read_head};
 use crate::{PART_MAX, keys};
 
 impl Dynamo {
@@ -98,6 +100,36 @@ impl Dynamo {
             Err(error) => return Err(not_applied(&error)),
         }
         Ok(())
+    }
+
+    /// Puts the head of a run of before where none of it is.
+    pub(crate) async fn put_kept_item(&self, key: &HeadKey, head: &Head) -> Result<Cas, Error> {
+        let answer = self
+            .writes
+            .put_item()
+            .table_name(&self.options.table)
+            .set_item(Some(item::write_head(key, keys::kept(head.run), head, self.shards())?))
+            .condition_expression("attribute_not_exists(k)")
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .send()
+            .await;
+        match answer {
+            Ok(answer) => {
+                self.meter.wrote(answer.consumed_capacity());
+                self.commits.fetch_add(1, Ordering::Relaxed);
+                self.count_bytes(head.body.len());
+                self.born();
+                Ok(Cas::Won)
+            }
+            Err(error) => match error.as_service_error() {
+                Some(PutItemError::ConditionalCheckFailedException(lost)) => {
+                    self.meter.lost(lost.item().map_or(0, item::size));
+                    lost.item().map(read_head).transpose().map(Cas::Lost)
+                }
+                _ => Err(of_commit(&error)),
+            },
+        }
     }
 
     /// Deletes an item: whatever it is, or only of this run, or only of this run at this version.

@@ -308,6 +308,10 @@ impl Store for Embedded {
         self.shared.commit(key, expect, head, parts).await
     }
 
+    async fn put_kept(&self, key: &HeadKey, head: &Head, parts: &[(PartKey, Bytes)]) -> Result<Cas, Error> {
+        self.shared.put_kept(key, head, parts).await
+    }
+
     async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
         self.shared.put_part(key, run, part, bytes).await
     }

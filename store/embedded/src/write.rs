@@ -29,13 +29,7 @@ impl Shared {
         head: &Head,
         parts: &[(PartKey, Bytes)],
     ) -> Result<Cas, Error> {
-        check_size(head.body.len(), LIMITS.head_hard)?;
-        let mut size = head.body.len();
-        for (_, bytes) in parts {
-            check_size(bytes.len(), LIMITS.part_max)?;
-            size += bytes.len() + 128;
-        }
-        Self::check_frame(size)?;
+        Self::check_commit(head, parts)?;
         let record = encode_head(head);
         let parts: Vec<_> = parts.iter().map(|(part, bytes)| (keys::part(key, head.run, *part), bytes)).collect();
         self.wait_for_room().await?;
@@ -62,6 +56,21 @@ impl Shared {
             state.put(&keys::head(key), record.clone(), old.is_none());
             Ok(WriteOutcome::Won(self.committed(state)))
         })??;
+        self.settled(outcome).await
+    }
+
+    fn check_commit(head: &Head, parts: &[(PartKey, Bytes)]) -> Result<(), Error> {
+        check_size(head.body.len(), LIMITS.head_hard)?;
+        let mut size = head.body.len();
+        for (_, bytes) in parts {
+            check_size(bytes.len(), LIMITS.part_max)?;
+            size += bytes.len() + 128;
+        }
+        Self::check_frame(size)
+    }
+
+    /// The answer, once what it says is durable.
+    async fn settled(&self, outcome: WriteOutcome) -> Result<Cas, Error> {
         match outcome {
             WriteOutcome::Won(durable) => {
                 self.wait(durable).await?;
@@ -73,6 +82,27 @@ impl Shared {
                 Ok(Cas::Lost(old))
             }
         }
+    }
+
+    pub(crate) async fn put_kept(&self, key: &HeadKey, head: &Head, parts: &[(PartKey, Bytes)]) -> Result<Cas, Error> {
+        Self::check_commit(head, parts)?;
+        let place = keys::kept(key, head.run);
+        self.wait_for_room().await?;
+        let outcome = self.with(&[keys::head(key), place.clone()], |state, found| {
+            for FoundValue { value, batch } in found {
+                let there = value.as_ref().map(decode_head).transpose()?;
+                if let Some(there) = there.filter(|there| there.run == head.run) {
+                    return Ok::<_, Error>(WriteOutcome::Lost(Some(there), batch));
+                }
+            }
+            for (part, bytes) in parts {
+                state.put(&keys::part(key, head.run, *part), Bytes::clone(bytes), false);
+            }
+            index(state, key, None, None, &Head { due: None, ..head.clone() });
+            state.put(&place, encode_head(head), true);
+            Ok(WriteOutcome::Won(self.committed(state)))
+        })??;
+        self.settled(outcome).await
     }
 
     pub(crate) async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {

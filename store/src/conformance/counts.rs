@@ -57,7 +57,7 @@ pub async fn counts_are_what_lists_have(store: Arc<dyn Store>) {
 }
 
 /// Whatever is asked.
-async fn hold_counts(store: &dyn Store) {
+pub(super) async fn hold_counts(store: &dyn Store) {
     for query in [
         query(),
         ListQuery { domain: Arc::from("order"), ..query() },

@@ -114,6 +114,62 @@ pub async fn replacing_holds_only_for_the_newest_head(store: Arc<dyn Store>) {
     assert_eq!(answer, Cas::Lost(None));
 }
 
+/// A run of before has its parts, its row and its expiry, and the head of its key is as it was, and due as it was.
+pub async fn a_run_of_before_is_put_beside_the_newest_which_stays_as_it_is(store: Arc<dyn Store>) {
+    let (_, newest) = replace(&*store, &key("a")).await;
+    let before = Head { due: Some(1), row: Some(row(50, Some(60))), expires_at: Some(900), ..head([9; 16], 1) };
+    let parts = [(PartKey::Chunk { last: 3 }, Bytes::from("nine"))];
+    assert_eq!(store.put_kept(&key("a"), &before, &parts).await.unwrap(), Cas::Won);
+    assert_eq!(store.load(&key("a")).await.unwrap(), Some(newest.clone()));
+    assert_eq!(store.load_run(&key("a"), before.run).await.unwrap().map(|found| found.body), Some(before.body.clone()));
+    assert_eq!(store.chunks(&key("a"), before.run, 0, 100).await.unwrap(), [(3, Bytes::from("nine"))]);
+    assert_eq!(store.chunks(&key("a"), LATER, 0, 100).await.unwrap(), [(3, Bytes::from("two"))]);
+    let query = ListQuery { domain: Arc::from("orders"), limit: 10, ..Default::default() };
+    let runs = async || -> Vec<crate::RunId> {
+        store.list(&query, None).await.unwrap().rows.iter().map(|listed| listed.run).collect()
+    };
+    assert_eq!(runs().await, [LATER, RUN, before.run]);
+    super::counts::hold_counts(&*store).await;
+    let due = store.due(0, u64::MAX, None, 10).await.unwrap();
+    assert_eq!(due.iter().map(|due| due.at).collect::<Vec<_>>(), [newest.due.unwrap()]);
+    // The newest goes on, and the run of before is forgotten at its own time.
+    let next = Head { version: 3, ..newest.clone() };
+    win(&*store, &key("a"), at(&newest), &next).await;
+    while store.expire(899, 10).await.unwrap() > 0 {}
+    assert_eq!(runs().await, [LATER, before.run]);
+    while store.expire(900, 10).await.unwrap() > 0 {}
+    assert_eq!(runs().await, [LATER]);
+    assert_eq!(store.load_run(&key("a"), before.run).await.unwrap(), None);
+    assert_eq!(store.chunks(&key("a"), before.run, 0, 100).await.unwrap(), []);
+    super::counts::hold_counts(&*store).await;
+}
+
+/// Its workflow id is free all the same, and it is forgotten by its run.
+pub async fn a_run_of_before_is_put_where_no_head_is(store: Arc<dyn Store>) {
+    let before = Head { due: None, row: Some(row(50, Some(60))), expires_at: Some(900), ..head(RUN, 1) };
+    assert_eq!(store.put_kept(&key("a"), &before, &[]).await.unwrap(), Cas::Won);
+    assert_eq!(store.load(&key("a")).await.unwrap(), None);
+    assert_eq!(store.load_run(&key("a"), RUN).await.unwrap(), Some(before));
+    win(&*store, &key("a"), Expect::Absent, &head(LATER, 1)).await;
+    store.drop_run(&key("a"), RUN).await.unwrap();
+    assert_eq!(store.load_run(&key("a"), RUN).await.unwrap(), None);
+    assert!(store.load(&key("a")).await.unwrap().is_some());
+    super::counts::hold_counts(&*store).await;
+}
+
+/// Neither where it is the newest, nor where it is kept; nothing of it is changed.
+pub async fn a_run_that_is_there_is_not_put_again(store: Arc<dyn Store>) {
+    let (first, second) = replace(&*store, &key("a")).await;
+    for there in [first, second] {
+        let other = Head { body: Bytes::from("other"), ..there.clone() };
+        let parts = [(PartKey::Chunk { last: 9 }, Bytes::from("other"))];
+        assert_eq!(store.put_kept(&key("a"), &other, &parts).await.unwrap(), Cas::Lost(Some(there.clone())));
+        assert_eq!(store.load_run(&key("a"), there.run).await.unwrap(), Some(there.clone()));
+        assert_eq!(store.chunks(&key("a"), there.run, 4, 100).await.unwrap(), []);
+    }
+    super::counts::hold_counts(&*store).await;
+}
+
 /// Whatever characters domains and ids are made of.
 pub async fn keys_do_not_run_into_each_other(store: Arc<dyn Store>) {
     let names = [("a", "bc"), ("ab", "c"), ("a", "b"), ("a", "b\0c"), ("a\0b", "c"), ("", ""), ("ü", "/#%\u{10FFFF}")];

@@ -183,6 +183,15 @@ pub struct Reset {
     pub by: Option<CallerName>,
 }
 
+/// A run that was taken over from another service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WasImported {
+    /// The run.
+    pub run_id: Uuid,
+    /// Whether it was there already.
+    pub repeated: bool,
+}
+
 /// A reset that was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WasReset {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use history::{Fault, TurnLoss};
+use history::{Fault, ImportFault, TurnLoss};
 use uuid::Uuid;
 
 use crate::Unpolled;
@@ -219,6 +219,15 @@ pub enum Refusal {
     /// The run is open, and was to be closed.
     #[error("run {run_id} is open")]
     RunOpen {
+        /// Which.
+        run_id: Uuid,
+    },
+    /// A history of another service that is not taken over.
+    #[error("the run cannot be taken over: {0}")]
+    BadHistory(#[from] ImportFault),
+    /// The run is there with another history than the one that is to be taken over.
+    #[error("run {run_id} is there already, with another history")]
+    RunDiffers {
         /// Which.
         run_id: Uuid,
     },

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::admit::check_by_hand;
-use history::{Author, Command, RequestKey, Start, StartWorkflow};
+use history::{Author, Command, ImportedRun, RequestKey, Start, StartWorkflow};
 use store::HeadKey;
 
 use crate::commit::read::RunReader;
 use crate::run::request::RunRequest;
 use crate::run::runs::Runs;
 use crate::run::start::start_of;
-use crate::{Admitted, Deletion, Refusal, Registry, Reset, RunRef, Started, WasReset};
+use crate::{Admitted, Deletion, Refusal, Registry, Reset, RunRef, Started, WasImported, WasReset};
 
 /// How often a deletion looks again whether what the runs owe to others is delivered.
 const LOOKS_MAX: u32 = 10;
@@ -89,6 +89,20 @@ impl Commands {
         check_by_hand(&reset.by_hand)?;
         let reset = Box::new(reset);
         self.runs.ask(&at.key(), |reply| RunRequest::Reset { run_id: at.run_id, reset, reply }).await
+    }
+
+    /// Takes over a closed run that another service has recorded, with its history as it is. One that is there already with this
+    /// history is left as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], [`Refusal::RunDiffers`], [`Refusal::DiskLow`], or the store's. Asked again after an error of the
+    /// store, it goes on where it was.
+    pub async fn import(&self, domain: &str, imported: ImportedRun) -> Result<WasImported, Refusal> {
+        let domain = self.registry.domain(domain).await?.name;
+        let key = HeadKey::new(&*domain, imported.workflow_id());
+        let imported = Box::new(imported);
+        self.runs.ask(&key, |reply| RunRequest::Import { imported, reply }).await
     }
 
     /// Deletes a run, or without a run id all runs of the workflow id; how many there were. What a run owes to others is

@@ -1,6 +1,8 @@
 //! What can be asked of a run.
 
-use history::{ActivityCommand, Author, Command, Effect, EffectResult, Errand, ErrandTask, Payload, Start, TaskId};
+use history::{
+    ActivityCommand, Author, Command, Effect, EffectResult, Errand, ErrandTask, ImportedRun, Payload, Start, TaskId,
+};
 use store::HeadKey;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -9,7 +11,7 @@ use crate::lists::grant::{Grant, RiderKind, TakenRiders};
 use crate::lists::{ListKey, Taker, WaitingTask};
 use crate::riders::put::{Posing, PutUpdate, Putting};
 use crate::riders::waiting::NewQuery;
-use crate::{Admitted, Deletion, Refusal, Reset, Started, WasReset};
+use crate::{Admitted, Deletion, Refusal, Reset, Started, WasImported, WasReset};
 
 /// Where an answer goes.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -22,6 +24,8 @@ pub(crate) enum RunRequest {
     Delete { run_id: Option<Uuid>, deletion: Deletion, reply: Reply<Option<u64>> },
     /// Have a new run go on from an event of a run.
     Reset { run_id: Option<Uuid>, reset: Box<Reset>, reply: Reply<WasReset> },
+    /// Take over a run of another service.
+    Import { imported: Box<ImportedRun>, reply: Reply<WasImported> },
     /// Admit a command.
     Tell { run_id: Option<Uuid>, command: Command, author: Author, reply: Reply<Admitted> },
     /// Take a waiting task; `None` when it no longer waits.
@@ -111,6 +115,7 @@ impl RunRequest {
             Self::Start { .. }
             | Self::Delete { .. }
             | Self::Reset { .. }
+            | Self::Import { .. }
             | Self::Take { .. }
             | Self::TakeRiders { .. }
             | Self::Pose { .. }

@@ -140,6 +140,10 @@ impl RunWorker<'_> {
                     self.run_pending(&mut pending).await;
                     drop(reply.send(Box::pin(self.run_reset(run_id, &reset)).await));
                 }
+                RunRequest::Import { imported, reply } => {
+                    self.run_pending(&mut pending).await;
+                    drop(reply.send(Box::pin(self.run_import(&imported)).await));
+                }
                 RunRequest::Beat { run_id, task, details, reply } => {
                     self.run_pending(&mut pending).await;
                     let beaten = self.run_beat(run_id, task, details).await;

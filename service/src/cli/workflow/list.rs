@@ -61,6 +61,8 @@ impl Filters {
             workflow_id: self.workflow_id.clone(),
             workflow_id_prefix: self.workflow_id_prefix.clone(),
             tag: self.tag.clone(),
+            closed_from: None,
+            closed_before: None,
             order: None,
             limit: Some(self.limit.min(1_000)),
         }

@@ -3,7 +3,7 @@
 use client::body;
 
 use super::super::document::{CallTable, Doc};
-use super::super::{activities, operate};
+use super::super::{activities, moved, operate};
 use super::codes::{NO_RUN, NO_WRITE};
 use crate::access::{CallEffect as E, Level as L};
 
@@ -18,6 +18,18 @@ pub(super) fn all(calls: CallTable) -> CallTable {
                 .answers::<body::Deleted>(200, "They are gone.")
                 .refuses(404, NO_RUN)
                 .refuses(409, &["run-open"]),
+        )
+        .post(
+            "/v1/domains/{domain}/imported-runs",
+            L::Operator,
+            E::Changes,
+            moved::import,
+            Doc::of("importRun", "Take over a closed run of another service, with its history; for operators")
+                .answers::<body::ImportedRun>(201, "It is there now.")
+                .answers::<body::ImportedRun>(200, "It was there already, with this history.")
+                .refuses(400, &["bad-history"])
+                .refuses(409, &["run-differs"])
+                .refuses(507, &["disk-low"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/pause",

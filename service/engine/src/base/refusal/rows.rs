@@ -1,6 +1,6 @@
 //! The row of each refusal.
 
-use history::{Fault, TurnLoss};
+use history::{Fault, ImportFault, TurnLoss};
 
 use super::Refusal;
 use super::row::RefusalRow;
@@ -99,6 +99,15 @@ impl Refusal {
                 row(409, "run-not-current", "leave the run id out to reach the current run")
             }
             Self::RunOpen { .. } => row(409, "run-open", "terminate it first, or with the same call: `terminate=true`"),
+            Self::BadHistory(ImportFault::Open { .. }) => {
+                row(400, "bad-history", "export it again once it has closed; an open run goes on where it is")
+            }
+            Self::BadHistory(_) => row(400, "bad-history", "export it again, and pass on its events exactly as they came"),
+            Self::RunDiffers { .. } => row(
+                409,
+                "run-differs",
+                "compare the two histories; delete the run that is there, if it is not the right one, and import again",
+            ),
             Self::QueryTaskLost => row(409, "query-task-lost", "drop your answer and poll again"),
             Self::QueryFailed { .. } => {
                 row(422, "query-failed", "read the reason; the run goes on as if nothing had been asked")

@@ -1,0 +1,162 @@
+use super::*;
+use crate::check::Rule;
+use crate::{Command, Start, Transition};
+
+fn now() -> Timestamp {
+    Timestamp::from_millis(1_700_000_000_000)
+}
+
+/// The history of a run with so many signals that was terminated.
+fn closed(signals: usize, input: Option<&Payload>) -> Vec<Event> {
+    let mut events = open(signals, input);
+    let mut transition = Transition::of(Run::replay(&events).unwrap());
+    let terminate = Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
+    transition.admit(&terminate, now()).unwrap();
+    events.extend_from_slice(transition.events());
+    events
+}
+
+fn open(signals: usize, input: Option<&Payload>) -> Vec<Event> {
+    let mut transition = Transition::start(&Start::new("w", "t", "l"), Uuid::from_u128(7), now()).unwrap();
+    for _ in 0..signals {
+        let (name, input) = ("s".to_owned(), input.cloned());
+        transition.admit(&Command::Signal { name, input, identity: None, key: None, if_version: None }, now()).unwrap();
+    }
+    transition.into_parts().1
+}
+
+/// What a history is refused for once something was done to it.
+fn refused(change: impl FnOnce(&mut Vec<Event>)) -> ImportFault {
+    let mut events = closed(2, None);
+    change(&mut events);
+    ImportedRun::read(events, now()).unwrap_err()
+}
+
+fn broken(change: impl FnOnce(&mut Vec<Event>)) -> (EventId, Rule) {
+    match refused(change) {
+        ImportFault::Broken(Violation { event_id, rule, .. }) => (event_id, rule),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_closed_run_is_what_its_history_means() {
+    let events = closed(2, None);
+    let imported = ImportedRun::read(events.clone(), now()).unwrap();
+    assert_eq!((imported.workflow_id(), imported.run_id()), ("w", Uuid::from_u128(7)));
+    assert_eq!((imported.run().closed_at, imported.events()), (Some(now()), &events[..]));
+}
+
+#[test]
+fn a_history_that_breaks_the_rules_is_refused_with_the_event_and_the_rule() {
+    assert_eq!(refused(Vec::clear), ImportFault::Empty);
+    assert_eq!(broken(|events| drop(events.remove(3))), (5, Rule::Ids));
+    assert_eq!(broken(|events| drop(events.remove(0))), (2, Rule::Ids));
+    assert_eq!(broken(|events| events.swap(2, 3)), (4, Rule::Ids));
+    assert_eq!(
+        broken(|events| {
+            events.remove(0);
+            for (event, id) in events.iter_mut().zip(1..) {
+                event.id = id;
+            }
+        }),
+        (1, Rule::Beginning)
+    );
+    assert_eq!(broken(|events| events[2].timestamp = Timestamp::from_millis(1)), (3, Rule::Time));
+    assert_eq!(
+        broken(|events| {
+            let more = Event { id: 6, ..events[3].clone() };
+            events.push(more);
+        }),
+        (6, Rule::NothingAfterClose)
+    );
+}
+
+#[test]
+fn what_is_read_of_an_event_is_all_that_stands_in_it() {
+    let texts: Vec<_> = closed(1, None).iter().map(|event| serde_json::to_string(event).unwrap()).collect();
+    let read = |texts: &[String]| ImportedRun::from_json(texts.iter().map(String::as_str), now());
+    assert_eq!(read(&texts).unwrap().events(), closed(1, None));
+    let mut spaced = texts.clone();
+    spaced[2] = spaced[2].replace(',', " ,\t").replace("\":", "\" : ");
+    assert!(read(&spaced).is_ok(), "{}", spaced[2]);
+    let mut newer = texts.clone();
+    newer[2] = newer[2].replace('}', r#","later":1}"#);
+    assert_eq!(read(&newer).unwrap_err(), ImportFault::Unknown { position: 3, member: "later".to_owned() });
+    let mut cut = texts;
+    cut[3].pop();
+    assert!(matches!(read(&cut).unwrap_err(), ImportFault::Unreadable { position: 4, .. }));
+}
+
+#[test]
+fn an_open_run_is_refused() {
+    assert_eq!(refused(|events| drop(events.pop())), ImportFault::Open { event_id: 4 });
+}
+
+#[test]
+fn what_is_of_a_time_to_come_is_refused() {
+    let ahead = |by: Duration| refused_at(Timestamp::from_millis(now().as_millis() - by.as_millis()));
+    assert_eq!(ahead(limits::IMPORTED_AHEAD_MAX), None);
+    let more = Duration::from_millis(limits::IMPORTED_AHEAD_MAX.as_millis() + 1);
+    assert!(matches!(ahead(more), Some(ImportFault::Future { event_id: 5, .. })));
+}
+
+fn refused_at(now: Timestamp) -> Option<ImportFault> {
+    ImportedRun::read(closed(2, None), now).err()
+}
+
+#[test]
+fn names_and_payloads_have_their_bounds() {
+    let started = |change: fn(&mut WorkflowStarted)| {
+        move |events: &mut Vec<Event>| match &mut events[0].kind {
+            EventKind::WorkflowStarted(it) => change(it),
+            other => panic!("{}", other.name()),
+        }
+    };
+    let field = |fault: ImportFault| match fault {
+        ImportFault::Field { event_id, fault: Fault::Invalid { field, .. } | Fault::TooLarge { field, .. } } => {
+            (event_id, field)
+        }
+        other => panic!("{other}"),
+    };
+    let fault = |change| field(refused(started(change)));
+    assert_eq!(fault(|it| it.workflow_id = String::new()), (1, "workflowId".to_owned()));
+    assert_eq!(fault(|it| it.workflow_type = "x".repeat(limits::TYPE_CHARS_MAX + 1)), (1, "workflowType".to_owned()));
+    assert_eq!(fault(|it| it.task_list = String::new()), (1, "taskList".to_owned()));
+    assert_eq!(fault(|it| it.tags = vec!["x".to_owned(); limits::TAGS_MAX + 1]), (1, "tags".to_owned()));
+    let text = |bytes: usize| Payload::of(&"x".repeat(bytes - 2)).unwrap();
+    assert!(ImportedRun::read(closed(1, Some(&text(limits::PAYLOAD_BYTES_MAX))), now()).is_ok());
+    let mut events = closed(1, None);
+    if let EventKind::Signal(signal) = &mut events[2].kind {
+        signal.input = Some(text(limits::PAYLOAD_BYTES_MAX + 1));
+    }
+    assert_eq!(field(ImportedRun::read(events, now()).unwrap_err()), (3, "payload".to_owned()));
+}
+
+#[test]
+fn a_history_at_the_limit_is_taken_and_one_above_refused() {
+    let large = Payload::of(&"x".repeat(limits::PAYLOAD_BYTES_MAX - 2)).unwrap();
+    let signals = limits::IMPORTED_BYTES_MAX / limits::PAYLOAD_BYTES_MAX - 1;
+    let events = closed(signals, Some(&large));
+    let so_far: usize = events.iter().map(|event| EVENT_BYTES + event.kind.payload().map_or(0, Payload::len)).sum();
+    let rest = limits::IMPORTED_BYTES_MAX - so_far;
+    let with = |bytes: usize| {
+        let mut events = events.clone();
+        if let Some(EventKind::WorkflowTerminated(it)) = events.last_mut().map(|event| &mut event.kind) {
+            it.details = Some(Payload::of(&"x".repeat(bytes - 2)).unwrap());
+        }
+        ImportedRun::read(events, now())
+    };
+    assert!(with(rest).is_ok());
+    let (found, max) = (limits::IMPORTED_BYTES_MAX + 1, limits::IMPORTED_BYTES_MAX);
+    assert_eq!(with(rest + 1).unwrap_err(), ImportFault::TooLarge { found, max });
+}
+
+#[test]
+fn it_is_kept_for_its_retention_from_its_close_and_a_week_at_least() {
+    let imported = ImportedRun::read(closed(0, None), now()).unwrap();
+    let own = now().plus(imported.run().started.retention);
+    assert_eq!(imported.kept_until(now()), own);
+    let late = own.plus(Duration::from_days(1_000));
+    assert_eq!(imported.kept_until(late), late.plus(limits::IMPORTED_KEPT_MIN));
+}

@@ -1,0 +1,143 @@
+//! Taking over a closed run that another service has recorded: it is found like any other from then on, and nothing happens to it
+//! any more. Which histories are taken, `history::ImportedRun` says.
+
+use bytes::Bytes;
+use history::{ImportedRun, Transition};
+use store::{Cas, Expect, Head, HeadKey, PartKey};
+use uuid::Uuid;
+
+use crate::commit::{self, Draft, Prepared, StoredRun};
+use crate::run::worker::RunWorker;
+use crate::run::workshop::Workshop;
+use crate::{EventRange, Refusal, WasImported};
+
+/// How often it is tried where others write to the workflow id meanwhile.
+const ATTEMPTS_MAX: u32 = 8;
+
+/// The most bytes of parts that are read to see whether they are those of the run. Ours: twice what a run has that is taken.
+const PARTS_BYTES: usize = 2 * history::limits::IMPORTED_BYTES_MAX;
+
+impl RunWorker<'_> {
+    pub(crate) async fn run_import(&mut self, imported: &ImportedRun) -> Result<WasImported, Refusal> {
+        let (shop, key) = (self.shop, self.key);
+        let run_id = imported.run_id();
+        for _ in 0..ATTEMPTS_MAX {
+            // Nothing is said on the word of a cache, and nothing is left in one.
+            self.state.forget();
+            if let Some(head) = shop.store.load_run(key, *run_id.as_bytes()).await? {
+                let there = shop.reader.open_head(key, head).await?;
+                shop.must_be_the_same(key, &there, imported).await?;
+                return Ok(WasImported { run_id, repeated: true });
+            }
+            shop.disk.must_have_room()?;
+            let current = self.loaded().await?.cloned();
+            self.state.forget();
+            let answer = match place(current.as_ref(), imported) {
+                Place::Beside => {
+                    let Prepared { next, parts } = shop.lay_out_import(key, None, imported);
+                    shop.must_be_parts_of_it(key, &next.head, &parts).await?;
+                    shop.store.put_kept(key, &next.head, &parts).await?
+                }
+                Place::Newest(base) => {
+                    let Prepared { next, parts } = shop.lay_out_import(key, base, imported);
+                    shop.must_be_parts_of_it(key, &next.head, &parts).await?;
+                    let replaced = base.map(commit::replaced);
+                    let expect = replaced.as_ref().map_or(Expect::Absent, Expect::Replacing);
+                    shop.store.commit(key, expect, &next.head, &parts).await?
+                }
+            };
+            if answer == Cas::Won {
+                shop.metrics.committed(imported.events().len());
+                return Ok(WasImported { run_id, repeated: false });
+            }
+        }
+        let why = "too many others write to this run".to_owned();
+        Err(Refusal::Unavailable { why, retry_after: None })
+    }
+}
+
+/// Where a run is put that is taken over.
+enum Place<'a> {
+    /// As the newest of its workflow id, in the place of this one.
+    Newest(Option<&'a StoredRun>),
+    /// As one of before.
+    Beside,
+}
+
+/// An open run stays the newest, and so does one that owes something to others or that another goes on for. A run that another goes
+/// on for is never the newest: that one would be begun, and it has its life elsewhere.
+fn place<'a>(current: Option<&'a StoredRun>, imported: &ImportedRun) -> Place<'a> {
+    if imported.run().goes_on() {
+        return Place::Beside;
+    }
+    let Some(current) = current else { return Place::Newest(None) };
+    let (run, links) = (current.run(), &current.body.links);
+    let is_at_rest = !run.is_open() && !current.goes_on() && links.outbox.is_empty();
+    if is_at_rest && run.started.at <= imported.run().started.at { Place::Newest(Some(current)) } else { Place::Beside }
+}
+
+impl Workshop {
+    /// The head and the parts of a run that is taken over: the same parts whoever does it, so that an import that was cut short can be
+    /// made again.
+    fn lay_out_import(&self, key: &HeadKey, base: Option<&StoredRun>, imported: &ImportedRun) -> Prepared {
+        let now = self.clock.now();
+        let mut transition = Transition::of(imported.run().clone());
+        if let Some(base) = base {
+            base.hand_over(&mut transition, now);
+        }
+        let (run, links, _) = transition.into_all();
+        let events = imported.events().to_vec();
+        let due = commit::due(&run, &links, &[], 0, now);
+        let (copied, op) = (events.len(), self.ids.op());
+        let draft = Draft { base, run, links, events, copied, offers: 0, op, due };
+        let mut prepared = commit::prepare(draft, &self.limits, |head| self.store.weight(key, head));
+        let kept_until = imported.kept_until(now).as_millis();
+        let head = &mut prepared.next.head;
+        head.expires_at = Some(head.expires_at.map_or(kept_until, |at| at.max(kept_until)));
+        prepared
+    }
+
+    /// Whether the run that is there has this history.
+    async fn must_be_the_same(&self, key: &HeadKey, there: &StoredRun, imported: &ImportedRun) -> Result<(), Refusal> {
+        let run_id = imported.run_id();
+        let differs = Refusal::RunDiffers { run_id };
+        let mut rest = imported.events();
+        let mut page = EventRange::default();
+        loop {
+            let read = self.reader.read_page(key, there, &page).await?;
+            let (same, left) = rest.split_at_checked(read.events.len()).ok_or_else(|| differs.clone())?;
+            if same != read.events {
+                return Err(differs);
+            }
+            rest = left;
+            match read.next {
+                Some(after) => page.after = after,
+                None if rest.is_empty() => return Ok(()),
+                None => return Err(differs),
+            }
+        }
+    }
+
+    /// Whether what a store has of the run, which has no head there, is what it is about to have: an import that was cut short may
+    /// have left it, or one of another history.
+    async fn must_be_parts_of_it(&self, key: &HeadKey, head: &Head, parts: &[Part]) -> Result<(), Refusal> {
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let differs = Refusal::RunDiffers { run_id: Uuid::from_bytes(head.run) };
+        let is_part = |found: &Part| parts.contains(found);
+        for (last, bytes) in self.store.chunks(key, head.run, 0, PARTS_BYTES).await? {
+            if !is_part(&(PartKey::Chunk { last }, bytes)) {
+                return Err(differs);
+            }
+        }
+        let packs: Vec<_> = parts.iter().filter(|(key, _)| matches!(key, PartKey::Pack { .. })).collect();
+        let keys: Vec<_> = packs.iter().map(|(key, _)| *key).collect();
+        let found = self.store.parts(key, head.run, &keys).await?;
+        let is_same = |((_, bytes), found): (&&Part, &Option<Bytes>)| found.as_ref().is_none_or(|it| it == bytes);
+        if packs.iter().zip(&found).all(is_same) { Ok(()) } else { Err(differs) }
+    }
+}
+
+/// A part with its bytes.
+type Part = (PartKey, Bytes);

@@ -1,0 +1,29 @@
+//! Runs that were recorded by another service and are taken over.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use client::body;
+use history::ImportedRun;
+
+use super::extract::{NoQuery, Path};
+use crate::http::{Answer, AppState, IMPORT_BYTES_MAX, Json, Refused, json};
+use engine::Refusal;
+
+pub(super) async fn import(
+    State(engine): AppState,
+    Path([domain]): Path<1>,
+    _: NoQuery,
+    Json(body::ImportRun { events }): Json<body::ImportRun, IMPORT_BYTES_MAX>,
+) -> Answer {
+    // Before anything is said of the history.
+    engine.registry().domain(&domain).await?;
+    let now = engine.clock().now();
+    // A large history is some tenths of a second of work.
+    let read = move || ImportedRun::from_json(events.iter().map(|event| event.get()), now);
+    let imported = tokio::task::spawn_blocking(read).await.map_err(|_| Refused::Panicked)?;
+    let imported = imported.map_err(Refusal::from)?;
+    let workflow_id = imported.workflow_id().to_owned();
+    let done = engine.commands().import(&domain, imported).await?;
+    let status = if done.repeated { StatusCode::OK } else { StatusCode::CREATED };
+    Ok(json(status, &body::ImportedRun { workflow_id, run_id: done.run_id, repeated: done.repeated }))
+}

@@ -1,0 +1,168 @@
+//! Runs that go from one `baton serve` to another, by the commands as the documentation has them.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use client::Client;
+use client::body::{CompleteTurn, CreateDomain, PollDecider, StartWorkflow, TerminateWorkflow};
+use client::{Filter, Patience};
+use history::{Decision, Payload, SucceedWorkflow};
+use tokio::time::timeout;
+
+use crate::start;
+use crate::support::{Scratch, Service};
+
+/// A shell in a directory, where `baton` is found and talks to this service unless told.
+struct Shell<'a> {
+    at: &'a Path,
+    url: &'a str,
+}
+
+impl Shell<'_> {
+    fn output(&self, line: &str) -> Output {
+        let bin = Path::new(env!("CARGO_BIN_EXE_baton")).parent().unwrap();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).current_dir(self.at).env("PATH", path).env("BATON_URL", self.url);
+        shell.output().unwrap()
+    }
+
+    fn told(&self, line: &str) -> String {
+        let output = self.output(line);
+        assert_eq!(output.status.code(), Some(0), "{line}: {output:?}");
+        assert!(output.stderr.is_empty() || line.contains("--out -"), "{line}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn refused(&self, line: &str, code: i32) -> String {
+        let output = self.output(line);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(code), 0), "{line}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+/// Runs of every kind: closed in some ways, with tags and payloads, several of one workflow id, and one that is open.
+async fn fill(client: &Client) {
+    for number in 0..20 {
+        let id = format!("order-{number}");
+        let input = Some(Payload::of(&"ü\u{1b}\u{9b}".repeat(number * 500)).unwrap());
+        let begin = StartWorkflow { input, tags: vec![format!("tag-{}", number % 2)], ..start(&id) };
+        client.start(&begin, Some(&id)).await.unwrap();
+        let turn = client.poll_decider("deciders", &PollDecider::default(), Duration::from_secs(30)).await.unwrap();
+        client.signal(&id, "paid", Payload::from_json("{\"sum\": 1.50}").ok(), None).await.unwrap();
+        let decisions = vec![Decision::from(SucceedWorkflow::default())];
+        let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
+        let token = turn.unwrap().token;
+        drop(client.complete_turn(&token, &complete, Patience::None).await);
+        client.terminate(&id, &TerminateWorkflow::default(), None).await.unwrap();
+        client.start(&begin_again(&id), None).await.unwrap();
+        client.terminate(&id, &TerminateWorkflow::default(), None).await.unwrap();
+    }
+    client.start(&start("open"), None).await.unwrap();
+}
+
+fn begin_again(id: &str) -> StartWorkflow {
+    StartWorkflow { reuse_policy: Some(history::ReusePolicy::AllowDuplicate), ..start(id) }
+}
+
+/// What is in a file but for the instant at which it was made and the digest.
+fn runs(scratch: &Scratch, file: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(scratch.0.join(file)).unwrap();
+    let lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    lines[1..lines.len() - 1].to_vec()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_go_to_another_service_by_the_commands_as_the_documentation_has_them_byte_for_byte() {
+    let scratch = Scratch::new("moved");
+    let old = Service::start(&scratch.0.join("old"), &[]);
+    let mut new = Service::start(&scratch.0.join("new"), &[]);
+    timeout(Duration::from_secs(60), fill(&old.client())).await.unwrap();
+    let page = include_str!("../../../docs/moving.md");
+    let (_, block) = page.split_once("```sh\n").unwrap();
+    let (block, _) = block.split_once("```").unwrap();
+    let said: Vec<_> = {
+        let shell = Shell { at: &scratch.0, url: "http://127.0.0.1:1" };
+        let real =
+            |line: &str| line.replace("http://old.example:7420", &old.url).replace("http://new.example:7420", &new.url);
+        block.lines().map(|line| shell.told(&real(line))).collect()
+    };
+    assert_eq!(
+        said[0],
+        "40 runs with 220 events are in runs.jsonl; 1 open run was left out: only closed ones can be moved\n"
+    );
+    assert_eq!(said[1], "runs.jsonl is whole: 40 runs with 220 events, of domain `default`\n");
+    assert_eq!(said[2], "40 runs were taken over, and 0 were there already\n");
+    #[cfg(unix)]
+    {
+        let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(scratch.0.join("runs.jsonl")).unwrap());
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    let url = new.url.clone();
+    let there = Shell { at: &scratch.0, url: &url };
+    assert_eq!(there.told("baton import runs.jsonl"), "0 runs were taken over, and 40 were there already\n");
+    there.told("baton export --out again.jsonl");
+    let sorted = |file| {
+        let mut lines = runs(&scratch, file);
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted("again.jsonl"), sorted("runs.jsonl"), "every description and every event");
+    let tagged =
+        there.told("baton export --tag tag-1 --type test --status terminated --since 2001-01-01T00:00:00Z --out -");
+    assert!(tagged.lines().count() > 10 && !tagged.contains("tag-0"), "{tagged}");
+    assert_eq!(there.told("baton export order-3 --out one.jsonl"), "2 runs with 11 events are in one.jsonl\n");
+    let listed =
+        new.client().list(&Filter { workflow_id: Some("order-3".to_owned()), ..Filter::default() }, None).await;
+    let run = listed.unwrap().workflows[0].run_id;
+    let said = there.told(&format!("baton export order-3 --run {run} --out run.jsonl"));
+    assert!(said.starts_with("1 runs"), "{said}");
+    assert!(there.told("baton export --until 2001-01-01T00:00:00Z --out none.jsonl").starts_with("0 runs"));
+    assert_eq!(there.told("baton import none.jsonl"), "0 runs were taken over, and 0 were there already\n");
+    // Another domain, which must be there, and be meant.
+    let said = there.refused("baton import runs.jsonl --domain orders", 2);
+    assert!(said.contains("the runs are of domain `default`") && said.contains("--other-domain"), "{said}");
+    let said = there.refused("baton import runs.jsonl --domain orders --other-domain", 1);
+    assert!(said.contains("no domain `orders`") && said.contains("domain create"), "{said}");
+    new.client().create_domain(&CreateDomain { name: "orders".to_owned(), ..CreateDomain::default() }).await.unwrap();
+    let said = there.told("baton import runs.jsonl --domain orders --other-domain");
+    assert_eq!(said, "40 runs were taken over, and 0 were there already\n");
+    new.kill();
+    let data = scratch.0.join("new/data");
+    assert_eq!(there.told(&format!("baton fsck --data-dir {}", data.display())), "every run is in order\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_file_is_refused_before_anything_is_written_and_a_service_that_goes_away_is_asked_again() {
+    let scratch = Scratch::new("bad-move");
+    let old = Service::start(&scratch.0.join("old"), &[]);
+    timeout(Duration::from_secs(60), fill(&old.client())).await.unwrap();
+    let mut new = Service::start(&scratch.0.join("new"), &[]);
+    let address = new.url.trim_start_matches("http://").to_owned();
+    Shell { at: &scratch.0, url: &old.url }.told("baton export --out runs.jsonl");
+    let shell = Shell { at: &scratch.0, url: &new.url };
+    let text = std::fs::read_to_string(scratch.0.join("runs.jsonl")).unwrap();
+    let bad = |name: &str, text: &str, said: &str| {
+        std::fs::write(scratch.0.join(name), text).unwrap();
+        let refused = shell.refused(&format!("baton import {name}"), 1);
+        assert!(refused.contains(said), "{name}: {refused}");
+    };
+    bad("cut", &text[..text.len() - 200], "it was cut short");
+    bad("changed", &text.replacen("paid", "pait", 1), "it was changed");
+    bad("newer", &text.replacen("\"format\":1", "\"format\":9", 1), "it is of format 9");
+    bad("foreign", "{\"id\":1}\n", "it is no file of runs");
+    assert!(shell.refused("baton import nowhere", 1).contains("nowhere: it cannot be read"));
+    assert!(shell.refused("baton export --out runs.jsonl", 2).contains("is there already"));
+    let count = async |client: &Client| client.count(&Filter::default()).await.unwrap().count;
+    assert_eq!(count(&new.client()).await, 0, "nothing was written");
+    // The service goes away and comes back while the command runs.
+    new.kill();
+    let importing = std::thread::spawn({
+        let (at, url) = (scratch.0.clone(), new.url.clone());
+        move || Shell { at: &at, url: &url }.told("baton import runs.jsonl")
+    });
+    let new = Service::start_at(&scratch.0.join("new"), &address, &[]);
+    assert_eq!(importing.join().unwrap(), "40 runs were taken over, and 0 were there already\n");
+    assert_eq!(count(&new.client()).await, 40);
+}
