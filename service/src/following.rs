@@ -18,30 +18,30 @@ const LAG_MAX: Duration = Duration::from_secs(10);
 
 /// How a standby stands, for whoever asks.
 #[derive(Debug, Clone, Default)]
-pub struct Following(Arc<Mutex<Standing>>);
+pub struct StandbyView(Arc<Mutex<StandbyLag>>);
 
 #[derive(Debug, Default)]
-struct Standing {
+struct StandbyLag {
     /// How far it was behind, and when that was.
     behind: Option<(Duration, Instant)>,
     trouble: Option<String>,
 }
 
-impl Standing {
+impl StandbyLag {
     /// How far it is behind by now; nothing before it has a base.
     fn lag(&self) -> Option<Duration> {
         self.behind.map(|(lag, at)| lag + at.elapsed())
     }
 }
 
-impl Following {
-    fn standing(&self) -> MutexGuard<'_, Standing> {
+impl StandbyView {
+    fn standing(&self) -> MutexGuard<'_, StandbyLag> {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
     /// It has looked at the archive, and has everything up to so long ago.
     pub fn followed(&self, lag: Duration) {
-        *self.standing() = Standing { behind: Some((lag, Instant::now())), trouble: None };
+        *self.standing() = StandbyLag { behind: Some((lag, Instant::now())), trouble: None };
     }
 
     /// The archive could not be read.
@@ -113,12 +113,12 @@ impl Following {
 mod tests {
     use super::*;
 
-    fn ready(following: &Following) -> (u16, bool, Vec<String>) {
+    fn ready(following: &StandbyView) -> (u16, bool, Vec<String>) {
         let (status, Readiness { ready, warnings }) = following.readiness();
         (status.as_u16(), ready, warnings.into_iter().map(|warning| warning.code).collect())
     }
 
-    fn metrics(following: &Following) -> String {
+    fn metrics(following: &StandbyView) -> String {
         let mut page = MetricsPage::default();
         following.write(&mut page);
         page.end()
@@ -126,7 +126,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_standby_is_ready_when_it_has_a_base_and_says_when_it_is_behind() {
-        let following = Following::default();
+        let following = StandbyView::default();
         assert_eq!(ready(&following), (503, false, vec!["standby-begins".to_owned()]));
         assert!(!metrics(&following).contains("baton_standby_lag_seconds "), "nobody knows");
         following.followed(LAG_MAX);
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_standby_answers_three_calls_and_no_other() {
-        let following = Following::default();
+        let following = StandbyView::default();
         let status = |method: &Method, path: &str| match following.answer(method, path) {
             Ok(response) => response.status().as_u16(),
             Err(refused) => refused.into_response().status().as_u16(),

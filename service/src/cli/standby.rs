@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Args, Subcommand};
 use history::{Duration, Timestamp};
 use serde_json::json;
-use service::following::Following;
+use service::following::StandbyView;
 use service::http::{Server, ServerLimits};
 use store_embedded::archive::{self, Followed, Promotion, Standby as Follower, StandbyOptions};
 use tokio::net::TcpListener;
@@ -76,7 +76,7 @@ impl Standby {
         match (self.command, self.follow, self.data_dir) {
             (Some(StandbyCommand::Promote { data_dir, wait }), _, _) => promote(data_dir, wait).await,
             (None, Some(follow), Some(data_dir)) => {
-                let following = Following::default();
+                let following = StandbyView::default();
                 if let Some(address) = self.listen {
                     listen(address, following.clone(), self.json).await?;
                 }
@@ -110,7 +110,7 @@ fn said(promotion: Promotion) -> String {
 }
 
 /// Answers at an address as long as the process is there, and says which it is.
-async fn listen(address: SocketAddr, following: Following, is_json: bool) -> Result<(), Failed> {
+async fn listen(address: SocketAddr, following: StandbyView, is_json: bool) -> Result<(), Failed> {
     let bound = async {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
@@ -185,7 +185,7 @@ struct Line {
     said: Option<Instant>,
     trouble: Option<String>,
     /// What is told to whoever asks.
-    following: Following,
+    following: StandbyView,
 }
 
 impl Line {

@@ -7,7 +7,7 @@ use engine::{Engine, Metrics, Settings, SystemClock};
 use store::memory::Memory;
 
 use super::*;
-use crate::following::Following;
+use crate::following::StandbyView;
 
 const OPERATING: &str = include_str!("../../../../docs/operating.md");
 const ALERTS: &str = include_str!("../../../../docs/operating/alerts.yaml");
@@ -28,7 +28,7 @@ async fn metrics() -> BTreeMap<String, (String, BTreeSet<String>)> {
     front.tells_of_spans(&Arc::default());
     let mut page = Metrics::sample();
     front.write(&mut page);
-    let standby = Following::default();
+    let standby = StandbyView::default();
     standby.followed(std::time::Duration::ZERO);
     standby.write(&mut page);
     let text = page.end();
