@@ -128,19 +128,19 @@ mod tests {
     async fn a_standby_is_ready_when_it_has_a_base_and_says_when_it_is_behind() {
         let following = StandbyView::default();
         assert_eq!(ready(&following), (503, false, vec!["standby-begins".to_owned()]));
-        assert!(!metrics(&following).contains("baton_standby_lag_seconds "), "nobody knows");
+        assert!(!metrics(&following).contains("\nbaton_standby_lag_seconds "), "nobody knows");
         following.followed(LAG_MAX);
         assert_eq!(ready(&following), (200, true, vec![]));
-        assert!(metrics(&following).contains("baton_standby_lag_seconds 10.0"));
-        assert!(metrics(&following).contains("baton_standby_failing 0"));
+        assert!(metrics(&following).contains("\nbaton_standby_lag_seconds 10.0"));
+        assert!(metrics(&following).contains("\nbaton_standby_failing 0"));
         tokio::time::advance(Duration::from_millis(1)).await;
         assert_eq!(ready(&following), (200, true, vec!["standby-behind".to_owned()]));
         following.followed(Duration::ZERO);
         following.failed("the archive is not there");
         assert_eq!(ready(&following), (200, true, vec!["standby-behind".to_owned()]));
-        assert!(metrics(&following).contains("baton_standby_failing 1"));
+        assert!(metrics(&following).contains("\nbaton_standby_failing 1"));
         tokio::time::advance(Duration::from_secs(4)).await;
-        assert!(metrics(&following).contains("baton_standby_lag_seconds 4.0"), "it goes on while nothing is read");
+        assert!(metrics(&following).contains("\nbaton_standby_lag_seconds 4.0"), "it goes on while nothing is read");
         following.followed(Duration::ZERO);
         assert_eq!(ready(&following), (200, true, vec![]));
     }
