@@ -31,7 +31,7 @@ impl Fsck {
         let engine = Engine::open_for_reading(store, Arc::new(SystemClock), Settings::default())
             .await
             .map_err(|refusal| failed(refusal.to_string()))?;
-        let (mut broken, mut miscounted) = (0, 0);
+        let (mut broken, mut miscounted, mut runs, mut events) = (0, 0, 0, 0);
         for domain in engine.registry().domains().await.map_err(|refusal| failed(refusal.to_string()))? {
             let query = store::ListQuery { domain: domain.name.as_str().into(), ..store::ListQuery::default() };
             // Without conditions the store knows it.
@@ -45,6 +45,7 @@ impl Fsck {
             for finding in &report.findings {
                 print_line(&format!("{} {}: {}", finding.workflow_id, finding.run_id, finding.problem))?;
             }
+            (runs, events) = (runs + report.runs, events + report.events);
             broken += report.findings.len();
             if let Some((counted, listed)) = &report.miscounted {
                 miscounted += 1;
@@ -53,7 +54,7 @@ impl Fsck {
         }
         engine.shutdown().await.map_err(|refusal| failed(refusal.to_string()))?;
         match (broken, miscounted) {
-            (0, 0) => print_line("every run is in order"),
+            (0, 0) => print_line(&format!("every run is in order: {runs} runs with {events} events")),
             (0, domains) => Err(failed(format!("the runs of {domains} domains are not counted as they are"))),
             (broken, _) => Err(failed(format!("{broken} runs are not in order"))),
         }

@@ -71,6 +71,10 @@ fn body(call: CallAccess) -> Value {
         ("PATCH", ..) => json!({ "description": NEEDLE }),
         (_, _, "tags") => json!({ "add": { "k": NEEDLE } }),
         (_, _, "workflows") => json!({ "workflowId": "new", "workflowType": "t", "input": NEEDLE, "tags": [NEEDLE] }),
+        (_, _, "imported-runs") => {
+            let (timestamp, kind) = ("2026-01-01T00:00:00.000Z", "Signal");
+            json!({ "events": [{ "id": 1, "timestamp": timestamp, "type": kind, "name": "s", "input": NEEDLE }] })
+        }
         (_, _, "schedules") => json!({ "scheduleId": "s", "schedule": schedule }),
         ("PUT", ..) => schedule,
         (_, _, "backfill") => json!({ "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z" }),

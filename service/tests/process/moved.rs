@@ -130,7 +130,7 @@ async fn runs_go_to_another_service_by_the_commands_as_the_documentation_has_the
     assert_eq!(said, "40 runs were taken over, and 0 were there already\n");
     new.kill();
     let data = scratch.0.join("new/data");
-    assert_eq!(there.told(&format!("baton fsck --data-dir {}", data.display())), "every run is in order\n");
+    assert!(there.told(&format!("baton fsck --data-dir {}", data.display())).starts_with("every run is in order: "));
 }
 
 #[tokio::test(flavor = "multi_thread")]
