@@ -18,8 +18,6 @@ use crate::meddled::{Meddled, Meddler};
 pub enum Break {
     /// Nothing.
     Nothing,
-    /// A commit's condition is the version alone, whichever run the store has.
-    IgnoresRuns,
     /// A commit that lost is written over what won.
     IgnoresVersions,
     /// Some commits are acknowledged and never written, as by a store that answers before it is durable and crashes.
@@ -77,14 +75,6 @@ impl Meddler for Broken {
                 let kept: Vec<_> =
                     parts.iter().filter(|(key, _)| !matches!(key, PartKey::Chunk { .. })).cloned().collect();
                 return self.store.commit(key, expect, head, &kept).await;
-            }
-            Break::IgnoresRuns => {
-                let there = self.store.load(key).await?;
-                let expect = match (expect, &there) {
-                    (Expect::Exactly { version, .. }, Some(there)) => Expect::Exactly { run: there.run, version },
-                    (expect, _) => expect,
-                };
-                return self.store.commit(key, expect, head, parts).await;
             }
             Break::IgnoresVersions => {
                 let answer = self.store.commit(key, expect, head, parts).await?;
