@@ -125,7 +125,9 @@ impl Upgrade {
         let report = Report::make(&client, &ledger, &[], &Counts::default(), nodes.counters().await, 0).await?;
         report.print_checks();
         println!("{:<52}{lives:>10}{:>10}", "each program had work while it was there", idle.len());
-        idle.iter().for_each(|what| println!("    {what}"));
+        for what in &idle {
+            println!("    {what}");
+        }
         nodes.stop().await;
         if report.is_passed() && idle.is_empty() { Ok(()) } else { Err(other("a check failed".to_owned())) }
     }
