@@ -6,7 +6,7 @@
 
 extern crate baton_service as service;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -59,27 +59,27 @@ impl Node {
     fn start(table: &str, name: &str) -> Self {
         let mut serve = baton(&["serve", "--store", "dynamodb", "--listen", "127.0.0.1:0", "--log", "warn"]);
         serve.args(["--table", table]);
-        Self::serving(serve, std::env::temp_dir().join(format!("{table}-{name}")))
+        Self::serving(serve, &std::env::temp_dir().join(format!("{table}-{name}")))
     }
 
     /// A service over the embedded store.
     fn embedded(directory: &Path) -> Self {
         let mut serve = Command::new(env!("CARGO_BIN_EXE_baton"));
         serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--data-dir"]).arg(directory);
-        Self::serving(serve, directory.with_extension("address"))
+        Self::serving(serve, &directory.with_extension("address"))
     }
 
-    fn serving(mut serve: Command, port_file: PathBuf) -> Self {
-        drop(std::fs::remove_file(&port_file));
-        let mut child = serve.arg("--port-file").arg(&port_file).stdin(Stdio::null()).spawn().unwrap();
+    fn serving(mut serve: Command, port_file: &Path) -> Self {
+        drop(std::fs::remove_file(port_file));
+        let mut child = serve.arg("--port-file").arg(port_file).stdin(Stdio::null()).spawn().unwrap();
         let url = loop {
-            if let Ok(address) = std::fs::read_to_string(&port_file) {
+            if let Ok(address) = std::fs::read_to_string(port_file) {
                 break format!("http://{}", address.trim());
             }
             assert!(child.try_wait().unwrap().is_none(), "the service ended early");
             std::thread::yield_now();
         };
-        drop(std::fs::remove_file(&port_file));
+        drop(std::fs::remove_file(port_file));
         Self { child, url }
     }
 

@@ -2,7 +2,6 @@
 //! `BATON_TEST_DYNAMODB` names.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![expect(clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 
 mod support;
 
