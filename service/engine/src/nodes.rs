@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, RwLock};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use store::{Cas, Head};
@@ -53,7 +53,7 @@ struct Pulse {
 
 /// How many nodes share a record; those that come later have another one. Ours: a record of ten is written with one unit, and ten beats a second
 /// hardly ever lose a race. With one record for all, a hundred nodes wrote 23 units each a second (docs/scale.md).
-pub(crate) const GROUP: usize = 10;
+const GROUP: usize = 10;
 
 /// With each so many beats a node looks whether there is one more record than it knows. It does so with each beat while the last one is full. Ours:
 /// only a node that came while another left is found that late.
@@ -259,9 +259,9 @@ impl Nodes {
     /// Says once that this node is there, and sees who else is; answers whether others have come or gone, or this node has,
     /// as they see it.
     pub(crate) async fn beat(&self) -> Result<bool, Refusal> {
+        let Some((me, _)) = &self.me else { return Ok(false) };
         let (mut has_changed, began) = (false, Instant::now());
         let mut records = self.read_records().await?;
-        let Some((me, _)) = &self.me else { return Ok(false) };
         let mut groups = self.groups();
         let mut own = groups.own.unwrap_or_else(|| home_among(&records, &me.address));
         loop {
@@ -302,20 +302,21 @@ impl Nodes {
     /// All records but this node's own, where it is in one: those that are known, and one more after the other where there may be more.
     async fn read_records(&self) -> Result<BTreeMap<usize, NodesRecord>, Refusal> {
         let Groups { own, known, is_full, beats } = self.groups();
-        let one = |group: usize| async move { Ok((group, self.records.load(&record_name(group)).await?)) };
-        let known_ones = join_all((0..known).filter(|group| Some(*group) != own).map(one)).await;
-        let mut records = BTreeMap::new();
-        for found in known_ones {
-            let (group, head): (usize, Option<Head>) = found.map_err(|error: Refusal| error)?;
-            records.insert(group, read(head.as_ref())?);
-        }
+        let known_ones = (0..known).filter(|group| Some(*group) != own).map(|group| self.read_record(group));
+        let mut records: BTreeMap<usize, NodesRecord> = try_join_all(known_ones).await?.into_iter().flatten().collect();
         if own.is_none() || is_full || beats.is_multiple_of(LOOK_FURTHER_EVERY) {
-            for group in known.. {
-                let (_, Some(head)) = one(group).await? else { break };
-                records.insert(group, read(Some(&head))?);
+            let mut group = known;
+            while let Some(found) = self.read_record(group).await? {
+                records.extend([found]);
+                group += 1;
             }
         }
         Ok(records)
+    }
+
+    async fn read_record(&self, group: usize) -> Result<Option<(usize, NodesRecord)>, Refusal> {
+        let head = self.records.load(&record_name(group)).await?;
+        head.map(|head| Ok((group, read(Some(&head))?))).transpose()
     }
 
     /// Strikes this node off its record, so that the others need not wait until it is taken for dead.

@@ -50,6 +50,17 @@ async fn open(store: &Arc<dyn Store>) -> (Arc<Engine>, Client) {
     (engine, client)
 }
 
+/// Starts run `w`, whose turns come on the list `deciders`.
+async fn start_w(client: &Client) {
+    let start = StartWorkflow {
+        workflow_id: "w".to_owned(),
+        workflow_type: "t".to_owned(),
+        task_list: Some("deciders".to_owned()),
+        ..StartWorkflow::default()
+    };
+    client.start(&start, None).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_task_made_at_one_node_reaches_a_poller_at_another_over_http() {
     let store = fresh().await;
@@ -63,13 +74,7 @@ async fn a_task_made_at_one_node_reaches_a_poller_at_another_over_http() {
     while !two.render_metrics().contains("baton_pollers_waiting{") {
         tokio::task::yield_now().await;
     }
-    let start = StartWorkflow {
-        workflow_id: "w".to_owned(),
-        workflow_type: "t".to_owned(),
-        task_list: Some("deciders".to_owned()),
-        ..StartWorkflow::default()
-    };
-    at_one.start(&start, None).await.unwrap();
+    start_w(&at_one).await;
     // Without a word between the nodes it would come with the due index, half a minute later.
     let task = tokio::time::timeout(Duration::from_secs(25), polling).await.expect("it comes").unwrap();
     assert_eq!(task.expect("a turn").workflow_id, "w");
@@ -149,13 +154,7 @@ async fn a_node_that_is_not_understood_by_another_works_on() {
     });
     let form = tokio::time::timeout(PATIENCE, hears.recv()).await.expect("it says that somebody waits").unwrap();
     assert_eq!(form, engine::numbers::MESSAGES.to_string());
-    let start = StartWorkflow {
-        workflow_id: "w".to_owned(),
-        workflow_type: "t".to_owned(),
-        task_list: Some("deciders".to_owned()),
-        ..StartWorkflow::default()
-    };
-    at_one.start(&start, None).await.unwrap();
+    start_w(&at_one).await;
     assert_eq!(polling.await.unwrap().expect("a turn").workflow_id, "w");
     drop(older);
 }
@@ -324,13 +323,7 @@ async fn nodes_with_tls_reach_each_other_and_nobody_who_does_not_prove_a_certifi
     while !two.render_metrics().contains("baton_pollers_waiting{") {
         tokio::task::yield_now().await;
     }
-    let start = StartWorkflow {
-        workflow_id: "w".to_owned(),
-        workflow_type: "t".to_owned(),
-        task_list: Some("deciders".to_owned()),
-        ..StartWorkflow::default()
-    };
-    at_one.start(&start, None).await.unwrap();
+    start_w(&at_one).await;
     let task = tokio::time::timeout(Duration::from_secs(25), polling).await.expect("it comes").unwrap();
     assert_eq!(task.expect("a turn").workflow_id, "w");
     // The second has told everybody that somebody waits there; it broke off where it found another authority's certificate.
