@@ -305,10 +305,9 @@ impl Nodes {
         let known_ones = (0..known).filter(|group| Some(*group) != own).map(|group| self.read_record(group));
         let mut records: BTreeMap<usize, NodesRecord> = try_join_all(known_ones).await?.into_iter().flatten().collect();
         if own.is_none() || is_full || beats.is_multiple_of(LOOK_FURTHER_EVERY) {
-            let mut group = known;
-            while let Some(found) = self.read_record(group).await? {
+            for group in known.. {
+                let Some(found) = self.read_record(group).await? else { break };
                 records.extend([found]);
-                group += 1;
             }
         }
         Ok(records)

@@ -278,7 +278,7 @@ fn random<const N: usize>() -> Result<[u8; N], Failed> {
     Ok(bytes)
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string does not fail.
         let _ = write!(text, "{byte:02x}");

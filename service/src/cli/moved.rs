@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
+use super::credential::hex;
+
 /// What the first line says that it is.
 const WHAT: &str = "runs";
 
@@ -114,14 +116,6 @@ impl<W: Write> FileWriter<W> {
         self.out.flush()?;
         Ok((self.out, counts))
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        // A text takes whatever is written to it.
-        let _ = std::fmt::Write::write_fmt(&mut text, format_args!("{byte:02x}"));
-        text
-    })
 }
 
 /// A run of a file.
