@@ -73,7 +73,7 @@ fn newest(tree: &Tree, state: &State, table: u8) -> Result<BTreeMap<Vec<u8>, Byt
         let (key, value) = pair?;
         pairs.insert(key.to_vec(), value);
     }
-    for (key, slot) in state.active.range(&from, &to) {
+    for (key, slot) in state.unwritten(&from, &to) {
         match &slot.value {
             Some(value) => drop(pairs.insert(key.to_vec(), value.clone())),
             None => drop(pairs.remove(key)),

@@ -1,5 +1,6 @@
 //! Opening: takes the directory, opens redb, replays the log over it, starts the threads.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -35,11 +36,10 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     let log = log_path(&options.directory);
     let (tree, position) = Tree::open(&tree_path(&options.directory), options.cache_bytes)?;
     let mut state = State::new(position);
-    let mut replayed_to = position;
+    let (mut replayed_to, mut layers_written) = (position, 0);
     let recovered = recover(&log, directory.id, position, directory.known, |frame| {
         if state.active.bytes >= options.memory_bytes / 2 {
-            checkpoint::write_layer(&tree, &state.active, replayed_to, usize::MAX, || Ok(()), || Ok(()))?;
-            state.active = crate::layer::Layer::default();
+            layers_written += set_aside(&tree, &mut state, replayed_to)?;
         }
         for operation in operations(frame.operations) {
             match operation? {
@@ -68,6 +68,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
         batches_replayed: recovered.batches_replayed,
         bytes_read: recovered.bytes_read,
         bytes_cut: recovered.bytes_cut,
+        layers_written,
     };
     tracing::info!(directory = %options.directory.display(), position, ?recovery, "the store is open");
     find_doomed(&tree, &mut state)?;
@@ -86,19 +87,31 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     Ok(Opened { shared, threads, directory, tree_path: tree_path(&options.directory), free, recovery, source })
 }
 
+/// Makes room for more of the log. The first full layer is written by the checkpoint's thread, when the store is open
+/// already; where there is another one, the older is written here, as no more than two are held. Answers how many were.
+fn set_aside(tree: &Tree, state: &mut State, replayed_to: u64) -> Result<u64, Error> {
+    let older = state.frozen.take();
+    if let Some(older) = &older {
+        checkpoint::write_layer(tree, &older.layer, older.position, usize::MAX, || Ok(()), || Ok(()))?;
+    }
+    state.freeze_replayed(replayed_to);
+    Ok(u64::from(older.is_some()))
+}
+
 /// Runs whose forgetting was cut short.
 fn find_doomed(tree: &Tree, state: &mut State) -> Result<(), Error> {
-    let snapshot = tree.snapshot()?;
-    for pair in snapshot.range(&[keys::DOOMED], &[keys::DOOMED + 1], false)? {
-        state.doomed.insert(pair?.0.to_vec());
+    let mut doomed = BTreeSet::new();
+    for pair in tree.snapshot()?.range(&[keys::DOOMED], &[keys::DOOMED + 1], false)? {
+        doomed.insert(pair?.0.to_vec());
     }
-    for (key, slot) in state.active.range(&[keys::DOOMED], &[keys::DOOMED + 1]) {
+    for (key, slot) in state.unwritten(&[keys::DOOMED], &[keys::DOOMED + 1]) {
         if slot.value.is_some() {
-            state.doomed.insert(key.to_vec());
+            doomed.insert(key.to_vec());
         } else {
-            state.doomed.remove(key);
+            doomed.remove(key);
         }
     }
+    state.doomed = doomed;
     Ok(())
 }
 

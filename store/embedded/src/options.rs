@@ -55,4 +55,6 @@ pub struct Recovery {
     /// Bytes behind the last batch that were cut off: a batch that was torn and never acknowledged, or what a file held
     /// before it was used again.
     pub bytes_cut: u64,
+    /// Layers of what was replayed that were written to redb before the store was open, for want of memory.
+    pub layers_written: u64,
 }

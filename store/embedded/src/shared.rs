@@ -144,6 +144,19 @@ impl State {
         self.logged = 0;
     }
 
+    /// The same for what was replayed up to a batch, while the store is being opened: the log has all of it.
+    pub(crate) fn freeze_replayed(&mut self, position: u64) {
+        let layer = std::mem::take(&mut self.active);
+        self.frozen = Some(Arc::new(Frozen { layer, position, durable_needed: 0 }));
+        self.logged = 0;
+    }
+
+    /// The newest slots in memory of a range, in no order.
+    pub(crate) fn unwritten(&self, from: &[u8], to: &[u8]) -> impl Iterator<Item = (&[u8], &LayerValue)> {
+        let frozen = self.frozen.iter().flat_map(move |frozen| frozen.layer.range(from, to));
+        frozen.filter(|(key, _)| self.active.get(key).is_none()).chain(self.active.range(from, to))
+    }
+
     fn failed(&self) -> Option<Error> {
         self.failure.as_ref().map(|why| Error::Failed { why: why.to_string() })
     }

@@ -150,14 +150,14 @@ pub(crate) fn make(tree: &Tree, state: &State) -> Result<(), Error> {
         for pair in tree.snapshot()?.range(&from, &to, false)? {
             let (key, value) = pair?;
             // What the log has is newer.
-            if state.active.get(&key).is_none() {
+            if state.slot(&key).is_none() {
                 made.extend(entries(&key, &value)?);
             }
             if made.len() >= MADE_AT_ONCE {
                 write(tree, &mut made)?;
             }
         }
-        for (key, slot) in state.active.range(&from, &to) {
+        for (key, slot) in state.unwritten(&from, &to) {
             if let Some(value) = &slot.value {
                 made.extend(entries(key, value)?);
             }

@@ -7,6 +7,7 @@ mod support;
 use std::path::Path;
 use std::sync::Arc;
 
+use baton_store_embedded::faults::{Faults, Then};
 use baton_store_embedded::{Embedded, Options};
 use bytes::Bytes;
 use store::{Cas, Expect, Head, ListQuery, Order, PartKey, Row, Store};
@@ -84,6 +85,63 @@ async fn the_work_of_a_start_after_a_crash_is_bounded_by_the_log() {
     let read = store.recovery().bytes_read;
     assert!(read <= options.log_bytes * 2, "{read} bytes read of a log of at most {}", options.log_bytes);
     assert_eq!(store.due(0, u64::MAX, None, 20_000).await.unwrap().len(), 10_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_layer_that_a_start_replays_does_not_hold_it_up() {
+    const RUNS: u64 = 4_000;
+    let directory = TempDir::new().unwrap();
+    let roomy = Options { memory_bytes: 64 << 20, ..Options::new(directory.path()) };
+    drop(left_in_the_log(roomy.clone(), RUNS).await);
+    // Some 9 MiB are replayed: into one layer; into one set aside and another; into more than two, which is more than may be held.
+    for (memory_bytes, written) in [(64 << 20, 0..=0), (12 << 20, 0..=0), (1 << 20, 5..=30)] {
+        let faults = Arc::new(Faults::default());
+        // What is set aside does not get far, so that each start finds the same log.
+        faults.at("checkpoint: piece", Then::Fail);
+        let store = Embedded::open(Options { memory_bytes, faults, ..roomy.clone() }).await.unwrap();
+        let recovery = store.recovery();
+        assert!(written.contains(&recovery.layers_written), "{memory_bytes}: {recovery:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_knows_what_it_has_set_aside() {
+    const RUNS: u64 = 4_000;
+    for memory_bytes in [64 << 20, 12 << 20, 1 << 20] {
+        let directory = TempDir::new().unwrap();
+        let roomy = Options { memory_bytes: 64 << 20, ..Options::new(directory.path()) };
+        drop(left_in_the_log(roomy.clone(), RUNS).await);
+        let store = Embedded::open(Options { memory_bytes, ..roomy }).await.unwrap();
+        for (flagged, expected) in [(None, RUNS), (Some(true), AGAIN), (Some(false), RUNS - AGAIN)] {
+            let query =
+                ListQuery { domain: Arc::clone(&key("any").domain), flagged, limit: 10, ..ListQuery::default() };
+            assert_eq!(
+                store.count(&query, 20_000).await.unwrap().by_status.values().sum::<u64>(),
+                expected,
+                "{flagged:?} of {memory_bytes}"
+            );
+        }
+        assert_eq!(store.due(0, u64::MAX, None, 20_000).await.unwrap().len() as u64, RUNS);
+        for number in [0, AGAIN - 1, AGAIN, RUNS - 1] {
+            let found = store.load(&key(&format!("run-{number:07}"))).await.unwrap().unwrap();
+            assert_eq!(found.version, if number < AGAIN { 3 } else { 1 });
+        }
+    }
+}
+
+/// Of the runs, so many are committed to again after all were started.
+const AGAIN: u64 = 100;
+
+/// A store that has everything in its log, and some rows twice.
+async fn left_in_the_log(options: Options, runs: u64) -> Arc<Embedded> {
+    let store = Embedded::open(options).await.unwrap();
+    start_runs(&store, runs, of_one_kb).await;
+    for key in (0..AGAIN).map(|number| key(&format!("run-{number:07}"))) {
+        // The third version of a row is flagged.
+        assert_eq!(support::next(&*store, &key).await.unwrap(), 2);
+        assert_eq!(support::next(&*store, &key).await.unwrap(), 3);
+    }
+    store
 }
 
 #[tokio::test(flavor = "multi_thread")]
