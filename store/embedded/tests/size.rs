@@ -10,7 +10,7 @@ use std::sync::Arc;
 use baton_store_embedded::faults::{Faults, Then};
 use baton_store_embedded::{Embedded, Options};
 use bytes::Bytes;
-use store::{Cas, Expect, Head, ListQuery, Order, PartKey, Row, Store};
+use store::{Cas, Expect, Head, HeadKey, ListQuery, Order, PartKey, Row, Store};
 use support::{head, key, small};
 use tempfile::TempDir;
 
@@ -112,16 +112,21 @@ async fn a_start_knows_what_it_has_set_aside() {
         let roomy = Options { memory_bytes: 64 << 20, ..Options::new(directory.path()) };
         drop(left_in_the_log(roomy.clone(), RUNS).await);
         let store = Embedded::open(Options { memory_bytes, ..roomy }).await.unwrap();
-        for (flagged, expected) in [(None, RUNS), (Some(true), AGAIN), (Some(false), RUNS - AGAIN)] {
-            let query =
-                ListQuery { domain: Arc::clone(&key("any").domain), flagged, limit: 10, ..ListQuery::default() };
+        // Numbers go on from where they were.
+        let another = HeadKey { workflow_id: Arc::from("another"), ..early() };
+        assert_eq!(store.commit(&another, Expect::Absent, &head(&another, 1), &[]).await.unwrap(), Cas::Won);
+        let (late, early) = (key("any").domain, early().domain);
+        for (domain, flagged, expected) in
+            [(&late, None, RUNS), (&late, Some(true), AGAIN), (&late, Some(false), RUNS - AGAIN), (&early, None, 2)]
+        {
+            let query = ListQuery { domain: Arc::clone(domain), flagged, limit: 10, ..ListQuery::default() };
             assert_eq!(
                 store.count(&query, 20_000).await.unwrap().by_status.values().sum::<u64>(),
                 expected,
                 "{flagged:?} of {memory_bytes}"
             );
         }
-        assert_eq!(store.due(0, u64::MAX, None, 20_000).await.unwrap().len() as u64, RUNS);
+        assert_eq!(store.due(0, u64::MAX, None, 20_000).await.unwrap().len() as u64, RUNS + 2);
         for number in [0, AGAIN - 1, AGAIN, RUNS - 1] {
             let found = store.load(&key(&format!("run-{number:07}"))).await.unwrap().unwrap();
             assert_eq!(found.version, if number < AGAIN { 3 } else { 1 });
@@ -132,9 +137,16 @@ async fn a_start_knows_what_it_has_set_aside() {
 /// Of the runs, so many are committed to again after all were started.
 const AGAIN: u64 = 100;
 
+fn early() -> HeadKey {
+    HeadKey { domain: Arc::from("early"), ..key("early") }
+}
+
 /// A store that has everything in its log, and some rows twice.
 async fn left_in_the_log(options: Options, runs: u64) -> Arc<Embedded> {
     let store = Embedded::open(options).await.unwrap();
+    // Nothing is written to this domain any more, so its numbers are in the oldest part of the log.
+    let early = early();
+    assert_eq!(store.commit(&early, Expect::Absent, &head(&early, 1), &[]).await.unwrap(), Cas::Won);
     start_runs(&store, runs, of_one_kb).await;
     for key in (0..AGAIN).map(|number| key(&format!("run-{number:07}"))) {
         // The third version of a row is flagged.
