@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use memchr::memchr2;
 use minicbor::data::Type;
 use minicbor::{Decode, Decoder, Encode, Encoder};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
@@ -163,17 +164,13 @@ fn depth(json: &str) -> usize {
         return 0;
     }
     let (mut open, mut deepest) = (0_usize, 0);
-    let (mut is_text, mut is_escaped) = (false, false);
-    for byte in json.bytes() {
+    for byte in outside_texts(json).flat_map(str::bytes) {
         match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = true,
-            b'"' => is_text = !is_text,
-            b'[' | b'{' if !is_text => {
+            b'[' | b'{' => {
                 open += 1;
                 deepest = deepest.max(open);
             }
-            b']' | b'}' if !is_text => open = open.saturating_sub(1),
+            b']' | b'}' => open = open.saturating_sub(1),
             _ => {}
         }
     }
@@ -182,32 +179,34 @@ fn depth(json: &str) -> usize {
 
 /// The numbers of a JSON text, as they are written.
 fn numbers(json: &str) -> impl Iterator<Item = &str> {
-    let mut rest = json;
+    let is_of_number = |c: char| matches!(c, '+' | '-' | '.' | 'e' | 'E' | '0'..='9');
+    let words = outside_texts(json).flat_map(move |outside| outside.split(move |c| !is_of_number(c)));
+    words.filter(|word| word.starts_with(|c| matches!(c, '-' | '0'..='9')))
+}
+
+/// What a JSON value has before, between and behind its texts: brackets, numbers and what is around them. Texts are most of a
+/// large payload, and are passed over many bytes at a time.
+fn outside_texts(json: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(json);
     std::iter::from_fn(move || {
-        loop {
-            let begin = rest.find(|c: char| matches!(c, '"' | '-' | '0'..='9'))?;
-            rest = rest.get(begin..)?;
-            if let Some(text) = rest.strip_prefix('"') {
-                rest = behind(text);
-                continue;
-            }
-            let end = rest.find(|c: char| !matches!(c, '+' | '-' | '.' | 'e' | 'E' | '0'..='9')).unwrap_or(rest.len());
-            let (number, behind) = rest.split_at_checked(end)?;
-            rest = behind;
-            return Some(number);
-        }
+        let (outside, text) = rest?.split_once('"').map_or((rest?, None), |(outside, text)| (outside, Some(text)));
+        rest = text.map(behind);
+        Some(outside)
     })
 }
 
 /// What comes behind a text that has begun.
 fn behind(text: &str) -> &str {
-    let mut is_escaped = false;
-    let end = text.bytes().position(|byte| {
-        let is_end = byte == b'"' && !is_escaped;
-        is_escaped = byte == b'\\' && !is_escaped;
-        is_end
-    });
-    end.and_then(|end| text.get(end + 1..)).unwrap_or_default()
+    let mut at = 0;
+    while let Some(found) = text.as_bytes().get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        at += found;
+        if text.as_bytes().get(at) == Some(&b'"') {
+            return text.get(at + 1..).unwrap_or_default();
+        }
+        // Over what is escaped, too.
+        at += 2;
+    }
+    ""
 }
 
 /// Whether whoever reads a number may be trusted with it. As a double it is neither infinite nor, being none, zero: what is

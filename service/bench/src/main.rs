@@ -14,6 +14,7 @@ mod prices;
 mod progress;
 mod queries;
 mod service;
+mod signals;
 mod swf;
 #[cfg(feature = "dynamodb")]
 mod table;
@@ -51,6 +52,7 @@ enum What {
     Children(children::Children),
     Fair(fair::Fair),
     Floor(floor::Floor),
+    Signals(signals::Signals),
     #[cfg(feature = "dynamodb")]
     Drill(drill::Drill),
     #[cfg(feature = "dynamodb")]
@@ -69,6 +71,7 @@ impl Bench {
             Some(What::Children(children)) => children.run().await,
             Some(What::Fair(fair)) => fair.run().await,
             Some(What::Floor(floor)) => floor.run().await,
+            Some(What::Signals(signals)) => signals.run().await,
             #[cfg(feature = "dynamodb")]
             Some(What::Drill(drill)) => drill.run().await,
             #[cfg(feature = "dynamodb")]

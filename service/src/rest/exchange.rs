@@ -14,6 +14,7 @@ use client::body::{self, AnswerReceipt, Exchanged, SlotTask};
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream;
 use history::{CallerName, Command, Fault, TurnAnswer};
+use memchr::memchr2;
 use serde::Serialize;
 
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, with_wait_applied};
@@ -380,8 +381,12 @@ type Piece = (Bytes, Vec<Receipt>);
 
 /// One line: what breaks lines in a payload, between its tokens, becomes a space.
 fn line(mut bytes: Vec<u8>) -> Bytes {
-    for byte in bytes.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
-        *byte = b' ';
+    let mut at = 0;
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'\n', b'\r', rest)) {
+        at += found;
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte = b' ';
+        }
     }
     bytes.push(b'\n');
     bytes.into()

@@ -53,7 +53,8 @@ pub(crate) fn recover(
         if read.replay(directory, position, &mut recovered, &mut replay)? {
             last = Some(read);
         } else {
-            unused.push(read);
+            // Not its bytes, which may be a whole segment's.
+            unused.push((read.used_bytes(0), read.path));
         }
     }
     let least = position.max(known.unwrap_or_default());
@@ -69,9 +70,9 @@ pub(crate) fn recover(
     {
         recovered.bytes_cut += last.cut(live.bytes).map_err(|error| storage_error(&error, "secure", &last.path))?;
     }
-    for read in unused {
-        recovered.bytes_cut += read.used_bytes(0);
-        std::fs::remove_file(&read.path).map_err(failed)?;
+    for (used_bytes, path) in unused {
+        recovered.bytes_cut += used_bytes;
+        std::fs::remove_file(&path).map_err(failed)?;
     }
     sync_directory(directory).map_err(failed)?;
     Ok(recovered)
