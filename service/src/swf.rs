@@ -76,7 +76,11 @@ async fn call(State(front): State<Front>, request: Request) -> Response {
     let budget = Arc::clone(front.budget());
     let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::new);
     let asked = operation(request.headers()).map(|operation| SwfOperation(operation.name()));
-    let answered = answer(front, request).await;
+    // In boxes, of which nothing is left afterwards: the request is none that waits.
+    let answered = match Box::pin(admit(&front, request)).await {
+        Ok(admitted) => Box::pin(answer(admitted)).await,
+        Err(fault) => Err(fault),
+    };
     let response = match answered {
         Ok(Some(response)) => response,
         Ok(None) => Response::new(Body::empty()),
@@ -92,7 +96,38 @@ async fn call(State(front): State<Front>, request: Request) -> Response {
     response
 }
 
-async fn answer(front: Front, mut request: Request) -> Answer {
+/// What is left of a request that was let in, so that one that waits has no more than it needs.
+struct Admitted {
+    operation: Operation,
+    call: SwfCall,
+    input: Map<String, Value>,
+    asked: Option<Audited>,
+    let_in: LetIn,
+    /// Of whoever had to show something.
+    pass: Option<(Credentials, Pass)>,
+    /// Of the request, in bytes; as many are held until it is answered.
+    size: u64,
+    purse: Purse,
+}
+
+async fn answer(admitted: Admitted) -> Answer {
+    let Admitted { operation, call, input, asked, let_in, pass, size, purse } = admitted;
+    let engine = Arc::clone(&call.engine);
+    // In a box: each that waits for it would have room for it once more.
+    let work = Box::pin(in_turn(let_in, size, perform(operation, call, input, asked)));
+    let answer = match pass {
+        None => work.await,
+        Some((credentials, pass)) => match pass.hold(work).await {
+            Some(answer) => answer.map(|answer| answer.map(|response| hold_body(pass, response))),
+            None => Err(noted(SwfFault::revoked(), &credentials, &engine, Some(pass.holder().name()), operation)),
+        },
+    };
+    drop(purse);
+    answer
+}
+
+/// Lets a request in.
+async fn admit(front: &Front, mut request: Request) -> Result<Admitted, SwfFault> {
     let engine = front.engine();
     let operation = operation(request.headers())?;
     let log = request.extensions().get::<RequestNotes>().cloned().unwrap_or_default();
@@ -136,23 +171,21 @@ async fn answer(front: Front, mut request: Request) -> Answer {
     }
     let size = bytes.len() as u64;
     drop(bytes);
-    let (Some(admitted), Some((credentials, ..))) = (admitted, &signed) else {
+    let (Some(admitted), Some((credentials, ..))) = (admitted, signed) else {
         let need = access::need(operation, engine, &input);
-        let let_in = let_in(&front, None, need.as_ref(), operation, &input)?;
-        let call = SwfCall::new(&front, Caller::anybody(), region, trace);
-        return in_turn(let_in, size, perform(operation, call, input, asked)).await;
+        let let_in = let_in(front, None, need.as_ref(), operation, &input)?;
+        let call = SwfCall::new(front, Caller::anybody(), region, trace);
+        return Ok(Admitted { operation, call, input, asked, let_in, pass: None, size, purse });
     };
-    let noted = |fault, who: &str| noted(fault, credentials, engine, Some(who), operation);
+    let noted = |fault, who: &str| noted(fault, &credentials, engine, Some(who), operation);
     let may = access::check(admitted.holder(), operation, engine, &input);
     let need = may.map_err(|fault| noted(fault, admitted.holder().name()))?;
-    let let_in = let_in(&front, Some(admitted.holder().name()), Some(&need), operation, &input)?;
-    let pass = Pass::new(credentials, engine.clock(), admitted, need);
+    let let_in = let_in(front, Some(admitted.holder().name()), Some(&need), operation, &input)?;
+    let pass = Pass::new(&credentials, engine.clock(), admitted, need);
     let caller = Caller::holding(Arc::clone(pass.holder()));
-    let call = SwfCall::new(&front, caller, region, trace);
-    match pass.hold(in_turn(let_in, size, perform(operation, call, input, asked))).await {
-        Some(answer) => Ok(answer?.map(|response| hold_body(pass, response))),
-        None => Err(noted(SwfFault::revoked(), pass.holder().name())),
-    }
+    let call = SwfCall::new(front, caller, region, trace);
+    let pass = Some((credentials, pass));
+    Ok(Admitted { operation, call, input, asked, let_in, pass, size, purse })
 }
 
 /// Does what is asked for. Where that changes something and there is an audit log, that has an entry before and its outcome after.

@@ -132,7 +132,7 @@ pub struct Delivery<T> {
 
 /// What is left of a [`Delivery`] without its task: it still gives the task back when it is dropped.
 #[must_use = "dropping it gives the task back"]
-pub struct Receipt(Grant);
+pub struct Receipt(Box<Grant>);
 
 impl Receipt {
     /// Says that the task has reached whoever polled.
@@ -197,7 +197,8 @@ impl Tasks {
         let Some(grant) = self.poll(Side::Decider, domain, list, poll).await? else {
             return Ok(None);
         };
-        let task = self.decider_task(&grant, events_max).await?;
+        // In a box, as is all else that a poll does beside its wait: those that wait would have room for it.
+        let task = Box::pin(self.decider_task(&grant, events_max)).await?;
         Ok(Some(Delivery { task, receipt: Receipt(grant) }))
     }
 
@@ -215,12 +216,12 @@ impl Tasks {
         let Some(grant) = self.poll(Side::Activity, domain, list, poll).await? else {
             return Ok(None);
         };
-        let task = self.activity_task(&grant).await?;
+        let task = Box::pin(self.activity_task(&grant)).await?;
         Ok(Some(Delivery { task, receipt: Receipt(grant) }))
     }
 
-    async fn poll(&self, side: Side, domain: &str, list: &str, poll: Poll) -> Result<Option<Grant>, Refusal> {
-        self.registry.must_know(domain).await?;
+    async fn poll(&self, side: Side, domain: &str, list: &str, poll: Poll) -> Result<Option<Box<Grant>>, Refusal> {
+        Box::pin(self.registry.must_know(domain)).await?;
         history::admit::check_name("taskList", list)?;
         let list = ListKey { domain: domain.into(), side, name: list.into() };
         let (taker, earlier) = taker(&list, &poll)?;
@@ -230,9 +231,9 @@ impl Tasks {
         }
         self.lists.seek(&list);
         if !earlier.is_empty()
-            && let Some(grant) = self.lists.take_lost(&list, &earlier, &taker).await?
+            && let Some(grant) = Box::pin(self.lists.take_lost(&list, &earlier, &taker)).await?
         {
-            return Ok(Some(grant));
+            return Ok(Some(Box::new(grant)));
         }
         let deadline = tokio::time::sleep(poll.wait);
         tokio::pin!(deadline);
@@ -242,8 +243,8 @@ impl Tasks {
             }
             match self.lists.matching.poll(&list, &taker) {
                 PollResult::Task(task) => {
-                    if let Some(grant) = self.lists.take(&list, task, taker.clone()).await? {
-                        return Ok(Some(grant));
+                    if let Some(grant) = Box::pin(self.lists.take(&list, task, taker.clone())).await? {
+                        return Ok(Some(Box::new(grant)));
                     }
                 }
                 PollResult::Wait(mut waiting) => {
