@@ -38,8 +38,8 @@ use crate::budget::{Purse, Who};
 use crate::fair::InTurn;
 use crate::front::Front;
 use crate::http::{
-    Audited, Code, RequestId, RequestNotes, SwfOperation, answer_within, domain_of, hold_answer, hold_body,
-    in_turn_within, of_token, read_body, trace_of,
+    AnswersLater, Audited, Code, RequestId, RequestNotes, SwfOperation, answer_within, domain_of, hold_answer,
+    hold_body, in_turn_within, later, of_token, read_body, trace_of,
 };
 use crate::tls::Peer;
 use call::{Answer, SwfCall};
@@ -69,25 +69,31 @@ pub(crate) const PATH: &str = "/";
 pub(crate) fn router(front: Front, credentials: Credentials) -> Router {
     #[expect(clippy::disallowed_methods, reason = "its operations have their levels themselves")]
     let router = Router::new().route(PATH, post(call));
-    router.layer(Extension(credentials)).with_state(front)
+    router.layer(Extension(credentials)).layer(AnswersLater).with_state(front)
 }
 
 async fn call(State(front): State<Front>, request: Request) -> Response {
-    let budget = Arc::clone(front.budget());
     let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::new);
-    let asked = operation(request.headers()).map(|operation| SwfOperation(operation.name()));
-    // In boxes, of which nothing is left afterwards: the request is none that waits.
-    let answered = match Box::pin(admit(&front, request)).await {
-        Ok(admitted) => Box::pin(answer(admitted)).await,
-        Err(fault) => Err(fault),
-    };
-    let response = match answered {
+    let asked = operation(request.headers()).ok().map(|operation| SwfOperation(operation.name()));
+    match admit(&front, request).await {
+        Ok(admitted) => later(async move {
+            let answer = Box::pin(answer(admitted)).await;
+            told(&front, answer, asked, &id)
+        }),
+        Err(fault) => told(&front, Err(fault), asked, &id),
+    }
+}
+
+/// The response to a request of this name.
+fn told(front: &Front, answer: Answer, asked: Option<SwfOperation>, id: &RequestId) -> Response {
+    let response = match answer {
         Ok(Some(response)) => response,
         Ok(None) => Response::new(Body::empty()),
         Err(fault) => fault.into_response(),
     };
-    let mut response = hold_answer(&budget, response).unwrap_or_else(|_| SwfFault::overloaded().into_response());
-    if let Ok(asked) = asked {
+    let held = hold_answer(front.budget(), response);
+    let mut response = held.unwrap_or_else(|_| SwfFault::overloaded().into_response());
+    if let Some(asked) = asked {
         response.extensions_mut().insert(asked);
     }
     if let Ok(id) = HeaderValue::from_str(&id.0) {

@@ -26,7 +26,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, Sleep};
 
 use super::call::answer;
@@ -272,16 +272,23 @@ struct ParkedCall<S> {
 }
 
 impl<S: AsyncRead + Unpin> ParkedCall<S> {
-    /// Waits for the answer; `None` where the peer has left before.
-    async fn answer(&mut self) -> Option<Response> {
-        poll_fn(|context| {
+    /// Waits for the answer, and has it be what is said next: the stream, and what is read before; `None` where the peer has left.
+    async fn answer(mut self: Box<Self>, inner: &Inner) -> Option<(S, Bytes)> {
+        let answer = poll_fn(|context| {
             // First of all, so that no task goes to somebody who is gone.
             if self.ahead.is_empty() && self.read(context) == Poll::Ready(false) {
                 return Poll::Ready(None);
             }
             self.work.as_mut().poll(context).map(Some)
-        })
-        .await
+        });
+        let Some(answer) = answer.await else {
+            tracing::debug!("a connection ended early: its peer left while a call waited");
+            return None;
+        };
+        *inner.calls.shared.lock() = Standing::Answered(answer);
+        let Self { stream, ahead, mut asked, .. } = *self;
+        asked.closes |= *inner.stopped.borrow();
+        Some((stream, [asked.head().into_bytes(), ahead].concat().into()))
     }
 
     /// Reads something of what the peer sends; false where it has left.
@@ -294,12 +301,16 @@ impl<S: AsyncRead + Unpin> ParkedCall<S> {
     }
 }
 
-/// What is needed to speak over a connection.
-pub(super) struct Speaker {
+/// What is needed to speak over a connection. In a box, as what speaks has room for it more than once.
+pub(super) struct Speaker(Box<Inner>);
+
+struct Inner {
     http: Arc<http1::Builder>,
     calls: Calls,
     park_after: Duration,
     stopped: watch::Receiver<bool>,
+    /// Held until the connection is over.
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Speaker {
@@ -308,33 +319,42 @@ impl Speaker {
         (http, router): (Arc<http1::Builder>, Router),
         (remote, peer): (PeerAddress, Option<Arc<Peer>>),
         park_after: Duration,
-        stopped: watch::Receiver<bool>,
+        (stopped, permit): (watch::Receiver<bool>, Option<OwnedSemaphorePermit>),
     ) -> Self {
         let (calls, heard, writes) = (AtomicU64::new(0), AtomicU64::new(0), Arc::default());
         let shared = Arc::new(Shared { standing: Mutex::new(Standing::Idle), calls, heard, writes });
-        Self { http, calls: Calls { router, remote, peer, shared }, park_after, stopped }
+        let calls = Calls { router, remote, peer, shared };
+        Self(Box::new(Inner { http, calls, park_after, stopped, _permit: permit }))
     }
 
     /// Answers what comes over a connection until it ends.
-    pub(super) async fn speak(mut self, mut stream: impl AsyncRead + AsyncWrite + Unpin + Send) {
-        let mut before = Bytes::new();
-        loop {
-            // In a box, of which nothing is left while a call waits.
-            let parked = Box::pin(self.speak_until_parked(stream, before)).await;
-            let Some(mut parked) = parked else { return };
-            let Some(answer) = parked.answer().await else {
-                tracing::debug!("a connection ended early: its peer left while a call waited");
-                return;
-            };
-            let ParkedCall { stream: kept, ahead, mut asked, .. } = parked;
-            asked.closes |= *self.stopped.borrow();
-            *self.calls.shared.lock() = Standing::Answered(answer);
-            (stream, before) = (kept, [asked.head().into_bytes(), ahead].concat().into());
+    pub(super) fn speak<S>(self, stream: S) -> impl Future<Output = ()> + Send
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        // Each step in a box, of which nothing is left when the next begins.
+        let mut step: Step<S> = Box::pin(self.0.speak_until_parked(stream, Bytes::new()));
+        async move {
+            while let Some((inner, parked)) = step.await {
+                step = match parked.answer(&inner).await {
+                    Some((stream, before)) => Box::pin(inner.speak_until_parked(stream, before)),
+                    None => return,
+                };
+            }
         }
     }
+}
 
+/// What is said until a call is parked; nothing when the connection has ended.
+type Step<S> = Pin<Box<dyn Future<Output = Option<(Box<Inner>, Box<ParkedCall<S>>)>> + Send>>;
+
+impl Inner {
     /// Answers what comes over a connection until it ends, or a call has waited for long.
-    async fn speak_until_parked<S>(&mut self, stream: S, before: Bytes) -> Option<ParkedCall<S>>
+    async fn speak_until_parked<S>(
+        mut self: Box<Self>,
+        stream: S,
+        before: Bytes,
+    ) -> Option<(Box<Self>, Box<ParkedCall<S>>)>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -355,14 +375,13 @@ impl Speaker {
                     is_stopping = true;
                     Pin::new(&mut connection).graceful_shutdown();
                 }
-                () = poll_fn(|context| patience.poll(context, &shared)) => {
-                    let (work, asked) = shared.take()?;
-                    let parts = connection.into_parts();
-                    let (stream, ahead) = parts.io.into_inner().into_parts();
-                    let ahead = [parts.read_buf, ahead].concat();
-                    return Some(ParkedCall { stream, ahead, work, asked });
-                }
+                () = poll_fn(|context| patience.poll(context, &shared)) => break,
             }
         }
+        let (work, asked) = shared.take()?;
+        let parts = connection.into_parts();
+        let (stream, ahead) = parts.io.into_inner().into_parts();
+        let ahead = [parts.read_buf, ahead].concat();
+        Some((self, Box::new(ParkedCall { stream, ahead, work, asked })))
     }
 }

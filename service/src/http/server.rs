@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::call::{HEADER_BYTES_MAX, with_own_headers};
-use super::handshake::{Begun, shake_hands};
+use super::handshake::{Begun, Encrypted, shake_hands};
 use super::parked::Speaker;
 use super::problem::Refused;
 use super::record::PeerAddress;
@@ -123,7 +123,7 @@ impl Server {
                 stopped: stopping.subscribe(),
                 permit,
             };
-            tokio::spawn(connection.serve(stream, tls.clone()));
+            connection.begin(stream, tls.clone());
         }
         drop(listener);
         // What has not begun to speak HTTP has nothing under way; what has ends when that is answered.
@@ -149,32 +149,44 @@ struct Connection {
 }
 
 impl Connection {
-    async fn serve(self, stream: TcpStream, tls: Option<Arc<Tls>>) {
-        let Some(tls) = tls else {
-            let stream = Stalling::new(stream, self.limits.write_wait);
-            return self.speak(stream, None).await;
-        };
-        let mut stopped = self.stopped.clone();
-        // In a box, as its many bytes are needed for a moment.
-        let shaking = Box::pin(shake_hands(stream, &tls, (self.limits.handshake_wait, self.limits.write_wait)));
-        let begun = tokio::select! {
-            begun = shaking => begun,
-            _ = stopped.wait_for(|stopped| *stopped) => return,
-        };
-        drop((tls, stopped));
-        match begun {
-            Begun::Encrypted(stream, peer) => self.speak(stream, peer).await,
-            Begun::Plain(stream) => Box::pin(self.refuse(stream)).await,
-            Begun::Failed => {}
+    /// Serves it in a task of its own, which is small as long as it may be: there are very many that wait.
+    fn begin(self, stream: TcpStream, tls: Option<Arc<Tls>>) {
+        match tls {
+            None => {
+                let stream = Stalling::new(stream, self.limits.write_wait);
+                tokio::spawn(self.speaker(None).speak(stream));
+            }
+            Some(tls) => {
+                tokio::spawn(async move {
+                    // In boxes, of which one is there at a time.
+                    match Box::pin(self.shake_hands(stream, tls)).await {
+                        Some((speaker, stream)) => Box::pin(speaker.speak(stream)).await,
+                        None => {}
+                    }
+                });
+            }
         }
     }
 
-    /// Answers what comes over it until it ends.
-    async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Option<Arc<Peer>>) {
+    /// Has it be encrypted.
+    async fn shake_hands(self, stream: TcpStream, tls: Arc<Tls>) -> Option<(Speaker, Encrypted)> {
+        let mut stopped = self.stopped.clone();
+        let begun = tokio::select! {
+            begun = shake_hands(stream, &tls, (self.limits.handshake_wait, self.limits.write_wait)) => begun,
+            _ = stopped.wait_for(|stopped| *stopped) => return None,
+        };
+        match begun {
+            Begun::Encrypted(stream, peer) => return Some((self.speaker(peer), stream)),
+            Begun::Plain(stream) => self.refuse(stream).await,
+            Begun::Failed => {}
+        }
+        None
+    }
+
+    /// What answers what comes over it.
+    fn speaker(self, peer: Option<Arc<Peer>>) -> Speaker {
         let Self { http, router, stopped, permit, remote, limits } = self;
-        let speaker = Speaker::new((http, router), (remote, peer), limits.park_after, stopped);
-        speaker.speak(stream).await;
-        drop(permit);
+        Speaker::new((http, router), (remote, peer), limits.park_after, (stopped, permit))
     }
 
     /// Tells whoever does not encrypt that it is to be.
