@@ -5,7 +5,9 @@ use axum::handler::Handler;
 
 use crate::access::{CallAccess, Credentials, Wire};
 use crate::front::Front;
-use crate::http::{Console, Gate, Hosts, Judged, Refused, Route, Routes, account, check_host, console_routes, measure};
+use crate::http::{
+    Console, Gate, Hosts, Judged, Refused, Route, Routes, With, account, check_host, console_routes, measure,
+};
 use crate::{nodes, rest, swf};
 
 pub use crate::rest::document;
@@ -39,8 +41,7 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
     ours.merge(swf::router(front, credentials))
         .fallback(no_such_path.layer(known()))
         .method_not_allowed_fallback(wrong_method.layer(known()))
-        .layer(check_host(hosts))
-        .layer(measure(measured))
+        .layer(With((measure(measured), check_host(hosts))))
 }
 
 /// The routes of the API, open to whoever can reach them.

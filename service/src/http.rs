@@ -34,6 +34,7 @@ pub use server::{Server, ServerLimits};
 
 pub(crate) use accept::names as names_accepted;
 pub(crate) use answer::{Answer, AppState, bytes_of_json, json};
+pub(crate) use around::With;
 pub(crate) use audit::{AuditEach, Audited, Route, of_token};
 pub(crate) use auth::{Gate, Judged, NODE_SCHEME};
 pub(crate) use body::{BODY_BYTES_MAX, IMPORT_BYTES_MAX, Json, POLL_BYTES_MAX, TURN_BYTES_MAX, read as read_body};

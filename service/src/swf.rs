@@ -30,6 +30,8 @@ use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::post;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use crate::access::{CallEffect, Caller, Credentials, Need, Pass};
@@ -76,10 +78,7 @@ async fn call(State(front): State<Front>, request: Request) -> Response {
     let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::new);
     let asked = operation(request.headers()).ok().map(|operation| SwfOperation(operation.name()));
     match admit(&front, request).await {
-        Ok(admitted) => later(async move {
-            let answer = Box::pin(answer(admitted)).await;
-            told(&front, answer, asked, &id)
-        }),
+        Ok(admitted) => later(answer(admitted).map(move |answer| told(&front, answer, asked, &id))),
         Err(fault) => told(&front, Err(fault), asked, &id),
     }
 }
@@ -116,20 +115,32 @@ struct Admitted {
     purse: Purse,
 }
 
-async fn answer(admitted: Admitted) -> Answer {
+/// The answer, with boxes for as much as there is: each that waits has room for it.
+fn answer(admitted: Admitted) -> BoxFuture<'static, Answer> {
     let Admitted { operation, call, input, asked, let_in, pass, size, purse } = admitted;
-    let engine = Arc::clone(&call.engine);
-    // In a box: each that waits for it would have room for it once more.
-    let work = Box::pin(in_turn(let_in, size, perform(operation, call, input, asked)));
-    let answer = match pass {
-        None => work.await,
-        Some((credentials, pass)) => match pass.hold(work).await {
-            Some(answer) => answer.map(|answer| answer.map(|response| hold_body(pass, response))),
-            None => Err(noted(SwfFault::revoked(), &credentials, &engine, Some(pass.holder().name()), operation)),
-        },
+    let (engine, (in_turn, under_way)) = (Arc::clone(&call.engine), let_in);
+    let answer = match asked {
+        None => operations::perform(operation, call, input),
+        Some(asked) => Box::pin(perform(operation, call, input, asked)),
     };
-    drop(purse);
-    answer
+    let answer = match under_way {
+        None => answer,
+        Some(under_way) => Box::pin(on_shares(under_way, size, answer)),
+    };
+    let answer = match in_turn {
+        None => answer,
+        Some(in_turn) => Box::pin(in_turns(in_turn, answer)),
+    };
+    let answer = match pass {
+        None => answer,
+        Some((credentials, pass)) => Box::pin(async move {
+            match pass.hold(answer).await {
+                Some(answer) => Ok(answer?.map(|response| hold_body(pass, response))),
+                None => Err(noted(SwfFault::revoked(), &credentials, &engine, Some(pass.holder().name()), operation)),
+            }
+        }),
+    };
+    Box::pin(answer.inspect(move |_| drop(purse)))
 }
 
 /// Lets a request in.
@@ -194,9 +205,8 @@ async fn admit(front: &Front, mut request: Request) -> Result<Admitted, SwfFault
     Ok(Admitted { operation, call, input, asked, let_in, pass, size, purse })
 }
 
-/// Does what is asked for. Where that changes something and there is an audit log, that has an entry before and its outcome after.
-async fn perform(operation: Operation, call: SwfCall, input: Map<String, Value>, asked: Option<Audited>) -> Answer {
-    let Some(asked) = asked else { return operations::perform(operation, call, input).await };
+/// Does what is asked for where that changes something and there is an audit log: that has an entry before and its outcome after.
+async fn perform(operation: Operation, call: SwfCall, input: Map<String, Value>, asked: Audited) -> Answer {
     let names = names(&call.engine, operation, &input);
     let ticket = asked.change(call.caller.by(), operation.name().to_owned(), names);
     ticket.announce().await?;
@@ -249,16 +259,13 @@ fn let_in(
     Ok((domain.map(|domain| front.places().claim(domain, is_of_task)), under_way))
 }
 
-/// Does this in turns, and on the shares that it goes on. `size` is that of the request.
-async fn in_turn((in_turn, under_way): LetIn, size: u64, work: impl Future<Output = Answer>) -> Answer {
-    let work = on_shares(under_way, size, work);
-    let Some(in_turn) = in_turn else { return work.await };
+/// Does this in turns.
+async fn in_turns(in_turn: InTurn, work: BoxFuture<'static, Answer>) -> Answer {
     Ok(in_turn.during(work).await??.map(|response| in_turn_within(in_turn, response)))
 }
 
-/// Does this on the shares that it goes on.
-async fn on_shares(under_way: Option<UnderWay>, size: u64, work: impl Future<Output = Answer>) -> Answer {
-    let Some(under_way) = under_way else { return work.await };
+/// Does this on the shares that it goes on. `size` is that of the request.
+async fn on_shares(under_way: UnderWay, size: u64, work: BoxFuture<'static, Answer>) -> Answer {
     under_way.add_bytes(size);
     let answer = under_way.during(work).await;
     Ok(answer?.map(|response| answer_within(under_way, response)))

@@ -21,9 +21,26 @@ pub(crate) trait Around: Clone + Send + Sync + 'static {
     fn after(after: Self::After, response: Response) -> Response;
 }
 
+/// The first around the second.
+impl<A: Around, B: Around> Around for (A, B) {
+    type After = (A::After, B::After);
+
+    fn before(&self, request: Request) -> Result<(Request, Self::After), Box<Response>> {
+        let (request, outer) = self.0.before(request)?;
+        match self.1.before(request) {
+            Ok((request, inner)) => Ok((request, (outer, inner))),
+            Err(answer) => Err(Box::new(A::after(outer, *answer))),
+        }
+    }
+
+    fn after((outer, inner): Self::After, response: Response) -> Response {
+        A::after(outer, B::after(inner, response))
+    }
+}
+
 /// This around each call.
 #[derive(Debug, Clone)]
-pub(crate) struct With<A>(pub(super) A);
+pub(crate) struct With<A>(pub(crate) A);
 
 impl<A: Clone, S> Layer<S> for With<A> {
     type Service = Surrounded<A, S>;

@@ -132,11 +132,11 @@ where
         // In boxes, of which nothing is left while whoever was let in waits.
         let judging = Box::pin(self.judged.clone().judge(request));
         let handler = self.handler.clone();
-        let begin = async move { Ok(judging.await?.begin(handler)) };
-        let begin: BoxFuture<'static, Result<Begun, Response>> = Box::pin(begin);
+        let begin: BoxFuture<'static, Result<BoxFuture<'static, Response>, Response>> =
+            Box::pin(async move { Ok(judging.await?.begin(handler)) });
         Box::pin(async move {
             match begin.await {
-                Ok(begun) => Ok(begun.answer().await),
+                Ok(answer) => Ok(answer.await),
                 Err(refused) => Ok(refused),
             }
         })
@@ -148,51 +148,43 @@ struct LetIn {
     request: Request,
     ticket: Option<Ticket>,
     under_way: Option<UnderWay>,
-    route: Route,
-    held: Held,
-}
-
-/// What holds it until it is answered.
-struct Held {
     in_turn: Option<InTurn>,
-    pass: Option<(Gate, Pass, String)>,
-}
-
-/// The same, begun.
-struct Begun {
-    held: Held,
-    answer: BoxFuture<'static, Response>,
+    /// Of whoever had to show something, with what the log has of what is asked for.
+    pass: Option<(Pass, String)>,
+    judged: Judged,
 }
 
 impl LetIn {
-    fn begin<S>(self, handler: S) -> Begun
+    /// The answer, with boxes for as much as there is: each that waits has room for it.
+    fn begin<S>(self, handler: S) -> BoxFuture<'static, Response>
     where
         S: Service<Request, Response = Response, Error = Infallible> + Send + 'static,
         S::Future: Send + 'static,
     {
-        let answer = self.route.run(self.ticket, self.request, handler);
-        let answer = match self.under_way {
+        let Self { request, ticket, under_way, in_turn, pass, judged: Judged { gate, route } } = self;
+        let answer = route.run(ticket, request, handler);
+        let answer = match under_way {
             None => answer,
             under_way => Box::pin(shares::answer(under_way, answer)),
         };
-        Begun { held: self.held, answer }
-    }
-}
-
-impl Begun {
-    async fn answer(self) -> Response {
-        let Held { in_turn, pass } = self.held;
-        let answer = shares::in_turn(in_turn, self.answer);
-        let Some((gate, pass, what)) = pass else { return answer.await };
-        match pass.hold(Box::pin(answer)).await {
-            Some(answer) => match answer.extensions().get::<EndsSession>() {
-                Some(EndsSession(secret)) => {
-                    gate.credentials.end_session(secret);
-                    answer
+        let answer = match in_turn {
+            None => answer,
+            in_turn => Box::pin(shares::in_turn(in_turn, answer)),
+        };
+        match pass {
+            None => answer,
+            Some((pass, what)) => Box::pin(async move {
+                match pass.hold(answer).await {
+                    Some(answer) => match answer.extensions().get::<EndsSession>() {
+                        Some(EndsSession(secret)) => {
+                            gate.credentials.end_session(secret);
+                            answer
+                        }
+                        None => hold_body(pass, answer),
+                    },
+                    None => gate.turned_away(Refused::Revoked, Some(pass.holder().name()), &what),
                 }
-                None => hold_body(pass, answer),
-            },
-            None => gate.turned_away(Refused::Revoked, Some(pass.holder().name()), &what),
+            }),
         }
     }
 }
@@ -242,8 +234,8 @@ impl Judged {
         }
         let caller = pass.as_ref().map(|pass| Caller::holding(Arc::clone(pass.holder())));
         request.extensions_mut().insert(caller.unwrap_or_else(Caller::anybody));
-        let held = Held { in_turn, pass: pass.map(|pass| (gate, pass, what)) };
-        Ok(LetIn { request, ticket, under_way, route, held })
+        let pass = pass.map(|pass| (pass, what));
+        Ok(LetIn { request, ticket, under_way, in_turn, pass, judged: Self { gate, route } })
     }
 }
 

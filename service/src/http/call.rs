@@ -1,6 +1,7 @@
 //! One call: what is asked of the router, and what is answered where that cannot be, or where it panics.
 
 use std::any::Any;
+use std::future::ready;
 use std::panic::AssertUnwindSafe;
 
 use axum::Router;
@@ -9,9 +10,10 @@ use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use hyper::Request;
 use hyper::body::Body;
-use tower::ServiceExt;
+use tower::Service;
 
 use super::problem::Refused;
 
@@ -20,23 +22,23 @@ use super::problem::Refused;
 pub(super) const HEADER_BYTES_MAX: usize = 64 * 1024;
 
 /// The answer to a call. A handler that panics, which none should, is answered for.
-pub(super) async fn answer<B>(router: Router, request: Request<B>) -> Response
+pub(super) fn answer<B>(mut router: Router, request: Request<B>) -> BoxFuture<'static, Response>
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
 {
-    let answer = if head_bytes(&request) > HEADER_BYTES_MAX {
-        Refused::HeadersTooLarge { max: HEADER_BYTES_MAX }.into_response()
-    } else {
-        match AssertUnwindSafe(router.oneshot(request)).catch_unwind().await {
-            Ok(Ok(answer)) => answer,
-            Err(panic) => {
-                tracing::error!(panic = words(panic.as_ref()), "a handler panicked; this is a defect of the service");
-                Refused::Panicked.into_response()
-            }
+    if head_bytes(&request) > HEADER_BYTES_MAX {
+        let refused = Refused::HeadersTooLarge { max: HEADER_BYTES_MAX }.into_response();
+        return Box::pin(ready(with_own_headers(refused)));
+    }
+    let answer = AssertUnwindSafe(router.call(request)).catch_unwind();
+    Box::pin(answer.map(|answer| match answer {
+        Ok(Ok(answer)) => with_own_headers(answer),
+        Err(panic) => {
+            tracing::error!(panic = words(panic.as_ref()), "a handler panicked; this is a defect of the service");
+            with_own_headers(Refused::Panicked.into_response())
         }
-    };
-    with_own_headers(answer)
+    }))
 }
 
 /// The same answer, with the headers that each has.

@@ -13,7 +13,7 @@ use axum::http::uri::Authority;
 use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
 
-use super::around::{Around, With};
+use super::around::Around;
 use super::problem::Refused;
 
 /// How a browser says what a page has to do with the host that it asks.
@@ -61,8 +61,8 @@ fn ends_with_ignoring_case(text: &str, end: &str) -> bool {
 }
 
 /// Lets requests go on, or says why not.
-pub(crate) fn check(hosts: Hosts) -> With<impl Around> {
-    With(Guard(Arc::new(hosts)))
+pub(crate) fn check(hosts: Hosts) -> impl Around {
+    Guard(Arc::new(hosts))
 }
 
 #[derive(Clone)]

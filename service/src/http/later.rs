@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tower::{Layer, Service};
 
@@ -16,8 +17,8 @@ use tower::{Layer, Service};
 struct Later(Arc<Mutex<Option<BoxFuture<'static, Response>>>>);
 
 /// An answer that comes when this has been waited for.
-pub(crate) fn later<T: IntoResponse>(answer: impl Future<Output = T> + Send + 'static) -> Response {
-    let answer: BoxFuture<'static, Response> = Box::pin(async move { answer.await.into_response() });
+pub(crate) fn later<T: IntoResponse + 'static>(answer: impl Future<Output = T> + Send + 'static) -> Response {
+    let answer: BoxFuture<'static, Response> = Box::pin(answer.map(IntoResponse::into_response));
     let mut response = Response::new(Body::empty());
     response.extensions_mut().insert(Later(Arc::new(Mutex::new(Some(answer)))));
     response
@@ -80,6 +81,6 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let answer = call(&mut self.0, request);
-        Box::pin(async move { Ok(answer.await) })
+        Box::pin(answer.map(Ok))
     }
 }

@@ -5,7 +5,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use tokio::time::Instant;
 
-use super::around::{Around, With};
+use super::around::Around;
 use crate::front::Front;
 
 /// Stands for whatever is no call: paths that are not there, methods that a path does not take.
@@ -31,8 +31,8 @@ pub(super) struct Began {
 }
 
 /// The measure of each call.
-pub(crate) fn measure(front: Front) -> With<impl Around> {
-    With(Measured(front))
+pub(crate) fn measure(front: Front) -> impl Around {
+    Measured(front)
 }
 
 impl Around for Measured {

@@ -21,6 +21,7 @@ use axum::http::header::{CONNECTION, EXPECT, UPGRADE};
 use axum::http::{HeaderMap, Method, Version};
 use axum::response::Response;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use hyper::Request;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
@@ -38,7 +39,7 @@ use stream::Resumed;
 const READ_AHEAD: usize = 64;
 
 /// The work of a call.
-type Work = Pin<Box<dyn Future<Output = Response> + Send>>;
+type Work = BoxFuture<'static, Response>;
 
 /// What an answer depends on, of the request.
 #[derive(Debug, Clone)]
@@ -149,7 +150,7 @@ impl hyper::service::Service<Request<Incoming>> for Calls {
             let number = shared.calls.fetch_add(1, Ordering::Relaxed) + 1;
             let asked = Asked::of(&request);
             let request = request.map(|body| HeardBody::new(body, number, Arc::clone(&self.shared)));
-            let work: Work = Box::pin(answer(self.router.clone(), request));
+            let work = answer(self.router.clone(), request);
             *standing = Standing::Works(CallUnderWay { work, since: Instant::now(), number, asked });
         }
         drop(standing);
