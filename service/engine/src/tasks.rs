@@ -165,6 +165,8 @@ struct PollUnderWay {
     list: ListKey,
     taker: Taker,
     wait: Duration,
+    /// Its task, where that was lost on its way to an earlier try.
+    lost: Option<Box<Grant>>,
     _polling: Polling,
 }
 
@@ -232,13 +234,13 @@ impl Tasks {
         Ok(Some(Delivery { task, receipt: Receipt(grant) }))
     }
 
-    /// What a poll waits with; its task at once where one was lost on its way to an earlier try.
+    /// What a poll waits with.
     async fn begin_poll(
         &self,
         side: Side,
         (domain, list): (&str, &str),
         poll: Poll,
-    ) -> Result<(PollUnderWay, Option<Box<Grant>>), Refusal> {
+    ) -> Result<Box<PollUnderWay>, Refusal> {
         self.registry.must_know(domain).await?;
         history::admit::check_name("taskList", list)?;
         let list = ListKey { domain: domain.into(), side, name: list.into() };
@@ -249,12 +251,13 @@ impl Tasks {
         }
         self.lists.seek(&list);
         let lost = if earlier.is_empty() { None } else { self.lists.take_lost(&list, &earlier, &taker).await? };
-        Ok((PollUnderWay { list, taker, wait: poll.wait, _polling: polling }, lost.map(Box::new)))
+        let lost = lost.map(Box::new);
+        Ok(Box::new(PollUnderWay { list, taker, wait: poll.wait, lost, _polling: polling }))
     }
 
-    async fn poll(&self, (poll, lost): (PollUnderWay, Option<Box<Grant>>)) -> Result<Option<Box<Grant>>, Refusal> {
-        if lost.is_some() {
-            return Ok(lost);
+    async fn poll(&self, mut poll: Box<PollUnderWay>) -> Result<Option<Box<Grant>>, Refusal> {
+        if let Some(lost) = poll.lost.take() {
+            return Ok(Some(lost));
         }
         let deadline = tokio::time::sleep(poll.wait);
         tokio::pin!(deadline);

@@ -1,6 +1,8 @@
 //! Connections: how many, how slow, how large their headers may be; and how they end.
 
 use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::call::{HEADER_BYTES_MAX, with_own_headers};
@@ -64,6 +66,24 @@ const BUFFER_BYTES_MAX: usize = HEADER_BYTES_MAX;
 
 /// The wait before a connection is accepted where the one before could not be. Ours: short against any caller's patience.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
+
+/// Connections that may wait to be accepted, where the system lets as many. Ours, as Linux has it: what polls comes back all at once
+/// after a restart.
+const BACKLOG: u32 = 4_096;
+
+/// Listens on an address.
+///
+/// # Errors
+///
+/// The system's.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // As tokio's own listeners have it: a restart finds the address free.
+    #[cfg(not(windows))]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// Serves a router on a listener.
 pub struct Server {
