@@ -179,9 +179,9 @@ impl Connection {
             Some(tls) => {
                 tokio::spawn(async move {
                     // In boxes, of which one is there at a time.
-                    match Box::pin(self.shake_hands(stream, tls)).await {
-                        Some((speaker, stream)) => Box::pin(speaker.speak(stream)).await,
-                        None => {}
+                    let encrypted = Box::pin(self.shake_hands(stream, tls)).await;
+                    if let Some((speaker, stream)) = encrypted {
+                        Box::pin(speaker.speak(stream)).await;
                     }
                 });
             }
