@@ -62,7 +62,9 @@ async fn a_parked_poller_that_hangs_up_takes_no_task_and_leaves_its_place() {
     let socket = Socket::with(limits).await;
     let peer = poll(&socket, "").await;
     drop(peer);
-    socket.api.until_pollers("list=\"deciders\"", 0).await;
+    // Sooner than its wait is over.
+    let gone = socket.api.until_pollers("list=\"deciders\"", 0);
+    tokio::time::timeout(Duration::from_secs(30), gone).await.expect("it is seen that the peer has left");
     socket.answers_others().await;
     socket.api.start("w").await;
     let turn = socket.api.turn().await;
