@@ -1,14 +1,13 @@
 //! All ways in as one router: the REST API, SWF's wire, and the wire between nodes; and the table of all their calls.
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::handler::Handler;
-use axum::middleware::from_fn_with_state;
 
 use crate::access::{CallAccess, Credentials, Wire};
 use crate::front::Front;
-use crate::http::{Console, Gate, Hosts, Refused, Route, Routes, account, check_host, console_routes, judge, measure};
+use crate::http::{
+    Console, Gate, Hosts, Judged, Refused, Route, Routes, With, account, check_host, console_routes, measure,
+};
 use crate::{nodes, rest, swf};
 
 pub use crate::rest::document;
@@ -29,7 +28,7 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
     let front = front.into();
     let measured = front.clone();
     let gate = Gate::new(front.clone(), credentials.clone());
-    let known = || from_fn_with_state((gate.clone(), Route::UNKNOWN), judge);
+    let known = || Judged::new(gate.clone(), Route::UNKNOWN);
     let ours = rest::routes(console).into_router(&gate);
     let ours = match console {
         Console::On => ours.merge(console_routes().into_router(&gate)),
@@ -37,12 +36,12 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
     };
     // Nodes show each other something else.
     let ours = if front.engine().nodes().is_shared() { ours.merge(nodes::routes().into_router(&gate)) } else { ours };
-    let ours = accounted(ours.with_state(front.clone()), front.clone());
+    // SWF's wire holds itself to the budget of bytes in flight, in its own words.
+    let ours = ours.with_state(front.clone()).layer(account(&front));
     ours.merge(swf::router(front, credentials))
         .fallback(no_such_path.layer(known()))
         .method_not_allowed_fallback(wrong_method.layer(known()))
-        .layer(from_fn_with_state(Arc::new(hosts), check_host))
-        .layer(from_fn_with_state(measured, measure))
+        .layer(With((measure(measured), check_host(hosts))))
 }
 
 /// The routes of the API, open to whoever can reach them.
@@ -56,11 +55,6 @@ pub fn table() -> Vec<CallAccess> {
     let rest = rows(rest::routes(Console::On), Wire::Rest).into_iter();
     let rest = rest.chain(rows(console_routes(), Wire::Rest));
     rest.chain(swf::rows()).chain(rows(nodes::routes(), Wire::Nodes)).collect()
-}
-
-/// These routes, held to the budget of bytes in flight. SWF's wire holds itself to it, in its own words.
-fn accounted(router: Router, front: Front) -> Router {
-    router.layer(from_fn_with_state(front, account))
 }
 
 async fn no_such_path() -> Refused {

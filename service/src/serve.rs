@@ -23,7 +23,6 @@ use service::reload::{FileWatch, Hangups};
 use store::Store;
 use store::memory::Memory;
 use store_embedded::{Embedded, Options};
-use tokio::net::TcpListener;
 
 use crate::config;
 use crate::credentials::Keeper;
@@ -365,7 +364,7 @@ impl Serve {
         let audit_log = self.open_audit_log()?;
         // Stop requests are heard from the very beginning.
         let stop = tokio::spawn(client::shutdown::requested());
-        let listener = TcpListener::bind(listen).await.map_err(|error| format!("{listen}: {error}"))?;
+        let listener = service::http::listen(listen).map_err(|error| format!("{listen}: {error}"))?;
         let address = listener.local_addr().map_err(|error| format!("{listen}: {error}"))?;
         let (store, embedded) = self.open_store().await?;
         self.shipping.begin(embedded.as_ref()).await?;

@@ -30,6 +30,8 @@ use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::post;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use crate::access::{CallEffect, Caller, Credentials, Need, Pass};
@@ -38,8 +40,8 @@ use crate::budget::{Purse, Who};
 use crate::fair::InTurn;
 use crate::front::Front;
 use crate::http::{
-    Audited, Code, RequestId, RequestNotes, SwfOperation, answer_within, domain_of, hold_answer, hold_body,
-    in_turn_within, of_token, read_body, trace_of,
+    AnswersLater, Audited, Code, RequestId, RequestNotes, SwfOperation, answer_within, domain_of, hold_answer,
+    hold_body, in_turn_within, later, of_token, read_body, trace_of,
 };
 use crate::tls::Peer;
 use call::{Answer, SwfCall};
@@ -69,21 +71,28 @@ pub(crate) const PATH: &str = "/";
 pub(crate) fn router(front: Front, credentials: Credentials) -> Router {
     #[expect(clippy::disallowed_methods, reason = "its operations have their levels themselves")]
     let router = Router::new().route(PATH, post(call));
-    router.layer(Extension(credentials)).with_state(front)
+    router.layer(Extension(credentials)).layer(AnswersLater).with_state(front)
 }
 
 async fn call(State(front): State<Front>, request: Request) -> Response {
-    let budget = Arc::clone(front.budget());
     let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::new);
-    let asked = operation(request.headers()).map(|operation| SwfOperation(operation.name()));
-    let answered = answer(front, request).await;
-    let response = match answered {
+    let asked = operation(request.headers()).ok().map(|operation| SwfOperation(operation.name()));
+    match admit(&front, request).await {
+        Ok(admitted) => later(answer(admitted).map(move |answer| told(&front, answer, asked, &id))),
+        Err(fault) => told(&front, Err(fault), asked, &id),
+    }
+}
+
+/// The response to a request of this name.
+fn told(front: &Front, answer: Answer, asked: Option<SwfOperation>, id: &RequestId) -> Response {
+    let response = match answer {
         Ok(Some(response)) => response,
         Ok(None) => Response::new(Body::empty()),
         Err(fault) => fault.into_response(),
     };
-    let mut response = hold_answer(&budget, response).unwrap_or_else(|_| SwfFault::overloaded().into_response());
-    if let Ok(asked) = asked {
+    let held = hold_answer(front.budget(), response);
+    let mut response = held.unwrap_or_else(|_| SwfFault::overloaded().into_response());
+    if let Some(asked) = asked {
         response.extensions_mut().insert(asked);
     }
     if let Ok(id) = HeaderValue::from_str(&id.0) {
@@ -92,7 +101,50 @@ async fn call(State(front): State<Front>, request: Request) -> Response {
     response
 }
 
-async fn answer(front: Front, mut request: Request) -> Answer {
+/// What is left of a request that was let in, so that one that waits has no more than it needs.
+struct Admitted {
+    operation: Operation,
+    call: SwfCall,
+    input: Map<String, Value>,
+    asked: Option<Audited>,
+    let_in: LetIn,
+    /// Of whoever had to show something.
+    pass: Option<(Credentials, Pass)>,
+    /// Of the request, in bytes; as many are held until it is answered.
+    size: u64,
+    purse: Purse,
+}
+
+/// The answer, with boxes for as much as there is: each that waits has room for it.
+fn answer(admitted: Admitted) -> BoxFuture<'static, Answer> {
+    let Admitted { operation, call, input, asked, let_in, pass, size, purse } = admitted;
+    let (engine, (in_turn, under_way)) = (Arc::clone(&call.engine), let_in);
+    let answer = match asked {
+        None => operations::perform(operation, call, input),
+        Some(asked) => Box::pin(perform(operation, call, input, asked)),
+    };
+    let answer = match under_way {
+        None => answer,
+        Some(under_way) => Box::pin(on_shares(under_way, size, answer)),
+    };
+    let answer = match in_turn {
+        None => answer,
+        Some(in_turn) => Box::pin(in_turns(in_turn, answer)),
+    };
+    let answer = match pass {
+        None => answer,
+        Some((credentials, pass)) => Box::pin(async move {
+            match pass.hold(answer).await {
+                Some(answer) => Ok(answer?.map(|response| hold_body(pass, response))),
+                None => Err(noted(SwfFault::revoked(), &credentials, &engine, Some(pass.holder().name()), operation)),
+            }
+        }),
+    };
+    Box::pin(answer.inspect(move |_| drop(purse)))
+}
+
+/// Lets a request in.
+async fn admit(front: &Front, mut request: Request) -> Result<Admitted, SwfFault> {
     let engine = front.engine();
     let operation = operation(request.headers())?;
     let log = request.extensions().get::<RequestNotes>().cloned().unwrap_or_default();
@@ -136,28 +188,25 @@ async fn answer(front: Front, mut request: Request) -> Answer {
     }
     let size = bytes.len() as u64;
     drop(bytes);
-    let (Some(admitted), Some((credentials, ..))) = (admitted, &signed) else {
+    let (Some(admitted), Some((credentials, ..))) = (admitted, signed) else {
         let need = access::need(operation, engine, &input);
-        let let_in = let_in(&front, None, need.as_ref(), operation, &input)?;
-        let call = SwfCall::new(&front, Caller::anybody(), region, trace);
-        return in_turn(let_in, size, perform(operation, call, input, asked)).await;
+        let let_in = let_in(front, None, need.as_ref(), operation, &input)?;
+        let call = SwfCall::new(front, Caller::anybody(), region, trace);
+        return Ok(Admitted { operation, call, input, asked, let_in, pass: None, size, purse });
     };
-    let noted = |fault, who: &str| noted(fault, credentials, engine, Some(who), operation);
+    let noted = |fault, who: &str| noted(fault, &credentials, engine, Some(who), operation);
     let may = access::check(admitted.holder(), operation, engine, &input);
     let need = may.map_err(|fault| noted(fault, admitted.holder().name()))?;
-    let let_in = let_in(&front, Some(admitted.holder().name()), Some(&need), operation, &input)?;
-    let pass = Pass::new(credentials, engine.clock(), admitted, need);
+    let let_in = let_in(front, Some(admitted.holder().name()), Some(&need), operation, &input)?;
+    let pass = Pass::new(&credentials, engine.clock(), admitted, need);
     let caller = Caller::holding(Arc::clone(pass.holder()));
-    let call = SwfCall::new(&front, caller, region, trace);
-    match pass.hold(in_turn(let_in, size, perform(operation, call, input, asked))).await {
-        Some(answer) => Ok(answer?.map(|response| hold_body(pass, response))),
-        None => Err(noted(SwfFault::revoked(), pass.holder().name())),
-    }
+    let call = SwfCall::new(front, caller, region, trace);
+    let pass = Some((credentials, pass));
+    Ok(Admitted { operation, call, input, asked, let_in, pass, size, purse })
 }
 
-/// Does what is asked for. Where that changes something and there is an audit log, that has an entry before and its outcome after.
-async fn perform(operation: Operation, call: SwfCall, input: Map<String, Value>, asked: Option<Audited>) -> Answer {
-    let Some(asked) = asked else { return operations::perform(operation, call, input).await };
+/// Does what is asked for where that changes something and there is an audit log: that has an entry before and its outcome after.
+async fn perform(operation: Operation, call: SwfCall, input: Map<String, Value>, asked: Audited) -> Answer {
     let names = names(&call.engine, operation, &input);
     let ticket = asked.change(call.caller.by(), operation.name().to_owned(), names);
     ticket.announce().await?;
@@ -210,16 +259,13 @@ fn let_in(
     Ok((domain.map(|domain| front.places().claim(domain, is_of_task)), under_way))
 }
 
-/// Does this in turns, and on the shares that it goes on. `size` is that of the request.
-async fn in_turn((in_turn, under_way): LetIn, size: u64, work: impl Future<Output = Answer>) -> Answer {
-    let work = on_shares(under_way, size, work);
-    let Some(in_turn) = in_turn else { return work.await };
+/// Does this in turns.
+async fn in_turns(in_turn: InTurn, work: BoxFuture<'static, Answer>) -> Answer {
     Ok(in_turn.during(work).await??.map(|response| in_turn_within(in_turn, response)))
 }
 
-/// Does this on the shares that it goes on.
-async fn on_shares(under_way: Option<UnderWay>, size: u64, work: impl Future<Output = Answer>) -> Answer {
-    let Some(under_way) = under_way else { return work.await };
+/// Does this on the shares that it goes on. `size` is that of the request.
+async fn on_shares(under_way: UnderWay, size: u64, work: BoxFuture<'static, Answer>) -> Answer {
     under_way.add_bytes(size);
     let answer = under_way.during(work).await;
     Ok(answer?.map(|response| answer_within(under_way, response)))

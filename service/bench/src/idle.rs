@@ -1,18 +1,29 @@
 //! `baton-bench idle`: polls that wait for tasks that do not come.
 
+mod poller;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use client::Client;
-use client::body::PollActivity;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::swf::{Caller, Wire};
+use super::swf::Wire;
 use crate::failed::Failed;
 use crate::service::{Scratch, Service, client, mib, other};
 
-/// How long one poll waits.
-const POLL_WAIT: Duration = Duration::from_secs(60);
+/// Files and sockets of either process beside those of polls: what the service keeps for itself is the most of them.
+const FILES_BESIDE: u64 = 1_024;
+
+/// Polls that begin at once.
+const BEGIN_AT_ONCE: usize = 256;
+
+/// Polls that begin in a second, at least.
+const BEGIN_PER_SECOND: u64 = 500;
 
 /// Measure: what polls cost that wait for nothing
 #[derive(Debug, Args)]
@@ -33,65 +44,70 @@ pub(crate) struct Idle {
 
 impl Idle {
     pub(super) async fn run(self) -> Result<(), Failed> {
+        must_open(self.polls + FILES_BESIDE)?;
         let scratch = Scratch::new(None)?;
-        let service = Service::start(&scratch).await?;
+        let connections = (self.polls + FILES_BESIDE / 2).to_string();
+        let service = Service::start_with(&scratch, &["--connections-max", &connections]).await?;
         let client = client(&service.url)?;
         let empty = service.process.memory().unwrap_or_default();
-        let caller = Caller::new(&service.url, Wire::Swf, true);
-        let mut polls = tokio::task::JoinSet::new();
-        for number in 0..self.polls {
-            let (client, list) = (client.clone(), format!("idle-{}", number % self.lists.max(1)));
-            if self.swf {
-                let caller = caller.clone();
-                polls.spawn(async move { hold_swf(&caller, &list).await });
-            } else {
-                polls.spawn(async move { hold(&client, &list).await });
-            }
-        }
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut polls = self.begin(&service)?;
+        let began = Instant::now();
+        let deadline = began + Duration::from_secs(60 + self.polls / BEGIN_PER_SECOND);
         while waiting(&client).await? < self.polls {
             if Instant::now() > deadline {
                 let waiting = waiting(&client).await?;
-                return Err(other(format!("{waiting} of {} polls wait; see ulimit -n", self.polls)));
+                return Err(other(format!("{waiting} of {} polls wait", self.polls)));
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        let before = service.process.cpu_seconds().unwrap_or_default();
+        let (begun, before) = (began.elapsed(), service.process.cpu_seconds().unwrap_or_default());
         let began = Instant::now();
         tokio::time::sleep(Duration::from_secs(self.seconds.max(1))).await;
         let spent = service.process.cpu_seconds().unwrap_or_default() - before;
-        println!("{} polls wait on {} lists:", self.polls, self.lists);
-        println!("  {:>10.2}  % of a core", 100.0 * spent / began.elapsed().as_secs_f64());
         println!(
-            "  {:>10.0}  MiB of memory in the service ({:.0} before the polls came)",
-            mib(service.process.memory().unwrap_or_default()),
-            mib(empty)
+            "{} polls wait on {} lists, {:.1} s after the first came:",
+            self.polls,
+            self.lists,
+            begun.as_secs_f64()
         );
+        println!("  {:>10.2}  % of a core", 100.0 * spent / began.elapsed().as_secs_f64());
+        let full = service.process.memory().unwrap_or_default();
+        println!("  {:>10.0}  MiB of memory in the service ({:.0} before the polls came)", mib(full), mib(empty));
+        println!("  {:>10}  bytes a poll", full.saturating_sub(empty) / self.polls.max(1));
         polls.abort_all();
         service.process.stop().await;
         Ok(())
     }
-}
 
-/// Polls again and again.
-async fn hold(client: &Client, list: &str) {
-    let poll = PollActivity::default();
-    loop {
-        if let Err(error) = client.poll_activity(list, &poll, POLL_WAIT).await {
-            tracing::debug!(%error, "a poll ended");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+    /// Has them begin, a few at a time.
+    fn begin(&self, service: &Service) -> Result<tokio::task::JoinSet<()>, Failed> {
+        let to = service.url.trim_start_matches("http://");
+        let to: SocketAddr = to.parse().map_err(|error| other(format!("{to}: {error}")))?;
+        let wire = if self.swf { Wire::Swf } else { Wire::Rest };
+        let begin = Arc::new(Semaphore::new(BEGIN_AT_ONCE));
+        let mut polls = tokio::task::JoinSet::new();
+        for number in 0..self.polls {
+            let (list, begin) = (format!("idle-{}", number % self.lists.max(1)), Arc::clone(&begin));
+            polls.spawn(poller::hold(wire, to, (number, list), begin));
         }
+        Ok(polls)
     }
 }
 
-/// The same over SWF's wire.
-async fn hold_swf(caller: &Caller, list: &str) {
-    loop {
-        if caller.activity(list).await.is_err() {
-            tracing::debug!("a poll ended");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+/// Raises what this process may open, and with it the service, to that.
+fn must_open(files: u64) -> Result<(), Failed> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|current| current >= files) {
+        return Ok(());
     }
+    if let Some(maximum) = maximum.filter(|maximum| *maximum < files) {
+        return Err(other(format!(
+            "as many polls take {files} files and sockets in this process and as many in the service, and either may open {maximum}; \
+             raise the limit with `ulimit -n {files}` as root, or have fewer --polls"
+        )));
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum })
+        .map_err(|error| other(format!("the limit of open files cannot be raised to {files}: {error}")))
 }
 
 /// How many polls the service says are waiting.

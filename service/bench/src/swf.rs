@@ -47,7 +47,7 @@ pub(super) enum Wire {
 
 /// Speaks one of the wires.
 #[derive(Debug, Clone)]
-pub(super) struct Caller {
+struct Caller {
     http: reqwest::Client,
     url: String,
     wire: Wire,
@@ -58,7 +58,7 @@ pub(super) struct Caller {
 type Task = Option<(String, u64)>;
 
 impl Caller {
-    pub(super) fn new(url: &str, wire: Wire, whole_history: bool) -> Self {
+    fn new(url: &str, wire: Wire, whole_history: bool) -> Self {
         Self { http: reqwest::Client::new(), url: url.to_owned(), wire, whole_history }
     }
 
@@ -134,7 +134,7 @@ impl Caller {
     }
 
     /// Polls once for an activity.
-    pub(super) async fn activity(&self, list: &str) -> Result<Task, Failed> {
+    async fn activity(&self, list: &str) -> Result<Task, Failed> {
         let task = match self.wire {
             Wire::Rest => self.rest_poll(&format!("{list}/activity")).await?,
             Wire::Swf => {

@@ -184,8 +184,8 @@ pub(crate) struct Poller {
 
 /// Where what a poller waits for goes to.
 enum PollAnswer {
-    /// To whoever polls for one task.
-    Task(oneshot::Sender<Grant>),
+    /// To whoever polls for one task. In a box, as there is room for it in each that waits.
+    Task(oneshot::Sender<Box<Grant>>),
     /// Into this slot.
     Slot(SlotSender, u32),
     /// Into each of these slots, the next one last. Whoever is given a task has one of them.
@@ -230,7 +230,7 @@ impl Poller {
     /// Hands it what it waited for. When the poller has gone, the grant gives itself back.
     pub(crate) fn grant(self, grant: Grant) {
         match self.answer {
-            PollAnswer::Task(answer) => drop(answer.send(grant)),
+            PollAnswer::Task(answer) => drop(answer.send(Box::new(grant))),
             PollAnswer::Slot(answer, slot) => drop(answer.send((slot, Some(Box::new(grant))))),
             // None leaves its list but by way of a slot.
             PollAnswer::Slots(..) => drop(grant),

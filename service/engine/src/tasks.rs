@@ -5,6 +5,7 @@ mod elsewhere;
 pub(crate) mod slots;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use history::{
     Author, Event, EventId, EventKind, Payload, ProposedUpdate, TraceContext, TurnId,
@@ -19,8 +20,9 @@ use crate::commit::read::{RunEvents, RunReader};
 use crate::lists::grant::{Grant, Granted, NumberedQuery};
 use crate::lists::hand_out::TaskLists;
 use crate::lists::matching::PollResult;
+use crate::lists::pollers::Polling;
 use crate::lists::polls::{Poll, taker};
-use crate::lists::{ListKey, Side};
+use crate::lists::{ListKey, Side, Taker};
 use crate::nodes::Nodes;
 use crate::registry::quotas::OpenRuns;
 use crate::riders::task::RequestReply;
@@ -132,7 +134,7 @@ pub struct Delivery<T> {
 
 /// What is left of a [`Delivery`] without its task: it still gives the task back when it is dropped.
 #[must_use = "dropping it gives the task back"]
-pub struct Receipt(Grant);
+pub struct Receipt(Box<Grant>);
 
 impl Receipt {
     /// Says that the task has reached whoever polled.
@@ -156,6 +158,16 @@ impl<T> Delivery<T> {
     pub fn delivered(self) {
         self.receipt.delivered();
     }
+}
+
+/// A poll that is about to wait.
+struct PollUnderWay {
+    list: ListKey,
+    taker: Taker,
+    wait: Duration,
+    /// Its task, where that was lost on its way to an earlier try.
+    lost: Option<Box<Grant>>,
+    _polling: Polling,
 }
 
 /// Polls and answers, as callers see them.
@@ -194,10 +206,12 @@ impl Tasks {
         poll: Poll,
     ) -> Result<Option<Delivery<DeciderTask>>, Refusal> {
         let events_max = poll.events_max.unwrap_or(WINDOW_EVENTS_MAX).clamp(1, WINDOW_EVENTS_MAX);
-        let Some(grant) = self.poll(Side::Decider, domain, list, poll).await? else {
+        // In a box, as is all else that a poll does beside its wait: those that wait would have room for it.
+        let begun = Box::pin(self.begin_poll(Side::Decider, (domain, list), poll)).await?;
+        let Some(grant) = self.poll(begun).await? else {
             return Ok(None);
         };
-        let task = self.decider_task(&grant, events_max).await?;
+        let task = Box::pin(self.decider_task(&grant, events_max)).await?;
         Ok(Some(Delivery { task, receipt: Receipt(grant) }))
     }
 
@@ -212,27 +226,38 @@ impl Tasks {
         list: &str,
         poll: Poll,
     ) -> Result<Option<Delivery<ActivityTask>>, Refusal> {
-        let Some(grant) = self.poll(Side::Activity, domain, list, poll).await? else {
+        let begun = Box::pin(self.begin_poll(Side::Activity, (domain, list), poll)).await?;
+        let Some(grant) = self.poll(begun).await? else {
             return Ok(None);
         };
-        let task = self.activity_task(&grant).await?;
+        let task = Box::pin(self.activity_task(&grant)).await?;
         Ok(Some(Delivery { task, receipt: Receipt(grant) }))
     }
 
-    async fn poll(&self, side: Side, domain: &str, list: &str, poll: Poll) -> Result<Option<Grant>, Refusal> {
+    /// What a poll waits with.
+    async fn begin_poll(
+        &self,
+        side: Side,
+        (domain, list): (&str, &str),
+        poll: Poll,
+    ) -> Result<Box<PollUnderWay>, Refusal> {
         self.registry.must_know(domain).await?;
         history::admit::check_name("taskList", list)?;
         let list = ListKey { domain: domain.into(), side, name: list.into() };
         let (taker, earlier) = taker(&list, &poll)?;
-        let _polling = self.lists.pollers.polling(&list, &taker)?;
+        let polling = self.lists.pollers.polling(&list, &taker)?;
         if !poll.wait.is_zero() {
             watch()?;
         }
         self.lists.seek(&list);
-        if !earlier.is_empty()
-            && let Some(grant) = self.lists.take_lost(&list, &earlier, &taker).await?
-        {
-            return Ok(Some(grant));
+        let lost = if earlier.is_empty() { None } else { self.lists.take_lost(&list, &earlier, &taker).await? };
+        let lost = lost.map(Box::new);
+        Ok(Box::new(PollUnderWay { list, taker, wait: poll.wait, lost, _polling: polling }))
+    }
+
+    async fn poll(&self, mut poll: Box<PollUnderWay>) -> Result<Option<Box<Grant>>, Refusal> {
+        if let Some(lost) = poll.lost.take() {
+            return Ok(Some(lost));
         }
         let deadline = tokio::time::sleep(poll.wait);
         tokio::pin!(deadline);
@@ -240,15 +265,16 @@ impl Tasks {
             if self.background.is_stopping() {
                 return Ok(None);
             }
-            match self.lists.matching.poll(&list, &taker) {
+            match self.lists.matching.poll(&poll.list, &poll.taker) {
                 PollResult::Task(task) => {
-                    if let Some(grant) = self.lists.take(&list, task, taker.clone()).await? {
-                        return Ok(Some(grant));
+                    let taken = Box::pin(self.lists.take(&poll.list, task, poll.taker.clone())).await?;
+                    if let Some(grant) = taken {
+                        return Ok(Some(Box::new(grant)));
                     }
                 }
                 PollResult::Wait(mut waiting) => {
                     if !poll.wait.is_zero() {
-                        self.lists.tell_waiting(&list);
+                        self.lists.tell_waiting(&poll.list);
                     }
                     let answer = tokio::select! {
                         biased;

@@ -5,6 +5,7 @@
 //! without does at the gate (`auth.rs`). What is refused before that changes nothing and has no entry.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,11 +13,14 @@ use axum::Router;
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderValue, StatusCode};
-use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
+use futures_util::future::BoxFuture;
 use history::CallerName;
 use serde_json::value::RawValue;
+use tower::Service;
 
+use super::around::{Around, With};
+use super::later;
 use super::problem::Refused;
 use super::record::{Code, PeerAddress, REQUEST_ID, RequestId, SWF_REQUEST_ID};
 use crate::access::{CallEffect, Level};
@@ -26,27 +30,33 @@ use engine::Engine;
 
 /// The same routes, where whatever changes something has an entry in this log first.
 pub fn with_audit_log(router: Router, log: Arc<AuditLog>) -> Router {
-    router.layer(from_fn_with_state(log, name))
+    router.layer(With(Named(log)))
 }
 
 /// Gives a request its name, unless the access log has, and the log to whatever is behind.
-async fn name(
-    axum::extract::State(log): axum::extract::State<Arc<AuditLog>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let id = request.extensions().get::<RequestId>().cloned();
-    let id = id.unwrap_or_else(RequestId::new);
-    request.extensions_mut().insert(id.clone());
-    request.extensions_mut().insert(log);
-    let mut response = next.run(request).await;
-    let headers = response.headers_mut();
-    if let Ok(id) = HeaderValue::from_str(&id.0)
-        && !headers.contains_key(SWF_REQUEST_ID)
-    {
-        headers.insert(REQUEST_ID, id);
+#[derive(Clone)]
+struct Named(Arc<AuditLog>);
+
+impl Around for Named {
+    type After = RequestId;
+
+    fn before(&self, mut request: Request) -> Result<(Request, RequestId), Box<Response>> {
+        let id = request.extensions().get::<RequestId>().cloned();
+        let id = id.unwrap_or_else(RequestId::new);
+        request.extensions_mut().insert(id.clone());
+        request.extensions_mut().insert(Arc::clone(&self.0));
+        Ok((request, id))
     }
-    response
+
+    fn after(id: RequestId, mut response: Response) -> Response {
+        let headers = response.headers_mut();
+        if let Ok(id) = HeaderValue::from_str(&id.0)
+            && !headers.contains_key(SWF_REQUEST_ID)
+        {
+            headers.insert(REQUEST_ID, id);
+        }
+        response
+    }
 }
 
 /// What is known of a request for the log, before it is known what it is about.
@@ -220,16 +230,27 @@ impl Route {
     }
 
     /// Does what is asked for, with an entry before and its outcome after.
-    pub(super) async fn run(self, ticket: Option<Ticket>, mut request: Request, next: Next) -> Response {
-        let Some(ticket) = ticket else { return next.run(request).await };
-        if self.has_body {
-            request.extensions_mut().insert(ticket.clone());
-        } else if let Err(refused) = ticket.announce().await {
-            return refused.into_response();
-        }
-        let response = next.run(request).await;
-        ticket.tell(response.status(), response.extensions().get::<Code>().map(|code| code.0));
-        response
+    pub(super) fn run<S>(
+        self,
+        ticket: Option<Ticket>,
+        mut request: Request,
+        mut handler: S,
+    ) -> BoxFuture<'static, Response>
+    where
+        S: Service<Request, Response = Response, Error = Infallible> + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let Some(ticket) = ticket else { return later::call(&mut handler, request) };
+        Box::pin(async move {
+            if self.has_body {
+                request.extensions_mut().insert(ticket.clone());
+            } else if let Err(refused) = ticket.announce().await {
+                return refused.into_response();
+            }
+            let response = later::call(&mut handler, request).await;
+            ticket.tell(response.status(), response.extensions().get::<Code>().map(|code| code.0));
+            response
+        })
     }
 }
 

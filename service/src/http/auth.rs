@@ -1,18 +1,21 @@
 //! The gate before every call: who asks, and whether they may.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{FromRequestParts, RawPathParams, Request, State};
+use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Uri};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::future::BoxFuture;
+use tower::{Layer, Service};
 
 use history::CallerName;
 
-use super::audit::Route;
+use super::audit::{Route, Ticket};
 use super::held::hold_body;
 use super::problem::Refused;
 use super::record::RequestNotes;
@@ -84,73 +87,155 @@ impl Subject for InPath<'_> {
     }
 }
 
-/// Lets a request pass, or says why not.
-pub(crate) async fn judge(
-    State((gate, route)): State<(Gate, Route)>,
-    params: Result<RawPathParams, RawPathParamsRejection>,
+/// The gate before each call of a route.
+#[derive(Clone)]
+pub(crate) struct Judged {
+    gate: Gate,
+    route: Route,
+}
+
+impl Judged {
+    pub(crate) fn new(gate: Gate, route: Route) -> Self {
+        Self { gate, route }
+    }
+}
+
+impl<S> Layer<S> for Judged {
+    type Service = BehindGate<S>;
+
+    fn layer(&self, handler: S) -> BehindGate<S> {
+        BehindGate { judged: self.clone(), handler }
+    }
+}
+
+/// A handler, which is reached by way of the gate alone.
+#[derive(Clone)]
+pub(crate) struct BehindGate<S> {
+    judged: Judged,
+    handler: S,
+}
+
+impl<S> Service<Request> for BehindGate<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.handler.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        // In boxes, of which nothing is left while whoever was let in waits.
+        let judging = Box::pin(self.judged.clone().judge(request));
+        let handler = self.handler.clone();
+        let begin: BoxFuture<'static, Result<BoxFuture<'static, Response>, Response>> =
+            Box::pin(async move { Ok(judging.await?.begin(handler)) });
+        Box::pin(async move {
+            match begin.await {
+                Ok(answer) => Ok(answer.await),
+                Err(refused) => Ok(refused),
+            }
+        })
+    }
+}
+
+/// A request that was let in.
+struct LetIn {
     request: Request,
-    next: Next,
-) -> Response {
-    let Route { level, path, .. } = route;
-    let what = format!("{} {path}", request.method());
-    let log = request.extensions().get::<RequestNotes>().cloned();
-    let peer = request.extensions().get::<Arc<Peer>>();
-    let admitted = gate.admit(level, (request.method(), request.uri(), request.headers()), peer).await;
-    let subject = InPath { engine: gate.front.engine(), params };
-    if let Some(log) = &log {
-        let is_of_turns = level == Level::Decider;
-        let list = is_of_turns.then(|| subject.of_decider());
-        let list = list.or_else(|| (level == Level::Runner).then(|| subject.of_runner()));
-        if let Some(Ok((domain, _))) = list {
-            log.domain(&domain);
-        }
-    }
-    let pass = admitted.and_then(|admitted| admitted.map(|admitted| gate.pass(level, &subject, admitted)).transpose());
-    let by = match &pass {
-        Ok(pass) => pass.as_ref().and_then(|pass| Caller::holding(Arc::clone(pass.holder())).by()),
-        Err((_, who)) => who.as_deref().and_then(|who| CallerName::new(who).ok()),
-    };
-    let let_in = pass.as_ref().map_or(Ok((None, None)), |pass| gate.let_in(pass.as_ref(), level, &subject, path));
-    if let Some(log) = log {
-        log.by(by.clone());
-    }
-    let (in_turn, under_way) = match let_in {
-        Ok(let_in) => let_in,
-        Err(throttled) => return Refused::from(Refusal::from(throttled)).into_response(),
-    };
-    let ticket = pass.is_ok().then(|| route.change(gate.front.engine(), &request, by, subject.names())).flatten();
-    drop(subject);
-    let mut request = shares::counted(under_way.as_ref(), request);
-    // Few, and about who asks rather than about what is kept here.
-    if matches!(level, Level::Known | Level::Operator)
-        && let Ok(pass) = &pass
+    ticket: Option<Ticket>,
+    under_way: Option<UnderWay>,
+    in_turn: Option<InTurn>,
+    /// Of whoever had to show something, with what the log has of what is asked for.
+    pass: Option<(Pass, String)>,
+    judged: Judged,
+}
+
+impl LetIn {
+    /// The answer, with boxes for as much as there is: each that waits has room for it.
+    fn begin<S>(self, handler: S) -> BoxFuture<'static, Response>
+    where
+        S: Service<Request, Response = Response, Error = Infallible> + Send + 'static,
+        S::Future: Send + 'static,
     {
-        let (admitted, from) = (pass.as_ref().map(Pass::admitted), (request.headers(), request.uri()));
-        let sign_in = SignIn::new(&gate.credentials, admitted, from, gate.front.has_tls());
-        request.extensions_mut().insert(sign_in);
-    }
-    match pass {
-        Ok(None) => {
-            request.extensions_mut().insert(Caller::anybody());
-            let answer = Box::pin(shares::answer(under_way, route.run(ticket, request, next)));
-            shares::in_turn(in_turn, answer).await
+        let Self { request, ticket, under_way, in_turn, pass, judged: Judged { gate, route } } = self;
+        let answer = route.run(ticket, request, handler);
+        let answer = match under_way {
+            None => answer,
+            under_way => Box::pin(shares::answer(under_way, answer)),
+        };
+        let answer = match in_turn {
+            None => answer,
+            in_turn => Box::pin(shares::in_turn(in_turn, answer)),
+        };
+        match pass {
+            None => answer,
+            Some((pass, what)) => Box::pin(async move {
+                match pass.hold(answer).await {
+                    Some(answer) => match answer.extensions().get::<EndsSession>() {
+                        Some(EndsSession(secret)) => {
+                            gate.credentials.end_session(secret);
+                            answer
+                        }
+                        None => hold_body(pass, answer),
+                    },
+                    None => gate.turned_away(Refused::Revoked, Some(pass.holder().name()), &what),
+                }
+            }),
         }
-        Ok(Some(pass)) => {
-            request.extensions_mut().insert(Caller::holding(Arc::clone(pass.holder())));
-            // In a box: each that waits for it would have room for it once more.
-            let answer = Box::pin(shares::answer(under_way, route.run(ticket, request, next)));
-            match pass.hold(shares::in_turn(in_turn, answer)).await {
-                Some(answer) => match answer.extensions().get::<EndsSession>() {
-                    Some(EndsSession(secret)) => {
-                        gate.credentials.end_session(secret);
-                        answer
-                    }
-                    None => hold_body(pass, answer),
-                },
-                None => gate.turned_away(Refused::Revoked, Some(pass.holder().name()), &what),
+    }
+}
+
+impl Judged {
+    /// Lets a request pass, or says why not.
+    async fn judge(self, request: Request) -> Result<LetIn, Response> {
+        let Self { gate, route } = self;
+        let Route { level, path, .. } = route;
+        let (mut parts, body) = request.into_parts();
+        let params = RawPathParams::from_request_parts(&mut parts, &()).await;
+        let request = Request::from_parts(parts, body);
+        let what = format!("{} {path}", request.method());
+        let log = request.extensions().get::<RequestNotes>().cloned();
+        let peer = request.extensions().get::<Arc<Peer>>();
+        let admitted = gate.admit(level, (request.method(), request.uri(), request.headers()), peer).await;
+        let subject = InPath { engine: gate.front.engine(), params };
+        if let Some(log) = &log {
+            let is_of_turns = level == Level::Decider;
+            let list = is_of_turns.then(|| subject.of_decider());
+            let list = list.or_else(|| (level == Level::Runner).then(|| subject.of_runner()));
+            if let Some(Ok((domain, _))) = list {
+                log.domain(&domain);
             }
         }
-        Err((refused, who)) => gate.turned_away(refused, who.as_deref(), &what),
+        let pass =
+            admitted.and_then(|admitted| admitted.map(|admitted| gate.pass(level, &subject, admitted)).transpose());
+        let by = match &pass {
+            Ok(pass) => pass.as_ref().and_then(|pass| Caller::holding(Arc::clone(pass.holder())).by()),
+            Err((_, who)) => who.as_deref().and_then(|who| CallerName::new(who).ok()),
+        };
+        let let_in = pass.as_ref().map_or(Ok((None, None)), |pass| gate.let_in(pass.as_ref(), level, &subject, path));
+        if let Some(log) = log {
+            log.by(by.clone());
+        }
+        let (in_turn, under_way) =
+            let_in.map_err(|throttled| Refused::from(Refusal::from(throttled)).into_response())?;
+        let ticket = pass.is_ok().then(|| route.change(gate.front.engine(), &request, by, subject.names())).flatten();
+        drop(subject);
+        let pass = pass.map_err(|(refused, who)| gate.turned_away(refused, who.as_deref(), &what))?;
+        let mut request = shares::counted(under_way.as_ref(), request);
+        // Few, and about who asks rather than about what is kept here.
+        if matches!(level, Level::Known | Level::Operator) {
+            let (admitted, from) = (pass.as_ref().map(Pass::admitted), (request.headers(), request.uri()));
+            let sign_in = SignIn::new(&gate.credentials, admitted, from, gate.front.has_tls());
+            request.extensions_mut().insert(sign_in);
+        }
+        let caller = pass.as_ref().map(|pass| Caller::holding(Arc::clone(pass.holder())));
+        request.extensions_mut().insert(caller.unwrap_or_else(Caller::anybody));
+        let pass = pass.map(|pass| (pass, what));
+        Ok(LetIn { request, ticket, under_way, in_turn, pass, judged: Self { gate, route } })
     }
 }
 

@@ -7,13 +7,13 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{Method, Uri};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::around::Around;
 use super::problem::Refused;
 
 /// How a browser says what a page has to do with the host that it asks.
@@ -60,11 +60,26 @@ fn ends_with_ignoring_case(text: &str, end: &str) -> bool {
     at.and_then(|at| text.get(at..)).is_some_and(|found| found.eq_ignore_ascii_case(end))
 }
 
-/// Lets a request go on, or says why not.
-pub(crate) async fn check(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
-    match judge(&hosts, request.method(), request.uri(), request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(refused) => refused.into_response(),
+/// Lets requests go on, or says why not.
+pub(crate) fn check(hosts: Hosts) -> impl Around {
+    Guard(Arc::new(hosts))
+}
+
+#[derive(Clone)]
+struct Guard(Arc<Hosts>);
+
+impl Around for Guard {
+    type After = ();
+
+    fn before(&self, request: Request) -> Result<(Request, ()), Box<Response>> {
+        match judge(&self.0, request.method(), request.uri(), request.headers()) {
+            Ok(()) => Ok((request, ())),
+            Err(refused) => Err(Box::new(refused.into_response())),
+        }
+    }
+
+    fn after((): (), response: Response) -> Response {
+        response
     }
 }
 

@@ -11,10 +11,13 @@ use tokio_rustls::server::TlsStream;
 use super::stall::Stalling;
 use crate::tls::{Peer, Tls};
 
+/// A connection that is encrypted.
+pub(super) type Encrypted = Box<TlsStream<Stalling<TcpStream>>>;
+
 /// What came of it.
 pub(super) enum Begun {
     /// A connection that is encrypted, and the certificate that its caller has shown.
-    Encrypted(Box<TlsStream<Stalling<TcpStream>>>, Option<Arc<Peer>>),
+    Encrypted(Encrypted, Option<Arc<Peer>>),
     /// One whose peer speaks something else, HTTP by the look of it.
     Plain(Stalling<TcpStream>),
     /// None.

@@ -4,27 +4,49 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::Method;
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Body as _, Frame};
 
+use super::around::{Around, With};
 use super::problem::Refused;
 use super::through::{Piece, Through, piece_of, through};
 use crate::budget::{Budget, Exhausted, Purse, Share, Who};
 use crate::front::Front;
 
 /// The way of a request whose sender is known, or need not be.
-pub(crate) async fn account(State(front): State<Front>, mut request: Request, next: Next) -> Response {
-    let budget = front.budget();
-    // Held until there is an answer: what the request was read into lives as long.
-    let purse = Purse::new(budget, Who::Known);
-    request.extensions_mut().insert(purse.clone());
-    let changes_nothing = matches!(*request.method(), Method::GET | Method::HEAD);
-    let answered = hold(budget, next.run(request).await);
-    drop(purse);
-    answered.unwrap_or_else(|Exhausted| Refused::Overloaded { changes_nothing }.into_response())
+#[derive(Clone)]
+pub(super) struct Accounted(Arc<Budget>);
+
+/// What is held until there is an answer.
+pub(super) struct Held {
+    budget: Arc<Budget>,
+    purse: Purse,
+    changes_nothing: bool,
+}
+
+/// Holds requests and their answers to the budget.
+pub(crate) fn account(front: &Front) -> With<impl Around> {
+    With(Accounted(Arc::clone(front.budget())))
+}
+
+impl Around for Accounted {
+    type After = Held;
+
+    fn before(&self, mut request: Request) -> Result<(Request, Held), Box<Response>> {
+        // Held until there is an answer: what the request was read into lives as long.
+        let purse = Purse::new(&self.0, Who::Known);
+        request.extensions_mut().insert(purse.clone());
+        let changes_nothing = matches!(*request.method(), Method::GET | Method::HEAD);
+        Ok((request, Held { budget: Arc::clone(&self.0), purse, changes_nothing }))
+    }
+
+    fn after(Held { budget, purse, changes_nothing }: Held, response: Response) -> Response {
+        let answered = hold(&budget, response);
+        drop(purse);
+        answered.unwrap_or_else(|Exhausted| Refused::Overloaded { changes_nothing }.into_response())
+    }
 }
 
 /// The same answer, whose bytes hold their share of the budget until they are written or nobody wants them any more.

@@ -1,11 +1,11 @@
 //! Measures how long each call takes.
 
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::StatusCode;
-use axum::middleware::Next;
+use axum::extract::{MatchedPath, Request};
+use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use tokio::time::Instant;
 
+use super::around::Around;
 use crate::front::Front;
 
 /// Stands for whatever is no call: paths that are not there, methods that a path does not take.
@@ -19,19 +19,42 @@ const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 pub(crate) struct SwfOperation(pub(crate) &'static str);
 
 /// Measures each call.
-pub(crate) async fn measure(State(front): State<Front>, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let method = request.method().clone();
-    let began = Instant::now();
-    let response = next.run(request).await;
-    let status = response.status();
-    // A method is whatever somebody has sent, and may be refused for something else before it is looked at.
-    let route = route.filter(|_| status != StatusCode::METHOD_NOT_ALLOWED && METHODS.contains(&method.as_str()));
-    let call = match (response.extensions().get::<SwfOperation>(), route) {
-        (Some(SwfOperation(operation)), _) => (*operation).to_owned(),
-        (None, Some(route)) => format!("{method} {}", route.as_str()),
-        (None, None) => NO_CALL.to_owned(),
-    };
-    front.call_times().note(&call, status, began.elapsed());
-    response
+#[derive(Clone)]
+pub(super) struct Measured(Front);
+
+/// What is known of a call before.
+pub(super) struct Began {
+    front: Front,
+    route: Option<MatchedPath>,
+    method: Method,
+    at: Instant,
+}
+
+/// The measure of each call.
+pub(crate) fn measure(front: Front) -> impl Around {
+    Measured(front)
+}
+
+impl Around for Measured {
+    type After = Began;
+
+    fn before(&self, request: Request) -> Result<(Request, Began), Box<Response>> {
+        let (route, method) = (request.extensions().get::<MatchedPath>().cloned(), request.method().clone());
+        let began = Began { front: self.0.clone(), route, method, at: Instant::now() };
+        Ok((request, began))
+    }
+
+    fn after(began: Began, response: Response) -> Response {
+        let Began { front, route, method, at } = began;
+        let status = response.status();
+        // A method is whatever somebody has sent, and may be refused for something else before it is looked at.
+        let route = route.filter(|_| status != StatusCode::METHOD_NOT_ALLOWED && METHODS.contains(&method.as_str()));
+        let call = match (response.extensions().get::<SwfOperation>(), route) {
+            (Some(SwfOperation(operation)), _) => (*operation).to_owned(),
+            (None, Some(route)) => format!("{method} {}", route.as_str()),
+            (None, None) => NO_CALL.to_owned(),
+        };
+        front.call_times().note(&call, status, at.elapsed());
+        response
+    }
 }

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderName, HeaderValue};
-use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use history::{CallerName, Timestamp};
 use percent_encoding::percent_decode_str;
@@ -19,6 +18,7 @@ use serde::Serialize;
 use serde_with::skip_serializing_none;
 use tokio::time::Instant;
 
+use super::around::{Around, With};
 use super::through::{Piece, Through, length, piece_of, through};
 use crate::access_log::AccessLog;
 use engine::Engine;
@@ -156,53 +156,66 @@ impl Drop for AccessLine {
 
 /// The same routes, with a line of this log for each request.
 pub fn with_access_log(router: Router, engine: &Arc<Engine>, log: Arc<AccessLog>) -> Router {
-    router.layer(from_fn_with_state((Arc::clone(engine), log), record))
+    router.layer(With(Recorded { engine: Arc::clone(engine), log }))
 }
 
-async fn record(State((engine, log)): State<(Arc<Engine>, Arc<AccessLog>)>, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
-    let path = route.as_deref().map(|route| shown_path(route, request.uri().path()));
-    let request_id = RequestId::new();
-    let noted = RequestNotes::default();
-    let bytes_in = Arc::new(AtomicU64::new(0));
-    let mut line = AccessLine {
-        entry: AccessEntry {
-            time: engine.clock().now(),
-            request_id: request_id.0.clone(),
-            by: None,
-            peer: request.extensions().get::<PeerAddress>().map(|peer| peer.0),
-            method: request.method().to_string(),
-            domain: route.as_deref().and_then(|route| domain_of(route, request.uri().path())),
-            query: request.uri().query().map(shown_query).filter(|query| !query.is_empty()),
-            route,
-            path,
-            operation: None,
-            status: None,
-            code: None,
-            bytes_in: 0,
-            bytes_out: 0,
-            milliseconds: 0.0,
-        },
-        noted: noted.clone(),
-        log,
-        began: Instant::now(),
-        bytes_in: Arc::clone(&bytes_in),
-    };
-    let mut request = request.map(|body| through(body, CountedIn(bytes_in)));
-    request.extensions_mut().insert(noted);
-    request.extensions_mut().insert(request_id);
-    let mut response = next.run(request).await;
-    line.entry.status = Some(response.status().as_u16());
-    line.entry.code = response.extensions().get::<Code>().map(|code| code.0);
-    match response.headers().get(SWF_REQUEST_ID).and_then(|id| id.to_str().ok()) {
-        Some(id) => id.clone_into(&mut line.entry.request_id),
-        None => {
-            if let Ok(id) = HeaderValue::from_str(&line.entry.request_id) {
-                response.headers_mut().insert(REQUEST_ID, id);
+#[derive(Clone)]
+struct Recorded {
+    engine: Arc<Engine>,
+    log: Arc<AccessLog>,
+}
+
+impl Around for Recorded {
+    type After = Box<AccessLine>;
+
+    fn before(&self, request: Request) -> Result<(Request, Box<AccessLine>), Box<Response>> {
+        let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+        let path = route.as_deref().map(|route| shown_path(route, request.uri().path()));
+        let request_id = RequestId::new();
+        let noted = RequestNotes::default();
+        let bytes_in = Arc::new(AtomicU64::new(0));
+        let line = AccessLine {
+            entry: AccessEntry {
+                time: self.engine.clock().now(),
+                request_id: request_id.0.clone(),
+                by: None,
+                peer: request.extensions().get::<PeerAddress>().map(|peer| peer.0),
+                method: request.method().to_string(),
+                domain: route.as_deref().and_then(|route| domain_of(route, request.uri().path())),
+                query: request.uri().query().map(shown_query).filter(|query| !query.is_empty()),
+                route,
+                path,
+                operation: None,
+                status: None,
+                code: None,
+                bytes_in: 0,
+                bytes_out: 0,
+                milliseconds: 0.0,
+            },
+            noted: noted.clone(),
+            log: Arc::clone(&self.log),
+            began: Instant::now(),
+            bytes_in: Arc::clone(&bytes_in),
+        };
+        let mut request = request.map(|body| through(body, CountedIn(bytes_in)));
+        request.extensions_mut().insert(noted);
+        request.extensions_mut().insert(request_id);
+        Ok((request, Box::new(line)))
+    }
+
+    fn after(mut line: Box<AccessLine>, mut response: Response) -> Response {
+        line.entry.status = Some(response.status().as_u16());
+        line.entry.code = response.extensions().get::<Code>().map(|code| code.0);
+        match response.headers().get(SWF_REQUEST_ID).and_then(|id| id.to_str().ok()) {
+            Some(id) => id.clone_into(&mut line.entry.request_id),
+            None => {
+                if let Ok(id) = HeaderValue::from_str(&line.entry.request_id) {
+                    response.headers_mut().insert(REQUEST_ID, id);
+                }
             }
         }
+        response.map(|body| through(body, CountedOut(line)))
     }
-    response.map(|body| through(body, CountedOut(line)))
 }
 
 /// In milliseconds, to the microsecond.
@@ -244,7 +257,7 @@ fn shown_query(query: &str) -> String {
 struct CountedIn(Arc<AtomicU64>);
 
 /// The body of an answer is counted, for the line that is written at its end.
-struct CountedOut(AccessLine);
+struct CountedOut(Box<AccessLine>);
 
 impl Through for CountedIn {
     fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {

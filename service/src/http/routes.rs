@@ -2,11 +2,10 @@
 
 use axum::Router;
 use axum::handler::Handler;
-use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::audit;
-use super::auth::{self, Gate};
+use super::auth::{Gate, Judged};
 use crate::access::{CallAccess, CallEffect, Level, Wire};
 use crate::front::Front;
 
@@ -61,7 +60,7 @@ impl Routes {
     /// The router, in which no call is reached but by way of its level.
     pub(crate) fn into_router(self, gate: &Gate) -> Router<Front> {
         self.0.into_iter().fold(Router::new(), |router, RouteRow { is, handler }| {
-            let judged = handler.route_layer(from_fn_with_state((gate.clone(), is), auth::judge));
+            let judged = handler.route_layer(Judged::new(gate.clone(), is));
             #[expect(clippy::disallowed_methods, reason = "the one place where routes get their level")]
             router.route(is.path, judged)
         })

@@ -18,7 +18,7 @@ use hyper::body::Frame;
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, seconds_to_wait, with_wait_applied};
 use crate::access::Caller;
 use crate::http::{
-    Answer, AppState, Json, POLL_BYTES_MAX, Refused, TURN_BYTES_MAX, bytes_of_json, deliver_task, json,
+    Answer, AppState, Json, POLL_BYTES_MAX, Refused, TURN_BYTES_MAX, bytes_of_json, deliver_task, json, later,
     look_at_connection,
 };
 use engine::{
@@ -154,11 +154,13 @@ pub(super) async fn poll_decider(
     let body::PollDecider { identity, max_events: events_max, queries, updates, poll_id, attempt } = poll;
     let (at_most, updates) = (wait.unwrap_or(WAIT_MAX), updates.unwrap_or(0));
     let poll = Poll { wait: at_most, identity, events_max, queries, updates, poll_id, attempt, by: caller.by() };
-    let delivery = engine.tasks().poll_decider(&domain, &list, poll).await?;
-    look_at_connection().await;
-    let render = |(task, receipt)| deliver_task(render_turn(task), receipt);
-    let none = || no_task(&engine, &domain, &caller);
-    Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(none, render), wait))
+    Ok(later(async move {
+        let delivery = engine.tasks().poll_decider(&domain, &list, poll).await?;
+        look_at_connection().await;
+        let render = |(task, receipt)| deliver_task(render_turn(task), receipt);
+        let none = || no_task(&engine, &domain, &caller);
+        Answer::Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(none, render), wait))
+    }))
 }
 
 pub(super) async fn poll_activity(
@@ -171,11 +173,13 @@ pub(super) async fn poll_activity(
 ) -> Answer {
     let body::PollActivity { identity, poll_id, attempt } = poll;
     let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity, poll_id, attempt, by: caller.by(), ..Poll::default() };
-    let delivery = engine.tasks().poll_activity(&domain, &list, poll).await?;
-    look_at_connection().await;
-    let render = |(task, receipt)| deliver_task(render_activity(task), receipt);
-    let none = || no_task(&engine, &domain, &caller);
-    Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(none, render), wait))
+    Ok(later(async move {
+        let delivery = engine.tasks().poll_activity(&domain, &list, poll).await?;
+        look_at_connection().await;
+        let render = |(task, receipt)| deliver_task(render_activity(task), receipt);
+        let none = || no_task(&engine, &domain, &caller);
+        Answer::Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(none, render), wait))
+    }))
 }
 
 fn next_poll(next: body::Next, caller: &Caller) -> Result<Poll, Refused> {

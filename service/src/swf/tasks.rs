@@ -173,11 +173,13 @@ pub(super) async fn poll_decision(call: SwfCall, input: Map<String, Value>) -> A
 }
 
 pub(super) async fn poll_activity(call: SwfCall, input: Map<String, Value>) -> Answer {
-    let it: PollTask = take(input)?;
-    call.engine.pollers().must_have_room(call.engine.quotas(), &it.domain, &it.task_list.name, false)?;
-    let Some(delivery) =
-        call.engine.tasks().poll_activity(&it.domain, &it.task_list.name, it.poll(&call.caller, None)).await?
-    else {
+    let (domain, list, poll) = {
+        let it: PollTask = take(input)?;
+        let poll = it.poll(&call.caller, None);
+        (it.domain, it.task_list.name, poll)
+    };
+    call.engine.pollers().must_have_room(call.engine.quotas(), &domain, &list, false)?;
+    let Some(delivery) = call.engine.tasks().poll_activity(&domain, &list, poll).await? else {
         return body(&json!({ "startedEventId": 0 }));
     };
     look_at_connection().await;

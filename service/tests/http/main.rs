@@ -45,6 +45,7 @@ mod liveness;
 mod moved;
 mod nodes;
 mod openapi;
+mod parked;
 mod pause;
 mod queries;
 mod recorded;

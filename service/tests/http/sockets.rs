@@ -18,11 +18,11 @@ use tokio::task::JoinHandle;
 use crate::support::{Api, PATIENCE, WORKFLOWS, schedule, turn_path};
 
 /// The service on a socket.
-struct Socket {
-    api: Api,
-    address: SocketAddr,
-    stop: oneshot::Sender<()>,
-    served: JoinHandle<()>,
+pub(crate) struct Socket {
+    pub(crate) api: Api,
+    pub(crate) address: SocketAddr,
+    pub(crate) stop: oneshot::Sender<()>,
+    pub(crate) served: JoinHandle<()>,
 }
 
 impl Socket {
@@ -30,7 +30,7 @@ impl Socket {
         Self::with(ServerLimits::default()).await
     }
 
-    async fn with(limits: ServerLimits) -> Self {
+    pub(crate) async fn with(limits: ServerLimits) -> Self {
         Self::of(Api::open().await, limits).await
     }
 
@@ -45,19 +45,19 @@ impl Socket {
         Self { api, address, stop, served }
     }
 
-    async fn connect(&self) -> Peer {
-        Peer(TcpStream::connect(self.address).await.unwrap())
+    pub(crate) async fn connect(&self) -> Peer {
+        Peer::at(self.address).await
     }
 
     /// A connection with a call under way.
-    async fn call(&self, method: &str, path: &str, headers: &str, body: &str) -> Peer {
+    pub(crate) async fn call(&self, method: &str, path: &str, headers: &str, body: &str) -> Peer {
         let mut peer = self.connect().await;
         peer.call(method, path, headers, body).await;
         peer
     }
 
     /// That the service still answers others.
-    async fn answers_others(&self) {
+    pub(crate) async fn answers_others(&self) {
         let mut peer = self.call("GET", "/healthz", "connection: close\r\n", "").await;
         let answer = peer.read_all().await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
@@ -65,14 +65,18 @@ impl Socket {
 }
 
 /// One end of a connection.
-struct Peer(TcpStream);
+pub(crate) struct Peer(TcpStream);
 
 impl Peer {
-    async fn send(&mut self, text: &str) {
+    pub(crate) async fn at(address: SocketAddr) -> Self {
+        Self(TcpStream::connect(address).await.unwrap())
+    }
+
+    pub(crate) async fn send(&mut self, text: &str) {
         self.0.write_all(text.as_bytes()).await.unwrap();
     }
 
-    async fn call(&mut self, method: &str, path: &str, headers: &str, body: &str) {
+    pub(crate) async fn call(&mut self, method: &str, path: &str, headers: &str, body: &str) {
         let length = body.len();
         let kind = "content-type: application/json\r\n";
         self.send(&format!(
@@ -82,7 +86,7 @@ impl Peer {
     }
 
     /// Everything up to the end of the connection.
-    async fn read_all(&mut self) -> std::io::Result<String> {
+    pub(crate) async fn read_all(&mut self) -> std::io::Result<String> {
         let mut bytes = Vec::new();
         let read = self.0.read_to_end(&mut bytes);
         tokio::time::timeout(PATIENCE, read).await.expect("the connection ends")?;
@@ -90,7 +94,7 @@ impl Peer {
     }
 
     /// The head of an answer.
-    async fn head(&mut self) -> String {
+    pub(crate) async fn head(&mut self) -> String {
         let mut bytes = Vec::new();
         while !bytes.ends_with(b"\r\n\r\n") {
             let read = tokio::time::timeout(PATIENCE, self.0.read_u8());
@@ -98,9 +102,20 @@ impl Peer {
         }
         String::from_utf8(bytes).unwrap()
     }
+
+    /// An answer, its head and its body, whose length the head says.
+    pub(crate) async fn answer(&mut self) -> (String, String) {
+        let head = self.head().await;
+        let lower = head.to_lowercase();
+        let length = lower.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+        let read = self.0.read_exact(&mut body);
+        tokio::time::timeout(PATIENCE, read).await.expect("the body comes").unwrap();
+        (head, String::from_utf8(body).unwrap())
+    }
 }
 
-const POLL: &str = "/v1/domains/default/task-lists/deciders/decider/poll";
+pub(crate) const POLL: &str = "/v1/domains/default/task-lists/deciders/decider/poll";
 
 #[tokio::test]
 async fn a_connection_carries_one_call_after_the_other() {

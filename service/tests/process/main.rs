@@ -29,6 +29,7 @@ mod flow;
 #[path = "../shared/hash.rs"]
 mod hash;
 mod https;
+mod idle;
 #[path = "../shared/issuer.rs"]
 mod issuer;
 mod moved;

@@ -90,7 +90,7 @@ pub(crate) struct WaitingPoll<'a> {
     matching: &'a Matching,
     list: ListKey,
     id: u64,
-    pub(crate) answer: oneshot::Receiver<Grant>,
+    pub(crate) answer: oneshot::Receiver<Box<Grant>>,
 }
 
 impl Drop for WaitingPoll<'_> {

@@ -87,8 +87,8 @@ impl Tasks {
     pub async fn next_turns(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<DeciderTask>)>, Refusal> {
         let mut turns = Vec::new();
         for (slot, grant) in slots.next().await? {
-            let task = self.decider_task(&grant, slots.events_max).await?;
-            turns.push((slot, Delivery { task, receipt: Receipt(grant) }));
+            let task = Box::pin(self.decider_task(&grant, slots.events_max)).await?;
+            turns.push((slot, Delivery { task, receipt: Receipt(Box::new(grant)) }));
         }
         Ok(turns)
     }
@@ -101,8 +101,8 @@ impl Tasks {
     pub async fn next_activities(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<ActivityTask>)>, Refusal> {
         let mut activities = Vec::new();
         for (slot, grant) in slots.next().await? {
-            let task = self.activity_task(&grant).await?;
-            activities.push((slot, Delivery { task, receipt: Receipt(grant) }));
+            let task = Box::pin(self.activity_task(&grant)).await?;
+            activities.push((slot, Delivery { task, receipt: Receipt(Box::new(grant)) }));
         }
         Ok(activities)
     }
@@ -131,7 +131,7 @@ impl Slots {
 
     async fn next(&mut self) -> Result<Vec<(u32, Grant)>, Refusal> {
         if !self.earlier.is_empty() {
-            let lost = self.take_lost().await?;
+            let lost = Box::pin(self.take_lost()).await?;
             if !lost.is_empty() {
                 return Ok(lost);
             }
@@ -143,7 +143,7 @@ impl Slots {
             if self.waiting.is_none() {
                 match self.lists.matching.poll_slots(&self.list, &self.taker, &mut self.free) {
                     SlotsPolled::Tasks(tasks) => {
-                        let taken = self.take(tasks).await?;
+                        let taken = Box::pin(self.take(tasks)).await?;
                         if !taken.is_empty() {
                             return Ok(taken);
                         }

@@ -1,0 +1,125 @@
+//! One poll after the other over one connection, with as little around it as there can be: a hundred thousand fit one process.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
+
+use crate::swf::Wire;
+
+/// How long one poll waits, in seconds.
+const WAIT: u64 = 60;
+
+/// The wait before a connection is tried again.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// The most bytes of an answer. Those of polls that come to nothing have few hundred.
+const ANSWER_BYTES_MAX: usize = 4 * 1024;
+
+/// Connections from one address. A system has 28,000 ports for them unless it is told otherwise.
+const OF_ADDRESS: u64 = 20_000;
+
+/// The address that this poll comes from: there are as many as that in 127.0.0.0/8.
+fn source(number: u64) -> Ipv4Addr {
+    let [.., high, low] = (number / OF_ADDRESS + 1).to_be_bytes();
+    Ipv4Addr::new(127, 0, high, low)
+}
+
+fn request(wire: Wire, to: SocketAddr, list: &str) -> String {
+    let (path, headers, body) = match wire {
+        Wire::Rest => {
+            let path = format!("/v1/domains/default/task-lists/{list}/activity/poll");
+            (path, format!("content-type: application/json\r\nprefer: wait={WAIT}"), "{}".to_owned())
+        }
+        Wire::Swf => {
+            let target = "x-amz-target: SimpleWorkflowService.PollForActivityTask";
+            let body = format!(r#"{{"domain":"default","taskList":{{"name":"{list}"}}}}"#);
+            ("/".to_owned(), format!("content-type: application/x-amz-json-1.0\r\n{target}"), body)
+        }
+    };
+    let length = body.len();
+    format!("POST {path} HTTP/1.1\r\nhost: {to}\r\n{headers}\r\ncontent-length: {length}\r\n\r\n{body}")
+}
+
+/// Polls again and again, once it may begin.
+pub(super) async fn hold(wire: Wire, to: SocketAddr, (number, list): (u64, String), begin: Arc<Semaphore>) {
+    loop {
+        if let Err(error) = hold_one(wire, to, (number, &list), &begin).await {
+            tracing::debug!(%error, "a poll ended");
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+}
+
+/// The same until the connection ends.
+async fn hold_one(wire: Wire, to: SocketAddr, (number, list): (u64, &str), begin: &Semaphore) -> io::Result<()> {
+    let begins = begin.acquire().await;
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::from((source(number), 0)))?;
+    let mut stream = socket.connect(to).await?;
+    stream.write_all(request(wire, to, list).as_bytes()).await?;
+    drop(begins);
+    loop {
+        // Nothing is kept while it waits.
+        stream.readable().await?;
+        read_answer(&mut stream).await?;
+        stream.write_all(request(wire, to, list).as_bytes()).await?;
+    }
+}
+
+/// Reads an answer whose length is in its head.
+async fn read_answer(stream: &mut TcpStream) -> io::Result<()> {
+    let mut bytes = Vec::with_capacity(512);
+    while !is_whole(&bytes)? {
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(())
+}
+
+/// Whether an answer has come in full.
+fn is_whole(bytes: &[u8]) -> io::Result<bool> {
+    let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return if bytes.len() < ANSWER_BYTES_MAX { Ok(false) } else { Err(io::ErrorKind::InvalidData.into()) };
+    };
+    let (head, body) = bytes.split_at(end + 4);
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    if !head.starts_with("http/1.1 200 ") && !head.starts_with("http/1.1 204 ") {
+        return Err(io::Error::other(head));
+    }
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
+    let length = length.and_then(|length| length.trim().parse::<usize>().ok()).unwrap_or_default();
+    Ok(body.len() >= length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_whole_when_what_its_head_promises_is_there() {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n";
+        for (bytes, is) in [
+            ("", Some(false)),
+            ("HTTP/1.1 204 No Content\r\n", Some(false)),
+            ("HTTP/1.1 204 No Content\r\n\r\n", Some(true)),
+            (head, Some(false)),
+            (&format!("{head}{{}}\n"), Some(true)),
+            ("HTTP/1.1 503 Service Unavailable\r\n\r\n", None),
+        ] {
+            assert_eq!(is_whole(bytes.as_bytes()).ok(), is, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn an_address_has_as_many_connections_as_it_has_ports_for() {
+        let sources =
+            [0, OF_ADDRESS - 1, OF_ADDRESS, 99_999, 255 * OF_ADDRESS].map(|number| source(number).to_string());
+        assert_eq!(sources, ["127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.5", "127.0.1.0"]);
+    }
+}

@@ -1,0 +1,66 @@
+//! One call: what is asked of the router, and what is answered where that cannot be, or where it panics.
+
+use std::any::Any;
+use std::future::ready;
+use std::panic::AssertUnwindSafe;
+
+use axum::Router;
+use axum::http::HeaderValue;
+use axum::http::header::X_CONTENT_TYPE_OPTIONS;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use hyper::Request;
+use hyper::body::Body;
+use tower::Service;
+
+use super::problem::Refused;
+
+/// Bytes of the request line and all headers, each line with its end and without needless spaces. Ours: a session cookie or
+/// two beside what browsers send. What is larger is refused with 431, by the reader where it does not fit its buffer.
+pub(super) const HEADER_BYTES_MAX: usize = 64 * 1024;
+
+/// The answer to a call. A handler that panics, which none should, is answered for.
+pub(super) fn answer<B>(mut router: Router, request: Request<B>) -> BoxFuture<'static, Response>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    if head_bytes(&request) > HEADER_BYTES_MAX {
+        let refused = Refused::HeadersTooLarge { max: HEADER_BYTES_MAX }.into_response();
+        return Box::pin(ready(with_own_headers(refused)));
+    }
+    let answer = AssertUnwindSafe(router.call(request)).catch_unwind();
+    Box::pin(answer.map(|answer| match answer {
+        Ok(Ok(answer)) => with_own_headers(answer),
+        Err(panic) => {
+            tracing::error!(panic = words(panic.as_ref()), "a handler panicked; this is a defect of the service");
+            with_own_headers(Refused::Panicked.into_response())
+        }
+    }))
+}
+
+/// The same answer, with the headers that each has.
+pub(super) fn with_own_headers(mut answer: Response) -> Response {
+    // Nothing here is what it does not say that it is.
+    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
+}
+
+/// The bytes of a request's head, each line with its end.
+fn head_bytes<B>(request: &Request<B>) -> usize {
+    const LINE_END: usize = "\r\n".len();
+    let uri = request.uri();
+    let host = uri.authority().map_or(0, |it| it.as_str().len() + uri.scheme_str().map_or(0, str::len) + "://".len());
+    let target = host + uri.path_and_query().map_or(0, |it| it.as_str().len());
+    let line = request.method().as_str().len() + target + "  HTTP/1.1".len() + LINE_END;
+    let headers = request.headers().iter();
+    let headers = headers.map(|(name, value)| name.as_str().len() + ": ".len() + value.len() + LINE_END);
+    line + headers.sum::<usize>() + LINE_END
+}
+
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&'static str>().copied()).unwrap_or("no words")
+}

@@ -1,0 +1,86 @@
+//! What polls cost that wait for nothing, as the system sees it of a true process.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::support::{Scratch, Service};
+
+/// The most bytes that a poll may take which waits, with its connection. 10,000 polls in 60 MiB are 6,291 each, all else included.
+const POLL_BYTES_MAX: u64 = 6_291;
+
+/// Polls that are there before anything is measured: what the first of them need is there afterwards.
+const BEFORE: usize = 1_000;
+
+/// Polls that come then.
+const MEASURED: usize = 3_000;
+
+const HEAD: &str = "HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+
+fn rest(list: &str, wait: u32) -> String {
+    let path = format!("/v1/domains/default/task-lists/{list}/activity/poll");
+    format!("POST {path} {HEAD}prefer: wait={wait}\r\ncontent-length: 2\r\n\r\n{{}}")
+}
+
+fn swf() -> String {
+    let body = r#"{"domain":"default","taskList":{"name":"idle"}}"#;
+    let target = "x-amz-target: SimpleWorkflowService.PollForActivityTask";
+    format!("POST / {HEAD}{target}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// The memory of a process, in bytes.
+fn memory(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1_024
+}
+
+/// A connection over which this is asked.
+fn ask(service: &Service, request: &str) -> TcpStream {
+    let mut connection = TcpStream::connect(service.url.trim_start_matches("http://")).unwrap();
+    connection.write_all(request.as_bytes()).unwrap();
+    connection
+}
+
+/// Has so many polls wait; the memory of the service once their connections are parked.
+async fn grow(service: &Service, polls: &mut Vec<TcpStream>, to: usize, request: &str) -> u64 {
+    while polls.len() < to {
+        polls.push(ask(service, request));
+        // Not faster than they are taken.
+        if polls.len().is_multiple_of(100) || polls.len() == to {
+            while waiting(service).await < polls.len() {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    // Whoever waits for as long as that is parked, and these have waited longer.
+    let mut last = ask(service, &rest("last", 1));
+    let mut answer = [0; 12];
+    last.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 204");
+    memory(service.child.id())
+}
+
+/// Polls that wait on the list.
+async fn waiting(service: &Service) -> usize {
+    let metrics = reqwest::get(format!("{}/metrics", service.url)).await.unwrap().text().await.unwrap();
+    let mut lines = metrics.lines().filter(|line| line.starts_with("baton_pollers_waiting{"));
+    let line = lines.find(|line| line.contains("list=\"idle\""));
+    line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poll_that_waits_takes_little_memory_on_either_wire() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+    for (wire, request) in [("REST", rest("idle", 60)), ("SWF", swf())] {
+        let scratch = Scratch::new(&format!("idle-{wire}"));
+        let service = Service::start(&scratch.0, &[]);
+        let mut polls = Vec::new();
+        let before = grow(&service, &mut polls, BEFORE, &request).await;
+        let after = grow(&service, &mut polls, BEFORE + MEASURED, &request).await;
+        let of_poll = after.saturating_sub(before) / MEASURED as u64;
+        assert!(of_poll <= POLL_BYTES_MAX, "{of_poll} bytes a poll over {wire}, at most {POLL_BYTES_MAX}");
+    }
+}
