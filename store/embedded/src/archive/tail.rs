@@ -94,12 +94,7 @@ impl Tail {
         let to = match (archive.place.directory(), &newest.pieces) {
             (None, Some(open)) => PieceWriter::resume(pieces_folder(epoch, number), open, end, from, writer)?,
             (Some(root), None) => resume_file(archive, &root.join(segment_file(epoch, number)), end, from)?,
-            (None, None) => {
-                return Err(other_form(archive, "a directory that was copied to this bucket", "another prefix"));
-            }
-            (Some(_), Some(_)) => {
-                return Err(other_form(archive, "a bucket that was copied to this directory", "another directory"));
-            }
+            (None, None) | (Some(_), Some(_)) => None,
         };
         Ok(to.map(|to| Self { number, end, to }))
     }
@@ -204,10 +199,18 @@ impl PieceWriter {
     }
 }
 
-fn other_form(archive: &Archive, what: &str, name: &str) -> ArchiveError {
-    let why =
-        format!("the archive `{archive}` is of {what}: it can be restored from, and not gone on with. Name {name}");
-    ArchiveError::Refused { why }
+/// Refuses an archive that was copied from the other kind of place.
+pub(crate) fn check_form(archive: &Archive, newest: &Newest) -> Result<(), ArchiveError> {
+    let has_pieces = newest.pieces.is_some();
+    if newest.segment == 0 || has_pieces == archive.is_bucket() {
+        return Ok(());
+    }
+    let (of, here) = if has_pieces { ("a bucket", "directory") } else { ("a directory", "bucket") };
+    let why = format!(
+        "the archive `{archive}` is {of}'s that was copied to this {here}: it can be restored from, and not gone on with. Name another \
+         place"
+    );
+    Err(ArchiveError::Refused { why })
 }
 
 fn resume_file(archive: &Archive, path: &Path, end: u64, log: &SegmentReader) -> Result<Option<TailTo>, ArchiveError> {

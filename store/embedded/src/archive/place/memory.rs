@@ -26,7 +26,7 @@ fn buckets() -> MutexGuard<'static, BTreeMap<String, Arc<MemoryBucket>>> {
 pub struct MemoryBucket {
     objects: Mutex<BTreeMap<String, (Bytes, u64)>>,
     puts: AtomicU64,
-    /// From so many puts on, one of so many is done, and its answer lost.
+    /// Of so many puts, one is done and its answer lost.
     lost_answers: AtomicU64,
 }
 
@@ -62,6 +62,12 @@ impl MemoryBucket {
             change(&mut changed);
             *bytes = changed.into();
         }
+    }
+
+    /// Has one more object.
+    pub fn insert(&self, name: &str, bytes: Vec<u8>) {
+        let number = self.puts.fetch_add(1, Ordering::SeqCst) + 1;
+        self.objects().insert(name.to_owned(), (bytes.into(), number));
     }
 
     /// Has all that another has, and nothing else.

@@ -27,7 +27,7 @@ impl Shipper {
         self.put_manifest()?;
         for segment in old {
             let folder = pieces_folder(&self.folder, segment.number);
-            if self.archive.is_bucket() {
+            if segment.end.as_ref().is_some_and(|end| end.pieces.is_some()) {
                 for piece in self.archive.place.list(&folder)? {
                     self.archive.place.remove(&format!("{folder}/{}", piece.name))?;
                 }

@@ -12,7 +12,7 @@ use crate::archive::layout::{
 };
 use crate::archive::place::{Archive, FileTag};
 use crate::archive::source::LogSource;
-use crate::archive::tail::Tail;
+use crate::archive::tail::{Tail, check_form};
 use crate::disk::storage_error;
 use crate::instant;
 use crate::private::{self, LockAttempt};
@@ -61,6 +61,7 @@ impl Shipper {
         {
             return Err(is_written(archive, "another process"));
         }
+        newest.as_ref().map_or(Ok(()), |newest| check_form(archive, newest))?;
         let read: Option<(Manifest, FileTag)> = archive.read_sealed(&folder, MANIFEST)?;
         let (manifest, manifest_tag) = read.unzip();
         let found = newest.is_some();
