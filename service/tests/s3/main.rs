@@ -120,14 +120,12 @@ fn log(directory: &Path) -> String {
 }
 
 fn start(id: &str) -> StartWorkflow {
-    serde_json::from_value(serde_json::json!({
-        "workflowId": id,
-        "workflowType": "wire",
-        "deciderList": "deciders",
-        "workflowTimeout": "1d",
-        "deciderTimeout": "1m",
-    }))
-    .unwrap()
+    StartWorkflow {
+        workflow_id: id.to_owned(),
+        workflow_type: "wire".to_owned(),
+        task_list: Some("deciders".to_owned()),
+        ..StartWorkflow::default()
+    }
 }
 
 async fn is_there(client: &Client, id: &str) -> bool {
