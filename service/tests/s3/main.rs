@@ -42,6 +42,27 @@ async fn bucket(name: &str) -> String {
     bucket
 }
 
+/// What the server takes for a signature: it looks whether there is one.
+const SIGNED: &str =
+    "AWS4-HMAC-SHA256 Credential=a/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
+
+/// An object, whole.
+async fn get(bucket: &str, name: &str) -> Vec<u8> {
+    let url = format!("{}/{bucket}/{name}", server());
+    let got = reqwest::Client::new().get(url).header("authorization", SIGNED).send().await.unwrap();
+    assert!(got.status().is_success(), "{got:?}");
+    got.bytes().await.unwrap().to_vec()
+}
+
+/// Puts an object past the program.
+async fn put(bucket: &str, name: &str, bytes: impl Into<Vec<u8>>) {
+    let url = format!("{}/{bucket}/{name}", server());
+    let bytes: Vec<u8> = bytes.into();
+    let put = reqwest::Client::new().put(url).header("authorization", SIGNED).body(bytes.clone()).send().await.unwrap();
+    assert!(put.status().is_success(), "{put:?}");
+    assert_eq!(get(bucket, name).await, bytes);
+}
+
 /// The names of what is in a bucket.
 async fn objects(bucket: &str) -> Vec<String> {
     let listed = reqwest::get(format!("{}/{bucket}?list-type=2", server())).await.unwrap().text().await.unwrap();

@@ -239,7 +239,7 @@ async fn a_restore_that_is_cut_short_leaves_nothing_that_passes_for_a_store(kind
     assert!(said.contains("is not empty"), "{said}");
     let said = restore_to(&other, &scratch.path().join("n"), None).unwrap_err().to_string();
     assert!(said.contains("is no archive"), "{said}");
-    let said = restore_to(&scratch.path().join("nowhere"), &scratch.path().join("n"), None).unwrap_err().to_string();
+    let said = restore_to(scratch.path().join("nowhere"), &scratch.path().join("n"), None).unwrap_err().to_string();
     assert!(said.contains("there is no archive"), "{said}");
     // Another store's archive is not written.
     let another = scratch.path().join("another");

@@ -1,6 +1,7 @@
 //! Backups, what is shipped all the time, and what is restored from it: compared with what was acknowledged.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
+#![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 mod backups;
 mod buckets;
