@@ -94,6 +94,37 @@ async fn of_two_that_have_the_same_store_one_writes_and_the_other_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_put_that_arrives_when_another_has_begun_changes_nothing_and_is_told_to_its_writer() {
+    let scratch = TempDir::new().unwrap();
+    let at = |name: &str| scratch.path().join(name);
+    let archive = bucket(&scratch);
+    let store = Embedded::open(small(&at("data"))).await.unwrap();
+    work(&store, 30).await;
+    store.close().await.unwrap();
+    copy_directory(&at("data"), &at("copy"));
+    let store = Embedded::open(small(&at("data"))).await.unwrap();
+    let slow = archive.bucket().make_another_way("slow-way");
+    store.ship(ShipTo::new("s3://slow-way/of/a-test")).await.unwrap();
+    shipped(&store).await;
+    slow.hold(true);
+    work(&store, 10).await;
+    let copy = Embedded::open(small(&at("copy"))).await.unwrap();
+    work(&copy, 200).await;
+    copy.ship(ShipTo::new(&archive)).await.unwrap();
+    shipped(&copy).await;
+    slow.hold(false);
+    until(|| store.ship_standing().unwrap().trouble.is_some_and(|why| why.contains("is being written by another")))
+        .await;
+    work(&copy, 200).await;
+    shipped(&copy).await;
+    let last = versions(&copy).await;
+    copy.close().await.unwrap();
+    drop(store);
+    restore_to(&archive, &at("there"), None).unwrap();
+    assert_eq!(versions(&Embedded::open(small(&at("there"))).await.unwrap()).await, last);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whoever_was_cut_off_goes_on_when_nobody_else_has_begun() {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), bucket(&scratch));

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::{ArchivePlace, FileTag, ListedFile, Paces, PutAnswer, PutWhen, StoredFile};
 use crate::archive::ArchiveError;
-use crate::archive::address::{AddressKind, ArchiveAddress};
 
 /// Fast, so that tests are.
 const PACES: Paces =
@@ -24,8 +23,12 @@ fn buckets() -> MutexGuard<'static, BTreeMap<String, Arc<MemoryBucket>>> {
 /// What every `s3://BUCKET/…` of this process reaches that was made here.
 #[derive(Debug, Default)]
 pub struct MemoryBucket {
-    objects: Mutex<BTreeMap<String, (Bytes, u64)>>,
-    puts: AtomicU64,
+    objects: Arc<Mutex<BTreeMap<String, (Bytes, u64)>>>,
+    /// Of all ways to these objects.
+    puts: Arc<AtomicU64>,
+    /// Puts wait meanwhile.
+    is_held: Mutex<bool>,
+    is_let_go: Condvar,
     /// Of so many puts, one is done and its answer lost.
     lost_answers: AtomicU64,
 }
@@ -38,12 +41,12 @@ impl MemoryBucket {
         made
     }
 
-    /// The one of an address.
-    pub fn of(address: &ArchiveAddress) -> Option<Arc<Self>> {
-        match address.kind() {
-            Ok(AddressKind::Bucket { bucket, .. }) => buckets().get(bucket).cloned(),
-            Ok(AddressKind::Directory(_)) | Err(_) => None,
-        }
+    /// Another way to the same objects, with failures of its own.
+    pub fn make_another_way(&self, bucket: &str) -> Arc<Self> {
+        let (objects, puts) = (Arc::clone(&self.objects), Arc::clone(&self.puts));
+        let made = Arc::new(Self { objects, puts, ..Self::default() });
+        buckets().insert(bucket.to_owned(), Arc::clone(&made));
+        made
     }
 
     fn objects(&self) -> MutexGuard<'_, BTreeMap<String, (Bytes, u64)>> {
@@ -81,12 +84,20 @@ impl MemoryBucket {
         self.puts.load(Ordering::SeqCst)
     }
 
+    /// From now on puts by this way wait, until they need not: they arrive late.
+    pub fn hold(&self, holds: bool) {
+        *self.is_held.lock().unwrap_or_else(PoisonError::into_inner) = holds;
+        self.is_let_go.notify_all();
+    }
+
     /// From now on the answer of every `nth` put is lost; of none for zero.
     pub fn lose_answers(&self, nth: u64) {
         self.lost_answers.store(nth, Ordering::SeqCst);
     }
 
     fn put(&self, name: &str, bytes: &Bytes, when: PutWhen<'_>) -> PutAnswer {
+        let held = self.is_held.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.is_let_go.wait_while(held, |held| *held));
         let mut objects = self.objects();
         let found = objects.get(name).map(|(_, tag)| tag.to_string());
         let holds = match when {

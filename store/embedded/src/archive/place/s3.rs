@@ -139,7 +139,7 @@ impl ArchivePlace for S3Place {
         // Two stores could both go on where a condition is not kept.
         let (one, other) = (Bytes::from_static(b"one\n"), Bytes::from_static(b"other\n"));
         self.put(CONDITIONS, &one, PutWhen::Absent)?;
-        let never = FileTag("\"0\"".to_owned());
+        let never = FileTag(format!("\"{}\"", "0".repeat(32)));
         for when in [PutWhen::Absent, PutWhen::Unchanged(&never)] {
             if let PutAnswer::Done(_) = self.put(CONDITIONS, &other, when)? {
                 let why = format!(
