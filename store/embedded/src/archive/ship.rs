@@ -67,7 +67,8 @@ pub(crate) struct Shipper {
     manifest: Manifest,
     manifest_tag: Option<FileTag>,
     newest: Newest,
-    newest_tag: Option<FileTag>,
+    /// As it was put last, and its tag.
+    newest_there: Option<(Newest, FileTag)>,
     copy: Option<OpenCopy>,
     /// The next batch to be copied; `None` before there is a base.
     next: Option<u64>,
@@ -92,7 +93,8 @@ impl Shipper {
 
     /// Whether nothing can go on where the archive ends: it begins, again, with a base.
     pub(crate) fn needs_base(&self) -> bool {
-        let Some(base) = self.manifest.bases.last() else { return true };
+        // One that was begun anew has none before its first base is whole.
+        let Some(base) = self.manifest.bases.last().filter(|base| base.line == self.manifest.line) else { return true };
         let since = self
             .manifest
             .segments
@@ -109,9 +111,11 @@ impl Shipper {
 
     fn put_newest(&mut self, newest: Newest) -> Result<(), ArchiveError> {
         let newest = Newest { writer: self.writer.0, ..newest };
-        let put = self.archive.replace_sealed(&self.folder, NEWEST, &newest, self.newest_tag.as_ref())?;
+        let before = self.newest_there.as_ref().map(|(_, tag)| tag);
+        let put = self.archive.replace_sealed(&self.folder, NEWEST, &newest, before)?;
         let Some(tag) = put else { return Err(self.displaced()?) };
-        (self.newest, self.newest_tag) = (newest, Some(tag));
+        self.newest_there = Some((newest.clone(), tag));
+        self.newest = newest;
         Ok(())
     }
 
@@ -135,9 +139,9 @@ impl Shipper {
 
     /// Says that nobody writes any more, so that whoever comes next need not look whether somebody does.
     pub(crate) fn release(&mut self) {
-        if self.archive.is_bucket() {
+        if let Some((newest, _)) = self.newest_there.clone().filter(|_| self.archive.is_bucket()) {
             self.writer = Writer::NOBODY;
-            if let Err(error) = self.put_newest(self.newest.clone()) {
+            if let Err(error) = self.put_newest(newest) {
                 tracing::debug!(%error, "whoever writes the archive next will look whether this one still does");
             }
         }

@@ -19,6 +19,7 @@ in_both_places! {
     what_is_restored_to_an_instant_is_what_was_there_then,
     an_archive_that_is_cut_short_or_was_changed_anywhere_is_refused_and_named,
     a_disk_that_is_full_at_any_step_of_a_backup_costs_that_backup_alone,
+    a_base_that_was_not_finished_when_the_archive_began_anew_is_taken_the_next_time,
     a_restore_that_is_cut_short_leaves_nothing_that_passes_for_a_store,
     what_the_base_has_already_is_not_written_again_and_what_is_too_old_goes,
 }
@@ -206,6 +207,28 @@ async fn a_disk_that_is_full_at_any_step_of_a_backup_costs_that_backup_alone(kin
         restore_to(&new, &there, None).unwrap();
         assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last);
     }
+}
+
+async fn a_base_that_was_not_finished_when_the_archive_began_anew_is_taken_the_next_time(kind: Kind) {
+    let scratch = TempDir::new().unwrap();
+    let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
+    let store = Embedded::open(small(&data)).await.unwrap();
+    work(&store, 40).await;
+    store.close().await.unwrap();
+    quiet(&data, &archive).unwrap();
+    let store = Embedded::open(small(&data)).await.unwrap();
+    work(&store, 3_000).await;
+    let last = versions(&store).await;
+    store.close().await.unwrap();
+    let faults = Arc::new(Faults::default());
+    faults.at("archive: base", Then::Fail);
+    let options = BackupOptions { faults, ..BackupOptions::new(&archive) };
+    let said = Embedded::backup(&data, &options, &mut |_| ()).unwrap_err().to_string();
+    assert!(said.contains("injected"), "{said}");
+    assert!(quiet(&data, &archive).unwrap().base.is_some());
+    let there = scratch.path().join("there");
+    restore_to(&archive, &there, None).unwrap();
+    assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last);
 }
 
 async fn a_restore_that_is_cut_short_leaves_nothing_that_passes_for_a_store(kind: Kind) {

@@ -55,7 +55,8 @@ impl Shipper {
         }
         let writer = if lock.is_none() { writer } else { Writer::NOBODY };
         let read: Option<(Newest, FileTag)> = archive.read_sealed(&folder, NEWEST)?;
-        let (newest, newest_tag) = read.unzip();
+        let newest_there = read.clone();
+        let newest = read.map(|(newest, _)| newest);
         if let Some(newest) = &newest
             && is_being_written(archive, &folder, newest, writer)?
         {
@@ -81,7 +82,7 @@ impl Shipper {
             manifest,
             manifest_tag,
             newest,
-            newest_tag,
+            newest_there,
             copy,
             next,
             untidy,
