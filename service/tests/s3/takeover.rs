@@ -68,7 +68,7 @@ async fn a_standby_takes_the_place_of_a_service_that_runs_and_nothing_is_lost() 
     let mut follower = Follower(baton_at(&server()).args(args).stdout(Stdio::piped()).spawn().unwrap());
     until("followed", || async { std::path::Path::new(&copy).join("COPY").exists() }).await;
     let starter = load(&service, 0);
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    until("it is under load", || async { is_there(&client, "0-20").await }).await;
     let said = told(&["standby", "promote", "--data-dir", &copy]);
     assert!(said.contains("the standby has taken over"), "{said}");
     let mut said = String::new();
