@@ -1,24 +1,24 @@
 //! `baton serve --ship-to`: a copy of everything that is durable, elsewhere, and the end of a service that another has taken
 //! over.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use engine::Engine;
 use history::Duration;
 use serde::Deserialize;
 use store_embedded::Embedded;
-use store_embedded::archive::ShipTo;
+use store_embedded::archive::{ArchiveAddress, ShipTo};
 
 /// Where the store is shipped to.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(clippy::struct_field_names, reason = "they are called as their options are")]
 pub(crate) struct Shipping {
-    /// Copy everything that is durable to this archive, ten times a second: a directory on another disk or machine
-    #[arg(long, env = "BATON_SHIP_TO", value_name = "DIR")]
-    ship_to: Option<PathBuf>,
+    /// Copy everything that is durable to this archive, ten times a second: a directory on another disk or machine, or
+    /// `s3://BUCKET/PREFIX`, which is written about twice a second
+    #[arg(long, env = "BATON_SHIP_TO", value_name = "ARCHIVE", value_hint = ValueHint::AnyPath)]
+    ship_to: Option<ArchiveAddress>,
     /// To any instant within so long the archive can be restored; what is older goes [default: 7d]
     #[arg(long, env = "BATON_SHIP_KEEP", value_name = "DURATION")]
     ship_keep: Option<Duration>,
@@ -59,11 +59,11 @@ impl Shipping {
         if lease > Duration::ZERO && lease < LEASE_MIN {
             return Err(format!("`--ship-lease {lease}`: expected {LEASE_MIN} or more"));
         }
-        let mut to = ShipTo { lease: standard(lease), ..ShipTo::new(archive) };
+        let mut to = ShipTo { lease: standard(lease), ..ShipTo::new(archive.clone()) };
         if let Some(keep) = self.ship_keep {
             to.keep = standard(keep);
         }
-        store.ship(to).await.map_err(|error| format!("--ship-to {}: {error}", archive.display()))
+        store.ship(to).await.map_err(|error| format!("--ship-to {archive}: {error}"))
     }
 }
 

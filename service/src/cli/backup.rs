@@ -3,25 +3,27 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueHint};
 use history::{Duration, Timestamp};
 use store_embedded::Embedded;
-use store_embedded::archive::{self, ArchiveError, BackupOptions, CopyProgress, EpochReport, RestoreOptions};
+use store_embedded::archive::{
+    self, ArchiveAddress, ArchiveError, BackupOptions, CopyProgress, EpochReport, RestoreOptions,
+};
 
 use super::{Done, Failed, Progress, Quiet, print_line, print_rows};
 
 /// Back a data directory up to an archive, while the service runs or when it is stopped
 ///
-/// The archive is a directory; what it has already is checked and not copied again. Run it on the machine of the service, as its
-/// user: the service writes the archive.
+/// The archive is a directory, or `s3://BUCKET/PREFIX`; what it has already is checked and not copied again. Run it on the machine
+/// of the service, as its user: the service writes the archive, with the credentials for S3 that it has itself.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Backup {
     #[command(subcommand)]
     command: Option<BackupCommand>,
-    /// The archive; made if it is not there
-    #[arg(required = true, value_name = "ARCHIVE")]
-    archive: Option<PathBuf>,
+    /// The archive, a directory or `s3://BUCKET/PREFIX`; made if it is not there
+    #[arg(required = true, value_name = "ARCHIVE", value_hint = ValueHint::AnyPath)]
+    archive: Option<ArchiveAddress>,
     /// Where everything is kept
     #[arg(long, env = "BATON_DATA_DIR", default_value = "baton-data", value_name = "DIR")]
     data_dir: PathBuf,
@@ -36,9 +38,9 @@ pub(crate) struct Backup {
 enum BackupCommand {
     /// Read all of an archive, and say what it holds: from when to when it can be restored, and how many runs
     Verify {
-        /// The archive
-        #[arg(value_name = "ARCHIVE")]
-        archive: PathBuf,
+        /// The archive, a directory or `s3://BUCKET/PREFIX`
+        #[arg(value_name = "ARCHIVE", value_hint = ValueHint::AnyPath)]
+        archive: ArchiveAddress,
         #[command(flatten)]
         quiet: Quiet,
     },
@@ -50,9 +52,9 @@ enum BackupCommand {
 /// handed out again.
 #[derive(Debug, Args)]
 pub(crate) struct Restore {
-    /// The archive, of `baton backup` or `baton serve --ship-to`
-    #[arg(value_name = "ARCHIVE")]
-    archive: PathBuf,
+    /// The archive, of `baton backup` or `baton serve --ship-to`: a directory or `s3://BUCKET/PREFIX`
+    #[arg(value_name = "ARCHIVE", value_hint = ValueHint::AnyPath)]
+    archive: ArchiveAddress,
     /// The data directory to make: empty, or not there
     #[arg(long, env = "BATON_DATA_DIR", value_name = "DIR")]
     data_dir: PathBuf,
@@ -69,7 +71,7 @@ pub(crate) struct Restore {
 fn failed(error: &ArchiveError) -> Failed {
     let said = match error {
         ArchiveError::TooEarly { archive, first } => {
-            let (archive, first) = (archive.display(), instant(*first));
+            let first = instant(*first);
             format!("the archive `{archive}` does not go back so far: its first base is of {first}")
         }
         ArchiveError::Away { .. }
@@ -119,8 +121,8 @@ impl Backup {
     }
 }
 
-async fn back_up(data_dir: PathBuf, archive: PathBuf, keep: Option<Duration>, quiet: Quiet) -> Done {
-    let shown = archive.display().to_string();
+async fn back_up(data_dir: PathBuf, archive: ArchiveAddress, keep: Option<Duration>, quiet: Quiet) -> Done {
+    let shown = archive.to_string();
     let report = blocking(move || {
         let keep = keep.map(|keep| std::time::Duration::from_millis(keep.as_millis()));
         let options = BackupOptions { keep, ..BackupOptions::new(archive) };
@@ -138,10 +140,10 @@ async fn back_up(data_dir: PathBuf, archive: PathBuf, keep: Option<Duration>, qu
     print_line(&format!("{shown} has everything that was acknowledged before {}: {base}", instant(report.at)))
 }
 
-async fn verify(archive: PathBuf, quiet: Quiet) -> Done {
+async fn verify(archive: ArchiveAddress, quiet: Quiet) -> Done {
     let reports = blocking(move || {
         let mut progress = quiet.progress("reading", "records");
-        archive::verify(&archive, &mut |at| tell(&mut progress, at))
+        archive::verify(archive, &mut |at| tell(&mut progress, at))
     })
     .await?;
     let rows = reports.iter().flat_map(rows);

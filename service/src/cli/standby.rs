@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueHint};
 use history::{Duration, Timestamp};
 use serde_json::json;
 use service::following::StandbyView;
 use service::http::{Server, ServerLimits};
-use store_embedded::archive::{self, Followed, Promotion, Standby as Follower, StandbyOptions};
+use store_embedded::archive::{self, ArchiveAddress, Followed, Promotion, Standby as Follower, StandbyOptions};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
@@ -21,6 +21,8 @@ use super::{Done, Failed, Progress, note, print_json_text, print_line};
 
 /// How often the archive is looked at. Ours: as often as it is written.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
+/// How often a bucket is. Ours: each look costs money.
+const LOOK_AT_BUCKET_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
 /// How often an archive is looked at that cannot be read.
 const AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 /// How often a line says how far it is.
@@ -37,9 +39,9 @@ const WAIT: Duration = Duration::from_secs(3);
 pub(crate) struct Standby {
     #[command(subcommand)]
     command: Option<StandbyCommand>,
-    /// The archive that the service ships to
-    #[arg(long, required = true, value_name = "ARCHIVE")]
-    follow: Option<PathBuf>,
+    /// The archive that the service ships to: a directory or `s3://BUCKET/PREFIX`
+    #[arg(long, required = true, value_name = "ARCHIVE", value_hint = ValueHint::AnyPath)]
+    follow: Option<ArchiveAddress>,
     /// The data directory: empty, or one that has followed this archive before
     #[arg(long, env = "BATON_DATA_DIR", required = true, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -126,8 +128,9 @@ async fn listen(address: SocketAddr, following: StandbyView, is_json: bool) -> R
     }
 }
 
-async fn keep_following(archive: PathBuf, directory: PathBuf, wait: Duration, mut line: Line) -> Done {
+async fn keep_following(archive: ArchiveAddress, directory: PathBuf, wait: Duration, mut line: Line) -> Done {
     let is_json = line.is_json;
+    let look_every = if archive.is_bucket() { LOOK_AT_BUCKET_EVERY } else { LOOK_EVERY };
     let is_over = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&is_over);
     let following = blocking(move || {
@@ -147,7 +150,7 @@ async fn keep_following(archive: PathBuf, directory: PathBuf, wait: Duration, mu
                 Ok(followed) => {
                     progress = None;
                     line.followed(followed);
-                    LOOK_EVERY
+                    look_every
                 }
                 Err(error) => {
                     line.trouble(&error.to_string());

@@ -51,8 +51,7 @@ async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
         let why = ship.trouble.map_or_else(String::new, |trouble| format!(": {trouble}"));
         let detail =
             format!("what was acknowledged in the last {:.0} s is not in the archive{why}", ship.lag.as_secs_f64());
-        let advice =
-            "look at the disk and the mount of --ship-to; the service goes on meanwhile, and ships by itself later";
+        let advice = "look at the disk and the mount, or the bucket, of --ship-to; the service goes on meanwhile, and ships by itself later";
         warnings.push(warning("archive-behind", detail, advice));
     }
     if let Some(Doubt { found, newest, .. }) = engine.guard().doubt() {

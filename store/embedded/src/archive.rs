@@ -1,14 +1,17 @@
-//! Archives: copies of a store in another directory, which it is restored from, to any instant. One format for backups, for
+//! Archives: copies of a store in another directory or a bucket, which it is restored from, to any instant. One format for backups, for
 //! what a running service ships all the time, and for standbys that follow it. `docs/adr/0032-backup.md` says why.
 //!
-//! Owns the directory of an archive, and a data directory until it is a store. Never writes to the store that is copied.
+//! Owns the place of an archive, and a data directory until it is a store. Never writes to the store that is copied.
 
+mod address;
 mod backup;
 mod chunks;
 mod copy;
 mod error;
 pub(crate) mod holds;
 mod layout;
+mod pieces;
+mod place;
 mod read;
 pub(crate) mod request;
 mod sealed;
@@ -16,12 +19,16 @@ mod ship;
 pub(crate) mod shipping;
 pub(crate) mod source;
 mod standby;
+mod tail;
 
+pub use address::ArchiveAddress;
 pub(crate) use backup::run as back_up;
 pub use backup::{BackupOptions, BackupReport, BaseReport};
 pub(crate) use copy::RESTORED;
 pub use copy::{RestoreOptions, Restored, restore};
 pub use error::ArchiveError;
+#[doc(hidden)]
+pub use place::memory;
 pub use read::{EpochReport, verify};
 pub(crate) use sealed::read_sealed;
 pub use shipping::{ShipStanding, ShipTo};

@@ -103,7 +103,12 @@ pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
 
 /// The path of a segment.
 pub(crate) fn segment_path(directory: &Path, number: u64) -> PathBuf {
-    directory.join(format!("{number:020}.{SUFFIX}"))
+    directory.join(segment_name(number))
+}
+
+/// What a segment is called.
+pub(crate) fn segment_name(number: u64) -> String {
+    format!("{number:020}.{SUFFIX}")
 }
 
 /// What the checksums of a segment's frames are mixed with.

@@ -183,7 +183,8 @@ async fn archives_of_format_1_can_be_verified_and_restored() {
     let scratch = TempDir::new().unwrap();
     let directory = scratch.path().join("restored");
     let faults = Arc::default();
-    let options = RestoreOptions { archive: golden, directory: directory.clone(), to: None, takes_over: false, faults };
+    let options =
+        RestoreOptions { archive: golden.into(), directory: directory.clone(), to: None, takes_over: false, faults };
     restore(&options, &mut |_| ()).unwrap();
     let store = Embedded::open(Options::new(directory)).await.unwrap();
     check(&*store).await;

@@ -43,7 +43,10 @@ async fn an_archive_of_an_earlier_version_is_verified_and_restored_and_all_that_
             let faults = Arc::default();
             move || {
                 verify(&archive, &mut |_| {}).unwrap();
-                restore(&RestoreOptions { archive, directory, to: None, takes_over: false, faults }, &mut |_| {})
+                restore(
+                    &RestoreOptions { archive: archive.into(), directory, to: None, takes_over: false, faults },
+                    &mut |_| {},
+                )
             }
         });
         assert!(restored.await.unwrap().unwrap().batch > 0);

@@ -222,7 +222,7 @@ fn archive(metrics: &Metrics<'_>) -> Check {
     };
     let found = format!("it is {lag:.0} s behind");
     if lag > SHIP_LAG_MAX || metrics.value("baton_ship_failing").is_some_and(|failing| failing > 0.0) {
-        return bad(what, Verdict::Warning, found, "look at the disk and the mount of --ship-to");
+        return bad(what, Verdict::Warning, found, "look at the disk and the mount, or the bucket, of --ship-to");
     }
     well(what, found)
 }

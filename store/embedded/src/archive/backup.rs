@@ -1,16 +1,15 @@
 //! One backup: an archive brought up to a store that is open.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use store::UnixMs;
 
-use super::sealed::Files;
-use super::ship::Shipper;
+use super::place::Archive;
+use super::ship::{Shipper, Writer};
 use super::source::LogSource;
-use super::{ArchiveError, CopyProgress};
+use super::{ArchiveAddress, ArchiveError, CopyProgress};
 use crate::faults::Faults;
 use crate::shared::Phase;
 
@@ -18,7 +17,7 @@ use crate::shared::Phase;
 #[derive(Debug, Clone)]
 pub struct BackupOptions {
     /// The archive; made if it is not there.
-    pub archive: PathBuf,
+    pub archive: ArchiveAddress,
     /// What is older goes, but for what a restore to an instant within so long needs; nothing goes where `None`.
     pub keep: Option<Duration>,
     /// Failures on demand, for tests.
@@ -28,7 +27,7 @@ pub struct BackupOptions {
 
 impl BackupOptions {
     /// Keeps everything.
-    pub fn new(archive: impl Into<PathBuf>) -> Self {
+    pub fn new(archive: impl Into<ArchiveAddress>) -> Self {
         Self { archive: archive.into(), keep: None, faults: Arc::default() }
     }
 }
@@ -65,20 +64,30 @@ pub(crate) fn run(
     options: &BackupOptions,
     tick: &mut dyn FnMut(CopyProgress),
 ) -> Result<BackupReport, ArchiveError> {
-    let files = Files { faults: Arc::clone(&options.faults) };
-    let open = || Shipper::open(source.clone(), &options.archive, files.clone(), Duration::ZERO);
-    let mut shipper = open()?;
+    let archive = Archive::open(&options.archive, &options.faults)?;
+    let mut writer = Writer::draw();
+    let mut shipper = Shipper::open(source.clone(), &archive, Duration::ZERO, writer)?;
     let before = shipper.shipped();
-    if let Err(error) = shipper.catch_up() {
-        match error {
-            // It begins again with a base.
-            ArchiveError::Gap { .. } => {
-                drop(shipper);
-                shipper = open()?;
-            }
-            error => return Err(error),
-        }
+    let mut done = bring_up(&mut shipper, source, options, before, tick);
+    // It begins again with a base.
+    if let Err(ArchiveError::Gap { .. }) = done {
+        drop(shipper);
+        writer = writer.again();
+        shipper = Shipper::open(source.clone(), &archive, Duration::ZERO, writer)?;
+        done = bring_up(&mut shipper, source, options, before, tick);
     }
+    shipper.release();
+    done
+}
+
+fn bring_up(
+    shipper: &mut Shipper,
+    source: &LogSource,
+    options: &BackupOptions,
+    before: u64,
+    tick: &mut dyn FnMut(CopyProgress),
+) -> Result<BackupReport, ArchiveError> {
+    shipper.catch_up()?;
     let base = if shipper.needs_base() {
         let written = shipper.take_base(&mut |progress, _| {
             tick(progress);

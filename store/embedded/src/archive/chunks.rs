@@ -1,22 +1,19 @@
 //! Bases: all pairs of a snapshot, cut into chunks where the keys say so, each in a file that is called by its SHA-256. What
-//! is there already is read and checked, and not written again. Owns the shape of chunks.
+//! is there already is checked, and not written again: in a directory it is read, and of a bucket its length is asked for.
+//! Owns the shape of chunks.
 //!
 //! ```text
 //! chunk: (key length u32 | value length u32 | key | value) …
 //! list:  SHA-256 (32 bytes) of each chunk, in order of the keys
 //! ```
 
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
 use super::ArchiveError;
-use super::sealed::{Files, hex, sha256};
-use crate::disk::storage_error;
-use crate::log::sync_directory;
-use crate::private;
+use super::place::Archive;
+use super::sealed::{hex, sha256};
 
 /// About how large chunks are. Ours: small enough that a change costs little, large enough that a million runs are a thousand files.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -24,8 +21,6 @@ const CHUNK_BYTES: u64 = 1 << 20;
 const CHUNK_MIN: usize = 256 << 10;
 /// Each is cut when it has so much.
 const CHUNK_MAX: usize = 4 << 20;
-/// More is not believed: the largest value is 16 MiB.
-const CHUNK_BELIEVED: u64 = 64 << 20;
 
 /// What came of writing a base.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +34,10 @@ pub(crate) struct WrittenBase {
 
 /// Writes the chunks of one base.
 pub(crate) struct ChunkWriter<'a> {
-    files: &'a Files,
-    directory: PathBuf,
+    archive: &'a Archive,
+    folder: String,
+    /// What a bucket has, and how long that is.
+    there: BTreeMap<String, u64>,
     chunk: Vec<u8>,
     list: Vec<u8>,
     pairs: u64,
@@ -49,9 +46,10 @@ pub(crate) struct ChunkWriter<'a> {
 }
 
 impl<'a> ChunkWriter<'a> {
-    pub(crate) fn new(files: &'a Files, directory: PathBuf) -> Self {
+    pub(crate) fn new(archive: &'a Archive, folder: String) -> Result<Self, ArchiveError> {
+        let there = if archive.is_bucket() { lengths(archive, &folder)? } else { BTreeMap::new() };
         let (chunk, list) = (Vec::new(), Vec::new());
-        Self { files, directory, chunk, list, pairs: 0, bytes: 0, bytes_there: 0 }
+        Ok(Self { archive, folder, there, chunk, list, pairs: 0, bytes: 0, bytes_there: 0 })
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -81,26 +79,25 @@ impl<'a> ChunkWriter<'a> {
 
     fn cut(&mut self) -> Result<(), ArchiveError> {
         let chunk = std::mem::take(&mut self.chunk);
-        let digest = self.keep(&chunk)?;
-        self.list.extend_from_slice(&digest);
         self.bytes += chunk.len() as u64;
+        let digest = self.keep(chunk)?;
+        self.list.extend_from_slice(&digest);
         Ok(())
     }
 
-    fn keep(&mut self, chunk: &[u8]) -> Result<[u8; 32], ArchiveError> {
-        let digest = sha256(chunk);
+    fn keep(&mut self, chunk: Vec<u8>) -> Result<[u8; 32], ArchiveError> {
+        let (digest, length) = (sha256(&chunk), chunk.len() as u64);
         let name = hex(&digest);
-        if read_chunk(&self.directory, &name).is_ok() {
-            self.bytes_there += chunk.len() as u64;
-            return Ok(digest);
+        let is_there = if self.archive.is_bucket() {
+            self.there.get(&name) == Some(&length)
+        } else {
+            read_chunk(self.archive, &self.folder, &name).is_ok()
+        };
+        if is_there {
+            self.bytes_there += length;
+        } else {
+            self.archive.put_chunk(&self.folder, &name, &chunk.into())?;
         }
-        let failed = |error: io::Error| storage_error(&error, "write chunks in", &self.directory);
-        let new = self.directory.join("new");
-        let mut file = private::create(&new).map_err(failed)?;
-        self.files.write(&mut file, chunk).map_err(failed)?;
-        self.files.sync(&file).map_err(failed)?;
-        self.files.faults.point("archive: chunk").map_err(failed)?;
-        std::fs::rename(&new, self.directory.join(&name)).map_err(failed)?;
         Ok(digest)
     }
 
@@ -110,32 +107,33 @@ impl<'a> ChunkWriter<'a> {
             self.cut()?;
         }
         let list = std::mem::take(&mut self.list);
-        let list = hex(&self.keep(&list)?);
-        sync_directory(&self.directory).map_err(|error| storage_error(&error, "write chunks in", &self.directory))?;
+        let list = hex(&self.keep(list)?);
+        self.archive.place.sync(&self.folder)?;
         Ok(WrittenBase { list, pairs: self.pairs, bytes: self.bytes, bytes_there: self.bytes_there })
     }
 }
 
+/// The files of a folder, and how long each is.
+pub(crate) fn lengths(archive: &Archive, folder: &str) -> Result<BTreeMap<String, u64>, ArchiveError> {
+    let listed = archive.place.list(folder)?;
+    Ok(listed.into_iter().filter_map(|file| Some((file.name, file.bytes?))).collect())
+}
+
 /// A chunk, whole.
-pub(crate) fn read_chunk(directory: &Path, name: &str) -> Result<Vec<u8>, ArchiveError> {
-    let path = directory.join(name);
-    let damaged = |what: &str| ArchiveError::Damaged { what: format!("`{}` {what}", path.display()) };
-    let mut file = match File::open(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(damaged("is missing")),
-        opened => opened.map_err(|error| storage_error(&error, "read", &path))?,
-    };
-    let mut bytes = Vec::new();
-    let read = file.by_ref().take(CHUNK_BELIEVED).read_to_end(&mut bytes);
-    read.map_err(|error| storage_error(&error, "read", &path))?;
-    if hex(&sha256(&bytes)) == name { Ok(bytes) } else { Err(damaged("is cut short or was changed")) }
+pub(crate) fn read_chunk(archive: &Archive, folder: &str, name: &str) -> Result<Bytes, ArchiveError> {
+    let path = format!("{folder}/{name}");
+    let damaged = |what: &str| ArchiveError::Damaged { what: format!("`{}` {what}", archive.shown(&path)) };
+    let Some(file) = archive.place.read(&path)? else { return Err(damaged("is missing")) };
+    if hex(&sha256(&file.bytes)) == name { Ok(file.bytes) } else { Err(damaged("is cut short or was changed")) }
 }
 
 /// The names of a base's chunks, in order of the keys.
-pub(crate) fn read_list(directory: &Path, list: &str) -> Result<Vec<String>, ArchiveError> {
-    let bytes = read_chunk(directory, list)?;
+pub(crate) fn read_list(archive: &Archive, folder: &str, list: &str) -> Result<Vec<String>, ArchiveError> {
+    let bytes = read_chunk(archive, folder, list)?;
     let (digests, rest) = bytes.as_chunks::<32>();
     if !rest.is_empty() {
-        return Err(ArchiveError::Damaged { what: format!("`{}` is no list", directory.join(list).display()) });
+        let what = format!("`{}` is no list", archive.shown(&format!("{folder}/{list}")));
+        return Err(ArchiveError::Damaged { what });
     }
     Ok(digests.iter().map(|digest| hex(digest)).collect())
 }

@@ -8,10 +8,11 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use store::UnixMs;
 
-use super::layout::{Base, claim, store_text};
+use super::layout::{Base, claim, claimed_by_another, epochs, store_text};
+use super::place::Archive;
 use super::read::{EpochView, ReadCursor, RestorePlan, plan};
 use super::sealed::{Files, read_sealed};
-use super::{ArchiveError, CopyProgress};
+use super::{ArchiveAddress, ArchiveError, CopyProgress};
 use crate::directory::{Unfinished, tree_path};
 use crate::frame::{BatchOperation, operations};
 use crate::tree::Tree;
@@ -31,7 +32,7 @@ pub(crate) const COPY: &str = "COPY";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restored {
     /// The archive.
-    pub archive: PathBuf,
+    pub archive: ArchiveAddress,
     /// The epoch in it.
     pub epoch: u64,
     /// The last batch.
@@ -45,7 +46,7 @@ pub struct Restored {
 /// What an unfinished copy follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Following {
-    pub(crate) archive: PathBuf,
+    pub(crate) archive: ArchiveAddress,
     pub(crate) epoch: u64,
     /// The line in that.
     pub(crate) line: u64,
@@ -93,7 +94,7 @@ impl Copy {
         (self.tree, _) = Tree::open(&path, CACHE_BYTES)?;
         (self.copied, self.cursor) = (None, ReadCursor::default());
         let following = Following {
-            archive: view.root.clone(),
+            archive: view.archive.address.clone(),
             epoch: view.epoch,
             line: base.line,
             whole_at: base.whole_at,
@@ -188,7 +189,7 @@ impl Copy {
 #[derive(Debug, Clone)]
 pub struct RestoreOptions {
     /// The archive.
-    pub archive: PathBuf,
+    pub archive: ArchiveAddress,
     /// The directory to make.
     pub directory: PathBuf,
     /// Up to this instant, in milliseconds since 1970; everything where `None`.
@@ -209,14 +210,16 @@ pub struct RestoreOptions {
 /// the directory by then cannot be opened, and may be removed.
 pub fn restore(options: &RestoreOptions, tick: &mut dyn FnMut(CopyProgress)) -> Result<Restored, ArchiveError> {
     let files = Files { faults: std::sync::Arc::clone(&options.faults) };
-    let RestorePlan { view, base, batch, instant } = plan(&options.archive, options.to)?;
-    let mut copy = Copy::take(&options.directory, files.clone(), false)?;
+    let archive = Archive::open(&options.archive, &options.faults)?;
+    let RestorePlan { view, base, batch, instant } = plan(&archive, options.to)?;
+    let mut copy = Copy::take(&options.directory, files, false)?;
     copy.begin(&view, &base, tick)?;
     copy.apply(&view, batch)?;
     let id = crate::directory::draw_id();
     if options.takes_over {
-        let newest = super::layout::epochs(&options.archive)?.last().copied().unwrap_or(view.epoch);
-        claim(&options.archive, &files, newest, &store_text(id))?;
+        let newest = epochs(&archive)?.last().copied().unwrap_or(view.epoch);
+        let claimed = claim(&archive, newest, &store_text(id))?;
+        claimed.ok_or_else(|| claimed_by_another(&archive, newest + 1))?;
     }
     // The old store may have gone on elsewhere.
     let restored = Restored { archive: options.archive.clone(), epoch: view.epoch, batch, instant, is_all: false };

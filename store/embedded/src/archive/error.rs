@@ -1,8 +1,8 @@
 //! Why something that concerns an archive was not done.
 
-use std::path::PathBuf;
-
 use store::{Error, UnixMs};
+
+use super::ArchiveAddress;
 
 /// Why something that concerns an archive was not done. Nothing that is acknowledged is touched by any of them.
 #[derive(Debug, thiserror::Error)]
@@ -32,10 +32,10 @@ pub enum ArchiveError {
         why: String,
     },
     /// The archive does not go back so far.
-    #[error("the archive `{}` does not go back so far: its first base is of {first} ms since 1970", archive.display())]
+    #[error("the archive `{archive}` does not go back so far: its first base is of {first} ms since 1970")]
     TooEarly {
         /// Which.
-        archive: PathBuf,
+        archive: ArchiveAddress,
         /// The first instant that can be restored, about, in milliseconds since 1970.
         first: UnixMs,
     },

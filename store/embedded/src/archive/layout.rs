@@ -1,33 +1,29 @@
-//! What lies where in an archive, and who has it: one directory for each epoch, and its small files. Owns no bytes of runs.
+//! What lies where in an archive, and who has it: one folder for each epoch, and its small files. Owns no bytes of runs.
 //!
 //! ```text
 //! ARCHIVE/0000000001/OWNER      whose epoch this is; written once
-//!                    LOCK       who writes
+//!                    LOCK       who writes; in a directory
 //!                    MANIFEST   bases and segments
 //!                    NEWEST     how far the log goes
 //!                    ENDED      the owner has stopped, and all it acknowledged is here
 //!                    chunks/    pieces of bases, each called by its SHA-256
-//!                    log/       segments as the store has them, as far as they are durable
+//!                    log/       segments as the store has them, as far as they are durable; in a bucket, a folder of pieces for each
 //! ```
 
-use std::fs::DirBuilder;
-use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
-
 use serde::{Deserialize, Serialize};
-use store::{Error, UnixMs};
+use store::UnixMs;
 
-use super::sealed::{Files, read_sealed};
-use crate::disk::storage_error;
-use crate::log::sync_directory;
-use crate::private;
+use super::ArchiveError;
+use super::place::{Archive, FileTag};
+use crate::log::segment_name;
 
 pub(super) const OWNER: &str = "OWNER";
 pub(super) const MANIFEST: &str = "MANIFEST";
 pub(super) const NEWEST: &str = "NEWEST";
 pub(super) const ENDED: &str = "ENDED";
 pub(super) const LOCK: &str = "LOCK";
+pub(super) const CHUNKS: &str = "chunks";
+pub(super) const LOG: &str = "log";
 
 /// Whose an epoch is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +42,9 @@ pub(crate) struct Manifest {
     pub(crate) bases: Vec<Base>,
     /// Oldest first.
     pub(crate) segments: Vec<ArchivedSegment>,
+    /// Who has written this; 0 in a directory, where a lock says so.
+    #[serde(default, skip_serializing_if = "is_nobody")]
+    pub(crate) writer: u64,
 }
 
 /// What redb held at a moment.
@@ -77,11 +76,32 @@ pub(crate) struct ArchivedSegment {
 }
 
 /// Where a segment ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SegmentEnd {
     pub(crate) bytes: u64,
     pub(crate) last: u64,
     pub(crate) instant: UnixMs,
+    /// Which pieces it has; absent where it is one file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pieces: Option<Vec<PieceRun>>,
+}
+
+/// Pieces of a segment that one writer has put, one behind the other, up to where the next writer's begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PieceRun {
+    pub(crate) writer: u64,
+    /// The offset in the segment at which the first begins.
+    pub(crate) from: u64,
+}
+
+/// The pieces of a segment that is being written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OpenPieces {
+    pub(crate) runs: Vec<PieceRun>,
+    /// The offset at which the last one begins, or the next where that has been put whole.
+    pub(crate) tail: u64,
+    /// Of all bytes so far, by which a store knows its own log.
+    pub(crate) sha256: String,
 }
 
 /// How far the log goes, and when that was said.
@@ -97,6 +117,17 @@ pub(crate) struct Newest {
     pub(crate) at: UnixMs,
     /// The owner stops by itself when it has not been able to say this for so long; 0 where it goes on.
     pub(crate) lease_ms: u64,
+    /// Who writes; 0 where nobody does, and in a directory, where a lock says so.
+    #[serde(default, skip_serializing_if = "is_nobody")]
+    pub(crate) writer: u64,
+    /// Absent where the segment is one file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pieces: Option<OpenPieces>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_nobody(writer: &u64) -> bool {
+    *writer == 0
 }
 
 /// The owner has stopped.
@@ -110,66 +141,58 @@ pub(crate) fn store_text(id: u64) -> String {
     format!("{id:016x}")
 }
 
-pub(crate) fn epoch_path(root: &Path, epoch: u64) -> PathBuf {
-    root.join(format!("{epoch:010}"))
+pub(crate) fn epoch_folder(epoch: u64) -> String {
+    format!("{epoch:010}")
 }
 
-pub(crate) fn chunks_path(epoch: &Path) -> PathBuf {
-    epoch.join("chunks")
+pub(crate) fn chunks_folder(epoch: &str) -> String {
+    format!("{epoch}/{CHUNKS}")
 }
 
-pub(crate) fn segments_path(epoch: &Path) -> PathBuf {
-    epoch.join("log")
+/// A segment that is one file.
+pub(crate) fn segment_file(epoch: &str, number: u64) -> String {
+    format!("{epoch}/{LOG}/{}", segment_name(number))
+}
+
+/// The pieces of a segment.
+pub(crate) fn pieces_folder(epoch: &str, number: u64) -> String {
+    format!("{epoch}/{LOG}/{number:020}")
+}
+
+/// The piece that a writer has put at an offset.
+pub(crate) fn piece_name(offset: u64, writer: u64) -> String {
+    format!("{offset:020}.{writer:016x}")
 }
 
 /// The epochs that were begun, oldest first.
-pub(crate) fn epochs(root: &Path) -> Result<Vec<u64>, Error> {
-    let failed = |error: io::Error| storage_error(&error, "list the archive", root);
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(root).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
-        let number: Option<u64> = name.to_str().filter(|name| name.len() == 10).and_then(|name| name.parse().ok());
-        found.extend(number);
-    }
+pub(crate) fn epochs(archive: &Archive) -> Result<Vec<u64>, ArchiveError> {
+    let number = |name: &str| Some(name).filter(|name| name.len() == 10).and_then(|name| name.parse().ok());
+    let mut found: Vec<u64> = archive.place.list("")?.iter().filter_map(|listed| number(&listed.name)).collect();
     found.sort_unstable();
     Ok(found)
 }
 
-/// Whether a directory is an archive, or empty.
-pub(crate) fn is_archive_or_empty(root: &Path) -> io::Result<bool> {
-    let mut is_empty = true;
-    for entry in std::fs::read_dir(root)? {
-        let entry = entry?;
-        if entry.path().join(OWNER).exists() {
-            return Ok(true);
-        }
-        is_empty &= entry.file_name() == "lost+found";
-    }
-    Ok(is_empty)
-}
-
 /// Whose an epoch is; `None` where whoever took it has not said so yet, or never will.
-pub(crate) fn owner(root: &Path, epoch: u64) -> Result<Option<Owner>, Error> {
-    read_sealed(&epoch_path(root, epoch), OWNER)
+pub(crate) fn owner(archive: &Archive, epoch: u64) -> Result<Option<Owner>, ArchiveError> {
+    let read: Option<(Owner, FileTag)> = archive.read_sealed(&epoch_folder(epoch), OWNER)?;
+    Ok(read.map(|(owner, _)| owner))
 }
 
-/// Takes the epoch after `after`, which only one can do: [`Error::InUse`] for whoever comes second.
-pub(crate) fn claim(root: &Path, files: &Files, after: u64, store: &str) -> Result<u64, Error> {
+/// Whether somebody has taken an epoch.
+pub(crate) fn is_claimed(archive: &Archive, epoch: u64) -> Result<bool, ArchiveError> {
+    archive.place.is_claimed(&epoch_folder(epoch), OWNER)
+}
+
+/// Takes the epoch after `after`, which only one can do; `None` for whoever comes second.
+pub(crate) fn claim(archive: &Archive, after: u64, store: &str) -> Result<Option<u64>, ArchiveError> {
     let epoch = after + 1;
-    let directory = epoch_path(root, epoch);
-    let failed = |error: io::Error| storage_error(&error, "begin an epoch in", root);
-    files.faults.point("archive: epoch").map_err(failed)?;
-    match DirBuilder::new().mode(0o700).create(&directory) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            return Err(Error::InUse { by: format!("whoever has taken epoch {epoch} of `{}`", root.display()) });
-        }
-        Err(error) => return Err(failed(error)),
-    }
-    sync_directory(root).map_err(failed)?;
-    for made in [chunks_path(&directory), segments_path(&directory)] {
-        private::directory(&made, || Ok(true))?;
-    }
-    files.write_sealed(&directory, OWNER, &Owner { store: store.to_owned(), epoch })?;
-    Ok(epoch)
+    archive.point("archive: epoch")?;
+    let owner = Owner { store: store.to_owned(), epoch };
+    Ok(archive.claim(&epoch_folder(epoch), OWNER, &owner)?.then_some(epoch))
+}
+
+/// What is said to whoever comes second.
+pub(crate) fn claimed_by_another(archive: &Archive, epoch: u64) -> ArchiveError {
+    let why = format!("epoch {epoch} of the archive `{archive}` has just been taken by another store");
+    ArchiveError::Refused { why }
 }

@@ -1,22 +1,22 @@
 //! Reads an archive, which somebody may be writing: what it holds, whether that is whole, and what to restore for an instant.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 use store::UnixMs;
 
-use super::chunks::{pairs, read_chunk, read_list};
+use super::chunks::{lengths, pairs, read_chunk, read_list};
 use super::layout::{
-    Base, ENDED, EpochEnd, MANIFEST, Manifest, NEWEST, Newest, chunks_path, epoch_path, epochs, owner, segments_path,
+    ArchivedSegment, Base, ENDED, EpochEnd, MANIFEST, Manifest, NEWEST, Newest, chunks_folder, epoch_folder, epochs,
+    owner,
 };
-use super::sealed::read_sealed;
-use super::{ArchiveError, CopyProgress};
-use crate::disk::storage_error;
+use super::pieces::{SegmentView, ViewedPieces, read_log};
+use super::place::{Archive, FileTag};
+use super::{ArchiveAddress, ArchiveError, CopyProgress};
 use crate::frame::{BatchOperation, Frame, SEGMENT_HEADER, SegmentHeader, frame_at, operations};
-use crate::log::{salt, segment_path};
+use crate::log::salt;
 use crate::{instant, keys};
 
 /// What an epoch of an archive holds.
@@ -47,24 +47,14 @@ pub struct EpochReport {
 /// One epoch, as its small files say.
 #[derive(Debug, Clone)]
 pub(crate) struct EpochView {
-    pub(crate) root: PathBuf,
+    pub(crate) archive: Archive,
     pub(crate) epoch: u64,
     pub(crate) store: String,
     id: u64,
-    directory: PathBuf,
+    folder: String,
     pub(crate) manifest: Manifest,
     pub(crate) newest: Newest,
     pub(crate) ended: Option<EpochEnd>,
-}
-
-/// A segment as far as it can be read.
-#[derive(Debug, Clone, Copy)]
-struct SegmentView {
-    number: u64,
-    first: u64,
-    line: u64,
-    bytes: u64,
-    last: u64,
 }
 
 /// How far somebody has read.
@@ -86,48 +76,61 @@ pub(crate) struct RestorePlan {
 }
 
 /// The epochs of an archive that have anything in them, oldest first.
-pub(crate) fn read_epochs(root: &Path) -> Result<Vec<EpochView>, ArchiveError> {
-    if !root.is_dir() {
-        return Err(ArchiveError::Refused { why: format!("there is no archive `{}`", root.display()) });
+pub(crate) fn read_epochs(archive: &Archive) -> Result<Vec<EpochView>, ArchiveError> {
+    if !archive.place.is_there()? {
+        return Err(ArchiveError::Refused { why: format!("there is no archive `{archive}`") });
     }
     let mut views = Vec::new();
-    for epoch in epochs(root)? {
-        views.extend(EpochView::read(root, epoch)?);
+    for epoch in epochs(archive)? {
+        views.extend(EpochView::read(archive, epoch)?);
     }
     if views.is_empty() {
-        return Err(ArchiveError::Refused {
-            why: format!("`{}` is no archive, or one in which there is no whole base yet", root.display()),
-        });
+        return Err(no_archive(archive));
     }
     Ok(views)
 }
 
+/// What is said where there is nothing to restore from.
+pub(crate) fn no_archive(archive: &Archive) -> ArchiveError {
+    let why = format!("`{archive}` is no archive, or one in which there is no whole base yet");
+    ArchiveError::Refused { why }
+}
+
 impl EpochView {
     /// `None` where there is no base yet.
-    pub(crate) fn read(root: &Path, epoch: u64) -> Result<Option<Self>, ArchiveError> {
-        let directory = epoch_path(root, epoch);
-        let Some(owner) = owner(root, epoch)? else { return Ok(None) };
-        let damaged = |what: &str| ArchiveError::Damaged { what: format!("`{}` {what}", directory.display()) };
+    pub(crate) fn read(archive: &Archive, epoch: u64) -> Result<Option<Self>, ArchiveError> {
+        let folder = epoch_folder(epoch);
+        let Some(owner) = owner(archive, epoch)? else { return Ok(None) };
+        let damaged = |what: &str| ArchiveError::Damaged { what: format!("`{}` {what}", archive.shown(&folder)) };
         let id = u64::from_str_radix(&owner.store, 16).map_err(|_| damaged("has an owner without an id"))?;
         // First how far it goes, then what there is: which is the same, or newer.
-        let ended = read_sealed(&directory, ENDED)?;
-        let newest: Option<Newest> = read_sealed(&directory, NEWEST)?;
-        let manifest: Manifest = read_sealed(&directory, MANIFEST)?.unwrap_or_default();
+        let ended = sealed(archive, &folder, ENDED)?;
+        let newest: Option<Newest> = sealed(archive, &folder, NEWEST)?;
+        let manifest: Manifest = sealed(archive, &folder, MANIFEST)?.unwrap_or_default();
         if manifest.bases.is_empty() {
             return Ok(None);
         }
         let newest = newest.ok_or_else(|| damaged("has bases, and no NEWEST: it is cut short"))?;
-        let (root, store) = (root.to_owned(), owner.store);
-        Ok(Some(Self { root, epoch, store, id, directory, manifest, newest, ended }))
+        let (archive, store) = (archive.clone(), owner.store);
+        Ok(Some(Self { archive, epoch, store, id, folder, manifest, newest, ended }))
     }
 
     fn segments(&self) -> Vec<SegmentView> {
-        let view = |segment: &super::layout::ArchivedSegment| {
+        let view = |segment: &ArchivedSegment| {
             let (number, first, line) = (segment.number, segment.first, segment.line);
-            match segment.end {
-                Some(end) => Some(SegmentView { number, first, line, bytes: end.bytes, last: end.last }),
+            match &segment.end {
+                Some(end) => {
+                    let pieces = end.pieces.clone().map(|runs| ViewedPieces { runs, tail: None });
+                    Some(SegmentView { number, first, line, bytes: end.bytes, last: end.last, pieces })
+                }
                 None if number == self.newest.segment => {
-                    Some(SegmentView { number, first, line, bytes: self.newest.bytes, last: self.newest.batch })
+                    let Newest { bytes, batch: last, ref pieces, .. } = self.newest;
+                    let viewed = |open: &super::layout::OpenPieces| ViewedPieces {
+                        runs: open.runs.clone(),
+                        tail: Some(open.tail),
+                    };
+                    let pieces = pieces.as_ref().map(viewed);
+                    Some(SegmentView { number, first, line, bytes, last, pieces })
                 }
                 // Begun after NEWEST was read.
                 None => None,
@@ -176,40 +179,34 @@ impl EpochView {
     /// Hands each batch of a segment to `each`, from the cursor on where it stands in this segment, and moves it along.
     fn frames(
         &self,
-        segment: SegmentView,
+        segment: &SegmentView,
         cursor: &mut ReadCursor,
         mut each: impl FnMut(&Frame<'_>) -> Result<(), ArchiveError>,
     ) -> Result<(), ArchiveError> {
-        let path = segment_path(&segments_path(&self.directory), segment.number);
-        let damaged = |what: String| ArchiveError::Damaged { what: format!("`{}` {what}", path.display()) };
-        let mut file = match File::open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(damaged("is missing".to_owned())),
-            opened => opened.map_err(|error| storage_error(&error, "read", &path))?,
-        };
-        let failed = |error: io::Error| storage_error(&error, "read", &path);
-        let mut header = [0; SEGMENT_HEADER];
-        let length = file.metadata().map_err(failed)?.len();
-        if length < segment.bytes {
-            return Err(damaged(format!("is cut short: it should have {} bytes, and has {length}", segment.bytes)));
-        }
-        file.read_exact(&mut header).map_err(failed)?;
-        let header = SegmentHeader::decode(&header).map_err(|why| damaged(format!("is no segment: {why}")))?;
         let salt = salt(self.id, segment.number);
-        if header.salt != salt || header.first_batch != segment.first {
-            return Err(damaged("is a segment of another store, or of another place in this one".to_owned()));
-        }
-        if cursor.segment != segment.number {
-            *cursor = ReadCursor { segment: segment.number, offset: SEGMENT_HEADER as u64, next: segment.first };
-        }
-        file.seek(SeekFrom::Start(cursor.offset)).map_err(failed)?;
-        let mut bytes = Vec::new();
-        file.take(segment.bytes.saturating_sub(cursor.offset)).read_to_end(&mut bytes).map_err(failed)?;
+        let is_begun = cursor.segment == segment.number;
+        let from = if is_begun { cursor.offset } else { 0 };
+        let read = read_log(&self.archive, &self.folder, segment, from)?;
+        let damaged = |offset: u64, what: &str| {
+            let name = self.archive.shown(read.name_at(offset));
+            ArchiveError::Damaged { what: format!("`{name}` {what}") }
+        };
         let mut offset = 0;
+        if !is_begun {
+            let header = read.bytes.first_chunk::<SEGMENT_HEADER>().ok_or_else(|| damaged(0, "is cut short"))?;
+            let header = SegmentHeader::decode(header).map_err(|why| damaged(0, &format!("is no segment: {why}")))?;
+            if header.salt != salt || header.first_batch != segment.first {
+                return Err(damaged(0, "is a segment of another store, or of another place in this one"));
+            }
+            offset = SEGMENT_HEADER;
+            *cursor = ReadCursor { segment: segment.number, offset: offset as u64, next: segment.first };
+        }
         while cursor.next <= segment.last {
             let next = cursor.next;
-            let rest = bytes.get(offset..).unwrap_or_default();
+            let rest = read.bytes.get(offset..).unwrap_or_default();
             let Some(frame) = frame_at(rest, salt, next..next + 1) else {
-                return Err(damaged(format!("was changed: batch {next} at offset {} cannot be read", cursor.offset)));
+                let what = format!("was changed: batch {next} at offset {} cannot be read", cursor.offset);
+                return Err(damaged(cursor.offset, &what));
             };
             each(&frame)?;
             offset += frame.size;
@@ -234,7 +231,7 @@ impl EpochView {
         }
         let is_wanted = |it: &SegmentView| it.line == line && it.last >= next && it.first <= last;
         for segment in self.segments().into_iter().filter(is_wanted) {
-            self.frames(segment, cursor, |frame| {
+            self.frames(&segment, cursor, |frame| {
                 if frame.batch == expected && frame.batch <= last {
                     expected += 1;
                     return each(frame);
@@ -251,10 +248,10 @@ impl EpochView {
         base: &Base,
         mut each: impl FnMut(Bytes, Bytes, u64) -> Result<(), ArchiveError>,
     ) -> Result<(), ArchiveError> {
-        let directory = chunks_path(&self.directory);
+        let folder = chunks_folder(&self.folder);
         let (mut read, mut bytes) = (0, 0);
-        for name in read_list(&directory, &base.list)? {
-            let chunk = Bytes::from(read_chunk(&directory, &name)?);
+        for name in read_list(&self.archive, &folder, &base.list)? {
+            let chunk = read_chunk(&self.archive, &folder, &name)?;
             bytes += chunk.len() as u64;
             for (key, value) in pairs(&chunk)? {
                 read += 1;
@@ -264,7 +261,8 @@ impl EpochView {
         if read == base.pairs {
             return Ok(());
         }
-        let what = format!("a base of `{}` should have {} pairs, and has {read}", self.directory.display(), base.pairs);
+        let shown = self.archive.shown(&self.folder);
+        let what = format!("a base of `{shown}` should have {} pairs, and has {read}", base.pairs);
         Err(ArchiveError::Damaged { what })
     }
 
@@ -317,21 +315,19 @@ impl EpochView {
                 Ok(())
             })?;
         }
-        let directory = chunks_path(&self.directory);
+        let folder = chunks_folder(&self.folder);
+        let lengths = lengths(&self.archive, &folder)?;
         for base in &self.manifest.bases {
-            for name in read_list(&directory, &base.list)? {
-                if seen.insert(name.clone()) {
-                    let path = directory.join(&name);
-                    let size = std::fs::metadata(&path).map_err(|error| storage_error(&error, "read", &path))?;
-                    chunk_bytes += size.len();
-                }
+            for name in read_list(&self.archive, &folder, &base.list)? {
+                let length = lengths.get(&name).copied().unwrap_or_default();
+                chunk_bytes += if seen.insert(name) { length } else { 0 };
             }
         }
         let (mut batches, mut log_bytes) = (0, 0);
         let segments = self.segments();
         for segment in &segments {
             log_bytes += segment.bytes;
-            self.frames(*segment, &mut ReadCursor::default(), |frame| {
+            self.frames(segment, &mut ReadCursor::default(), |frame| {
                 batches += 1;
                 if last.is_some_and(|base| base.line == segment.line && frame.batch > base.position) {
                     count(&mut counts, frame)?;
@@ -397,9 +393,14 @@ fn count(counts: &mut BTreeMap<Vec<u8>, Vec<u8>>, frame: &Frame<'_>) -> Result<(
     Ok(())
 }
 
+fn sealed<T: DeserializeOwned>(archive: &Archive, folder: &str, name: &str) -> Result<Option<T>, ArchiveError> {
+    let read: Option<(T, FileTag)> = archive.read_sealed(folder, name)?;
+    Ok(read.map(|(value, _)| value))
+}
+
 /// What to restore for an instant; for the newest state where none is given.
-pub(crate) fn plan(root: &Path, to: Option<UnixMs>) -> Result<RestorePlan, ArchiveError> {
-    let views = read_epochs(root)?;
+pub(crate) fn plan(archive: &Archive, to: Option<UnixMs>) -> Result<RestorePlan, ArchiveError> {
+    let views = read_epochs(archive)?;
     for view in views.iter().rev() {
         for base in view.manifest.bases.iter().rev() {
             if let Some(plan) = view.plan(base, to)? {
@@ -408,14 +409,19 @@ pub(crate) fn plan(root: &Path, to: Option<UnixMs>) -> Result<RestorePlan, Archi
         }
     }
     let first = views.iter().flat_map(|view| &view.manifest.bases).map(|base| base.instant).min();
-    Err(ArchiveError::TooEarly { archive: root.to_owned(), first: first.unwrap_or_default() })
+    Err(ArchiveError::TooEarly { archive: archive.address.clone(), first: first.unwrap_or_default() })
 }
 
 /// Reads everything there is in an archive; what each epoch holds, oldest first. `tick` is told how far it is.
 ///
 /// # Errors
 ///
-/// [`ArchiveError::Damaged`] for the first file that is cut short, was changed, or has a format that is not known here.
-pub fn verify(root: &Path, tick: &mut dyn FnMut(CopyProgress)) -> Result<Vec<EpochReport>, ArchiveError> {
-    read_epochs(root)?.iter().map(|view| view.verify(tick)).collect()
+/// [`ArchiveError::Damaged`] for the first file that is cut short, was changed, or has a format that is not known here;
+/// [`ArchiveError::Refused`] where there is no archive, and [`ArchiveError::Away`] where it cannot be read.
+pub fn verify(
+    archive: impl Into<ArchiveAddress>,
+    tick: &mut dyn FnMut(CopyProgress),
+) -> Result<Vec<EpochReport>, ArchiveError> {
+    let archive = Archive::open(&archive.into(), &Arc::default())?;
+    read_epochs(&archive)?.iter().map(|view| view.verify(tick)).collect()
 }

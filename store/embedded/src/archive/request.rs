@@ -1,7 +1,7 @@
 //! Asking the process that has a data directory open for a backup, by files in that directory: who may read it may have a
 //! copy of it. Owns these files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::backup::run;
 use super::sealed::{Files, read_sealed};
 use super::source::LogSource;
-use super::{ArchiveError, BackupOptions, BackupReport, CopyProgress};
+use super::{ArchiveAddress, ArchiveError, BackupOptions, BackupReport, CopyProgress};
 use crate::disk::storage_error;
 use crate::private::{self, LockAttempt};
 use crate::shared::Phase;
@@ -32,7 +32,7 @@ const BEGINS_WITHIN: Duration = Duration::from_secs(10);
 struct BackupRequest {
     /// What the answer is known by.
     id: u64,
-    archive: PathBuf,
+    archive: ArchiveAddress,
     keep_ms: Option<u64>,
 }
 
@@ -83,7 +83,7 @@ fn answer(source: &LogSource, directory: &Path, request: &BackupRequest) {
     say(&state);
     drop(std::fs::remove_file(directory.join(REQUEST)));
     let keep = request.keep_ms.map(Duration::from_millis);
-    let options = BackupOptions { keep, ..BackupOptions::new(&request.archive) };
+    let options = BackupOptions { keep, ..BackupOptions::new(request.archive.clone()) };
     let mut said = Instant::now();
     let done = run(source, &options, &mut |CopyProgress { pairs, pairs_in_all, bytes }| {
         if said.elapsed() >= SAY_EVERY {
@@ -120,7 +120,7 @@ pub(crate) fn ask(
         }
     };
     let id = crate::directory::draw_id();
-    let archive = std::path::absolute(&options.archive).map_err(failed)?;
+    let archive = options.archive.absolute();
     let keep_ms = options.keep.map(|keep| u64::try_from(keep.as_millis()).unwrap_or(u64::MAX));
     Files::default().write_sealed(directory, REQUEST, &BackupRequest { id, archive, keep_ms })?;
     let mut heard = Instant::now();

@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
@@ -51,25 +52,24 @@ impl Files {
     }
 
     /// Writes a file whole or not at all, durably, its owner's alone.
-    pub(crate) fn write_whole(&self, directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let new = directory.join(format!("{name}.new"));
-        let mut file = private::create(&new)?;
+    pub(crate) fn write_whole(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut new = path.as_os_str().to_owned();
+        new.push(".new");
+        let new = Path::new(&new);
+        let mut file = private::create(new)?;
         self.write(&mut file, bytes)?;
         self.faults.before_sync()?;
         file.sync_all()?;
         self.faults.point("archive: renamed")?;
-        std::fs::rename(&new, directory.join(name))?;
-        sync_directory(directory)
+        std::fs::rename(new, path)?;
+        path.parent().map_or(Ok(()), sync_directory)
     }
 
     /// The same for a value, sealed.
     pub(crate) fn write_sealed(&self, directory: &Path, name: &str, value: &impl Serialize) -> Result<(), Error> {
         let path = directory.join(name);
         let failed = |error: io::Error| storage_error(&error, "write", &path);
-        let body = serde_json::to_vec(value).map_err(|error| failed(error.into()))?;
-        let mut bytes = format!("{}{ARCHIVE}, sha256 {}\n", beginning(name), hex(&sha256(&body))).into_bytes();
-        bytes.extend_from_slice(&body);
-        self.write_whole(directory, name, &bytes).map_err(failed)
+        self.write_whole(&path, &seal(name, value)?).map_err(failed)
     }
 }
 
@@ -78,15 +78,18 @@ fn beginning(name: &str) -> String {
     format!("baton {}, format ", name.to_lowercase())
 }
 
-/// What a sealed file says; `None` where there is none.
-pub(crate) fn read_sealed<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Option<T>, Error> {
-    let path = directory.join(name);
-    let bytes = match std::fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(storage_error(&error, "read", &path)),
-    };
-    let corrupt = |what: &str| Error::Corrupt { what: format!("`{}` {what}", path.display()) };
+/// A value as the file of this name has it.
+pub(crate) fn seal(name: &str, value: &impl Serialize) -> Result<Bytes, Error> {
+    let failed = |error: serde_json::Error| Error::Failed { why: format!("cannot write `{name}`: {error}") };
+    let body = serde_json::to_vec(value).map_err(failed)?;
+    let mut bytes = format!("{}{ARCHIVE}, sha256 {}\n", beginning(name), hex(&sha256(&body))).into_bytes();
+    bytes.extend_from_slice(&body);
+    Ok(bytes.into())
+}
+
+/// What a sealed file of this name says, which people know as `shown`.
+pub(crate) fn unseal<T: DeserializeOwned>(name: &str, shown: &str, bytes: &[u8]) -> Result<T, Error> {
+    let corrupt = |what: &str| Error::Corrupt { what: format!("`{shown}` {what}") };
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let (line, body) = bytes.split_at(end);
     let line = String::from_utf8_lossy(line);
@@ -103,7 +106,17 @@ pub(crate) fn read_sealed<T: DeserializeOwned>(directory: &Path, name: &str) -> 
     if hex(&sha256(body)) != digest {
         return Err(corrupt("is cut short or was changed: its checksum is wrong"));
     }
-    serde_json::from_slice(body).map(Some).map_err(|error| corrupt(&format!("cannot be read: {error}")))
+    serde_json::from_slice(body).map_err(|error| corrupt(&format!("cannot be read: {error}")))
+}
+
+/// What a sealed file of a directory says; `None` where there is none.
+pub(crate) fn read_sealed<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Option<T>, Error> {
+    let path = directory.join(name);
+    match std::fs::read(&path) {
+        Ok(bytes) => unseal(name, &path.display().to_string(), &bytes).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(storage_error(&error, "read", &path)),
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! The thread that ships: what is durable goes to the archive, ten times a second, and commits do not wait for it. Owns how
+//! The thread that ships: what is durable goes to the archive, ten times a second, to a bucket less often, and commits do not wait for it. Owns how
 //! it goes on after a failure, and the end of a store that another has taken over.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,18 +8,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::ArchiveError;
 use super::holds::LogHold;
+use super::layout::is_claimed;
+use super::place::{Archive, Paces};
 use super::sealed::{Files, read_sealed};
-use super::ship::Shipper;
+use super::ship::{Shipper, Writer};
 use super::source::LogSource;
+use super::{ArchiveAddress, ArchiveError};
 use crate::faults::Faults;
 use crate::shared::{Phase, Shared};
 
-/// How often what is new is shipped, and the archive looked at. Ours: a tenth of what a lost machine may lose.
-const EVERY: Duration = Duration::from_millis(100);
-/// How often the archive is told that nothing is new.
-const BEAT: Duration = Duration::from_secs(1);
 /// How long after a failure it is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// How often what is too old is removed.
@@ -32,7 +29,7 @@ const SHIPPED: &str = "SHIPPED";
 #[derive(Debug, Clone)]
 pub struct ShipTo {
     /// The archive; made if it is not there.
-    pub archive: PathBuf,
+    pub archive: ArchiveAddress,
     /// To any instant within so long the store can be restored; what is older goes.
     pub keep: Duration,
     /// How long the store goes on without the archive; for ever when zero.
@@ -44,7 +41,7 @@ pub struct ShipTo {
 
 impl ShipTo {
     /// Keeps a week, and goes on without the archive.
-    pub fn new(archive: impl Into<PathBuf>) -> Self {
+    pub fn new(archive: impl Into<ArchiveAddress>) -> Self {
         let keep = Duration::from_secs(7 * 24 * 3_600);
         Self { archive: archive.into(), keep, lease: Duration::ZERO, faults: Arc::default() }
     }
@@ -64,7 +61,7 @@ pub struct ShipStanding {
 /// Where a data directory was shipped to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Shipped {
-    archive: PathBuf,
+    archive: ArchiveAddress,
     epoch: u64,
 }
 
@@ -140,7 +137,9 @@ impl ShipState {
 pub(crate) struct Shipping {
     source: LogSource,
     pub(crate) to: ShipTo,
-    files: Files,
+    archive: Archive,
+    writer: Writer,
+    paces: Paces,
     epoch: u64,
     shipper: Option<Shipper>,
     /// Between two tries, too.
@@ -150,37 +149,42 @@ pub(crate) struct Shipping {
     forgot_at: Instant,
 }
 
-fn taken_over(archive: &std::path::Path) -> String {
-    format!("another store has taken over, as the archive `{}` says", archive.display())
+fn taken_over(archive: &Archive) -> ArchiveError {
+    ArchiveError::TakenOver { why: format!("another store has taken over, as the archive `{archive}` says") }
 }
 
 impl Shipping {
     /// Finds the archive before the store takes its first commit: nothing may be written by a store that another has taken over.
     pub(crate) fn begin(source: LogSource, directory: &std::path::Path, to: ShipTo) -> Result<Self, ArchiveError> {
         let hold = source.shared.segments.holds.hold(0);
-        let files = Files { faults: Arc::clone(&to.faults) };
+        let address = to.archive.absolute();
+        let archive = Archive::open(&address, &to.faults)?;
         let known: Option<Shipped> = read_sealed(directory, SHIPPED)?;
-        let archive = std::path::absolute(&to.archive).unwrap_or_else(|_| to.archive.clone());
-        if let Some(known) = known.filter(|known| known.archive == archive)
-            && !super::layout::epoch_path(&archive, known.epoch).is_dir()
+        if let Some(known) = known.filter(|known| known.archive == address)
+            && !is_claimed(&archive, known.epoch)?
         {
+            let hint = if archive.is_bucket() { "was it removed?" } else { "is it mounted?" };
             return Err(ArchiveError::Refused {
                 why: format!(
-                    "the archive `{}`, to which this store was shipped, is not there: is it mounted? Whether another store has \
-                     taken over cannot be told without it. Where it is lost for good, name another directory",
-                    archive.display()
+                    "the archive `{archive}`, to which this store was shipped, is not there: {hint} Whether another store has \
+                     taken over cannot be told without it. Where it is lost for good, name another place",
                 ),
             });
         }
-        let shipper = Shipper::open(source.clone(), &archive, files.clone(), to.lease)?;
-        let shipped = Shipped { archive, epoch: shipper.epoch() };
+        let (writer, mut paces) = (Writer::draw(), archive.place.paces());
+        if !to.lease.is_zero() {
+            paces.beat = paces.beat.min(to.lease / 3);
+        }
+        let shipper = Shipper::open(source.clone(), &archive, to.lease, writer)?;
+        let shipped = Shipped { archive: address, epoch: shipper.epoch() };
         Files::default().write_sealed(directory, SHIPPED, &shipped)?;
         let now = Instant::now();
         let seen = Mutex::new(Seen { all_at: now, written_at: now, trouble: None });
         let state = Arc::new(ShipState { shipped: AtomicU64::new(shipper.shipped()), seen });
         let to = ShipTo { archive: shipped.archive, ..to };
         let (epoch, shipper) = (shipper.epoch(), Some(shipper));
-        Ok(Self { source, to, files, epoch, shipper, hold, state, beat_at: None, forgot_at: now })
+        let (beat_at, forgot_at) = (None, now);
+        Ok(Self { source, to, archive, writer, paces, epoch, shipper, hold, state, beat_at, forgot_at })
     }
 
     /// Runs until the store has closed or failed.
@@ -206,9 +210,10 @@ impl Shipping {
                 }
             }
             if is_last {
+                self.shipper.iter_mut().for_each(Shipper::release);
                 return;
             }
-            let pause = if self.shipper.is_some() { EVERY } else { AGAIN };
+            let pause = if self.shipper.is_some() { self.paces.every } else { AGAIN };
             self.wait(pause.saturating_sub(began.elapsed()));
         }
     }
@@ -239,19 +244,19 @@ impl Shipping {
         let shipper = match &mut self.shipper {
             Some(shipper) => shipper,
             None => {
-                let (source, files) = (self.source.clone(), self.files.clone());
-                self.shipper.insert(Shipper::open_again(source, &self.to.archive, self.epoch, files, self.to.lease)?)
+                self.writer = self.writer.again();
+                let (source, lease) = (self.source.clone(), self.to.lease);
+                self.shipper.insert(Shipper::open_again(source, &self.archive, self.epoch, lease, self.writer)?)
             }
         };
         if shipper.is_taken_over()? {
-            return Err(ArchiveError::TakenOver { why: taken_over(&self.to.archive) });
+            return Err(taken_over(&self.archive));
         }
         let is_idle = self.source.durable() == shipper.shipped();
         if shipper.needs_base() && self.source.shared.lock().phase == Phase::Open {
             let shared = Arc::clone(&self.source.shared);
-            let archive = self.to.archive.display().to_string();
             let (state, hold) = (&self.state, &self.hold);
-            let next = super::layout::epoch_path(&self.to.archive, self.epoch + 1);
+            let (archive, next) = (&self.archive, self.epoch + 1);
             let taken = shipper.take_base(&mut |_, shipped| {
                 let now = Instant::now();
                 state.lock().written_at = now;
@@ -259,16 +264,16 @@ impl Shipping {
                     hold.set(shipped);
                     state.all(shipped, now);
                 }
-                if next.exists() {
-                    return Err(ArchiveError::TakenOver { why: taken_over(&self.to.archive) });
+                if is_claimed(archive, next)? {
+                    return Err(taken_over(archive));
                 }
                 if shared.lock().phase == Phase::Open {
                     return Ok(());
                 }
                 Err(ArchiveError::Away { why: "the store closes, and the base was not finished".to_owned() })
             })?;
-            tracing::info!(archive, pairs = taken.pairs, bytes = taken.bytes, "a base was taken");
-        } else if is_idle && self.beat_at.is_some_and(|at| at.elapsed() < BEAT) {
+            tracing::info!(%archive, pairs = taken.pairs, bytes = taken.bytes, "a base was taken");
+        } else if is_idle && self.beat_at.is_some_and(|at| at.elapsed() < self.paces.beat) {
             self.state.all(shipper.shipped(), began);
             return Ok(());
         }

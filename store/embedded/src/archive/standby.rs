@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{Error, UnixMs};
+use store::UnixMs;
 use tokio::time::Instant;
 
 use super::copy::{COPY, Copy};
-use super::layout::{claim, epoch_path, owner, store_text};
-use super::read::{EpochView, read_epochs};
+use super::layout::{claim, is_claimed, owner, store_text};
+use super::place::Archive;
+use super::read::{EpochView, no_archive, read_epochs};
 use super::sealed::Files;
-use super::{ArchiveError, CopyProgress, Restored};
+use super::{ArchiveAddress, ArchiveError, CopyProgress, Restored};
 use crate::directory::draw_id;
 use crate::disk::storage_error;
 use crate::faults::Faults;
@@ -28,7 +29,7 @@ const LEASE_MARGIN: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub struct StandbyOptions {
     /// The archive.
-    pub archive: PathBuf,
+    pub archive: ArchiveAddress,
     /// The data directory; empty, or one that has followed this archive before.
     pub directory: PathBuf,
     /// Failures on demand, for tests.
@@ -69,12 +70,12 @@ pub struct Promotion {
 /// See the module.
 pub struct Standby {
     copy: Copy,
-    archive: PathBuf,
+    archive: Archive,
 }
 
 impl std::fmt::Debug for Standby {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Standby").field("archive", &self.archive).finish_non_exhaustive()
+        f.debug_struct("Standby").field("archive", &self.archive.address).finish_non_exhaustive()
     }
 }
 
@@ -85,9 +86,9 @@ impl Standby {
     ///
     /// [`ArchiveError::Refused`] or [`ArchiveError::Away`] for a directory that is in use, or holds anything but a copy of this archive.
     pub fn open(options: &StandbyOptions) -> Result<Self, ArchiveError> {
-        let archive = std::path::absolute(&options.archive).unwrap_or_else(|_| options.archive.clone());
+        let archive = Archive::open(&options.archive.absolute(), &options.faults)?;
         let copy = Copy::take(&options.directory, Files { faults: Arc::clone(&options.faults) }, true)?;
-        if let Some(other) = copy.following.as_ref().filter(|following| following.archive != archive) {
+        if let Some(other) = copy.following.as_ref().filter(|following| following.archive != archive.address) {
             let (directory, other) = (options.directory.display(), other.archive.display());
             let why = format!("`{directory}` follows the archive `{other}`: name that, or another directory");
             return Err(ArchiveError::Refused { why });
@@ -101,9 +102,25 @@ impl Standby {
     ///
     /// As [`restore`](super::restore); what was applied by then stays, and trying again goes on from there.
     pub fn step(&mut self, tick: &mut dyn FnMut(CopyProgress)) -> Result<Followed, ArchiveError> {
-        let view = read_epochs(&self.archive)?.pop();
-        let view = view.ok_or_else(|| ArchiveError::Refused { why: "there is no epoch".to_owned() })?;
+        let view = self.newest()?;
         self.follow(&view, tick)
+    }
+
+    /// The newest epoch that has a base. Of a bucket it is not asked what there is, which costs more than to read it.
+    fn newest(&self) -> Result<EpochView, ArchiveError> {
+        let Some(following) = &self.copy.following else {
+            return read_epochs(&self.archive)?.pop().ok_or_else(|| no_archive(&self.archive));
+        };
+        let mut epoch = following.epoch;
+        while is_claimed(&self.archive, epoch + 1)? {
+            epoch += 1;
+        }
+        for epoch in (following.epoch..=epoch).rev() {
+            if let Some(view) = EpochView::read(&self.archive, epoch)? {
+                return Ok(view);
+            }
+        }
+        Err(no_archive(&self.archive))
     }
 
     fn follow(&mut self, view: &EpochView, tick: &mut dyn FnMut(CopyProgress)) -> Result<Followed, ArchiveError> {
@@ -169,25 +186,26 @@ impl Standby {
         };
         drop(std::fs::remove_file(self.copy.path().join(PROMOTE)));
         let Followed { batch, at, .. } = followed;
-        let restored = Restored { archive: self.archive.clone(), epoch: following.epoch, batch, instant: at, is_all };
+        let restored =
+            Restored { archive: self.archive.address.clone(), epoch: following.epoch, batch, instant: at, is_all };
         self.copy.finish(id, &restored)?;
         Ok(Promotion { epoch, batch, at, is_all })
     }
 
     fn take_epoch(&self, followed: u64, id: u64) -> Result<u64, ArchiveError> {
-        let (root, me) = (&self.archive, store_text(id));
-        match claim(root, &self.copy.files, followed, &me) {
-            Err(Error::InUse { by }) => {
-                let next = followed + 1;
-                let is_mine = owner(root, next)?.is_some_and(|owner| owner.store == me);
-                if is_mine && !epoch_path(root, next + 1).exists() {
-                    return Ok(next);
-                }
-                let why = format!("this standby cannot take over: {by} has done so already");
-                Err(ArchiveError::Refused { why })
-            }
-            claimed => Ok(claimed?),
+        let (next, me) = (followed + 1, store_text(id));
+        if let Some(claimed) = claim(&self.archive, followed, &me)? {
+            return Ok(claimed);
         }
+        let is_mine = owner(&self.archive, next)?.is_some_and(|owner| owner.store == me);
+        if is_mine && !is_claimed(&self.archive, next + 1)? {
+            return Ok(next);
+        }
+        let why = format!(
+            "this standby cannot take over: whoever has taken epoch {next} of `{}` has done so already",
+            self.archive
+        );
+        Err(ArchiveError::Refused { why })
     }
 }
 

@@ -10,13 +10,23 @@ use baton_store_embedded::faults::{Faults, Then};
 use store::Store;
 use tempfile::TempDir;
 
-use crate::support::{self, change, check, copy_directory, key, small};
-use crate::{back_up, files, instant, quiet, restore_to, versions, work};
+use crate::place::{Kind, Place};
+use crate::support::{self, check, key, small};
+use crate::{back_up, in_both_places, instant, quiet, restore_to, versions, work};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_backup_of_a_stopped_and_of_a_running_store_restores_to_what_it_was() {
+in_both_places! {
+    a_backup_of_a_stopped_and_of_a_running_store_restores_to_what_it_was,
+    what_is_restored_to_an_instant_is_what_was_there_then,
+    an_archive_that_is_cut_short_or_was_changed_anywhere_is_refused_and_named,
+    a_disk_that_is_full_at_any_step_of_a_backup_costs_that_backup_alone,
+    a_base_that_was_not_finished_when_the_archive_began_anew_is_taken_the_next_time,
+    a_restore_that_is_cut_short_leaves_nothing_that_passes_for_a_store,
+    what_the_base_has_already_is_not_written_again_and_what_is_too_old_goes,
+}
+
+async fn a_backup_of_a_stopped_and_of_a_running_store_restores_to_what_it_was(kind: Kind) {
     let scratch = TempDir::new().unwrap();
-    let (data, archive) = (scratch.path().join("data"), scratch.path().join("archive"));
+    let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     // No checkpoint takes the log away.
     let store = Embedded::open(baton_store_embedded::Options::new(&data)).await.unwrap();
     work(&store, 500).await;
@@ -50,10 +60,9 @@ async fn a_backup_of_a_stopped_and_of_a_running_store_restores_to_what_it_was() 
     assert_eq!(held.first().map(|epoch| epoch.runs), Some(10));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_restored_to_an_instant_is_what_was_there_then() {
+async fn what_is_restored_to_an_instant_is_what_was_there_then(kind: Kind) {
     let scratch = TempDir::new().unwrap();
-    let (data, archive) = (scratch.path().join("data"), scratch.path().join("archive"));
+    let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     let store = Embedded::open(small(&data)).await.unwrap();
     work(&store, 20).await;
     let before = instant() - 60_000;
@@ -73,8 +82,8 @@ async fn what_is_restored_to_an_instant_is_what_was_there_then() {
         assert_eq!(&versions(&Embedded::open(small(&there)).await.unwrap()).await, expected, "at {at}");
     }
     // What is damaged later is in nobody's way.
-    let newest = files(&archive.join("0000000001/log")).pop().unwrap();
-    change(&newest, |bytes| bytes.truncate(bytes.len() / 2));
+    let newest = archive.files().into_keys().rfind(|name| name.starts_with("0000000001/log/")).unwrap();
+    archive.change(&newest, |bytes| bytes.truncate(bytes.len() / 2));
     let (at, expected) = &model[9];
     let there = scratch.path().join("before-the-damage");
     restore_to(&archive, &there, Some(*at)).unwrap();
@@ -84,10 +93,9 @@ async fn what_is_restored_to_an_instant_is_what_was_there_then() {
     assert!(said.contains("does not go back so far"), "{said}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_archive_that_is_cut_short_or_was_changed_anywhere_is_refused_and_named() {
+async fn an_archive_that_is_cut_short_or_was_changed_anywhere_is_refused_and_named(kind: Kind) {
     let scratch = TempDir::new().unwrap();
-    let (data, archive) = (scratch.path().join("data"), scratch.path().join("archive"));
+    let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     let store = Embedded::open(small(&data)).await.unwrap();
     work(&store, 300).await;
     store.close().await.unwrap();
@@ -98,29 +106,28 @@ async fn an_archive_that_is_cut_short_or_was_changed_anywhere_is_refused_and_nam
     let last = versions(&store).await;
     drop(store);
     let mut refused = 0;
-    for path in files(&archive).into_iter().filter(|path| !path.ends_with("LOCK")) {
-        let name = path.strip_prefix(&archive).unwrap().to_owned();
-        let length = fs::metadata(&path).unwrap().len();
+    for (name, bytes) in archive.files().into_iter().filter(|(name, _)| !name.ends_with("LOCK")) {
+        let length = bytes.len() as u64;
         for at in [0, length / 2, length - 9, length - 1] {
             for is_cut in [true, false] {
-                let copy = TempDir::new().unwrap();
-                copy_directory(&archive, copy.path());
-                change(&copy.path().join(&name), |bytes| {
+                let (scratch, copy) = (TempDir::new().unwrap(), archive.copy());
+                copy.change(&name, |bytes| {
                     let at = usize::try_from(at).unwrap();
                     if is_cut { bytes.truncate(at) } else { bytes[at] ^= 0x10 }
                 });
-                let checked = verify(copy.path(), &mut |_| ());
+                let checked = verify(&copy, &mut |_| ());
                 // Only what fills the last frame up to eight bytes may be anything.
                 if let Ok(reports) = &checked {
-                    assert!(!is_cut && at + 8 > length && name.extension().is_some(), "{name:?} at {at}: {reports:?}");
+                    let file = name.rsplit('/').next().unwrap();
+                    assert!(!is_cut && at + 8 > length && file.contains('.'), "{name} at {at}: {reports:?}");
                     continue;
                 }
                 let said = checked.unwrap_err().to_string();
-                let file = name.file_name().unwrap().to_str().unwrap();
-                assert!(said.contains(file) || said.contains("is no archive"), "{name:?} at {at}: {said}");
+                let file = name.rsplit('/').next().unwrap();
+                assert!(said.contains(file) || said.contains("is no archive"), "{name} at {at}: {said}");
                 // A restore reads what it needs.
-                let there = copy.path().join("restored");
-                if restore_to(copy.path(), &there, None).is_ok() {
+                let there = scratch.path().join("restored");
+                if restore_to(&copy, &there, None).is_ok() {
                     assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last, "{name:?} at {at}");
                 } else if there.join("FORMAT").exists() {
                     let said = Embedded::open(small(&there)).await.unwrap_err().to_string();
@@ -133,26 +140,24 @@ async fn an_archive_that_is_cut_short_or_was_changed_anywhere_is_refused_and_nam
     assert!(refused >= 40, "{refused}");
     // A later version's.
     for name in ["MANIFEST", "NEWEST", "OWNER"] {
-        let copy = TempDir::new().unwrap();
-        copy_directory(&archive, copy.path());
-        change(&copy.path().join("0000000001").join(name), |bytes| {
+        let (scratch, copy) = (TempDir::new().unwrap(), archive.copy());
+        copy.change(&format!("0000000001/{name}"), |bytes| {
             let text = String::from_utf8(bytes.clone()).unwrap();
             *bytes = text.replacen("format 1", "format 2", 1).into_bytes();
         });
         for said in [
-            verify(copy.path(), &mut |_| ()).unwrap_err().to_string(),
-            restore_to(copy.path(), &copy.path().join("r"), None).unwrap_err().to_string(),
-            quiet(&data, copy.path()).unwrap_err().to_string(),
+            verify(&copy, &mut |_| ()).unwrap_err().to_string(),
+            restore_to(&copy, &scratch.path().join("r"), None).unwrap_err().to_string(),
+            quiet(&data, &copy).unwrap_err().to_string(),
         ] {
             assert!(said.contains("format 2") && said.contains("use the version that wrote it"), "{said}");
         }
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_is_full_at_any_step_of_a_backup_costs_that_backup_alone() {
+async fn a_disk_that_is_full_at_any_step_of_a_backup_costs_that_backup_alone(kind: Kind) {
     let scratch = TempDir::new().unwrap();
-    let (data, archive) = (scratch.path().join("data"), scratch.path().join("archive"));
+    let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     let store = Embedded::open(small(&data)).await.unwrap();
     work(&store, 40).await;
     let first = versions(&store).await;
@@ -187,8 +192,9 @@ async fn a_disk_that_is_full_at_any_step_of_a_backup_costs_that_backup_alone() {
         room = room * 2 + 100;
     }
     assert!(failed >= 5, "{failed}");
-    for point in ["epoch", "renamed", "chunk", "manifest", "newest", "base"] {
-        let new = scratch.path().join(point);
+    let renamed = (kind == Kind::Directory).then_some("renamed");
+    for point in ["epoch", "chunk", "manifest", "newest", "base"].into_iter().chain(renamed) {
+        let new = Place::new(kind, scratch.path(), point);
         let faults = Arc::new(Faults::default());
         faults.at(&format!("archive: {point}"), Then::Fail);
         let options = BackupOptions { faults, ..BackupOptions::new(&new) };
@@ -203,10 +209,31 @@ async fn a_disk_that_is_full_at_any_step_of_a_backup_costs_that_backup_alone() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_restore_that_is_cut_short_leaves_nothing_that_passes_for_a_store() {
+async fn a_base_that_was_not_finished_when_the_archive_began_anew_is_taken_the_next_time(kind: Kind) {
     let scratch = TempDir::new().unwrap();
-    let (data, archive) = (scratch.path().join("data"), scratch.path().join("archive"));
+    let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
+    let store = Embedded::open(small(&data)).await.unwrap();
+    work(&store, 40).await;
+    store.close().await.unwrap();
+    quiet(&data, &archive).unwrap();
+    let store = Embedded::open(small(&data)).await.unwrap();
+    work(&store, 3_000).await;
+    let last = versions(&store).await;
+    store.close().await.unwrap();
+    let faults = Arc::new(Faults::default());
+    faults.at("archive: base", Then::Fail);
+    let options = BackupOptions { faults, ..BackupOptions::new(&archive) };
+    let said = Embedded::backup(&data, &options, &mut |_| ()).unwrap_err().to_string();
+    assert!(said.contains("injected"), "{said}");
+    assert!(quiet(&data, &archive).unwrap().base.is_some());
+    let there = scratch.path().join("there");
+    restore_to(&archive, &there, None).unwrap();
+    assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last);
+}
+
+async fn a_restore_that_is_cut_short_leaves_nothing_that_passes_for_a_store(kind: Kind) {
+    let scratch = TempDir::new().unwrap();
+    let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     let store = Embedded::open(small(&data)).await.unwrap();
     work(&store, 100).await;
     back_up(&data, &archive).await.unwrap();
@@ -214,12 +241,12 @@ async fn a_restore_that_is_cut_short_leaves_nothing_that_passes_for_a_store() {
         let there = scratch.path().join(point);
         let faults = Arc::new(Faults::default());
         faults.at(point, Then::Fail);
-        let (archive, directory) = (archive.clone(), there.clone());
+        let (archive, directory) = ((&archive).into(), there.clone());
         let options = RestoreOptions { archive, directory, to: None, takes_over: false, faults };
         assert!(restore(&options, &mut |_| ()).is_err());
         let said = Embedded::open(small(&there)).await.unwrap_err().to_string();
         assert!(said.contains("not finished") && said.contains("can be removed"), "{said}");
-        let said = restore_to(&options.archive, &there, None).unwrap_err().to_string();
+        let said = restore_to(options.archive, &there, None).unwrap_err().to_string();
         assert!(said.contains("cut short. Remove it"), "{said}");
     }
     // Directories that are something else.
@@ -235,7 +262,7 @@ async fn a_restore_that_is_cut_short_leaves_nothing_that_passes_for_a_store() {
     assert!(said.contains("is not empty"), "{said}");
     let said = restore_to(&other, &scratch.path().join("n"), None).unwrap_err().to_string();
     assert!(said.contains("is no archive"), "{said}");
-    let said = restore_to(&scratch.path().join("nowhere"), &scratch.path().join("n"), None).unwrap_err().to_string();
+    let said = restore_to(scratch.path().join("nowhere"), &scratch.path().join("n"), None).unwrap_err().to_string();
     assert!(said.contains("there is no archive"), "{said}");
     // Another store's archive is not written.
     let another = scratch.path().join("another");
@@ -245,10 +272,9 @@ async fn a_restore_that_is_cut_short_leaves_nothing_that_passes_for_a_store() {
     assert!(quiet(&other, &archive).unwrap_err().to_string().contains("there is no store"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_the_base_has_already_is_not_written_again_and_what_is_too_old_goes() {
+async fn what_the_base_has_already_is_not_written_again_and_what_is_too_old_goes(kind: Kind) {
     let scratch = TempDir::new().unwrap();
-    let (data, archive) = (scratch.path().join("data"), scratch.path().join("archive"));
+    let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     let store = Embedded::open(small(&data)).await.unwrap();
     // Much that stays as it is, in the order of the keys before what changes.
     let parts: Vec<_> = (0..64)

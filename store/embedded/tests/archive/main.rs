@@ -1,37 +1,61 @@
 //! Backups, what is shipped all the time, and what is restored from it: compared with what was acknowledged.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
+#![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 mod backups;
+mod buckets;
+mod place;
 mod shipping;
 mod standbys;
 #[path = "../support/mod.rs"]
 mod support;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use baton_store_embedded::Embedded;
-use baton_store_embedded::archive::{ArchiveError, BackupOptions, BackupReport, RestoreOptions, Restored, restore};
+use baton_store_embedded::archive::{
+    ArchiveAddress, ArchiveError, BackupOptions, BackupReport, RestoreOptions, Restored, restore,
+};
 use store::Store;
 
 use crate::support::{key, next};
 
-fn quiet(directory: &Path, archive: &Path) -> Result<BackupReport, ArchiveError> {
+/// Runs each test with its archive in a directory, and in a bucket.
+macro_rules! in_both_places {
+    ($($name:ident),* $(,)?) => {
+        mod in_a_directory {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                super::$name(crate::place::Kind::Directory).await;
+            })*
+        }
+
+        mod in_a_bucket {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                super::$name(crate::place::Kind::Bucket).await;
+            })*
+        }
+    };
+}
+pub(crate) use in_both_places;
+
+fn quiet(directory: &Path, archive: impl Into<ArchiveAddress>) -> Result<BackupReport, ArchiveError> {
     Embedded::backup(directory, &BackupOptions::new(archive), &mut |_| ())
 }
 
-async fn back_up(directory: &Path, archive: &Path) -> Result<BackupReport, ArchiveError> {
-    let (directory, archive) = (directory.to_owned(), archive.to_owned());
-    tokio::task::spawn_blocking(move || quiet(&directory, &archive)).await.unwrap()
+async fn back_up(directory: &Path, archive: impl Into<ArchiveAddress>) -> Result<BackupReport, ArchiveError> {
+    let (directory, archive) = (directory.to_owned(), archive.into());
+    tokio::task::spawn_blocking(move || quiet(&directory, archive)).await.unwrap()
 }
 
-fn restore_to(archive: &Path, directory: &Path, to: Option<u64>) -> Result<Restored, ArchiveError> {
+fn restore_to(archive: impl Into<ArchiveAddress>, directory: &Path, to: Option<u64>) -> Result<Restored, ArchiveError> {
     let options = RestoreOptions {
-        archive: archive.to_owned(),
+        archive: archive.into(),
         directory: directory.to_owned(),
         to,
         takes_over: false,
@@ -70,16 +94,6 @@ fn instant() -> u64 {
         std::hint::spin_loop();
     }
     said
-}
-
-fn files(directory: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
-    }
-    found.sort();
-    found
 }
 
 async fn until(mut holds: impl FnMut() -> bool) {

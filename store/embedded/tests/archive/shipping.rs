@@ -11,8 +11,14 @@ use baton_store_embedded::{Embedded, Options};
 use store::Store;
 use tempfile::TempDir;
 
+use crate::place::{Kind, Place};
 use crate::support::{self, Hammer, WRITERS, check, key, next, small};
-use crate::{restore_to, shipped, until, versions, work};
+use crate::{in_both_places, restore_to, shipped, until, versions, work};
+
+in_both_places! {
+    a_service_with_a_lease_stops_by_itself_when_the_archive_is_away,
+    an_archive_that_is_away_holds_nothing_up_and_is_brought_up_to_date_later,
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_that_is_lost_under_load_loses_less_than_a_second() {
@@ -46,10 +52,9 @@ async fn a_machine_that_is_lost_under_load_loses_less_than_a_second() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_archive_that_is_away_holds_nothing_up_and_is_brought_up_to_date_later() {
+async fn an_archive_that_is_away_holds_nothing_up_and_is_brought_up_to_date_later(kind: Kind) {
     let scratch = TempDir::new().unwrap();
-    let (data, archive) = (scratch.path().join("data"), scratch.path().join("archive"));
+    let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     // Once with room for the log that is not shipped, and once without.
     for held_bytes in [64 << 20, 0] {
         let store = Embedded::open(Options { held_bytes, ..small(&data) }).await.unwrap();
@@ -74,10 +79,9 @@ async fn an_archive_that_is_away_holds_nothing_up_and_is_brought_up_to_date_late
     assert_eq!(verify(&archive, &mut |_| ()).unwrap().first().map(|epoch| epoch.spans.len()), Some(2), "a gap");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_service_with_a_lease_stops_by_itself_when_the_archive_is_away() {
+async fn a_service_with_a_lease_stops_by_itself_when_the_archive_is_away(kind: Kind) {
     let scratch = TempDir::new().unwrap();
-    let (data, archive) = (scratch.path().join("data"), scratch.path().join("archive"));
+    let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     let store = Embedded::open(small(&data)).await.unwrap();
     let faults = Arc::new(Faults::default());
     let to = ShipTo { lease: Duration::from_millis(300), faults: Arc::clone(&faults), ..ShipTo::new(&archive) };

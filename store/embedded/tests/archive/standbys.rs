@@ -1,7 +1,6 @@
 //! Standbys that take over, and stores that must not go on.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +10,25 @@ use baton_store_embedded::archive::{ArchiveError, ShipTo, Standby, StandbyOption
 use store::Store;
 use tempfile::TempDir;
 
+use crate::place::{Kind, Place};
 use crate::support::{check, copy_directory, key, next, small};
-use crate::{back_up, instant, restore_to, shipped, versions, work};
+use crate::{back_up, in_both_places, instant, restore_to, shipped, versions, work};
 
-fn standby(archive: &Path, directory: &Path) -> Standby {
-    let (archive, directory) = (archive.to_owned(), directory.to_owned());
+in_both_places! {
+    a_standby_takes_over_from_a_service_that_runs_without_losing_anything_and_only_one_can,
+    a_data_directory_that_is_not_the_one_that_was_shipped_is_refused,
+    what_a_copy_of_the_store_ships_that_went_another_way_is_a_line_of_its_own,
+}
+
+fn standby(archive: &Place, directory: &Path) -> Standby {
+    let (archive, directory) = (archive.into(), directory.to_owned());
     Standby::open(&StandbyOptions { archive, directory, faults: Arc::default() }).unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_standby_takes_over_from_a_service_that_runs_without_losing_anything_and_only_one_can() {
+async fn a_standby_takes_over_from_a_service_that_runs_without_losing_anything_and_only_one_can(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let at = |name: &str| scratch.path().join(name);
-    let (data, archive) = (at("data"), at("archive"));
+    let (data, archive) = (at("data"), Place::new(kind, scratch.path(), "archive"));
     let store = Embedded::open(small(&data)).await.unwrap();
     store.ship(ShipTo::new(&archive)).await.unwrap();
     work(&store, 100).await;
@@ -90,11 +95,10 @@ async fn a_standby_takes_over_from_a_service_that_runs_without_losing_anything_a
     assert!(promote(&at("second"), Duration::ZERO).unwrap_err().to_string().contains("is no standby"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_data_directory_that_is_not_the_one_that_was_shipped_is_refused() {
+async fn a_data_directory_that_is_not_the_one_that_was_shipped_is_refused(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let at = |name: &str| scratch.path().join(name);
-    let (data, archive) = (at("data"), at("archive"));
+    let (data, archive) = (at("data"), Place::new(kind, scratch.path(), "archive"));
     let store = Embedded::open(small(&data)).await.unwrap();
     work(&store, 30).await;
     store.close().await.unwrap();
@@ -113,21 +117,22 @@ async fn a_data_directory_that_is_not_the_one_that_was_shipped_is_refused() {
     let said = other.ship(ShipTo::new(&archive)).await.unwrap_err().to_string();
     assert!(said.contains("gone another way"), "{said}");
     // It is not there: whether somebody has taken over cannot be told.
-    fs::rename(&archive, at("elsewhere")).unwrap();
     let store = Embedded::open(small(&data)).await.unwrap();
-    let said = store.ship(ShipTo::new(&archive)).await.unwrap_err().to_string();
-    assert!(said.contains("is it mounted?"), "{said}");
-    fs::rename(at("elsewhere"), &archive).unwrap();
+    archive
+        .without(|| async {
+            let said = store.ship(ShipTo::new(&archive)).await.unwrap_err().to_string();
+            assert!(said.contains("was shipped, is not there: "), "{said}");
+        })
+        .await;
     store.ship(ShipTo::new(&archive)).await.unwrap();
     let said = back_up(&data, &archive).await.unwrap_err().to_string();
-    assert!(said.contains("is being written by process"), "{said}");
+    assert!(said.contains("is being written by "), "{said}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_copy_of_the_store_ships_that_went_another_way_is_a_line_of_its_own() {
+async fn what_a_copy_of_the_store_ships_that_went_another_way_is_a_line_of_its_own(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let at = |name: &str| scratch.path().join(name);
-    let archive = at("archive");
+    let archive = Place::new(kind, scratch.path(), "archive");
     let store = Embedded::open(small(&at("data"))).await.unwrap();
     work(&store, 30).await;
     store.close().await.unwrap();

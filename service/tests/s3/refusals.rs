@@ -1,0 +1,95 @@
+//! What cannot be: each is said as what it is, and no secret with it.
+
+use crate::proxy::{Fate, Proxy};
+use crate::support::{Scratch, Service};
+use crate::{SECRET, TOKEN, bucket, get, objects, path, put, refused_at, serve, server, told};
+
+/// A body as S3 has it, which repeats what was asked: with the token.
+fn body(code: &str, message: &str) -> String {
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{message}</Message>\
+         <CanonicalRequest>x-amz-security-token:{TOKEN}</CanonicalRequest><Key>{SECRET}</Key></Error>"
+    )
+}
+
+fn served(scratch: &Scratch) -> (Service, String) {
+    (serve(&scratch.0, &[]), path(scratch, "data"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_store_turns_away_is_said_without_a_secret() {
+    let scratch = Scratch::new("s3-refused");
+    let data = path(&scratch, "data");
+    // Of a directory that no service has open, so that the command says it itself.
+    drop(serve(&scratch.0, &[]));
+    let nowhere = "s3://no-such-bucket-anywhere/p";
+    for args in [
+        vec!["backup", nowhere, "--data-dir", &data],
+        vec!["backup", "verify", nowhere],
+        vec!["serve", "--data-dir", &data, "--listen", ":0", "--ship-to", nowhere],
+    ] {
+        let said = refused_at(&server(), &args);
+        assert!(said.contains("there is no such bucket") && said.contains("no-such-bucket-anywhere"), "{said}");
+    }
+    let restored = path(&scratch, "restored");
+    assert!(refused_at(&server(), &["restore", nowhere, "--data-dir", &restored]).contains("there is no such bucket"));
+    let proxy = Proxy::start().await;
+    let archive = format!("s3://{}/p", bucket("refused").await);
+    for (status, code, advice) in [
+        (403, "InvalidAccessKeyId", "look at AWS_ACCESS_KEY_ID"),
+        (403, "SignatureDoesNotMatch", "look at AWS_ACCESS_KEY_ID"),
+        (400, "ExpiredToken", "look at AWS_ACCESS_KEY_ID"),
+        (403, "AccessDenied", "says what they need"),
+        (301, "PermanentRedirect", ""),
+    ] {
+        proxy.set(Fate::Refused(status, body(code, "It is so.")));
+        for args in [vec!["backup", archive.as_str(), "--data-dir", &data], vec!["backup", "verify", &archive]] {
+            let said = refused_at(&proxy.endpoint, &args);
+            assert!(status == 301 || said.contains(code) && said.contains(advice), "{said}");
+            assert!(said.contains(&archive), "{said}");
+        }
+    }
+    // A store that does not keep conditions would let two services write.
+    proxy.set(Fate::ConditionsIgnored);
+    let said = refused_at(&proxy.endpoint, &["backup", &archive, "--data-dir", &data]);
+    assert!(said.contains("although it was told not to"), "{said}");
+    let said = refused_at(&server(), &["backup", "s3://", "--data-dir", &data]);
+    assert!(said.contains("expected `s3://BUCKET/PREFIX`"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_holds_something_else_or_half_an_archive_is_said_so() {
+    let scratch = Scratch::new("s3-damaged");
+    let name = bucket("damaged").await;
+    let (service, data) = served(&scratch);
+    put(&name, "letters/letter", "Dear").await;
+    let said = refused_at(&server(), &["backup", &format!("s3://{name}/letters"), "--data-dir", &data]);
+    assert!(said.contains("holds other things than an archive"), "{said}");
+    let empty = format!("s3://{name}/empty");
+    let said = refused_at(&server(), &["backup", "verify", &empty]);
+    assert!(said.contains("there is no archive"), "{said}");
+
+    let archive = format!("s3://{name}/a");
+    service.client().start(&crate::start("w"), None).await.unwrap();
+    told(&["backup", &archive, "--data-dir", &data]);
+    told(&["backup", "verify", &archive]);
+    // Another store's.
+    let other = Scratch::new("s3-other");
+    drop(serve(&other.0, &[]));
+    let said = refused_at(&server(), &["backup", &archive, "--data-dir", &path(&other, "data")]);
+    assert!(said.contains("is another store's"), "{said}");
+    for part in ["/log/", "/NEWEST", "/MANIFEST", "/OWNER"] {
+        let key = objects(&name).await.into_iter().find(|key| key.starts_with("a/") && key.contains(part)).unwrap();
+        let whole = get(&name, &key).await;
+        put(&name, &key, &whole[..whole.len() / 2]).await;
+        let said = refused_at(&server(), &["backup", "verify", &archive]);
+        assert!(said.contains(&format!("s3://{name}/{key}")) && said.contains("cut short"), "{said}");
+        put(&name, &key, whole).await;
+    }
+    told(&["backup", "verify", &archive]);
+    let newest = objects(&name).await.into_iter().find(|key| key.ends_with("/NEWEST")).unwrap();
+    let whole = String::from_utf8(get(&name, &newest).await).unwrap();
+    put(&name, &newest, whole.replacen("format 1", "format 9", 1)).await;
+    let said = refused_at(&server(), &["restore", &archive, "--data-dir", &path(&scratch, "restored")]);
+    assert!(said.contains("format 9") && said.contains("use the version that wrote it"), "{said}");
+}

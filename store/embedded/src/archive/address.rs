@@ -1,0 +1,140 @@
+//! Where an archive is, as people write it. Owns which texts are buckets.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::ArchiveError;
+
+/// What the address of a bucket begins with.
+const BUCKET: &str = "s3://";
+
+/// Where an archive is: a directory, or `s3://BUCKET/PREFIX`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ArchiveAddress(PathBuf);
+
+/// What an address names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AddressKind<'a> {
+    Directory(&'a Path),
+    Bucket {
+        bucket: &'a str,
+        /// Without a slash at either end; may be empty.
+        prefix: &'a str,
+    },
+}
+
+impl ArchiveAddress {
+    pub(crate) fn kind(&self) -> Result<AddressKind<'_>, ArchiveError> {
+        let Some(named) = self.0.to_str().and_then(|text| text.strip_prefix(BUCKET)) else {
+            return Ok(AddressKind::Directory(&self.0));
+        };
+        let (bucket, prefix) = named.split_once('/').unwrap_or((named, ""));
+        let prefix = prefix.trim_matches('/');
+        let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+        if bucket.is_empty() || !(prefix.is_empty() || prefix.split('/').all(is_plain)) {
+            let why = format!("`{self}` names no bucket: expected `s3://BUCKET/PREFIX`");
+            return Err(ArchiveError::Refused { why });
+        }
+        Ok(AddressKind::Bucket { bucket, prefix })
+    }
+
+    /// Whether it is a bucket's.
+    pub fn is_bucket(&self) -> bool {
+        self.0.to_str().is_some_and(|text| text.starts_with(BUCKET))
+    }
+
+    /// The same place from every directory, in one form.
+    pub(crate) fn absolute(&self) -> Self {
+        match self.kind() {
+            Ok(AddressKind::Bucket { bucket, prefix }) => {
+                let text = format!("{BUCKET}{bucket}/{prefix}");
+                Self(text.trim_end_matches('/').into())
+            }
+            Ok(AddressKind::Directory(path)) => Self(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())),
+            Err(_) => self.clone(),
+        }
+    }
+
+    /// For people.
+    pub fn display(&self) -> impl fmt::Display {
+        self.0.display()
+    }
+}
+
+impl fmt::Display for ArchiveAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display().fmt(f)
+    }
+}
+
+impl PartialEq for ArchiveAddress {
+    fn eq(&self, other: &Self) -> bool {
+        // Paths take `s3://a` and `s3:/a` for the same.
+        self.is_bucket() == other.is_bucket() && self.0 == other.0
+    }
+}
+
+impl Eq for ArchiveAddress {}
+
+impl From<PathBuf> for ArchiveAddress {
+    fn from(path: PathBuf) -> Self {
+        Self(path)
+    }
+}
+
+impl From<&PathBuf> for ArchiveAddress {
+    fn from(path: &PathBuf) -> Self {
+        Self(path.clone())
+    }
+}
+
+impl From<&Path> for ArchiveAddress {
+    fn from(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+}
+
+impl From<OsString> for ArchiveAddress {
+    fn from(text: OsString) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<&str> for ArchiveAddress {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_bucket_s_or_a_directory_s_and_has_one_form() {
+        let bucket = |text: &str| match ArchiveAddress::from(text).kind() {
+            Ok(AddressKind::Bucket { bucket, prefix }) => Some((bucket.to_owned(), prefix.to_owned())),
+            Ok(AddressKind::Directory(_)) | Err(_) => None,
+        };
+        assert_eq!(bucket("s3://b"), Some(("b".to_owned(), String::new())));
+        assert_eq!(bucket("s3://b/"), Some(("b".to_owned(), String::new())));
+        assert_eq!(bucket("s3://b/p/q/"), Some(("b".to_owned(), "p/q".to_owned())));
+        for wrong in ["s3://", "s3:///p", "s3://b/p//q", "s3://b/../q"] {
+            let said = ArchiveAddress::from(wrong).kind().unwrap_err().to_string();
+            assert!(said.contains("expected `s3://BUCKET/PREFIX`"), "{said}");
+        }
+        for path in ["s3", "s3:/b", "./s3://b", "/mnt/b"] {
+            assert!(matches!(ArchiveAddress::from(path).kind(), Ok(AddressKind::Directory(_))), "{path}");
+            assert!(!ArchiveAddress::from(path).is_bucket());
+        }
+        let form = |text: &str| ArchiveAddress::from(text).absolute();
+        assert_eq!(form("s3://b/p/"), form("s3://b/p"));
+        assert_eq!(form("s3://b/").to_string(), "s3://b");
+        assert_ne!(form("s3://b"), ArchiveAddress::from("s3:/b"));
+        assert!(form("b").to_string().starts_with('/'));
+    }
+}

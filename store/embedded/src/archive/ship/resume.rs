@@ -1,0 +1,198 @@
+//! How writing begins: whose the epoch is, whether another writes, and where the archive ends.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{OpenCopy, Shipper, Writer};
+use crate::archive::ArchiveError;
+use crate::archive::layout::{
+    ArchivedSegment, LOCK, MANIFEST, Manifest, NEWEST, Newest, Owner, claim, claimed_by_another, epoch_folder, epochs,
+    owner, store_text,
+};
+use crate::archive::place::{Archive, FileTag};
+use crate::archive::source::LogSource;
+use crate::archive::tail::{Tail, check_form};
+use crate::disk::storage_error;
+use crate::instant;
+use crate::private::{self, LockAttempt};
+
+/// Whoever has said nothing for so long is not waited for. Ours: several times what anybody lets pass who writes.
+const SILENT: Duration = Duration::from_secs(30);
+
+impl Shipper {
+    /// The epoch that is this store's, made if the archive is new.
+    pub(crate) fn open(
+        source: LogSource,
+        archive: &Archive,
+        lease: Duration,
+        writer: Writer,
+    ) -> Result<Self, ArchiveError> {
+        // Nothing that may have to be copied goes away while it is found out what has.
+        let _hold = source.shared.segments.holds.hold(0);
+        archive.place.prepare()?;
+        let epoch = own_epoch(archive, source.id)?;
+        Self::open_again(source, archive, epoch, lease, writer)
+    }
+
+    /// An epoch that is known to be this store's, although another may have taken over since.
+    pub(crate) fn open_again(
+        source: LogSource,
+        archive: &Archive,
+        epoch: u64,
+        lease: Duration,
+        writer: Writer,
+    ) -> Result<Self, ArchiveError> {
+        let hold = source.shared.segments.holds.hold(0);
+        let folder = epoch_folder(epoch);
+        let mut lock = None;
+        if let Some(root) = archive.place.directory() {
+            let path = root.join(&folder).join(LOCK);
+            lock = match private::take_lock(&path).map_err(|error| storage_error(&error, "lock", &path))? {
+                LockAttempt::Ours(file) => Some(file),
+                LockAttempt::By(process) => return Err(is_written(archive, &format!("process {process}"))),
+            };
+        }
+        let writer = if lock.is_none() { writer } else { Writer::NOBODY };
+        let read: Option<(Newest, FileTag)> = archive.read_sealed(&folder, NEWEST)?;
+        let newest_there = read.clone();
+        let newest = read.map(|(newest, _)| newest);
+        if let Some(newest) = &newest
+            && is_being_written(archive, &folder, newest, writer)?
+        {
+            return Err(is_written(archive, "another process"));
+        }
+        newest.as_ref().map_or(Ok(()), |newest| check_form(archive, newest))?;
+        let read: Option<(Manifest, FileTag)> = archive.read_sealed(&folder, MANIFEST)?;
+        let (manifest, manifest_tag) = read.unzip();
+        let found = newest.is_some();
+        let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+        let empty = Newest { segment: 0, bytes: 0, batch: 0, instant: 0, at: 0, lease_ms, writer: 0, pieces: None };
+        let newest = Newest { lease_ms, ..newest.unwrap_or(empty) };
+        let (archive, manifest) = (archive.clone(), manifest.unwrap_or_default());
+        let (copy, next, untidy) = (None, None, Vec::new());
+        let mut shipper = Self {
+            source,
+            archive,
+            epoch,
+            folder,
+            writer,
+            _lock: lock,
+            hold,
+            manifest,
+            manifest_tag,
+            newest,
+            newest_there,
+            copy,
+            next,
+            untidy,
+        };
+        let is_changed = found && shipper.resume()?;
+        if shipper.archive.is_bucket() {
+            // Whoever wrote before finds it out by the next put of either.
+            shipper.put_newest(shipper.newest.clone())?;
+            shipper.put_manifest()?;
+        } else if is_changed {
+            shipper.put_manifest()?;
+        }
+        if let Some(copy) = &mut shipper.copy {
+            copy.to.trim()?;
+        }
+        Ok(shipper)
+    }
+
+    /// Goes on where the archive ends, where the log still has that place; else it begins again. Answers whether the manifest
+    /// says something else then.
+    fn resume(&mut self) -> Result<bool, ArchiveError> {
+        let durable = self.source.durable();
+        if self.newest.batch > durable {
+            return Err(ArchiveError::Refused {
+                why: format!(
+                    "the archive `{}` has batch {} of this store, and the data directory ends with batch {durable}: it is an \
+                     older copy. `baton restore` makes a newer one from the archive",
+                    self.archive, self.newest.batch
+                ),
+            });
+        }
+        let live = self.source.shared.segments.live();
+        let Some(live) = live.into_iter().find(|live| live.number == self.newest.segment) else { return Ok(false) };
+        let from = self.source.open(live.number)?;
+        let resumed = Tail::resume(&self.archive, &self.folder, &self.newest, &from, self.writer.0)?;
+        let Some(to) = resumed else {
+            return Err(ArchiveError::Refused {
+                why: format!(
+                    "segment {} of the archive `{}` and this store's log are not the same up to batch {}: one of them was changed, \
+                     or the data directory is a copy that has gone another way. Ship to another place, and look at this one with \
+                     `baton backup verify`",
+                    live.number, self.archive, self.newest.batch
+                ),
+            });
+        };
+        // A step that was cut short has left its bytes behind, and may have gone over to the next segment already.
+        let is_further = |segment: &ArchivedSegment| segment.number > live.number;
+        let is_changed = |it: &ArchivedSegment| is_further(it) || it.number == live.number && it.end.is_some();
+        let is_changed = self.manifest.segments.iter().any(is_changed);
+        self.manifest.segments.retain(|segment| !is_further(segment));
+        if let Some(segment) = self.manifest.segments.iter_mut().find(|segment| segment.number == live.number) {
+            segment.end = None;
+        }
+        self.next = Some(self.newest.batch + 1);
+        self.copy = Some(OpenCopy { from, to });
+        self.hold.set(self.newest.batch);
+        Ok(is_changed)
+    }
+}
+
+pub(super) fn is_written(archive: &Archive, by: &str) -> ArchiveError {
+    ArchiveError::Refused { why: format!("the archive `{archive}` is being written by {by}") }
+}
+
+/// Whether somebody else writes an epoch of a bucket: it is looked whether it moves.
+fn is_being_written(archive: &Archive, folder: &str, newest: &Newest, writer: Writer) -> Result<bool, ArchiveError> {
+    let silent = Duration::from_millis(instant::now().saturating_sub(newest.at));
+    if !writer.is_another(newest.writer) || silent > SILENT {
+        return Ok(false);
+    }
+    let (watch, began) = (archive.place.paces().watch, Instant::now());
+    while began.elapsed() < watch {
+        std::thread::sleep(watch / 10);
+        let read: Option<(Newest, FileTag)> = archive.read_sealed(folder, NEWEST)?;
+        match read {
+            Some((now, _)) if now.writer == 0 => return Ok(false),
+            Some((now, _)) if now != *newest => return Ok(true),
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+/// The epoch of an archive that is a store's own; the first is made where there is none.
+fn own_epoch(archive: &Archive, id: u64) -> Result<u64, ArchiveError> {
+    let me = store_text(id);
+    let take = |after: u64| claim(archive, after, &me)?.ok_or_else(|| claimed_by_another(archive, after + 1));
+    let found = epochs(archive)?;
+    let Some(newest) = found.last().copied() else { return take(0) };
+    let owners = found.iter().map(|epoch| owner(archive, *epoch)).collect::<Result<Vec<_>, _>>()?;
+    let is_mine = |owner: &Option<Owner>| owner.as_ref().is_some_and(|owner| owner.store == me);
+    if owners.last().is_some_and(is_mine) {
+        return Ok(newest);
+    }
+    // Whoever began has not come as far as saying who it is, and nobody was before.
+    if owners.iter().all(Option::is_none) {
+        return take(newest);
+    }
+    if owners.iter().any(is_mine) {
+        return Err(ArchiveError::TakenOver {
+            why: format!(
+                "epoch {newest} of the archive `{archive}` is another store's: that has taken over, and this one must not go on. \
+                 What this data directory has is all there still; `baton standby` makes a standby of this machine"
+            ),
+        });
+    }
+    Err(ArchiveError::Refused {
+        why: format!(
+            "the archive `{archive}` is another store's. Name another place; or, for a store that was restored from it and is to \
+             go on in its place, restore with --take-over"
+        ),
+    })
+}

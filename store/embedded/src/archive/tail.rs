@@ -1,0 +1,258 @@
+//! The segment that is being written: a file that is appended to, or in a bucket pieces, of which the last is replaced by a
+//! longer one until it is large enough. Owns who may write which piece.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek as _, SeekFrom};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use super::ArchiveError;
+use super::layout::{Newest, OpenPieces, PieceRun, piece_name, pieces_folder, segment_file};
+use super::place::{Archive, FileTag, PutWhen};
+use super::sealed::{Files, hex};
+use super::source::SegmentReader;
+use crate::disk::storage_error;
+use crate::log::sync_directory;
+use crate::private;
+
+/// A piece that has so much is not written again. Ours: what a slow line takes along each time.
+const PIECE_BYTES: usize = 256 << 10;
+/// More is not gathered before it is put.
+const PIECE_MAX: usize = 4 << 20;
+/// How much is compared at a time.
+const COMPARE_BYTES: usize = 1 << 20;
+
+/// The copy of a segment that is being written.
+pub(crate) struct Tail {
+    pub(crate) number: u64,
+    /// Where it ends.
+    pub(crate) end: u64,
+    to: TailTo,
+}
+
+enum TailTo {
+    File { file: File, path: PathBuf, files: Files },
+    Pieces(PieceWriter),
+}
+
+/// Writes pieces. Each put names what it replaces, so that one that arrives late does nothing.
+struct PieceWriter {
+    folder: String,
+    runs: Vec<PieceRun>,
+    writer: u64,
+    /// Where the last piece begins.
+    from: u64,
+    bytes: Vec<u8>,
+    /// How much of it is there, and as what.
+    there: usize,
+    tag: Option<FileTag>,
+    /// Of all bytes of the segment.
+    digest: Sha256,
+    /// Whether there may be pieces that nobody needs.
+    is_resumed: bool,
+}
+
+impl Tail {
+    /// Begins a segment with its header.
+    pub(crate) fn begin(
+        archive: &Archive,
+        epoch: &str,
+        number: u64,
+        header: &[u8],
+        writer: u64,
+    ) -> Result<Self, ArchiveError> {
+        let end = header.len() as u64;
+        let Some(root) = archive.place.directory() else {
+            let digest = Sha256::new_with_prefix(header);
+            let (folder, runs) = (pieces_folder(epoch, number), vec![PieceRun { writer, from: 0 }]);
+            let (bytes, tag) = (header.to_vec(), None);
+            let pieces = PieceWriter { folder, runs, writer, from: 0, bytes, there: 0, tag, digest, is_resumed: false };
+            return Ok(Self { number, end, to: TailTo::Pieces(pieces) });
+        };
+        let path = root.join(segment_file(epoch, number));
+        let files = Files { faults: std::sync::Arc::clone(&archive.faults) };
+        let failed = |error: io::Error| storage_error(&error, "write", &path);
+        let mut file = private::create(&path).map_err(failed)?;
+        files.write(&mut file, header).map_err(failed)?;
+        files.sync(&file).map_err(failed)?;
+        path.parent().map_or(Ok(()), sync_directory).map_err(failed)?;
+        Ok(Self { number, end, to: TailTo::File { file, path, files } })
+    }
+
+    /// Goes on where the archive says that its log ends; `None` where the log of the store has something else until there.
+    pub(crate) fn resume(
+        archive: &Archive,
+        epoch: &str,
+        newest: &Newest,
+        from: &SegmentReader,
+        writer: u64,
+    ) -> Result<Option<Self>, ArchiveError> {
+        let (number, end) = (newest.segment, newest.bytes);
+        let to = match (archive.place.directory(), &newest.pieces) {
+            (None, Some(open)) => PieceWriter::resume(pieces_folder(epoch, number), open, end, from, writer)?,
+            (Some(root), None) => resume_file(archive, &root.join(segment_file(epoch, number)), end, from)?,
+            (None, None) | (Some(_), Some(_)) => None,
+        };
+        Ok(to.map(|to| Self { number, end, to }))
+    }
+
+    /// Removes what lies behind the end.
+    pub(crate) fn trim(&mut self) -> Result<(), ArchiveError> {
+        let TailTo::File { file, path, .. } = &mut self.to else { return Ok(()) };
+        let trimmed = file.set_len(self.end).and_then(|()| file.seek(SeekFrom::End(0)));
+        trimmed.map_err(|error| storage_error(&error, "write", path))?;
+        Ok(())
+    }
+
+    /// Takes whole frames.
+    pub(crate) fn write(&mut self, archive: &Archive, bytes: &[u8]) -> Result<(), ArchiveError> {
+        match &mut self.to {
+            TailTo::File { file, path, files } => {
+                files.write(file, bytes).map_err(|error| storage_error(&error, "write the log to", path))?;
+            }
+            TailTo::Pieces(pieces) => {
+                pieces.bytes.extend_from_slice(bytes);
+                pieces.digest.update(bytes);
+                if pieces.bytes.len() >= PIECE_MAX {
+                    pieces.put(archive)?;
+                }
+            }
+        }
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Has everything that was taken durable on return.
+    pub(crate) fn sync(&mut self, archive: &Archive) -> Result<(), ArchiveError> {
+        match &mut self.to {
+            TailTo::File { file, path, files } => {
+                Ok(files.sync(file).map_err(|error| storage_error(&error, "write the log to", path))?)
+            }
+            TailTo::Pieces(pieces) => pieces.put(archive),
+        }
+    }
+
+    /// Which pieces there are.
+    pub(crate) fn pieces(&self) -> Option<OpenPieces> {
+        let TailTo::Pieces(PieceWriter { runs, from, digest, .. }) = &self.to else { return None };
+        Some(OpenPieces { runs: runs.clone(), tail: *from, sha256: hex(&digest.clone().finalize()) })
+    }
+
+    /// Whether there may be pieces that nobody needs.
+    pub(crate) fn is_resumed(&self) -> bool {
+        matches!(&self.to, TailTo::Pieces(pieces) if pieces.is_resumed)
+    }
+}
+
+impl PieceWriter {
+    fn resume(
+        folder: String,
+        open: &OpenPieces,
+        end: u64,
+        log: &SegmentReader,
+        writer: u64,
+    ) -> Result<Option<TailTo>, ArchiveError> {
+        let (mut digest, mut bytes, mut offset) = (Sha256::new(), Vec::new(), 0);
+        while offset < end {
+            let length = usize::try_from(end - offset).unwrap_or(usize::MAX).min(COMPARE_BYTES);
+            let part = log.exactly(offset, length)?;
+            if part.len() < length {
+                return Ok(None);
+            }
+            digest.update(&part);
+            let skipped = usize::try_from(open.tail.saturating_sub(offset)).unwrap_or(usize::MAX);
+            bytes.extend_from_slice(part.get(skipped..).unwrap_or_default());
+            offset += length as u64;
+        }
+        if hex(&digest.clone().finalize()) != open.sha256 {
+            return Ok(None);
+        }
+        // The last piece is written anew, as another writer's.
+        let mut runs = open.runs.clone();
+        runs.retain(|run| run.from < open.tail);
+        runs.push(PieceRun { writer, from: open.tail });
+        let (from, tag) = (open.tail, None);
+        let pieces = Self { folder, runs, writer, from, bytes, there: 0, tag, digest, is_resumed: true };
+        Ok(Some(TailTo::Pieces(pieces)))
+    }
+
+    fn put(&mut self, archive: &Archive) -> Result<(), ArchiveError> {
+        if self.there == self.bytes.len() {
+            return Ok(());
+        }
+        let name = format!("{}/{}", self.folder, piece_name(self.from, self.writer));
+        let when = self.tag.as_ref().map_or(PutWhen::Absent, PutWhen::Unchanged);
+        let Some(tag) = archive.put(&name, &Bytes::copy_from_slice(&self.bytes), when)? else {
+            let why = format!("`{}` was written by somebody else", archive.shown(&name));
+            return Err(ArchiveError::Away { why });
+        };
+        (self.tag, self.there) = (Some(tag), self.bytes.len());
+        if self.there >= PIECE_BYTES {
+            self.from += self.there as u64;
+            (self.tag, self.there) = (None, 0);
+            self.bytes.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Refuses an archive that was copied from the other kind of place.
+pub(crate) fn check_form(archive: &Archive, newest: &Newest) -> Result<(), ArchiveError> {
+    let has_pieces = newest.pieces.is_some();
+    if newest.segment == 0 || has_pieces == archive.is_bucket() {
+        return Ok(());
+    }
+    let (of, here) = if has_pieces { ("a bucket", "directory") } else { ("a directory", "bucket") };
+    let why = format!(
+        "the archive `{archive}` is {of}'s that was copied to this {here}: it can be restored from, and not gone on with. Name another \
+         place"
+    );
+    Err(ArchiveError::Refused { why })
+}
+
+fn resume_file(archive: &Archive, path: &Path, end: u64, log: &SegmentReader) -> Result<Option<TailTo>, ArchiveError> {
+    let failed = |error: io::Error| storage_error(&error, "write", path);
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
+    if !is_same(log, &file, end).map_err(|error| error.or(failed))? {
+        return Ok(None);
+    }
+    let files = Files { faults: std::sync::Arc::clone(&archive.faults) };
+    Ok(Some(TailTo::File { file, path: path.to_owned(), files }))
+}
+
+/// What comparing files ends with.
+enum CompareError {
+    Archive(ArchiveError),
+    Io(io::Error),
+}
+
+impl CompareError {
+    fn or(self, failed: impl FnOnce(io::Error) -> store::Error) -> ArchiveError {
+        match self {
+            Self::Archive(error) => error,
+            Self::Io(error) => failed(error).into(),
+        }
+    }
+}
+
+/// Whether both have the same so far.
+fn is_same(from: &SegmentReader, to: &File, bytes: u64) -> Result<bool, CompareError> {
+    let mut offset = 0;
+    while offset < bytes {
+        let length = usize::try_from(bytes - offset).unwrap_or(usize::MAX).min(COMPARE_BYTES);
+        let ours = from.exactly(offset, length).map_err(CompareError::Archive)?;
+        let mut theirs = vec![0; ours.len()];
+        match to.read_exact_at(&mut theirs, offset) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            read => read.map_err(CompareError::Io)?,
+        }
+        if ours.len() < length || ours != theirs {
+            return Ok(false);
+        }
+        offset += length as u64;
+    }
+    Ok(true)
+}
