@@ -102,7 +102,7 @@ fn told(front: &Front, answer: Answer, asked: Option<SwfOperation>, id: &Request
 }
 
 /// What is left of a request that was let in, so that one that waits has no more than it needs.
-struct Admitted {
+struct AdmittedAction {
     operation: Operation,
     call: SwfCall,
     input: Map<String, Value>,
@@ -116,8 +116,8 @@ struct Admitted {
 }
 
 /// The answer, with boxes for as much as there is: each that waits has room for it.
-fn answer(admitted: Admitted) -> BoxFuture<'static, Answer> {
-    let Admitted { operation, call, input, asked, let_in, pass, size, purse } = admitted;
+fn answer(admitted: AdmittedAction) -> BoxFuture<'static, Answer> {
+    let AdmittedAction { operation, call, input, asked, let_in, pass, size, purse } = admitted;
     let (engine, (in_turn, under_way)) = (Arc::clone(&call.engine), let_in);
     let answer = match asked {
         None => operations::perform(operation, call, input),
@@ -144,7 +144,7 @@ fn answer(admitted: Admitted) -> BoxFuture<'static, Answer> {
 }
 
 /// Lets a request in.
-async fn admit(front: &Front, mut request: Request) -> Result<Admitted, SwfFault> {
+async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, SwfFault> {
     let engine = front.engine();
     let operation = operation(request.headers())?;
     let log = request.extensions().get::<RequestNotes>().cloned().unwrap_or_default();
@@ -192,7 +192,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<Admitted, SwfFault
         let need = access::need(operation, engine, &input);
         let let_in = let_in(front, None, need.as_ref(), operation, &input)?;
         let call = SwfCall::new(front, Caller::anybody(), region, trace);
-        return Ok(Admitted { operation, call, input, asked, let_in, pass: None, size, purse });
+        return Ok(AdmittedAction { operation, call, input, asked, let_in, pass: None, size, purse });
     };
     let noted = |fault, who: &str| noted(fault, &credentials, engine, Some(who), operation);
     let may = access::check(admitted.holder(), operation, engine, &input);
@@ -202,7 +202,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<Admitted, SwfFault
     let caller = Caller::holding(Arc::clone(pass.holder()));
     let call = SwfCall::new(front, caller, region, trace);
     let pass = Some((credentials, pass));
-    Ok(Admitted { operation, call, input, asked, let_in, pass, size, purse })
+    Ok(AdmittedAction { operation, call, input, asked, let_in, pass, size, purse })
 }
 
 /// Does what is asked for where that changes something and there is an audit log: that has an entry before and its outcome after.

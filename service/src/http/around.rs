@@ -65,7 +65,7 @@ where
 {
     type Response = Response;
     type Error = Infallible;
-    type Future = UnderWay<A, S::Future>;
+    type Future = SurroundedCall<A, S::Future>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(context)
@@ -73,19 +73,19 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         match self.what.before(request) {
-            Ok((request, after)) => UnderWay::Waits(self.inner.call(request), Some(after)),
-            Err(answer) => UnderWay::Answered(Some(answer)),
+            Ok((request, after)) => SurroundedCall::Waits(self.inner.call(request), Some(after)),
+            Err(answer) => SurroundedCall::Answered(Some(answer)),
         }
     }
 }
 
 /// A call with something around it.
-pub(crate) enum UnderWay<A: Around, F> {
+pub(crate) enum SurroundedCall<A: Around, F> {
     Waits(F, Option<A::After>),
     Answered(Option<Box<Response>>),
 }
 
-impl<A: Around, F: Future<Output = Result<Response, Infallible>> + Unpin> Future for UnderWay<A, F> {
+impl<A: Around, F: Future<Output = Result<Response, Infallible>> + Unpin> Future for SurroundedCall<A, F> {
     type Output = Result<Response, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -30,14 +30,14 @@ use engine::Engine;
 
 /// The same routes, where whatever changes something has an entry in this log first.
 pub fn with_audit_log(router: Router, log: Arc<AuditLog>) -> Router {
-    router.layer(With(Named(log)))
+    router.layer(With(NamedChange(log)))
 }
 
 /// Gives a request its name, unless the access log has, and the log to whatever is behind.
 #[derive(Clone)]
-struct Named(Arc<AuditLog>);
+struct NamedChange(Arc<AuditLog>);
 
-impl Around for Named {
+impl Around for NamedChange {
     type After = RequestId;
 
     fn before(&self, mut request: Request) -> Result<(Request, RequestId), Box<Response>> {

@@ -62,13 +62,13 @@ fn ends_with_ignoring_case(text: &str, end: &str) -> bool {
 
 /// Lets requests go on, or says why not.
 pub(crate) fn check(hosts: Hosts) -> impl Around {
-    Guard(Arc::new(hosts))
+    HostGuard(Arc::new(hosts))
 }
 
 #[derive(Clone)]
-struct Guard(Arc<Hosts>);
+struct HostGuard(Arc<Hosts>);
 
-impl Around for Guard {
+impl Around for HostGuard {
     type After = ();
 
     fn before(&self, request: Request) -> Result<(Request, ()), Box<Response>> {

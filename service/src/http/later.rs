@@ -14,19 +14,19 @@ use tower::{Layer, Service};
 
 /// What an answer waits for, in the place of one.
 #[derive(Clone)]
-struct Later(Arc<Mutex<Option<BoxFuture<'static, Response>>>>);
+struct LateAnswer(Arc<Mutex<Option<BoxFuture<'static, Response>>>>);
 
 /// An answer that comes when this has been waited for.
 pub(crate) fn later<T: IntoResponse + 'static>(answer: impl Future<Output = T> + Send + 'static) -> Response {
     let answer: BoxFuture<'static, Response> = Box::pin(answer.map(IntoResponse::into_response));
     let mut response = Response::new(Body::empty());
-    response.extensions_mut().insert(Later(Arc::new(Mutex::new(Some(answer)))));
+    response.extensions_mut().insert(LateAnswer(Arc::new(Mutex::new(Some(answer)))));
     response
 }
 
 /// What is to be waited for, if there is no answer yet.
 fn pending(mut response: Response) -> Result<Response, BoxFuture<'static, Response>> {
-    let later = response.extensions_mut().remove::<Later>();
+    let later = response.extensions_mut().remove::<LateAnswer>();
     match later.and_then(|later| later.0.lock().unwrap_or_else(PoisonError::into_inner).take()) {
         Some(answer) => Err(answer),
         None => Ok(response),

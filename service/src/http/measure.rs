@@ -20,7 +20,7 @@ pub(crate) struct SwfOperation(pub(crate) &'static str);
 
 /// Measures each call.
 #[derive(Clone)]
-pub(super) struct Measured(Front);
+pub(super) struct MeasuredCall(Front);
 
 /// What is known of a call before.
 pub(super) struct Began {
@@ -32,10 +32,10 @@ pub(super) struct Began {
 
 /// The measure of each call.
 pub(crate) fn measure(front: Front) -> impl Around {
-    Measured(front)
+    MeasuredCall(front)
 }
 
-impl Around for Measured {
+impl Around for MeasuredCall {
     type After = Began;
 
     fn before(&self, request: Request) -> Result<(Request, Began), Box<Response>> {

@@ -43,13 +43,13 @@ type Work = BoxFuture<'static, Response>;
 
 /// What an answer depends on, of the request.
 #[derive(Debug, Clone)]
-struct Asked {
+struct AskedOfCall {
     method: Method,
     /// Whether the connection ends with the answer.
     closes: bool,
 }
 
-impl Asked {
+impl AskedOfCall {
     /// Of a request that another can stand for.
     fn of<B>(request: &Request<B>) -> Option<Self> {
         let (method, headers) = (request.method(), request.headers());
@@ -77,11 +77,11 @@ struct CallUnderWay {
     work: Work,
     since: Instant,
     number: u64,
-    asked: Option<Asked>,
+    asked: Option<AskedOfCall>,
 }
 
 /// How a connection stands.
-enum Standing {
+enum CallStanding {
     /// No call is under way.
     Idle,
     Works(CallUnderWay),
@@ -90,8 +90,8 @@ enum Standing {
 }
 
 /// What the parts of a connection know of each other.
-struct Shared {
-    standing: Mutex<Standing>,
+struct SharedOfConnection {
+    standing: Mutex<CallStanding>,
     /// The number of the newest call.
     calls: AtomicU64,
     /// The newest call whose body has come in full.
@@ -100,26 +100,26 @@ struct Shared {
     writes: Arc<AtomicBool>,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Standing> {
+impl SharedOfConnection {
+    fn lock(&self) -> MutexGuard<'_, CallStanding> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Since when a call waits that could be parked.
     fn waits_since(&self) -> Option<Instant> {
         match &*self.lock() {
-            Standing::Works(call) if call.asked.is_some() && call.number == self.heard.load(Ordering::Relaxed) => {
+            CallStanding::Works(call) if call.asked.is_some() && call.number == self.heard.load(Ordering::Relaxed) => {
                 Some(call.since)
             }
-            Standing::Works(_) | Standing::Idle | Standing::Answered(_) => None,
+            CallStanding::Works(_) | CallStanding::Idle | CallStanding::Answered(_) => None,
         }
     }
 
     /// Takes the call that waits.
-    fn take(&self) -> Option<(Work, Asked)> {
-        match std::mem::replace(&mut *self.lock(), Standing::Idle) {
-            Standing::Works(CallUnderWay { work, asked: Some(asked), .. }) => Some((work, asked)),
-            Standing::Works(_) | Standing::Idle | Standing::Answered(_) => None,
+    fn take(&self) -> Option<(Work, AskedOfCall)> {
+        match std::mem::replace(&mut *self.lock(), CallStanding::Idle) {
+            CallStanding::Works(CallUnderWay { work, asked: Some(asked), .. }) => Some((work, asked)),
+            CallStanding::Works(_) | CallStanding::Idle | CallStanding::Answered(_) => None,
         }
     }
 }
@@ -130,49 +130,49 @@ struct Calls {
     router: Router,
     remote: PeerAddress,
     peer: Option<Arc<Peer>>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedOfConnection>,
 }
 
 impl hyper::service::Service<Request<Incoming>> for Calls {
     type Response = Response;
     type Error = Infallible;
-    type Future = Answering;
+    type Future = CallAnswer;
 
-    fn call(&self, mut request: Request<Incoming>) -> Answering {
+    fn call(&self, mut request: Request<Incoming>) -> CallAnswer {
         let shared = Arc::clone(&self.shared);
         let mut standing = shared.lock();
         // What is asked now stands for what was asked then.
-        if !matches!(*standing, Standing::Answered(_)) {
+        if !matches!(*standing, CallStanding::Answered(_)) {
             request.extensions_mut().insert(self.remote);
             if let Some(peer) = &self.peer {
                 request.extensions_mut().insert(Arc::clone(peer));
             }
             let number = shared.calls.fetch_add(1, Ordering::Relaxed) + 1;
-            let asked = Asked::of(&request);
+            let asked = AskedOfCall::of(&request);
             let request = request.map(|body| HeardBody::new(body, number, Arc::clone(&self.shared)));
             let work = answer(self.router.clone(), request);
-            *standing = Standing::Works(CallUnderWay { work, since: Instant::now(), number, asked });
+            *standing = CallStanding::Works(CallUnderWay { work, since: Instant::now(), number, asked });
         }
         drop(standing);
-        Answering(shared)
+        CallAnswer(shared)
     }
 }
 
 /// The answer to a call.
-struct Answering(Arc<Shared>);
+struct CallAnswer(Arc<SharedOfConnection>);
 
-impl Future for Answering {
+impl Future for CallAnswer {
     type Output = Result<Response, Infallible>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut standing = self.0.lock();
-        let answer = match std::mem::replace(&mut *standing, Standing::Idle) {
-            Standing::Answered(answer) => answer,
-            Standing::Idle => return Poll::Pending,
-            Standing::Works(mut call) => match call.work.as_mut().poll(context) {
+        let answer = match std::mem::replace(&mut *standing, CallStanding::Idle) {
+            CallStanding::Answered(answer) => answer,
+            CallStanding::Idle => return Poll::Pending,
+            CallStanding::Works(mut call) => match call.work.as_mut().poll(context) {
                 Poll::Ready(answer) => answer,
                 Poll::Pending => {
-                    *standing = Standing::Works(call);
+                    *standing = CallStanding::Works(call);
                     return Poll::Pending;
                 }
             },
@@ -185,11 +185,11 @@ impl Future for Answering {
 struct HeardBody {
     body: Incoming,
     number: u64,
-    shared: Arc<Shared>,
+    shared: Arc<SharedOfConnection>,
 }
 
 impl HeardBody {
-    fn new(body: Incoming, number: u64, shared: Arc<Shared>) -> Self {
+    fn new(body: Incoming, number: u64, shared: Arc<SharedOfConnection>) -> Self {
         let body = Self { body, number, shared };
         if body.body.is_end_stream() {
             body.is_heard();
@@ -227,13 +227,13 @@ impl Body for HeardBody {
 }
 
 /// Tells when a call has waited for long. One timer for all calls of a connection: it is set again when it has run out.
-struct Patience {
+struct ParkingPatience {
     long: Duration,
     timer: Pin<Box<Sleep>>,
     is_set: bool,
 }
 
-impl Patience {
+impl ParkingPatience {
     fn new(long: Duration) -> Self {
         Self { long, timer: Box::pin(tokio::time::sleep(long)), is_set: false }
     }
@@ -244,7 +244,7 @@ impl Patience {
     }
 
     /// To be asked again whenever something has happened.
-    fn poll(&mut self, context: &mut Context<'_>, shared: &Shared) -> Poll<()> {
+    fn poll(&mut self, context: &mut Context<'_>, shared: &SharedOfConnection) -> Poll<()> {
         loop {
             if !self.is_set {
                 let Some(since) = shared.waits_since() else { return Poll::Pending };
@@ -269,12 +269,12 @@ struct ParkedCall<S> {
     /// What has come since, of the next request.
     ahead: Vec<u8>,
     work: Work,
-    asked: Asked,
+    asked: AskedOfCall,
 }
 
 impl<S: AsyncRead + Unpin> ParkedCall<S> {
     /// Waits for the answer, and has it be what is said next: the stream, and what is read before; `None` where the peer has left.
-    async fn answer(mut self: Box<Self>, inner: &Inner) -> Option<(S, Bytes)> {
+    async fn answer(mut self: Box<Self>, inner: &Speaking) -> Option<(S, Bytes)> {
         let answer = poll_fn(|context| {
             // First of all, so that no task goes to somebody who is gone.
             if self.ahead.is_empty() && self.read(context) == Poll::Ready(false) {
@@ -286,7 +286,7 @@ impl<S: AsyncRead + Unpin> ParkedCall<S> {
             tracing::debug!("a connection ended early: its peer left while a call waited");
             return None;
         };
-        *inner.calls.shared.lock() = Standing::Answered(answer);
+        *inner.calls.shared.lock() = CallStanding::Answered(answer);
         let Self { stream, ahead, mut asked, .. } = *self;
         asked.closes |= *inner.stopped.borrow();
         Some((stream, [asked.head().into_bytes(), ahead].concat().into()))
@@ -303,9 +303,9 @@ impl<S: AsyncRead + Unpin> ParkedCall<S> {
 }
 
 /// What is needed to speak over a connection. In a box, as what speaks has room for it more than once.
-pub(super) struct Speaker(Box<Inner>);
+pub(super) struct Speaker(Box<Speaking>);
 
-struct Inner {
+struct Speaking {
     http: Arc<http1::Builder>,
     calls: Calls,
     park_after: Duration,
@@ -323,9 +323,9 @@ impl Speaker {
         (stopped, permit): (watch::Receiver<bool>, Option<OwnedSemaphorePermit>),
     ) -> Self {
         let (calls, heard, writes) = (AtomicU64::new(0), AtomicU64::new(0), Arc::default());
-        let shared = Arc::new(Shared { standing: Mutex::new(Standing::Idle), calls, heard, writes });
+        let shared = Arc::new(SharedOfConnection { standing: Mutex::new(CallStanding::Idle), calls, heard, writes });
         let calls = Calls { router, remote, peer, shared };
-        Self(Box::new(Inner { http, calls, park_after, stopped, _permit: permit }))
+        Self(Box::new(Speaking { http, calls, park_after, stopped, _permit: permit }))
     }
 
     /// Answers what comes over a connection until it ends.
@@ -347,9 +347,9 @@ impl Speaker {
 }
 
 /// What is said until a call is parked; nothing when the connection has ended.
-type Step<S> = Pin<Box<dyn Future<Output = Option<(Box<Inner>, Box<ParkedCall<S>>)>> + Send>>;
+type Step<S> = Pin<Box<dyn Future<Output = Option<(Box<Speaking>, Box<ParkedCall<S>>)>> + Send>>;
 
-impl Inner {
+impl Speaking {
     /// Answers what comes over a connection until it ends, or a call has waited for long.
     async fn speak_until_parked<S>(
         mut self: Box<Self>,
@@ -362,7 +362,7 @@ impl Inner {
         let shared = Arc::clone(&self.calls.shared);
         let stream = TokioIo::new(Resumed::new(stream, before, Arc::clone(&shared.writes)));
         let mut connection = self.http.serve_connection(stream, self.calls.clone());
-        let (mut patience, mut is_stopping) = (Patience::new(self.park_after), false);
+        let (mut patience, mut is_stopping) = (ParkingPatience::new(self.park_after), false);
         loop {
             tokio::select! {
                 biased;

@@ -156,16 +156,16 @@ impl Drop for AccessLine {
 
 /// The same routes, with a line of this log for each request.
 pub fn with_access_log(router: Router, engine: &Arc<Engine>, log: Arc<AccessLog>) -> Router {
-    router.layer(With(Recorded { engine: Arc::clone(engine), log }))
+    router.layer(With(RecordedCall { engine: Arc::clone(engine), log }))
 }
 
 #[derive(Clone)]
-struct Recorded {
+struct RecordedCall {
     engine: Arc<Engine>,
     log: Arc<AccessLog>,
 }
 
-impl Around for Recorded {
+impl Around for RecordedCall {
     type After = Box<AccessLine>;
 
     fn before(&self, request: Request) -> Result<(Request, Box<AccessLine>), Box<Response>> {

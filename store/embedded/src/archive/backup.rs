@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use store::UnixMs;
 
 use super::place::Archive;
-use super::ship::{Shipper, Writer};
+use super::ship::{ArchiveWriter, Shipper};
 use super::source::LogSource;
 use super::{ArchiveAddress, ArchiveError, CopyProgress};
 use crate::faults::Faults;
@@ -65,7 +65,7 @@ pub(crate) fn run(
     tick: &mut dyn FnMut(CopyProgress),
 ) -> Result<BackupReport, ArchiveError> {
     let archive = Archive::open(&options.archive, &options.faults)?;
-    let mut writer = Writer::draw();
+    let mut writer = ArchiveWriter::draw();
     let mut shipper = Shipper::open(source.clone(), &archive, Duration::ZERO, writer)?;
     let before = shipper.shipped();
     let mut done = bring_up(&mut shipper, source, options, before, tick);

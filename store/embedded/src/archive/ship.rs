@@ -16,7 +16,7 @@ use super::layout::{
 use super::place::{Archive, FileTag, PutWhen};
 use super::sealed::seal;
 use super::source::{LogSource, SegmentReader};
-use super::tail::Tail;
+use super::tail::ArchiveTail;
 use super::{ArchiveError, CopyProgress};
 use crate::frame::SegmentHeader;
 use crate::instant;
@@ -26,9 +26,9 @@ const LOG_MIN: u64 = 64 << 20;
 
 /// Who writes a bucket: drawn at random for a process, and counted for each time that it begins. No two put the same piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Writer(u64);
+pub(crate) struct ArchiveWriter(u64);
 
-impl Writer {
+impl ArchiveWriter {
     /// Nobody, and whoever has a lock.
     const NOBODY: Self = Self(0);
     /// The bits that count.
@@ -52,7 +52,7 @@ impl Writer {
 /// A segment that is being copied.
 struct OpenCopy {
     from: SegmentReader,
-    to: Tail,
+    to: ArchiveTail,
 }
 
 /// Writes one epoch of an archive.
@@ -61,7 +61,7 @@ pub(crate) struct Shipper {
     archive: Archive,
     epoch: u64,
     folder: String,
-    writer: Writer,
+    writer: ArchiveWriter,
     _lock: Option<File>,
     hold: LogHold,
     manifest: Manifest,
@@ -140,7 +140,7 @@ impl Shipper {
     /// Says that nobody writes any more, so that whoever comes next need not look whether somebody does.
     pub(crate) fn release(&mut self) {
         if let Some((newest, _)) = self.newest_there.clone().filter(|_| self.archive.is_bucket()) {
-            self.writer = Writer::NOBODY;
+            self.writer = ArchiveWriter::NOBODY;
             if let Err(error) = self.put_newest(newest) {
                 tracing::debug!(%error, "whoever writes the archive next will look whether this one still does");
             }
@@ -222,7 +222,7 @@ impl Shipper {
         if let Err(why) = SegmentHeader::decode(&header) {
             return Err(ArchiveError::Damaged { what: format!("segment {number} of the log: {why}") });
         }
-        let to = Tail::begin(&self.archive, &self.folder, number, &header, self.writer.0)?;
+        let to = ArchiveTail::begin(&self.archive, &self.folder, number, &header, self.writer.0)?;
         self.manifest.segments.retain(|segment| segment.number != number);
         let line = self.manifest.line;
         self.manifest.segments.push(ArchivedSegment { number, first, line, end: None });
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_process_knows_what_it_wrote_another_time_and_draws_no_name_twice() {
-        let (mine, other) = (Writer::draw(), Writer::draw());
+        let (mine, other) = (ArchiveWriter::draw(), ArchiveWriter::draw());
         let again = mine.again();
         assert_ne!(mine, again);
         assert!(!again.is_another(mine.0) && !mine.is_another(again.0) && mine.is_another(other.0));

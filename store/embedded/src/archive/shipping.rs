@@ -12,7 +12,7 @@ use super::holds::LogHold;
 use super::layout::is_claimed;
 use super::place::{Archive, Paces};
 use super::sealed::{Files, read_sealed};
-use super::ship::{Shipper, Writer};
+use super::ship::{ArchiveWriter, Shipper};
 use super::source::LogSource;
 use super::{ArchiveAddress, ArchiveError};
 use crate::faults::Faults;
@@ -138,7 +138,7 @@ pub(crate) struct Shipping {
     source: LogSource,
     pub(crate) to: ShipTo,
     archive: Archive,
-    writer: Writer,
+    writer: ArchiveWriter,
     paces: Paces,
     epoch: u64,
     shipper: Option<Shipper>,
@@ -171,7 +171,7 @@ impl Shipping {
                 ),
             });
         }
-        let (writer, mut paces) = (Writer::draw(), archive.place.paces());
+        let (writer, mut paces) = (ArchiveWriter::draw(), archive.place.paces());
         if !to.lease.is_zero() {
             paces.beat = paces.beat.min(to.lease / 3);
         }

@@ -26,14 +26,14 @@ const PIECE_MAX: usize = 4 << 20;
 const COMPARE_BYTES: usize = 1 << 20;
 
 /// The copy of a segment that is being written.
-pub(crate) struct Tail {
+pub(crate) struct ArchiveTail {
     pub(crate) number: u64,
     /// Where it ends.
     pub(crate) end: u64,
-    to: TailTo,
+    to: ArchiveTailTo,
 }
 
-enum TailTo {
+enum ArchiveTailTo {
     File { file: File, path: PathBuf, files: Files },
     Pieces(PieceWriter),
 }
@@ -55,7 +55,7 @@ struct PieceWriter {
     is_resumed: bool,
 }
 
-impl Tail {
+impl ArchiveTail {
     /// Begins a segment with its header.
     pub(crate) fn begin(
         archive: &Archive,
@@ -70,7 +70,7 @@ impl Tail {
             let (folder, runs) = (pieces_folder(epoch, number), vec![PieceRun { writer, from: 0 }]);
             let (bytes, tag) = (header.to_vec(), None);
             let pieces = PieceWriter { folder, runs, writer, from: 0, bytes, there: 0, tag, digest, is_resumed: false };
-            return Ok(Self { number, end, to: TailTo::Pieces(pieces) });
+            return Ok(Self { number, end, to: ArchiveTailTo::Pieces(pieces) });
         };
         let path = root.join(segment_file(epoch, number));
         let files = Files { faults: std::sync::Arc::clone(&archive.faults) };
@@ -79,7 +79,7 @@ impl Tail {
         files.write(&mut file, header).map_err(failed)?;
         files.sync(&file).map_err(failed)?;
         path.parent().map_or(Ok(()), sync_directory).map_err(failed)?;
-        Ok(Self { number, end, to: TailTo::File { file, path, files } })
+        Ok(Self { number, end, to: ArchiveTailTo::File { file, path, files } })
     }
 
     /// Goes on where the archive says that its log ends; `None` where the log of the store has something else until there.
@@ -101,7 +101,7 @@ impl Tail {
 
     /// Removes what lies behind the end.
     pub(crate) fn trim(&mut self) -> Result<(), ArchiveError> {
-        let TailTo::File { file, path, .. } = &mut self.to else { return Ok(()) };
+        let ArchiveTailTo::File { file, path, .. } = &mut self.to else { return Ok(()) };
         let trimmed = file.set_len(self.end).and_then(|()| file.seek(SeekFrom::End(0)));
         trimmed.map_err(|error| storage_error(&error, "write", path))?;
         Ok(())
@@ -110,10 +110,10 @@ impl Tail {
     /// Takes whole frames.
     pub(crate) fn write(&mut self, archive: &Archive, bytes: &[u8]) -> Result<(), ArchiveError> {
         match &mut self.to {
-            TailTo::File { file, path, files } => {
+            ArchiveTailTo::File { file, path, files } => {
                 files.write(file, bytes).map_err(|error| storage_error(&error, "write the log to", path))?;
             }
-            TailTo::Pieces(pieces) => {
+            ArchiveTailTo::Pieces(pieces) => {
                 pieces.bytes.extend_from_slice(bytes);
                 pieces.digest.update(bytes);
                 if pieces.bytes.len() >= PIECE_MAX {
@@ -128,22 +128,22 @@ impl Tail {
     /// Has everything that was taken durable on return.
     pub(crate) fn sync(&mut self, archive: &Archive) -> Result<(), ArchiveError> {
         match &mut self.to {
-            TailTo::File { file, path, files } => {
+            ArchiveTailTo::File { file, path, files } => {
                 Ok(files.sync(file).map_err(|error| storage_error(&error, "write the log to", path))?)
             }
-            TailTo::Pieces(pieces) => pieces.put(archive),
+            ArchiveTailTo::Pieces(pieces) => pieces.put(archive),
         }
     }
 
     /// Which pieces there are.
     pub(crate) fn pieces(&self) -> Option<OpenPieces> {
-        let TailTo::Pieces(PieceWriter { runs, from, digest, .. }) = &self.to else { return None };
+        let ArchiveTailTo::Pieces(PieceWriter { runs, from, digest, .. }) = &self.to else { return None };
         Some(OpenPieces { runs: runs.clone(), tail: *from, sha256: hex(&digest.clone().finalize()) })
     }
 
     /// Whether there may be pieces that nobody needs.
     pub(crate) fn is_resumed(&self) -> bool {
-        matches!(&self.to, TailTo::Pieces(pieces) if pieces.is_resumed)
+        matches!(&self.to, ArchiveTailTo::Pieces(pieces) if pieces.is_resumed)
     }
 }
 
@@ -154,7 +154,7 @@ impl PieceWriter {
         end: u64,
         log: &SegmentReader,
         writer: u64,
-    ) -> Result<Option<TailTo>, ArchiveError> {
+    ) -> Result<Option<ArchiveTailTo>, ArchiveError> {
         let (mut digest, mut bytes, mut offset) = (Sha256::new(), Vec::new(), 0);
         while offset < end {
             let length = usize::try_from(end - offset).unwrap_or(usize::MAX).min(COMPARE_BYTES);
@@ -176,7 +176,7 @@ impl PieceWriter {
         runs.push(PieceRun { writer, from: open.tail });
         let (from, tag) = (open.tail, None);
         let pieces = Self { folder, runs, writer, from, bytes, there: 0, tag, digest, is_resumed: true };
-        Ok(Some(TailTo::Pieces(pieces)))
+        Ok(Some(ArchiveTailTo::Pieces(pieces)))
     }
 
     fn put(&mut self, archive: &Archive) -> Result<(), ArchiveError> {
@@ -213,14 +213,19 @@ pub(crate) fn check_form(archive: &Archive, newest: &Newest) -> Result<(), Archi
     Err(ArchiveError::Refused { why })
 }
 
-fn resume_file(archive: &Archive, path: &Path, end: u64, log: &SegmentReader) -> Result<Option<TailTo>, ArchiveError> {
+fn resume_file(
+    archive: &Archive,
+    path: &Path,
+    end: u64,
+    log: &SegmentReader,
+) -> Result<Option<ArchiveTailTo>, ArchiveError> {
     let failed = |error: io::Error| storage_error(&error, "write", path);
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
     if !is_same(log, &file, end).map_err(|error| error.or(failed))? {
         return Ok(None);
     }
     let files = Files { faults: std::sync::Arc::clone(&archive.faults) };
-    Ok(Some(TailTo::File { file, path: path.to_owned(), files }))
+    Ok(Some(ArchiveTailTo::File { file, path: path.to_owned(), files }))
 }
 
 /// What comparing files ends with.

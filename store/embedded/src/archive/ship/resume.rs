@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{OpenCopy, Shipper, Writer};
+use super::{ArchiveWriter, OpenCopy, Shipper};
 use crate::archive::ArchiveError;
 use crate::archive::layout::{
     ArchivedSegment, LOCK, MANIFEST, Manifest, NEWEST, Newest, Owner, claim, claimed_by_another, epoch_folder, epochs,
@@ -12,7 +12,7 @@ use crate::archive::layout::{
 };
 use crate::archive::place::{Archive, FileTag};
 use crate::archive::source::LogSource;
-use crate::archive::tail::{Tail, check_form};
+use crate::archive::tail::{ArchiveTail, check_form};
 use crate::disk::storage_error;
 use crate::instant;
 use crate::private::{self, LockAttempt};
@@ -26,7 +26,7 @@ impl Shipper {
         source: LogSource,
         archive: &Archive,
         lease: Duration,
-        writer: Writer,
+        writer: ArchiveWriter,
     ) -> Result<Self, ArchiveError> {
         // Nothing that may have to be copied goes away while it is found out what has.
         let _hold = source.shared.segments.holds.hold(0);
@@ -41,7 +41,7 @@ impl Shipper {
         archive: &Archive,
         epoch: u64,
         lease: Duration,
-        writer: Writer,
+        writer: ArchiveWriter,
     ) -> Result<Self, ArchiveError> {
         let hold = source.shared.segments.holds.hold(0);
         let folder = epoch_folder(epoch);
@@ -53,7 +53,7 @@ impl Shipper {
                 LockAttempt::By(process) => return Err(is_written(archive, &format!("process {process}"))),
             };
         }
-        let writer = if lock.is_none() { writer } else { Writer::NOBODY };
+        let writer = if lock.is_none() { writer } else { ArchiveWriter::NOBODY };
         let read: Option<(Newest, FileTag)> = archive.read_sealed(&folder, NEWEST)?;
         let newest_there = read.clone();
         let newest = read.map(|(newest, _)| newest);
@@ -117,7 +117,7 @@ impl Shipper {
         let live = self.source.shared.segments.live();
         let Some(live) = live.into_iter().find(|live| live.number == self.newest.segment) else { return Ok(false) };
         let from = self.source.open(live.number)?;
-        let resumed = Tail::resume(&self.archive, &self.folder, &self.newest, &from, self.writer.0)?;
+        let resumed = ArchiveTail::resume(&self.archive, &self.folder, &self.newest, &from, self.writer.0)?;
         let Some(to) = resumed else {
             return Err(ArchiveError::Refused {
                 why: format!(
@@ -148,7 +148,12 @@ pub(super) fn is_written(archive: &Archive, by: &str) -> ArchiveError {
 }
 
 /// Whether somebody else writes an epoch of a bucket: it is looked whether it moves.
-fn is_being_written(archive: &Archive, folder: &str, newest: &Newest, writer: Writer) -> Result<bool, ArchiveError> {
+fn is_being_written(
+    archive: &Archive,
+    folder: &str,
+    newest: &Newest,
+    writer: ArchiveWriter,
+) -> Result<bool, ArchiveError> {
     let silent = Duration::from_millis(instant::now().saturating_sub(newest.at));
     if !writer.is_another(newest.writer) || silent > SILENT {
         return Ok(false);
