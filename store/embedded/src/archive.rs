@@ -10,6 +10,8 @@ mod copy;
 mod error;
 pub(crate) mod holds;
 mod layout;
+mod names;
+mod opened;
 mod pieces;
 mod place;
 mod read;

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::ArchiveError;
-
 /// What the address of a bucket begins with.
 const BUCKET: &str = "s3://";
 
@@ -28,7 +26,8 @@ pub(crate) enum AddressKind<'a> {
 }
 
 impl ArchiveAddress {
-    pub(crate) fn kind(&self) -> Result<AddressKind<'_>, ArchiveError> {
+    /// What it names, or why that is nothing.
+    pub(crate) fn kind(&self) -> Result<AddressKind<'_>, String> {
         let Some(named) = self.0.to_str().and_then(|text| text.strip_prefix(BUCKET)) else {
             return Ok(AddressKind::Directory(&self.0));
         };
@@ -36,8 +35,7 @@ impl ArchiveAddress {
         let prefix = prefix.trim_matches('/');
         let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
         if bucket.is_empty() || !(prefix.is_empty() || prefix.split('/').all(is_plain)) {
-            let why = format!("`{self}` names no bucket: expected `s3://BUCKET/PREFIX`");
-            return Err(ArchiveError::Refused { why });
+            return Err(format!("`{self}` names no bucket: expected `s3://BUCKET/PREFIX`"));
         }
         Ok(AddressKind::Bucket { bucket, prefix })
     }
@@ -124,7 +122,7 @@ mod tests {
         assert_eq!(bucket("s3://b/"), Some(("b".to_owned(), String::new())));
         assert_eq!(bucket("s3://b/p/q/"), Some(("b".to_owned(), "p/q".to_owned())));
         for wrong in ["s3://", "s3:///p", "s3://b/p//q", "s3://b/../q"] {
-            let said = ArchiveAddress::from(wrong).kind().unwrap_err().to_string();
+            let said = ArchiveAddress::from(wrong).kind().unwrap_err();
             assert!(said.contains("expected `s3://BUCKET/PREFIX`"), "{said}");
         }
         for path in ["s3", "s3:/b", "./s3://b", "/mnt/b"] {

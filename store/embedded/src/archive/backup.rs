@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use store::UnixMs;
 
-use super::place::Archive;
+use super::opened::Archive;
 use super::ship::{ArchiveWriter, Shipper};
 use super::source::LogSource;
 use super::{ArchiveAddress, ArchiveError, CopyProgress};

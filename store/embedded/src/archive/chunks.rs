@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::ArchiveError;
-use super::place::Archive;
+use super::opened::Archive;
 use super::sealed::{hex, sha256};
 
 /// About how large chunks are. Ours: small enough that a change costs little, large enough that a million runs are a thousand files.

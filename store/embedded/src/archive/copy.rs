@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use store::UnixMs;
 
 use super::layout::{Base, claim, claimed_by_another, epochs, store_text};
-use super::place::Archive;
+use super::opened::Archive;
 use super::read::{EpochView, ReadCursor, RestorePlan, plan};
 use super::sealed::{Files, read_sealed};
 use super::{ArchiveAddress, ArchiveError, CopyProgress};

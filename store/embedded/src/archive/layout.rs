@@ -14,16 +14,15 @@ use serde::{Deserialize, Serialize};
 use store::UnixMs;
 
 use super::ArchiveError;
-use super::place::{Archive, FileTag};
+use super::names::{CHUNKS, LOG, OWNER};
+use super::opened::Archive;
+use super::place::FileTag;
 use crate::log::segment_name;
 
-pub(super) const OWNER: &str = "OWNER";
 pub(super) const MANIFEST: &str = "MANIFEST";
 pub(super) const NEWEST: &str = "NEWEST";
 pub(super) const ENDED: &str = "ENDED";
 pub(super) const LOCK: &str = "LOCK";
-pub(super) const CHUNKS: &str = "chunks";
-pub(super) const LOG: &str = "log";
 
 /// Whose an epoch is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,6 +188,11 @@ pub(crate) fn claim(archive: &Archive, after: u64, store: &str) -> Result<Option
     archive.point("archive: epoch")?;
     let owner = Owner { store: store.to_owned(), epoch };
     Ok(archive.claim(&epoch_folder(epoch), OWNER, &owner)?.then_some(epoch))
+}
+
+/// What whoever may not write says of whoever does.
+pub(super) fn is_written(archive: &Archive, by: &str) -> ArchiveError {
+    ArchiveError::Refused { why: format!("the archive `{archive}` is being written by {by}") }
 }
 
 /// What is said to whoever comes second.

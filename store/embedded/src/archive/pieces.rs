@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::ArchiveError;
 use super::chunks::lengths;
 use super::layout::{PieceRun, piece_name, pieces_folder, segment_file};
-use super::place::Archive;
+use super::opened::Archive;
 
 /// A segment as far as it can be read.
 #[derive(Debug, Clone)]

@@ -12,8 +12,9 @@ use super::layout::{
     ArchivedSegment, Base, ENDED, EpochEnd, MANIFEST, Manifest, NEWEST, Newest, chunks_folder, epoch_folder, epochs,
     owner,
 };
+use super::opened::Archive;
 use super::pieces::{SegmentView, ViewedPieces, read_log};
-use super::place::{Archive, FileTag};
+use super::place::FileTag;
 use super::{ArchiveAddress, ArchiveError, CopyProgress};
 use crate::frame::{BatchOperation, Frame, SEGMENT_HEADER, SegmentHeader, frame_at, operations};
 use crate::log::salt;

@@ -12,8 +12,10 @@ use super::chunks::{ChunkWriter, WrittenBase};
 use super::holds::LogHold;
 use super::layout::{
     ArchivedSegment, Base, ENDED, EpochEnd, MANIFEST, Manifest, NEWEST, Newest, SegmentEnd, chunks_folder, is_claimed,
+    is_written,
 };
-use super::place::{Archive, FileTag, PutWhen};
+use super::opened::Archive;
+use super::place::{FileTag, PutWhen};
 use super::sealed::seal;
 use super::source::{LogSource, SegmentReader};
 use super::tail::ArchiveTail;
@@ -131,7 +133,7 @@ impl Shipper {
     fn displaced(&self) -> Result<ArchiveError, ArchiveError> {
         let read: Option<(Newest, FileTag)> = self.archive.read_sealed(&self.folder, NEWEST)?;
         if read.is_some_and(|(newest, _)| self.writer.is_another(newest.writer)) {
-            return Ok(resume::is_written(&self.archive, "another process, which has begun since"));
+            return Ok(is_written(&self.archive, "another process, which has begun since"));
         }
         let why = format!("the archive `{}` was changed meanwhile", self.archive);
         Ok(ArchiveError::Away { why })

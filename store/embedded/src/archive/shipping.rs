@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use super::holds::LogHold;
 use super::layout::is_claimed;
-use super::place::{Archive, Paces};
+use super::opened::Archive;
+use super::place::Paces;
 use super::sealed::{Files, read_sealed};
 use super::ship::{ArchiveWriter, Shipper};
 use super::source::LogSource;

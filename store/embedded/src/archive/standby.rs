@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::copy::{COPY, Copy};
 use super::layout::{claim, is_claimed, owner, store_text};
-use super::place::Archive;
+use super::opened::Archive;
 use super::read::{EpochView, no_archive, read_epochs};
 use super::sealed::Files;
 use super::{ArchiveAddress, ArchiveError, CopyProgress, Restored};

@@ -11,7 +11,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::ArchiveError;
 use super::layout::{Newest, OpenPieces, PieceRun, piece_name, pieces_folder, segment_file};
-use super::place::{Archive, FileTag, PutWhen};
+use super::opened::Archive;
+use super::place::{FileTag, PutWhen};
 use super::sealed::{Files, hex};
 use super::source::SegmentReader;
 use crate::disk::storage_error;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::{ArchivePlace, FilePart, FileTag, ListedFile, Paces, PutAnswer, PutWhen, StoredFile};
 use crate::archive::ArchiveError;
-use crate::archive::layout::{CHUNKS, LOG, OWNER};
+use crate::archive::names::{CHUNKS, LOG, OWNER};
 use crate::archive::sealed::Files;
 use crate::disk::storage_error;
 use crate::log::sync_directory;

@@ -8,9 +8,10 @@ use super::{ArchiveWriter, OpenCopy, Shipper};
 use crate::archive::ArchiveError;
 use crate::archive::layout::{
     ArchivedSegment, LOCK, MANIFEST, Manifest, NEWEST, Newest, Owner, claim, claimed_by_another, epoch_folder, epochs,
-    owner, store_text,
+    is_written, owner, store_text,
 };
-use crate::archive::place::{Archive, FileTag};
+use crate::archive::opened::Archive;
+use crate::archive::place::FileTag;
 use crate::archive::source::LogSource;
 use crate::archive::tail::{ArchiveTail, check_form};
 use crate::disk::storage_error;
@@ -141,10 +142,6 @@ impl Shipper {
         self.hold.set(self.newest.batch);
         Ok(is_changed)
     }
-}
-
-pub(super) fn is_written(archive: &Archive, by: &str) -> ArchiveError {
-    ArchiveError::Refused { why: format!("the archive `{archive}` is being written by {by}") }
 }
 
 /// Whether somebody else writes an epoch of a bucket: it is looked whether it moves.
