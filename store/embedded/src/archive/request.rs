@@ -64,10 +64,14 @@ pub(crate) fn serve(source: &LogSource, directory: &Path) {
         match read_sealed::<BackupRequest>(directory, REQUEST) {
             Ok(None) => {}
             Ok(Some(request)) => answer(source, directory, &request),
-            Err(error) => {
-                tracing::warn!(%error, "a request for a backup cannot be read");
-                drop(std::fs::remove_file(directory.join(REQUEST)));
-            }
+            Err(error) => match ArchiveError::from(error) {
+                // The system may be short of descriptors. It is looked at again in a moment.
+                ArchiveError::Away { why } => tracing::debug!(why, "whether a backup is asked for cannot be seen now"),
+                error => {
+                    tracing::warn!(%error, "a request for a backup cannot be read");
+                    drop(std::fs::remove_file(directory.join(REQUEST)));
+                }
+            },
         }
     }
 }
