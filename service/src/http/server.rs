@@ -51,7 +51,7 @@ impl Default for ServerLimits {
             handshake_wait: Duration::from_secs(10),
             header_wait: Duration::from_secs(15),
             // What is answered sooner costs nothing more, and taking HTTP up again takes microseconds.
-            park_after: Duration::from_millis(250),
+            park_after: Duration::from_millis(50),
             write_wait: Duration::from_secs(60),
             shutdown_wait: Duration::from_secs(10),
         }
