@@ -214,6 +214,8 @@ pub(crate) fn frame_behind(bytes: &[u8], salt: u64, from: u64) -> Option<usize> 
     words.iter().enumerate().skip(1).find_map(|(index, word)| {
         let offset = (index - 1) * ALIGNMENT;
         let is_frame = wanted.contains(&u64::from_le_bytes(*word))
+            // Many words look like numbers of batches, few of them are followed by an operation, and a checksum reads megabytes.
+            && operation(&mut Fields(bytes.get(offset + FRAME_HEADER..)?)).is_some()
             && frame_at(bytes.get(offset..)?, salt, wanted.clone()).is_some();
         is_frame.then_some(offset)
     })
