@@ -134,20 +134,18 @@ impl State {
 
     /// Hands the active layer to the checkpoint. Only when there is no frozen one.
     pub(crate) fn freeze(&mut self) {
-        let layer = std::mem::take(&mut self.active);
-        let is_batch_open = !self.builder.is_empty();
-        self.frozen = Some(Arc::new(Frozen {
-            layer,
-            position: self.open_batch - 1,
-            durable_needed: if is_batch_open { self.open_batch } else { self.open_batch - 1 },
-        }));
-        self.logged = 0;
+        let (open, is_open) = (self.open_batch, !self.builder.is_empty());
+        self.freeze_at(open - 1, if is_open { open } else { open - 1 });
     }
 
     /// The same for what was replayed up to a batch, while the store is being opened: the log has all of it.
     pub(crate) fn freeze_replayed(&mut self, position: u64) {
+        self.freeze_at(position, 0);
+    }
+
+    fn freeze_at(&mut self, position: u64, durable_needed: u64) {
         let layer = std::mem::take(&mut self.active);
-        self.frozen = Some(Arc::new(Frozen { layer, position, durable_needed: 0 }));
+        self.frozen = Some(Arc::new(Frozen { layer, position, durable_needed }));
         self.logged = 0;
     }
 
