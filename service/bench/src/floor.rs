@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::failed::Failed;
 use crate::load::{Load, Report};
-use crate::service::{Process, Scratch, cpu_seconds, histogram, micros_since, other};
+use crate::service::{Process, Scratch, count, cpu_seconds, histogram, micros_each, micros_since, other, shown_micros};
 
 /// What a request of the floor carries: about as much as an answer of a decider or a runner with a payload of 100 bytes.
 const BODY_BYTES: usize = 300;
@@ -94,14 +94,13 @@ impl From<&Report> for Figures {
 
 impl Figures {
     fn print(&self, round: u32, what: &str) {
-        let micros = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"));
         println!(
             "  {round:>5}  {what:<6}  {:>11.0}  {:>7.2}  {:>7.2}  {} · {}",
             self.per_second,
             self.p50,
             self.p99,
-            micros(self.server),
-            micros(self.all)
+            shown_micros(self.server),
+            shown_micros(self.all)
         );
     }
 }
@@ -124,7 +123,7 @@ impl Floor {
         let (before, began) = (processors(), Instant::now());
         let latencies = self.round_trips(&url).await?;
         let (seconds, after) = (began.elapsed().as_secs_f64(), processors());
-        let micros = |now: Option<f64>, earlier: Option<f64>| Some((now? - earlier?) * 1e6 / count(self.workflows));
+        let micros = |now, earlier| micros_each(now, earlier, self.workflows);
         let (of_server, of_driver) = (micros(after.0, before.0), micros(after.1, before.1));
         server.stop().await;
         let ms = |quantile: f64| count(latencies.value_at_quantile(quantile)) / 1_000.0;
@@ -166,9 +165,4 @@ impl Floor {
         }
         Ok(all)
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
-fn count(number: u64) -> f64 {
-    number as f64
 }

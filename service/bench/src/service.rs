@@ -32,8 +32,22 @@ pub(super) fn micros_since(began: Instant) -> u64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
+pub(super) fn count(number: u64) -> f64 {
+    number as f64
+}
+
 pub(super) fn mib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
+    count(bytes) / f64::from(1 << 20)
+}
+
+/// Microseconds of processor time that each of so many took, between two readings in seconds.
+pub(super) fn micros_each(now: Option<f64>, earlier: Option<f64>, number: u64) -> Option<f64> {
+    Some((now? - earlier?) * 1e6 / count(number))
+}
+
+/// The same for people.
+pub(super) fn shown_micros(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"))
 }
 
 /// A directory that is removed with this value, unless somebody named it.

@@ -12,7 +12,9 @@ use history::{EventKind, Payload};
 use tokio::time::Instant;
 
 use crate::failed::Failed;
-use crate::service::{Counters, Scratch, Service, client, cpu_seconds, histogram, micros_since, other};
+use crate::service::{
+    Counters, Scratch, Service, client, count, cpu_seconds, histogram, micros_each, micros_since, other, shown_micros,
+};
 
 /// A round goes to a run of its own.
 const WORKFLOW: &str = "signaled";
@@ -68,17 +70,16 @@ impl Signals {
             let (seconds, after) = (began.elapsed().as_secs_f64(), processors());
             let commits = Counters::read(std::slice::from_ref(&client)).await?.commits - counted.commits;
             self.must_all_be_there(&client, &workflow).await?;
-            let micros = |now: Option<f64>, earlier: Option<f64>| Some((now? - earlier?) * 1e6 / count(self.total));
+            let micros = |now, earlier| micros_each(now, earlier, self.total);
             let (of_service, of_driver) = (micros(after.0, before.0), micros(after.1, before.1));
-            let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"));
             println!(
                 "  {round:>5}   {:>9.0}   {:>6.2}   {:>6.2}   {:>16.1}   {} · {}",
                 count(self.total) / seconds,
                 count(latencies.value_at_quantile(0.5)) / 1_000.0,
                 count(latencies.value_at_quantile(0.99)) / 1_000.0,
                 count(self.total) / count(commits.max(1)),
-                shown(of_service),
-                shown(of_service.zip(of_driver).map(|(one, other)| one + other)),
+                shown_micros(of_service),
+                shown_micros(of_service.zip(of_driver).map(|(one, other)| one + other)),
             );
         }
         if let Some(service) = service {
@@ -140,9 +141,4 @@ impl Signals {
         }
         Err(other(format!("the history has {} of {} acknowledged signals", seen.len(), self.total)))
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
-fn count(number: u64) -> f64 {
-    number as f64
 }
