@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use service::http::ServerLimits;
 
 use crate::sockets::{POLL, Peer, Socket};
-use crate::support::{PATIENCE, WORKFLOWS};
+use crate::support::WORKFLOWS;
 
 /// The service, which parks whatever waits at all.
 async fn parking() -> Socket {
@@ -150,19 +150,10 @@ async fn a_body_that_has_not_come_in_full_is_waited_for() {
 
 #[tokio::test]
 async fn parked_polls_are_answered_when_the_service_stops_and_their_connections_end() {
-    let Socket { api, address, stop, served } = parking().await;
+    let socket = parking().await;
     let mut peers = Vec::new();
     for _ in 0..20 {
-        let mut peer = Peer::at(address).await;
-        peer.call("POST", IDLE, "prefer: wait=60\r\n", "{}").await;
-        peers.push(peer);
+        peers.push(socket.call("POST", IDLE, "prefer: wait=60\r\n", "{}").await);
     }
-    api.until_pollers("list=\"idle\"", 20).await;
-    api.engine.begin_shutdown();
-    stop.send(()).unwrap();
-    for mut peer in peers {
-        let answer = peer.read_all().await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
-    }
-    tokio::time::timeout(PATIENCE, served).await.expect("the server ends").unwrap();
+    socket.stops_with_204(peers).await;
 }

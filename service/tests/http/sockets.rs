@@ -64,6 +64,20 @@ impl Socket {
     }
 }
 
+impl Socket {
+    /// That polls of the list `idle`, which all wait, answer with nothing when the service stops, and their connections end.
+    pub(crate) async fn stops_with_204(self, peers: Vec<Peer>) {
+        self.api.until_pollers("list=\"idle\"", peers.len() as u64).await;
+        self.api.engine.begin_shutdown();
+        self.stop.send(()).unwrap();
+        for mut peer in peers {
+            let answer = peer.read_all().await.unwrap();
+            assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
+        }
+        tokio::time::timeout(PATIENCE, self.served).await.expect("the server ends").unwrap();
+    }
+}
+
 /// One end of a connection.
 pub(crate) struct Peer(TcpStream);
 
@@ -298,7 +312,8 @@ async fn a_start_stands_whose_caller_hangs_up_while_it_waits_for_the_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_polls_answer_204_when_the_service_stops() {
-    let Socket { api, address, stop, served } = Socket::open().await;
+    let socket = Socket::open().await;
+    let address = socket.address;
     let mut peers = Vec::new();
     for number in 0..200 {
         let mut peer = Peer(TcpStream::connect(address).await.unwrap());
@@ -307,14 +322,7 @@ async fn idle_polls_answer_204_when_the_service_stops() {
         peer.call("POST", &path, "prefer: wait=60\r\n", "{}").await;
         peers.push(peer);
     }
-    api.until_pollers("list=\"idle\"", 200).await;
-    api.engine.begin_shutdown();
-    stop.send(()).unwrap();
-    for mut peer in peers {
-        let answer = peer.read_all().await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
-    }
-    tokio::time::timeout(PATIENCE, served).await.expect("the server ends").unwrap();
+    socket.stops_with_204(peers).await;
     assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
 }
 

@@ -1,7 +1,7 @@
 //! Backups, restores, what is shipped and standbys, with real processes: what was acknowledged is compared with what is there.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use client::body::{CompleteTurn, PollDecider};
@@ -9,6 +9,7 @@ use client::{Client, Patience};
 use history::{Decision, SucceedWorkflow};
 use tokio::time::Instant;
 
+use crate::lost::{Follower, is_there, load, now, path};
 use crate::start;
 use crate::support::{Scratch, Service, baton};
 
@@ -27,17 +28,9 @@ fn refused(args: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-fn path(scratch: &Scratch, name: &str) -> String {
-    scratch.0.join(name).to_str().unwrap().to_owned()
-}
-
 /// A service on a data directory below the scratch: `NAME/data`.
 fn serve(scratch: &Scratch, name: &str, args: &[&str]) -> Service {
     Service::start(&scratch.0.join(name), args)
-}
-
-async fn is_there(client: &Client, id: &str) -> bool {
-    client.describe(id, None).await.is_ok()
 }
 
 async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
@@ -103,39 +96,13 @@ async fn a_running_service_is_backed_up_and_restored_by_the_commands_as_the_docu
     told(&["backup", &archive, "--data-dir", &data]);
 }
 
-/// What a clock says, as `--to` takes it, when nothing more happens within that millisecond.
-fn now() -> String {
-    #[expect(clippy::disallowed_methods, reason = "what a person at a clock would say")]
-    let millis = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
-    let said = millis();
-    while millis() <= said {
-        std::hint::spin_loop();
-    }
-    history::Timestamp::from_millis(u64::try_from(said).unwrap()).to_string()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_whose_machine_is_lost_under_load_is_restored_with_all_but_the_last_second() {
     let scratch = Scratch::new("lost");
     let archive = path(&scratch, "archive");
     let mut service = Service::start(&scratch.0, &["--ship-to", &archive]);
     let began = Instant::now();
-    let starters: Vec<_> = (0..4)
-        .map(|lane| {
-            let client = service.client();
-            tokio::spawn(async move {
-                let mut acknowledged = Vec::new();
-                for number in 0.. {
-                    let id = format!("{lane}-{number}");
-                    match client.start(&start(&id), None).await {
-                        Ok(_) => acknowledged.push((Instant::now(), id)),
-                        Err(_) => break,
-                    }
-                }
-                acknowledged
-            })
-        })
-        .collect();
+    let starters: Vec<_> = (0..4).map(|lane| load(&service, lane)).collect();
     tokio::time::sleep_until(began + Duration::from_millis(2_500)).await;
     let end = Instant::now();
     service.kill();
@@ -156,45 +123,13 @@ async fn a_service_whose_machine_is_lost_under_load_is_restored_with_all_but_the
     assert!(checked > 10, "{checked} were checked");
 }
 
-/// A `baton standby` that dies with the test.
-struct Follower(Child);
-
-impl Follower {
-    fn start(archive: &str, data: &str) -> Self {
-        let child = Command::new(env!("CARGO_BIN_EXE_baton"))
-            .args(["standby", "--follow", archive, "--data-dir", data, "--json", "--wait", "30s", "--listen", ":0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        Self(child)
-    }
-
-    /// Where it says how far it is: its first line.
-    fn address(&mut self) -> String {
-        let mut line = Vec::new();
-        let out = self.0.stdout.as_mut().unwrap();
-        let mut byte = [0];
-        while line.last() != Some(&b'\n') {
-            std::io::Read::read_exact(out, &mut byte).unwrap();
-            line.extend(byte);
-        }
-        let said: serde_json::Value = serde_json::from_slice(&line).unwrap();
-        said["listens"].as_str().unwrap().to_owned()
-    }
-
-    fn said(mut self) -> (Option<i32>, String) {
-        let mut said = String::new();
-        std::io::Read::read_to_string(self.0.stdout.as_mut().unwrap(), &mut said).unwrap();
-        (self.0.wait().unwrap().code(), said)
-    }
-}
-
-impl Drop for Follower {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
+/// A `baton standby` that says where it can be asked, and where that is.
+fn follow(archive: &str, data: &str) -> (Follower, String) {
+    let baton = Command::new(env!("CARGO_BIN_EXE_baton"));
+    let mut follower = Follower::start(baton, archive, data, &["--wait", "30s", "--listen", ":0"]);
+    let said: serde_json::Value = serde_json::from_slice(&follower.first_line()).unwrap();
+    let address = said["listens"].as_str().unwrap().to_owned();
+    (follower, address)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -207,8 +142,8 @@ async fn a_standby_takes_the_place_of_a_service_that_runs_and_tasks_go_on() {
     let turn =
         client.poll_decider("deciders", &PollDecider::default(), Duration::from_secs(30)).await.unwrap().unwrap();
     until("shipped", || async { Path::new(&archive).join("0000000001/NEWEST").exists() }).await;
-    let mut follower = Follower::start(&archive, &copy);
-    let watched = Client::new(&format!("http://{}", follower.address())).unwrap();
+    let (follower, address) = follow(&archive, &copy);
+    let watched = Client::new(&format!("http://{address}")).unwrap();
     until("followed", || async { Path::new(&copy).join("COPY").exists() }).await;
     until("ready to take over", || async { watched.ready().await.is_ok_and(|readiness| readiness.ready) }).await;
     let metrics = watched.metrics().await.unwrap();
@@ -216,20 +151,7 @@ async fn a_standby_takes_the_place_of_a_service_that_runs_and_tasks_go_on() {
         metrics.contains("\nbaton_standby_lag_seconds ") && metrics.contains("\nbaton_standby_failing 0"),
         "{metrics}"
     );
-    let load = {
-        let client = service.client();
-        tokio::spawn(async move {
-            let mut acknowledged = Vec::new();
-            for number in 0.. {
-                let id = format!("w{number}");
-                match client.start(&start(&id), None).await {
-                    Ok(_) => acknowledged.push(id),
-                    Err(_) => break,
-                }
-            }
-            acknowledged
-        })
-    };
+    let starter = load(&service, 0);
     let said = told(&["standby", "promote", "--data-dir", &copy]);
     assert!(said.contains("the standby has taken over"), "{said}");
     let (code, said) = follower.said();
@@ -237,7 +159,7 @@ async fn a_standby_takes_the_place_of_a_service_that_runs_and_tasks_go_on() {
     assert!(said.contains(r#""promoted":true"#) && said.contains(r#""isAll":true"#), "{said}");
     assert!(said.contains(r#""lagMs""#), "{said}");
     // The old service has ended by itself.
-    let acknowledged = load.await.unwrap();
+    let acknowledged = starter.await.unwrap();
     assert_eq!(service.child.wait().unwrap().code(), Some(1));
     let output = baton(&["serve", "--data-dir", &path(&scratch, "data"), "--listen", ":0", "--ship-to", &archive]);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -247,7 +169,7 @@ async fn a_standby_takes_the_place_of_a_service_that_runs_and_tasks_go_on() {
     let service = serve(&scratch, "copy", &["--ship-to", &archive]);
     let client = service.client();
     assert!(!acknowledged.is_empty());
-    for id in &acknowledged {
+    for (_, id) in &acknowledged {
         assert!(is_there(&client, id).await, "{id} of {}", acknowledged.len());
     }
     // Nothing was lost, so what was handed out is good still.

@@ -32,6 +32,8 @@ mod https;
 mod idle;
 #[path = "../shared/issuer.rs"]
 mod issuer;
+#[path = "../shared/lost.rs"]
+mod lost;
 mod moved;
 mod pages;
 mod progress;

@@ -1,8 +1,9 @@
 //! A store that hangs, and answers that are lost: the service goes on.
 
+use crate::lost::{is_there, path};
 use crate::proxy::{Fate, Proxy};
 use crate::support::Scratch;
-use crate::{bucket, is_there, log, path, serve, serve_at, start, told, until};
+use crate::{bucket, log, serve, serve_at, start, told, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_hangs_holds_nothing_up_and_is_brought_up_to_date_later() {

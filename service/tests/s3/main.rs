@@ -6,6 +6,9 @@
 extern crate baton_service as service;
 
 mod faults;
+#[path = "../shared/lost.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod lost;
 mod proxy;
 mod refusals;
 #[path = "../process/support.rs"]
@@ -18,10 +21,9 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use client::Client;
 use client::body::StartWorkflow;
-use tokio::time::Instant;
 
+use crate::lost::{is_there, now, path};
 use crate::support::{Scratch, Service};
 
 /// What must stand in no output.
@@ -108,10 +110,6 @@ fn refused_at(endpoint: &str, args: &[&str]) -> String {
     failed
 }
 
-fn path(scratch: &Scratch, name: &str) -> String {
-    scratch.0.join(name).to_str().unwrap().to_owned()
-}
-
 /// A service on `DIRECTORY/data`; what it says goes to the file `log` there.
 fn serve_at(endpoint: &str, directory: &Path, args: &[&str]) -> Service {
     std::fs::create_dir_all(directory).unwrap();
@@ -149,10 +147,6 @@ fn start(id: &str) -> StartWorkflow {
     }
 }
 
-async fn is_there(client: &Client, id: &str) -> bool {
-    client.describe(id, None).await.is_ok()
-}
-
 async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let wait = async {
         while !holds().await {
@@ -160,33 +154,6 @@ async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> 
         }
     };
     assert!(tokio::time::timeout(Duration::from_secs(90), wait).await.is_ok(), "{what}");
-}
-
-/// Starts runs until the service is gone; when each was acknowledged.
-fn load(service: &Service, lane: u64) -> tokio::task::JoinHandle<Vec<(Instant, String)>> {
-    let client = service.client();
-    tokio::spawn(async move {
-        let mut acknowledged = Vec::new();
-        for number in 0.. {
-            let id = format!("{lane}-{number}");
-            match client.start(&start(&id), None).await {
-                Ok(_) => acknowledged.push((Instant::now(), id)),
-                Err(_) => break,
-            }
-        }
-        acknowledged
-    })
-}
-
-/// What a clock says, when nothing more happens within that millisecond.
-fn now() -> String {
-    #[expect(clippy::disallowed_methods, reason = "what a person at a clock would say")]
-    let millis = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
-    let said = millis();
-    while millis() <= said {
-        std::hint::spin_loop();
-    }
-    history::Timestamp::from_millis(u64::try_from(said).unwrap()).to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]

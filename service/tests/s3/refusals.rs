@@ -1,8 +1,9 @@
 //! What cannot be: each is said as what it is, and no secret with it.
 
+use crate::lost::path;
 use crate::proxy::{Fate, Proxy};
 use crate::support::{Scratch, Service};
-use crate::{SECRET, TOKEN, bucket, get, objects, path, put, refused_at, serve, server, told};
+use crate::{SECRET, TOKEN, bucket, get, objects, put, refused_at, serve, server, told};
 
 /// A body as S3 has it, which repeats what was asked: with the token.
 fn body(code: &str, message: &str) -> String {

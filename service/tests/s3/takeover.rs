@@ -1,12 +1,12 @@
 //! Machines that are lost, and standbys that take over.
 
-use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::lost::{Follower, is_there, load, path};
 use crate::support::Scratch;
-use crate::{baton_at, bucket, is_there, load, log, objects, path, refused_at, serve, server, start, told, until};
+use crate::{baton_at, bucket, log, objects, refused_at, serve, server, start, told, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_whose_machine_is_lost_under_load_is_restored_with_all_but_the_last_second() {
@@ -46,16 +46,6 @@ async fn a_service_whose_machine_is_lost_under_load_is_restored_with_all_but_the
     log(&scratch.0);
 }
 
-/// A `baton standby` that dies with the test.
-struct Follower(Child);
-
-impl Drop for Follower {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_takes_the_place_of_a_service_that_runs_and_nothing_is_lost() {
     let scratch = Scratch::new("s3-standby");
@@ -64,16 +54,14 @@ async fn a_standby_takes_the_place_of_a_service_that_runs_and_nothing_is_lost() 
     let mut service = serve(&scratch.0, &["--ship-to", &archive]);
     let client = service.client();
     client.start(&start("first"), None).await.unwrap();
-    let args = ["standby", "--follow", &archive, "--data-dir", &copy, "--json", "--wait", "60s"];
-    let mut follower = Follower(baton_at(&server()).args(args).stdout(Stdio::piped()).spawn().unwrap());
+    let follower = Follower::start(baton_at(&server()), &archive, &copy, &["--wait", "60s"]);
     until("followed", || async { std::path::Path::new(&copy).join("COPY").exists() }).await;
     let starter = load(&service, 0);
     until("it is under load", || async { is_there(&client, "0-20").await }).await;
     let said = told(&["standby", "promote", "--data-dir", &copy]);
     assert!(said.contains("the standby has taken over"), "{said}");
-    let mut said = String::new();
-    std::io::Read::read_to_string(follower.0.stdout.as_mut().unwrap(), &mut said).unwrap();
-    assert_eq!(follower.0.wait().unwrap().code(), Some(0), "{said}");
+    let (code, said) = follower.said();
+    assert_eq!(code, Some(0), "{said}");
     assert!(said.contains(r#""promoted":true"#) && said.contains(r#""isAll":true"#), "{said}");
     // The old service has ended by itself, and does not come back.
     let acknowledged = starter.await.unwrap();
