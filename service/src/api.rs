@@ -5,9 +5,7 @@ use axum::handler::Handler;
 
 use crate::access::{CallAccess, Credentials, Wire};
 use crate::front::Front;
-use crate::http::{
-    Console, Gate, Hosts, Judged, Refused, Route, Routes, With, account, check_host, console_routes, measure,
-};
+use crate::http::{Console, Gate, Hosts, Judged, Refused, Route, Routes, With, check_host, console_routes, measure};
 use crate::{nodes, rest, swf};
 
 pub use crate::rest::document;
@@ -36,8 +34,8 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
     };
     // Nodes show each other something else.
     let ours = if front.engine().nodes().is_shared() { ours.merge(nodes::routes().into_router(&gate)) } else { ours };
+    let ours = ours.with_state(front.clone());
     // SWF's wire holds itself to the budget of bytes in flight, in its own words.
-    let ours = ours.with_state(front.clone()).layer(account(&front));
     ours.merge(swf::router(front, credentials))
         .fallback(no_such_path.layer(known()))
         .method_not_allowed_fallback(wrong_method.layer(known()))

@@ -42,7 +42,7 @@ pub(crate) use console::{ROOT as CONSOLE_ROOT, routes as console_routes};
 pub(crate) use deliver::{look_at_connection, task as deliver_task, tasks as deliver_tasks};
 pub(crate) use guard::check as check_host;
 pub(crate) use held::hold_body;
-pub(crate) use in_flight::{account, hold as hold_answer};
+pub(crate) use in_flight::hold as hold_answer;
 pub(crate) use later::{AnswersLater, later};
 pub(crate) use measure::{SwfOperation, measure};
 pub(crate) use problem::Refused;

@@ -199,20 +199,22 @@ impl Tasks {
     /// # Errors
     ///
     /// [`Refusal::UnknownDomain`], a fault for a list's name or an identity that is not acceptable, or the store's.
-    pub async fn poll_decider(
+    pub fn poll_decider(
         &self,
         domain: &str,
         list: &str,
         poll: Poll,
-    ) -> Result<Option<Delivery<DeciderTask>>, Refusal> {
+    ) -> impl Future<Output = Result<Option<Delivery<DeciderTask>>, Refusal>> {
         let events_max = poll.events_max.unwrap_or(WINDOW_EVENTS_MAX).clamp(1, WINDOW_EVENTS_MAX);
         // In a box, as is all else that a poll does beside its wait: those that wait would have room for it.
-        let begun = Box::pin(self.begin_poll(Side::Decider, (domain, list), poll)).await?;
-        let Some(grant) = self.poll(begun).await? else {
-            return Ok(None);
-        };
-        let task = Box::pin(self.decider_task(&grant, events_max)).await?;
-        Ok(Some(Delivery { task, receipt: Receipt(grant) }))
+        let begun = Box::pin(self.begin_poll(Side::Decider, (domain, list), poll));
+        async move {
+            let Some(grant) = self.poll(begun.await?).await? else {
+                return Ok(None);
+            };
+            let task = Box::pin(self.decider_task(&grant, events_max)).await?;
+            Ok(Some(Delivery { task, receipt: Receipt(grant) }))
+        }
     }
 
     /// Waits for an activity on a list.
@@ -220,18 +222,20 @@ impl Tasks {
     /// # Errors
     ///
     /// As for [`poll_decider`](Self::poll_decider).
-    pub async fn poll_activity(
+    pub fn poll_activity(
         &self,
         domain: &str,
         list: &str,
         poll: Poll,
-    ) -> Result<Option<Delivery<ActivityTask>>, Refusal> {
-        let begun = Box::pin(self.begin_poll(Side::Activity, (domain, list), poll)).await?;
-        let Some(grant) = self.poll(begun).await? else {
-            return Ok(None);
-        };
-        let task = Box::pin(self.activity_task(&grant)).await?;
-        Ok(Some(Delivery { task, receipt: Receipt(grant) }))
+    ) -> impl Future<Output = Result<Option<Delivery<ActivityTask>>, Refusal>> {
+        let begun = Box::pin(self.begin_poll(Side::Activity, (domain, list), poll));
+        async move {
+            let Some(grant) = self.poll(begun.await?).await? else {
+                return Ok(None);
+            };
+            let task = Box::pin(self.activity_task(&grant)).await?;
+            Ok(Some(Delivery { task, receipt: Receipt(grant) }))
+        }
     }
 
     /// What a poll waits with.

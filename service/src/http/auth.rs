@@ -43,6 +43,11 @@ impl Gate {
     pub(crate) fn new(front: Front, credentials: Credentials) -> Self {
         Self { front, credentials }
     }
+
+    /// The service behind it.
+    pub(super) fn front(&self) -> &Front {
+        &self.front
+    }
 }
 
 /// What a path is about.

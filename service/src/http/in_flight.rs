@@ -27,7 +27,7 @@ pub(super) struct Held {
 }
 
 /// Holds requests and their answers to the budget.
-pub(crate) fn account(front: &Front) -> With<impl Around> {
+pub(super) fn account(front: &Front) -> With<impl Around> {
     With(Accounted(Arc::clone(front.budget())))
 }
 

@@ -6,6 +6,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::audit;
 use super::auth::{Gate, Judged};
+use super::in_flight::account;
 use crate::access::{CallAccess, CallEffect, Level, Wire};
 use crate::front::Front;
 
@@ -57,10 +58,11 @@ impl Routes {
         self.0.iter().map(row).collect()
     }
 
-    /// The router, in which no call is reached but by way of its level.
+    /// The router, in which no call is reached but by way of its level, and each is held to the budget of bytes in flight.
     pub(crate) fn into_router(self, gate: &Gate) -> Router<Front> {
         self.0.into_iter().fold(Router::new(), |router, RouteRow { is, handler }| {
-            let judged = handler.route_layer(Judged::new(gate.clone(), is));
+            // As one layer: each is a box that a call has while it waits.
+            let judged = handler.route_layer((account(gate.front()), Judged::new(gate.clone(), is)));
             #[expect(clippy::disallowed_methods, reason = "the one place where routes get their level")]
             router.route(is.path, judged)
         })

@@ -11,6 +11,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use client::body;
+use futures_util::TryFutureExt as _;
 use futures_util::future::BoxFuture;
 use history::{Command, Fault, TaskId, TraceContext, TurnAnswer, TurnId, UpdateAnswer};
 use hyper::body::Frame;
@@ -143,6 +144,18 @@ fn unpolled_item(list: &Unpolled) -> String {
     format!("{name};{side};since={}", list.since)
 }
 
+/// What is asked of a list. In a box until it is: each poll that waits would have room for it.
+struct Asked {
+    domain: String,
+    list: String,
+    poll: Poll,
+}
+
+/// A task has room in each poll that waits, unless it is in a box.
+fn in_box<T>(delivery: Option<Delivery<T>>) -> Option<Box<Delivery<T>>> {
+    delivery.map(Box::new)
+}
+
 pub(super) async fn poll_decider(
     State(engine): AppState,
     Path([domain, list]): Path<2>,
@@ -154,12 +167,15 @@ pub(super) async fn poll_decider(
     let body::PollDecider { identity, max_events: events_max, queries, updates, poll_id, attempt } = poll;
     let (at_most, updates) = (wait.unwrap_or(WAIT_MAX), updates.unwrap_or(0));
     let poll = Poll { wait: at_most, identity, events_max, queries, updates, poll_id, attempt, by: caller.by() };
+    let asked = Box::new(Asked { domain, list, poll });
     Ok(later(async move {
-        let delivery = engine.tasks().poll_decider(&domain, &list, poll).await?;
+        let Asked { domain, list, poll } = *asked;
+        let polled = engine.tasks().poll_decider(&domain, &list, poll).map_ok(in_box);
+        let delivery = polled.await?;
         look_at_connection().await;
         let render = |(task, receipt)| deliver_task(render_turn(task), receipt);
         let none = || no_task(&engine, &domain, &caller);
-        Answer::Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(none, render), wait))
+        Answer::Ok(with_wait_applied(delivery.map_or_else(none, |delivery| render(delivery.split())), wait))
     }))
 }
 
@@ -173,12 +189,15 @@ pub(super) async fn poll_activity(
 ) -> Answer {
     let body::PollActivity { identity, poll_id, attempt } = poll;
     let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity, poll_id, attempt, by: caller.by(), ..Poll::default() };
+    let asked = Box::new(Asked { domain, list, poll });
     Ok(later(async move {
-        let delivery = engine.tasks().poll_activity(&domain, &list, poll).await?;
+        let Asked { domain, list, poll } = *asked;
+        let polled = engine.tasks().poll_activity(&domain, &list, poll).map_ok(in_box);
+        let delivery = polled.await?;
         look_at_connection().await;
         let render = |(task, receipt)| deliver_task(render_activity(task), receipt);
         let none = || no_task(&engine, &domain, &caller);
-        Answer::Ok(with_wait_applied(delivery.map(Delivery::split).map_or_else(none, render), wait))
+        Answer::Ok(with_wait_applied(delivery.map_or_else(none, |delivery| render(delivery.split())), wait))
     }))
 }
 
