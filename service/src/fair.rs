@@ -8,7 +8,7 @@
 mod order;
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -263,9 +263,12 @@ impl InTurn {
     /// # Errors
     ///
     /// [`Crowded`], having done nothing of it.
-    pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, Crowded> {
-        let mut work = pin!(work);
-        poll_fn(|context| self.poll(context, |context| work.as_mut().poll(context))).await
+    pub(crate) fn during<T>(
+        &self,
+        mut work: impl Future<Output = T> + Unpin,
+    ) -> impl Future<Output = Result<T, Crowded>> {
+        // Without `async`, which would have room for the work twice.
+        poll_fn(move |context| self.poll(context, |context| Pin::new(&mut work).poll(context)))
     }
 
     /// The same, a step at a time.

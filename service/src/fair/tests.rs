@@ -1,4 +1,6 @@
+use std::future::ready;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
@@ -6,6 +8,7 @@ use axum::body::Body;
 use axum::http::Request;
 use axum::response::Response;
 use futures_util::FutureExt as _;
+use futures_util::future::lazy;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use store::memory::Memory;
@@ -72,7 +75,7 @@ fn there_are_two_places_for_each_processor_unless_told_otherwise() {
     let processors = std::thread::available_parallelism().unwrap().get();
     let at_work: Vec<_> = (0..2 * processors).map(|_| at_work(&places)).collect();
     let claim = places.claim("one more", false);
-    assert!(claim.during(async {}).now_or_never().is_none());
+    assert!(claim.during(ready(())).now_or_never().is_none());
     drop((claim, at_work));
     assert_eq!(places.waits().now, 0);
 }
@@ -85,13 +88,13 @@ fn who_waits_for_something_leaves_the_place_to_others() {
     let mut work = pin!(held.during(told));
     assert!(work.as_mut().now_or_never().is_none());
     let other = places.claim("b", false);
-    assert_eq!(other.during(async { 7 }).now_or_never(), Some(Ok(7)));
+    assert_eq!(other.during(ready(7)).now_or_never(), Some(Ok(7)));
     assert_eq!(places.waits().times, 0, "and nobody waited");
     // It takes a place anew, which nobody may have meanwhile.
     tell.send(()).unwrap();
-    assert!(places.claim("c", false).during(async {}).now_or_never().is_none());
+    assert!(places.claim("c", false).during(ready(())).now_or_never().is_none());
     assert_eq!(work.now_or_never(), Some(Ok(Ok(()))));
-    assert_eq!(places.claim("d", false).during(async {}).now_or_never(), Some(Ok(())));
+    assert_eq!(places.claim("d", false).during(ready(())).now_or_never(), Some(Ok(())));
 }
 
 #[tokio::test]
@@ -110,7 +113,7 @@ async fn domains_take_turns_and_what_can_go_on_at_once_goes_behind_the_others() 
                     did.lock().unwrap().push("a1 again");
                 }
             };
-            claim.during(work).await
+            claim.during(Box::pin(work)).await
         }));
         until_waiting(&places, count + 1).await;
     }
@@ -126,16 +129,16 @@ async fn domains_take_turns_and_what_can_go_on_at_once_goes_behind_the_others() 
 #[test]
 fn a_place_is_never_lost_however_a_request_ends() {
     let places = one();
-    let is_free = || places.claim("probe", false).during(async {}).now_or_never() == Some(Ok(()));
+    let is_free = || places.claim("probe", false).during(ready(())).now_or_never() == Some(Ok(()));
     // While it waits for a place.
     let busy = at_work(&places);
     let waits = places.claim("a", false);
-    assert!(waits.during(async {}).now_or_never().is_none());
+    assert!(waits.during(ready(())).now_or_never().is_none());
     drop(waits);
     assert_eq!(places.waits().now, 0);
     // With a place that it was given and has not used.
     let given = places.claim("a", false);
-    assert!(given.during(async {}).now_or_never().is_none());
+    assert!(given.during(ready(())).now_or_never().is_none());
     busy.ends();
     assert!(!is_free());
     drop(given);
@@ -149,7 +152,8 @@ fn a_place_is_never_lost_however_a_request_ends() {
     drop(tell);
     assert!(is_free());
     // In a panic.
-    let panics = AssertUnwindSafe(async { places.claim("a", false).during(async { panic!("on purpose") }).await });
+    let panics =
+        AssertUnwindSafe(async { places.claim("a", false).during(lazy(|_| -> () { panic!("on purpose") })).await });
     assert!(panics.catch_unwind().now_or_never().unwrap().is_err());
     assert!(is_free());
 }
@@ -164,7 +168,7 @@ fn as_many_wait_as_may_and_what_has_begun_is_among_them_whatever_there_is() {
     let _busy = at_work(&places);
     let ask = |domain: &str, must: bool| {
         let claim = places.claim(domain, must);
-        let asked = claim.during(async {}).now_or_never();
+        let asked = claim.during(ready(())).now_or_never();
         (claim, asked)
     };
     let mut waiting: Vec<_> = (0..WAITING_OF_DOMAIN_MAX).map(|_| ask("a", false)).collect();
@@ -201,7 +205,7 @@ impl Service {
     /// Fills the queue of the default domain; until this is dropped.
     fn fill(&self) -> Vec<InTurn> {
         let claims: Vec<_> = (0..WAITING_OF_DOMAIN_MAX).map(|_| self.places.claim("default", false)).collect();
-        assert!(claims.iter().all(|claim| claim.during(async {}).now_or_never().is_none()));
+        assert!(claims.iter().all(|claim| claim.during(ready(())).now_or_never().is_none()));
         claims
     }
 }

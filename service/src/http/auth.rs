@@ -140,10 +140,11 @@ where
         let begin: BoxFuture<'static, Result<BoxFuture<'static, Response>, Response>> =
             Box::pin(async move { Ok(judging.await?.begin(handler)) });
         Box::pin(async move {
-            match begin.await {
-                Ok(answer) => Ok(answer.await),
-                Err(refused) => Ok(refused),
-            }
+            let answer = match begin.await {
+                Ok(answer) => answer,
+                Err(refused) => return Ok(refused),
+            };
+            Ok(answer.await)
         })
     }
 }
@@ -172,9 +173,10 @@ impl LetIn {
             None => answer,
             under_way => Box::pin(shares::answer(under_way, answer)),
         };
+        // What is about no domain (whether the service lives, its metrics, what nodes say to each other) takes no turns, and waits for nobody.
         let answer = match in_turn {
             None => answer,
-            in_turn => Box::pin(shares::in_turn(in_turn, answer)),
+            Some(in_turn) => shares::in_turn(in_turn, answer),
         };
         match pass {
             None => answer,

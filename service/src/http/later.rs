@@ -43,10 +43,12 @@ where
     let called = Box::pin(handler.call(request));
     Box::pin(async move {
         let Ok(response) = called.await;
-        match pending(response) {
-            Ok(response) => response,
-            Err(answer) => answer.await,
-        }
+        // Nor has what waits room for an answer.
+        let answer = match pending(response) {
+            Ok(response) => return response,
+            Err(answer) => answer,
+        };
+        answer.await
     })
 }
 

@@ -5,6 +5,7 @@ use std::task::{Context, Poll, ready};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
+use futures_util::future::BoxFuture;
 use hyper::body::Body as _;
 
 use super::problem::Refused;
@@ -68,14 +69,14 @@ impl Through for CountedBody {
     }
 }
 
-/// Has a request answered in its domain's turns. What is about no domain (whether the service lives, its metrics, what nodes say
-/// to each other) takes none, and waits for nobody.
-pub(super) async fn in_turn(in_turn: Option<InTurn>, work: impl Future<Output = Response>) -> Response {
-    let Some(in_turn) = in_turn else { return work.await };
-    match in_turn.during(work).await {
-        Ok(response) => in_turn_within(in_turn, response),
-        Err(crowded) => Refused::from(crowded).into_response(),
-    }
+/// Has a request answered in its domain's turns.
+pub(super) fn in_turn(in_turn: InTurn, work: BoxFuture<'static, Response>) -> BoxFuture<'static, Response> {
+    Box::pin(async move {
+        match in_turn.during(work).await {
+            Ok(response) => in_turn_within(in_turn, response),
+            Err(crowded) => Refused::from(crowded).into_response(),
+        }
+    })
 }
 
 /// The same answer, whose body is part of the request still, and comes in turns.
