@@ -209,9 +209,8 @@ impl Tasks {
         // In a box, as is all else that a poll does beside its wait: those that wait would have room for it.
         let begun = Box::pin(self.begin_poll(Side::Decider, (domain, list), poll));
         async move {
-            let Some(grant) = self.poll(begun.await?).await? else {
-                return Ok(None);
-            };
+            let grant = self.poll(begun.await?).await?;
+            let Some(grant) = grant else { return Ok(None) };
             let task = Box::pin(self.decider_task(&grant, events_max)).await?;
             Ok(Some(Delivery { task, receipt: Receipt(grant) }))
         }
@@ -230,9 +229,8 @@ impl Tasks {
     ) -> impl Future<Output = Result<Option<Delivery<ActivityTask>>, Refusal>> {
         let begun = Box::pin(self.begin_poll(Side::Activity, (domain, list), poll));
         async move {
-            let Some(grant) = self.poll(begun.await?).await? else {
-                return Ok(None);
-            };
+            let grant = self.poll(begun.await?).await?;
+            let Some(grant) = grant else { return Ok(None) };
             let task = Box::pin(self.activity_task(&grant)).await?;
             Ok(Some(Delivery { task, receipt: Receipt(grant) }))
         }
@@ -255,8 +253,7 @@ impl Tasks {
         }
         self.lists.seek(&list);
         let lost = if earlier.is_empty() { None } else { self.lists.take_lost(&list, &earlier, &taker).await? };
-        let lost = lost.map(Box::new);
-        Ok(Box::new(PollUnderWay { list, taker, wait: poll.wait, lost, _polling: polling }))
+        Ok(Box::new(PollUnderWay { list, taker, wait: poll.wait, lost: lost.map(Box::new), _polling: polling }))
     }
 
     async fn poll(&self, mut poll: Box<PollUnderWay>) -> Result<Option<Box<Grant>>, Refusal> {

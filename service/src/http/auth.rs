@@ -35,18 +35,13 @@ pub(crate) const NODE_SCHEME: &str = "Baton-Node ";
 /// What the gate needs to know.
 #[derive(Clone)]
 pub(crate) struct Gate {
-    front: Front,
+    pub(super) front: Front,
     credentials: Credentials,
 }
 
 impl Gate {
     pub(crate) fn new(front: Front, credentials: Credentials) -> Self {
         Self { front, credentials }
-    }
-
-    /// The service behind it.
-    pub(super) fn front(&self) -> &Front {
-        &self.front
     }
 }
 
@@ -171,7 +166,7 @@ impl LetIn {
         let answer = route.run(ticket, request, handler);
         let answer = match under_way {
             None => answer,
-            under_way => Box::pin(shares::answer(under_way, answer)),
+            Some(under_way) => Box::pin(shares::answer(under_way, answer)),
         };
         // What is about no domain (whether the service lives, its metrics, what nodes say to each other) takes no turns, and waits for nobody.
         let answer = match in_turn {

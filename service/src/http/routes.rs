@@ -62,7 +62,7 @@ impl Routes {
     pub(crate) fn into_router(self, gate: &Gate) -> Router<Front> {
         self.0.into_iter().fold(Router::new(), |router, RouteRow { is, handler }| {
             // As one layer: each is a box that a call has while it waits.
-            let judged = handler.route_layer((account(gate.front()), Judged::new(gate.clone(), is)));
+            let judged = handler.route_layer((account(&gate.front), Judged::new(gate.clone(), is)));
             #[expect(clippy::disallowed_methods, reason = "the one place where routes get their level")]
             router.route(is.path, judged)
         })

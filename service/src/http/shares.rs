@@ -44,8 +44,7 @@ pub(super) fn counted(under_way: Option<&UnderWay>, request: Request) -> Request
 }
 
 /// Has a request answered that was admitted.
-pub(super) async fn answer(under_way: Option<UnderWay>, work: impl Future<Output = Response>) -> Response {
-    let Some(under_way) = under_way else { return work.await };
+pub(super) async fn answer(under_way: UnderWay, work: BoxFuture<'static, Response>) -> Response {
     let response = under_way.during(work).await;
     answer_within(under_way, response)
 }

@@ -144,18 +144,6 @@ fn unpolled_item(list: &Unpolled) -> String {
     format!("{name};{side};since={}", list.since)
 }
 
-/// What is asked of a list. In a box until it is: each poll that waits would have room for it.
-struct Asked {
-    domain: String,
-    list: String,
-    poll: Poll,
-}
-
-/// A task has room in each poll that waits, unless it is in a box.
-fn in_box<T>(delivery: Option<Delivery<T>>) -> Option<Box<Delivery<T>>> {
-    delivery.map(Box::new)
-}
-
 pub(super) async fn poll_decider(
     State(engine): AppState,
     Path([domain, list]): Path<2>,
@@ -167,11 +155,11 @@ pub(super) async fn poll_decider(
     let body::PollDecider { identity, max_events: events_max, queries, updates, poll_id, attempt } = poll;
     let (at_most, updates) = (wait.unwrap_or(WAIT_MAX), updates.unwrap_or(0));
     let poll = Poll { wait: at_most, identity, events_max, queries, updates, poll_id, attempt, by: caller.by() };
-    let asked = Box::new(Asked { domain, list, poll });
+    // In a box until it is asked, as a task is below: each poll that waits would have room for it.
+    let asked = Box::new((domain, list, poll));
     Ok(later(async move {
-        let Asked { domain, list, poll } = *asked;
-        let polled = engine.tasks().poll_decider(&domain, &list, poll).map_ok(in_box);
-        let delivery = polled.await?;
+        let (domain, list, poll) = *asked;
+        let delivery = engine.tasks().poll_decider(&domain, &list, poll).map_ok(|task| task.map(Box::new)).await?;
         look_at_connection().await;
         let render = |(task, receipt)| deliver_task(render_turn(task), receipt);
         let none = || no_task(&engine, &domain, &caller);
@@ -189,11 +177,10 @@ pub(super) async fn poll_activity(
 ) -> Answer {
     let body::PollActivity { identity, poll_id, attempt } = poll;
     let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity, poll_id, attempt, by: caller.by(), ..Poll::default() };
-    let asked = Box::new(Asked { domain, list, poll });
+    let asked = Box::new((domain, list, poll));
     Ok(later(async move {
-        let Asked { domain, list, poll } = *asked;
-        let polled = engine.tasks().poll_activity(&domain, &list, poll).map_ok(in_box);
-        let delivery = polled.await?;
+        let (domain, list, poll) = *asked;
+        let delivery = engine.tasks().poll_activity(&domain, &list, poll).map_ok(|task| task.map(Box::new)).await?;
         look_at_connection().await;
         let render = |(task, receipt)| deliver_task(render_activity(task), receipt);
         let none = || no_task(&engine, &domain, &caller);
