@@ -34,9 +34,9 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
     };
     // Nodes show each other something else.
     let ours = if front.engine().nodes().is_shared() { ours.merge(nodes::routes().into_router(&gate)) } else { ours };
-    let ours = ours.with_state(front.clone());
     // SWF's wire holds itself to the budget of bytes in flight, in its own words.
-    ours.merge(swf::router(front, credentials))
+    ours.with_state(front.clone())
+        .merge(swf::router(front, credentials))
         .fallback(no_such_path.layer(known()))
         .method_not_allowed_fallback(wrong_method.layer(known()))
         .layer(With((measure(measured), check_host(hosts))))

@@ -263,10 +263,7 @@ impl InTurn {
     /// # Errors
     ///
     /// [`Crowded`], having done nothing of it.
-    pub(crate) fn during<T>(
-        &self,
-        mut work: impl Future<Output = T> + Unpin,
-    ) -> impl Future<Output = Result<T, Crowded>> {
+    pub(crate) fn during<W: Future + Unpin>(&self, mut work: W) -> impl Future<Output = Result<W::Output, Crowded>> {
         // Without `async`, which would have room for the work twice.
         poll_fn(move |context| self.poll(context, |context| Pin::new(&mut work).poll(context)))
     }

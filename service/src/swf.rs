@@ -119,27 +119,24 @@ struct AdmittedAction {
 fn answer(admitted: AdmittedAction) -> BoxFuture<'static, Answer> {
     let AdmittedAction { operation, call, input, asked, let_in, pass, size, purse } = admitted;
     let (engine, (in_turn, under_way)) = (Arc::clone(&call.engine), let_in);
-    let answer = match asked {
+    let mut answer = match asked {
         None => operations::perform(operation, call, input),
         Some(asked) => Box::pin(perform(operation, call, input, asked)),
     };
-    let answer = match under_way {
-        None => answer,
-        Some(under_way) => Box::pin(on_shares(under_way, size, answer)),
-    };
-    let answer = match in_turn {
-        None => answer,
-        Some(in_turn) => Box::pin(in_turns(in_turn, answer)),
-    };
-    let answer = match pass {
-        None => answer,
-        Some((credentials, pass)) => Box::pin(async move {
+    if let Some(under_way) = under_way {
+        answer = Box::pin(on_shares(under_way, size, answer));
+    }
+    if let Some(in_turn) = in_turn {
+        answer = Box::pin(in_turns(in_turn, answer));
+    }
+    if let Some((credentials, pass)) = pass {
+        answer = Box::pin(async move {
             match pass.hold(answer).await {
                 Some(answer) => Ok(answer?.map(|response| hold_body(pass, response))),
                 None => Err(noted(SwfFault::revoked(), &credentials, &engine, Some(pass.holder().name()), operation)),
             }
-        }),
-    };
+        });
+    }
     Box::pin(answer.inspect(move |_| drop(purse)))
 }
 

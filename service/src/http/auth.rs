@@ -10,6 +10,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Uri};
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tower::{Layer, Service};
 
@@ -132,15 +133,11 @@ where
         // In boxes, of which nothing is left while whoever was let in waits.
         let judging = Box::pin(self.judged.clone().judge(request));
         let handler = self.handler.clone();
-        let begin: BoxFuture<'static, Result<BoxFuture<'static, Response>, Response>> =
-            Box::pin(async move { Ok(judging.await?.begin(handler)) });
-        Box::pin(async move {
-            let answer = match begin.await {
-                Ok(answer) => answer,
-                Err(refused) => return Ok(refused),
-            };
-            Ok(answer.await)
-        })
+        let begin = Box::pin(judging.map(|let_in| match let_in {
+            Ok(let_in) => let_in.begin(handler),
+            Err(refused) => Box::pin(async move { refused }),
+        }));
+        Box::pin(async move { Ok(begin.await.await) })
     }
 }
 
@@ -163,31 +160,27 @@ impl LetIn {
         S::Future: Send + 'static,
     {
         let Self { request, ticket, under_way, in_turn, pass, judged: Judged { gate, route } } = self;
-        let answer = route.run(ticket, request, handler);
-        let answer = match under_way {
-            None => answer,
-            Some(under_way) => Box::pin(shares::answer(under_way, answer)),
-        };
-        // What is about no domain (whether the service lives, its metrics, what nodes say to each other) takes no turns, and waits for nobody.
-        let answer = match in_turn {
-            None => answer,
-            Some(in_turn) => shares::in_turn(in_turn, answer),
-        };
-        match pass {
-            None => answer,
-            Some((pass, what)) => Box::pin(async move {
-                match pass.hold(answer).await {
-                    Some(answer) => match answer.extensions().get::<EndsSession>() {
-                        Some(EndsSession(secret)) => {
-                            gate.credentials.end_session(secret);
-                            answer
-                        }
-                        None => hold_body(pass, answer),
-                    },
-                    None => gate.turned_away(Refused::Revoked, Some(pass.holder().name()), &what),
-                }
-            }),
+        let mut answer = route.run(ticket, request, handler);
+        if let Some(under_way) = under_way {
+            answer = Box::pin(shares::answer(under_way, answer));
         }
+        // What is about no domain (whether the service lives, its metrics, what nodes say to each other) takes no turns, and waits for nobody.
+        if let Some(in_turn) = in_turn {
+            answer = shares::in_turn(in_turn, answer);
+        }
+        let Some((pass, what)) = pass else { return answer };
+        Box::pin(async move {
+            match pass.hold(answer).await {
+                Some(answer) => match answer.extensions().get::<EndsSession>() {
+                    Some(EndsSession(secret)) => {
+                        gate.credentials.end_session(secret);
+                        answer
+                    }
+                    None => hold_body(pass, answer),
+                },
+                None => gate.turned_away(Refused::Revoked, Some(pass.holder().name()), &what),
+            }
+        })
     }
 }
 

@@ -39,11 +39,10 @@ where
     S: Service<Request, Response = Response, Error = Infallible>,
     S::Future: Send + 'static,
 {
-    // In a box, of which nothing is left while the answer is waited for.
+    // In a box, of which nothing is left while the answer is waited for; nor is there room for another answer then.
     let called = Box::pin(handler.call(request));
     Box::pin(async move {
         let Ok(response) = called.await;
-        // Nor has what waits room for an answer.
         let answer = match pending(response) {
             Ok(response) => return response,
             Err(answer) => answer,
