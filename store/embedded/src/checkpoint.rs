@@ -4,11 +4,15 @@
 //! 2. write the layer in small transactions, with pauses (`checkpoint: piece`)
 //! 3. the last one also writes the log position (`checkpoint: position`)
 //! 4. let the layer go, from here on redb answers (`checkpoint: thaw`)
-//! 5. drop the segments before the position (`checkpoint: segment dropped`), one becomes the spare
+//! 5. drop the segments before the position (`checkpoint: segment dropped`), one becomes the spare; those that have values which stay
+//!    are kept under another name (`values: segment kept`)
+//! 6. let those go of which nothing is needed any more (`values: segment dropped`); of those of which less than half is, bring the rest
+//!    to redb, when there is nothing else to do (`values: piece`)
 //!
 //! A crash anywhere leaves redb at the old position with some newer pairs, or at the new position with too long a log.
 //! Both are cured by replaying from the position: pairs are written whole, so writing them again changes nothing.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +20,9 @@ use store::Error;
 
 use crate::layer::{Layer, LayerValue};
 use crate::shared::{Frozen, Phase, Shared};
-use crate::tree::Tree;
+use crate::staying::may_stay;
+use crate::tree::{PairChange, Tree};
+use crate::values::LogPlace;
 
 /// How much one transaction writes, unless memory is so small that a quarter of a layer is less. Its sync shares the device with the log's, so this bounds how long a commit can be
 /// held up by a checkpoint.
@@ -28,13 +34,19 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(crate) fn run(shared: &Arc<Shared>) {
     // The commits' threads come first. A system that refuses leaves the priority as it was, which is no error.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
-    while let Some(work) = next(shared) {
+    let mut emptying = half_unneeded(shared);
+    while let Some(work) = next(shared, &mut emptying) {
         let done = match work {
             CheckpointWork::Spare => shared
                 .segments
                 .prepare_spare(|| pause(shared))
                 .map_err(|error| Error::Failed { why: error.to_string() }),
-            CheckpointWork::Layer(frozen) => checkpoint(shared, &frozen),
+            CheckpointWork::Layer(frozen) => checkpoint(shared, &frozen).and_then(|()| {
+                let unread = release(shared);
+                emptying = half_unneeded(shared);
+                unread
+            }),
+            CheckpointWork::Emptying(segment) => empty(shared, segment, &mut emptying),
         };
         if let Err(error) = done {
             shared.fail(&format!("writing a checkpoint: {error}"));
@@ -46,9 +58,10 @@ pub(crate) fn run(shared: &Arc<Shared>) {
 enum CheckpointWork {
     Spare,
     Layer(Arc<Frozen>),
+    Emptying(u64),
 }
 
-fn next(shared: &Shared) -> Option<CheckpointWork> {
+fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork> {
     let mut state = shared.lock();
     loop {
         if state.phase == Phase::Stopping {
@@ -68,6 +81,11 @@ fn next(shared: &Shared) -> Option<CheckpointWork> {
             state.freeze();
             continue;
         }
+        if state.phase == Phase::Open
+            && let Some(segment) = emptying.pop_front()
+        {
+            return Some(CheckpointWork::Emptying(segment));
+        }
         state = shared.checkpoint_ready.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
 }
@@ -84,6 +102,7 @@ fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
             point("checkpoint: piece")
         },
         || point("checkpoint: position"),
+        |slot| shared.segments.place(slot.batch, slot.at),
     )?;
     point("checkpoint: thaw")?;
     {
@@ -94,10 +113,42 @@ fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
     shared.made_room();
     shared
         .segments
-        .drop_through(frozen.position)
+        .drop_through(frozen.position, |segment| shared.tree.needed().has(segment))
         .map_err(|error| Error::Failed { why: format!("dropping an old segment: {error}") })?;
     shared.made_room();
     Ok(())
+}
+
+/// Lets the segments go whose values nobody needs any more.
+fn release(shared: &Shared) -> Result<(), Error> {
+    let unread = shared.tree.needed().take_unread();
+    for segment in unread {
+        shared.tree.close_segment(segment);
+        let released = shared.segments.release(segment);
+        released.map_err(|error| Error::Failed { why: format!("dropping segment {segment} of values: {error}") })?;
+    }
+    Ok(())
+}
+
+/// The segments that are kept for less than half of the values that they were kept for.
+fn half_unneeded(shared: &Shared) -> VecDeque<u64> {
+    let found = shared.tree.needed().half_unneeded();
+    found.into_iter().filter(|segment| shared.segments.keeps(*segment)).collect()
+}
+
+/// Brings some of the values to redb that a segment is kept for, and puts it back where there may be more.
+fn empty(shared: &Shared, segment: u64, emptying: &mut VecDeque<u64>) -> Result<(), Error> {
+    match shared.tree.staying_in(segment, PIECE_BYTES.min(shared.half_bytes / 4)) {
+        Ok(values) if values.is_empty() => release(shared)?,
+        Ok(values) => {
+            shared.tree.write(values.iter().map(|(key, value)| (&key[..], Some(&value[..]))), None)?;
+            emptying.push_front(segment);
+        }
+        // Whoever asks for what cannot be read is told, and everything else is as it was. It is tried again after the next checkpoint.
+        Err(error) => tracing::error!(segment, %error, "a segment that is kept for its values cannot be emptied"),
+    }
+    pause(shared);
+    shared.segments.point("values: piece").map_err(|error| Error::Failed { why: error.to_string() })
 }
 
 /// Gives the device back for a while, unless commits already wait for room or will soon.
@@ -110,7 +161,7 @@ fn pause(shared: &Shared) {
     }
 }
 
-/// Writes a whole layer to redb, in pieces, the position with the last.
+/// Writes a whole layer to redb, in pieces, the position with the last; but for large values for which `place` has one in the log.
 pub(crate) fn write_layer(
     tree: &Tree,
     layer: &Layer,
@@ -118,18 +169,26 @@ pub(crate) fn write_layer(
     piece_bytes: usize,
     mut between: impl FnMut() -> Result<(), Error>,
     before_last: impl FnOnce() -> Result<(), Error>,
+    place: impl Fn(&LayerValue) -> Option<(u64, u64)>,
 ) -> Result<(), Error> {
-    let mut piece: Vec<(&[u8], Option<&[u8]>)> = Vec::new();
+    let mut piece: Vec<(&[u8], PairChange<'_>)> = Vec::new();
     let mut bytes = 0;
     for (key, slot) in layer.slots.iter().filter(|(_, slot)| LayerValue::must_be_written(slot)) {
         if bytes >= piece_bytes {
-            tree.write(piece.drain(..), None)?;
+            tree.change(piece.drain(..), None)?;
             bytes = 0;
             between()?;
         }
-        bytes += key.len() + slot.value.as_ref().map_or(0, bytes::Bytes::len);
-        piece.push((key, slot.value.as_deref()));
+        let change = match &slot.value {
+            Some(value) if may_stay(key, value.len()) => match place(slot) {
+                Some(place) => PairChange::Stay(LogPlace::of(place, value)),
+                None => PairChange::Put(value),
+            },
+            value => value.as_deref().into(),
+        };
+        bytes += key.len() + if let PairChange::Put(value) = change { value.len() } else { 0 };
+        piece.push((key, change));
     }
     before_last()?;
-    tree.write(piece.drain(..), Some(position))
+    tree.change(piece.drain(..), Some(position))
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use store::Error;
 
 use crate::disk::storage_error;
-use crate::forms::DIRECTORY;
+use crate::forms::{DIRECTORY, DIRECTORY_BEFORE};
 use crate::log::sync_directory;
 use crate::private::{self, LockAttempt};
 
@@ -58,14 +58,21 @@ impl Directory {
                     ),
                 });
             }
-            Ok(found) => read_format(&found).ok_or_else(|| Error::Corrupt {
-                what: format!(
-                    "`{}` says `{}` where this version of Baton knows `{FORMAT}{DIRECTORY}`; use the version that wrote it, or restore \
-                     a backup from before it was used",
-                    path.display(),
-                    found.trim_end()
-                ),
-            })?,
+            Ok(found) => {
+                let (form, id) = read_format(&found).ok_or_else(|| Error::Corrupt {
+                    what: format!(
+                        "`{}` says `{}` where this version of Baton knows `{FORMAT}{DIRECTORY}`; use the version that wrote it, or \
+                         restore a backup from before it was used",
+                        path.display(),
+                        found.trim_end()
+                    ),
+                })?;
+                if form != DIRECTORY {
+                    // Before anything is written that the version before would misread.
+                    write_id(directory, id).map_err(failed("write FORMAT in"))?;
+                }
+                id
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 write_format(directory).map_err(failed("write FORMAT in"))?
             }
@@ -140,13 +147,12 @@ fn close_to_others(directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn read_format(text: &str) -> Option<u64> {
+/// The form, if it can be read, and the id.
+fn read_format(text: &str) -> Option<(u32, u64)> {
     let id = text.strip_prefix(FORMAT)?.strip_suffix('\n')?;
     let (form, id) = id.split_once(", id ")?;
-    if form != DIRECTORY.to_string() {
-        return None;
-    }
-    u64::from_str_radix(id, 16).ok()
+    let form = [DIRECTORY, DIRECTORY_BEFORE].into_iter().find(|known| form == known.to_string())?;
+    Some((form, u64::from_str_radix(id, 16).ok()?))
 }
 
 fn take_lock(directory: &Path) -> Result<File, Error> {

@@ -16,6 +16,7 @@
 use store::Error;
 
 use crate::forms::LOG;
+use crate::staying::may_stay;
 
 pub(crate) const SEGMENT_HEADER: usize = 32;
 pub(crate) const FRAME_HEADER: usize = 16;
@@ -107,25 +108,35 @@ impl<'a> Fields<'a> {
 
 /// A batch that is being filled: operations behind the room for their header.
 #[derive(Debug)]
-pub(crate) struct Builder(Vec<u8>);
+pub(crate) struct Builder {
+    bytes: Vec<u8>,
+    /// Bytes of values that may stay in the log.
+    pub(crate) staying: u64,
+}
 
 impl Default for Builder {
     fn default() -> Self {
-        Self(vec![0; FRAME_HEADER])
+        Self { bytes: vec![0; FRAME_HEADER], staying: 0 }
     }
 }
 
 impl Builder {
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.len() <= FRAME_HEADER
+        self.bytes.len() <= FRAME_HEADER
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.bytes.len()
     }
 
-    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) {
+    /// Answers where in the frame the value begins.
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> u32 {
         self.operation(PUT, key, value);
+        if may_stay(key, value.len()) {
+            self.staying += value.len() as u64;
+        }
+        // Lengths are bounded by `FRAME_MAX` before anything is put here.
+        u32::try_from(self.bytes.len() - value.len()).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn delete(&mut self, key: &[u8]) {
@@ -138,16 +149,16 @@ impl Builder {
     }
 
     fn operation(&mut self, kind: u8, key: &[u8], value: &[u8]) {
-        self.0.push(kind);
-        self.0.extend_from_slice(&length_field(key.len()));
-        self.0.extend_from_slice(&length_field(value.len()));
-        self.0.extend_from_slice(key);
-        self.0.extend_from_slice(value);
+        self.bytes.push(kind);
+        self.bytes.extend_from_slice(&length_field(key.len()));
+        self.bytes.extend_from_slice(&length_field(value.len()));
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
     }
 
     /// The finished frame.
     pub(crate) fn seal(&mut self, salt: u64, batch: u64) -> &[u8] {
-        let Self(bytes) = self;
+        let bytes = &mut self.bytes;
         let length = length_field(bytes.len().saturating_sub(FRAME_HEADER));
         let crc = frame_crc(salt, length, batch, bytes.get(FRAME_HEADER..).unwrap_or_default());
         if let Some(header) = bytes.first_chunk_mut::<FRAME_HEADER>() {
@@ -160,8 +171,9 @@ impl Builder {
 
     /// Empties it for the next batch, giving memory back after an unusually large one.
     pub(crate) fn clear(&mut self) {
-        self.0.truncate(FRAME_HEADER);
-        self.0.shrink_to(4 << 20);
+        self.bytes.truncate(FRAME_HEADER);
+        self.bytes.shrink_to(4 << 20);
+        self.staying = 0;
     }
 }
 
@@ -215,7 +227,7 @@ pub(crate) fn frame_behind(bytes: &[u8], salt: u64, from: u64) -> Option<usize> 
         let offset = (index - 1) * ALIGNMENT;
         let is_frame = wanted.contains(&u64::from_le_bytes(*word))
             // Many words look like numbers of batches, few of them are followed by an operation, and a checksum reads megabytes.
-            && operation(&mut Fields(bytes.get(offset + FRAME_HEADER..)?)).is_some()
+            && operation(&mut Fields(bytes.get(offset + FRAME_HEADER..)?), bytes.len()).is_some()
             && frame_at(bytes.get(offset..)?, salt, wanted.clone()).is_some();
         is_frame.then_some(offset)
     })
@@ -224,8 +236,15 @@ pub(crate) fn frame_behind(bytes: &[u8], salt: u64, from: u64) -> Option<usize> 
 /// One operation of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BatchOperation<'a> {
-    Put { key: &'a [u8], value: &'a [u8] },
-    Delete { key: &'a [u8] },
+    /// `at`: where in the frame the value begins.
+    Put {
+        key: &'a [u8],
+        value: &'a [u8],
+        at: u32,
+    },
+    Delete {
+        key: &'a [u8],
+    },
 }
 
 /// The operations of a frame, in order.
@@ -235,7 +254,7 @@ pub(crate) fn operations(bytes: &[u8]) -> impl Iterator<Item = Result<BatchOpera
         if fields.0.is_empty() {
             return None;
         }
-        let operation = operation(&mut fields);
+        let operation = operation(&mut fields, bytes.len());
         if operation.is_none() {
             fields.0 = &[];
         }
@@ -243,14 +262,16 @@ pub(crate) fn operations(bytes: &[u8]) -> impl Iterator<Item = Result<BatchOpera
     })
 }
 
-fn operation<'a>(fields: &mut Fields<'a>) -> Option<BatchOperation<'a>> {
+/// The next of `whole` bytes of operations.
+fn operation<'a>(fields: &mut Fields<'a>, whole: usize) -> Option<BatchOperation<'a>> {
     let [kind] = fields.array()?;
     let key = usize::try_from(fields.u32()?).ok()?;
     let value = usize::try_from(fields.u32()?).ok()?;
     let key = fields.take(key)?;
+    let at = (FRAME_HEADER + whole).checked_sub(fields.0.len()).and_then(|at| u32::try_from(at).ok())?;
     let value = fields.take(value)?;
     match kind {
-        PUT => Some(BatchOperation::Put { key, value }),
+        PUT => Some(BatchOperation::Put { key, value, at }),
         DELETE => Some(BatchOperation::Delete { key }),
         _ => None,
     }
@@ -262,7 +283,7 @@ mod tests {
 
     fn frame(salt: u64, batch: u64) -> Vec<u8> {
         let mut builder = Builder::default();
-        builder.put(b"key", b"value");
+        assert_eq!(builder.put(b"key", b"value"), 28);
         builder.delete(b"gone");
         builder.seal(salt, batch).to_vec()
     }
@@ -275,8 +296,9 @@ mod tests {
         let found: Vec<_> = operations(found.operations).map(Result::unwrap).collect();
         assert_eq!(
             found,
-            [BatchOperation::Put { key: b"key", value: b"value" }, BatchOperation::Delete { key: b"gone" }]
+            [BatchOperation::Put { key: b"key", value: b"value", at: 28 }, BatchOperation::Delete { key: b"gone" }]
         );
+        assert_eq!(&bytes[28..33], b"value");
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) fn of(frame: &Frame<'_>) -> Option<UnixMs> {
 
 fn read(operation: &BatchOperation<'_>) -> Option<UnixMs> {
     match operation {
-        BatchOperation::Put { key: [keys::INSTANT], value } => (*value).try_into().ok().map(UnixMs::from_be_bytes),
+        BatchOperation::Put { key: [keys::INSTANT], value, .. } => (*value).try_into().ok().map(UnixMs::from_be_bytes),
         BatchOperation::Put { .. } | BatchOperation::Delete { .. } => None,
     }
 }

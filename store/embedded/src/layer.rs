@@ -19,6 +19,8 @@ pub(crate) struct LayerValue {
     pub(crate) value: Option<Bytes>,
     /// The batch that carries it; until that is durable, nobody may be shown it.
     pub(crate) batch: u64,
+    /// Where in that batch's frame the value begins.
+    pub(crate) at: u32,
     /// Whether the layers below certainly do not have the key, so that deleting it needs no trace there.
     is_new_below: bool,
 }
@@ -56,15 +58,15 @@ impl Layer {
     }
 
     /// Sets a value. `is_new`: the caller knows that no layer has the key now.
-    pub(crate) fn put(&mut self, key: &[u8], value: Bytes, batch: u64, is_new: bool) {
+    pub(crate) fn put(&mut self, key: &[u8], value: Bytes, batch: u64, at: u32, is_new: bool) {
         self.bytes += value.len();
         if let Some(slot) = self.slots.get_mut(key) {
             self.bytes = self.bytes.saturating_sub(slot.value.as_ref().map_or(0, Bytes::len));
             slot.value = Some(value);
-            slot.batch = batch;
+            (slot.batch, slot.at) = (batch, at);
         } else {
             self.bytes += key.len() + SLOT_OVERHEAD;
-            self.slots.insert(Box::from(key), LayerValue { value: Some(value), batch, is_new_below: is_new });
+            self.slots.insert(Box::from(key), LayerValue { value: Some(value), batch, at, is_new_below: is_new });
         }
     }
 
@@ -86,7 +88,7 @@ impl Layer {
             }
             Entry::Vacant(entry) => {
                 self.bytes += key.len() + SLOT_OVERHEAD;
-                entry.insert(LayerValue { value: None, batch, is_new_below: false });
+                entry.insert(LayerValue { value: None, batch, at: 0, is_new_below: false });
             }
         }
     }
@@ -99,7 +101,7 @@ mod tests {
     #[test]
     fn an_index_entry_that_redb_never_saw_leaves_no_trace() {
         let mut layer = Layer::default();
-        layer.put(b"d1", Bytes::from_static(b"v"), 1, true);
+        layer.put(b"d1", Bytes::from_static(b"v"), 1, 0, true);
         layer.delete(b"d1", 2);
         assert!(layer.slots.is_empty());
         assert_eq!(layer.bytes, 0);
@@ -109,7 +111,7 @@ mod tests {
     fn an_index_entry_that_redb_may_have_leaves_a_mark_even_when_it_was_set_again() {
         let mut layer = Layer::default();
         layer.delete(b"d1", 1);
-        layer.put(b"d1", Bytes::new(), 2, true);
+        layer.put(b"d1", Bytes::new(), 2, 0, true);
         layer.delete(b"d1", 3);
         assert!(layer.get(b"d1").unwrap().must_be_written());
     }
@@ -117,7 +119,7 @@ mod tests {
     #[test]
     fn a_deleted_head_leaves_a_mark_to_wait_for_but_nothing_to_write() {
         let mut layer = Layer::default();
-        layer.put(b"h1", Bytes::from_static(b"v"), 1, true);
+        layer.put(b"h1", Bytes::from_static(b"v"), 1, 0, true);
         layer.delete(b"h1", 2);
         let slot = layer.get(b"h1").unwrap();
         assert_eq!((slot.batch, slot.value.is_none(), slot.must_be_written()), (2, true, false));
@@ -126,8 +128,8 @@ mod tests {
     #[test]
     fn the_size_counts_what_is_held_now() {
         let mut layer = Layer::default();
-        layer.put(b"h1", Bytes::from(vec![0; 1000]), 1, true);
-        layer.put(b"h1", Bytes::from(vec![0; 10]), 2, true);
+        layer.put(b"h1", Bytes::from(vec![0; 1000]), 1, 0, true);
+        layer.put(b"h1", Bytes::from(vec![0; 10]), 2, 0, true);
         assert_eq!(layer.bytes, 2 + SLOT_OVERHEAD + 10);
     }
 }

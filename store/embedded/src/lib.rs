@@ -2,7 +2,8 @@
 //!
 //! A commit is a compare-and-swap against memory (or redb), an append to the open batch of a segment log, and the wait
 //! for the one sync that makes the whole batch durable. What the log holds and redb does not yet is kept in memory; from
-//! there it goes to redb in the background, after what was overwritten or finished meanwhile has been merged away.
+//! there it goes to redb in the background, after what was overwritten or finished meanwhile has been merged away. Large values stay
+//! where the log has them.
 //! `docs/adr/0002-embedded-engine.md` says why.
 //!
 //! Owns one directory: `FORMAT`, `KNOWN`, `LOCK`, `tree.redb` and `log/`, and what the archives of [`archive`] leave there. Knows
@@ -25,17 +26,22 @@ mod layer;
 mod listing;
 mod log;
 mod marks;
+mod names;
 mod open;
 mod opening;
 mod options;
+mod places;
 pub mod private;
 mod range;
 mod read;
 mod record;
 mod recovery;
 mod shared;
+mod staying;
 mod terms;
+mod took;
 mod tree;
+mod values;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -383,7 +389,7 @@ impl Store for Embedded {
             commits: self.shared.commits.load(Ordering::Relaxed),
             syncs: segments.syncs.load(Ordering::Relaxed) + self.shared.tree.writes() * 2,
             bytes_written: segments.bytes_written.load(Ordering::Relaxed) + self.shared.tree.bytes_written(),
-            bytes_on_disk: segments.bytes() + tree_bytes,
+            bytes_on_disk: segments.bytes() + segments.kept_bytes() + tree_bytes,
             rows_read: self.shared.rows_read.load(Ordering::Relaxed),
             opens_put_off: segments.opening.put_off(),
             syncs_took: segments.took(),

@@ -1,6 +1,6 @@
 //! Opening: takes the directory, opens redb, replays the log over it, starts the threads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -13,11 +13,15 @@ use crate::directory::{Directory, log_path, make_known, tree_path};
 use crate::disk::storage_error;
 use crate::frame::{BatchOperation, operations};
 use crate::free::FreeSpace;
-use crate::log::{Segments, Tail};
+use crate::log::{FoundLog, Segments, Tail};
+use crate::names::{find_values, segment_path, values_path};
+use crate::opening::Opening;
 use crate::options::{Options, Recovery};
 use crate::recovery::recover;
 use crate::shared::{Shared, State};
+use crate::staying::may_stay;
 use crate::tree::Tree;
+use crate::values::ValueFiles;
 use crate::{checkpoint, committer, counts, keys, terms};
 
 /// What was opened and begun.
@@ -34,26 +38,31 @@ pub(crate) struct Opened {
 pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     let directory = Directory::take(&options.directory)?;
     let log = log_path(&options.directory);
-    let (tree, position) = Tree::open(&tree_path(&options.directory), options.cache_bytes)?;
+    let opening = Arc::new(Opening::default());
+    let files = ValueFiles::new(log.clone(), Arc::clone(&opening), Arc::clone(&options.faults));
+    let (tree, position) = Tree::open_with(&tree_path(&options.directory), options.cache_bytes, files)?;
     let mut state = State::new(position);
     let (mut replayed_to, mut layers_written) = (position, 0);
     let recovered = recover(&log, directory.id, position, directory.known, |frame| {
+        let mut staying = 0;
         if state.active.bytes >= options.memory_bytes / 2 {
             layers_written += set_aside(&tree, &mut state, replayed_to)?;
         }
         for operation in operations(frame.operations) {
             match operation? {
                 // Whether redb has a key cannot be told here: a checkpoint may have been cut short.
-                BatchOperation::Put { key, value } => {
-                    state.active.put(key, Bytes::copy_from_slice(value), frame.batch, false);
+                BatchOperation::Put { key, value, at } => {
+                    staying += if may_stay(key, value.len()) { value.len() as u64 } else { 0 };
+                    state.active.put(key, Bytes::copy_from_slice(value), frame.batch, at, false);
                 }
                 BatchOperation::Delete { key } => state.active.delete(key, frame.batch),
             }
         }
         state.logged += frame.size as u64;
         replayed_to = frame.batch;
-        Ok(())
+        Ok(staying)
     })?;
+    let kept = find_kept(&tree, &log)?;
     state.open_batch = recovered.last_batch + 1;
     state.durable_batch = recovered.last_batch;
     let known = recovered.last_batch;
@@ -61,7 +70,9 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
         make_known(&options.directory, known)
             .map_err(|error| storage_error(&error, "write KNOWN in", &options.directory))?;
     }
-    let segments = Segments::new(&log, directory.id, options, recovered.segments, recovered.next_number);
+    let next = kept.last_key_value().map_or(0, |(last, _)| last + 1).max(recovered.next_number);
+    let found = FoundLog { live: recovered.segments, next, values: recovered.values, kept };
+    let segments = Segments::new(&log, directory.id, options, opening, found);
     let segments = Arc::new(segments.map_err(|error| storage_error(&error, "open", &log))?);
     let tail = Tail::new(Arc::clone(&segments));
     let recovery = Recovery {
@@ -92,10 +103,37 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
 fn set_aside(tree: &Tree, state: &mut State, replayed_to: u64) -> Result<u64, Error> {
     let older = state.frozen.take();
     if let Some(older) = &older {
-        checkpoint::write_layer(tree, &older.layer, older.position, usize::MAX, || Ok(()), || Ok(()))?;
+        checkpoint::write_layer(tree, &older.layer, older.position, usize::MAX, || Ok(()), || Ok(()), |_| None)?;
     }
     state.freeze_replayed(replayed_to);
     Ok(u64::from(older.is_some()))
+}
+
+/// The segments that stay for their values, and their bytes. What is needed of the log is there, or nothing is changed; what is left of
+/// others goes.
+fn find_kept(tree: &Tree, log: &Path) -> Result<BTreeMap<u64, u64>, Error> {
+    let failed = |error: std::io::Error| storage_error(&error, "list or clear the segments of values in", log);
+    let missing = |segment: &u64| !segment_path(log, *segment).exists() && !values_path(log, *segment).exists();
+    if let Some(segment) = tree.needed().all().find(missing) {
+        let path = values_path(log, segment);
+        return Err(Error::Corrupt {
+            what: format!(
+                "`{}` is missing, which has values of acknowledged commits. Restore the directory from a backup, or put the missing file \
+                 back",
+                path.display()
+            ),
+        });
+    }
+    let mut kept = BTreeMap::new();
+    for segment in find_values(log).map_err(failed)? {
+        let path = values_path(log, segment);
+        if tree.needed().has(segment) {
+            kept.insert(segment, path.metadata().map_err(failed)?.len());
+        } else {
+            std::fs::remove_file(&path).map_err(failed)?;
+        }
+    }
+    Ok(kept)
 }
 
 /// Runs whose forgetting was cut short.

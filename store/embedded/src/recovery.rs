@@ -9,7 +9,9 @@ use store::Error;
 
 use crate::disk::storage_error;
 use crate::frame::{Frame, SEGMENT_HEADER, SegmentHeader, frame_at, frame_behind};
-use crate::log::{Live, find_segments, salt, segment_path, sync_directory};
+use crate::log::{Live, sync_directory};
+use crate::names::{find_segments, salt, segment_path};
+use crate::staying::LoggedValues;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -24,11 +26,13 @@ pub(crate) struct Recovered {
     pub(crate) bytes_cut: u64,
     /// The segments that hold frames.
     pub(crate) segments: Vec<Live>,
+    /// What of them may stay.
+    pub(crate) values: LoggedValues,
     /// A number that no segment has had.
     pub(crate) next_number: u64,
 }
 
-/// Hands every batch after `position` to `replay`, oldest first. The log goes as far as `known` at least, or nothing is
+/// Hands every batch after `position` to `replay`, oldest first, which answers how many bytes of it may stay in the log. The log goes as far as `known` at least, or nothing is
 /// changed.
 ///
 /// Segments without frames were made ready and not used, or their first batch was torn; they are removed.
@@ -37,7 +41,7 @@ pub(crate) fn recover(
     id: u64,
     position: u64,
     known: Option<u64>,
-    mut replay: impl FnMut(&Frame<'_>) -> Result<(), Error>,
+    mut replay: impl FnMut(&Frame<'_>) -> Result<u64, Error>,
 ) -> Result<Recovered, Error> {
     let failed = |error: std::io::Error| storage_error(&error, "list or clear the log's segments in", directory);
     let numbers = find_segments(directory).map_err(failed)?;
@@ -113,7 +117,7 @@ impl FoundSegment {
         directory: &Path,
         position: u64,
         recovered: &mut Recovered,
-        replay: &mut impl FnMut(&Frame<'_>) -> Result<(), Error>,
+        replay: &mut impl FnMut(&Frame<'_>) -> Result<u64, Error>,
     ) -> Result<bool, Error> {
         // The header is written with the first frame: without the one there cannot be the other.
         let header = match SegmentHeader::decode(&self.bytes) {
@@ -137,8 +141,9 @@ impl FoundSegment {
                 break;
             };
             if frame.batch > position {
-                replay(&frame)?;
+                let stays = replay(&frame)?;
                 recovered.batches_replayed += 1;
+                recovered.values.note(frame.batch, (self.number, offset as u64), frame.size as u64, stays);
             }
             recovered.last_batch = frame.batch;
             offset += frame.size;

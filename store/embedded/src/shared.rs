@@ -116,9 +116,9 @@ impl State {
     }
 
     pub(crate) fn put(&mut self, key: &[u8], value: Bytes, is_new: bool) {
-        self.builder.put(key, &value);
+        let at = self.builder.put(key, &value);
         self.logged += Builder::size_of(key, &value) as u64;
-        self.active.put(key, value, self.open_batch, is_new);
+        self.active.put(key, value, self.open_batch, at, is_new);
     }
 
     pub(crate) fn delete(&mut self, key: &[u8]) {
@@ -418,7 +418,14 @@ mod tests {
         let directory = tempfile::TempDir::new().unwrap();
         let (tree, _) = Tree::open(&directory.path().join("tree.redb"), 1 << 20).unwrap();
         let segments = Arc::new(
-            Segments::new(directory.path(), 1, &crate::Options::new(directory.path()), Vec::new(), 1).unwrap(),
+            Segments::new(
+                directory.path(),
+                1,
+                &crate::Options::new(directory.path()),
+                Arc::default(),
+                crate::log::FoundLog { next: 1, ..crate::log::FoundLog::default() },
+            )
+            .unwrap(),
         );
         let shared = Shared::new(State::new(0), tree, segments, 1 << 20, 1 << 20);
         let key = b"hkey".to_vec();

@@ -1,17 +1,20 @@
-//! redb, seen as one sorted map of bytes with the log position that it reflects. Owns transactions and their settings;
-//! knows nothing of what the keys mean.
+//! redb, seen as one sorted map of bytes with the log position that it reflects, whose large values may be in the log. Owns
+//! transactions and their settings; knows nothing of what the keys mean.
 
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 use store::Error;
 
 use crate::disk::storage_error;
+use crate::places::{self, NeedChanges, NeededSegments, PlaceChanges, StayingValues};
 use crate::private;
+use crate::staying::can_stay;
+use crate::values::{LogPlace, ValueFiles};
 
 const MAP: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("map");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -27,12 +30,34 @@ const COPIED: &str = "copied";
 pub(crate) struct Tree {
     database: RwLock<Option<Database>>,
     has_terms: AtomicBool,
+    files: Arc<ValueFiles>,
+    /// Whether any value may stay in the log, or one did since this was opened.
+    has_places: AtomicBool,
+    needed: Mutex<NeededSegments>,
     writes: AtomicU64,
     bytes_written: AtomicU64,
 }
 
 /// The map as it was at one moment.
-pub(crate) struct Snapshot(redb::ReadOnlyTable<&'static [u8], &'static [u8]>);
+pub(crate) struct Snapshot {
+    map: redb::ReadOnlyTable<&'static [u8], &'static [u8]>,
+    staying: Option<StayingValues>,
+}
+
+/// What becomes of a key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PairChange<'a> {
+    Put(&'a [u8]),
+    /// The value stays in the log.
+    Stay(LogPlace),
+    Remove,
+}
+
+impl<'a> From<Option<&'a [u8]>> for PairChange<'a> {
+    fn from(value: Option<&'a [u8]>) -> Self {
+        value.map_or(Self::Remove, Self::Put)
+    }
+}
 
 /// The whole map as it was at one moment, and what of the log is in it for certain.
 pub(crate) struct WholeSnapshot {
@@ -52,13 +77,19 @@ fn failed(error: impl Into<redb::Error>) -> Error {
 }
 
 impl Tree {
-    /// Opens or creates the file; also answers the log position that it reflects.
+    /// Opens or creates the file of a map that has all values; also answers the log position that it reflects.
     pub(crate) fn open(path: &Path, cache_bytes: usize) -> Result<(Self, u64), Error> {
+        Self::open_with(path, cache_bytes, ValueFiles::default())
+    }
+
+    /// The same, with values that stay in the log.
+    pub(crate) fn open_with(path: &Path, cache_bytes: usize, files: ValueFiles) -> Result<(Self, u64), Error> {
         let file = private::open(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)
             .map_err(|error| storage_error(&error, "open", path))?;
         let database = Database::builder().set_cache_size(cache_bytes).create_file(file).map_err(failed)?;
         let mut txn = database.begin_write().map_err(failed)?;
         txn.set_quick_repair(true);
+        let needed = NeededSegments::load(&txn).map_err(failed)?;
         let (position, has_terms) = {
             txn.open_table(MAP).map_err(failed)?;
             let meta = txn.open_table(META).map_err(failed)?;
@@ -70,6 +101,9 @@ impl Tree {
         let tree = Self {
             database: RwLock::new(Some(database)),
             has_terms: AtomicBool::new(has_terms),
+            files: Arc::new(files),
+            has_places: AtomicBool::new(!needed.is_empty()),
+            needed: Mutex::new(needed),
             writes: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
         };
@@ -100,24 +134,57 @@ impl Tree {
         call(database.as_ref().ok_or_else(|| Error::Failed { why: "it was closed".to_owned() })?)
     }
 
+    /// The segments of the log that have values which are needed.
+    pub(crate) fn needed(&self) -> MutexGuard<'_, NeededSegments> {
+        self.needed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A snapshot, and what else `of` finds at the same moment.
+    fn snapshot_with<T>(
+        &self,
+        of: impl FnOnce(&redb::ReadTransaction, &Snapshot) -> Result<T, redb::Error>,
+    ) -> Result<(Snapshot, T), Error> {
+        self.with(|database| {
+            let reading = self.needed().reading();
+            let txn = database.begin_read().map_err(failed)?;
+            let map = txn.open_table(MAP).map_err(failed)?;
+            let mut staying = None;
+            // Set before the first place can be seen.
+            if self.has_places.load(Ordering::SeqCst) {
+                staying = Some(StayingValues::of(&txn, &self.files, reading).map_err(failed)?);
+            }
+            let snapshot = Snapshot { map, staying };
+            let found = of(&txn, &snapshot).map_err(failed)?;
+            Ok((snapshot, found))
+        })
+    }
+
     /// The map as it is now.
     pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
-        self.with(|database| {
-            let txn = database.begin_read().map_err(failed)?;
-            Ok(Snapshot(txn.open_table(MAP).map_err(failed)?))
-        })
+        Ok(self.snapshot_with(|_, _| Ok(()))?.0)
     }
 
     /// The map as it is now, and its position.
     pub(crate) fn whole(&self) -> Result<WholeSnapshot, Error> {
-        self.with(|database| {
+        let (map, (position, pairs)) = self.snapshot_with(|txn, snapshot| {
+            let position = txn.open_table(META)?.get(POSITION)?.map_or(0, |position| position.value());
+            Ok((position, snapshot.map.len()?))
+        })?;
+        Ok(WholeSnapshot { map, position, pairs })
+    }
+
+    /// Values that stay in a segment, until they have so many bytes together; at least one if there is any.
+    pub(crate) fn staying_in(&self, segment: u64, most_bytes: usize) -> Result<Vec<(Bytes, Bytes)>, Error> {
+        let places = self.with(|database| {
             let txn = database.begin_read().map_err(failed)?;
-            let meta = txn.open_table(META).map_err(failed)?;
-            let position = meta.get(POSITION).map_err(failed)?.map_or(0, |position| position.value());
-            let map = txn.open_table(MAP).map_err(failed)?;
-            let pairs = map.len().map_err(failed)?;
-            Ok(WholeSnapshot { map: Snapshot(map), position, pairs })
-        })
+            places::staying_in(&txn, segment, most_bytes).map_err(failed)
+        })?;
+        places.into_iter().map(|(key, place)| Ok((key, self.files.read(place)?))).collect()
+    }
+
+    /// Nobody reads this segment any more.
+    pub(crate) fn close_segment(&self, segment: u64) {
+        self.files.close(segment);
     }
 
     /// As far as a copy has come; `None` where it has not got its base yet.
@@ -135,39 +202,58 @@ impl Tree {
         pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
         copied: Option<u64>,
     ) -> Result<(), Error> {
-        self.write_with(pairs, copied.map(|copied| (COPIED, copied)))
+        self.write_with(pairs.map(|(key, value)| (key, value.into())), copied.map(|copied| (COPIED, copied)))
     }
 
     /// Writes some pairs (`None`: remove) and, if given, the position that the map then reflects, as one transaction.
-    ///
-    /// Quick repair saves the allocator's state with each transaction, so that opening after a crash takes no walk
-    /// through the whole file.
     pub(crate) fn write<'a>(
         &self,
         pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
         position: Option<u64>,
     ) -> Result<(), Error> {
+        self.change(pairs.map(|(key, value)| (key, value.into())), position)
+    }
+
+    /// The same, of pairs whose values may stay in the log.
+    pub(crate) fn change<'a>(
+        &self,
+        pairs: impl Iterator<Item = (&'a [u8], PairChange<'a>)>,
+        position: Option<u64>,
+    ) -> Result<(), Error> {
         self.write_with(pairs, position.map(|position| (POSITION, position)))
     }
 
+    /// Quick repair saves the allocator's state with each transaction, so that opening after a crash takes no walk
+    /// through the whole file.
     fn write_with<'a>(
         &self,
-        pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+        pairs: impl Iterator<Item = (&'a [u8], PairChange<'a>)>,
         mark: Option<(&str, u64)>,
     ) -> Result<(), Error> {
         let mut txn = self.with(|database| database.begin_write().map_err(failed))?;
         txn.set_quick_repair(true);
-        {
+        let needs: NeedChanges = {
             let mut map = txn.open_table(MAP).map_err(failed)?;
-            for (key, value) in pairs {
-                let bytes = key.len() + value.map_or(0, <[u8]>::len);
-                self.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
-                match value {
-                    Some(value) => map.insert(key, value).map(|_| ()),
-                    None => map.remove(key).map(|_| ()),
+            let has_places = self.has_places.load(Ordering::SeqCst);
+            let mut places = PlaceChanges::begin(&txn, has_places).map_err(failed)?;
+            let mut bytes = 0;
+            for (key, change) in pairs {
+                let value = if let PairChange::Put(value) = change { value } else { &[] };
+                bytes += key.len() + value.len();
+                let old = match change {
+                    PairChange::Put(_) | PairChange::Stay(_) => map.insert(key, value),
+                    PairChange::Remove => map.remove(key),
+                };
+                // Only an empty value can stand for one that stays.
+                if old.map_err(failed)?.is_some_and(|old| old.value().is_empty()) && can_stay(key) {
+                    places.remove(key).map_err(failed)?;
                 }
-                .map_err(failed)?;
+                if let PairChange::Stay(place) = change {
+                    bytes += size_of::<LogPlace>() + key.len();
+                    places.put(key, place).map_err(failed)?;
+                }
             }
+            self.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
             if let Some((name, number)) = mark {
                 let mut meta = txn.open_table(META).map_err(failed)?;
                 meta.insert(name, number).map_err(failed)?;
@@ -175,9 +261,15 @@ impl Tree {
                     meta.insert(TERMS, number).map_err(failed)?;
                 }
             }
-        }
+            places.end().map_err(failed)?
+        };
         self.writes.fetch_add(1, Ordering::Relaxed);
-        txn.commit().map_err(failed)
+        if !needs.is_empty() {
+            self.has_places.store(true, Ordering::SeqCst);
+        }
+        txn.commit().map_err(failed)?;
+        self.needed().apply(needs);
+        Ok(())
     }
 
     /// Transactions written.
@@ -207,12 +299,14 @@ impl Tree {
 
 impl Snapshot {
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
-        Ok(self.0.get(key).map_err(failed)?.map(|value| Bytes::copy_from_slice(value.value())))
+        let Some(found) = self.map.get(key).map_err(failed)? else { return Ok(None) };
+        value(self.staying.as_ref(), key, found.value()).map(Some)
     }
 
     /// Every pair, in order of the keys.
     pub(crate) fn all(&self) -> Result<Pairs, Error> {
-        Ok(Box::new(self.0.range::<&[u8]>(..).map_err(failed)?.map(copy)))
+        let staying = self.staying.clone();
+        Ok(Box::new(self.map.range::<&[u8]>(..).map_err(failed)?.map(move |pair| copy(staying.as_ref(), pair))))
     }
 
     /// The pairs with `from <= key < to`.
@@ -220,16 +314,31 @@ impl Snapshot {
         if from >= to {
             return Ok(Box::new(std::iter::empty()));
         }
-        let range = self.0.range(from..to).map_err(failed)?;
+        let range = self.map.range(from..to).map_err(failed)?;
+        let staying = self.staying.clone();
+        let copy = move |pair| copy(staying.as_ref(), pair);
         if is_reverse { Ok(Box::new(range.rev().map(copy))) } else { Ok(Box::new(range.map(copy))) }
     }
 }
 
 type Guard<'a> = redb::AccessGuard<'a, &'static [u8]>;
 
-fn copy(pair: Result<(Guard<'_>, Guard<'_>), redb::StorageError>) -> Result<(Bytes, Bytes), Error> {
-    let (key, value) = pair.map_err(failed)?;
-    Ok((Bytes::copy_from_slice(key.value()), Bytes::copy_from_slice(value.value())))
+fn copy(
+    staying: Option<&StayingValues>,
+    pair: Result<(Guard<'_>, Guard<'_>), redb::StorageError>,
+) -> Result<(Bytes, Bytes), Error> {
+    let (key, found) = pair.map_err(failed)?;
+    Ok((Bytes::copy_from_slice(key.value()), value(staying, key.value(), found.value())?))
+}
+
+/// The value of a key that has `found` in the map.
+fn value(staying: Option<&StayingValues>, key: &[u8], found: &[u8]) -> Result<Bytes, Error> {
+    if let Some(staying) = staying.filter(|_| found.is_empty() && can_stay(key))
+        && let Some(place) = staying.get(key).map_err(failed)?
+    {
+        return staying.read(place);
+    }
+    Ok(Bytes::copy_from_slice(found))
 }
 
 #[cfg(test)]

@@ -47,6 +47,9 @@ async fn nothing_acknowledged_is_lost_by_an_end_between_two_steps_of_a_checkpoin
         "checkpoint: segment dropped",
         "segment: named",
         "segment: directory synced",
+        "values: segment kept",
+        "values: segment dropped",
+        "values: piece",
     ] {
         let directory = TempDir::new().unwrap();
         let mut acknowledged = Acknowledged::default();

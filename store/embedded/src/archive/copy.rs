@@ -148,7 +148,7 @@ impl Copy {
             |frame| {
                 for operation in operations(frame.operations) {
                     match operation? {
-                        BatchOperation::Put { key, value } => {
+                        BatchOperation::Put { key, value, .. } => {
                             size += key.len() + value.len();
                             pairs.insert(key.to_vec(), Some(Bytes::copy_from_slice(value)));
                         }

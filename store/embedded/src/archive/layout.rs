@@ -17,7 +17,7 @@ use super::ArchiveError;
 use super::names::{CHUNKS, LOG, OWNER};
 use super::opened::Archive;
 use super::place::FileTag;
-use crate::log::segment_name;
+use crate::names::segment_name;
 
 pub(super) const MANIFEST: &str = "MANIFEST";
 pub(super) const NEWEST: &str = "NEWEST";

@@ -17,7 +17,7 @@ use super::pieces::{SegmentView, ViewedPieces, read_log};
 use super::place::FileTag;
 use super::{ArchiveAddress, ArchiveError, CopyProgress};
 use crate::frame::{BatchOperation, Frame, SEGMENT_HEADER, SegmentHeader, frame_at, operations};
-use crate::log::salt;
+use crate::names::salt;
 use crate::{instant, keys};
 
 /// What an epoch of an archive holds.
@@ -382,7 +382,7 @@ impl EpochView {
 fn count(counts: &mut BTreeMap<Vec<u8>, Vec<u8>>, frame: &Frame<'_>) -> Result<(), ArchiveError> {
     for operation in operations(frame.operations) {
         match operation? {
-            BatchOperation::Put { key, value } if key.first() == Some(&keys::COUNT) => {
+            BatchOperation::Put { key, value, .. } if key.first() == Some(&keys::COUNT) => {
                 counts.insert(key.to_vec(), value.to_vec());
             }
             BatchOperation::Delete { key } if key.first() == Some(&keys::COUNT) => {

@@ -10,7 +10,8 @@ use super::ArchiveError;
 use crate::disk::storage_error;
 use crate::frame::{FRAME_HEADER, FRAME_MAX, SEGMENT_HEADER, frame_at};
 use crate::instant;
-use crate::log::{Live, salt, segment_path};
+use crate::log::Live;
+use crate::names::{salt, segment_path};
 use crate::shared::Shared;
 
 /// How much is read at a time, unless a frame is larger.

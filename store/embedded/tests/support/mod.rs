@@ -66,6 +66,34 @@ pub async fn next(store: &dyn Store, key: &HeadKey) -> Result<u64, store::Error>
     Ok(version)
 }
 
+/// How many packs a run of the hammer keeps: each version replaces one of them.
+const PACKS: u64 = 7;
+
+fn pack(key: &HeadKey, version: u64) -> (PartKey, Bytes) {
+    let line = format!("payloads of {} at {version};", key.workflow_id);
+    // Short ones among them, which do not stay in the log.
+    let times = 10 + 180 * usize::try_from(version % 3).unwrap();
+    (PartKey::Pack { op: version % PACKS }, Bytes::from(line.repeat(times)))
+}
+
+/// Commits the next version of a key, with its chunk and a pack.
+async fn next_with_pack(store: &dyn Store, key: &HeadKey) -> Result<u64, store::Error> {
+    let found = store.load(key).await?;
+    let version = found.as_ref().map_or(0, |head| head.version) + 1;
+    let expect = found.map_or(Expect::Absent, |head| Expect::Exactly { run: head.run, version: head.version });
+    let parts = [chunk(key, version), pack(key, version)];
+    assert_eq!(store.commit(key, expect, &head(key, version), &parts).await?, Cas::Won, "{key:?} has one writer");
+    Ok(version)
+}
+
+async fn check_packs(store: &dyn Store, key: &HeadKey, version: u64) {
+    for version in (version.saturating_sub(PACKS) + 1)..=version {
+        let (part, bytes) = pack(key, version);
+        let found = store.parts(key, RUN, &[part]).await.unwrap();
+        assert!(found == [Some(bytes)], "{key:?}: the pack of version {version}");
+    }
+}
+
 /// Checks that a key has at least the acknowledged version, whole, with all its chunks and its place in the indexes.
 pub async fn check(store: &dyn Store, key: &HeadKey, acknowledged: u64) -> u64 {
     let found = store.load(key).await.unwrap();
@@ -94,6 +122,7 @@ impl Acknowledged {
             let key = key(&writer.to_string());
             let acknowledged = self.0.get(&writer).copied().unwrap_or(0);
             let version = check(&*store, &key, acknowledged).await;
+            check_packs(&*store, &key, version).await;
             if version > 0 {
                 self.0.insert(writer, version);
                 expected_due.push(store::Due { at: 1000 + version, key });
@@ -136,7 +165,7 @@ pub async fn hammer() {
         tasks.spawn(async move {
             let key = key(&writer.to_string());
             loop {
-                let version = next(&*store, &key).await.unwrap();
+                let version = next_with_pack(&*store, &key).await.unwrap();
                 writeln!(out.lock().unwrap(), "ack {writer} {version}").unwrap();
             }
         });

@@ -1,0 +1,244 @@
+//! What redb knows of the values that stay in the log: the place of each, and how much of which segment is needed. Owns the three tables
+//! of that, and the knowledge of when nobody reads a segment any more.
+//!
+//! A value that stays has an empty one in the map, and its place under the same key in `places`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use redb::{ReadTransaction, ReadableTable as _, StorageError, Table, TableDefinition, TableError, WriteTransaction};
+
+use crate::values::{LogPlace, PlaceRow, ValueFiles};
+
+/// The place of each value that stays.
+const PLACES: TableDefinition<'_, &[u8], PlaceRow> = TableDefinition::new("places");
+/// The keys of the values that stay in a segment, by their offset.
+const STAYING: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("staying");
+/// Bytes of values in a segment that are needed, and the most that ever were.
+const SEGMENTS: TableDefinition<'_, u64, (u64, u64)> = TableDefinition::new("segments");
+
+/// Segments that change with a transaction, and what is needed of them then; `None`: nothing.
+pub(crate) type NeedChanges = Vec<(u64, Option<(u64, u64)>)>;
+
+/// The segments that are needed, as of the last transaction.
+#[derive(Debug, Default)]
+pub(crate) struct NeededSegments {
+    needed: BTreeMap<u64, (u64, u64)>,
+    /// Those that are not needed any more, with the sign of those who may read them still; the longest unneeded first.
+    unneeded: VecDeque<(Arc<()>, Vec<u64>)>,
+    /// The sign of those who begin to read now.
+    reading: Arc<()>,
+}
+
+impl NeededSegments {
+    /// Makes the tables if need be.
+    pub(crate) fn load(txn: &WriteTransaction) -> Result<Self, redb::Error> {
+        txn.open_table(PLACES)?;
+        txn.open_table(STAYING)?;
+        let segments = txn.open_table(SEGMENTS)?;
+        let rows = segments.iter()?.map(|row| row.map(|(segment, needed)| (segment.value(), needed.value())));
+        Ok(Self { needed: rows.collect::<Result<_, StorageError>>()?, ..Self::default() })
+    }
+
+    /// To be held while a snapshot is read, and taken before it is: what it shows stays as long.
+    pub(crate) fn reading(&self) -> Arc<()> {
+        Arc::clone(&self.reading)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.needed.is_empty()
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = u64> {
+        self.needed.keys().copied()
+    }
+
+    /// Whether somebody may read values of a segment.
+    pub(crate) fn has(&self, segment: u64) -> bool {
+        self.needed.contains_key(&segment) || self.unneeded.iter().any(|(_, segments)| segments.contains(&segment))
+    }
+
+    /// A transaction is durable.
+    pub(crate) fn apply(&mut self, changes: NeedChanges) {
+        let mut unneeded = Vec::new();
+        for (segment, needed) in changes {
+            match needed {
+                Some(needed) => {
+                    self.needed.insert(segment, needed);
+                }
+                None if self.needed.remove(&segment).is_some() => unneeded.push(segment),
+                None => {}
+            }
+        }
+        if !unneeded.is_empty() {
+            self.unneeded.push_back((std::mem::take(&mut self.reading), unneeded));
+        }
+    }
+
+    /// The segments that nobody reads any more.
+    pub(crate) fn take_unread(&mut self) -> Vec<u64> {
+        let mut unread = Vec::new();
+        while let Some((_, segments)) = self.unneeded.pop_front_if(|(reading, _)| Arc::strong_count(reading) == 1) {
+            // One may be needed again, for what came to it later.
+            unread.extend(segments.into_iter().filter(|segment| !self.needed.contains_key(segment)));
+        }
+        unread
+    }
+
+    /// Those of which less than half is still needed.
+    pub(crate) fn half_unneeded(&self) -> Vec<u64> {
+        let needed = self.needed.iter();
+        needed.filter(|(_, (now, most))| *now < most.div_ceil(2)).map(|(segment, _)| *segment).collect()
+    }
+}
+
+/// The places, as one transaction changes them.
+pub(crate) struct PlaceChanges<'a> {
+    places: Table<'a, &'static [u8], PlaceRow>,
+    staying: Table<'a, (u64, u64), &'static [u8]>,
+    segments: Table<'a, u64, (u64, u64)>,
+    /// Whether there can be any place.
+    has_any: bool,
+    changed: BTreeMap<u64, (u64, u64)>,
+}
+
+impl<'a> PlaceChanges<'a> {
+    pub(crate) fn begin(txn: &'a WriteTransaction, has_any: bool) -> Result<Self, TableError> {
+        let (places, staying) = (txn.open_table(PLACES)?, txn.open_table(STAYING)?);
+        Ok(Self { places, staying, segments: txn.open_table(SEGMENTS)?, has_any, changed: BTreeMap::new() })
+    }
+
+    fn needed(&mut self, segment: u64) -> Result<&mut (u64, u64), StorageError> {
+        use std::collections::btree_map::Entry;
+        Ok(match self.changed.entry(segment) {
+            Entry::Occupied(found) => found.into_mut(),
+            Entry::Vacant(missing) => {
+                missing.insert(self.segments.get(segment)?.map(|needed| needed.value()).unwrap_or_default())
+            }
+        })
+    }
+
+    /// The value of this key does not stay any more, if it did.
+    pub(crate) fn remove(&mut self, key: &[u8]) -> Result<(), StorageError> {
+        if !self.has_any {
+            return Ok(());
+        }
+        let Some((segment, offset, length, _)) = self.places.remove(key)?.map(|place| place.value()) else {
+            return Ok(());
+        };
+        self.staying.remove((segment, offset))?;
+        let (now, _) = self.needed(segment)?;
+        *now = now.saturating_sub(u64::from(length));
+        Ok(())
+    }
+
+    /// The value of this key stays.
+    pub(crate) fn put(&mut self, key: &[u8], place: LogPlace) -> Result<(), StorageError> {
+        self.has_any = true;
+        self.places.insert(key, place.row())?;
+        self.staying.insert((place.segment, place.offset), key)?;
+        let (now, most) = self.needed(place.segment)?;
+        *now += u64::from(place.length);
+        *most = (*most).max(*now);
+        Ok(())
+    }
+
+    /// Writes what is needed of the segments.
+    pub(crate) fn end(mut self) -> Result<NeedChanges, StorageError> {
+        let mut changes = Vec::new();
+        for (segment, (now, most)) in std::mem::take(&mut self.changed) {
+            if now == 0 {
+                self.segments.remove(segment)?;
+            } else {
+                self.segments.insert(segment, (now, most))?;
+            }
+            changes.push((segment, (now > 0).then_some((now, most))));
+        }
+        Ok(changes)
+    }
+}
+
+/// Keys of values that stay in a segment, and their places, until they have so many bytes together; at least one if there is any.
+pub(crate) fn staying_in(
+    txn: &ReadTransaction,
+    segment: u64,
+    most_bytes: usize,
+) -> Result<Vec<(Bytes, LogPlace)>, redb::Error> {
+    let (staying, places) = (txn.open_table(STAYING)?, txn.open_table(PLACES)?);
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for row in staying.range((segment, 0)..=(segment, u64::MAX))? {
+        let key = Bytes::copy_from_slice(row?.1.value());
+        if let Some(place) = places.get(&key[..])? {
+            let place = LogPlace::from(place.value());
+            bytes += usize::try_from(place.length).unwrap_or(usize::MAX);
+            found.push((key, place));
+        }
+        if bytes >= most_bytes {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// The values that stay, as of one moment.
+#[derive(Clone)]
+pub(crate) struct StayingValues {
+    places: Arc<redb::ReadOnlyTable<&'static [u8], PlaceRow>>,
+    files: Arc<ValueFiles>,
+    _reading: Arc<()>,
+}
+
+impl StayingValues {
+    pub(crate) fn of(txn: &ReadTransaction, files: &Arc<ValueFiles>, reading: Arc<()>) -> Result<Self, TableError> {
+        Ok(Self { places: Arc::new(txn.open_table(PLACES)?), files: Arc::clone(files), _reading: reading })
+    }
+
+    /// The value of a key that has an empty one in the map, if it stays.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<LogPlace>, StorageError> {
+        Ok(self.places.get(key)?.map(|place| place.value().into()))
+    }
+
+    pub(crate) fn read(&self, place: LogPlace) -> Result<Bytes, store::Error> {
+        self.files.read(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_that_is_not_needed_is_let_go_when_those_who_may_read_it_have_ended() {
+        let mut segments = NeededSegments::default();
+        segments.apply(vec![(1, Some((10, 10))), (2, Some((10, 10)))]);
+        let reader = segments.reading();
+        segments.apply(vec![(1, None)]);
+        let later = segments.reading();
+        segments.apply(vec![(2, None)]);
+        assert_eq!(segments.take_unread(), [] as [u64; 0]);
+        assert!(segments.has(1) && segments.has(2));
+        drop(later);
+        assert_eq!(segments.take_unread(), [] as [u64; 0], "who began earlier may see both");
+        drop(reader);
+        assert_eq!(segments.take_unread(), [1, 2]);
+        assert!(!segments.has(1) && !segments.has(2));
+    }
+
+    #[test]
+    fn a_segment_that_is_needed_again_stays() {
+        let mut segments = NeededSegments::default();
+        segments.apply(vec![(1, Some((10, 10)))]);
+        segments.apply(vec![(1, None)]);
+        segments.apply(vec![(1, Some((5, 5)))]);
+        assert_eq!(segments.take_unread(), [] as [u64; 0]);
+        assert!(segments.has(1));
+    }
+
+    #[test]
+    fn a_segment_is_worth_emptying_when_less_than_half_of_it_is_needed() {
+        let mut segments = NeededSegments::default();
+        segments.apply(vec![(1, Some((5, 10))), (2, Some((4, 10))), (3, Some((1, 1)))]);
+        assert_eq!(segments.half_unneeded(), [2]);
+    }
+}

@@ -1,0 +1,116 @@
+//! Values that stay in the log: where one is, and how it is read there. Which ones there are is known to redb (`places.rs`); the
+//! segments belong to the log (`log.rs`).
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use store::Error;
+
+use crate::disk::storage_error;
+use crate::faults::Faults;
+use crate::names::{segment_path, values_path};
+use crate::opening::Opening;
+
+/// How many segments are held open. Ours: values that are read together are in few segments.
+const OPEN: usize = 8;
+
+/// Where a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogPlace {
+    pub(crate) segment: u64,
+    pub(crate) offset: u64,
+    pub(crate) length: u32,
+    crc: u32,
+}
+
+/// A place as redb has it.
+pub(crate) type PlaceRow = (u64, u64, u32, u32);
+
+impl LogPlace {
+    pub(crate) fn of((segment, offset): (u64, u64), value: &[u8]) -> Self {
+        // Values are bounded by the size of a frame.
+        let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
+        Self { segment, offset, length, crc: crc32fast::hash(value) }
+    }
+
+    pub(crate) fn row(self) -> PlaceRow {
+        (self.segment, self.offset, self.length, self.crc)
+    }
+}
+
+impl From<PlaceRow> for LogPlace {
+    fn from((segment, offset, length, crc): PlaceRow) -> Self {
+        Self { segment, offset, length, crc }
+    }
+}
+
+/// Reads values where the log has them.
+#[derive(Debug, Default)]
+pub(crate) struct ValueFiles {
+    log: PathBuf,
+    opening: Arc<Opening>,
+    faults: Arc<Faults>,
+    open: Mutex<VecDeque<(u64, Arc<File>)>>,
+}
+
+impl ValueFiles {
+    pub(crate) fn new(log: PathBuf, opening: Arc<Opening>, faults: Arc<Faults>) -> Self {
+        Self { log, opening, faults, open: Mutex::default() }
+    }
+
+    /// Waits for the disk.
+    pub(crate) fn read(&self, place: LogPlace) -> Result<Bytes, Error> {
+        let LogPlace { segment, offset, length, crc } = place;
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => self.damaged(place, "is not there"),
+            _ => storage_error(&error, "read a value in", &segment_path(&self.log, segment)),
+        };
+        let file = self.file(segment).map_err(failed)?;
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+        file.read_exact_at(&mut bytes, offset).map_err(failed)?;
+        if crc32fast::hash(&bytes) == crc { Ok(bytes.into()) } else { Err(self.damaged(place, "was changed")) }
+    }
+
+    fn damaged(&self, place: LogPlace, how: &str) -> Error {
+        let LogPlace { segment, offset, length, .. } = place;
+        let log = self.log.display();
+        Error::Corrupt {
+            what: format!(
+                "a value of {length} bytes at offset {offset} of segment {segment} in `{log}` {how}. Restore the directory from a backup"
+            ),
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, VecDeque<(u64, Arc<File>)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn file(&self, segment: u64) -> io::Result<Arc<File>> {
+        if let Some((_, file)) = self.open().iter().find(|(open, _)| *open == segment) {
+            return Ok(Arc::clone(file));
+        }
+        let file = self.opening.patiently(|| {
+            self.faults.before_open()?;
+            // It is called so for as long as it is in the log, and never again afterwards.
+            match File::open(segment_path(&self.log, segment)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => File::open(values_path(&self.log, segment)),
+                opened => opened,
+            }
+        })?;
+        let file = Arc::new(file);
+        let mut open = self.open();
+        open.push_front((segment, Arc::clone(&file)));
+        open.truncate(OPEN);
+        Ok(file)
+    }
+
+    /// Nobody reads this segment any more.
+    pub(crate) fn close(&self, segment: u64) {
+        self.open().retain(|(open, _)| *open != segment);
+    }
+}
