@@ -168,8 +168,11 @@ async fn a_segment_of_which_little_is_needed_is_emptied() {
     }
     move_on(&store, 300).await;
     // The checkpoint's thread empties one after the other, when it has nothing else to do.
+    let mut rounds = 0;
     while !files(directory.path(), "values").is_empty() {
         move_on(&store, 10).await;
+        rounds += 1;
+        assert!(rounds < 1000, "{:?}", files(directory.path(), "values"));
     }
     check(&store, (10..=RUNS).step_by(10)).await;
     drop(store);

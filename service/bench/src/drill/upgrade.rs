@@ -82,7 +82,11 @@ const TABLE: ([Step; 3], [Step; 3]) = (
 impl Upgrade {
     pub(crate) async fn run(self) -> Result<(), Failed> {
         let new = baton()?;
-        let differ = differences(&self.old, &new)?;
+        let not_there: &[_] = match &self.over {
+            Over::Embedded => &["table", "messages of nodes"],
+            Over::Table(_) => &["data directory", "log", "records", "archive"],
+        };
+        let differ = differences(&self.old, &new, not_there)?;
         for what in &differ {
             println!("{what}: there is no way back");
         }
@@ -145,10 +149,13 @@ fn forms(program: &Path) -> Result<Option<Vec<Value>>, Failed> {
     Ok(said.get("forms").and_then(Value::as_array).cloned())
 }
 
-/// Each form of the older program that has another number in the newer one.
-fn differences(old: &Path, new: &Path) -> Result<Vec<String>, Failed> {
+/// Each form of the older program that has another number in the newer one, but for those of what is not there.
+fn differences(old: &Path, new: &Path, not_there: &[&str]) -> Result<Vec<String>, Failed> {
     // The numbers were written down when nothing had been released, and were not changed by that.
     let Some(before) = forms(old)? else { return Ok(Vec::new()) };
     let after = forms(new)?.ok_or_else(|| other("this `baton` knows no `version`".to_owned()))?;
-    Ok(before.iter().filter(|form| !after.contains(form)).map(|form| format!("{form} is another one now")).collect())
+    let is_there =
+        |form: &&Value| form.get("form").and_then(Value::as_str).is_none_or(|form| !not_there.contains(&form));
+    let differ = before.iter().filter(is_there).filter(|form| !after.contains(form));
+    Ok(differ.map(|form| format!("{form} is another one now")).collect())
 }
