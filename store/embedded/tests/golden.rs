@@ -1,8 +1,8 @@
-//! Stores and archives of yesterday can be read. `golden/format-2` and `golden/archive-1` are never changed; a new format gets a
-//! directory beside it.
+//! Stores and archives of yesterday can be read. What is in `golden` is never changed; a new format gets a directory beside it.
 //!
 //! Written once by `BATON_WRITE_GOLDEN=DIRECTORY cargo test -p baton-store-embedded --test golden`: `log` is a store that
-//! was left with everything in its log, `tree` one that was closed and compacted, so that redb has everything.
+//! was left with everything in its log, `tree` one that was closed and compacted, so that redb has everything; `values`, from
+//! format 3 on, one that was closed with large values, which stayed in segments of the log.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
 
@@ -132,19 +132,46 @@ async fn write_golden(directory: &Path) {
     store.close().await.unwrap();
     drop(store);
     Embedded::compact(&tree).await.unwrap();
+    let values = directory.join("values");
+    let small = || Options { segment_bytes: 8 << 10, ..Options::new(&values) };
+    let store = Embedded::open(small()).await.unwrap();
+    write(&*store).await;
+    for (version, (part, bytes)) in (1..).zip(large()) {
+        let expect = if version == 1 { Expect::Absent } else { Expect::Exactly { run: FIRST, version: version - 1 } };
+        let answer = store.commit(&key("large"), expect, &Head { version, ..bare() }, &[(part, bytes)]).await;
+        assert_eq!(answer.unwrap(), Cas::Won);
+    }
+    store.close().await.unwrap();
+    drop(store);
+    Embedded::compact(&values).await.unwrap();
+}
+
+/// Parts each of which fills a segment of the golden store.
+fn large() -> [(PartKey, Bytes); 3] {
+    let bytes = |byte: u8| Bytes::from(vec![byte; 6 << 10]);
+    [
+        (PartKey::Chunk { last: 3 }, bytes(3)),
+        (PartKey::Pack { op: 4 }, bytes(4)),
+        (PartKey::Beat { scheduled: 5 }, bytes(5)),
+    ]
 }
 
 #[tokio::test]
-async fn stores_of_format_2_can_be_read() {
+async fn stores_of_formats_2_and_3_can_be_read() {
     if let Ok(directory) = std::env::var("BATON_WRITE_GOLDEN") {
         write_golden(Path::new(&directory)).await;
     }
-    for form in ["log", "tree"] {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/format-2").join(form);
+    for form in ["format-2/log", "format-2/tree", "format-3/log", "format-3/tree", "format-3/values"] {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(form);
         let copy = TempDir::new().unwrap();
         copy_directory(&golden, copy.path());
         let store = Embedded::open(Options::new(copy.path())).await.unwrap();
-        assert_eq!(store.recovery().batches_replayed > 0, form == "log");
+        assert_eq!(store.recovery().batches_replayed > 0, form.ends_with("log"));
+        if form.ends_with("values") {
+            let found = store.parts(&key("large"), FIRST, &large().map(|(part, _)| part)).await.unwrap();
+            assert!(found == large().map(|(_, bytes)| Some(bytes)));
+            store.drop_run(&key("large"), FIRST).await.unwrap();
+        }
         check(&*store).await;
     }
 }
