@@ -345,6 +345,32 @@ fn value(staying: Option<&StayingValues>, key: &[u8], found: &[u8]) -> Result<By
 mod tests {
     use super::*;
 
+    #[test]
+    fn what_a_snapshot_shows_can_be_read_for_as_long_as_it_is_held() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let log = directory.path().to_owned();
+        std::fs::write(crate::names::values_path(&log, 1), b"before value behind").unwrap();
+        let files = ValueFiles::new(log, Arc::default(), Arc::default());
+        let (tree, _) = Tree::open_with(&directory.path().join("tree.redb"), 1 << 20, files).unwrap();
+        let key = b"pkey".as_slice();
+        let place = LogPlace::of((1, 7), b"value");
+        tree.change([(key, PairChange::Stay(place))].into_iter(), Some(1)).unwrap();
+        let earlier = tree.snapshot().unwrap();
+        tree.change([(key, PairChange::Remove)].into_iter(), Some(2)).unwrap();
+        let later = tree.snapshot().unwrap();
+        assert_eq!(tree.needed().take_unread(), [] as [u64; 0]);
+        assert_eq!(earlier.get(key).unwrap().as_deref(), Some(b"value".as_slice()));
+        let mut pairs = earlier.all().unwrap();
+        drop(earlier);
+        assert_eq!(tree.needed().take_unread(), [] as [u64; 0], "they are of the snapshot");
+        assert_eq!(pairs.next().unwrap().unwrap().1.as_ref(), b"value");
+        drop(pairs);
+        assert_eq!(tree.needed().take_unread(), [1]);
+        assert_eq!(later.get(key).unwrap(), None);
+        drop(tree);
+        assert!(Tree::open(&directory.path().join("tree.redb"), 1 << 20).unwrap().0.needed().is_empty());
+    }
+
     /// Such as a version that knows of no terms writes it, which may have the store for a while.
     #[test]
     fn a_position_that_was_written_without_terms_has_none() {

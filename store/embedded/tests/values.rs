@@ -7,6 +7,7 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_store_embedded::archive::{BackupOptions, RestoreOptions, restore};
 use baton_store_embedded::{Embedded, Options};
@@ -179,6 +180,42 @@ async fn a_segment_of_which_little_is_needed_is_emptied() {
     let store = Embedded::open(small(directory.path())).await.unwrap();
     check(&store, (10..=RUNS).step_by(10)).await;
     assert_eq!(read(&store, 1).await.unwrap(), None);
+}
+
+/// Whoever reads has what was there when it began, while segments are emptied, go and are used again.
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_are_not_disturbed_by_segments_that_go() {
+    let directory = TempDir::new().unwrap();
+    let store = all_checkpointed(directory.path()).await;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut readers = tokio::task::JoinSet::new();
+    for reader in 0..4 {
+        let (store, is_over) = (Arc::clone(&store), Arc::clone(&is_over));
+        readers.spawn(async move {
+            let mut reads = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                for number in (1..=RUNS).skip(reader * 7 % 25).step_by(3) {
+                    let found = read(&store, number).await.unwrap();
+                    assert!(found.is_none_or(|found| found == value(number)), "{number}");
+                    reads += 1;
+                }
+            }
+            reads
+        });
+    }
+    for generation in 0..3 {
+        for number in (1..=RUNS).filter(|number| generation == 2 || !number.is_multiple_of(7)) {
+            store.drop_run(&key(&id(number)), RUN).await.unwrap();
+            if number.is_multiple_of(5) {
+                move_on(&store, 20).await;
+            }
+        }
+        start(&store, (1..=RUNS).filter(|number| generation == 2 || !number.is_multiple_of(7))).await;
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let reads: u64 = readers.join_all().await.into_iter().sum();
+    assert!(reads > RUNS, "{reads} reads");
+    check(&store, 1..=RUNS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
