@@ -29,6 +29,10 @@ use crate::values::LogPlace;
 const PIECE_BYTES: usize = 512 << 10;
 /// The pause between two pieces while there is time.
 const PAUSE: Duration = Duration::from_millis(10);
+/// Where nothing is committed for so long, what memory has goes to redb. Ours: longer than a service that has something to do leaves between two commits.
+const QUIET: Duration = Duration::from_secs(1);
+/// Of the log, the least for which that is done. Ours: what a start reads in milliseconds is not worth a transaction after each call.
+const QUIET_BYTES: u64 = 1 << 20;
 
 /// Runs until the store closes or fails.
 pub(crate) fn run(shared: &Arc<Shared>) {
@@ -63,6 +67,7 @@ enum CheckpointWork {
 
 fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork> {
     let mut state = shared.lock();
+    let mut batch_before = state.open_batch;
     loop {
         if state.phase == Phase::Stopping {
             return None;
@@ -86,7 +91,14 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
         {
             return Some(CheckpointWork::Emptying(segment));
         }
-        state = shared.checkpoint_ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let waited;
+        (state, waited) = shared.checkpoint_ready.wait_timeout(state, QUIET).unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            let is_quiet = std::mem::replace(&mut batch_before, state.open_batch) == state.open_batch;
+            if is_quiet && state.logged >= QUIET_BYTES && state.frozen.is_none() {
+                state.freeze();
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod support;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_store_embedded::faults::{Faults, Then};
 use baton_store_embedded::{Embedded, Options};
@@ -51,6 +52,25 @@ async fn memory_stays_below_its_bound_whatever_the_number_of_runs() {
         support::segments(directory.path()).iter().filter_map(|path| path.metadata().ok()).map(|of| of.len()).sum();
     assert!(log > 0, "no segment at all");
     assert!(log <= options.log_bytes + 4 * options.segment_bytes, "{log} bytes of log");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_memory_has_goes_to_redb_where_nothing_is_committed_for_a_while_but_for_a_little() {
+    let (much, little) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let store = Embedded::open(Options::new(much.path())).await.unwrap();
+    let other = Embedded::open(Options::new(little.path())).await.unwrap();
+    start_runs(&other, 10, of_one_kb).await;
+    start_runs(&store, 2_000, of_one_kb).await;
+    assert!(store.memory_bytes().0 > 2 << 20);
+    let is_done = (0..1_500).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        store.memory_bytes().0 == 0
+    });
+    assert!(is_done, "{:?} bytes are in memory still", store.memory_bytes());
+    // Quiet for longer than the other was.
+    assert!(other.memory_bytes().0 > 10_000);
+    store.close().await.unwrap();
+    other.close().await.unwrap();
 }
 
 async fn work_of_a_start(directory: &Path, runs: u64) -> baton_store_embedded::Recovery {
