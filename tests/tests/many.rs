@@ -1,6 +1,6 @@
 //! What many nodes over one table ask of it and of each other: the table of docs/scale.md.
 //!
-//! `BATON_NODES=50,100,200 cargo test --release -p baton-tests --test many -- --nocapture`
+//! `BATON_NODES=50,100,200 cargo test --profile profiling -p baton-tests --test many -- --nocapture`
 
 use simulation::many::{Many, Pace, many};
 
