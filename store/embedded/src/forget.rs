@@ -118,8 +118,7 @@ async fn sweep(shared: &Arc<Shared>, key: &HeadKey, run: RunId) -> Result<Option
     }
     let prefix = keys::parts_of(key, run);
     loop {
-        let want = Want { pairs: PARTS, bytes: 4 << 20, is_reverse: false };
-        let parts = shared.scan(prefix.clone(), keys::after_prefix(&prefix), want).await?;
+        let parts = shared.scan_keys(prefix.clone(), keys::after_prefix(&prefix), PARTS).await?;
         shared.wait_for_room().await?;
         let durable = {
             let mut state = shared.open()?;

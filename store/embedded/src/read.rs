@@ -14,7 +14,7 @@ use crate::keys;
 use crate::layer::LayerValue;
 use crate::record::decode_head;
 use crate::shared::{FoundValue, Frozen, Shared};
-use crate::tree::Snapshot;
+use crate::tree::{Pairs, Snapshot};
 
 /// How many slots of the active layer are copied, or looked up, under the lock at a time.
 pub(crate) const COPY: usize = 512;
@@ -76,6 +76,27 @@ impl Shared {
 
     /// The pairs with `from <= key < to`, or the first of them.
     pub(crate) async fn scan(self: &Arc<Self>, from: Vec<u8>, to: Vec<u8>, want: Want) -> Result<Scanned, Error> {
+        self.scan_with(from, to, want, Snapshot::range).await
+    }
+
+    /// The same, for whoever wants the keys alone: values are not read, so that none can be too many or damaged.
+    pub(crate) async fn scan_keys(
+        self: &Arc<Self>,
+        from: Vec<u8>,
+        to: Vec<u8>,
+        pairs: usize,
+    ) -> Result<Scanned, Error> {
+        let want = Want { pairs, bytes: usize::MAX, is_reverse: false };
+        self.scan_with(from, to, want, Snapshot::keys).await
+    }
+
+    async fn scan_with(
+        self: &Arc<Self>,
+        from: Vec<u8>,
+        to: Vec<u8>,
+        want: Want,
+        read: ReadRange,
+    ) -> Result<Scanned, Error> {
         let (mut from, mut to) = (from, to);
         let mut scanned = Scanned::default();
         let mut bytes = 0;
@@ -83,7 +104,7 @@ impl Shared {
         while from < to {
             let layers = self.layers(&from, &to, want.is_reverse)?;
             let remaining = Want { pairs: want.pairs - scanned.pairs.len(), bytes: want.bytes - bytes, ..want };
-            let part = blocking(move || layers.merge(remaining)).await?;
+            let part = blocking(move || layers.merge(remaining, read)).await?;
             newest = newest.max(part.newest_batch);
             bytes += part.pairs.iter().map(|(_, value)| value.len()).sum::<usize>();
             scanned.pairs.extend(part.pairs);
@@ -143,10 +164,13 @@ struct Merged {
     next: Option<Vec<u8>>,
 }
 
+/// How a range of redb is read.
+type ReadRange = fn(&Snapshot, &[u8], &[u8], bool) -> Result<Pairs, Error>;
+
 type Slots<'a> = Box<dyn Iterator<Item = Result<(Bytes, (Option<Bytes>, u64)), Error>> + 'a>;
 
 impl Layers {
-    fn merge(self, want: Want) -> Result<Merged, Error> {
+    fn merge(self, want: Want, read: ReadRange) -> Result<Merged, Error> {
         let Self { active, frozen, snapshot, from, to, next, is_reverse } = self;
         let frozen_slots = frozen.iter().flat_map(|frozen| {
             let range = frozen.layer.range(&from, &to);
@@ -156,7 +180,8 @@ impl Layers {
         });
         let active: Slots<'_> =
             if is_reverse { Box::new(active.into_iter().rev().map(Ok)) } else { Box::new(active.into_iter().map(Ok)) };
-        let tree = snapshot.range(&from, &to, is_reverse)?.map(|pair| pair.map(|(key, value)| (key, (Some(value), 0))));
+        let tree =
+            read(&snapshot, &from, &to, is_reverse)?.map(|pair| pair.map(|(key, value)| (key, (Some(value), 0))));
         let mut sources = [active.peekable(), (Box::new(frozen_slots) as Slots<'_>).peekable(), {
             let tree: Slots<'_> = Box::new(tree);
             tree.peekable()

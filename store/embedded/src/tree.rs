@@ -311,12 +311,29 @@ impl Snapshot {
 
     /// The pairs with `from <= key < to`.
     pub(crate) fn range(&self, from: &[u8], to: &[u8], is_reverse: bool) -> Result<Pairs, Error> {
+        let staying = self.staying.clone();
+        self.pairs(from, to, is_reverse, move |pair| copy(staying.as_ref(), pair))
+    }
+
+    /// The same with empty values, for whoever wants the keys alone.
+    pub(crate) fn keys(&self, from: &[u8], to: &[u8], is_reverse: bool) -> Result<Pairs, Error> {
+        self.pairs(from, to, is_reverse, |pair| {
+            let (key, _) = pair.map_err(failed)?;
+            Ok((Bytes::copy_from_slice(key.value()), Bytes::new()))
+        })
+    }
+
+    fn pairs(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        is_reverse: bool,
+        copy: impl FnMut(Result<(Guard<'_>, Guard<'_>), redb::StorageError>) -> Result<(Bytes, Bytes), Error> + 'static,
+    ) -> Result<Pairs, Error> {
         if from >= to {
             return Ok(Box::new(std::iter::empty()));
         }
         let range = self.map.range(from..to).map_err(failed)?;
-        let staying = self.staying.clone();
-        let copy = move |pair| copy(staying.as_ref(), pair);
         if is_reverse { Ok(Box::new(range.rev().map(copy))) } else { Ok(Box::new(range.map(copy))) }
     }
 }
