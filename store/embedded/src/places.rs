@@ -1,7 +1,8 @@
 //! What redb knows of the values that stay in the log: the place of each, and how much of which segment is needed. Owns the three tables
 //! of that, and the knowledge of when nobody reads a segment any more.
 //!
-//! A value that stays has an empty one in the map, and its place under the same key in `places`.
+//! A value that stays has an empty one in the map, and its place under the same key in `places`. Rows are numbers of eight bytes, the
+//! highest byte first, so that all tables are of one type: each type of a table is a hundred kilobytes of program.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,14 +10,28 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redb::{ReadTransaction, ReadableTable as _, StorageError, Table, TableDefinition, TableError, WriteTransaction};
 
-use crate::values::{LogPlace, PlaceRow, ValueFiles};
+use crate::values::{LogPlace, ValueFiles};
 
-/// The place of each value that stays.
-const PLACES: TableDefinition<'_, &[u8], PlaceRow> = TableDefinition::new("places");
-/// The keys of the values that stay in a segment, by their offset.
-const STAYING: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("staying");
-/// Bytes of values in a segment that are needed, and the most that ever were.
-const SEGMENTS: TableDefinition<'_, u64, (u64, u64)> = TableDefinition::new("segments");
+type Bytewise = TableDefinition<'static, &'static [u8], &'static [u8]>;
+type BytewiseTable<'a> = Table<'a, &'static [u8], &'static [u8]>;
+
+/// The place of each value that stays, by its key.
+const PLACES: Bytewise = TableDefinition::new("places");
+/// The keys of the values that stay in a segment, by segment and offset.
+const STAYING: Bytewise = TableDefinition::new("staying");
+/// Bytes of values in a segment that are needed, and the most that ever were, by segment.
+const SEGMENTS: Bytewise = TableDefinition::new("segments");
+
+fn row<const N: usize>(numbers: [u64; N]) -> Vec<u8> {
+    numbers.into_iter().flat_map(u64::to_be_bytes).collect()
+}
+
+fn numbers<const N: usize>(row: &[u8]) -> Result<[u64; N], StorageError> {
+    let (words, rest) = row.as_chunks::<8>();
+    let words = <&[[u8; 8]; N]>::try_from(words).ok().filter(|_| rest.is_empty());
+    let damaged = || StorageError::Corrupted(format!("a row of {} bytes about values in the log", row.len()));
+    Ok(words.ok_or_else(damaged)?.map(u64::from_be_bytes))
+}
 
 /// Segments that change with a transaction, and what is needed of them then; `None`: nothing.
 pub(crate) type NeedChanges = Vec<(u64, Option<(u64, u64)>)>;
@@ -37,8 +52,13 @@ impl NeededSegments {
         txn.open_table(PLACES)?;
         txn.open_table(STAYING)?;
         let segments = txn.open_table(SEGMENTS)?;
-        let rows = segments.iter()?.map(|row| row.map(|(segment, needed)| (segment.value(), needed.value())));
-        Ok(Self { needed: rows.collect::<Result<_, StorageError>>()?, ..Self::default() })
+        let mut needed = BTreeMap::new();
+        for found in segments.iter()? {
+            let (segment, row) = found?;
+            let ([segment], [now, most]) = (numbers(segment.value())?, numbers(row.value())?);
+            needed.insert(segment, (now, most));
+        }
+        Ok(Self { needed, ..Self::default() })
     }
 
     /// To be held while a snapshot is read, and taken before it is: what it shows stays as long.
@@ -95,9 +115,9 @@ impl NeededSegments {
 
 /// The places, as one transaction changes them.
 pub(crate) struct PlaceChanges<'a> {
-    places: Table<'a, &'static [u8], PlaceRow>,
-    staying: Table<'a, (u64, u64), &'static [u8]>,
-    segments: Table<'a, u64, (u64, u64)>,
+    places: BytewiseTable<'a>,
+    staying: BytewiseTable<'a>,
+    segments: BytewiseTable<'a>,
     /// Whether there can be any place.
     has_any: bool,
     changed: BTreeMap<u64, (u64, u64)>,
@@ -114,7 +134,9 @@ impl<'a> PlaceChanges<'a> {
         Ok(match self.changed.entry(segment) {
             Entry::Occupied(found) => found.into_mut(),
             Entry::Vacant(missing) => {
-                missing.insert(self.segments.get(segment)?.map(|needed| needed.value()).unwrap_or_default())
+                let found = self.segments.get(row([segment]).as_slice())?;
+                let needed = found.map(|found| numbers(found.value())).transpose()?;
+                missing.insert(needed.map(|[now, most]| (now, most)).unwrap_or_default())
             }
         })
     }
@@ -124,10 +146,11 @@ impl<'a> PlaceChanges<'a> {
         if !self.has_any {
             return Ok(());
         }
-        let Some((segment, offset, length, _)) = self.places.remove(key)?.map(|place| place.value()) else {
+        let Some(place) = self.places.remove(key)?.map(|place| numbers(place.value())).transpose()? else {
             return Ok(());
         };
-        self.staying.remove((segment, offset))?;
+        let LogPlace { segment, offset, length, .. } = LogPlace::of_numbers(place);
+        self.staying.remove(row([segment, offset]).as_slice())?;
         let (now, _) = self.needed(segment)?;
         *now = now.saturating_sub(u64::from(length));
         Ok(())
@@ -136,8 +159,8 @@ impl<'a> PlaceChanges<'a> {
     /// The value of this key stays.
     pub(crate) fn put(&mut self, key: &[u8], place: LogPlace) -> Result<(), StorageError> {
         self.has_any = true;
-        self.places.insert(key, place.row())?;
-        self.staying.insert((place.segment, place.offset), key)?;
+        self.places.insert(key, row(place.numbers()).as_slice())?;
+        self.staying.insert(row([place.segment, place.offset]).as_slice(), key)?;
         let (now, most) = self.needed(place.segment)?;
         *now += u64::from(place.length);
         *most = (*most).max(*now);
@@ -149,9 +172,9 @@ impl<'a> PlaceChanges<'a> {
         let mut changes = Vec::new();
         for (segment, (now, most)) in std::mem::take(&mut self.changed) {
             if now == 0 {
-                self.segments.remove(segment)?;
+                self.segments.remove(row([segment]).as_slice())?;
             } else {
-                self.segments.insert(segment, (now, most))?;
+                self.segments.insert(row([segment]).as_slice(), row([now, most]).as_slice())?;
             }
             changes.push((segment, (now > 0).then_some((now, most))));
         }
@@ -167,10 +190,10 @@ pub(crate) fn staying_in(
 ) -> Result<Vec<(Bytes, LogPlace)>, redb::Error> {
     let (staying, places) = (txn.open_table(STAYING)?, txn.open_table(PLACES)?);
     let (mut found, mut bytes) = (Vec::new(), 0);
-    for row in staying.range((segment, 0)..=(segment, u64::MAX))? {
-        let key = Bytes::copy_from_slice(row?.1.value());
+    for pair in staying.range(row([segment]).as_slice()..row([segment + 1]).as_slice())? {
+        let key = Bytes::copy_from_slice(pair?.1.value());
         if let Some(place) = places.get(&key[..])? {
-            let place = LogPlace::from(place.value());
+            let place = LogPlace::of_numbers(numbers(place.value())?);
             bytes += usize::try_from(place.length).unwrap_or(usize::MAX);
             found.push((key, place));
         }
@@ -184,7 +207,7 @@ pub(crate) fn staying_in(
 /// The values that stay, as of one moment.
 #[derive(Clone)]
 pub(crate) struct StayingValues {
-    places: Arc<redb::ReadOnlyTable<&'static [u8], PlaceRow>>,
+    places: Arc<redb::ReadOnlyTable<&'static [u8], &'static [u8]>>,
     files: Arc<ValueFiles>,
     _reading: Arc<()>,
 }
@@ -196,7 +219,8 @@ impl StayingValues {
 
     /// The value of a key that has an empty one in the map, if it stays.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<LogPlace>, StorageError> {
-        Ok(self.places.get(key)?.map(|place| place.value().into()))
+        let place = self.places.get(key)?.map(|place| numbers(place.value())).transpose()?;
+        Ok(place.map(LogPlace::of_numbers))
     }
 
     pub(crate) fn read(&self, place: LogPlace) -> Result<Bytes, store::Error> {

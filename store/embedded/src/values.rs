@@ -28,9 +28,6 @@ pub(crate) struct LogPlace {
     crc: u32,
 }
 
-/// A place as redb has it.
-pub(crate) type PlaceRow = (u64, u64, u32, u32);
-
 impl LogPlace {
     pub(crate) fn of((segment, offset): (u64, u64), value: &[u8]) -> Self {
         // Values are bounded by the size of a frame.
@@ -38,14 +35,14 @@ impl LogPlace {
         Self { segment, offset, length, crc: crc32fast::hash(value) }
     }
 
-    pub(crate) fn row(self) -> PlaceRow {
-        (self.segment, self.offset, self.length, self.crc)
+    /// As redb has it.
+    pub(crate) fn numbers(self) -> [u64; 3] {
+        [self.segment, self.offset, u64::from(self.length) << 32 | u64::from(self.crc)]
     }
-}
 
-impl From<PlaceRow> for LogPlace {
-    fn from((segment, offset, length, crc): PlaceRow) -> Self {
-        Self { segment, offset, length, crc }
+    pub(crate) fn of_numbers([segment, offset, rest]: [u64; 3]) -> Self {
+        let half = |number| u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default();
+        Self { segment, offset, length: half(rest >> 32), crc: half(rest) }
     }
 }
 
