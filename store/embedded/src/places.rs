@@ -2,7 +2,7 @@
 //! of that, and the knowledge of when nobody reads a segment any more.
 //!
 //! A value that stays has an empty one in the map, and its place under the same key in `places`. Rows are numbers of eight bytes, the
-//! highest byte first, so that all tables are of one type: each type of a table is a hundred kilobytes of program.
+//! highest byte first, so that all tables are of one type: each type of a table is some 60 KB of program.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
