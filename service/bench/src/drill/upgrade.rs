@@ -151,8 +151,7 @@ fn forms(program: &Path) -> Result<Option<Vec<Value>>, Failed> {
 
 /// Each form of the older program that has another number in the newer one, but for those of what is not there.
 fn differences(old: &Path, new: &Path, not_there: &[&str]) -> Result<Vec<String>, Failed> {
-    // The numbers were written down when nothing had been released, and were not changed by that.
-    let Some(before) = forms(old)? else { return Ok(Vec::new()) };
+    let Some(before) = forms(old)? else { return Ok(vec!["the older program does not say its numbers".to_owned()]) };
     let after = forms(new)?.ok_or_else(|| other("this `baton` knows no `version`".to_owned()))?;
     let is_there =
         |form: &&Value| form.get("form").and_then(Value::as_str).is_none_or(|form| !not_there.contains(&form));
