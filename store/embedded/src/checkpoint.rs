@@ -45,11 +45,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
                 .segments
                 .prepare_spare(|| pause(shared))
                 .map_err(|error| Error::Failed { why: error.to_string() }),
-            CheckpointWork::Layer(frozen) => checkpoint(shared, &frozen).and_then(|()| {
-                let unread = release(shared);
-                emptying = half_unneeded(shared);
-                unread
-            }),
+            CheckpointWork::Layer(frozen) => checkpoint(shared, &frozen).map(|()| emptying = half_unneeded(shared)),
             CheckpointWork::Emptying(segment) => empty(shared, segment, &mut emptying),
         };
         if let Err(error) = done {
@@ -128,7 +124,7 @@ fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
         .drop_through(frozen.position, |segment| shared.tree.needed().has(segment))
         .map_err(|error| Error::Failed { why: format!("dropping an old segment: {error}") })?;
     shared.made_room();
-    Ok(())
+    release(shared)
 }
 
 /// Lets the segments go whose values nobody needs any more.

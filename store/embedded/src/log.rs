@@ -1,4 +1,4 @@
-//! The log's files: appending, rolling over to the next segment, dropping old ones. Owns the names and the order of syncs
+//! The log's files: appending, rolling over to the next segment, dropping old ones. Owns the order of renames and syncs
 //! that makes a crash between any two of them harmless. Reading the log back is [`crate::recovery`].
 //!
 //! Segments are numbered. The next one is made ready in the background: filled with zeros, or an old one with its header

@@ -13,8 +13,8 @@ use crate::directory::{Directory, log_path, make_known, tree_path};
 use crate::disk::storage_error;
 use crate::frame::{BatchOperation, operations};
 use crate::free::FreeSpace;
-use crate::log::{FoundLog, Segments, Tail};
-use crate::names::{find_values, segment_path, values_path};
+use crate::log::{FoundLog, Live, Segments, Tail};
+use crate::names::{find_values, values_path};
 use crate::opening::Opening;
 use crate::options::{Options, Recovery};
 use crate::recovery::recover;
@@ -62,7 +62,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
         replayed_to = frame.batch;
         Ok(staying)
     })?;
-    let kept = find_kept(&tree, &log)?;
+    let kept = find_kept(&tree, &log, &recovered.segments)?;
     state.open_batch = recovered.last_batch + 1;
     state.durable_batch = recovered.last_batch;
     let known = recovered.last_batch;
@@ -109,12 +109,12 @@ fn set_aside(tree: &Tree, state: &mut State, replayed_to: u64) -> Result<u64, Er
     Ok(u64::from(older.is_some()))
 }
 
-/// The segments that stay for their values, and their bytes. What is needed of the log is there, or nothing is changed; what is left of
-/// others goes.
-fn find_kept(tree: &Tree, log: &Path) -> Result<BTreeMap<u64, u64>, Error> {
+/// The segments that stay for their values, and their bytes; what is left of others goes. Each that is needed is there, or in the log.
+fn find_kept(tree: &Tree, log: &Path, live: &[Live]) -> Result<BTreeMap<u64, u64>, Error> {
     let failed = |error: std::io::Error| storage_error(&error, "list or clear the segments of values in", log);
-    let missing = |segment: &u64| !segment_path(log, *segment).exists() && !values_path(log, *segment).exists();
-    if let Some(segment) = tree.needed().all().find(missing) {
+    let found = find_values(log).map_err(failed)?;
+    let is_there = |segment| found.binary_search(&segment).is_ok() || live.iter().any(|live| live.number == segment);
+    if let Some(segment) = tree.needed().all().find(|segment| !is_there(*segment)) {
         let path = values_path(log, segment);
         return Err(Error::Corrupt {
             what: format!(
@@ -125,7 +125,7 @@ fn find_kept(tree: &Tree, log: &Path) -> Result<BTreeMap<u64, u64>, Error> {
         });
     }
     let mut kept = BTreeMap::new();
-    for segment in find_values(log).map_err(failed)? {
+    for segment in found {
         let path = values_path(log, segment);
         if tree.needed().has(segment) {
             kept.insert(segment, path.metadata().map_err(failed)?.len());

@@ -33,13 +33,13 @@ fn numbers<const N: usize>(row: &[u8]) -> Result<[u64; N], StorageError> {
     Ok(words.ok_or_else(damaged)?.map(u64::from_be_bytes))
 }
 
-/// Segments that change with a transaction, and what is needed of them then; `None`: nothing.
-pub(crate) type NeedChanges = Vec<(u64, Option<(u64, u64)>)>;
+/// Bytes of values in segments that are needed, and the most that ever were.
+pub(crate) type Needs = BTreeMap<u64, (u64, u64)>;
 
 /// The segments that are needed, as of the last transaction.
 #[derive(Debug, Default)]
 pub(crate) struct NeededSegments {
-    needed: BTreeMap<u64, (u64, u64)>,
+    needed: Needs,
     /// Those that are not needed any more, with the sign of those who may read them still; the longest unneeded first.
     unneeded: VecDeque<(Arc<()>, Vec<u64>)>,
     /// The sign of those who begin to read now.
@@ -52,7 +52,7 @@ impl NeededSegments {
         txn.open_table(PLACES)?;
         txn.open_table(STAYING)?;
         let segments = txn.open_table(SEGMENTS)?;
-        let mut needed = BTreeMap::new();
+        let mut needed = Needs::new();
         for found in segments.iter()? {
             let (segment, row) = found?;
             let ([segment], [now, most]) = (numbers(segment.value())?, numbers(row.value())?);
@@ -79,16 +79,14 @@ impl NeededSegments {
         self.needed.contains_key(&segment) || self.unneeded.iter().any(|(_, segments)| segments.contains(&segment))
     }
 
-    /// A transaction is durable.
-    pub(crate) fn apply(&mut self, changes: NeedChanges) {
+    /// A transaction is durable, with which the needs of these segments have changed.
+    pub(crate) fn apply(&mut self, changed: Needs) {
         let mut unneeded = Vec::new();
-        for (segment, needed) in changes {
-            match needed {
-                Some(needed) => {
-                    self.needed.insert(segment, needed);
-                }
-                None if self.needed.remove(&segment).is_some() => unneeded.push(segment),
-                None => {}
+        for (segment, (now, most)) in changed {
+            if now > 0 {
+                self.needed.insert(segment, (now, most));
+            } else if self.needed.remove(&segment).is_some() {
+                unneeded.push(segment);
             }
         }
         if !unneeded.is_empty() {
@@ -120,13 +118,13 @@ pub(crate) struct PlaceChanges<'a> {
     segments: BytewiseTable<'a>,
     /// Whether there can be any place.
     has_any: bool,
-    changed: BTreeMap<u64, (u64, u64)>,
+    changed: Needs,
 }
 
 impl<'a> PlaceChanges<'a> {
     pub(crate) fn begin(txn: &'a WriteTransaction, has_any: bool) -> Result<Self, TableError> {
         let (places, staying) = (txn.open_table(PLACES)?, txn.open_table(STAYING)?);
-        Ok(Self { places, staying, segments: txn.open_table(SEGMENTS)?, has_any, changed: BTreeMap::new() })
+        Ok(Self { places, staying, segments: txn.open_table(SEGMENTS)?, has_any, changed: Needs::new() })
     }
 
     fn needed(&mut self, segment: u64) -> Result<&mut (u64, u64), StorageError> {
@@ -167,18 +165,17 @@ impl<'a> PlaceChanges<'a> {
         Ok(())
     }
 
-    /// Writes what is needed of the segments.
-    pub(crate) fn end(mut self) -> Result<NeedChanges, StorageError> {
-        let mut changes = Vec::new();
-        for (segment, (now, most)) in std::mem::take(&mut self.changed) {
-            if now == 0 {
-                self.segments.remove(row([segment]).as_slice())?;
+    /// Writes what is needed of the segments that have changed.
+    pub(crate) fn end(mut self) -> Result<Needs, StorageError> {
+        for (segment, (now, most)) in &self.changed {
+            let key = row([*segment]);
+            if *now == 0 {
+                self.segments.remove(key.as_slice())?;
             } else {
-                self.segments.insert(row([segment]).as_slice(), row([now, most]).as_slice())?;
+                self.segments.insert(key.as_slice(), row([*now, *most]).as_slice())?;
             }
-            changes.push((segment, (now > 0).then_some((now, most))));
         }
-        Ok(changes)
+        Ok(self.changed)
     }
 }
 
@@ -235,11 +232,11 @@ mod tests {
     #[test]
     fn a_segment_that_is_not_needed_is_let_go_when_those_who_may_read_it_have_ended() {
         let mut segments = NeededSegments::default();
-        segments.apply(vec![(1, Some((10, 10))), (2, Some((10, 10)))]);
+        segments.apply(Needs::from([(1, (10, 10)), (2, (10, 10))]));
         let reader = segments.reading();
-        segments.apply(vec![(1, None)]);
+        segments.apply(Needs::from([(1, (0, 10))]));
         let later = segments.reading();
-        segments.apply(vec![(2, None)]);
+        segments.apply(Needs::from([(2, (0, 10))]));
         assert_eq!(segments.take_unread(), [] as [u64; 0]);
         assert!(segments.has(1) && segments.has(2));
         drop(later);
@@ -252,9 +249,9 @@ mod tests {
     #[test]
     fn a_segment_that_is_needed_again_stays() {
         let mut segments = NeededSegments::default();
-        segments.apply(vec![(1, Some((10, 10)))]);
-        segments.apply(vec![(1, None)]);
-        segments.apply(vec![(1, Some((5, 5)))]);
+        segments.apply(Needs::from([(1, (10, 10))]));
+        segments.apply(Needs::from([(1, (0, 10))]));
+        segments.apply(Needs::from([(1, (5, 5))]));
         assert_eq!(segments.take_unread(), [] as [u64; 0]);
         assert!(segments.has(1));
     }
@@ -262,7 +259,7 @@ mod tests {
     #[test]
     fn a_segment_is_worth_emptying_when_less_than_half_of_it_is_needed() {
         let mut segments = NeededSegments::default();
-        segments.apply(vec![(1, Some((5, 10))), (2, Some((4, 10))), (3, Some((1, 1)))]);
+        segments.apply(Needs::from([(1, (5, 10)), (2, (4, 10)), (3, (1, 1))]));
         assert_eq!(segments.half_unneeded(), [2]);
     }
 }

@@ -32,8 +32,8 @@ pub(crate) struct Recovered {
     pub(crate) next_number: u64,
 }
 
-/// Hands every batch after `position` to `replay`, oldest first, which answers how many bytes of it may stay in the log. The log goes as far as `known` at least, or nothing is
-/// changed.
+/// Hands every batch after `position` to `replay`, oldest first, which answers how many bytes of it may stay in the log. The log goes
+/// as far as `known` at least, or nothing is changed.
 ///
 /// Segments without frames were made ready and not used, or their first batch was torn; they are removed.
 pub(crate) fn recover(

@@ -11,7 +11,7 @@ use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, Tab
 use store::Error;
 
 use crate::disk::storage_error;
-use crate::places::{self, NeedChanges, NeededSegments, PlaceChanges, StayingValues};
+use crate::places::{self, NeededSegments, PlaceChanges, StayingValues};
 use crate::private;
 use crate::staying::can_stay;
 use crate::values::{LogPlace, ValueFiles};
@@ -139,46 +139,38 @@ impl Tree {
         self.needed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A snapshot, and what else `of` finds at the same moment.
-    fn snapshot_with<T>(
-        &self,
-        of: impl FnOnce(&redb::ReadTransaction, &Snapshot) -> Result<T, redb::Error>,
-    ) -> Result<(Snapshot, T), Error> {
+    /// The map as it is now, and what else can be read at the same moment.
+    fn read(&self) -> Result<(Snapshot, redb::ReadTransaction), Error> {
         self.with(|database| {
             let reading = self.needed().reading();
             let txn = database.begin_read().map_err(failed)?;
             let map = txn.open_table(MAP).map_err(failed)?;
-            let mut staying = None;
             // Set before the first place can be seen.
-            if self.has_places.load(Ordering::SeqCst) {
-                staying = Some(StayingValues::of(&txn, &self.files, reading).map_err(failed)?);
-            }
-            let snapshot = Snapshot { map, staying };
-            let found = of(&txn, &snapshot).map_err(failed)?;
-            Ok((snapshot, found))
+            let has_places = self.has_places.load(Ordering::SeqCst);
+            let staying =
+                has_places.then(|| StayingValues::of(&txn, &self.files, reading)).transpose().map_err(failed)?;
+            Ok((Snapshot { map, staying }, txn))
         })
     }
 
     /// The map as it is now.
     pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
-        Ok(self.snapshot_with(|_, _| Ok(()))?.0)
+        Ok(self.read()?.0)
     }
 
     /// The map as it is now, and its position.
     pub(crate) fn whole(&self) -> Result<WholeSnapshot, Error> {
-        let (map, (position, pairs)) = self.snapshot_with(|txn, snapshot| {
-            let position = txn.open_table(META)?.get(POSITION)?.map_or(0, |position| position.value());
-            Ok((position, snapshot.map.len()?))
-        })?;
+        let (map, txn) = self.read()?;
+        let meta = txn.open_table(META).map_err(failed)?;
+        let position = meta.get(POSITION).map_err(failed)?.map_or(0, |position| position.value());
+        let pairs = map.map.len().map_err(failed)?;
         Ok(WholeSnapshot { map, position, pairs })
     }
 
     /// Values that stay in a segment, until they have so many bytes together; at least one if there is any.
     pub(crate) fn staying_in(&self, segment: u64, most_bytes: usize) -> Result<Vec<(Bytes, Bytes)>, Error> {
-        let places = self.with(|database| {
-            let txn = database.begin_read().map_err(failed)?;
-            places::staying_in(&txn, segment, most_bytes).map_err(failed)
-        })?;
+        let (_, txn) = self.read()?;
+        let places = places::staying_in(&txn, segment, most_bytes).map_err(failed)?;
         places.into_iter().map(|(key, place)| Ok((key, self.files.read(place)?))).collect()
     }
 
@@ -232,7 +224,7 @@ impl Tree {
     ) -> Result<(), Error> {
         let mut txn = self.with(|database| database.begin_write().map_err(failed))?;
         txn.set_quick_repair(true);
-        let needs: NeedChanges = {
+        let needs = {
             let mut map = txn.open_table(MAP).map_err(failed)?;
             let has_places = self.has_places.load(Ordering::SeqCst);
             let mut places = PlaceChanges::begin(&txn, has_places).map_err(failed)?;

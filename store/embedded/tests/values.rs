@@ -265,7 +265,6 @@ async fn a_value_that_was_changed_is_refused_and_all_others_are_read() {
         fs::remove_dir_all(directory.path().join("log")).unwrap();
         fs::remove_file(directory.path().join("tree.redb")).unwrap();
         support::copy_directory(original.path(), directory.path());
-        fs::write(&path, &whole).unwrap();
     }
     check(&Embedded::open(small(directory.path())).await.unwrap(), 1..=RUNS).await;
 }
