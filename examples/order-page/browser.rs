@@ -30,6 +30,10 @@ struct Browser {
 /// How long a page may take, on a machine that is ten times slower than a desktop.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 
+/// What Chrome's driver sometimes answers, as an error of its own, about an element that went away with its page: the protocol
+/// has "stale element reference" for that.
+const GONE: &str = "Node with given id does not belong to the document";
+
 /// What the protocol calls the id of an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
@@ -104,6 +108,9 @@ impl Browser {
             Ok(value) => Some(value),
             Err(error) => match error["error"].as_str() {
                 Some("no such element" | "stale element reference" | "element not interactable") => None,
+                Some("unknown error") if error["message"].as_str().is_some_and(|message| message.contains(GONE)) => {
+                    None
+                }
                 _ => panic!("{}: {error}", self.session),
             },
         }

@@ -13,8 +13,9 @@ const ELEMENT = 'element-6066-11e4-a52e-4f735466cecf';
 /** What the protocol calls keys that are no letters. */
 export const KEYS = { Escape: '\ue00c', Enter: '\ue007', Home: '\ue011', ArrowRight: '\ue014', Tab: '\ue004' };
 
-/** What the protocol says when an element was found and nothing could be done to it, or it went away meanwhile. */
-const UNDONE = /: (stale element reference|no such element|element not interactable|element click intercepted): /;
+/** What the protocol says when an element was found and nothing could be done to it, or it went away meanwhile; the last is what Chrome's driver sometimes says for that. */
+const UNDONE =
+  /: (stale element reference|no such element|element not interactable|element click intercepted): |Node with given id does not belong to the document/;
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
