@@ -2,7 +2,7 @@
 //! the rules of visibility and back-pressure; the files belong to the threads.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -23,6 +23,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// There is a batch to write, or the end has come.
     pub(crate) batch_ready: Condvar,
+    /// The committer sleeps over a batch.
+    is_overslept: AtomicBool,
     /// There is a frozen layer to write, a spare to prepare, or the end has come.
     pub(crate) checkpoint_ready: Condvar,
     /// Cuts the pauses of the checkpoint short.
@@ -179,6 +181,7 @@ impl Shared {
         Self {
             state: Mutex::new(state),
             batch_ready: Condvar::new(),
+            is_overslept: AtomicBool::new(false),
             checkpoint_ready: Condvar::new(),
             pace: Condvar::new(),
             room: Notify::new(),
@@ -241,7 +244,12 @@ impl Shared {
         let mut fetched = Fetched::default();
         loop {
             let (epoch, snapshot) = match self.told(keys, &fetched)? {
-                ReadPlan::All(mut state, found) => return Ok(then(&mut state, found)),
+                ReadPlan::All(mut state, found) => {
+                    let done = then(&mut state, found);
+                    drop(state);
+                    self.wake_committer();
+                    return Ok(done);
+                }
                 ReadPlan::Fetch(epoch, snapshot) => (epoch, snapshot),
             };
             let values = keys.iter().map(|key| snapshot.get(key)).collect::<Result<_, _>>()?;
@@ -251,6 +259,7 @@ impl Shared {
 
     /// Waits until there is room for a commit. A few commits may pass at once; the bound is kept to within their sizes.
     pub(crate) async fn wait_for_room(&self) -> Result<(), Error> {
+        self.wake_committer();
         loop {
             let notified = self.room.notified();
             tokio::pin!(notified);
@@ -275,14 +284,22 @@ impl Shared {
         state.active.bytes >= self.half_bytes || state.logged >= self.log_bytes / 2
     }
 
-    /// Called under the lock after a commit was put into the open batch: what to await until it is durable.
+    /// Called under the lock after a commit was put into the open batch: what to await until it is durable. The committer is woken when that is
+    /// awaited, or room for the next commit is.
     pub(crate) fn committed(&self, state: &mut State) -> Durable {
         state.most_bytes = state.most_bytes.max(state.bytes());
         let batch = state.open_batch;
         if std::mem::take(&mut state.is_committer_idle) {
-            self.batch_ready.notify_one();
+            self.is_overslept.store(true, Ordering::Relaxed);
         }
         Self::durable(state, batch)
+    }
+
+    /// Wakes the committer if it sleeps over a batch. Not under the lock, which is the first that it takes: it would wait a second time.
+    fn wake_committer(&self) {
+        if self.is_overslept.swap(false, Ordering::Relaxed) {
+            self.batch_ready.notify_one();
+        }
     }
 
     /// What to await until a batch is durable.
@@ -297,6 +314,7 @@ impl Shared {
 
     /// Resolves when what `durable` stands for is durable.
     pub(crate) async fn wait(&self, durable: Durable) -> Result<(), Error> {
+        self.wake_committer();
         match durable.0 {
             None => Ok(()),
             Some(receiver) => receiver.await.map_err(|_| {
