@@ -26,13 +26,14 @@ use crate::http::{
 };
 use crate::openapi::{Operation, OperationInput};
 use engine::shares::Asking;
-use engine::{Engine, Poll, Receipt, Refusal, SLOTS_MAX, Slots};
+use engine::{Delivery, Engine, Poll, Receipt, Refusal, SLOTS_MAX, Slots};
 
 /// The most answers of an exchange. Ours: as many as there may be slots for what comes.
 const ANSWERS_MAX: usize = SLOTS_MAX;
 
 /// How long the receipt of a single answer may wait for the task that comes next, to go with it. Ours: a program that does one task at a time
-/// has that within a millisecond, where others are as quick; and nothing waits for the receipt meanwhile.
+/// has that within a millisecond, where others are as quick; and nothing waits for the receipt meanwhile. One that does several at a time has
+/// other slots that come first, and may hold back its next answers until it has the receipt.
 const LINGER: Duration = Duration::from_millis(2);
 
 /// The media type of what comes line by line.
@@ -283,49 +284,40 @@ impl TasksOf {
 
     /// The next that come, as JSON with these receipts, and what says that they were delivered; nothing where nothing more comes.
     async fn next(&mut self, receipts: Option<Vec<AnswerReceipt>>) -> Option<(Vec<u8>, Vec<Receipt>)> {
-        let has_receipts = receipts.is_some();
-        let (bytes, delivered, unpolled) = if self.is_decider {
-            let found = found(self.engine.tasks().next_turns(&mut self.slots).await);
-            let unpolled = self.unpolled(found.is_empty());
-            let found = found.into_iter().map(|(slot, delivery)| {
-                let (task, receipt) = delivery.split();
-                (SlotTask { slot, task: turn_body(task) }, receipt)
-            });
-            rendered(receipts, found, unpolled)
+        if self.is_decider {
+            let found = self.engine.tasks().next_turns(&mut self.slots).await;
+            self.rendered(receipts, found, turn_body)
         } else {
-            let found = found(self.engine.tasks().next_activities(&mut self.slots).await);
-            let unpolled = self.unpolled(found.is_empty());
-            let found = found.into_iter().map(|(slot, delivery)| {
-                let (task, receipt) = delivery.split();
-                (SlotTask { slot, task: activity_body(task) }, receipt)
-            });
-            rendered(receipts, found, unpolled)
-        };
-        (has_receipts || unpolled || !delivered.is_empty()).then_some((bytes, delivered))
+            let found = self.engine.tasks().next_activities(&mut self.slots).await;
+            self.rendered(receipts, found, activity_body)
+        }
     }
 
-    fn unpolled(&mut self, is_over: bool) -> Option<String> {
-        let (caller, domain) = self.waits.take()?;
-        if is_over { unpolled_by(&self.engine, &domain, &caller) } else { None }
+    fn rendered<T, B: Serialize>(
+        &mut self,
+        receipts: Option<Vec<AnswerReceipt>>,
+        found: Result<Vec<(u32, Delivery<T>)>, Refusal>,
+        body: impl Fn(T) -> B,
+    ) -> Option<(Vec<u8>, Vec<Receipt>)> {
+        // The answers were recorded; only the poll came to nothing, as any poll may.
+        let found = found.unwrap_or_else(|refusal| {
+            tracing::debug!(%refusal, "no further tasks");
+            Vec::new()
+        });
+        let waits = self.waits.take().filter(|_| found.is_empty());
+        let unpolled = waits.and_then(|(caller, domain)| unpolled_by(&self.engine, &domain, &caller));
+        let says_something = receipts.is_some() || unpolled.is_some() || !found.is_empty();
+        let rendered = found.into_iter().map(|(slot, delivery)| {
+            let (task, receipt) = delivery.split();
+            (SlotTask { slot, task: body(task) }, receipt)
+        });
+        let (tasks, delivered) = rendered.unzip();
+        says_something.then(|| (bytes_of(&Exchanged { receipts, tasks, unpolled }), delivered))
     }
 }
 
-/// The answers were recorded; only the poll came to nothing, as any poll may.
-fn found<T>(tasks: Result<Vec<T>, Refusal>) -> Vec<T> {
-    tasks.unwrap_or_else(|refusal| {
-        tracing::debug!(%refusal, "no further tasks");
-        Vec::new()
-    })
-}
-
-/// As JSON; and whether it says where else tasks wait.
-fn rendered<T: Serialize>(
-    receipts: Option<Vec<AnswerReceipt>>,
-    found: impl Iterator<Item = (SlotTask<T>, Receipt)>,
-    unpolled: Option<String>,
-) -> (Vec<u8>, Vec<Receipt>, bool) {
-    let (has_unpolled, (tasks, delivered)) = (unpolled.is_some(), found.unzip());
-    (serde_json::to_vec(&Exchanged { receipts, tasks, unpolled }).unwrap_or_default(), delivered, has_unpolled)
+fn bytes_of<T: Serialize>(exchanged: &Exchanged<T>) -> Vec<u8> {
+    serde_json::to_vec(exchanged).unwrap_or_default()
 }
 
 async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -> Response {
@@ -335,14 +327,11 @@ async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -
         let piece = Box::pin(stream::once(std::future::ready((Bytes::from(bytes), delivered))));
         return bytes_of_json(StatusCode::OK, deliver_tasks(piece));
     }
-    let is_one = receipts.len() == 1;
-    let first = (!receipts.is_empty()).then(|| {
-        let nothing = std::iter::empty::<(SlotTask<()>, Receipt)>();
-        line(rendered(Some(receipts), nothing, None).0)
-    });
+    let (has_answers, may_linger) = (!receipts.is_empty(), receipts.len() == 1 && tasks.slots.are_next());
+    let first = Exchanged::<()> { receipts: Some(receipts), tasks: Vec::new(), unpolled: None };
+    let mut piece = has_answers.then(|| (line(bytes_of(&first)), Vec::new()));
     let mut next = next_line(tasks);
-    let mut piece = first.map(|first| (first, Vec::new()));
-    if is_one {
+    if may_linger {
         // What comes next may be there in a moment, and then goes with it in one write.
         match tokio::time::timeout(LINGER, &mut next).await {
             Ok(None) => next = Box::pin(std::future::ready(None)),

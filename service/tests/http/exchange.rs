@@ -143,6 +143,27 @@ async fn line_by_line_receipts_come_when_they_are_durable_and_tasks_when_they_co
     assert!(inputs.into_iter().any(|input| *input == json!({ "two": "lines" })), "{window}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_receipt_of_one_answer_waits_a_moment_for_the_task_that_goes_with_it_but_not_where_others_are_given_it() {
+    let api = Arc::new(Api::open().await);
+    with_activities(&api, &["a", "b"]).await;
+    let taken = exchange(&api, ACTIVITIES, json!({ "room": 2 })).await;
+    let answered = async |at: usize| {
+        let answers = json!([{ "token": task(&taken, at)["token"], "success": {} }]);
+        // Time goes on only while somebody waits for it.
+        let began = tokio::time::Instant::now();
+        let mut lines = Lines::of(&api, ACTIVITIES, &json!({ "answers": answers, "room": 1 })).await;
+        assert_eq!(lines.next().await.unwrap()["receipts"], json!([{}]));
+        began.elapsed().as_millis()
+    };
+    assert_eq!(answered(0).await, 2, "the next task would come here");
+    let others = Arc::clone(&api);
+    let waiting = tokio::spawn(async move { Lines::of(&others, ACTIVITIES, &json!({ "room": 1 })).await.next().await });
+    api.until_pollers("acts", 1).await;
+    assert_eq!(answered(1).await, 0, "the next task goes to who has waited longer");
+    waiting.abort();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exchange_that_ends_in_vain_says_where_else_tasks_wait() {
     let api = Api::open().await;

@@ -160,6 +160,11 @@ impl Matching {
         lists.get(key).is_some_and(|list| list.pollers.iter().any(can))
     }
 
+    /// Whether somebody waits who is given the next task.
+    pub(crate) fn has_poller(&self, key: &ListKey) -> bool {
+        self.lock().get(key).is_some_and(|list| list.pollers.iter().any(Poller::is_waiting))
+    }
+
     /// Takes the task that has waited longest, to have it done elsewhere.
     pub(crate) fn pop_waiting(&self, key: &ListKey) -> Option<WaitingTask> {
         let mut lists = self.lock();

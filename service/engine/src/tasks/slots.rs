@@ -129,6 +129,11 @@ impl Slots {
         self.free.is_empty() && self.waits == 0
     }
 
+    /// Whether the next task of the list comes here: there is a slot, and nobody else has waited longer.
+    pub fn are_next(&self) -> bool {
+        !self.are_filled() && !self.lists.matching.has_poller(&self.list)
+    }
+
     async fn next(&mut self) -> Result<Vec<(u32, Grant)>, Refusal> {
         if !self.earlier.is_empty() {
             let lost = Box::pin(self.take_lost()).await?;
