@@ -2,32 +2,19 @@
 
 use clap::{Args, Subcommand};
 use client::ActivityOperation;
-use client::body::{ByHand, ChangeActivity, ChangeTimeouts, CompleteByHand, FailByHand};
+use client::body::{ChangeActivity, ChangeTimeouts, CompleteByHand, FailByHand};
 use history::{Duration, RetryPolicy};
-use uuid::Uuid;
 
-use super::{Done, Failed, Target, Who, print_json, read_input};
+use super::workflow::Hand;
+use super::{Done, Failed, print_json, read_input};
 
 /// Which one of the open activities of a run, who does it, and why.
 #[derive(Debug, Args)]
 pub(crate) struct Which {
-    /// The workflow id
-    workflow_id: String,
+    #[command(flatten)]
+    hand: Hand,
     /// The decider's name for the activity; `baton workflow show` lists the open ones
     activity_id: String,
-    /// The run; the newest one unless given
-    #[arg(long)]
-    run: Option<Uuid>,
-    /// Why; the history keeps it
-    #[arg(long)]
-    reason: Option<String>,
-    #[command(flatten)]
-    who: Who,
-    /// The same key never does it twice
-    #[arg(long)]
-    key: Option<String>,
-    #[command(flatten)]
-    target: Target,
 }
 
 #[derive(Debug, Subcommand)]
@@ -124,50 +111,39 @@ impl Options {
     }
 }
 
-impl Which {
-    fn who(&self) -> (Option<String>, Option<String>) {
-        (Some(self.who.identity()), self.reason.clone())
-    }
-
-    fn by_hand(&self) -> ByHand {
-        let (identity, reason) = self.who();
-        ByHand { identity, reason }
-    }
-}
-
 impl Activity {
     pub(super) async fn run(self) -> Done {
-        let (which, act) = self.act()?;
-        let (client, key) = (which.target.client()?, which.key.as_deref());
-        print_json(&client.act_on_activity(&which.workflow_id, which.run, &which.activity_id, &act, key).await?)
+        let (Which { hand, activity_id }, act) = self.act()?;
+        let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
+        print_json(&client.act_on_activity(id, run, &activity_id, &act, key).await?)
     }
 
     fn act(self) -> Result<(Which, ActivityOperation), Failed> {
         Ok(match self {
             Self::Complete { which, result } => {
-                let (identity, reason) = which.who();
+                let (identity, reason) = which.hand.who();
                 let result = read_input(result.as_deref())?;
                 (which, ActivityOperation::Complete(CompleteByHand { result, identity, reason }))
             }
             Self::Fail { which, failure, details } => {
-                let (identity, reason) = which.who();
+                let (identity, reason) = which.hand.who();
                 let details = read_input(details.as_deref())?;
                 (which, ActivityOperation::Fail(FailByHand { failure_reason: failure, details, identity, reason }))
             }
             Self::Retry { which } => {
-                let by_hand = which.by_hand();
+                let by_hand = which.hand.by_hand();
                 (which, ActivityOperation::Retry(by_hand))
             }
             Self::Pause { which } => {
-                let by_hand = which.by_hand();
+                let by_hand = which.hand.by_hand();
                 (which, ActivityOperation::Pause(by_hand))
             }
             Self::Resume { which } => {
-                let by_hand = which.by_hand();
+                let by_hand = which.hand.by_hand();
                 (which, ActivityOperation::Resume(by_hand))
             }
             Self::Set { which, options } => {
-                let (identity, reason) = which.who();
+                let (identity, reason) = which.hand.who();
                 let timeouts = options.timeouts();
                 let Options { list: task_list, retry, .. } = options;
                 (which, ActivityOperation::Change(ChangeActivity { task_list, timeouts, retry, identity, reason }))

@@ -154,7 +154,7 @@ pub(crate) struct Which {
 #[derive(Debug, Args)]
 pub(crate) struct Hand {
     #[command(flatten)]
-    which: Which,
+    pub(super) which: Which,
     /// Why; the history keeps it
     #[arg(long)]
     reason: Option<String>,
@@ -162,14 +162,25 @@ pub(crate) struct Hand {
     who: Who,
     /// The same key never does it twice
     #[arg(long)]
-    key: Option<String>,
+    pub(super) key: Option<String>,
     #[command(flatten)]
-    target: Target,
+    pub(super) target: Target,
 }
 
 impl Hand {
-    fn who(&self) -> (Option<String>, Option<String>) {
+    pub(super) fn who(&self) -> (Option<String>, Option<String>) {
         (Some(self.who.identity()), self.reason.clone())
+    }
+
+    pub(super) fn by_hand(&self) -> ByHand {
+        let (identity, reason) = self.who();
+        ByHand { identity, reason }
+    }
+}
+
+impl Which {
+    pub(super) fn run(&self) -> (&str, Option<Uuid>) {
+        (&self.workflow_id, self.run)
     }
 }
 
@@ -223,10 +234,8 @@ impl Workflow {
                 print_json(&client.pause(&hand.which.workflow_id, hand.which.run, &pause, key).await?)
             }
             Self::Resume { hand } => {
-                let (identity, reason) = hand.who();
-                let (client, key) = (hand.target.client()?, hand.key.as_deref());
-                let resume = ByHand { identity, reason };
-                print_json(&client.resume(&hand.which.workflow_id, hand.which.run, &resume, key).await?)
+                let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
+                print_json(&client.resume(id, run, &hand.by_hand(), key).await?)
             }
             Self::Reset { hand, at, drop_signals } => {
                 let (identity, reason) = hand.who();

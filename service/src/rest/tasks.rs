@@ -1,26 +1,23 @@
 //! Task lists: polls, and answers to tasks, with the next task in the same round trip where that is asked for.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll as TaskPoll};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use bytes::Bytes;
 use client::body;
 use futures_util::TryFutureExt as _;
 use futures_util::future::BoxFuture;
+use futures_util::stream;
 use history::{Command, Fault, TaskId, TraceContext, TurnAnswer, TurnId, UpdateAnswer};
-use hyper::body::Frame;
 
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, seconds_to_wait, with_wait_applied};
 use crate::access::Caller;
 use crate::http::{
-    Answer, AppState, Json, POLL_BYTES_MAX, Refused, TURN_BYTES_MAX, bytes_of_json, deliver_task, json, later,
-    look_at_connection,
+    Answer, AppState, Json, POLL_BYTES_MAX, Refused, TURN_BYTES_MAX, bytes_of_json, deliver_task, deliver_tasks, json,
+    later, look_at_connection,
 };
 use engine::{
     ActivityTask, DeciderTask, Delivery, Engine, PendingQuery, Poll, QueryOutcome, Receipt, Refusal, Unpolled,
@@ -218,7 +215,7 @@ const NEXT_LINGER: Duration = Duration::from_millis(50);
 
 /// The answer to an answer. With `next`, the next task comes with it where there is one soon. Otherwise the headers go
 /// out, so that the caller knows that its answer is durable; the body follows when there is a task, or the wait ends.
-async fn answered<T: Unpin + Send + 'static>(next: Option<(PolledTask<T>, Render<T>)>) -> Response {
+async fn answered<T: Send + 'static>(next: Option<(PolledTask<T>, Render<T>)>) -> Response {
     let Some((mut poll, render)) = next else {
         return bytes_of_json(StatusCode::OK, "{}");
     };
@@ -227,7 +224,13 @@ async fn answered<T: Unpin + Send + 'static>(next: Option<(PolledTask<T>, Render
             (bytes, Some(receipt)) => deliver_task(bytes, receipt),
             (bytes, None) => bytes_of_json(StatusCode::OK, bytes),
         },
-        Err(_) => bytes_of_json(StatusCode::OK, Body::new(NextTaskBody { poll: Some(poll), render })),
+        Err(_) => {
+            let later = stream::once(async move {
+                let (bytes, receipt) = render_next(poll.await, render);
+                (bytes.into(), receipt.into_iter().collect())
+            });
+            bytes_of_json(StatusCode::OK, deliver_tasks(Box::pin(later)))
+        }
     }
 }
 
@@ -255,39 +258,6 @@ type Render<T> = fn(T) -> Vec<u8>;
 
 /// A poll for the next task.
 type PolledTask<T> = BoxFuture<'static, Result<Option<Delivery<T>>, Refusal>>;
-
-/// A body that comes when the next task does.
-struct NextTaskBody<T> {
-    poll: Option<PolledTask<T>>,
-    render: Render<T>,
-}
-
-impl<T: Unpin> hyper::body::Body for NextTaskBody<T> {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> TaskPoll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let Some(poll) = &mut self.poll else {
-            return TaskPoll::Ready(None);
-        };
-        let TaskPoll::Ready(polled) = poll.as_mut().poll(context) else {
-            return TaskPoll::Pending;
-        };
-        self.poll = None;
-        let (bytes, receipt) = render_next(polled, self.render);
-        if let Some(receipt) = receipt {
-            receipt.delivered();
-        }
-        TaskPoll::Ready(Some(Ok(Frame::data(bytes.into()))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.poll.is_none()
-    }
-}
 
 async fn answer_turn(
     engine: Arc<Engine>,
