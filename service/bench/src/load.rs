@@ -47,6 +47,9 @@ pub(super) struct Load {
     /// How many at the same time
     #[arg(long, default_value_t = 64)]
     concurrency: usize,
+    /// How many tasks the decider and the runner do at the same time, each; as many as there are workflows at once unless given
+    #[arg(long)]
+    slots: Option<usize>,
     /// Activities of each workflow, one after the other
     #[arg(long, default_value_t = 3)]
     activities: usize,
@@ -119,8 +122,9 @@ impl Load {
 
     /// The canonical load, on a service of its own.
     pub(super) fn of(workflows: u64, concurrency: usize) -> Self {
-        let (activities, payload) = (3, 100);
-        Self { workflows, concurrency, activities, payload, url: Vec::new(), data_dir: None, json: false, role: None }
+        let (slots, activities, payload) = (None, 3, 100);
+        let (url, data_dir, json, role) = (Vec::new(), None, false, None);
+        Self { workflows, concurrency, slots, activities, payload, url, data_dir, json, role }
     }
 
     /// Puts the service under load; and how long activities waited for a runner.
@@ -138,7 +142,7 @@ impl Load {
         }
         let role = |role: &str, url: &String| {
             let (activities, payload) = (self.activities.to_string(), self.payload.to_string());
-            let concurrency = self.concurrency.to_string();
+            let concurrency = self.slots.unwrap_or(self.concurrency).to_string();
             let args = ["--role", role, "--url", url, "--activities", &activities, "--payload", &payload];
             Process::start(&[&args[..], &["--concurrency", &concurrency]].concat())
         };
