@@ -10,7 +10,7 @@ use super::{Done, Failed, print_json, read_input};
 
 /// Which one of the open activities of a run, who does it, and why.
 #[derive(Debug, Args)]
-pub(crate) struct Which {
+pub(crate) struct OpenActivity {
     #[command(flatten)]
     hand: Hand,
     /// The decider's name for the activity; `baton workflow show` lists the open ones
@@ -22,7 +22,7 @@ pub(crate) enum Activity {
     /// It is done, whoever has it
     Complete {
         #[command(flatten)]
-        which: Which,
+        which: OpenActivity,
         /// The result: JSON, @file, or - for standard input
         #[arg(long)]
         result: Option<String>,
@@ -30,7 +30,7 @@ pub(crate) enum Activity {
     /// It cannot be done, whatever its retry policy has
     Fail {
         #[command(flatten)]
-        which: Which,
+        which: OpenActivity,
         /// Why it cannot be done, for its decider
         #[arg(long, value_name = "REASON")]
         failure: String,
@@ -41,22 +41,22 @@ pub(crate) enum Activity {
     /// Try it again at once, whatever it waits for
     Retry {
         #[command(flatten)]
-        which: Which,
+        which: OpenActivity,
     },
     /// Hand it out no more; whoever has it may still answer
     Pause {
         #[command(flatten)]
-        which: Which,
+        which: OpenActivity,
     },
     /// Hand it out again
     Resume {
         #[command(flatten)]
-        which: Which,
+        which: OpenActivity,
     },
     /// Change its options; those that are not given stay
     Set {
         #[command(flatten)]
-        which: Which,
+        which: OpenActivity,
         #[command(flatten)]
         options: Options,
     },
@@ -113,12 +113,12 @@ impl Options {
 
 impl Activity {
     pub(super) async fn run(self) -> Done {
-        let (Which { hand, activity_id }, act) = self.act()?;
+        let (OpenActivity { hand, activity_id }, act) = self.act()?;
         let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
         print_json(&client.act_on_activity(id, run, &activity_id, &act, key).await?)
     }
 
-    fn act(self) -> Result<(Which, ActivityOperation), Failed> {
+    fn act(self) -> Result<(OpenActivity, ActivityOperation), Failed> {
         Ok(match self {
             Self::Complete { which, result } => {
                 let (identity, reason) = which.hand.who();
