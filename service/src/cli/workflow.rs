@@ -211,15 +211,15 @@ impl Workflow {
             }
             Self::Cancel { hand } => {
                 let (identity, reason) = hand.who();
-                let (client, key) = (hand.target.client()?, hand.key.as_deref());
+                let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
                 let cancel = CancelWorkflow { reason, identity };
-                print_json(&client.cancel_run(&hand.which.workflow_id, hand.which.run, &cancel, key).await?)
+                print_json(&client.cancel_run(id, run, &cancel, key).await?)
             }
             Self::Terminate { hand } => {
                 let (identity, reason) = hand.who();
-                let (client, key) = (hand.target.client()?, hand.key.as_deref());
+                let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
                 let terminate = TerminateWorkflow { reason, details: None, identity };
-                print_json(&client.terminate_run(&hand.which.workflow_id, hand.which.run, &terminate, key).await?)
+                print_json(&client.terminate_run(id, run, &terminate, key).await?)
             }
             Self::History(history) => history.run().await,
             Self::Query(query) => query.run().await,
@@ -230,8 +230,8 @@ impl Workflow {
             Self::Pause { hand, stop_clocks } => {
                 let (identity, reason) = hand.who();
                 let pause = PauseWorkflow { stop_clocks, identity, reason };
-                let (client, key) = (hand.target.client()?, hand.key.as_deref());
-                print_json(&client.pause(&hand.which.workflow_id, hand.which.run, &pause, key).await?)
+                let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
+                print_json(&client.pause(id, run, &pause, key).await?)
             }
             Self::Resume { hand } => {
                 let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
@@ -241,8 +241,8 @@ impl Workflow {
                 let (identity, reason) = hand.who();
                 let signals = if drop_signals { LaterSignals::Drop } else { LaterSignals::Reapply };
                 let reset = ResetWorkflow { event_id: at, signals, identity, reason };
-                let (client, key) = (hand.target.client()?, hand.key.as_deref());
-                print_json(&client.reset(&hand.which.workflow_id, hand.which.run, &reset, key).await?)
+                let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
+                print_json(&client.reset(id, run, &reset, key).await?)
             }
             Self::Result { which, wait, target } => {
                 let client = target.client()?;

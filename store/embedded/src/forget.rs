@@ -129,7 +129,9 @@ async fn sweep(shared: &Arc<Shared>, key: &HeadKey, run: RunId) -> Result<Option
                 state.delete(&doomed);
                 state.doomed.remove(&doomed);
             }
-            shared.committed(&mut state)
+            let durable = shared.committed(&mut state);
+            shared.let_go(state);
+            durable
         };
         if parts.is_end {
             return Ok(Some(durable));

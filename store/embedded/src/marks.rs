@@ -41,6 +41,7 @@ impl Shared {
                 state.put(&keys::mark_expiry(mark.expires_at, key, mark.name), Bytes::new(), false);
             }
             last = Some(self.committed(&mut state));
+            self.let_go(state);
         }
         // Batches become durable in order: the last one stands for all.
         match last {

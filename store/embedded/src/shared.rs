@@ -246,8 +246,7 @@ impl Shared {
             let (epoch, snapshot) = match self.told(keys, &fetched)? {
                 ReadPlan::All(mut state, found) => {
                     let done = then(&mut state, found);
-                    drop(state);
-                    self.wake_committer();
+                    self.let_go(state);
                     return Ok(done);
                 }
                 ReadPlan::Fetch(epoch, snapshot) => (epoch, snapshot),
@@ -259,7 +258,6 @@ impl Shared {
 
     /// Waits until there is room for a commit. A few commits may pass at once; the bound is kept to within their sizes.
     pub(crate) async fn wait_for_room(&self) -> Result<(), Error> {
-        self.wake_committer();
         loop {
             let notified = self.room.notified();
             tokio::pin!(notified);
@@ -284,8 +282,8 @@ impl Shared {
         state.active.bytes >= self.half_bytes || state.logged >= self.log_bytes / 2
     }
 
-    /// Called under the lock after a commit was put into the open batch: what to await until it is durable. The committer is woken when that is
-    /// awaited, or room for the next commit is.
+    /// Called under the lock after a commit was put into the open batch: what to await until it is durable. Whoever has the lock then lets it
+    /// go with [`let_go`](Self::let_go).
     pub(crate) fn committed(&self, state: &mut State) -> Durable {
         state.most_bytes = state.most_bytes.max(state.bytes());
         let batch = state.open_batch;
@@ -295,8 +293,9 @@ impl Shared {
         Self::durable(state, batch)
     }
 
-    /// Wakes the committer if it sleeps over a batch. Not under the lock, which is the first that it takes: it would wait a second time.
-    fn wake_committer(&self) {
+    /// Lets the lock go after commits, and wakes the committer if it sleeps over a batch: not before, for the lock is the first that it takes.
+    pub(crate) fn let_go(&self, state: MutexGuard<'_, State>) {
+        drop(state);
         if self.is_overslept.swap(false, Ordering::Relaxed) {
             self.batch_ready.notify_one();
         }
@@ -314,7 +313,6 @@ impl Shared {
 
     /// Resolves when what `durable` stands for is durable.
     pub(crate) async fn wait(&self, durable: Durable) -> Result<(), Error> {
-        self.wake_committer();
         match durable.0 {
             None => Ok(()),
             Some(receiver) => receiver.await.map_err(|_| {

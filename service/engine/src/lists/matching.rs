@@ -153,16 +153,10 @@ impl Matching {
         poller
     }
 
-    /// Whether somebody waits who does what such riders ask.
-    pub(crate) fn has_poller_for_riders(&self, key: &ListKey, kind: RiderKind) -> bool {
-        let lists = self.lock();
-        let can = |poller: &Poller| poller.taker.takes(kind) && poller.is_waiting();
-        lists.get(key).is_some_and(|list| list.pollers.iter().any(can))
-    }
-
-    /// Whether somebody waits who is given the next task.
-    pub(crate) fn has_poller(&self, key: &ListKey) -> bool {
-        self.lock().get(key).is_some_and(|list| list.pollers.iter().any(Poller::is_waiting))
+    /// Whether somebody waits who can do what is to be done.
+    pub(crate) fn has_poller(&self, key: &ListKey, can: impl Fn(&Taker) -> bool) -> bool {
+        let waits = |poller: &Poller| poller.is_waiting() && can(&poller.taker);
+        self.lock().get(key).is_some_and(|list| list.pollers.iter().any(waits))
     }
 
     /// Takes the task that has waited longest, to have it done elsewhere.

@@ -88,7 +88,7 @@ impl RequestReply {
             loop {
                 // Nobody else is bothered where somebody waits here, unless it is a query: the run may be one that is never
                 // without a turn at another node.
-                let is_for_here = self.lists.matching.has_poller_for_riders(list, kind)
+                let is_for_here = self.lists.matching.has_poller(list, |taker| taker.takes(kind))
                     && (kind == RiderKind::Update || Instant::now() < patience);
                 if may
                     && !is_for_here

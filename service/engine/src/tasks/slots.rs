@@ -131,7 +131,7 @@ impl Slots {
 
     /// Whether the next task of the list comes here: there is a slot, and nobody else has waited longer.
     pub fn are_next(&self) -> bool {
-        !self.are_filled() && !self.lists.matching.has_poller(&self.list)
+        !self.are_filled() && !self.lists.matching.has_poller(&self.list, |_| true)
     }
 
     async fn next(&mut self) -> Result<Vec<(u32, Grant)>, Refusal> {
