@@ -103,7 +103,7 @@ async fn forget(
                 unindex(state, key, place, &head);
                 state.put(&doomed, Bytes::new(), true);
                 state.doomed.insert(doomed.clone());
-                return Ok::<_, Error>(Some(shared.committed(state)));
+                return Ok::<_, Error>(Some(Shared::committed(state)));
             }
         }
         Ok(None)
@@ -129,7 +129,7 @@ async fn sweep(shared: &Arc<Shared>, key: &HeadKey, run: RunId) -> Result<Option
                 state.delete(&doomed);
                 state.doomed.remove(&doomed);
             }
-            let durable = shared.committed(&mut state);
+            let durable = Shared::committed(&mut state);
             shared.let_go(state);
             durable
         };

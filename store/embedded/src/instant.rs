@@ -18,6 +18,9 @@ pub(crate) fn now() -> UnixMs {
     UnixMs::try_from(since.as_millis()).unwrap_or(UnixMs::MAX)
 }
 
+/// What the stamp adds to a batch.
+pub(crate) const BYTES: usize = 9 + 1 + 8;
+
 /// Stamps the open batch.
 pub(crate) fn put(state: &mut State) {
     state.put(&[keys::INSTANT], Bytes::copy_from_slice(&now().to_be_bytes()), false);

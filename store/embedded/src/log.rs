@@ -355,7 +355,14 @@ struct OpenSegment {
     end: u64,
 }
 
-/// The end of the log. One thread has it.
+impl OpenSegment {
+    /// The first batch has room whatever its size.
+    fn has_room(&self, bytes: usize, segment_bytes: u64) -> bool {
+        self.end <= SEGMENT_HEADER as u64 || self.end + bytes as u64 + 8 <= segment_bytes
+    }
+}
+
+/// The end of the log. One thread at a time has it.
 #[derive(Debug)]
 pub(crate) struct Tail {
     segments: Arc<Segments>,
@@ -368,13 +375,16 @@ impl Tail {
         Self { segments, segment: None }
     }
 
+    /// Whether a batch of so many bytes goes into the segment that is being written.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.segment.as_ref().is_some_and(|segment| segment.has_room(bytes, self.segments.segment_bytes))
+    }
+
     /// Appends a batch; durable on return. Answers whether the segment has just become half full, so that the next one
     /// should be made ready.
     pub(crate) fn append(&mut self, builder: &mut Builder, batch: u64) -> io::Result<bool> {
-        let size = builder.len() as u64 + 8;
         let segment_bytes = self.segments.segment_bytes;
-        let is_full = |segment: &OpenSegment| segment.end > SEGMENT_HEADER as u64 && segment.end + size > segment_bytes;
-        let segment = match self.segment.take_if(|segment| !is_full(segment)) {
+        let segment = match self.segment.take_if(|segment| segment.has_room(builder.len(), segment_bytes)) {
             Some(segment) => self.segment.insert(segment),
             None => self.segment.insert(self.segments.next(batch)?),
         };

@@ -40,7 +40,7 @@ impl Shared {
                 state.put(&keys::mark(key, mark.name), record(mark), false);
                 state.put(&keys::mark_expiry(mark.expires_at, key, mark.name), Bytes::new(), false);
             }
-            last = Some(self.committed(&mut state));
+            last = Some(Self::committed(&mut state));
             self.let_go(state);
         }
         // Batches become durable in order: the last one stands for all.
@@ -91,7 +91,7 @@ pub(crate) async fn forget_expired(
                 state.delete(place);
             }
         }
-        Ok::<_, Error>(shared.committed(state))
+        Ok::<_, Error>(Shared::committed(state))
     })??;
     Ok((expired.len(), Some(durable)))
 }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use store::Error;
 
 use crate::archive::source::LogSource;
+use crate::committer::LogEnd;
 use crate::directory::{Directory, log_path, make_known, tree_path};
 use crate::disk::storage_error;
 use crate::frame::{BatchOperation, operations};
@@ -87,11 +88,12 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     if !tree.has_terms() {
         terms::make(&tree, &state)?;
     }
-    let shared = Arc::new(Shared::new(state, tree, segments, options.memory_bytes, options.log_bytes));
     let first = (known == 0).then(|| options.directory.clone());
+    state.log_end = Some(LogEnd::new(tail, first));
+    let shared = Arc::new(Shared::new(state, tree, segments, options.memory_bytes, options.log_bytes));
     let source = LogSource { shared: Arc::clone(&shared), log, id: directory.id };
     let threads = vec![
-        spawn("store-commit", &shared, move |shared| committer::run(shared, tail, first))?,
+        spawn("store-commit", &shared, |shared| committer::run(shared))?,
         spawn("store-checkpoint", &shared, checkpoint::run)?,
     ];
     let free = FreeSpace::of(&options.directory, Arc::clone(&options.faults));

@@ -2,13 +2,14 @@
 //! the rules of visibility and back-pressure; the files belong to the threads.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use store::Error;
 use tokio::sync::{Notify, oneshot, watch};
 
+use crate::committer::{self, LogEnd};
 use crate::frame::{Builder, FRAME_MAX};
 use crate::layer::{Layer, LayerValue};
 use crate::log::Segments;
@@ -23,8 +24,6 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// There is a batch to write, or the end has come.
     pub(crate) batch_ready: Condvar,
-    /// The committer sleeps over a batch.
-    is_overslept: AtomicBool,
     /// There is a frozen layer to write, a spare to prepare, or the end has come.
     pub(crate) checkpoint_ready: Condvar,
     /// Cuts the pauses of the checkpoint short.
@@ -73,8 +72,9 @@ pub(crate) struct State {
     /// Counts the layers that have gone to redb: what was read from redb is current while this stands.
     pub(crate) epoch: u64,
     pub(crate) builder: Builder,
-    /// The number of the batch in `builder`.
+    /// The number of the batch in `builder`, and how many commits are in there.
     pub(crate) open_batch: u64,
+    pub(crate) open_commits: u64,
     pub(crate) durable_batch: u64,
     /// Bytes logged since the newest freeze.
     pub(crate) logged: u64,
@@ -89,6 +89,10 @@ pub(crate) struct State {
     pub(crate) most_bytes: usize,
     /// Set by the committer before it waits: waking it is a system call.
     pub(crate) is_committer_idle: bool,
+    /// The end of the log, while nobody writes there.
+    pub(crate) log_end: Option<LogEnd>,
+    /// Somebody has the end of the log.
+    pub(crate) is_writing: bool,
 }
 
 impl State {
@@ -99,6 +103,7 @@ impl State {
             epoch: 0,
             builder: Builder::default(),
             open_batch: last_batch + 1,
+            open_commits: 0,
             durable_batch: last_batch,
             logged: 0,
             needs_spare: false,
@@ -109,6 +114,8 @@ impl State {
             counts: Counts::new(),
             most_bytes: 0,
             is_committer_idle: false,
+            log_end: None,
+            is_writing: false,
         }
     }
 
@@ -157,6 +164,11 @@ impl State {
         frozen.filter(|(key, _)| self.active.get(key).is_none()).chain(self.active.range(from, to))
     }
 
+    /// Whether the committer sleeps although there is something for it to do.
+    fn is_overslept(&self) -> bool {
+        self.is_committer_idle && !self.is_writing && (!self.builder.is_empty() || self.phase != Phase::Open)
+    }
+
     fn failed(&self) -> Option<Error> {
         self.failure.as_ref().map(|why| Error::Failed { why: why.to_string() })
     }
@@ -181,7 +193,6 @@ impl Shared {
         Self {
             state: Mutex::new(state),
             batch_ready: Condvar::new(),
-            is_overslept: AtomicBool::new(false),
             checkpoint_ready: Condvar::new(),
             pace: Condvar::new(),
             room: Notify::new(),
@@ -284,20 +295,25 @@ impl Shared {
 
     /// Called under the lock after a commit was put into the open batch: what to await until it is durable. Whoever has the lock then lets it
     /// go with [`let_go`](Self::let_go).
-    pub(crate) fn committed(&self, state: &mut State) -> Durable {
+    pub(crate) fn committed(state: &mut State) -> Durable {
         state.most_bytes = state.most_bytes.max(state.bytes());
+        state.open_commits += 1;
         let batch = state.open_batch;
-        if std::mem::take(&mut state.is_committer_idle) {
-            self.is_overslept.store(true, Ordering::Relaxed);
-        }
         Self::durable(state, batch)
     }
 
-    /// Lets the lock go after commits, and wakes the committer if it sleeps over a batch: not before, for the lock is the first that it takes.
-    pub(crate) fn let_go(&self, state: MutexGuard<'_, State>) {
+    /// Lets the lock go after commits. If the committer sleeps over a batch, that is written here, or the committer is woken: not before, for the
+    /// lock is the first that it takes.
+    pub(crate) fn let_go(&self, mut state: MutexGuard<'_, State>) {
+        if !state.is_overslept() {
+            return;
+        }
+        let writing = state.take_batch_at_rest();
+        state.is_committer_idle = writing.is_some();
         drop(state);
-        if self.is_overslept.swap(false, Ordering::Relaxed) {
-            self.batch_ready.notify_one();
+        match writing {
+            Some(writing) => committer::write(self, writing),
+            None => self.batch_ready.notify_one(),
         }
     }
 
@@ -328,16 +344,23 @@ impl Shared {
         self.wait(durable).await
     }
 
-    /// Called by the committer: everything up to `batch` is durable.
-    pub(crate) fn set_durable(&self, batch: u64) {
-        let (ready, has_frozen) = {
+    /// Called by who writes: everything up to `batch` is durable, and another may write on.
+    pub(crate) fn set_durable(&self, batch: u64, end: LogEnd) {
+        let (ready, has_frozen, is_overslept) = {
             let mut state = self.lock();
             state.durable_batch = batch;
             let (ready, waiting) =
                 std::mem::take(&mut state.waiters).into_iter().partition::<Vec<_>, _>(|(of, _)| *of <= batch);
             state.waiters = waiting;
-            (ready, state.frozen.is_some())
+            state.log_end = Some(end);
+            state.is_writing = false;
+            let is_overslept = state.is_overslept();
+            state.is_committer_idle &= !is_overslept;
+            (ready, state.frozen.is_some(), is_overslept)
         };
+        if is_overslept {
+            self.batch_ready.notify_one();
+        }
         for (_, sender) in ready {
             // A caller that no longer waits does not need to know.
             let _ = sender.send(());
@@ -345,6 +368,12 @@ impl Shared {
         if has_frozen {
             self.checkpoint_ready.notify_all();
         }
+    }
+
+    /// Called by who writes and cannot: stops everything for good.
+    pub(crate) fn stopped_writing(&self, why: &str) {
+        self.lock().is_writing = false;
+        self.fail(why);
     }
 
     /// There may be room again.
@@ -429,21 +458,20 @@ pub(crate) struct Durable(Option<oneshot::Receiver<()>>);
 mod tests {
     use super::*;
 
+    impl Shared {
+        /// Of a directory that is empty.
+        pub(crate) fn without_threads(options: &crate::Options) -> Self {
+            let (tree, _) = Tree::open(&options.directory.join("tree.redb"), 1 << 20).unwrap();
+            let found = crate::log::FoundLog { next: 1, ..crate::log::FoundLog::default() };
+            let segments = Segments::new(&options.directory, 1, options, Arc::default(), found).unwrap();
+            Self::new(State::new(0), tree, Arc::new(segments), 1 << 20, 1 << 20)
+        }
+    }
+
     #[test]
     fn what_was_read_from_redb_counts_only_until_a_layer_has_gone_there() {
         let directory = tempfile::TempDir::new().unwrap();
-        let (tree, _) = Tree::open(&directory.path().join("tree.redb"), 1 << 20).unwrap();
-        let segments = Arc::new(
-            Segments::new(
-                directory.path(),
-                1,
-                &crate::Options::new(directory.path()),
-                Arc::default(),
-                crate::log::FoundLog { next: 1, ..crate::log::FoundLog::default() },
-            )
-            .unwrap(),
-        );
-        let shared = Shared::new(State::new(0), tree, segments, 1 << 20, 1 << 20);
+        let shared = Shared::without_threads(&crate::Options::new(directory.path()));
         let key = b"hkey".to_vec();
         shared.tree.write([(key.as_slice(), Some(b"old".as_slice()))].into_iter(), Some(1)).unwrap();
         let keys = [key.clone()];

@@ -54,7 +54,7 @@ impl Shared {
                 }
             }
             state.put(&keys::head(key), record.clone(), old.is_none());
-            Ok(WriteOutcome::Won(self.committed(state)))
+            Ok(WriteOutcome::Won(Self::committed(state)))
         })??;
         self.settled(outcome).await
     }
@@ -100,7 +100,7 @@ impl Shared {
             }
             index(state, key, None, None, &Head { due: None, ..head.clone() });
             state.put(&place, encode_head(head), true);
-            Ok(WriteOutcome::Won(self.committed(state)))
+            Ok(WriteOutcome::Won(Self::committed(state)))
         })??;
         self.settled(outcome).await
     }
@@ -115,7 +115,7 @@ impl Shared {
             }
             if is_known {
                 state.put(&keys::part(key, run, part), bytes.clone(), false);
-                Ok(Some(self.committed(state)))
+                Ok(Some(Self::committed(state)))
             } else {
                 Ok::<_, Error>(None)
             }
