@@ -79,7 +79,7 @@ impl Views {
 
     async fn closing_event_of(&self, at: &RunRef, wait: Duration) -> Result<(Uuid, Option<(Run, Event)>), Refusal> {
         let key = at.key();
-        let mut watching = self.watchers.watch(&key);
+        let mut watching = self.watchers.watch_end(&key);
         let mut loaded = self.lookup.look_up(at).await?;
         let run_id = loaded.run().started.run_id;
         if loaded.run().is_open() && !wait.is_zero() {

@@ -250,7 +250,7 @@ mod tests {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| next(&log.shared).is_none());
             log.shared.set_phase(Phase::Closing);
-            while !log.shared.lock().is_committer_idle {
+            while !log.shared.lock().is_committer_idle && !thread.is_finished() {
                 std::thread::yield_now();
             }
             assert!(!thread.is_finished());

@@ -36,6 +36,8 @@ struct AgendaEntries {
     horizon: Timestamp,
     /// When the store's index was last read, whatever the horizon.
     read_at: Timestamp,
+    /// When the next look is taken at the latest, unless somebody is told of an earlier one.
+    next_look: Timestamp,
 }
 
 impl AgendaEntries {
@@ -89,17 +91,22 @@ impl Agenda {
         if asked.is_some_and(|asked| due.is_none_or(|due| asked <= due)) {
             return;
         }
-        let first = entries.order.first().map(|(at, _)| *at);
         match due {
             Some(at) if at < entries.horizon => {
-                // Most commits move the instant away or leave it: nothing to wake up for.
                 entries.insert(AgendaEntry { at, is_asked: asked.is_some() }, key);
-                if first.is_none_or(|first| at < first) {
-                    drop(entries);
-                    self.earlier.notify_one();
-                }
+                self.must_look_by(at, entries);
             }
             _ => entries.remove(key),
+        }
+    }
+
+    /// Has the next look be no later than this. It may be earlier: what it was for may have moved away, as it does with most commits, and
+    /// to wake up once for nothing costs less than to be told each time.
+    fn must_look_by(&self, at: Timestamp, mut entries: MutexGuard<'_, AgendaEntries>) {
+        if at < entries.next_look {
+            entries.next_look = at;
+            drop(entries);
+            self.earlier.notify_one();
         }
     }
 
@@ -108,12 +115,8 @@ impl Agenda {
         let mut entries = self.lock();
         let known = entries.by_key.get(key);
         let at = known.map_or(at, |known| known.at.min(at));
-        let first = entries.order.first().map(|(at, _)| *at);
         entries.insert(AgendaEntry { at, is_asked: true }, key);
-        if first.is_none_or(|first| at < first) {
-            drop(entries);
-            self.earlier.notify_one();
-        }
+        self.must_look_by(at, entries);
     }
 
     /// Has a run looked at soon, as something about it could not be done.
@@ -169,16 +172,18 @@ impl Agenda {
         due
     }
 
-    /// When to wake up next, and whether the agenda must be extended by then.
+    /// When to wake up next, and whether the agenda must be extended by then. Who asks does so.
     pub(crate) fn next(&self, now: Timestamp) -> (Timestamp, bool) {
-        let entries = self.lock();
+        let mut entries = self.lock();
         // Half the distance ahead, so that what comes near is known well before it is due.
         let extend_at = Timestamp::from_millis(entries.horizon.as_millis().saturating_sub(AHEAD.as_millis() / 2));
         let extend_at = self.read_every.map_or(extend_at, |every| extend_at.min(entries.read_at.plus(every)));
-        match entries.order.first() {
+        let (at, extend) = match entries.order.first() {
             Some((at, _)) if *at <= extend_at => (*at, false),
             _ => (extend_at.max(now), extend_at <= now),
-        }
+        };
+        entries.next_look = at;
+        (at, extend)
     }
 
     /// How many runs are on it.
@@ -227,5 +232,30 @@ mod tests {
         agenda.set(&run, Some(at(500)));
         agenda.set(&run, None);
         assert_eq!(agenda.take_due(at(500), 10), std::slice::from_ref(&run));
+    }
+
+    #[test]
+    fn whoever_sleeps_is_told_of_what_is_earlier_than_its_next_look_and_of_nothing_else() {
+        let (agenda, run, other) = (Agenda::new(None), key("w"), key("v"));
+        let is_told = || {
+            let mut told = std::pin::pin!(agenda.earlier.notified());
+            told.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
+        };
+        agenda.extend(at(0));
+        assert_eq!(agenda.next(at(0)).0, at(30_000));
+        agenda.set(&run, Some(at(10_000)));
+        assert!(is_told());
+        for due in [20_000, 10_000, 15_000] {
+            agenda.set(&run, Some(at(due)));
+            assert!(!is_told(), "it looks at 10 s whatever has moved");
+        }
+        agenda.set(&other, Some(at(9_999)));
+        assert!(is_told());
+        agenda.set_by(&run, at(9_998));
+        assert!(is_told());
+        assert_eq!(agenda.take_due(at(9_999), 10).len(), 2);
+        assert_eq!(agenda.next(at(9_999)).0, at(30_000));
+        agenda.set(&run, Some(at(20_000)));
+        assert!(is_told(), "since it has looked, it sleeps for longer");
     }
 }

@@ -21,8 +21,13 @@ pub(crate) struct RunProgress {
     pub(crate) closed: bool,
 }
 
+type ProgressSender = watch::Sender<Option<RunProgress>>;
+
 struct WatchEntry {
-    sender: watch::Sender<Option<RunProgress>>,
+    /// To those who are told of each step.
+    steps: Option<ProgressSender>,
+    /// To those who are told that it is over: that the run has closed, or is another.
+    end: Option<ProgressSender>,
     /// When somebody last went to the store for all who watch.
     looked: Instant,
 }
@@ -48,16 +53,27 @@ impl Watchers {
         self.watched.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Watches a run. What changes after this call is not missed; look at the run once after it.
+    /// Watches each step of a run. What changes after this call is not missed; look at the run once after it.
     pub(crate) fn watch<'a>(&'a self, key: &'a HeadKey) -> Watching<'a> {
+        self.watch_some(key, |entry| &mut entry.steps)
+    }
+
+    /// The same for whether it is over.
+    pub(crate) fn watch_end<'a>(&'a self, key: &'a HeadKey) -> Watching<'a> {
+        self.watch_some(key, |entry| &mut entry.end)
+    }
+
+    fn watch_some<'a>(
+        &'a self,
+        key: &'a HeadKey,
+        which: impl FnOnce(&mut WatchEntry) -> &mut Option<ProgressSender>,
+    ) -> Watching<'a> {
         let mut watched = self.lock();
-        let receiver = match watched.get(key) {
-            Some(entry) => entry.sender.subscribe(),
-            None => {
-                let entry = WatchEntry { sender: watch::Sender::new(None), looked: Instant::now() };
-                watched.entry(key.clone()).or_insert(entry).sender.subscribe()
-            }
+        let entry = match watched.get_mut(key) {
+            Some(entry) => entry,
+            None => watched.entry(key.clone()).or_insert(WatchEntry { steps: None, end: None, looked: Instant::now() }),
         };
+        let receiver = which(entry).get_or_insert_with(|| ProgressSender::new(None)).subscribe();
         Watching { watchers: self, key, receiver }
     }
 
@@ -65,8 +81,15 @@ impl Watchers {
     pub(crate) fn tell(&self, key: &HeadKey, progress: RunProgress) {
         self.news.tell(&key.domain);
         let watched = self.lock();
-        if let Some(entry) = watched.get(key) {
-            entry.sender.send_replace(Some(progress));
+        let Some(entry) = watched.get(key) else { return };
+        if let Some(steps) = &entry.steps {
+            steps.send_replace(Some(progress));
+        }
+        if let Some(end) = &entry.end {
+            end.send_if_modified(|told| {
+                let before = told.replace(progress);
+                progress.closed || before.is_none_or(|before| before.run_id != progress.run_id)
+            });
         }
     }
 
@@ -119,12 +142,67 @@ impl Watching<'_> {
 impl Drop for Watching<'_> {
     fn drop(&mut self) {
         let mut watched = self.watchers.lock();
-        // Ours is the last receiver exactly when the count is still one here, unless our sender is gone and this is another.
+        // Ours is the last receiver exactly when there is still one here, unless our sender is gone and this is another.
         let is_last = |entry: &WatchEntry| {
-            entry.sender.receiver_count() <= 1 && entry.sender.subscribe().same_channel(&self.receiver)
+            let mut senders = [&entry.steps, &entry.end].into_iter().flatten();
+            senders.clone().map(ProgressSender::receiver_count).sum::<usize>() <= 1
+                && senders.any(|sender| sender.subscribe().same_channel(&self.receiver))
         };
         if watched.get(self.key).is_some_and(is_last) {
             watched.remove(self.key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake, Waker};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Counted(AtomicUsize);
+
+    impl Wake for Counted {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn at(run: u128, last_event_id: EventId, closed: bool) -> RunProgress {
+        RunProgress { run_id: Uuid::from_u128(run), last_event_id, closed }
+    }
+
+    #[test]
+    fn who_waits_for_the_end_of_a_run_is_not_woken_by_each_step() {
+        for end in [at(1, 9, true), at(2, 1, false)] {
+            let (watchers, key) = (Watchers::default(), HeadKey { domain: "d".into(), workflow_id: "w".into() });
+            let woken = Arc::<Counted>::default();
+            let waker = Waker::from(Arc::clone(&woken));
+            let mut watching = watchers.watch_end(&key);
+            watchers.tell(&key, at(1, 1, false));
+            let mut closed = pin!(watching.closed(Uuid::from_u128(1)));
+            let mut is_over = || closed.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+            assert!(!is_over());
+            for step in 2..9 {
+                watchers.tell(&key, at(1, step, false));
+            }
+            assert_eq!(woken.0.load(Ordering::SeqCst), 0);
+            watchers.tell(&key, end);
+            assert_eq!((woken.0.load(Ordering::SeqCst), is_over()), (1, true));
+        }
+    }
+
+    #[test]
+    fn what_nobody_watches_any_more_is_forgotten_whatever_was_watched_of_it() {
+        let (watchers, key) = (Watchers::default(), HeadKey { domain: "d".into(), workflow_id: "w".into() });
+        let (step, end, other) = (watchers.watch(&key), watchers.watch_end(&key), watchers.watch_end(&key));
+        for watching in [end, step, other] {
+            assert_eq!(watchers.len(), 1);
+            drop(watching);
+        }
+        assert_eq!(watchers.len(), 0);
     }
 }
