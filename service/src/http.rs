@@ -1,6 +1,7 @@
 //! What every way in stands on: connections, who asks, what is let in, bodies, refusals, and what is written down of it all.
 
 mod accept;
+mod again;
 mod answer;
 mod around;
 mod audit;

@@ -30,6 +30,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, Sleep};
 
+use super::again::PolledAgain;
 use super::call::answer;
 use super::record::PeerAddress;
 use crate::tls::Peer;
@@ -335,14 +336,14 @@ impl Speaker {
     {
         // Each step in a box, of which nothing is left when the next begins.
         let mut step: Step<S> = Box::pin(self.0.speak_until_parked(stream, Bytes::new()));
-        async move {
+        PolledAgain::new(async move {
             while let Some((inner, parked)) = step.await {
                 step = match parked.answer(&inner).await {
                     Some((stream, before)) => Box::pin(inner.speak_until_parked(stream, before)),
                     None => return,
                 };
             }
-        }
+        })
     }
 }
 
