@@ -71,9 +71,3 @@ pub(crate) fn task(bytes: Vec<u8>, receipt: Receipt) -> Response {
 pub(crate) fn tasks(pieces: impl Stream<Item = (Bytes, Vec<Receipt>)> + Send + Unpin + 'static) -> Body {
     Body::new(DeliveredPieces(pieces))
 }
-
-/// Lets the connection see whether its peer has hung up while a task came: a yield goes by way of the reactor, and a
-/// connection that has ended drops its call, which gives the task back.
-pub(crate) async fn look_at_connection() {
-    tokio::task::yield_now().await;
-}

@@ -25,8 +25,8 @@ pub(super) enum Begun {
 }
 
 /// Has a connection be encrypted.
-pub(super) async fn shake_hands(stream: TcpStream, tls: &Arc<Tls>, (wait, write_wait): (Duration, Duration)) -> Begun {
-    let begun = tokio::time::timeout(wait, begin(stream, tls, write_wait)).await;
+pub(super) async fn shake_hands(stream: Stalling<TcpStream>, tls: &Arc<Tls>, wait: Duration) -> Begun {
+    let begun = tokio::time::timeout(wait, begin(stream, tls)).await;
     let begun = begun.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long")));
     if !matches!(begun, Ok(Begun::Encrypted(..))) {
         tls.standing().handshake_failed();
@@ -37,11 +37,10 @@ pub(super) async fn shake_hands(stream: TcpStream, tls: &Arc<Tls>, (wait, write_
     })
 }
 
-async fn begin(stream: TcpStream, tls: &Arc<Tls>, write_wait: Duration) -> io::Result<Begun> {
+async fn begin(stream: Stalling<TcpStream>, tls: &Arc<Tls>) -> io::Result<Begun> {
     let mut first = [0];
-    let is_there = stream.peek(&mut first).await? > 0;
+    let is_there = stream.of().peek(&mut first).await? > 0;
     let speaks_http = is_there && first.iter().all(u8::is_ascii_uppercase);
-    let stream = Stalling::new(stream, write_wait);
     if speaks_http {
         return Ok(Begun::Plain(stream));
     }

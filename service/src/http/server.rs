@@ -23,7 +23,7 @@ use super::handshake::{Begun, Encrypted, shake_hands};
 use super::parked::Speaker;
 use super::problem::Refused;
 use super::record::PeerAddress;
-use super::stall::Stalling;
+use super::stall::{LooksAtPeer, Stalling};
 use crate::tls::{Peer, Tls};
 
 /// Limits of connections.
@@ -171,28 +171,29 @@ struct Connection {
 impl Connection {
     /// Serves it in a task of its own, which is small as long as it may be: there are very many that wait.
     fn begin(self, stream: TcpStream, tls: Option<Arc<Tls>>) {
+        let looks = LooksAtPeer::default();
+        let stream = Stalling::new(stream, self.limits.write_wait, looks.clone());
         match tls {
             None => {
-                let stream = Stalling::new(stream, self.limits.write_wait);
-                tokio::spawn(self.speaker(None).speak(stream));
+                tokio::spawn(looks.around(self.speaker(None).speak(stream)));
             }
             Some(tls) => {
-                tokio::spawn(async move {
+                tokio::spawn(looks.around(async move {
                     // In boxes, of which one is there at a time.
                     let encrypted = Box::pin(self.shake_hands(stream, tls)).await;
                     if let Some((speaker, stream)) = encrypted {
                         Box::pin(speaker.speak(stream)).await;
                     }
-                });
+                }));
             }
         }
     }
 
     /// Has it be encrypted.
-    async fn shake_hands(self, stream: TcpStream, tls: Arc<Tls>) -> Option<(Speaker, Encrypted)> {
+    async fn shake_hands(self, stream: Stalling<TcpStream>, tls: Arc<Tls>) -> Option<(Speaker, Encrypted)> {
         let mut stopped = self.stopped.clone();
         let begun = tokio::select! {
-            begun = shake_hands(stream, &tls, (self.limits.handshake_wait, self.limits.write_wait)) => begun,
+            begun = shake_hands(stream, &tls, self.limits.handshake_wait) => begun,
             _ = stopped.wait_for(|stopped| *stopped) => return None,
         };
         match begun {
