@@ -134,8 +134,6 @@ mod tests {
 
     use super::*;
 
-    type Peer = std::net::TcpStream;
-
     /// Whether a read has anything, asked in a task of which the reactor is not heard meanwhile.
     fn reads(stream: &mut Stalling<TcpStream>, bytes: &mut [u8]) -> Option<usize> {
         let mut buffer = ReadBuf::new(bytes);
@@ -150,9 +148,9 @@ mod tests {
     }
 
     /// What a look sees that comes from a peer: `does` is done to it before.
-    async fn seen(does: impl FnOnce(Peer) -> Option<Peer>) -> usize {
+    async fn seen(does: impl FnOnce(std::net::TcpStream) -> Option<std::net::TcpStream>) -> usize {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let peer = Peer::connect(listener.local_addr().unwrap()).unwrap();
+        let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let looks = LooksAtPeer::default();
         let mut stream = Stalling::new(listener.accept().await.unwrap().0, Duration::from_secs(60), looks.clone());
         // Until the reactor has said all that it knows.
@@ -183,7 +181,7 @@ mod tests {
     #[tokio::test]
     async fn what_a_look_reads_is_not_lost() {
         use std::io::Write as _;
-        let write = |mut peer: Peer| {
+        let write = |mut peer: std::net::TcpStream| {
             peer.write_all(b"GET ").unwrap();
             Some(peer)
         };

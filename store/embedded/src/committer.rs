@@ -1,60 +1,14 @@
 //! Writing the log: takes the open batch, writes it with one write, makes it durable with one sync, tells those who wait. While it
 //! syncs, the next batch fills. Owns who does that: a thread, or whoever commits where the log has rested.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::{MutexGuard, PoisonError};
 
-use tokio::time::Instant;
-
-use crate::directory::make_known;
-use crate::frame::Builder;
 use crate::instant;
-use crate::log::Tail;
+use crate::log_end::LogEnd;
 use crate::shared::{Phase, Shared, State};
 
-/// The longest sync after which whoever commits does the next: its thread does nothing else meanwhile. Ours: two threads' switches are
-/// saved, which take some 0.1 ms; a disk that is slower gains little by it.
-const SHORT_SYNC: Duration = Duration::from_micros(500);
-/// The largest batch that whoever commits writes. Ours: what is larger takes longer than the last one did.
-const SMALL_BATCH: usize = 64 << 10;
-
-/// The end of the log, and what it takes to write on there. Whoever has it writes.
-#[derive(Debug)]
-pub(crate) struct LogEnd {
-    tail: Tail,
-    builder: Builder,
-    /// The directory of a store that has no batch yet: before the first is acknowledged, it is made known there that there is one.
-    first: Option<PathBuf>,
-    done: Option<DoneBatch>,
-}
-
-/// The last batch that was written.
-#[derive(Debug)]
-struct DoneBatch {
-    at: Instant,
-    took: Duration,
-    commits: u64,
-}
-
-impl LogEnd {
-    pub(crate) fn new(tail: Tail, first: Option<PathBuf>) -> Self {
-        Self { tail, builder: Builder::default(), first, done: None }
-    }
-
-    /// Whether the thread that commits so many bytes may as well write them: that does not take long; and the last batch was of one commit, and was
-    /// over for at least as long as it took, so that what comes at the same time still shares a sync.
-    fn is_rested_for(&self, bytes: usize) -> bool {
-        let is_rested =
-            |last: &DoneBatch| last.commits == 1 && last.took <= SHORT_SYNC && last.at.elapsed() > last.took;
-        self.done.as_ref().is_some_and(is_rested)
-            && self.first.is_none()
-            && bytes <= SMALL_BATCH
-            && self.tail.has_room(bytes)
-    }
-}
-
 /// A batch that is to be written, and by whom.
-pub(crate) struct Writing {
+struct Writing {
     end: LogEnd,
     batch: u64,
     commits: u64,
@@ -76,10 +30,58 @@ impl State {
     }
 
     /// The same for who has just committed, where the thread rests.
-    pub(crate) fn take_batch_at_rest(&mut self) -> Option<Writing> {
+    fn take_batch_at_rest(&mut self) -> Option<Writing> {
         let bytes = self.builder.len() + instant::BYTES;
         self.log_end.as_ref().filter(|end| end.is_rested_for(bytes))?;
         self.take_batch()
+    }
+
+    /// Whether the committer sleeps although there is something for it to do.
+    fn is_overslept(&self) -> bool {
+        self.is_committer_idle && !self.is_writing && (!self.builder.is_empty() || self.phase != Phase::Open)
+    }
+}
+
+impl Shared {
+    /// Lets the lock go after commits. If the committer sleeps over a batch, that is written here, or the committer is woken: not before, for the
+    /// lock is the first that it takes.
+    pub(crate) fn let_go(&self, mut state: MutexGuard<'_, State>) {
+        if !state.is_overslept() {
+            return;
+        }
+        let writing = state.take_batch_at_rest();
+        state.is_committer_idle = writing.is_some();
+        drop(state);
+        match writing {
+            Some(writing) => write(self, writing),
+            None => self.batch_ready.notify_one(),
+        }
+    }
+
+    /// Called by who writes: everything up to `batch` is durable, and another may write on.
+    fn set_durable(&self, batch: u64, end: LogEnd) {
+        let (ready, has_frozen, is_overslept) = {
+            let mut state = self.lock();
+            let ready = state.became_durable(batch);
+            state.log_end = Some(end);
+            state.is_writing = false;
+            let is_overslept = state.is_overslept();
+            state.is_committer_idle &= !is_overslept;
+            (ready, state.frozen.is_some(), is_overslept)
+        };
+        if is_overslept {
+            self.batch_ready.notify_one();
+        }
+        ready.tell();
+        if has_frozen {
+            self.checkpoint_ready.notify_all();
+        }
+    }
+
+    /// Called by who writes and cannot: stops everything for good.
+    fn stopped_writing(&self, why: &str) {
+        self.lock().is_writing = false;
+        self.fail(why);
     }
 }
 
@@ -106,39 +108,29 @@ fn next(shared: &Shared) -> Option<Writing> {
             }
         }
         state.is_committer_idle = true;
-        state = shared.batch_ready.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+        state = shared.batch_ready.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
 }
 
 /// Writes a batch, durably.
-pub(crate) fn write(shared: &Shared, Writing { mut end, batch, commits }: Writing) {
+fn write(shared: &Shared, Writing { mut end, batch, commits }: Writing) {
     /// Who ends by a panic takes the store with it: nobody would write any more.
-    struct PanicGuard<'a>(&'a Shared);
-    impl Drop for PanicGuard<'_> {
+    struct WriterGuard<'a>(&'a Shared);
+    impl Drop for WriterGuard<'_> {
         fn drop(&mut self) {
             if std::thread::panicking() {
                 self.0.stopped_writing("writing the log panicked");
             }
         }
     }
-    let guard = PanicGuard(shared);
+    let guard = WriterGuard(shared);
     shared.made_room();
-    let began = Instant::now();
-    let appended = end.tail.append(&mut end.builder, batch).and_then(|is_half_full| {
-        if let Some(directory) = end.first.take() {
-            shared.segments.opening.patiently(|| make_known(&directory, batch))?;
-        }
-        Ok(is_half_full)
-    });
-    match appended {
+    match end.append(batch, commits, &shared.segments.opening) {
         Ok(is_half_full) => {
             if is_half_full {
                 shared.lock().needs_spare = true;
                 shared.checkpoint_ready.notify_all();
             }
-            end.builder.clear();
-            let now = Instant::now();
-            end.done = Some(DoneBatch { at: now, took: now - began, commits });
             shared.set_durable(batch, end);
         }
         // Never retried: after a failed sync nobody knows what is on the disk.
@@ -150,12 +142,14 @@ pub(crate) fn write(shared: &Shared, Writing { mut end, batch, commits }: Writin
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use bytes::Bytes;
 
     use super::*;
     use crate::Options;
-    use crate::log::{FoundLog, Segments};
+    use crate::log::{FoundLog, Segments, Tail};
+    use crate::log_end::{SHORT_SYNC, SMALL_BATCH};
     use crate::shared::Durable;
 
     /// A log of one batch, which was over so long ago and took so long; its thread sleeps.
@@ -166,7 +160,7 @@ mod tests {
     }
 
     impl RestingLog {
-        fn new(done: Duration, took: Duration, commits: u64) -> Self {
+        fn new(ago: Duration, took: Duration, commits: u64) -> Self {
             let directory = tempfile::TempDir::new().unwrap();
             let options = Options::new(directory.path());
             let shared = Shared::without_threads(&options);
@@ -177,8 +171,7 @@ mod tests {
             write(&log.shared, writing);
             let mut state = log.shared.lock();
             assert_eq!(state.durable_batch, 1);
-            let at = Instant::now().checked_sub(done).unwrap();
-            state.log_end.as_mut().unwrap().done = Some(DoneBatch { at, took, commits });
+            state.log_end.as_mut().unwrap().was_used(ago, took, commits);
             state.is_committer_idle = true;
             drop(state);
             log
@@ -227,7 +220,9 @@ mod tests {
         let mut log = RestingLog::new(LONG_AGO, SHORT_SYNC, 1);
         log.options.segment_bytes = 1;
         let segments = Segments::new(&log.options.directory, 2, &log.options, Arc::default(), FoundLog::default());
-        log.shared.lock().log_end.as_mut().unwrap().tail = Tail::new(Arc::new(segments.unwrap()));
+        let mut end = LogEnd::new(Tail::new(Arc::new(segments.unwrap())), None);
+        end.was_used(LONG_AGO, SHORT_SYNC, 1);
+        log.shared.lock().log_end = Some(end);
         assert!(!log.writes_itself(1), "it begins a segment, for which there may be no descriptor");
     }
 

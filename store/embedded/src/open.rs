@@ -9,12 +9,12 @@ use bytes::Bytes;
 use store::Error;
 
 use crate::archive::source::LogSource;
-use crate::committer::LogEnd;
 use crate::directory::{Directory, log_path, make_known, tree_path};
 use crate::disk::storage_error;
 use crate::frame::{BatchOperation, operations};
 use crate::free::FreeSpace;
 use crate::log::{FoundLog, Live, Segments, Tail};
+use crate::log_end::LogEnd;
 use crate::names::{find_values, values_path};
 use crate::opening::Opening;
 use crate::options::{Options, Recovery};

@@ -12,8 +12,9 @@ use store::{Due, Error, Head, HeadKey, RunId, UnixMs};
 use crate::disk::blocking;
 use crate::keys;
 use crate::layer::LayerValue;
+use crate::newest::FoundValue;
 use crate::record::decode_head;
-use crate::shared::{FoundValue, Frozen, Shared};
+use crate::shared::{Frozen, Shared};
 use crate::tree::{Pairs, Snapshot};
 
 /// How many slots of the active layer are copied, or looked up, under the lock at a time.

@@ -9,11 +9,11 @@ use bytes::Bytes;
 use store::Error;
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::committer::{self, LogEnd};
 use crate::frame::{Builder, FRAME_MAX};
 use crate::layer::{Layer, LayerValue};
 use crate::log::Segments;
-use crate::tree::{Snapshot, Tree};
+use crate::log_end::LogEnd;
+use crate::tree::Tree;
 
 /// When the open batch holds this many bytes, commits wait for the next.
 const BATCH_BYTES: usize = 4 << 20;
@@ -164,28 +164,18 @@ impl State {
         frozen.filter(|(key, _)| self.active.get(key).is_none()).chain(self.active.range(from, to))
     }
 
-    /// Whether the committer sleeps although there is something for it to do.
-    fn is_overslept(&self) -> bool {
-        self.is_committer_idle && !self.is_writing && (!self.builder.is_empty() || self.phase != Phase::Open)
+    /// Everything up to `batch` is durable: who is to be told, when the lock is free.
+    pub(crate) fn became_durable(&mut self, batch: u64) -> Acknowledged {
+        self.durable_batch = batch;
+        let all = std::mem::take(&mut self.waiters).into_iter();
+        let (ready, waiting) = all.partition(|(of, _)| *of <= batch);
+        self.waiters = waiting;
+        Acknowledged(ready)
     }
 
     fn failed(&self) -> Option<Error> {
         self.failure.as_ref().map(|why| Error::Failed { why: why.to_string() })
     }
-}
-
-/// Values from redb, for keys that memory did not have, as of an epoch.
-#[derive(Debug, Default)]
-pub(crate) struct Fetched {
-    epoch: Option<u64>,
-    values: Vec<Option<Bytes>>,
-}
-
-/// A key's newest value, and the batch that must be durable before it is shown.
-#[derive(Debug)]
-pub(crate) struct FoundValue {
-    pub(crate) value: Option<Bytes>,
-    pub(crate) batch: u64,
 }
 
 impl Shared {
@@ -217,54 +207,6 @@ impl Shared {
             return Err(error);
         }
         if state.phase == Phase::Open { Ok(state) } else { Err(Error::Failed { why: "it was closed".to_owned() }) }
-    }
-
-    /// The state, if all `keys` can be told from it: from memory, or from redb as `fetched`. Else what to fetch from.
-    fn told(&self, keys: &[Vec<u8>], fetched: &Fetched) -> Result<ReadPlan<'_>, Error> {
-        let state = self.open()?;
-        let is_current = fetched.epoch == Some(state.epoch);
-        let found: Option<Vec<FoundValue>> = keys
-            .iter()
-            .enumerate()
-            .map(|(index, key)| match state.slot(key) {
-                Some(slot) => Some(FoundValue { value: slot.value.clone(), batch: slot.batch }),
-                None if is_current => {
-                    fetched.values.get(index).map(|value| FoundValue { value: value.clone(), batch: 0 })
-                }
-                None => None,
-            })
-            .collect();
-        match found {
-            Some(found) => Ok(ReadPlan::All(state, found)),
-            None => Ok(ReadPlan::Fetch(state.epoch, self.tree.snapshot()?)),
-        }
-    }
-
-    /// Whether memory alone can tell all `keys`.
-    pub(crate) fn has_in_memory(&self, keys: &[Vec<u8>]) -> Result<bool, Error> {
-        let state = self.open()?;
-        Ok(keys.iter().all(|key| state.slot(key).is_some()))
-    }
-
-    /// The newest values of `keys`, and `then` called on them under the lock, so that they are still the newest.
-    pub(crate) fn with<T>(
-        &self,
-        keys: &[Vec<u8>],
-        mut then: impl FnMut(&mut State, Vec<FoundValue>) -> T,
-    ) -> Result<T, Error> {
-        let mut fetched = Fetched::default();
-        loop {
-            let (epoch, snapshot) = match self.told(keys, &fetched)? {
-                ReadPlan::All(mut state, found) => {
-                    let done = then(&mut state, found);
-                    self.let_go(state);
-                    return Ok(done);
-                }
-                ReadPlan::Fetch(epoch, snapshot) => (epoch, snapshot),
-            };
-            let values = keys.iter().map(|key| snapshot.get(key)).collect::<Result<_, _>>()?;
-            fetched = Fetched { epoch: Some(epoch), values };
-        }
     }
 
     /// Waits until there is room for a commit. A few commits may pass at once; the bound is kept to within their sizes.
@@ -302,21 +244,6 @@ impl Shared {
         Self::durable(state, batch)
     }
 
-    /// Lets the lock go after commits. If the committer sleeps over a batch, that is written here, or the committer is woken: not before, for the
-    /// lock is the first that it takes.
-    pub(crate) fn let_go(&self, mut state: MutexGuard<'_, State>) {
-        if !state.is_overslept() {
-            return;
-        }
-        let writing = state.take_batch_at_rest();
-        state.is_committer_idle = writing.is_some();
-        drop(state);
-        match writing {
-            Some(writing) => committer::write(self, writing),
-            None => self.batch_ready.notify_one(),
-        }
-    }
-
     /// What to await until a batch is durable.
     pub(crate) fn durable(state: &mut State, batch: u64) -> Durable {
         if batch <= state.durable_batch {
@@ -342,38 +269,6 @@ impl Shared {
     pub(crate) async fn wait_for_batch(&self, batch: u64) -> Result<(), Error> {
         let durable = Self::durable(&mut *self.open()?, batch);
         self.wait(durable).await
-    }
-
-    /// Called by who writes: everything up to `batch` is durable, and another may write on.
-    pub(crate) fn set_durable(&self, batch: u64, end: LogEnd) {
-        let (ready, has_frozen, is_overslept) = {
-            let mut state = self.lock();
-            state.durable_batch = batch;
-            let (ready, waiting) =
-                std::mem::take(&mut state.waiters).into_iter().partition::<Vec<_>, _>(|(of, _)| *of <= batch);
-            state.waiters = waiting;
-            state.log_end = Some(end);
-            state.is_writing = false;
-            let is_overslept = state.is_overslept();
-            state.is_committer_idle &= !is_overslept;
-            (ready, state.frozen.is_some(), is_overslept)
-        };
-        if is_overslept {
-            self.batch_ready.notify_one();
-        }
-        for (_, sender) in ready {
-            // A caller that no longer waits does not need to know.
-            let _ = sender.send(());
-        }
-        if has_frozen {
-            self.checkpoint_ready.notify_all();
-        }
-    }
-
-    /// Called by who writes and cannot: stops everything for good.
-    pub(crate) fn stopped_writing(&self, why: &str) {
-        self.lock().is_writing = false;
-        self.fail(why);
     }
 
     /// There may be room again.
@@ -444,9 +339,17 @@ impl Shared {
     }
 }
 
-enum ReadPlan<'a> {
-    All(MutexGuard<'a, State>, Vec<FoundValue>),
-    Fetch(u64, Snapshot),
+/// Those whose commits are durable.
+#[must_use]
+pub(crate) struct Acknowledged(Vec<(u64, oneshot::Sender<()>)>);
+
+impl Acknowledged {
+    pub(crate) fn tell(self) {
+        for (_, sender) in self.0 {
+            // A caller that no longer waits does not need to know.
+            let _ = sender.send(());
+        }
+    }
 }
 
 /// A promise of durability. Dropping it is no harm.
@@ -455,40 +358,12 @@ enum ReadPlan<'a> {
 pub(crate) struct Durable(Option<oneshot::Receiver<()>>);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    impl Shared {
-        /// Of a directory that is empty.
-        pub(crate) fn without_threads(options: &crate::Options) -> Self {
-            let (tree, _) = Tree::open(&options.directory.join("tree.redb"), 1 << 20).unwrap();
-            let found = crate::log::FoundLog { next: 1, ..crate::log::FoundLog::default() };
-            let segments = Segments::new(&options.directory, 1, options, Arc::default(), found).unwrap();
-            Self::new(State::new(0), tree, Arc::new(segments), 1 << 20, 1 << 20)
-        }
-    }
-
-    #[test]
-    fn what_was_read_from_redb_counts_only_until_a_layer_has_gone_there() {
-        let directory = tempfile::TempDir::new().unwrap();
-        let shared = Shared::without_threads(&crate::Options::new(directory.path()));
-        let key = b"hkey".to_vec();
-        shared.tree.write([(key.as_slice(), Some(b"old".as_slice()))].into_iter(), Some(1)).unwrap();
-        let keys = [key.clone()];
-        let Ok(ReadPlan::Fetch(epoch, snapshot)) = shared.told(&keys, &Fetched::default()) else {
-            panic!("only redb can tell")
-        };
-        let fetched = Fetched { epoch: Some(epoch), values: vec![snapshot.get(&key).unwrap()] };
-        assert!(
-            matches!(shared.told(&keys, &fetched), Ok(ReadPlan::All(_, found)) if found[0].value.as_deref() == Some(b"old"))
-        );
-
-        // Somebody commits, and the checkpoint brings it to redb, before the reader has the lock again.
-        shared.tree.write([(key.as_slice(), Some(b"new".as_slice()))].into_iter(), Some(2)).unwrap();
-        shared.lock().epoch += 1;
-        let Ok(ReadPlan::Fetch(_, snapshot)) = shared.told(&keys, &fetched) else {
-            panic!("what was fetched is of before")
-        };
-        assert_eq!(snapshot.get(&key).unwrap().as_deref(), Some(b"new".as_slice()));
+impl Shared {
+    /// Of a directory that is empty.
+    pub(crate) fn without_threads(options: &crate::Options) -> Self {
+        let (tree, _) = Tree::open(&options.directory.join("tree.redb"), 1 << 20).unwrap();
+        let found = crate::log::FoundLog { next: 1, ..crate::log::FoundLog::default() };
+        let segments = Segments::new(&options.directory, 1, options, Arc::default(), found).unwrap();
+        Self::new(State::new(0), tree, Arc::new(segments), 1 << 20, 1 << 20)
     }
 }

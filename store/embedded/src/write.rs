@@ -8,8 +8,9 @@ use store::{Cas, Error, Expect, Head, HeadKey, Order, PartKey, Row, RunId, UnixM
 
 use crate::LIMITS;
 use crate::keys;
+use crate::newest::FoundValue;
 use crate::record::{decode_head, encode_head, encode_row};
-use crate::shared::{Durable, FoundValue, Shared, State};
+use crate::shared::{Durable, Shared, State};
 use crate::terms::term_keys;
 
 enum WriteOutcome {
