@@ -39,29 +39,31 @@ impl Wake for OwnWaker {
     }
 }
 
-/// See the module.
-pub(super) struct PolledAgain<W> {
-    work: Pin<Box<W>>,
-    own: Arc<OwnWaker>,
-    waker: Waker,
+pin_project_lite::pin_project! {
+    /// See the module.
+    pub(super) struct PolledAgain<W> {
+        #[pin]
+        work: W,
+        own: Arc<OwnWaker>,
+    }
 }
 
 impl<W: Future> PolledAgain<W> {
     pub(super) fn new(work: W) -> Self {
-        let own = Arc::<OwnWaker>::default();
-        Self { work: Box::pin(work), waker: Waker::from(Arc::clone(&own)), own }
+        Self { work, own: Arc::default() }
     }
 }
 
 impl<W: Future> Future for PolledAgain<W> {
     type Output = W::Output;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<W::Output> {
-        let this = &mut *self;
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<W::Output> {
+        let mut this = self.project();
+        let waker = Waker::from(Arc::clone(this.own));
         this.own.task.register(context.waker());
         for _ in 0..POLLS_IN_A_ROW {
             this.own.standing.store(IS_POLLED, Ordering::Release);
-            let polled = this.work.as_mut().poll(&mut Context::from_waker(&this.waker));
+            let polled = this.work.as_mut().poll(&mut Context::from_waker(&waker));
             if polled.is_ready() || this.own.standing.swap(RESTS, Ordering::AcqRel) == IS_POLLED {
                 return polled;
             }
