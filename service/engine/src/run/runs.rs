@@ -1,16 +1,13 @@
 //! The way to every run: what is asked of one is put into its inbox, and whoever finds nobody at work on it does the work. Who
 //! that is, is not known here: rooms that ask things of runs and those that work on them do not know each other.
 
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
-use std::task::Poll;
 use std::time::Duration;
 
 use history::{Author, Command};
 use store::{HeadKey, Store};
 use tokio::sync::oneshot;
-use tokio::sync::oneshot::error::TryRecvError;
 use uuid::Uuid;
 
 use crate::base::background::Background;
@@ -79,21 +76,14 @@ impl Runs {
         let work = self.submit(&cell, make(reply));
         drop(cell);
         let answered = match work {
-            None => answer.await.map_err(drop),
-            // Nobody else gives the answer, so it is looked for behind each step of the work: whoever waited for it would wake itself, in vain.
-            Some(mut work) => {
-                poll_fn(|context| {
-                    let is_done = Pin::new(&mut work).poll(context).is_ready();
-                    match answer.try_recv() {
-                        Err(TryRecvError::Empty) if is_done => Pin::new(&mut answer).poll(context).map_err(drop),
-                        Err(TryRecvError::Empty) => Poll::Pending,
-                        answered => Poll::Ready(answered.map_err(drop)),
-                    }
-                })
-                .await
-            }
+            None => answer.await,
+            Some(work) => tokio::select! {
+                biased;
+                answered = &mut answer => answered,
+                () = work => answer.await,
+            },
         };
-        let lost = |()| Refusal::OutcomeUnknown { why: "the task that worked on this run has ended early".to_owned() };
+        let lost = |_| Refusal::OutcomeUnknown { why: "the task that worked on this run has ended early".to_owned() };
         answered.map_err(lost)?
     }
 
