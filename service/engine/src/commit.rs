@@ -133,7 +133,8 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     for event in &events {
         codec::put_event(&mut fresh, event);
     }
-    let mut ops = same_run.map(|base| base.body.ops.clone()).unwrap_or_default();
+    // Also those of the run before: whoever wrote to that and does not know what became of it, asks here.
+    let mut ops = base.map(|base| base.body.ops.clone()).unwrap_or_default();
     if limits.op_ids > 0 {
         ops.push(op);
         let surplus = ops.len().saturating_sub(limits.op_ids);

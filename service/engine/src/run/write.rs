@@ -27,7 +27,7 @@ const RACE_WAIT: Duration = Duration::from_millis(5);
 enum Landed {
     /// It is what the store has.
     Yes,
-    /// It is in what the store has, this.
+    /// It is in what the store has, this; or in the run before that.
     AndMore(Box<StoredRun>),
     /// It is not in the store, and never will be: something else is.
     No,
@@ -59,7 +59,7 @@ impl RunWorker<'_> {
         let began = Instant::now();
         let base = self.state.known();
         let (op, Prepared { mut next, parts }) = shop.lay_out(key, base, transition, unmatched.is_empty(), now).await;
-        let made = MadeWith { reserved, unmatched, round: next.body.links.outbox.round() };
+        let mut made = MadeWith { reserved, unmatched, round: next.body.links.outbox.round() };
         let replaced = base.filter(|base| base.head.run != next.head.run).map(commit::replaced);
         let expect = match (base, &replaced) {
             (_, Some(replaced)) => Expect::Replacing(replaced),
@@ -79,6 +79,11 @@ impl RunWorker<'_> {
             }
             Ok(landed) => {
                 if let Landed::AndMore(found) = landed {
+                    if found.head.run != next.head.run {
+                        // That run is over, and with it the tasks that this commit made.
+                        shop.lists.unreserve(std::mem::take(&mut made.reserved), None);
+                        made.unmatched.clear();
+                    }
                     next = *found;
                 }
                 shop.metrics.committed(recorded);

@@ -82,6 +82,33 @@ async fn a_run_that_another_node_has_closed_is_not_used_instead_of_a_new_one() {
     assert!(!started.existing && started.run_id != closed, "{started:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_was_recorded_in_a_run_that_another_node_has_followed_by_the_next_is_not_recorded_there_again() {
+    let inner = Arc::new(Memory::new());
+    let faults = Arc::new(FaultStore::new(Arc::clone(&inner), 11, Chances::NONE));
+    let (one, other) = (Service::over(Arc::clone(&faults) as _).await, Service::over(inner).await);
+    one.start("w").await;
+    let first = one.engine.views().describe(&at("w")).await.unwrap().run.started.run_id;
+    // Both draw their numbers alike here: one more, so that none is drawn for the other's.
+    other.start("v").await;
+    // It is recorded, and whoever wrote it does not know.
+    faults.set_chances(Chances { unknown_after: 1_000, ..Chances::NONE });
+    let name = || "s".to_owned();
+    let signal = Command::Signal { name: name(), input: None, identity: None, key: None, if_version: None };
+    let run = at("w");
+    let (told, ()) = tokio::join!(one.engine.commands().tell(&run, signal), async {
+        assert_eq!(other.names("w").await.last(), Some(&"Signal"), "and it is not tried again yet");
+        let terminate =
+            Command::Terminate { reason: None, details: None, identity: None, key: None, child_policy: None };
+        other.engine.commands().tell(&at("w"), terminate).await.unwrap();
+        let again = Start { reuse_policy: ReusePolicy::AllowDuplicate, ..Start::new("w", "test", "deciders") };
+        other.engine.commands().start(DOMAIN, again).await.unwrap();
+        faults.set_on(false);
+    });
+    assert_eq!(told.unwrap().run_id, first, "it says where it was recorded");
+    assert_eq!(other.names("w").await, ["WorkflowStarted", "DeciderScheduled"], "and nowhere else");
+}
+
 /// A run with a timer of ten seconds, over a store that does not answer from now on.
 async fn timer_without_a_store(agenda: u32) -> (Service, Arc<FaultStore<Memory>>) {
     let store = Arc::new(FaultStore::new(Arc::new(Memory::new()), 11, Chances::NONE));
