@@ -1,5 +1,5 @@
 //! What the callers and the two threads share: the layers, the open batch, who waits for which batch. Owns the lock and
-//! the rules of visibility and back-pressure; the files belong to the threads.
+//! the rules of visibility and back-pressure; the files belong to the threads, and the log's end to whoever writes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
