@@ -1,4 +1,4 @@
-//! What every engine must keep: one async fn per sentence of [`Store`](crate::Store)'s contract. An engine's test calls
+//! What every engine must keep: one async fn per sentence of [`Store`]'s contract. An engine's test calls
 //! [`all`] with a way to make empty stores.
 //!
 //! A function panics when the sentence does not hold; the panic says which and on what.
