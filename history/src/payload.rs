@@ -7,7 +7,7 @@ use memchr::memchr2;
 use minicbor::data::Type;
 use minicbor::{Decode, Decoder, Encode, Encoder};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::limits;
 
@@ -29,14 +29,25 @@ pub struct PackRef {
 ///
 /// A payload is either its text or, inside a stored event, a claim check for a text kept elsewhere ([`PackRef`]).
 /// Whoever reads events from a store redeems the claim checks before anyone else sees the events.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Payload(Repr);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 enum Repr {
+    /// As it was given: known to be JSON, so that it is not looked at once more where it goes on.
+    Given(Arc<Box<RawValue>>),
+    /// As it was read back.
     Text(Arc<str>),
     Stored(PackRef),
 }
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        (self.text(), self.claim()) == (other.text(), other.claim())
+    }
+}
+
+impl Eq for Payload {}
 
 impl Payload {
     /// The payload with this JSON text.
@@ -47,8 +58,7 @@ impl Payload {
     /// that readers cannot be trusted with: one that is no double, or has more than [`limits::PAYLOAD_NUMBER_CHARS_MAX`]
     /// characters.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        let raw: &RawValue = serde_json::from_str(text)?;
-        Self::shallow(raw.get())
+        Self::shallow(serde_json::from_str(text)?)
     }
 
     /// `value` as JSON.
@@ -58,11 +68,12 @@ impl Payload {
     /// When `value` has no JSON form, e.g. a map with keys that are not strings, or one that is nested deeper than
     /// [`limits::PAYLOAD_DEPTH_MAX`].
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        Self::shallow(&serde_json::to_string(value)?)
+        Self::shallow(to_raw_value(value)?)
     }
 
-    /// The payload with this text, which is JSON.
-    fn shallow<E: de::Error>(text: &str) -> Result<Self, E> {
+    /// The payload that is this.
+    fn shallow<E: de::Error>(given: Box<RawValue>) -> Result<Self, E> {
+        let text = given.get();
         let (found, max) = (depth(text), limits::PAYLOAD_DEPTH_MAX);
         if found > max {
             return Err(E::custom(format_args!("nested {found} levels deep, at most {max} are allowed")));
@@ -73,7 +84,7 @@ impl Payload {
                 "it has a number that is beyond a double (IEEE 754), or longer than {max} characters; give it as a text"
             )));
         }
-        Ok(Self::from_trusted(text))
+        Ok(Self(Repr::Given(Arc::new(given))))
     }
 
     /// A claim check.
@@ -90,6 +101,7 @@ impl Payload {
     /// The JSON text; `None` for a claim check.
     pub fn text(&self) -> Option<&str> {
         match &self.0 {
+            Repr::Given(raw) => Some(raw.get()),
             Repr::Text(text) => Some(text),
             Repr::Stored(_) => None,
         }
@@ -98,17 +110,14 @@ impl Payload {
     /// The claim check; `None` when the text is here.
     pub fn claim(&self) -> Option<PackRef> {
         match &self.0 {
-            Repr::Text(_) => None,
+            Repr::Given(_) | Repr::Text(_) => None,
             Repr::Stored(at) => Some(*at),
         }
     }
 
     /// Its length in bytes, wherever the text is.
     pub fn len(&self) -> usize {
-        match &self.0 {
-            Repr::Text(text) => text.len(),
-            Repr::Stored(at) => at.len as usize,
-        }
+        self.text().map_or_else(|| self.claim().map_or(0, |at| at.len as usize), str::len)
     }
 
     /// Never true: the shortest JSON text has one byte.
@@ -122,16 +131,15 @@ impl Payload {
     ///
     /// When the text is not a `T`, or is not here (see [`Payload::claim`]).
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
-        match &self.0 {
-            Repr::Text(text) => serde_json::from_str(text),
-            Repr::Stored(_) => Err(de::Error::custom("the payload is a claim check that was not redeemed")),
-        }
+        let unredeemed = || de::Error::custom("the payload is a claim check that was not redeemed");
+        self.text().ok_or_else(unredeemed).and_then(serde_json::from_str)
     }
 }
 
 impl fmt::Display for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
+            Repr::Given(raw) => f.write_str(raw.get()),
             Repr::Text(text) => f.write_str(text),
             Repr::Stored(at) => write!(f, "<{} bytes, kept apart>", at.len),
         }
@@ -141,6 +149,7 @@ impl fmt::Display for Payload {
 impl Serialize for Payload {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
+            Repr::Given(raw) => raw.serialize(serializer),
             Repr::Text(text) => {
                 let raw: &RawValue = serde_json::from_str(text).map_err(ser::Error::custom)?;
                 raw.serialize(serializer)
@@ -152,8 +161,7 @@ impl Serialize for Payload {
 
 impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        Self::shallow(raw.get())
+        Self::shallow(Box::<RawValue>::deserialize(deserializer)?)
     }
 }
 
@@ -239,6 +247,7 @@ impl<C> Encode<C> for Payload {
         ctx: &mut C,
     ) -> Result<(), minicbor::encode::Error<W::Error>> {
         match &self.0 {
+            Repr::Given(raw) => e.str(raw.get())?.ok(),
             Repr::Text(text) => e.str(text)?.ok(),
             Repr::Stored(at) => at.encode(e, ctx),
         }
