@@ -18,6 +18,10 @@ const READY_WAIT: Duration = Duration::from_secs(30);
 /// Clock ticks a second in `/proc`. Source: proc(5); 100 on every Linux that matters here.
 const TICKS_PER_SECOND: f64 = 100.0;
 
+/// How long a service rests before it has given back what it does not need any more: its threads for work that blocks end after ten seconds,
+/// and the allocator gives free memory back when a thread ends. Source: tokio, `thread_keep_alive`; mimalloc, `_mi_theap_collect_abandon`.
+const REST: Duration = Duration::from_secs(12);
+
 pub(super) fn other(what: String) -> Failed {
     Failed::Other(what)
 }
@@ -159,6 +163,13 @@ impl Process {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()?)).ok()?;
         let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
         line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1_024)
+    }
+
+    /// Its memory in MiB now, and after it has rested.
+    pub(super) async fn memory_now_and_rested(&self) -> [f64; 2] {
+        let now = self.memory();
+        tokio::time::sleep(REST).await;
+        [now, self.memory()].map(|bytes| mib(bytes.unwrap_or_default()))
     }
 
     /// Its processor time so far, in seconds, where the system says.
