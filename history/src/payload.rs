@@ -109,10 +109,8 @@ impl Payload {
 
     /// The claim check; `None` when the text is here.
     pub fn claim(&self) -> Option<PackRef> {
-        match &self.0 {
-            Repr::Given(_) | Repr::Text(_) => None,
-            Repr::Stored(at) => Some(*at),
-        }
+        let Repr::Stored(at) = self.0 else { return None };
+        Some(at)
     }
 
     /// Its length in bytes, wherever the text is.
@@ -138,10 +136,9 @@ impl Payload {
 
 impl fmt::Display for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Repr::Given(raw) => f.write_str(raw.get()),
-            Repr::Text(text) => f.write_str(text),
-            Repr::Stored(at) => write!(f, "<{} bytes, kept apart>", at.len),
+        match self.claim() {
+            Some(at) => write!(f, "<{} bytes, kept apart>", at.len),
+            None => f.write_str(self.text().unwrap_or_default()),
         }
     }
 }
@@ -246,10 +243,9 @@ impl<C> Encode<C> for Payload {
         e: &mut Encoder<W>,
         ctx: &mut C,
     ) -> Result<(), minicbor::encode::Error<W::Error>> {
-        match &self.0 {
-            Repr::Given(raw) => e.str(raw.get())?.ok(),
-            Repr::Text(text) => e.str(text)?.ok(),
-            Repr::Stored(at) => at.encode(e, ctx),
+        match self.claim() {
+            Some(at) => at.encode(e, ctx),
+            None => e.str(self.text().unwrap_or_default())?.ok(),
         }
     }
 }

@@ -232,11 +232,8 @@ pub(super) async fn turns(
     let (by, updates, at_most) = (exchange.caller.by(), updates.unwrap_or(0), wait.unwrap_or(WAIT_MAX));
     let poll = Poll { wait: at_most, identity, events_max: max_events, queries, updates, poll_id, attempt, by };
     let slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
-    let answers = answers.into_iter().map(async |reply| {
-        let token = reply.token.clone();
-        exchange.receipt(&token, exchange.answer_turn(reply)).await
-    });
-    let receipts = join_all(answers).await;
+    let receipt = async |it: body::TurnReply| exchange.receipt(&it.token.clone(), exchange.answer_turn(it)).await;
+    let receipts = join_all(answers.into_iter().map(receipt)).await;
     let tasks = TasksOf::new(exchange, slots);
     Ok(with_wait_applied(answer(receipts, tasks, lines).await, wait))
 }
@@ -257,11 +254,9 @@ pub(super) async fn activities(
     let (by, at_most) = (exchange.caller.by(), wait.unwrap_or(WAIT_MAX));
     let poll = Poll { wait: at_most, identity, poll_id, attempt, by, ..Poll::default() };
     let slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
-    let answers = answers.into_iter().map(async |reply| {
-        let token = reply.token.clone();
-        exchange.receipt(&token, exchange.answer_activity(reply)).await
-    });
-    let receipts = join_all(answers).await;
+    let receipt =
+        async |it: body::ActivityReply| exchange.receipt(&it.token.clone(), exchange.answer_activity(it)).await;
+    let receipts = join_all(answers.into_iter().map(receipt)).await;
     let tasks = TasksOf::new(exchange, slots);
     Ok(with_wait_applied(answer(receipts, tasks, lines).await, wait))
 }
