@@ -277,6 +277,16 @@ mod tests {
     }
 
     #[test]
+    fn what_was_given_is_what_is_read_back() {
+        let given = Payload::from_json("[1, 2]").unwrap();
+        let read_back: Payload = minicbor::decode(&minicbor::to_vec(&given).unwrap()).unwrap();
+        assert_eq!(given, read_back);
+        assert_eq!(serde_json::to_string(&given).unwrap(), serde_json::to_string(&read_back).unwrap());
+        assert_ne!(given, Payload::from_trusted("[1,2]"), "byte for byte");
+        assert_ne!(given, Payload::stored(PackRef { op: 1, offset: 0, len: 6 }));
+    }
+
+    #[test]
     fn null_is_a_payload_and_absence_is_none() {
         let null: Holder = serde_json::from_str(r#"{"input":null}"#).unwrap();
         assert_eq!(null.input.as_ref().and_then(Payload::text), Some("null"));
