@@ -81,13 +81,13 @@ impl Open {
         let began = Instant::now();
         let described = client.describe(&last, None).await?;
         println!("  {:>10.2}  ms until the first run was described", began.elapsed().as_secs_f64() * 1_000.0);
-        let [_, rested] = service.process.memory_now_and_rested().await;
-        println!("  {rested:>10.0}  MiB of memory in the service at rest");
         if described.open_timers.len() != 1 {
             return Err(other(format!("{last} has {} timers", described.open_timers.len())));
         }
         let on_disk = Counters::read(std::slice::from_ref(&client)).await?.on_disk;
         println!("  {:>10}  bytes on disk a run", on_disk / self.runs.max(1));
+        let rested = service.process.memory_at_rest().await.unwrap_or_default();
+        println!("  {:>10.0}  MiB of memory in the service at rest", mib(rested));
         service.process.stop().await;
         Ok(())
     }

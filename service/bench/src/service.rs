@@ -165,11 +165,10 @@ impl Process {
         line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1_024)
     }
 
-    /// Its memory in MiB now, and after it has rested.
-    pub(super) async fn memory_now_and_rested(&self) -> [f64; 2] {
-        let now = self.memory();
+    /// The same once it has rested.
+    pub(super) async fn memory_at_rest(&self) -> Option<u64> {
         tokio::time::sleep(REST).await;
-        [now, self.memory()].map(|bytes| mib(bytes.unwrap_or_default()))
+        self.memory()
     }
 
     /// Its processor time so far, in seconds, where the system says.

@@ -11,7 +11,7 @@ use history::{Decision, RecordMarker};
 use tokio::time::Instant;
 
 use crate::failed::Failed;
-use crate::service::{Counters, Scratch, Service, client, histogram, micros_since, other};
+use crate::service::{Counters, Scratch, Service, client, histogram, mib, micros_since, other};
 
 const LIST: &str = "bench-turns";
 
@@ -62,13 +62,14 @@ impl Turns {
             let written = Counters::read(std::slice::from_ref(&client)).await?.written - before.written;
             let whole =
                 if *events > LOOK_BACK_MAX { "-".to_owned() } else { format!("{:.1}", looks_back(&client).await?) };
-            let [now, rested] = service.process.memory_now_and_rested().await;
             println!(
-                "{events:>10}   {:>11.2}   {:>11.2}   {:>12}   {:>13}   {now:>11.0}   {rested:>11.0}   {whole:>20}",
+                "{events:>10}   {:>11.2}   {:>11.2}   {:>12}   {:>13}   {:>11.0}   {:>11.0}   {whole:>20}",
                 ms(&latencies, 0.5),
                 ms(&latencies, 0.99),
                 window_bytes / self.turns.max(1),
                 written / self.turns.max(1),
+                mib(service.process.memory().unwrap_or_default()),
+                mib(service.process.memory_at_rest().await.unwrap_or_default()),
             );
         }
         service.process.stop().await;
