@@ -220,6 +220,7 @@ impl TakenEffects {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use uuid::Uuid;
 
@@ -288,14 +289,14 @@ mod tests {
     /// An activity, and where its task went, among others of its kind: as many that the number of its kind takes all its bytes.
     #[track_caller]
     fn activity_holds(what: &str, pending: &PendingActivity, waits: bool, spare: usize) {
-        let mut open: BTreeMap<u64, PendingActivity> = BTreeMap::new();
+        let mut open = BTreeMap::new();
         for kind in 0..300_u64 {
             let of_a_kind = PendingActivity { activity_type: format!("other{kind:03}"), ..pending.clone() };
-            open.insert(ID_MAX - 1_000 + kind, of_a_kind);
+            open.insert(ID_MAX - 1_000 + kind, Arc::new(of_a_kind));
         }
-        open.insert(ID_MAX - 2, pending.clone());
+        open.insert(ID_MAX - 2, Arc::new(pending.clone()));
         let without = bytes(&crate::run::Activities::from(open.clone()));
-        open.insert(ID_MAX - 1, pending.clone());
+        open.insert(ID_MAX - 1, Arc::new(pending.clone()));
         let with = bytes(&crate::run::Activities::from(open));
         let sent = bytes(&(ID_MAX, PollId(u64::MAX)));
         holds(what, with - without + sent, activity(pending, waits), spare);

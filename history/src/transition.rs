@@ -27,7 +27,8 @@ pub enum CommandOutcome {
 /// Commands admitted to one run, to be committed together.
 #[derive(Debug, Clone)]
 pub struct Transition {
-    pub(crate) run: Run,
+    /// In a box, as it is handed on often.
+    pub(crate) run: Box<Run>,
     pub(crate) links: Links,
     events: Vec<Event>,
     /// How many of them are those of another run.
@@ -53,14 +54,14 @@ pub(crate) fn must_be_at(run: &Run, expected: Option<EventId>) -> Result<(), Fau
 
 impl Transition {
     /// A transition of a run that exists and has nothing to do with others.
-    pub fn of(run: Run) -> Self {
+    pub fn of(run: impl Into<Box<Run>>) -> Self {
         Self::linked(run, Links::default())
     }
 
     /// A transition of a run that exists.
-    pub fn linked(run: Run, links: Links) -> Self {
+    pub fn linked(run: impl Into<Box<Run>>, links: Links) -> Self {
         Self {
-            run,
+            run: run.into(),
             links,
             events: Vec::new(),
             copied: 0,
@@ -126,13 +127,13 @@ impl Transition {
     }
 
     /// The state, what the run keeps of its dealings with others, and the events.
-    pub fn into_all(self) -> (Run, Links, Vec<Event>) {
+    pub fn into_all(self) -> (Box<Run>, Links, Vec<Event>) {
         (self.run, self.links, self.events)
     }
 
     /// The state and the events.
     pub fn into_parts(self) -> (Run, Vec<Event>) {
-        (self.run, self.events)
+        (*self.run, self.events)
     }
 
     pub(crate) fn push(&mut self, now: Timestamp, kind: EventKind) -> EventId {

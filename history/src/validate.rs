@@ -1,5 +1,7 @@
 //! Whether the fields of a request are acceptable, whatever the state of the run.
 
+use std::fmt::Display;
+
 use crate::event::{ActivityTimeouts, ByHand};
 use crate::factor::Factor;
 use crate::fault::{Fault, Unit};
@@ -108,7 +110,7 @@ pub fn activity_defaults(defaults: &ActivityDefaults) -> Result<(), Fault> {
 
 /// Timeouts that may be zero.
 pub(crate) fn spans(field: &str, timeouts: ActivityTimeouts) -> Result<(), Fault> {
-    each(timeouts).into_iter().try_for_each(|(name, it)| span(&format!("{field}.{name}"), it.unwrap_or_default()))
+    each(timeouts).into_iter().try_for_each(|(name, it)| span(format_args!("{field}.{name}"), it.unwrap_or_default()))
 }
 
 fn each(timeouts: ActivityTimeouts) -> [(&'static str, Option<Duration>); 4] {
@@ -187,19 +189,19 @@ pub(crate) fn size(field: &str, payload: Option<&Payload>, max: usize) -> Result
     }
 }
 
-pub(crate) fn span(field: &str, span: Duration) -> Result<(), Fault> {
+pub(crate) fn span(field: impl Display, span: Duration) -> Result<(), Fault> {
     if span <= limits::SPAN_MAX {
         return Ok(());
     }
     let problem = format!("is {span}, at most {} is allowed", limits::SPAN_MAX);
-    Err(Fault::Invalid { field: field.to_owned(), problem })
+    Err(Fault::Invalid { field: field.to_string(), problem })
 }
 
-pub(crate) fn timeout(field: &str, timeout: Option<Duration>) -> Result<(), Fault> {
+pub(crate) fn timeout(field: impl Display, timeout: Option<Duration>) -> Result<(), Fault> {
     match timeout {
         None => Ok(()),
         Some(Duration::ZERO) => Err(Fault::Invalid {
-            field: field.to_owned(),
+            field: field.to_string(),
             problem: "is zero; give a longer one, or leave it out".to_owned(),
         }),
         Some(timeout) => span(field, timeout),
@@ -207,7 +209,7 @@ pub(crate) fn timeout(field: &str, timeout: Option<Duration>) -> Result<(), Faul
 }
 
 pub(crate) fn timeouts(field: &str, timeouts: ActivityTimeouts) -> Result<(), Fault> {
-    each(timeouts).into_iter().try_for_each(|(name, it)| timeout(&format!("{field}.{name}"), it))
+    each(timeouts).into_iter().try_for_each(|(name, it)| timeout(format_args!("{field}.{name}"), it))
 }
 
 /// A workflow that has no more tries has failed: unlike an activity there is nothing that could wait for somebody.
@@ -226,8 +228,8 @@ pub(crate) fn retry(field: &str, policy: Option<&RetryPolicy>) -> Result<(), Fau
     let invalid = |part: &str, problem: &str| {
         Err(Fault::Invalid { field: format!("{field}.{part}"), problem: problem.to_owned() })
     };
-    timeout(&format!("{field}.initialInterval"), Some(policy.initial_interval))?;
-    timeout(&format!("{field}.maximumInterval"), policy.maximum_interval)?;
+    timeout(format_args!("{field}.initialInterval"), Some(policy.initial_interval))?;
+    timeout(format_args!("{field}.maximumInterval"), policy.maximum_interval)?;
     if policy.backoff_coefficient < Factor::ONE {
         return invalid("backoffCoefficient", "is less than 1, so that waits would get shorter; give 1 or more");
     }

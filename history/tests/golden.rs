@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use baton_history::event::{
     ActivityPausedCause, ActivityTimeouts, ByHand, ChildPolicy, LaterSignals, ResetPlan, Signal, TurnList,
@@ -253,7 +254,7 @@ fn run() -> Run {
         cancel_event_id: None,
         ..activity.clone()
     };
-    run.activities = BTreeMap::from([(60_000, activity), (60_002, waiting)]).into();
+    run.activities = BTreeMap::from([(60_000, Arc::new(activity)), (60_002, Arc::new(waiting))]).into();
     let expires_at = Timestamp::from_millis(1_702_592_000_000);
     run.timers.insert("patience".to_owned(), PendingTimer { scheduled_event_id: 60_003, expires_at, set_at: None });
     run.cancel_requested = true;
@@ -285,9 +286,9 @@ fn run_with_tries() -> Run {
             started_at: None,
             retry: Some(retry()),
             tries: tries.map(Box::new),
-            ..activities.get(&60_000).unwrap().clone()
+            ..PendingActivity::clone(activities.get(&60_000).unwrap())
         };
-        activities.insert(id, activity);
+        activities.insert(id, Arc::new(activity));
     }
     run.activities = activities.into();
     run
@@ -344,7 +345,7 @@ fn run_with_activities_by_hand() -> Run {
     let mut activities: BTreeMap<_, _> = (*run.activities).clone();
     let at = Timestamp::from_millis(1_700_000_300_000);
     let cause = ActivityPausedCause::TriesExhausted;
-    for activity in activities.values_mut() {
+    for activity in activities.values_mut().map(Arc::make_mut) {
         let by_hand = by_hand().unwrap();
         activity.paused = Some(Box::new(PausedActivity { event_id: 60_020, at, cause, by_hand }));
         activity.released = Some(Released { event_id: 60_010, at });
@@ -366,7 +367,7 @@ fn moved_run() -> Run {
     }
     let mut activities: BTreeMap<_, _> = (*run.activities).clone();
     if let Some(waiting) = activities.get_mut(&60_002) {
-        waiting.task_priority = Some(-5);
+        Arc::make_mut(waiting).task_priority = Some(-5);
     }
     run.activities = activities.into();
     run

@@ -900,7 +900,7 @@ fn misnamed(run: &Run) -> Option<String> {
     let names = (0..4).map(|id| format!("a{id}"));
     names.into_iter().find(|name| {
         let looked_for = run.activities.iter().find(|(_, activity)| activity.activity_id == *name);
-        run.activity(name) != looked_for.map(|(id, activity)| (*id, activity))
+        run.activity(name) != looked_for.map(|(id, activity)| (*id, &**activity))
     })
 }
 

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 /// A run that is told things, one commit each.
 struct Told {
-    run: Run,
+    run: Box<Run>,
     links: Links,
     now: Timestamp,
 }

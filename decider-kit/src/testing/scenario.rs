@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use baton_history::event::ActivityTimeout;
 use baton_history::{
-    Command, Deadline, DeadlineKind, Duration, Event, EventId, Payload, PendingActivity, ProposedUpdate, Run, Start,
-    TaskId, Timestamp, Transition, TurnId,
+    Command, Deadline, DeadlineKind, Duration, Event, EventId, Payload, ProposedUpdate, Run, Start, TaskId, Timestamp,
+    Transition, TurnId,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -300,7 +300,7 @@ impl<D: TakesTurns> Given<D> {
         let scheduled_event_id = self.scheduled(activity_id);
         let task = |run: &Run| run.activities.get(&scheduled_event_id)?.task(scheduled_event_id);
         if task(&self.run).is_none() {
-            let held_until = self.run.activities.get(&scheduled_event_id).and_then(PendingActivity::not_before);
+            let held_until = self.run.activities.get(&scheduled_event_id).and_then(|activity| activity.not_before());
             self.now = held_until.map_or(self.now, |at| at.max(self.now));
             self.admit(&Command::StartActivity { scheduled_event_id, identity: None, poll: None });
         }

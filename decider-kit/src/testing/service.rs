@@ -409,7 +409,7 @@ impl TestService {
     fn take_in(&mut self, index: usize, transition: Transition) {
         let run = self.at_mut(index);
         let (state, links, events) = transition.into_all();
-        (run.run, run.links) = (state, links);
+        (run.run, run.links) = (*state, links);
         run.events.extend(events);
     }
 }

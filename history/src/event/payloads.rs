@@ -3,128 +3,78 @@
 use super::EventKind;
 use crate::payload::Payload;
 
+/// The payload of an event, lent or to be changed: which of its fields that is stands here, once for both.
+macro_rules! payload_of {
+    ($kind:expr, $as:ident) => {
+        match $kind {
+            EventKind::WorkflowStarted(it) => it.input.$as(),
+            EventKind::WorkflowSuccess(it) => it.result.$as(),
+            EventKind::WorkflowFailed(it) => it.details.$as(),
+            EventKind::WorkflowCanceled(it) => it.details.$as(),
+            EventKind::WorkflowContinuedAsNew(it) => it.input.$as(),
+            EventKind::WorkflowTerminated(it) => it.details.$as(),
+            EventKind::DeciderCompleted(it) => it.context.$as(),
+            EventKind::DeciderFailed(it) => it.details.$as(),
+            EventKind::ActivityScheduled(it) => it.input.$as(),
+            EventKind::ActivitySuccess(it) => it.result.$as(),
+            EventKind::ActivityFailed(it) => it.details.$as(),
+            EventKind::ActivityCanceled(it) => it.details.$as(),
+            EventKind::ActivityTimedOut(it) => it.details.$as(),
+            EventKind::Signal(it) => it.input.$as(),
+            EventKind::Marker(it) => it.details.$as(),
+            EventKind::ExternalSignalScheduled(it) => it.input.$as(),
+            EventKind::ChildScheduled(it) => it.input.$as(),
+            EventKind::ChildSuccess(it) => it.result.$as(),
+            EventKind::ChildFailed(it) => it.details.$as(),
+            EventKind::ChildCanceled(it) => it.details.$as(),
+            EventKind::UpdateAccepted(it) => it.input.$as(),
+            EventKind::UpdateCompleted(it) => it.result.$as(),
+            EventKind::UpdateFailed(it) => it.details.$as(),
+            EventKind::WorkflowTimedOut(_)
+            | EventKind::WorkflowCloseFailed(_)
+            | EventKind::WorkflowCancelRequested(_)
+            | EventKind::DeciderScheduled(_)
+            | EventKind::DeciderStarted(_)
+            | EventKind::DeciderTimedOut(_)
+            | EventKind::ActivityScheduleFailed(_)
+            | EventKind::ActivityStarted(_)
+            | EventKind::ActivityScheduledTimeout(_)
+            | EventKind::ActivityTaskCancel(_)
+            | EventKind::ActivityTaskCancelFailed(_)
+            | EventKind::TimerScheduled(_)
+            | EventKind::TimerScheduleFailed(_)
+            | EventKind::TimerExpired(_)
+            | EventKind::TimerCanceled(_)
+            | EventKind::TimerCancelFailed(_)
+            | EventKind::MarkerFailed(_)
+            | EventKind::ChildScheduleFailed(_)
+            | EventKind::ChildStarted(_)
+            | EventKind::ChildTimedOut(_)
+            | EventKind::ChildTerminated(_)
+            | EventKind::ExternalSignalDelivered(_)
+            | EventKind::ExternalSignalFailed(_)
+            | EventKind::ExternalCancelScheduled(_)
+            | EventKind::ExternalCancelDelivered(_)
+            | EventKind::ExternalCancelFailed(_)
+            | EventKind::ActivityPaused(_)
+            | EventKind::ActivityResumed(_)
+            | EventKind::ActivityRetried(_)
+            | EventKind::ActivityOptionsChanged(_)
+            | EventKind::WorkflowPaused(_)
+            | EventKind::WorkflowResumed(_)
+            | EventKind::WorkflowReset(_) => None,
+        }
+    };
+}
+
 impl EventKind {
     /// The payload that it carries, if any.
     pub fn payload(&self) -> Option<&Payload> {
-        match self {
-            Self::WorkflowStarted(it) => it.input.as_ref(),
-            Self::WorkflowSuccess(it) => it.result.as_ref(),
-            Self::WorkflowFailed(it) => it.details.as_ref(),
-            Self::WorkflowCanceled(it) => it.details.as_ref(),
-            Self::WorkflowContinuedAsNew(it) => it.input.as_ref(),
-            Self::WorkflowTerminated(it) => it.details.as_ref(),
-            Self::DeciderCompleted(it) => it.context.as_ref(),
-            Self::DeciderFailed(it) => it.details.as_ref(),
-            Self::ActivityScheduled(it) => it.input.as_ref(),
-            Self::ActivitySuccess(it) => it.result.as_ref(),
-            Self::ActivityFailed(it) => it.details.as_ref(),
-            Self::ActivityCanceled(it) => it.details.as_ref(),
-            Self::ActivityTimedOut(it) => it.details.as_ref(),
-            Self::Signal(it) => it.input.as_ref(),
-            Self::Marker(it) => it.details.as_ref(),
-            Self::ExternalSignalScheduled(it) => it.input.as_ref(),
-            Self::ChildScheduled(it) => it.input.as_ref(),
-            Self::ChildSuccess(it) => it.result.as_ref(),
-            Self::ChildFailed(it) => it.details.as_ref(),
-            Self::ChildCanceled(it) => it.details.as_ref(),
-            Self::UpdateAccepted(it) => it.input.as_ref(),
-            Self::UpdateCompleted(it) => it.result.as_ref(),
-            Self::UpdateFailed(it) => it.details.as_ref(),
-            Self::WorkflowTimedOut(_)
-            | Self::WorkflowCloseFailed(_)
-            | Self::WorkflowCancelRequested(_)
-            | Self::DeciderScheduled(_)
-            | Self::DeciderStarted(_)
-            | Self::DeciderTimedOut(_)
-            | Self::ActivityScheduleFailed(_)
-            | Self::ActivityStarted(_)
-            | Self::ActivityScheduledTimeout(_)
-            | Self::ActivityTaskCancel(_)
-            | Self::ActivityTaskCancelFailed(_)
-            | Self::TimerScheduled(_)
-            | Self::TimerScheduleFailed(_)
-            | Self::TimerExpired(_)
-            | Self::TimerCanceled(_)
-            | Self::TimerCancelFailed(_)
-            | Self::MarkerFailed(_)
-            | Self::ChildScheduleFailed(_)
-            | Self::ChildStarted(_)
-            | Self::ChildTimedOut(_)
-            | Self::ChildTerminated(_)
-            | Self::ExternalSignalDelivered(_)
-            | Self::ExternalSignalFailed(_)
-            | Self::ExternalCancelScheduled(_)
-            | Self::ExternalCancelDelivered(_)
-            | Self::ExternalCancelFailed(_)
-            | Self::ActivityPaused(_)
-            | Self::ActivityResumed(_)
-            | Self::ActivityRetried(_)
-            | Self::ActivityOptionsChanged(_)
-            | Self::WorkflowPaused(_)
-            | Self::WorkflowResumed(_)
-            | Self::WorkflowReset(_) => None,
-        }
+        payload_of!(self, as_ref)
     }
 
     /// The payload that it carries, to be replaced by a claim check, or the other way round.
     pub fn payload_mut(&mut self) -> Option<&mut Payload> {
-        match self {
-            Self::WorkflowStarted(it) => it.input.as_mut(),
-            Self::WorkflowSuccess(it) => it.result.as_mut(),
-            Self::WorkflowFailed(it) => it.details.as_mut(),
-            Self::WorkflowCanceled(it) => it.details.as_mut(),
-            Self::WorkflowContinuedAsNew(it) => it.input.as_mut(),
-            Self::WorkflowTerminated(it) => it.details.as_mut(),
-            Self::DeciderCompleted(it) => it.context.as_mut(),
-            Self::DeciderFailed(it) => it.details.as_mut(),
-            Self::ActivityScheduled(it) => it.input.as_mut(),
-            Self::ActivitySuccess(it) => it.result.as_mut(),
-            Self::ActivityFailed(it) => it.details.as_mut(),
-            Self::ActivityCanceled(it) => it.details.as_mut(),
-            Self::ActivityTimedOut(it) => it.details.as_mut(),
-            Self::Signal(it) => it.input.as_mut(),
-            Self::Marker(it) => it.details.as_mut(),
-            Self::ExternalSignalScheduled(it) => it.input.as_mut(),
-            Self::ChildScheduled(it) => it.input.as_mut(),
-            Self::ChildSuccess(it) => it.result.as_mut(),
-            Self::ChildFailed(it) => it.details.as_mut(),
-            Self::ChildCanceled(it) => it.details.as_mut(),
-            Self::UpdateAccepted(it) => it.input.as_mut(),
-            Self::UpdateCompleted(it) => it.result.as_mut(),
-            Self::UpdateFailed(it) => it.details.as_mut(),
-            Self::WorkflowTimedOut(_)
-            | Self::WorkflowCloseFailed(_)
-            | Self::WorkflowCancelRequested(_)
-            | Self::DeciderScheduled(_)
-            | Self::DeciderStarted(_)
-            | Self::DeciderTimedOut(_)
-            | Self::ActivityScheduleFailed(_)
-            | Self::ActivityStarted(_)
-            | Self::ActivityScheduledTimeout(_)
-            | Self::ActivityTaskCancel(_)
-            | Self::ActivityTaskCancelFailed(_)
-            | Self::TimerScheduled(_)
-            | Self::TimerScheduleFailed(_)
-            | Self::TimerExpired(_)
-            | Self::TimerCanceled(_)
-            | Self::TimerCancelFailed(_)
-            | Self::MarkerFailed(_)
-            | Self::ChildScheduleFailed(_)
-            | Self::ChildStarted(_)
-            | Self::ChildTimedOut(_)
-            | Self::ChildTerminated(_)
-            | Self::ExternalSignalDelivered(_)
-            | Self::ExternalSignalFailed(_)
-            | Self::ExternalCancelScheduled(_)
-            | Self::ExternalCancelDelivered(_)
-            | Self::ExternalCancelFailed(_)
-            | Self::ActivityPaused(_)
-            | Self::ActivityResumed(_)
-            | Self::ActivityRetried(_)
-            | Self::ActivityOptionsChanged(_)
-            | Self::WorkflowPaused(_)
-            | Self::WorkflowResumed(_)
-            | Self::WorkflowReset(_) => None,
-        }
+        payload_of!(self, as_mut)
     }
 }

@@ -17,6 +17,8 @@
 mod operator;
 mod runner;
 
+use std::sync::Arc;
+
 use crate::command::{Heartbeat, TaskId};
 use crate::decision::{CancelActivity, ScheduleActivity};
 use crate::dialect;
@@ -60,7 +62,7 @@ pub(crate) fn may_schedule(field: &impl Fn(&str) -> String, it: &ScheduleActivit
 /// [`Fault::RunClosed`] once the run has closed, else [`Fault::ActivityClosed`] when it is no longer the runner's.
 pub fn held(run: &Run, task: TaskId) -> Result<&PendingActivity, Fault> {
     must_be_open(run)?;
-    let activity = run.activities.get(&task.scheduled_event_id);
+    let activity = run.activities.get(&task.scheduled_event_id).map(Arc::as_ref);
     activity.filter(|activity| activity.task(task.scheduled_event_id) == Some(task)).ok_or(Fault::ActivityClosed)
 }
 

@@ -45,12 +45,12 @@ pub(crate) fn may_start(field: &impl Fn(&str) -> String, it: &StartChild, is_swf
     validate::type_name(&field("workflowType"), &it.workflow_type)?;
     it.task_list.as_ref().map_or(Ok(()), |list| validate::name(&field("taskList"), list))?;
     validate::payload(&field("input"), it.input.as_ref())?;
-    validate::timeout(&field("executionTimeout"), it.execution_timeout)?;
-    validate::timeout(&field("deciderStartToClose"), it.decider_start_to_close)?;
-    validate::timeout(&field("deciderScheduleToStart"), it.decider_schedule_to_start)?;
+    validate::timeout(field("executionTimeout"), it.execution_timeout)?;
+    validate::timeout(field("deciderStartToClose"), it.decider_start_to_close)?;
+    validate::timeout(field("deciderScheduleToStart"), it.decider_schedule_to_start)?;
     validate::timeouts(&field("activityTimeouts"), it.activity_timeouts)?;
-    it.retention.map_or(Ok(()), |retention| validate::span(&field("retention"), retention))?;
-    validate::timeout(&field("runTimeout"), it.run_timeout)?;
+    it.retention.map_or(Ok(()), |retention| validate::span(field("retention"), retention))?;
+    validate::timeout(field("runTimeout"), it.run_timeout)?;
     validate::retry_of_workflow(&field("retry"), it.retry.as_ref())?;
     validate::tags(&field("tags"), &it.tags, is_swf)
 }

@@ -29,7 +29,7 @@ use crate::validate;
 
 pub(crate) fn may_start(field: &impl Fn(&str) -> String, it: &StartTimer) -> Result<(), Fault> {
     validate::name(&field("timerId"), &it.timer_id)?;
-    validate::span(&field("after"), it.after)?;
+    validate::span(field("after"), it.after)?;
     validate::control(field, it.control.as_deref())
 }
 

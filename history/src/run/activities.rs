@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::ops::Deref;
+use std::sync::Arc;
 
 use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
@@ -19,7 +20,8 @@ use crate::time::Timestamp;
 /// types. The order of names is derived from it whenever it is read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Activities {
-    open: BTreeMap<EventId, PendingActivity>,
+    /// Shared between the states before and after a commit, as most commits change one of them at most.
+    open: BTreeMap<EventId, Arc<PendingActivity>>,
     /// A hash of each one's name, and its key in `open`, sorted: a name is found without a look at every activity. No
     /// second copy of the names, because the state is cloned for each commit (ADR 1).
     by_name: Vec<(u64, EventId)>,
@@ -38,7 +40,7 @@ impl Activities {
         let same = self.by_name.iter().skip(first).take_while(|(found, _)| *found == hash);
         same.filter_map(|(_, id)| self.open.get_key_value(id))
             .find(|(_, activity)| activity.activity_id == activity_id)
-            .map(|(id, activity)| (*id, activity))
+            .map(|(id, activity)| (*id, activity.as_ref()))
     }
 
     pub(crate) fn insert(&mut self, scheduled_event_id: EventId, activity: PendingActivity) {
@@ -47,7 +49,7 @@ impl Activities {
         if let Err(place) = self.by_name.binary_search(&entry) {
             self.by_name.insert(place, entry);
         }
-        self.open.insert(scheduled_event_id, activity);
+        self.open.insert(scheduled_event_id, Arc::new(activity));
     }
 
     pub(crate) fn remove(&mut self, scheduled_event_id: EventId) {
@@ -61,26 +63,26 @@ impl Activities {
 
     /// Records that an activity was started, or asked to stop. Its name must stay what it is.
     pub(crate) fn get_mut(&mut self, scheduled_event_id: EventId) -> Option<&mut PendingActivity> {
-        self.open.get_mut(&scheduled_event_id)
+        self.open.get_mut(&scheduled_event_id).map(Arc::make_mut)
     }
 
     /// All that no runner has wait for one from here on.
     pub(crate) fn release(&mut self, released: Released) {
         for activity in self.open.values_mut().filter(|activity| activity.held_since().is_none()) {
-            activity.released = Some(released);
+            Arc::make_mut(activity).released = Some(released);
         }
     }
 
     /// Nobody has any of them, and nothing of them has been tried; whoever wants may take them from here on.
     pub(crate) fn begin_anew(&mut self, released: Released) {
-        for activity in self.open.values_mut() {
+        for activity in self.open.values_mut().map(Arc::make_mut) {
             (activity.started_event_id, activity.started_at, activity.tries) = (None, None, None);
             activity.released = Some(released);
         }
     }
 
     pub(crate) fn forget_tries(&mut self) {
-        self.open.values_mut().for_each(|activity| activity.tries = None);
+        self.open.values_mut().for_each(|activity| Arc::make_mut(activity).tries = None);
     }
 
     pub(crate) fn clear(&mut self) {
@@ -89,7 +91,7 @@ impl Activities {
 
     /// What has been tried of each, to be changed.
     pub(crate) fn tries_mut(&mut self) -> impl Iterator<Item = &mut Tries> {
-        self.open.values_mut().filter_map(|activity| activity.tries.as_deref_mut())
+        self.open.values_mut().filter_map(|activity| Arc::make_mut(activity).tries.as_deref_mut())
     }
 }
 
@@ -153,15 +155,15 @@ fn hash(activity_id: &str) -> u64 {
 }
 
 impl Deref for Activities {
-    type Target = BTreeMap<EventId, PendingActivity>;
+    type Target = BTreeMap<EventId, Arc<PendingActivity>>;
 
     fn deref(&self) -> &Self::Target {
         &self.open
     }
 }
 
-impl From<BTreeMap<EventId, PendingActivity>> for Activities {
-    fn from(open: BTreeMap<EventId, PendingActivity>) -> Self {
+impl From<BTreeMap<EventId, Arc<PendingActivity>>> for Activities {
+    fn from(open: BTreeMap<EventId, Arc<PendingActivity>>) -> Self {
         let mut by_name: Vec<_> = open.iter().map(|(id, activity)| (hash(&activity.activity_id), *id)).collect();
         by_name.sort_unstable();
         Self { open, by_name }
@@ -231,7 +233,7 @@ impl<'b, C> Decode<'b, C> for Activities {
                 released: own.released,
                 task_priority: kind.task_priority,
             };
-            open.insert(id, activity);
+            open.insert(id, Arc::new(activity));
         }
         Ok(Self::from(open))
     }

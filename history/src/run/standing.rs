@@ -1,6 +1,6 @@
 //! How a run stands, in one word for lists and counts: its status, and whether somebody may want to know of an open one.
 
-use super::{PendingActivity, Run, Status};
+use super::{Run, Status};
 
 /// How many turns in a row are lost when deciders are said to fail at them. Ours: one is what a deployment costs.
 const FAILING_TURNS_MIN: u32 = 2;
@@ -96,7 +96,7 @@ impl Run {
 
     /// Whether it waits for somebody: an activity of it is paused, and no runner has that.
     pub fn is_blocked(&self) -> bool {
-        self.is_open() && self.activities.values().any(PendingActivity::is_blocked)
+        self.is_open() && self.activities.values().any(|activity| activity.is_blocked())
     }
 
     /// Whether deciders fail at it: its turns were given back or timed out at least twice in a row.

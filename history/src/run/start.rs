@@ -1,6 +1,7 @@
 //! What a run keeps of its WorkflowStarted.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use minicbor::{Decode, Encode};
 
@@ -13,8 +14,29 @@ pub struct RunStart {
     /// When.
     #[n(0)]
     pub at: Timestamp,
-    #[n(1)]
-    event: Box<WorkflowStarted>,
+    #[cbor(n(1), with = "shared")]
+    event: Arc<WorkflowStarted>,
+}
+
+/// What is shared in memory, stored like what it is.
+mod shared {
+    use std::sync::Arc;
+
+    use minicbor::decode::Error as DecodeError;
+    use minicbor::encode::{Error as EncodeError, Write};
+    use minicbor::{Decode, Decoder, Encode, Encoder};
+
+    pub(super) fn encode<C, T: Encode<C>, W: Write>(
+        it: &Arc<T>,
+        e: &mut Encoder<W>,
+        ctx: &mut C,
+    ) -> Result<(), EncodeError<W::Error>> {
+        T::encode(it, e, ctx)
+    }
+
+    pub(super) fn decode<'b, C, T: Decode<'b, C>>(d: &mut Decoder<'b>, ctx: &mut C) -> Result<Arc<T>, DecodeError> {
+        T::decode(d, ctx).map(Arc::new)
+    }
 }
 
 impl Deref for RunStart {
@@ -27,14 +49,14 @@ impl Deref for RunStart {
 
 impl DerefMut for RunStart {
     fn deref_mut(&mut self) -> &mut WorkflowStarted {
-        &mut self.event
+        Arc::make_mut(&mut self.event)
     }
 }
 
 impl RunStart {
     pub(super) fn of(at: Timestamp, event: &WorkflowStarted) -> Self {
         let event = WorkflowStarted { input: None, identity: None, ..event.clone() };
-        Self { at, event: Box::new(event) }
+        Self { at, event: Arc::new(event) }
     }
 
     /// Whether it speaks SWF's dialect.

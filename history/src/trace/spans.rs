@@ -11,6 +11,8 @@
 //!
 //! What is open when the run closes ends with it.
 
+use std::sync::Arc;
+
 use super::{SpanId, TraceId, Traceparent};
 use crate::event::{
     ActivityTimeout, DeciderFailedCause, DeciderTimeout, Event, EventId, EventKind, Signal, WorkflowStarted,
@@ -204,12 +206,12 @@ impl Maker<'_> {
     }
 
     /// The activity as it was before the commit, or as it was scheduled in it.
-    fn activity(&self, scheduled_event_id: EventId) -> Option<PendingActivity> {
+    fn activity(&self, scheduled_event_id: EventId) -> Option<Arc<PendingActivity>> {
         let before = self.before.and_then(|before| before.activities.get(&scheduled_event_id)).cloned();
         before.or_else(|| {
             let scheduled = self.events.iter().find(|event| event.id == scheduled_event_id)?;
             let EventKind::ActivityScheduled(it) = &scheduled.kind else { return None };
-            Some(PendingActivity::new(it, scheduled.timestamp))
+            Some(Arc::new(PendingActivity::new(it, scheduled.timestamp)))
         })
     }
 

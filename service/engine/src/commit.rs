@@ -105,7 +105,7 @@ pub(crate) struct Draft<'a> {
     /// What it builds on; `None` for the first run of a workflow id.
     pub(crate) base: Option<&'a StoredRun>,
     /// The state after it.
-    pub(crate) run: Run,
+    pub(crate) run: Box<Run>,
     /// What the run keeps of its dealings with others after it.
     pub(crate) links: Links,
     /// The events that it adds.

@@ -123,9 +123,13 @@ pub(crate) fn due(at: UnixMs, key: &HeadKey) -> Vec<u8> {
     bytes
 }
 
+/// What a row's key has beside its domain, with a workflow id as most are.
+const ROW_ROOM: usize = 96;
+
 /// Every row of a domain in this table begins with this, and every number of them.
 pub(crate) fn rows_of(table: u8, domain: &str) -> Vec<u8> {
-    let mut bytes = vec![table];
+    let mut bytes = Vec::with_capacity(ROW_ROOM + domain.len());
+    bytes.push(table);
     push_text(&mut bytes, domain);
     bytes
 }

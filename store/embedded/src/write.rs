@@ -34,7 +34,8 @@ impl Shared {
         let record = encode_head(head);
         let parts: Vec<_> = parts.iter().map(|(part, bytes)| (keys::part(key, head.run, *part), bytes)).collect();
         self.wait_for_room().await?;
-        let outcome = self.with(&[keys::head(key)], |state, found| {
+        let place = [keys::head(key)];
+        let outcome = self.with(&place, |state, found| {
             let Some(FoundValue { value, batch }) = found.into_iter().next() else {
                 return Err(Error::Corrupt { what: "a lookup without an answer".to_owned() });
             };
@@ -54,7 +55,7 @@ impl Shared {
                     index(state, key, old.as_ref().and_then(|old| old.due), old.as_ref(), head);
                 }
             }
-            state.put(&keys::head(key), record.clone(), old.is_none());
+            state.put(&place[0], record.clone(), old.is_none());
             Ok(WriteOutcome::Won(Self::committed(state)))
         })??;
         self.settled(outcome).await

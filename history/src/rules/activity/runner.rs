@@ -3,6 +3,8 @@
 //! Without a retry policy every step is an event. With one the tries are state alone, and ActivityStarted is recorded
 //! with the event that closes the activity: three events, however many tries it took (ADR 6).
 
+use std::sync::Arc;
+
 use super::held;
 use crate::command::TaskId;
 use crate::event::{
@@ -37,7 +39,7 @@ impl Transition {
     ) -> Result<(), Fault> {
         validate::identity(identity.map(String::as_str))?;
         must_be_open(&self.run)?;
-        let waits = |activity: &&PendingActivity| {
+        let waits = |activity: &&Arc<PendingActivity>| {
             activity.held_since().is_none()
                 && activity.paused.is_none()
                 && activity.not_before().is_none_or(|at| at <= now)
@@ -265,7 +267,7 @@ impl Transition {
 }
 
 fn activity_of(run: &Run, scheduled_event_id: EventId) -> Option<&PendingActivity> {
-    run.activities.get(&scheduled_event_id)
+    run.activities.get(&scheduled_event_id).map(Arc::as_ref)
 }
 
 #[cfg(test)]

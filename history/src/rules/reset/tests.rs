@@ -43,7 +43,7 @@ fn reset_with(given: &Scene, event_id: EventId, signals: LaterSignals) -> (Scene
         let events = [before, &events].concat();
         crate::check::history(&events).unwrap_or_else(|violation| panic!("{violation}\n{}", told(&events)));
         assert_eq!(Run::replay(&events).map(Run::told), Some(run.clone().told()));
-        Scene { run, links, events, ..given.clone() }
+        Scene { run: *run, links, events, ..given.clone() }
     };
     (as_scene(new, &[]), as_scene(old, &given.events))
 }

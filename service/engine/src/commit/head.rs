@@ -12,7 +12,7 @@ use crate::base::numbers::HEADS;
 pub(crate) struct Body {
     /// The state of the run: the fold of its whole history.
     #[n(0)]
-    pub(crate) run: Run,
+    pub(crate) run: Box<Run>,
     /// The newest operations that were committed, to recognize a commit of unknown outcome; oldest first.
     #[n(1)]
     pub(crate) ops: Vec<u64>,

@@ -48,7 +48,7 @@ impl TakenAlong {
 #[derive(Debug)]
 pub(crate) enum Granted {
     Turn { turn: TurnId, previous_started_event_id: EventId, attempt: u32 },
-    Activity { task: TaskId, activity: Box<PendingActivity>, details: Option<Payload> },
+    Activity { task: TaskId, activity: Arc<PendingActivity>, details: Option<Payload> },
     Queries { task: u64, last_event_id: EventId, version: EventId, previous_started_event_id: EventId },
     Speculation { task: u64, last_event_id: EventId, previous_started_event_id: EventId, shown: Vec<Event> },
 }

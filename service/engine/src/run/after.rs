@@ -7,7 +7,7 @@ pub(crate) mod facts;
 
 use std::sync::Arc;
 
-use history::{Duration, Effect, EventId, Outbox, PendingActivity, PollId, Run, TaskRef, Timestamp};
+use history::{Duration, Effect, EventId, Outbox, PollId, Run, TaskRef, Timestamp};
 use store::HeadKey;
 use uuid::Uuid;
 
@@ -184,8 +184,8 @@ fn begins(run: &Run, before: Option<&Run>, side: Side, scheduled_event_id: Event
         }
         Side::Activity => {
             let before = before.and_then(|before| before.activities.get(&scheduled_event_id));
-            let held_since = run.activities.get(&scheduled_event_id).and_then(PendingActivity::held_since);
-            (before.map(PendingActivity::waits_since), held_since)
+            let held_since = run.activities.get(&scheduled_event_id).and_then(|it| it.held_since());
+            (before.map(|it| it.waits_since()), held_since)
         }
     };
     Hold::Begins { waited: since.zip(at).map_or(Duration::ZERO, |(since, at)| at.since(since)) }
@@ -193,7 +193,7 @@ fn begins(run: &Run, before: Option<&Run>, side: Side, scheduled_event_id: Event
 
 /// How a task of a run is let go.
 fn ends(run: &Run, next: Option<&Run>, _: Side, scheduled_event_id: EventId) -> Hold {
-    let next = next.and_then(|next| next.activities.get(&scheduled_event_id)).map(PendingActivity::attempt);
+    let next = next.and_then(|next| next.activities.get(&scheduled_event_id)).map(|it| it.attempt());
     let activity = run.activities.get(&scheduled_event_id);
     let failed = activity.filter(|activity| next.is_some_and(|next| activity.attempt() < next));
     Hold::Ends { failed_try: failed.map(|activity| activity.activity_type.clone()) }

@@ -44,7 +44,7 @@ impl Workshop {
             let mut beats = loaded.beats.iter().filter(|_| activity.tries.is_some());
             let beat = beats.find(|beat| beat.scheduled_event_id == scheduled_event_id);
             let details = beat.and_then(|beat| beat.details.clone());
-            (activity.task_list.clone(), Granted::Activity { task, activity: Box::new(activity.clone()), details })
+            (activity.task_list.clone(), Granted::Activity { task, activity: Arc::clone(activity), details })
         };
         if let Some(poll) = taker.poll {
             self.carry_out(key, loaded, vec![after::remember(key, run, scheduled_event_id, poll)]);

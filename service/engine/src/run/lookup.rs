@@ -60,7 +60,7 @@ impl RunLookup {
         self.reader.fill_notes(&at.key(), &mut body.run).await?;
         let closed_for = body.run.reset_by();
         let reset_as = closed_for.or(body.links.reset.map(|reset| reset.plan.new_run_id));
-        Ok(RunState { run: body.run, beats, owed: body.links.outbox, reset_as })
+        Ok(RunState { run: *body.run, beats, owed: body.links.outbox, reset_as })
     }
 
     /// Events of a run.

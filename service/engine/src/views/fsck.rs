@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     /// A run that owes two things to others and has taken a signal of another.
-    fn run() -> (Run, Links, Vec<Event>) {
+    fn run() -> (Box<Run>, Links, Vec<Event>) {
         let now = Timestamp::from_millis(1_700_000_000_000);
         let mut transition = Transition::start(&Start::new("w", "t", "l"), Uuid::nil(), now).unwrap();
         let origin = Origin { workflow_id: "o".to_owned(), run_id: Uuid::from_u128(9), event_id: 5 };
