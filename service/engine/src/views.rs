@@ -100,7 +100,7 @@ impl Views {
         let newest = EventRange { reverse: true, limit: 1, ..EventRange::default() };
         let closing = self.reader.read_page(&key, &loaded, &newest).await?.events.pop();
         let missing = || Refusal::Corrupt { what: format!("the last event of run {run_id} is missing") };
-        Ok((run_id, Some((loaded.body.run, closing.ok_or_else(missing)?))))
+        Ok((run_id, Some((*loaded.body.run, closing.ok_or_else(missing)?))))
     }
 
     /// The state of a run.

@@ -171,7 +171,7 @@ impl Exchange {
         let outcomes = results.into_iter().map(outcome).collect();
         match self.engine.tasks().answer_turn_with(&token, command, outcomes, updates).await {
             Ok(()) => Ok(()),
-            Err(refusal) => Err(self.engine.tasks().how_turn_was_lost(&token, refusal).await.into()),
+            Err(refusal) => Err(Box::pin(self.engine.tasks().how_turn_was_lost(&token, refusal)).await.into()),
         }
     }
 
@@ -232,7 +232,8 @@ pub(super) async fn turns(
     let (by, updates, at_most) = (exchange.caller.by(), updates.unwrap_or(0), wait.unwrap_or(WAIT_MAX));
     let poll = Poll { wait: at_most, identity, events_max: max_events, queries, updates, poll_id, attempt, by };
     let slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
-    let receipt = async |it: body::TurnReply| exchange.receipt(&it.token.clone(), exchange.answer_turn(it)).await;
+    let receipt =
+        async |it: body::TurnReply| exchange.receipt(&it.token.clone(), Box::pin(exchange.answer_turn(it))).await;
     let receipts = join_all(answers.into_iter().map(receipt)).await;
     let tasks = TasksOf::new(exchange, slots);
     Ok(with_wait_applied(answer(receipts, tasks, lines).await, wait))
@@ -254,8 +255,9 @@ pub(super) async fn activities(
     let (by, at_most) = (exchange.caller.by(), wait.unwrap_or(WAIT_MAX));
     let poll = Poll { wait: at_most, identity, poll_id, attempt, by, ..Poll::default() };
     let slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
-    let receipt =
-        async |it: body::ActivityReply| exchange.receipt(&it.token.clone(), exchange.answer_activity(it)).await;
+    let receipt = async |it: body::ActivityReply| {
+        exchange.receipt(&it.token.clone(), Box::pin(exchange.answer_activity(it))).await
+    };
     let receipts = join_all(answers.into_iter().map(receipt)).await;
     let tasks = TasksOf::new(exchange, slots);
     Ok(with_wait_applied(answer(receipts, tasks, lines).await, wait))

@@ -58,7 +58,7 @@ pub(super) async fn start(
     let mut body = body::Started { workflow_id, run_id: started.run_id, existing: started.existing, closed: None };
     if let Some(patience) = wait.filter(|wait| !wait.is_zero()) {
         let at = run_ref(&domain, &body.workflow_id, Some(body.run_id));
-        match engine.views().closing_event(&at, patience).await {
+        match Box::pin(engine.views().closing_event(&at, patience)).await {
             Ok((run_id, closed)) => body.closed = closed.map(|(run, event)| run_result(run_id, &run, event.kind)),
             // The start is recorded, and that is what was asked for first.
             Err(refusal) => tracing::debug!(%refusal, "the end of a run could not be waited for"),

@@ -226,8 +226,10 @@ impl RunReader {
         let mut before = before;
         while before > after + 1 && events.len() < limit && bytes < bytes_max {
             let newest = before - 1;
+            let room = limit - events.len();
+            let first = (after + 1).max(before.saturating_sub(room as u64));
             let batch = if newest >= source.tail_first {
-                tail_between(source.tail, after + 1, before)?
+                tail_between(source.tail, first, before)?
             } else {
                 // The chunk that holds the event is the first that ends with it or later.
                 let run = *source.run_id.as_bytes();
@@ -235,15 +237,14 @@ impl RunReader {
                 let mut batch = Vec::new();
                 for (_, chunk) in chunks.into_iter().take(1) {
                     bytes += chunk.len();
-                    batch = tail_between(&chunk, after + 1, before)?;
+                    batch = tail_between(&chunk, first, before)?;
                 }
                 batch
             };
             if batch.last().is_none_or(|event| event.id != newest) {
                 return Err(self.missing(source, &format!("event {newest}")).await);
             }
-            let room = limit - events.len();
-            for event in batch.into_iter().rev().take(room) {
+            for event in batch.into_iter().rev() {
                 bytes += event.kind.payload().map_or(0, Payload::len);
                 before = event.id;
                 events.push(event);

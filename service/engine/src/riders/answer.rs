@@ -108,7 +108,7 @@ impl RequestReply {
         let is_speculative = token.speculative.is_some();
         let judges = is_speculative || !answers.is_empty() || !answering.with.updates.is_empty();
         // A speculative turn was answered before, or lost, or another node made it.
-        let Some(turn) = answering.turn(token) else { return Err(self.speculation_lost(&key, token).await) };
+        let Some(turn) = answering.turn(token) else { return Err(Box::pin(self.speculation_lost(&key, token)).await) };
         let (command, judges) = match command {
             Command::CompleteTurn { answer: beside, .. } if judges => {
                 if is_speculative && !self.nodes.is_in_touch() {

@@ -50,7 +50,7 @@ impl RunWorker<'_> {
         let (mut room, mut replaces) = (None, false);
         loop {
             let before = self.state.was_known();
-            self.go_on().await?;
+            Box::pin(self.go_on()).await?;
             let now = shop.clock.now();
             let run_id = shop.ids.run_id(now);
             let mut existing = self.loaded().await?.map(|loaded| loaded.run().clone());

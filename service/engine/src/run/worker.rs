@@ -81,9 +81,12 @@ impl RunWorker<'_> {
         self.shop.reader.loaded(self.key, self.state).await
     }
 
-    /// What is worth being known further on, in bytes. A closed run is read rarely, and then from the store.
+    /// What is worth being known further on, in bytes. A closed run is read rarely, and then from the store, but for
+    /// those who wait for its end.
     fn keep(&mut self) -> Option<usize> {
-        let is_needed = |loaded: &&StoredRun| loaded.run().is_open() || !loaded.body.links.outbox.is_empty();
+        let is_needed = |loaded: &&StoredRun| {
+            loaded.run().is_open() || !loaded.body.links.outbox.is_empty() || self.shop.watchers.has(self.key)
+        };
         let bytes = self.state.known().filter(is_needed).map(StoredRun::bytes);
         if bytes.is_none() {
             self.state.forget();
@@ -101,53 +104,13 @@ impl RunWorker<'_> {
                 RunRequest::Take { task, list, taker, reply } => {
                     pending.push(Pending::Take { task, list, taker, reply, taken: None });
                 }
-                RunRequest::TakeRiders { run_id, kind, taker, reply } => {
-                    self.run_pending(&mut pending).await;
-                    drop(reply.send(self.run_take_riders(run_id, kind, &taker).await));
-                }
-                RunRequest::Update { run_id, put, reply } => {
-                    self.run_pending(&mut pending).await;
-                    drop(reply.send(self.run_update(run_id, *put).await));
-                }
-                RunRequest::Pose { run_id, query, reply } => {
-                    self.run_pending(&mut pending).await;
-                    drop(reply.send(self.run_pose(run_id, query).await));
-                }
-                RunRequest::SeeToRiders { reply } => {
-                    self.run_pending(&mut pending).await;
-                    drop(reply.send(self.run_see_to_riders().await));
-                }
-                RunRequest::Effect { source, errand, reply } if matches!(errand.task, ErrandTask::Start(_)) => {
-                    self.run_pending(&mut pending).await;
-                    let taken = Box::pin(self.run_child_start(&source, &errand)).await;
-                    drop(reply.send(taken));
-                }
-                RunRequest::Effect { source, errand, reply } => {
+                RunRequest::Effect { source, errand, reply } if !matches!(errand.task, ErrandTask::Start(_)) => {
                     pending.push(Pending::Effect { source, errand, reply, answer: None });
                 }
                 RunRequest::Look { reply } => pending.push(Pending::Look { reply }),
-                RunRequest::Start { start, reply } => {
+                alone => {
                     self.run_pending(&mut pending).await;
-                    let started = Box::pin(self.run_start(&start, None)).await;
-                    drop(reply.send(started));
-                }
-                RunRequest::Delete { run_id, deletion, reply } => {
-                    self.run_pending(&mut pending).await;
-                    let deleted = Box::pin(self.run_delete(run_id, &deletion)).await;
-                    drop(reply.send(deleted));
-                }
-                RunRequest::Reset { run_id, reset, reply } => {
-                    self.run_pending(&mut pending).await;
-                    drop(reply.send(Box::pin(self.run_reset(run_id, &reset)).await));
-                }
-                RunRequest::Import { imported, reply } => {
-                    self.run_pending(&mut pending).await;
-                    drop(reply.send(Box::pin(self.run_import(&imported)).await));
-                }
-                RunRequest::Beat { run_id, task, details, reply } => {
-                    self.run_pending(&mut pending).await;
-                    let beaten = self.run_beat(run_id, task, details).await;
-                    drop(reply.send(beaten));
+                    self.run_alone(alone).await;
                 }
             }
         }
@@ -158,6 +121,39 @@ impl RunWorker<'_> {
             // The due index brings it back.
             let workflow_id = &self.key.workflow_id;
             tracing::warn!(%refusal, %workflow_id, "the run that goes on could not begin yet");
+        }
+    }
+
+    /// Does what is not admitted together with other requests.
+    async fn run_alone(&mut self, request: RunRequest) {
+        // Each in a box: whoever works on a run has room for what most requests need, which is none of these.
+        match request {
+            RunRequest::Start { start, reply } => drop(reply.send(Box::pin(self.run_start(&start, None)).await)),
+            RunRequest::TakeRiders { run_id, kind, taker, reply } => {
+                drop(reply.send(Box::pin(self.run_take_riders(run_id, kind, &taker)).await));
+            }
+            RunRequest::Update { run_id, put, reply } => {
+                drop(reply.send(Box::pin(self.run_update(run_id, *put)).await));
+            }
+            RunRequest::Pose { run_id, query, reply } => {
+                drop(reply.send(Box::pin(self.run_pose(run_id, query)).await));
+            }
+            RunRequest::SeeToRiders { reply } => drop(reply.send(Box::pin(self.run_see_to_riders()).await)),
+            RunRequest::Effect { source, errand, reply } => {
+                drop(reply.send(Box::pin(self.run_child_start(&source, &errand)).await));
+            }
+            RunRequest::Delete { run_id, deletion, reply } => {
+                drop(reply.send(Box::pin(self.run_delete(run_id, &deletion)).await));
+            }
+            RunRequest::Reset { run_id, reset, reply } => {
+                drop(reply.send(Box::pin(self.run_reset(run_id, &reset)).await));
+            }
+            RunRequest::Import { imported, reply } => drop(reply.send(Box::pin(self.run_import(&imported)).await)),
+            RunRequest::Beat { run_id, task, details, reply } => {
+                drop(reply.send(Box::pin(self.run_beat(run_id, task, details)).await));
+            }
+            // These are admitted together. Whoever came here with one hears that its outcome is not known.
+            RunRequest::Tell { .. } | RunRequest::Take { .. } | RunRequest::Look { .. } => {}
         }
     }
 
@@ -227,8 +223,8 @@ impl RunWorker<'_> {
         }
         let run = loaded.run();
         let (last_event_id, waiting_turn) = (run.last_event_id, waiting_turn(run));
-        let (beats, links) = (loaded.beats.clone(), loaded.body.links.clone());
-        let mut transition = Transition::linked(run.clone(), links.clone());
+        let (beats, outbox) = (loaded.beats.clone(), loaded.body.links.outbox.clone());
+        let mut transition = Transition::linked(loaded.body.run.clone(), loaded.body.links.clone());
         // Behind the look at this run, and before the commit.
         let sources = pending.iter().filter_map(|request| match request {
             Pending::Effect { source, .. } => Some(source),
@@ -249,7 +245,7 @@ impl RunWorker<'_> {
         let written = if transition.is_changed() {
             self.write(transition, last_event_id, waiting_turn, attempt).await?
         } else if looks {
-            self.look_without_events(now, attempt).await?
+            Box::pin(self.look_without_events(now, attempt)).await?
         } else {
             Some(())
         };
@@ -259,7 +255,7 @@ impl RunWorker<'_> {
         self.answer(pending);
         if let Some(loaded) = self.state.known().filter(|_| looks) {
             let now = shop.clock.now();
-            shop.carry_out(key, loaded, after::of_look(key, loaded, &links.outbox, round, now));
+            shop.carry_out(key, loaded, after::of_look(key, loaded, &outbox, round, now));
         }
         Ok(true)
     }
@@ -274,7 +270,7 @@ impl RunWorker<'_> {
             self.shop.agenda.set(self.key, stored);
             return Ok(Some(()));
         }
-        let transition = Transition::linked(loaded.run().clone(), loaded.body.links.clone());
+        let transition = Transition::linked(loaded.body.run.clone(), loaded.body.links.clone());
         let (last_event_id, waiting_turn) = (loaded.run().last_event_id, waiting_turn(loaded.run()));
         self.write(transition, last_event_id, waiting_turn, attempt).await
     }

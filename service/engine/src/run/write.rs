@@ -130,7 +130,7 @@ impl Workshop {
         let (only_looks, copied) = (!transition.is_changed(), transition.copied());
         let (run, links, events) = transition.into_all();
         let offers = match base {
-            Some(base) if only_looks => self.offers_after(key, base, now).await,
+            Some(base) if only_looks => Box::pin(self.offers_after(key, base, now)).await,
             Some(base) if are_all_matched && !backlog::waits_anew(base.run(), &run) => base.body.offers,
             _ => 0,
         };
@@ -174,7 +174,7 @@ impl Workshop {
                 Ok(Cas::Won) => return Ok(Landed::Yes),
                 Ok(Cas::Lost(_)) if self.limits.op_ids == 0 => return Ok(Landed::No),
                 // To an earlier try of our own, perhaps, or to a client library's, on which others may have built.
-                Ok(Cas::Lost(_)) => match self.find_op(key, op).await {
+                Ok(Cas::Lost(_)) => match Box::pin(self.find_op(key, op)).await {
                     Ok(Some(found)) => return Ok(Landed::AndMore(Box::new(found))),
                     Ok(None) => return Ok(Landed::No),
                     Err(refusal) => {

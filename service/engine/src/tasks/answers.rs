@@ -95,14 +95,14 @@ impl Tasks {
         updates: Vec<UpdateAnswer>,
     ) -> Result<(), Refusal> {
         if let Some(node) = self.recorder_of(token) {
-            return self.pass_answer(node, token, command, results, updates).await;
+            return Box::pin(self.pass_answer(node, token, command, results, updates)).await;
         }
         let outcomes = self.request_reply.read_results(token.run_id, results)?;
         if let Some(version) = token.only_asks {
             if let Some(answer) = updates.first() {
                 return Err(Fault::UpdateUnknown { update_id: answer.update_id.clone() }.into());
             }
-            return self.answer_task_that_asks(token, version, command, outcomes).await;
+            return Box::pin(self.answer_task_that_asks(token, version, command, outcomes)).await;
         }
         let mut command = command;
         if let Command::CompleteTurn { answer, .. } = &mut command {
@@ -113,7 +113,7 @@ impl Tasks {
             Ok(()) => Ok(()),
             Err(refusal) => {
                 let judge = |run: &Run| must_hold(run, token.turn).err();
-                Err(as_its_run_says(&self.reader, &key, token.run_id, refusal, Fault::TurnLost, judge).await)
+                Err(Box::pin(as_its_run_says(&self.reader, &key, token.run_id, refusal, Fault::TurnLost, judge)).await)
             }
         }
     }
@@ -159,7 +159,7 @@ impl Tasks {
                         None => {
                             let (domain, workflow_id) = (Arc::clone(domain), Arc::clone(&token.workflow_id));
                             let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
-                            self.lookup.describe(&at).await?.run.started.workflow_type.clone()
+                            Box::pin(self.lookup.describe(&at)).await?.run.started.workflow_type.clone()
                         }
                     };
                     self.look_up(domain, &full, &mut around.workflow_types).await?;
@@ -224,7 +224,7 @@ impl Tasks {
         let key = token.key();
         match self.runs.tell_of(&key, Some(token.run_id), command, token.author.clone()).await {
             Ok(_) => Ok(()),
-            Err(refusal) => Err(self.as_its_run_says_to_task(&key, token, refusal).await),
+            Err(refusal) => Err(Box::pin(self.as_its_run_says_to_task(&key, token, refusal)).await),
         }
     }
 
@@ -239,7 +239,7 @@ impl Tasks {
         let (run_id, task) = (token.run_id, token.task);
         match self.runs.ask(&key, |reply| RunRequest::Beat { run_id, task, details, reply }).await {
             Ok(cancel_requested) => Ok(cancel_requested),
-            Err(refusal) => Err(self.as_its_run_says_to_task(&key, token, refusal).await),
+            Err(refusal) => Err(Box::pin(self.as_its_run_says_to_task(&key, token, refusal)).await),
         }
     }
 

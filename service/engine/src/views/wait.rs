@@ -94,7 +94,7 @@ impl Views {
             if !self.watchers.is_time_to_look(&key, wait / 2) {
                 continue;
             }
-            match self.describe(&newest).await {
+            match Box::pin(self.describe(&newest)).await {
                 Ok(RunState { run, .. }) => {
                     let (run_id, last_event_id, closed) = (run.started.run_id, run.last_event_id, !run.is_open());
                     self.watchers.tell(&key, RunProgress { run_id, last_event_id, closed });
