@@ -420,3 +420,19 @@ fn admit_told(
     };
     Ok(Admitted { run_id: current, event_id, repeated, reflects, judged, version: run.version })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The room of what it takes to work on a run, without anything to work on.
+    fn room<F>(_: impl Fn(&'static mut RunWorker<'static>, Vec<RunRequest>) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn whoever_works_on_a_run_takes_little_room() {
+        let room = room(|worker, batch| worker.run_batch(batch));
+        assert!(room <= 4 * 1_024, "{room} bytes are taken for each batch; what few requests need goes into a box");
+    }
+}

@@ -60,33 +60,19 @@ impl Tasks {
     ///
     /// A fault of the rules, e.g. [`Fault::TurnLost`], or the store's.
     pub async fn answer_turn(&self, token: &TurnToken, command: Command) -> Result<(), Refusal> {
-        self.answer_turn_and_queries(token, command, Vec::new()).await
+        self.answer_turn_with(token, command, Vec::new(), Vec::new()).await
     }
 
-    /// Has a decider's answer admitted, and gives what it says to queries to those who wait for it, by the queries' ids.
-    /// What nobody waits for any more is ignored.
+    /// The same, and gives what it says to queries to those who wait for it, by the queries' ids; what nobody waits for any more is
+    /// ignored. What the decider says to the turn's updates, and to updates that earlier turns accepted, is recorded together with its
+    /// decisions, or not at all.
     ///
     /// # Errors
     ///
     /// As for [`answer_turn`](Self::answer_turn); a fault for an answer to a query that the run was never asked, for a
     /// second answer to one, and for decisions in answer to a task that only asks; [`Refusal::QueryTaskLost`] when nobody
-    /// waits any more for anything that such a task asked.
-    pub async fn answer_turn_and_queries(
-        &self,
-        token: &TurnToken,
-        command: Command,
-        results: Vec<(String, QueryOutcome)>,
-    ) -> Result<(), Refusal> {
-        self.answer_turn_with(token, command, results, Vec::new()).await
-    }
-
-    /// The same, with what the decider says to the turn's updates, and to updates that earlier turns accepted. They are
-    /// recorded together with its decisions, or not at all.
-    ///
-    /// # Errors
-    ///
-    /// As for [`answer_turn_and_queries`](Self::answer_turn_and_queries); [`Fault::UpdateUnknown`] for an answer to an update
-    /// that the turn was not asked to judge and that none has accepted.
+    /// waits any more for anything that such a task asked; [`Fault::UpdateUnknown`] for an answer to an update that the turn was not
+    /// asked to judge and that none has accepted.
     pub async fn answer_turn_with(
         &self,
         token: &TurnToken,

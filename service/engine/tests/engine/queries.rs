@@ -71,7 +71,7 @@ impl Service {
     ) -> Result<(), Refusal> {
         let token = self.engine.tasks().decider_token(token).unwrap();
         let command = Command::complete(token.turn, decisions);
-        self.engine.tasks().answer_turn_and_queries(&token, command, results).await
+        self.engine.tasks().answer_turn_with(&token, command, results, Vec::new()).await
     }
 
     pub(crate) async fn signal(&self, id: &str, name: &str) {

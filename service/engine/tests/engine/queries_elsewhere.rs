@@ -159,7 +159,7 @@ fn counting(node: &Service) -> tokio::task::JoinHandle<()> {
             tokio::time::sleep(Duration::from_millis(fastrand::u64(0..300))).await;
             let (turn, decisions) = (token.turn, Vec::new());
             let complete = Command::complete(turn, decisions);
-            drop(engine.tasks().answer_turn_and_queries(&token, complete, results).await);
+            drop(engine.tasks().answer_turn_with(&token, complete, results, Vec::new()).await);
         }
     })
 }
