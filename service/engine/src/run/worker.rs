@@ -432,7 +432,7 @@ mod tests {
 
     #[test]
     fn whoever_works_on_a_run_takes_little_room() {
-        let room = room(|worker, batch| worker.run_batch(batch));
+        let room = room(RunWorker::run_batch);
         assert!(room <= 4 * 1_024, "{room} bytes are taken for each batch; what few requests need goes into a box");
     }
 }
