@@ -15,7 +15,7 @@ use crate::time::Duration;
 /// The wait before the second try is [`initial_interval`](Self::initial_interval); before each further one it is
 /// [`backoff_coefficient`](Self::backoff_coefficient) times as long, up to [`maximum_interval`](Self::maximum_interval).
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase")]
 pub struct RetryPolicy {

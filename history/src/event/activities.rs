@@ -250,7 +250,7 @@ pub struct ActivityTaskCancelFailed {
 
 /// The timeouts of an activity: four, independent of each other. An absent one does not apply.
 #[skip_serializing_none]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityTimeouts {

@@ -1,6 +1,6 @@
 //! The open activities of a run, found by their event and by their name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Activities {
 }
 
 /// What an activity has in common with others.
-#[derive(Encode, Decode)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 struct ActivityKind<T, L, R> {
     #[n(0)]
     activity_type: T,
@@ -134,16 +134,19 @@ struct Own<I, T, P> {
 }
 
 impl PendingActivity {
-    /// The stored form of what it has in common with others.
-    pub(crate) fn kind(&self) -> Vec<u8> {
-        let kind = ActivityKind {
-            activity_type: self.activity_type.as_str(),
-            task_list: self.task_list.as_str(),
+    fn in_common(&self) -> ActivityKind<&str, &str, Option<&RetryPolicy>> {
+        ActivityKind {
+            activity_type: &self.activity_type,
+            task_list: &self.task_list,
             timeouts: self.timeouts,
             retry: self.retry.as_ref(),
             task_priority: self.task_priority,
-        };
-        minicbor::to_vec(kind).expect("writing to memory does not fail")
+        }
+    }
+
+    /// The stored form of what it has in common with others.
+    pub(crate) fn kind(&self) -> Vec<u8> {
+        minicbor::to_vec(self.in_common()).expect("writing to memory does not fail")
     }
 }
 
@@ -172,21 +175,17 @@ impl From<BTreeMap<EventId, Arc<PendingActivity>>> for Activities {
 
 impl<C> Encode<C> for Activities {
     fn encode<W: Write>(&self, e: &mut Encoder<W>, ctx: &mut C) -> Result<(), EncodeError<W::Error>> {
-        let (mut kinds, mut places) = (Vec::new(), BTreeMap::new());
+        let (mut kinds, mut places) = (Vec::new(), HashMap::new());
         let mut own = Vec::with_capacity(self.open.len());
         for (id, activity) in &self.open {
-            let kind = activity.kind();
-            let place = *places.entry(kind.clone()).or_insert_with(|| {
+            let kind = activity.in_common();
+            let place = *places.entry(kind).or_insert_with(|| {
                 kinds.push(kind);
                 u32::try_from(kinds.len() - 1).unwrap_or(u32::MAX)
             });
             own.push((id, place, activity));
         }
-        e.array(2)?.array(kinds.len() as u64)?;
-        for kind in kinds {
-            e.writer_mut().write_all(&kind).map_err(EncodeError::write)?;
-        }
-        e.map(own.len() as u64)?;
+        e.array(2)?.encode_with(kinds, ctx)?.map(own.len() as u64)?;
         for (id, kind, activity) in own {
             let own = Own {
                 activity_id: activity.activity_id.as_str(),
