@@ -7,10 +7,9 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use history::{CallerName, EventId, PollId};
+use history::{CallerName, PollId};
 use lru::LruCache;
 use sha2::{Digest, Sha256};
-use store::HeadKey;
 use tokio::time::Instant;
 
 use crate::Refusal;
@@ -77,16 +76,6 @@ impl PollMemory {
         let mut memory = self.lock();
         memory.sent.put(poll, (list, task));
         memory.lost.contains(&poll)
-    }
-
-    /// A task that went there is over, unless the poll has had another since.
-    pub(crate) fn forget(&self, poll: PollId, key: &HeadKey, scheduled_event_id: EventId) {
-        let mut memory = self.lock();
-        let of_it =
-            |(_, task): &(ListKey, WaitingTask)| task.key == *key && task.scheduled_event_id == scheduled_event_id;
-        if memory.sent.peek(&poll).is_some_and(of_it) {
-            memory.sent.pop(&poll);
-        }
     }
 
     /// The answers to these polls were lost; answers what had been started for the last of them, as far as it is known here.
@@ -159,27 +148,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn a_task_that_is_over_is_forgotten_and_none_that_its_poll_has_had_since() {
-        let (memory, poll, key) = (PollMemory::default(), PollId(7), HeadKey::new("d", "w"));
-        let task = |id| WaitingTask {
-            key: key.clone(),
-            run_id: uuid::Uuid::nil(),
-            scheduled_event_id: id,
-            lost: Some(poll),
-            priority: 0,
-            since: None,
-        };
-        memory.note(poll, list(Side::Decider, "a"), task(2));
-        memory.note(poll, list(Side::Decider, "a"), task(6));
-        memory.forget(poll, &key, 2);
-        memory.forget(poll, &HeadKey::new("d", "other"), 6);
-        assert_eq!(memory.lose(&[poll]).unwrap().1, task(6));
-        memory.note(poll, list(Side::Decider, "a"), task(6));
-        memory.forget(poll, &key, 6);
-        assert_eq!(memory.lose(&[poll]), None);
     }
 
     #[test]

@@ -39,8 +39,6 @@ pub(crate) enum After {
     WakeSchedule(HeadKey, Timestamp),
     /// A started task went to this poll. If that was lost on the way, the task is sent again.
     Remember(PollId, ListKey, WaitingTask),
-    /// A task that went to this poll is nobody's any more, so that there is nothing to send again.
-    Forget(PollId, EventId),
     /// The run owes these to others, who get them in this round.
     Deliver { effects: Vec<Effect>, round: u32 },
 }
@@ -76,9 +74,6 @@ pub(crate) fn of_commit(
     let mut after = Vec::with_capacity(6 + reserved.len() + unmatched.len());
     if let Some(before) = before {
         withdraw_ended(key, before.run(), run, &mut after);
-        let sent = &next.body.links.sent;
-        let over = before.body.links.sent.iter().filter(|(id, _)| sent.poll_of(*id).is_none());
-        after.extend(over.map(|(id, poll)| After::Forget(poll, id)));
     }
     held_and_released(key, before.map(StoredRun::run), run, &mut after);
     after.push(After::Wake(next.head.due.map(Timestamp::from_millis)));

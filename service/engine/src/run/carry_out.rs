@@ -37,7 +37,6 @@ impl Workshop {
                 After::SeeToRiders => self.request_reply.see_to_riders(key, next),
                 After::Notify(progress) => self.watchers.tell(key, progress),
                 After::WakeSchedule(schedule, at) => self.agenda.set_by(&schedule, at),
-                After::Forget(poll, id) => self.lists.polls.forget(poll, key, id),
                 After::Remember(poll, list, task) => self.lists.remember(poll, &list, task),
                 After::Deliver { effects, round } => self.effects.deliver(key, next, effects, round),
             }

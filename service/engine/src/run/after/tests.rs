@@ -117,7 +117,6 @@ fn word(after: &After) -> String {
             assert_eq!(task.lost, Some(*poll));
             format!("remember {} for poll {}", task.scheduled_event_id, poll.0)
         }
-        After::Forget(poll, id) => format!("forget {id} for poll {}", poll.0),
         After::Deliver { effects, round } => {
             let kinds: Vec<_> = effects.iter().map(|effect| effect.kind).collect();
             format!("deliver {kinds:?} in round {round}")
@@ -221,15 +220,6 @@ fn the_schedule_of_a_run_is_told_when_it_has_closed_and_no_other_goes_on_for_it(
     assert_eq!(follows(&scheduled(), &[], &[terminate()]), closed);
     let goes_on = turn(2, vec![ContinueAsNew::default().into()]);
     assert_eq!(follows(&scheduled(), &[&[taken(None)]], &goes_on[1..]), "wake in 30s, notify of 5, the last");
-}
-
-#[test]
-fn where_a_task_went_is_forgotten_with_its_end() {
-    let answered = turn(2, vec![]);
-    let told = follows(&start(), &[&[taken(Some(POLL))]], &answered[1..]);
-    assert!(told.split(", ").any(|word| word == "forget 2 for poll 9"), "{told}");
-    assert!(!follows(&start(), &[&[taken(None)]], &answered[1..]).contains("forget"));
-    assert!(!follows(&start(), &[&[taken(Some(POLL))]], &[signal()]).contains("forget"));
 }
 
 #[test]
