@@ -82,7 +82,8 @@ impl Activities {
     }
 
     pub(crate) fn forget_tries(&mut self) {
-        self.open.values_mut().for_each(|activity| Arc::make_mut(activity).tries = None);
+        let tried = self.open.values_mut().filter(|activity| activity.tries.is_some());
+        tried.for_each(|activity| Arc::make_mut(activity).tries = None);
     }
 
     pub(crate) fn clear(&mut self) {
@@ -91,7 +92,8 @@ impl Activities {
 
     /// What has been tried of each, to be changed.
     pub(crate) fn tries_mut(&mut self) -> impl Iterator<Item = &mut Tries> {
-        self.open.values_mut().filter_map(|activity| Arc::make_mut(activity).tries.as_deref_mut())
+        let tried = self.open.values_mut().filter(|activity| activity.tries.is_some());
+        tried.filter_map(|activity| Arc::make_mut(activity).tries.as_deref_mut())
     }
 }
 

@@ -171,7 +171,7 @@ impl Exchange {
         let outcomes = results.into_iter().map(outcome).collect();
         match self.engine.tasks().answer_turn_with(&token, command, outcomes, updates).await {
             Ok(()) => Ok(()),
-            Err(refusal) => Err(Box::pin(self.engine.tasks().how_turn_was_lost(&token, refusal)).await.into()),
+            Err(refusal) => Err(self.engine.tasks().how_turn_was_lost(&token, refusal).await.into()),
         }
     }
 

@@ -112,11 +112,6 @@ impl Watchers {
         self.news.watch(domain)
     }
 
-    /// Whether anybody watches a run.
-    pub(crate) fn has(&self, key: &HeadKey) -> bool {
-        self.lock().contains_key(key)
-    }
-
     /// How many runs are watched.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()

@@ -108,7 +108,7 @@ impl RequestReply {
         let is_speculative = token.speculative.is_some();
         let judges = is_speculative || !answers.is_empty() || !answering.with.updates.is_empty();
         // A speculative turn was answered before, or lost, or another node made it.
-        let Some(turn) = answering.turn(token) else { return Err(Box::pin(self.speculation_lost(&key, token)).await) };
+        let Some(turn) = answering.turn(token) else { return Err(self.speculation_lost(&key, token).await) };
         let (command, judges) = match command {
             Command::CompleteTurn { answer: beside, .. } if judges => {
                 if is_speculative && !self.nodes.is_in_touch() {
@@ -169,7 +169,7 @@ impl RequestReply {
     pub(crate) async fn speculation_lost(&self, key: &HeadKey, token: &TurnToken) -> Refusal {
         let (domain, workflow_id) = (Arc::clone(&key.domain), Arc::clone(&key.workflow_id));
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
-        match self.lookup.describe(&at).await {
+        match Box::pin(self.lookup.describe(&at)).await {
             Ok(described) => must_hold(&described.run, token.turn).err().unwrap_or(Fault::TurnLost).into(),
             Err(Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. }) => Fault::TurnLost.into(),
             Err(refusal) => refusal,

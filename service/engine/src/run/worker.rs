@@ -81,12 +81,9 @@ impl RunWorker<'_> {
         self.shop.reader.loaded(self.key, self.state).await
     }
 
-    /// What is worth being known further on, in bytes. A closed run is read rarely, and then from the store, but for
-    /// those who wait for its end.
+    /// What is worth being known further on, in bytes. A closed run is read rarely, and then from the store.
     fn keep(&mut self) -> Option<usize> {
-        let is_needed = |loaded: &&StoredRun| {
-            loaded.run().is_open() || !loaded.body.links.outbox.is_empty() || self.shop.watchers.has(self.key)
-        };
+        let is_needed = |loaded: &&StoredRun| loaded.run().is_open() || !loaded.body.links.outbox.is_empty();
         let bytes = self.state.known().filter(is_needed).map(StoredRun::bytes);
         if bytes.is_none() {
             self.state.forget();

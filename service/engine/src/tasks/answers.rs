@@ -88,7 +88,7 @@ impl Tasks {
             if let Some(answer) = updates.first() {
                 return Err(Fault::UpdateUnknown { update_id: answer.update_id.clone() }.into());
             }
-            return Box::pin(self.answer_task_that_asks(token, version, command, outcomes)).await;
+            return self.answer_task_that_asks(token, version, command, outcomes).await;
         }
         let mut command = command;
         if let Command::CompleteTurn { answer, .. } = &mut command {
@@ -99,7 +99,7 @@ impl Tasks {
             Ok(()) => Ok(()),
             Err(refusal) => {
                 let judge = |run: &Run| must_hold(run, token.turn).err();
-                Err(Box::pin(as_its_run_says(&self.reader, &key, token.run_id, refusal, Fault::TurnLost, judge)).await)
+                Err(as_its_run_says(&self.reader, &key, token.run_id, refusal, Fault::TurnLost, judge).await)
             }
         }
     }
@@ -111,7 +111,7 @@ impl Tasks {
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
         let after = token.turn.started_event_id.saturating_sub(1);
         let page = EventRange { after, limit: LOSS_EVENTS_MAX, ..EventRange::default() };
-        match self.lookup.history(&at, &page).await {
+        match Box::pin(self.lookup.history(&at, &page)).await {
             // A speculative turn is not recorded before its answer is.
             Ok(_) if token.speculative.is_some() => Refusal::TurnLost { how: TurnLoss::NeverWas },
             Ok(read) => match TurnLoss::find(token.turn, &read.events) {
@@ -210,7 +210,7 @@ impl Tasks {
         let key = token.key();
         match self.runs.tell_of(&key, Some(token.run_id), command, token.author.clone()).await {
             Ok(_) => Ok(()),
-            Err(refusal) => Err(Box::pin(self.as_its_run_says_to_task(&key, token, refusal)).await),
+            Err(refusal) => Err(self.as_its_run_says_to_task(&key, token, refusal).await),
         }
     }
 
@@ -225,7 +225,7 @@ impl Tasks {
         let (run_id, task) = (token.run_id, token.task);
         match self.runs.ask(&key, |reply| RunRequest::Beat { run_id, task, details, reply }).await {
             Ok(cancel_requested) => Ok(cancel_requested),
-            Err(refusal) => Err(Box::pin(self.as_its_run_says_to_task(&key, token, refusal)).await),
+            Err(refusal) => Err(self.as_its_run_says_to_task(&key, token, refusal).await),
         }
     }
 
