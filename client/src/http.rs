@@ -45,10 +45,10 @@ const ANSWER_WAIT: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
-    base: String,
+    base: Arc<str>,
     /// `base`, taken apart once: the service does not move from call to call.
-    root: Url,
-    domain: String,
+    root: Arc<Url>,
+    domain: Arc<str>,
     pub(crate) patience: Patience,
     pub(crate) unpolled: UnpolledLists,
     /// What calls say of the trace that they are made in.
@@ -128,17 +128,18 @@ impl Client {
             .pool_max_idle_per_host(1_024)
             .pool_idle_timeout(IDLE_WAIT)
             .tcp_nodelay(true)
+            // What is asked again is said here, and nothing is kept for it.
+            .retry(reqwest::retry::never())
             // Whoever is told to go elsewhere goes nowhere with a secret that nobody should read.
             .https_only(root.scheme() == "https")
             .no_proxy();
         let http = tls::equipped(http, &root, ca, certificate)?.build().map_err(|error| setup(error.to_string()))?;
-        let base = url.trim_end_matches('/').to_owned();
         let patience = Patience::For(Duration::from_secs(30));
         Ok(Self {
             http,
-            base,
-            root,
-            domain: "default".to_owned(),
+            base: url.trim_end_matches('/').into(),
+            root: Arc::new(root),
+            domain: "default".into(),
             patience,
             unpolled: UnpolledLists::default(),
             trace: HeaderMap::new(),
@@ -148,7 +149,7 @@ impl Client {
     /// The same client for another domain.
     #[must_use]
     pub fn domain(mut self, domain: &str) -> Self {
-        domain.clone_into(&mut self.domain);
+        self.domain = domain.into();
         self
     }
 
@@ -188,9 +189,9 @@ impl Client {
     }
 
     fn located(&self, url: &str) -> Url {
-        let rest = url.strip_prefix(&self.base).unwrap_or(url);
+        let rest = url.strip_prefix(&*self.base).unwrap_or(url);
         let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
-        let mut located = self.root.clone();
+        let mut located = Url::clone(&self.root);
         match self.root.path().trim_end_matches('/') {
             "" => located.set_path(path),
             prefix => located.set_path(&format!("{prefix}{path}")),
@@ -243,10 +244,10 @@ impl Client {
         let mut response = self.begin(Method::POST, url, Some(body), Some(wait), accept).await?;
         let mut rest = Vec::new();
         // Something had been answered: whatever broke, it may have left a trace.
-        let broke = |source| Error::Lost { url: self.base.clone(), source: Arc::new(source) };
+        let broke = |source| Error::Lost { url: self.base.to_string(), source: Arc::new(source) };
         while let Some(chunk) = response.chunk().await.map_err(broke)? {
             let mut chunk = &chunk[..];
-            while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
+            while let Some(end) = memchr::memchr(b'\n', chunk) {
                 let (line, others) = chunk.split_at(end);
                 if rest.is_empty() {
                     tell(self.read(line)?);
@@ -262,7 +263,7 @@ impl Client {
     }
 
     fn lost(&self, source: reqwest::Error) -> Error {
-        let (url, problem) = (self.base.clone(), tls::problem(&source));
+        let (url, problem) = (self.base.to_string(), tls::problem(&source));
         let (is_connect, source) = (source.is_connect(), Arc::new(source));
         match problem {
             Some(problem) => Error::Insecure { url, problem, source },
@@ -333,8 +334,10 @@ impl Client {
     }
 
     pub(crate) fn read<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, Error> {
-        serde_json::from_slice(bytes)
-            .map_err(|error| Error::Unexpected { url: self.base.clone(), what: error.to_string() })
+        let unexpected = |what: String| Error::Unexpected { url: self.base.to_string(), what };
+        // Looked at once, and not each text of it by itself.
+        let text = std::str::from_utf8(bytes).map_err(|error| unexpected(error.to_string()))?;
+        serde_json::from_str(text).map_err(|error| unexpected(error.to_string()))
     }
 
     async fn get<T: DeserializeOwned>(&self, url: &str, wait: Option<Duration>) -> Result<T, Error> {
@@ -409,9 +412,15 @@ fn whole(address: &str) -> String {
 }
 
 pub(crate) fn to_bytes(body: &impl Serialize) -> Result<Bytes, Error> {
-    serde_json::to_vec(body)
-        .map(Bytes::from)
-        .map_err(|error| Error::Setup { what: format!("the request has no JSON form: {error}") })
+    to_bytes_in(body, 128)
+}
+
+/// A body that takes about so many bytes.
+pub(crate) fn to_bytes_in(body: &impl Serialize, bytes: usize) -> Result<Bytes, Error> {
+    let mut json = Vec::with_capacity(bytes);
+    serde_json::to_writer(&mut json, body)
+        .map_err(|error| Error::Setup { what: format!("the request has no JSON form: {error}") })?;
+    Ok(json.into())
 }
 
 /// Everything but what a segment of a path may hold as it is.

@@ -254,7 +254,8 @@ impl TurnWorker {
         let (from, state, look_back) = match known {
             Some(Cached { seen, state, .. }) if first_event_id <= seen + 1 => (seen, Some(state), Vec::new()),
             _ => {
-                let look_back = client.look_back(&task.token, first_event_id).await;
+                // Few turns come here, and each would have room for it.
+                let look_back = Box::pin(client.look_back(&task.token, first_event_id)).await;
                 (
                     0,
                     None,

@@ -73,12 +73,12 @@ impl Payload {
 
     /// The payload that is this.
     fn shallow<E: de::Error>(given: Box<RawValue>) -> Result<Self, E> {
-        let text = given.get();
-        let (found, max) = (depth(text), limits::PAYLOAD_DEPTH_MAX);
-        if found > max {
-            return Err(E::custom(format_args!("nested {found} levels deep, at most {max} are allowed")));
+        let (depth, is_readable) = looked_over(given.get());
+        let max = limits::PAYLOAD_DEPTH_MAX;
+        if depth > max {
+            return Err(E::custom(format_args!("nested {depth} levels deep, at most {max} are allowed")));
         }
-        if !numbers(text).all(is_readable) {
+        if !is_readable {
             let max = limits::PAYLOAD_NUMBER_CHARS_MAX;
             return Err(E::custom(format_args!(
                 "it has a number that is beyond a double (IEEE 754), or longer than {max} characters; give it as a text"
@@ -162,30 +162,33 @@ impl<'de> Deserialize<'de> for Payload {
     }
 }
 
-/// How many arrays and objects of a JSON text are in one another at most.
-fn depth(json: &str) -> usize {
-    // Every level takes two brackets, so short texts, which most are, need no look.
-    if json.len() <= 2 * limits::PAYLOAD_DEPTH_MAX {
-        return 0;
+/// How many arrays and objects of a JSON value are in one another at most, and whether readers can be trusted with each of its numbers.
+fn looked_over(json: &str) -> (usize, bool) {
+    // A text alone has neither, however long it is.
+    if json.starts_with('"') {
+        return (0, true);
     }
-    let (mut open, mut deepest) = (0_usize, 0);
-    for byte in outside_texts(json).flat_map(str::bytes) {
-        match byte {
-            b'[' | b'{' => {
-                open += 1;
-                deepest = deepest.max(open);
+    let (mut open, mut deepest, mut are_readable) = (0_usize, 0, true);
+    for outside in outside_texts(json) {
+        for byte in outside.bytes() {
+            match byte {
+                b'[' | b'{' => {
+                    open += 1;
+                    deepest = deepest.max(open);
+                }
+                b']' | b'}' => open = open.saturating_sub(1),
+                _ => {}
             }
-            b']' | b'}' => open = open.saturating_sub(1),
-            _ => {}
         }
+        are_readable = are_readable && numbers(outside).all(is_readable);
     }
-    deepest
+    (deepest, are_readable)
 }
 
-/// The numbers of a JSON text, as they are written.
-fn numbers(json: &str) -> impl Iterator<Item = &str> {
+/// The numbers in what stands outside of texts, as they are written.
+fn numbers(outside: &str) -> impl Iterator<Item = &str> {
     let is_of_number = |c: char| matches!(c, '+' | '-' | '.' | 'e' | 'E' | '0'..='9');
-    let words = outside_texts(json).flat_map(move |outside| outside.split(move |c| !is_of_number(c)));
+    let words = outside.split(move |c| !is_of_number(c));
     words.filter(|word| word.starts_with(|c| matches!(c, '-' | '0'..='9')))
 }
 
@@ -382,6 +385,10 @@ mod tests {
             }
         }
         assert!(Payload::from_json(r#"["1e999999999", "\\\"1e999"]"#).is_ok(), "a text is no number");
+        assert!(
+            Payload::from_json(&format!("\"1e999 {}\"", "[".repeat(1_000))).is_ok(),
+            "nor has one that is all of it levels"
+        );
         // What was taken before stays readable.
         assert_eq!(serde_json::to_string(&Payload::from_trusted("1e999999999")).unwrap(), "1e999999999");
     }

@@ -1,7 +1,10 @@
 //! Polling a task list and running activities on what comes.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,6 +15,7 @@ use baton_client::trace::put_below;
 use baton_client::{Client, Error};
 use baton_history::Payload;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing::Instrument as _;
 
@@ -98,7 +102,7 @@ impl Host {
     }
 
     /// How long activities may go on after the host was asked to stop; 30 seconds unless set. Those that are not done
-    /// then are left to their timeouts.
+    /// then are stopped where they wait next, and left to their timeouts.
     #[must_use]
     pub fn drain_wait(mut self, wait: Duration) -> Self {
         self.drain_wait = wait;
@@ -224,21 +228,37 @@ async fn run_activity(
 ) -> Result<Payload, Failure> {
     let beats = beat(client, token, context, cancel);
     let running = context.clone();
-    // A task of its own, so that a panic does not take the slot along.
-    let mut work = tokio::spawn(async move { activity.run(running, input).await }.in_current_span());
-    let joined = tokio::select! {
-        joined = &mut work => joined,
-        never = beats => match never {},
-    };
-    joined.unwrap_or_else(|error| match error.try_into_panic() {
-        Ok(panic) => {
-            let (workflow_id, activity_id) = (&*context.workflow_id, &*context.activity_id);
-            let message = baton_client::shutdown::panic_message(&*panic);
-            tracing::error!(workflow_id, activity_id, message, "an activity panicked");
-            Err(Failure::new("panic").details(&message))
+    let work = contained(async move { activity.run(running, input).await }.in_current_span());
+    let done = if context.timeouts.heartbeat.is_none() {
+        tokio::select! {
+            done = work => done,
+            never = beats => match never {},
         }
-        Err(error) => Err(error.into()),
+    } else {
+        // A task of its own, so that beats go on while it keeps a thread to itself.
+        let mut alone = JoinSet::new();
+        alone.spawn(work);
+        tokio::select! {
+            Some(joined) = alone.join_next() => joined?,
+            never = beats => match never {},
+        }
+    };
+    done.unwrap_or_else(|panic| {
+        let (workflow_id, activity_id) = (&*context.workflow_id, &*context.activity_id);
+        let message = baton_client::shutdown::panic_message(&*panic);
+        tracing::error!(workflow_id, activity_id, message, "an activity panicked");
+        Err(Failure::new("panic").details(&message))
     })
+}
+
+/// What comes of this, or its panic. It is not polled again after one.
+async fn contained<T>(work: impl Future<Output = T>) -> std::thread::Result<T> {
+    let mut work = std::pin::pin!(work);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
 }
 
 /// Shows life while an activity runs, and hears whether it should stop.
@@ -263,7 +283,8 @@ async fn beat(
     loop {
         ticks.tick().await;
         let newest = details.borrow_and_update().clone();
-        match client.heartbeat(token, newest).await {
+        // Few activities come here, and each would have room for it.
+        match Box::pin(client.heartbeat(token, newest)).await {
             Ok(false) => {}
             Ok(true) => {
                 cancel.send_replace(true);

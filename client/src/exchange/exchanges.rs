@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::kind::{ExchangeSettings, TaskKind, TaskReply};
 use crate::body::{AnswerReceipt, Exchanged, Problem};
-use crate::http::{WAIT_AT_ONCE, encode, to_bytes};
+use crate::http::{WAIT_AT_ONCE, encode, to_bytes_in};
 use crate::polls::fresh;
 use crate::tasks::Outcome;
 use crate::{Client, Error, Patience, Waits};
@@ -23,6 +23,9 @@ const AT_ONCE_MAX: usize = 256;
 
 /// Bytes of the answers of one exchange. Ours: half of what the service takes; one that is larger goes alone.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What an exchange has beside its answers, in bytes. Ours: room for one whose slots are not listed.
+const ASKED_BYTES: usize = 256;
 
 /// Exchanges whose answers are not recorded yet, at most: what comes meanwhile gathers. Ours: one that is being recorded, and one that is
 /// on its way.
@@ -300,7 +303,8 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         let wait = if poll.slots.is_empty() { Duration::ZERO } else { WAIT_AT_ONCE };
         let (number, tell) = (self.number, self.tell.clone());
         self.number += 1;
-        let (client, url, body) = (self.client.clone(), self.url.clone(), to_bytes(&asked));
+        let bytes: usize = answers.iter().map(|answer| answer.json.get().len() + 1).sum();
+        let (client, url, body) = (self.client.clone(), self.url.clone(), to_bytes_in(&asked, bytes + ASKED_BYTES));
         let task = self.calls.spawn(async move {
             let told = |line: Exchanged<K::Task>| drop(tell.send((number, ExchangeNews::Line(line))));
             let ended = match body {
