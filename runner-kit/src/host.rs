@@ -1,10 +1,8 @@
 //! Polling a task list and running activities on what comes.
 
 use std::collections::HashMap;
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,6 +12,7 @@ use baton_client::tasks::Outcome;
 use baton_client::trace::put_below;
 use baton_client::{Client, Error};
 use baton_history::Payload;
+use futures_util::FutureExt as _;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -228,7 +227,7 @@ async fn run_activity(
 ) -> Result<Payload, Failure> {
     let beats = beat(client, token, context, cancel);
     let running = context.clone();
-    let work = contained(async move { activity.run(running, input).await }.in_current_span());
+    let work = AssertUnwindSafe(async move { activity.run(running, input).await }.in_current_span()).catch_unwind();
     let done = if context.timeouts.heartbeat.is_none() {
         tokio::select! {
             done = work => done,
@@ -249,16 +248,6 @@ async fn run_activity(
         tracing::error!(workflow_id, activity_id, message, "an activity panicked");
         Err(Failure::new("panic").details(&message))
     })
-}
-
-/// What comes of this, or its panic. It is not polled again after one.
-async fn contained<T>(work: impl Future<Output = T>) -> std::thread::Result<T> {
-    let mut work = std::pin::pin!(work);
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
-        Ok(polled) => polled.map(Ok),
-        Err(panic) => Poll::Ready(Err(panic)),
-    })
-    .await
 }
 
 /// Shows life while an activity runs, and hears whether it should stop.

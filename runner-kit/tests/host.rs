@@ -238,6 +238,23 @@ async fn an_activity_without_a_heartbeat_timeout_shows_life_when_it_has_somethin
     assert_eq!(running.about("a", "success").await.body["result"], "stopped", "it may well be done all the same");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_activity_that_keeps_a_thread_to_itself_shows_life_all_the_same() {
+    let (let_go, held) = std::sync::mpsc::channel::<()>();
+    let held = Mutex::new(held);
+    let hold = move |_: Context, (): ()| {
+        assert!(held.lock().unwrap().recv().is_ok(), "the test lets it go");
+        std::future::ready(Ok::<_, Failure>("held"))
+    };
+    let mut running = Running::start(|host| host.register(activity_fn("hold", hold))).await;
+    let timeouts = json!({ "timeouts": { "heartbeat": "PT0.3S" } });
+    running.poll().await.answer(200, &with(task("a", "hold"), timeouts)).await;
+    let beat = tokio::time::timeout(Duration::from_secs(30), running.about("a", "heartbeat")).await;
+    beat.expect("it shows life while it holds its thread").answer(200, &json!({ "cancelRequested": false })).await;
+    let_go.send(()).unwrap();
+    assert_eq!(running.about("a", "success").await.body["result"], "held");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_activity_that_is_asked_to_stop_is_recorded_as_canceled() {
     let mut running = Running::start(|host| host.register(activity_fn("wait", wait))).await;
@@ -400,23 +417,30 @@ async fn a_host_that_stops_finishes_what_it_holds_and_takes_nothing_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_host_that_stops_waits_for_an_activity_as_long_as_it_was_told_to() {
-    let begun = Arc::new(Notify::new());
-    let begins = Arc::clone(&begun);
-    let hang = move |_: Context, (): ()| {
-        begins.notify_one();
-        std::future::pending::<Result<(), Failure>>()
-    };
-    let register = |host: Host| host.register(activity_fn("hang", hang)).drain_wait(Duration::from_secs(7));
-    let mut running = Running::start(register).await;
-    running.poll().await.answer(200, &task("a", "hang")).await;
-    begun.notified().await;
-    let since = Instant::now();
-    running.stop().await;
-    while !running.ended.is_finished() {
-        running.double.step(Duration::from_millis(500)).await;
+    for timeouts in [json!({}), json!({ "heartbeat": "PT1H" })] {
+        let (begin, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let hang = move |_: Context, (): ()| {
+            // Whoever waits at the other end hears when this is dropped.
+            let (here, gone) = tokio::sync::oneshot::channel::<()>();
+            begin.send(gone).unwrap();
+            async move {
+                let _here = here;
+                std::future::pending::<Result<(), Failure>>().await
+            }
+        };
+        let register = |host: Host| host.register(activity_fn("hang", hang)).drain_wait(Duration::from_secs(7));
+        let mut running = Running::start(register).await;
+        running.poll().await.answer(200, &with(task("a", "hang"), json!({ "timeouts": timeouts }))).await;
+        let gone = begun.recv().await.unwrap();
+        let since = Instant::now();
+        running.stop().await;
+        while !running.ended.is_finished() {
+            running.double.step(Duration::from_millis(500)).await;
+        }
+        assert!(since.elapsed() >= Duration::from_secs(7), "{:?}", since.elapsed());
+        assert!(!running.double.is_asked(), "it is left to its timeouts");
+        assert!(gone.await.is_err(), "it is stopped where it waits");
     }
-    assert!(since.elapsed() >= Duration::from_secs(7), "{:?}", since.elapsed());
-    assert!(!running.double.is_asked(), "it is left to its timeouts");
 }
 
 #[tokio::test(start_paused = true)]
