@@ -192,10 +192,7 @@ impl Client {
         let rest = url.strip_prefix(&*self.base).unwrap_or(url);
         let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
         let mut located = Url::clone(&self.root);
-        match self.root.path().trim_end_matches('/') {
-            "" => located.set_path(path),
-            prefix => located.set_path(&format!("{prefix}{path}")),
-        }
+        located.set_path(&format!("{}{path}", self.root.path().trim_end_matches('/')));
         located.set_query(query);
         located
     }
@@ -301,15 +298,11 @@ impl Client {
         }
         let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let bytes = response.bytes().await.map_err(|error| self.lost(error))?;
-        match serde_json::from_slice::<Problem>(&bytes) {
-            Ok(problem) => {
-                Err(Error::Refused { problem: Box::new(problem), retry_after: retry_after.map(Duration::from_secs) })
-            }
-            Err(_) => {
-                let text: String = String::from_utf8_lossy(&bytes).chars().take(200).collect();
-                Err(Error::Unexpected { url: url.to_owned(), what: format!("{status}: {text}") })
-            }
-        }
+        let Ok(problem) = serde_json::from_slice::<Problem>(&bytes) else {
+            let text: String = String::from_utf8_lossy(&bytes).chars().take(200).collect();
+            return Err(Error::Unexpected { url: url.to_owned(), what: format!("{status}: {text}") });
+        };
+        Err(Error::Refused { problem: Box::new(problem), retry_after: retry_after.map(Duration::from_secs) })
     }
 
     /// A request that is safe to repeat, repeated while the service is away.
@@ -321,10 +314,22 @@ impl Client {
         wait: Option<Duration>,
         key: Option<&str>,
     ) -> Result<(StatusCode, Bytes), Error> {
+        self.repeat((method, url), body, wait, key, |_| true).await
+    }
+
+    /// A request, repeated while the service is away, after what `may` be repeated.
+    async fn repeat(
+        &self,
+        (method, url): (Method, &str),
+        body: Option<Bytes>,
+        wait: Option<Duration>,
+        key: Option<&str>,
+        may: fn(&Error) -> bool,
+    ) -> Result<(StatusCode, Bytes), Error> {
         let mut waits = Waits::new(self.patience);
         loop {
             match self.send_once(method.clone(), url, body.clone(), wait, key).await {
-                Err(error) => match waits.after(&error) {
+                Err(error) if may(&error) => match waits.after(&error) {
                     Some(wait) => tokio::time::sleep(wait).await,
                     None => return Err(error),
                 },
@@ -340,7 +345,7 @@ impl Client {
         serde_json::from_str(text).map_err(|error| unexpected(error.to_string()))
     }
 
-    async fn get<T: DeserializeOwned>(&self, url: &str, wait: Option<Duration>) -> Result<T, Error> {
+    pub(crate) async fn get<T: DeserializeOwned>(&self, url: &str, wait: Option<Duration>) -> Result<T, Error> {
         let (_, bytes) = self.send(Method::GET, url, None, wait, None).await?;
         self.read(&bytes)
     }
@@ -362,22 +367,8 @@ impl Client {
         key: Option<&str>,
         wait: Option<Duration>,
     ) -> Result<T, Error> {
-        let body = to_bytes(body)?;
-        let (_, bytes) = match key {
-            Some(_) => self.send(Method::POST, url, Some(body), wait, key).await?,
-            None => {
-                let mut waits = Waits::new(self.patience);
-                loop {
-                    match self.send_once(Method::POST, url, Some(body.clone()), wait, None).await {
-                        Err(error) if error.had_no_side_effect() => match waits.after(&error) {
-                            Some(wait) => tokio::time::sleep(wait).await,
-                            None => return Err(error),
-                        },
-                        answer => break answer?,
-                    }
-                }
-            }
-        };
+        let may = if key.is_some() { |_: &Error| true } else { Error::had_no_side_effect };
+        let (_, bytes) = self.repeat((Method::POST, url), Some(to_bytes(body)?), wait, key, may).await?;
         self.read(&bytes)
     }
 
@@ -418,8 +409,8 @@ pub(crate) fn to_bytes(body: &impl Serialize) -> Result<Bytes, Error> {
 /// A body that takes about so many bytes.
 pub(crate) fn to_bytes_in(body: &impl Serialize, bytes: usize) -> Result<Bytes, Error> {
     let mut json = Vec::with_capacity(bytes);
-    serde_json::to_writer(&mut json, body)
-        .map_err(|error| Error::Setup { what: format!("the request has no JSON form: {error}") })?;
+    let written = serde_json::to_writer(&mut json, body);
+    written.map_err(|error| Error::Setup { what: format!("the request has no JSON form: {error}") })?;
     Ok(json.into())
 }
 

@@ -120,16 +120,7 @@ impl Client {
         let mut query = String::new();
         push_page(&mut query, page);
         let url = self.service_url(&format!("decider-tasks/{token}/history{query}"));
-        let mut waits = Waits::new(Patience::For(Duration::from_secs(10)));
-        loop {
-            match self.send_once(Method::GET, &url, None, None, None).await {
-                Ok((_, bytes)) => return self.read(&bytes),
-                Err(error) => match waits.after(&error) {
-                    Some(wait) => tokio::time::sleep(wait).await,
-                    None => return Err(error),
-                },
-            }
-        }
+        self.clone().patience(Patience::For(Duration::from_secs(10))).get(&url, None).await
     }
 
     /// The whole history that a turn may see before event `before`.

@@ -12,7 +12,7 @@ use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::kind::{ExchangeSettings, TaskKind, TaskReply};
-use crate::body::{AnswerReceipt, Exchanged, Problem};
+use crate::body::{AnswerReceipt, Exchanged};
 use crate::http::{WAIT_AT_ONCE, encode, to_bytes_in};
 use crate::polls::fresh;
 use crate::tasks::Outcome;
@@ -373,7 +373,9 @@ impl<K: TaskKind, C> Exchanges<K, C> {
                 self.happened.push_back(Happened::Answered(answer.context, Ok(Outcome::Recorded(None))));
                 return;
             }
-            Some(AnswerReceipt { problem: Some(problem) }) => refused(problem),
+            Some(AnswerReceipt { problem: Some(problem) }) => {
+                Error::Refused { problem: Box::new(problem), retry_after: None }
+            }
             None => Error::Unexpected { url: self.url.clone(), what: "it said nothing of an answer".to_owned() },
         };
         self.refuse(answer, error, None);
@@ -435,10 +437,6 @@ impl<K: TaskKind, C> Exchanges<K, C> {
 /// The numbers of so many slots.
 fn numbered(room: usize) -> Vec<u32> {
     (0..u32::try_from(room).unwrap_or(u32::MAX)).collect()
-}
-
-fn refused(problem: Problem) -> Error {
-    Error::Refused { problem: Box::new(problem), retry_after: None }
 }
 
 /// Sleeps for ever where there is nothing to wake up for.

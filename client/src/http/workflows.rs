@@ -81,7 +81,6 @@ impl Client {
         self.domain_url(&format!("workflows/{}{rest}", encode(workflow_id)))
     }
 
-    /// A text that begins with where the service is, as a URL.
     /// Starts a run. With a key the call is safe to repeat, and is repeated while the service is away.
     ///
     /// # Errors

@@ -338,7 +338,7 @@ impl Tasks {
             }
         };
         let limit = events_max.saturating_sub(shown.len()).max(1);
-        let mut events = self.reader.read_range(&source, first, last, limit, WINDOW_BYTES_MAX).await?;
+        let mut events = self.reader.read_range(&source, first..last + 1, (limit, WINDOW_BYTES_MAX)).await?;
         events.extend_from_slice(shown);
         let context = match completed(&events, previous_started_event_id) {
             Some(completed) => completed.context.clone(),
@@ -391,7 +391,7 @@ impl Tasks {
         let mut from = first;
         while from < before {
             let last = (from + CONTEXT_EVENTS).min(before) - 1;
-            let events = self.reader.read_range(source, from, last, usize::MAX, usize::MAX).await?;
+            let events = self.reader.read_range(source, from..last + 1, (usize::MAX, usize::MAX)).await?;
             if let Some(completed) = completed(&events, first) {
                 return Ok(completed.context.clone());
             }
@@ -405,7 +405,7 @@ impl Tasks {
             return Err(Refusal::Corrupt { what: "a turn on a runner's list".to_owned() });
         };
         let scheduled = task.scheduled_event_id;
-        let events = self.reader.read_range(&grant.source(), scheduled, scheduled, 1, WINDOW_BYTES_MAX).await?;
+        let events = self.reader.read_range(&grant.source(), scheduled..scheduled + 1, (1, WINDOW_BYTES_MAX)).await?;
         let input = match events.into_iter().next().map(|event| event.kind) {
             Some(EventKind::ActivityScheduled(it)) => it.input,
             _ => {

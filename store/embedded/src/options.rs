@@ -20,7 +20,7 @@ pub struct Options {
     pub log_bytes: u64,
     /// Bytes of a segment of the log. 16 MiB unless set.
     pub segment_bytes: u64,
-    /// Bytes of memory for redb's cache. 8 MiB unless set: what it has not is in the system's cache, from where a load takes no longer.
+    /// Bytes of memory for redb's cache. 4 MiB unless set: what it has not is in the system's cache, from where a load takes no longer.
     pub cache_bytes: usize,
     /// Bytes of log that are kept at most for an archive that is slow or away; what is beyond goes, and the archive begins
     /// again with a new base. 512 MiB unless set.
@@ -38,7 +38,7 @@ impl Options {
             memory_bytes: 32 << 20,
             log_bytes: 64 << 20,
             segment_bytes: 16 << 20,
-            cache_bytes: 8 << 20,
+            cache_bytes: 4 << 20,
             held_bytes: HELD_BYTES,
             faults: Arc::default(),
         }

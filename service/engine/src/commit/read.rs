@@ -1,6 +1,7 @@
 //! Reading histories: the tail from the head, the rest from chunks, large payloads from packs.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,6 +16,9 @@ use crate::{EventRange, HistoryPage, Refusal, commit::head};
 /// Bytes of chunks that are asked of the store at once while a page is read: what a page of a thousand small events needs,
 /// and little more.
 const READ_BYTES: usize = 256 * 1024;
+
+/// The most events of a page, and about the most bytes.
+type Room = (usize, usize);
 
 /// Where the events of a run are.
 pub(crate) struct RunEvents<'a> {
@@ -164,11 +168,11 @@ impl RunReader {
         let source =
             RunEvents { key, run_id: run.started.run_id, tail: &loaded.tail, tail_first: loaded.body.tail_first };
         let before = page.before.unwrap_or(u64::MAX).min(run.last_event_id + 1);
-        let limit = page.limit.max(1);
+        let (ids, room) = (page.after.saturating_add(1)..before, (page.limit.max(1), page.bytes_max));
         let mut events = if page.reverse {
-            self.read_back(&source, page.after, before, limit, page.bytes_max).await?
+            self.read_back(&source, ids, room).await?
         } else {
-            self.read_on(&source, page.after, before, limit, page.bytes_max).await?
+            self.read_on(&source, ids, room).await?
         };
         self.redeem(&source, &mut events).await?;
         let last = events.last().map(|event| event.id);
@@ -181,16 +185,10 @@ impl RunReader {
         Ok(HistoryPage { run_id, events, last_event_id, closed, next })
     }
 
-    /// The events with `after < id < before`, oldest first.
-    async fn read_on(
-        &self,
-        source: &RunEvents<'_>,
-        after: EventId,
-        before: EventId,
-        limit: usize,
-        bytes_max: usize,
-    ) -> Result<Vec<Event>, Refusal> {
-        let mut read = GatheredPage { events: Vec::new(), next: after + 1, before, limit, bytes: 0, bytes_max };
+    /// The events with these ids, oldest first.
+    async fn read_on(&self, source: &RunEvents<'_>, ids: Range<EventId>, room: Room) -> Result<Vec<Event>, Refusal> {
+        let (Range { start: next, end: before }, (limit, bytes_max)) = (ids, room);
+        let mut read = GatheredPage { events: Vec::new(), next, before, limit, bytes: 0, bytes_max };
         while !read.is_full() {
             let wanted = read.next;
             if wanted >= source.tail_first {
@@ -212,22 +210,15 @@ impl RunReader {
         Ok(read.events)
     }
 
-    /// The events with `after < id < before`, newest first.
-    async fn read_back(
-        &self,
-        source: &RunEvents<'_>,
-        after: EventId,
-        before: EventId,
-        limit: usize,
-        bytes_max: usize,
-    ) -> Result<Vec<Event>, Refusal> {
+    /// The events with these ids, newest first.
+    async fn read_back(&self, source: &RunEvents<'_>, ids: Range<EventId>, room: Room) -> Result<Vec<Event>, Refusal> {
+        let (Range { start: oldest, end: mut before }, (limit, bytes_max)) = (ids, room);
         let mut events: Vec<Event> = Vec::new();
         let mut bytes = 0;
-        let mut before = before;
-        while before > after + 1 && events.len() < limit && bytes < bytes_max {
+        while before > oldest && events.len() < limit && bytes < bytes_max {
             let newest = before - 1;
-            let room = limit - events.len();
-            let first = (after + 1).max(before.saturating_sub(room as u64));
+            let wanted = limit - events.len();
+            let first = oldest.max(before.saturating_sub(wanted as u64));
             let batch = if newest >= source.tail_first {
                 tail_between(source.tail, first, before)?
             } else {
@@ -256,24 +247,22 @@ impl RunReader {
         Ok(events)
     }
 
-    /// Every event from `first` to `last`, payloads and all.
+    /// Every event with these ids, payloads and all. The window is what matters; where it is too large it comes without its oldest part.
     pub(crate) async fn read_range(
         &self,
         source: &RunEvents<'_>,
-        first: EventId,
-        last: EventId,
-        limit: usize,
-        bytes_max: usize,
+        ids: Range<EventId>,
+        room: Room,
     ) -> Result<Vec<Event>, Refusal> {
-        // The window is what matters; where it is too large it comes without its oldest part.
-        let in_tail = first >= source.tail_first && source.tail.len() <= bytes_max;
+        let (limit, bytes_max) = room;
+        let in_tail = ids.start >= source.tail_first && source.tail.len() <= bytes_max;
         let mut events = if in_tail {
-            let mut events = tail_between(source.tail, first, last + 1)?;
+            let mut events = tail_between(source.tail, ids.start, ids.end)?;
             let surplus = events.len().saturating_sub(limit);
             events.drain(..surplus);
             events
         } else {
-            let mut events = self.read_back(source, first.saturating_sub(1), last + 1, limit, bytes_max).await?;
+            let mut events = self.read_back(source, ids, room).await?;
             events.reverse();
             events
         };
