@@ -128,7 +128,7 @@ impl Client {
             .pool_max_idle_per_host(1_024)
             .pool_idle_timeout(IDLE_WAIT)
             .tcp_nodelay(true)
-            // What is asked again is said here, and nothing is kept for it.
+            // Whether to ask again is decided below, and nothing need be kept for it.
             .retry(reqwest::retry::never())
             // Whoever is told to go elsewhere goes nowhere with a secret that nobody should read.
             .https_only(root.scheme() == "https")
@@ -317,7 +317,7 @@ impl Client {
         self.repeat((method, url), body, wait, key, |_| true).await
     }
 
-    /// A request, repeated while the service is away, after what `may` be repeated.
+    /// A request, repeated while the service is away, as long as `may` says that the error allows it.
     async fn repeat(
         &self,
         (method, url): (Method, &str),
