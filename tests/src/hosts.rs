@@ -105,10 +105,15 @@ impl Host {
             let node = self.world.node();
             let poll = Poll { attempt: Some(attempt), ..poll.clone() };
             let asked = node.tasks().slots(self.is_decider, (DOMAIN, LIST), &poll, free.clone());
-            if let Ok(Ok(slots)) = timeout(PATIENCE, asked).await
-                && self.hears_all(&node, slots, &mut free).await
-            {
-                return;
+            if let Ok(Ok(mut slots)) = timeout(PATIENCE, asked).await {
+                if self.world.dice(2) == 0 {
+                    // As where answers are recorded first.
+                    slots.stand_by();
+                    pause(&self.world, 5).await;
+                }
+                if self.hears_all(&node, slots, &mut free).await {
+                    return;
+                }
             }
             if self.world.is_over() {
                 return;

@@ -17,6 +17,7 @@ pub(super) mod shown;
 pub(super) mod sync_match;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use history::{CallerName, EventId, PollId, Timestamp};
 use store::HeadKey;
@@ -188,8 +189,8 @@ enum PollAnswer {
     Task(oneshot::Sender<Box<Grant>>),
     /// Into this slot.
     Slot(SlotSender, u32),
-    /// Into each of these slots, the next one last. Whoever is given a task has one of them.
-    Slots(SlotSender, Vec<u32>),
+    /// Into each of these slots, the next one last. Whoever is given a task has one of them. While the last says so, others are given it first.
+    Slots(SlotSender, Vec<u32>, Arc<AtomicBool>),
 }
 
 impl Poller {
@@ -197,21 +198,26 @@ impl Poller {
     fn is_waiting(&self) -> bool {
         match &self.answer {
             PollAnswer::Task(answer) => !answer.is_closed(),
-            PollAnswer::Slot(answer, _) | PollAnswer::Slots(answer, _) => !answer.is_closed(),
+            PollAnswer::Slot(answer, _) | PollAnswer::Slots(answer, ..) => !answer.is_closed(),
         }
+    }
+
+    /// Whether others go before it, whoever has waited longer.
+    fn stands_by(&self) -> bool {
+        matches!(&self.answer, PollAnswer::Slots(_, _, stands_by) if stands_by.load(Relaxed))
     }
 
     /// How many tasks it waits for.
     fn room(&self) -> usize {
         match &self.answer {
             PollAnswer::Task(_) | PollAnswer::Slot(..) => 1,
-            PollAnswer::Slots(_, slots) => slots.len(),
+            PollAnswer::Slots(_, slots, _) => slots.len(),
         }
     }
 
     /// A poller for its next slot, where it has several.
     fn next_slot(&mut self) -> Option<Self> {
-        let PollAnswer::Slots(answer, slots) = &mut self.answer else { return None };
+        let PollAnswer::Slots(answer, slots, _) = &mut self.answer else { return None };
         let slot = slots.pop()?;
         Some(Self { taker: self.taker.of_slot(slot), id: self.id, answer: PollAnswer::Slot(answer.clone(), slot) })
     }
@@ -220,7 +226,7 @@ impl Poller {
     fn goes_on_without(&mut self, poll: PollId) -> bool {
         match &mut self.answer {
             PollAnswer::Task(_) | PollAnswer::Slot(..) => self.taker.poll != Some(poll),
-            PollAnswer::Slots(_, slots) => {
+            PollAnswer::Slots(_, slots, _) => {
                 slots.retain(|slot| self.taker.poll.map(|it| it.of_slot(*slot)) != Some(poll));
                 !slots.is_empty()
             }

@@ -165,6 +165,25 @@ async fn the_receipt_of_one_answer_waits_a_moment_for_the_task_that_goes_with_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn slots_wait_already_while_the_answers_beside_them_are_recorded() {
+    let api = Api::open().await;
+    api.start("a").await;
+    let first = exchange(&api, TURNS, json!({ "room": 1 })).await;
+    let goes_on = json!({ "decisions": [{ "type": "ContinueAsNew" }] });
+    let answers = json!([{ "token": task(&first, 0)["token"], "complete": goes_on }]);
+    let mut lines = Lines::of(&api, TURNS, &json!({ "answers": answers, "room": 1 })).await;
+    let mut line = lines.next().await.unwrap();
+    assert_eq!(line["receipts"], json!([{}]), "receipts come first");
+    if slots(&line).is_empty() {
+        line = lines.next().await.unwrap();
+    }
+    assert_eq!(task(&line, 0)["workflowId"], "a");
+    // The turn of the run that follows was started in the commit that made it.
+    let metrics = api.engine.render_metrics();
+    assert!(metrics.contains("\nbaton_tasks_matched_at_once_total 1\n"), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_exchange_that_ends_in_vain_says_where_else_tasks_wait() {
     let api = Api::open().await;
     with_activities(&api, &["a"]).await;

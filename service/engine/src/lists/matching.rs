@@ -5,7 +5,7 @@ mod task_list;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use history::{EventId, PollId, Timestamp};
@@ -77,6 +77,14 @@ pub(crate) struct WaitingSlots {
     /// How many.
     pub(crate) room: usize,
     pub(crate) granted: UnboundedReceiver<IntoSlot>,
+    stands_by: Arc<AtomicBool>,
+}
+
+impl WaitingSlots {
+    /// They wait as others do from now on.
+    pub(crate) fn are_ready(&self) {
+        self.stands_by.store(false, Relaxed);
+    }
 }
 
 impl Drop for WaitingSlots {
@@ -270,11 +278,21 @@ impl Matching {
     }
 
     /// Polls a list for as many tasks as there are slots: those that wait there, each with its slot, or where none does a wait
-    /// for them all.
-    pub(crate) fn poll_slots(self: &Arc<Self>, key: &ListKey, taker: &Taker, slots: &mut Vec<u32>) -> SlotsPolled {
+    /// for them all. Who stands by takes none of those that wait.
+    pub(crate) fn poll_slots(
+        self: &Arc<Self>,
+        key: &ListKey,
+        taker: &Taker,
+        slots: &mut Vec<u32>,
+        stands_by: bool,
+    ) -> SlotsPolled {
         let mut lists = self.lock();
         // Where there was no room for a list, its tasks may be in the store.
         let overflowed = lists.len() >= self.bounds.lists_max;
+        let has_tasks = |list: &TaskList| list.overflowed || !list.tasks.is_empty();
+        if stands_by && lists.get(key).map_or(overflowed, has_tasks) {
+            return SlotsPolled::Tasks(Vec::new());
+        }
         let list = lists.entry(key.clone()).or_insert_with(|| TaskList { overflowed, ..TaskList::default() });
         let mut found = Vec::new();
         while let Some(slot) = slots.last().copied()
@@ -295,9 +313,10 @@ impl Matching {
         }
         let id = self.next_poller.fetch_add(1, Relaxed);
         let (answer, granted) = unbounded_channel();
-        let (room, answer) = (slots.len(), PollAnswer::Slots(answer, std::mem::take(slots)));
+        let (room, stands_by) = (slots.len(), Arc::new(AtomicBool::new(stands_by)));
+        let answer = PollAnswer::Slots(answer, std::mem::take(slots), Arc::clone(&stands_by));
         list.pollers.push_back(Poller { taker: taker.clone(), id, answer });
-        SlotsPolled::Wait(WaitingSlots { matching: Arc::clone(self), list: key.clone(), id, room, granted })
+        SlotsPolled::Wait(WaitingSlots { matching: Arc::clone(self), list: key.clone(), id, room, granted, stands_by })
     }
 
     /// Polls again for a poller that was reserved or handed a task in vain: it waits in front, unless there is a task,

@@ -134,7 +134,34 @@ impl Slots {
         !self.are_filled() && !self.lists.matching.has_poller(&self.list, |_| true)
     }
 
+    /// Has them wait from now on, for a task that is made before the next ones are asked for, and that nobody else waits for. What waits on its
+    /// list already stays there until then.
+    pub fn stand_by(&mut self) {
+        let is_polled = !self.earlier.is_empty() || self.waiting.is_some();
+        if !is_polled && !self.are_filled() && !self.background.is_stopping() {
+            drop(self.poll(true));
+        }
+    }
+
+    /// Tasks that wait, or where none does has the slots wait.
+    fn poll(&mut self, stands_by: bool) -> Vec<(u32, OnList)> {
+        match self.lists.matching.poll_slots(&self.list, &self.taker, &mut self.free, stands_by) {
+            SlotsPolled::Tasks(tasks) => tasks,
+            SlotsPolled::Wait(waiting) => {
+                if self.deadline > Instant::now() {
+                    self.lists.tell_waiting(&self.list);
+                }
+                self.waits = waiting.room;
+                self.waiting = Some(waiting);
+                Vec::new()
+            }
+        }
+    }
+
     async fn next(&mut self) -> Result<Vec<(u32, Grant)>, Refusal> {
+        if let Some(waiting) = &self.waiting {
+            waiting.are_ready();
+        }
         if !self.earlier.is_empty() {
             let lost = Box::pin(self.take_lost()).await?;
             if !lost.is_empty() {
@@ -146,21 +173,13 @@ impl Slots {
                 return Ok(Vec::new());
             }
             if self.waiting.is_none() {
-                match self.lists.matching.poll_slots(&self.list, &self.taker, &mut self.free) {
-                    SlotsPolled::Tasks(tasks) => {
-                        let taken = Box::pin(self.take(tasks)).await?;
-                        if !taken.is_empty() {
-                            return Ok(taken);
-                        }
-                        continue;
+                let tasks = self.poll(false);
+                if self.waiting.is_none() {
+                    let taken = Box::pin(self.take(tasks)).await?;
+                    if !taken.is_empty() {
+                        return Ok(taken);
                     }
-                    SlotsPolled::Wait(waiting) => {
-                        if self.deadline > Instant::now() {
-                            self.lists.tell_waiting(&self.list);
-                        }
-                        self.waits = waiting.room;
-                        self.waiting = Some(waiting);
-                    }
+                    continue;
                 }
             }
             return Ok(self.wait().await);

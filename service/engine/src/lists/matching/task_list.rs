@@ -73,7 +73,9 @@ impl TaskList {
         while self.pollers.front().is_some_and(|poller| !poller.is_waiting()) {
             self.pollers.pop_front();
         }
-        let at = self.pollers.iter().position(|poller| poller.is_waiting() && can(&poller.taker))?;
+        let can = |poller: &Poller| poller.is_waiting() && can(&poller.taker);
+        let first = self.pollers.iter().position(|poller| !poller.stands_by() && can(poller));
+        let at = first.or_else(|| self.pollers.iter().position(can))?;
         let poller = self.pollers.get_mut(at)?;
         let slot = poller.next_slot();
         if slot.is_none() || poller.room() == 0 {

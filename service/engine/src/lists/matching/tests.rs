@@ -128,7 +128,7 @@ fn no_more_lists_are_looked_at_than_may_be_and_it_is_said_that_there_are_more() 
 fn wait_with(matching: &Arc<Matching>, poll: u64, slots: &[u32]) -> WaitingSlots {
     let taker = Taker { poll: Some(PollId(poll)), ..Taker::default() };
     let mut slots = slots.to_vec();
-    match matching.poll_slots(&list(), &taker, &mut slots) {
+    match matching.poll_slots(&list(), &taker, &mut slots, false) {
         SlotsPolled::Wait(waiting) => waiting,
         SlotsPolled::Tasks(tasks) => panic!("{} tasks", tasks.len()),
     }
@@ -153,6 +153,45 @@ fn slots_are_taken_one_after_the_other_each_with_a_poll_of_its_own_before_whoeve
     assert_eq!(polls.len(), 512);
 }
 
+/// Slots that stand by, if they may.
+fn stand_by_with(matching: &Arc<Matching>, list: &ListKey, poll: u64, slots: &[u32]) -> Option<WaitingSlots> {
+    let taker = Taker { poll: Some(PollId(poll)), ..Taker::default() };
+    match matching.poll_slots(list, &taker, &mut slots.to_vec(), true) {
+        SlotsPolled::Wait(waiting) => Some(waiting),
+        SlotsPolled::Tasks(tasks) => {
+            assert!(tasks.is_empty(), "{} tasks", tasks.len());
+            None
+        }
+    }
+}
+
+#[test]
+fn slots_that_stand_by_go_after_all_others_until_they_are_ready() {
+    let matching = Arc::new(Matching::new(WaitingBounds::default()));
+    let (first, _second) = (stand_by_with(&matching, &list(), 7, &[1, 0]).unwrap(), wait_with(&matching, 8, &[1, 0]));
+    assert_eq!(matching.pollers(&list()), 4);
+    let of = |poll: u64, slot| Some(PollId(poll).of_slot(slot));
+    assert_eq!(taken(&matching, 1), [of(8, 0)], "who has come later, and does nothing else");
+    first.are_ready();
+    assert_eq!(taken(&matching, 4), [of(7, 0), of(7, 1), of(8, 1), None]);
+
+    let _third = stand_by_with(&matching, &list(), 9, &[1, 0]).unwrap();
+    assert_eq!(taken(&matching, 3), [of(9, 0), of(9, 1), None], "where nobody else waits");
+}
+
+#[test]
+fn no_slots_stand_by_where_a_task_waits_or_may_wait_in_the_store() {
+    let matching =
+        Arc::new(Matching::new(WaitingBounds { lists_max: 1, list_tasks_max: 1, ..WaitingBounds::default() }));
+    assert!(matches!(matching.offer(&list(), task(1, 2)), Offered::Waits));
+    assert!(stand_by_with(&matching, &list(), 7, &[0]).is_none(), "a task waits");
+    assert!(matches!(matching.offer(&list(), task(2, 2)), Offered::Full));
+    matching.withdraw(&list(), task(1, 2).run_id, 2);
+    assert!(stand_by_with(&matching, &list(), 7, &[0]).is_none(), "another is in the store alone");
+    let other = ListKey { name: "other".into(), ..list() };
+    assert!(stand_by_with(&matching, &other, 7, &[0]).is_none(), "there is no room for the list");
+}
+
 #[test]
 fn tasks_that_wait_go_into_slots_at_once_and_slots_that_are_left_wait_when_asked_again() {
     let matching = Arc::new(Matching::new(WaitingBounds::default()));
@@ -160,7 +199,7 @@ fn tasks_that_wait_go_into_slots_at_once_and_slots_that_are_left_wait_when_asked
         assert!(matches!(matching.offer(&list(), task(run, 2)), Offered::Waits));
     }
     let mut slots = vec![2, 1, 0];
-    let SlotsPolled::Tasks(tasks) = matching.poll_slots(&list(), &Taker::default(), &mut slots) else {
+    let SlotsPolled::Tasks(tasks) = matching.poll_slots(&list(), &Taker::default(), &mut slots, false) else {
         panic!("two wait")
     };
     let tasks: Vec<_> = tasks.into_iter().map(|(slot, task)| (slot, task.task().cloned())).collect();
