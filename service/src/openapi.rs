@@ -53,6 +53,24 @@ described!(A B C D E F G);
 described!(A B C D E F G H);
 described!(A B C D E F G H I);
 
+/// What many calls take, as one argument.
+impl<A, B, C, D, E> OperationInput for (A, B, C, D, E)
+where
+    A: OperationInput,
+    B: OperationInput,
+    C: OperationInput,
+    D: OperationInput,
+    E: OperationInput,
+{
+    fn describe(call: &mut Operation<'_>) {
+        A::describe(call);
+        B::describe(call);
+        C::describe(call);
+        D::describe(call);
+        E::describe(call);
+    }
+}
+
 /// One call's part of the document while it is written.
 pub(crate) struct Operation<'a> {
     pub(crate) requests: &'a mut SchemaGenerator,

@@ -12,118 +12,70 @@ pub(super) fn all(calls: CallTable) -> CallTable {
     of_workflows(of_activities(calls))
 }
 
-fn of_workflows(calls: CallTable) -> CallTable {
-    calls
-        .get(
-            "/v1/domains/{domain}/workflow-types",
-            L::Related,
-            types::list::<WorkflowDefaults>,
-            Doc::of("listWorkflowTypes", "List workflow types, by name")
-                .answers::<body::Types>(200, "A page of types."),
-        )
-        .post(
-            "/v1/domains/{domain}/workflow-types",
-            L::DomainOperator,
-            E::Changes,
-            types::register::<WorkflowDefaults>,
-            Doc::of("registerWorkflowType", "Register a workflow type")
-                .answers::<body::RegisteredType<WorkflowDefaults>>(201, "It is registered.")
-                .refuses(409, &["domain-deprecated", "limit-exceeded", "type-exists"]),
-        )
-        .get(
-            "/v1/domains/{domain}/workflow-types/{type}",
-            L::Related,
-            types::show::<WorkflowDefaults>,
-            Doc::of("showWorkflowType", "Describe a workflow type")
-                .answers::<body::RegisteredType<WorkflowDefaults>>(200, "The type.")
-                .refuses(404, NO_TYPE),
-        )
-        .delete(
-            "/v1/domains/{domain}/workflow-types/{type}",
-            L::DomainOperator,
-            E::Changes,
-            types::delete::<WorkflowDefaults>,
-            Doc::of("deleteWorkflowType", "Delete a deprecated workflow type")
-                .answers_nothing(204, "It is gone.")
-                .refuses(404, NO_TYPE)
-                .refuses(409, &["type-in-use"]),
-        )
-        .post(
-            "/v1/domains/{domain}/workflow-types/{type}/deprecate",
-            L::DomainOperator,
-            E::Changes,
-            types::deprecate::<WorkflowDefaults>,
-            Doc::of("deprecateWorkflowType", "Deprecate a workflow type: nothing new of it begins")
-                .answers::<body::RegisteredType<WorkflowDefaults>>(200, "It is deprecated.")
-                .refuses(404, NO_TYPE)
-                .refuses(409, &["type-deprecated"]),
-        )
-        .post(
-            "/v1/domains/{domain}/workflow-types/{type}/undeprecate",
-            L::DomainOperator,
-            E::Changes,
-            types::undeprecate::<WorkflowDefaults>,
-            Doc::of("undeprecateWorkflowType", "Undeprecate a workflow type")
-                .answers::<body::RegisteredType<WorkflowDefaults>>(200, "It is in use.")
-                .refuses(404, NO_TYPE)
-                .refuses(409, &["type-exists"]),
-        )
+/// The calls about types of one kind.
+macro_rules! types_of {
+    ($of:ident, $defaults:ty, $kind:literal, $Kind:literal, $a:literal) => {
+        fn $of(calls: CallTable) -> CallTable {
+            calls
+                .get(
+                    concat!("/v1/domains/{domain}/", $kind, "-types"),
+                    L::Related,
+                    types::list::<$defaults>,
+                    Doc::of(concat!("list", $Kind, "Types"), concat!("List ", $kind, " types, by name"))
+                        .answers::<body::Types>(200, "A page of types."),
+                )
+                .post(
+                    concat!("/v1/domains/{domain}/", $kind, "-types"),
+                    L::DomainOperator,
+                    E::Changes,
+                    types::register::<$defaults>,
+                    Doc::of(concat!("register", $Kind, "Type"), concat!("Register ", $a, " ", $kind, " type"))
+                        .answers::<body::RegisteredType<$defaults>>(201, "It is registered.")
+                        .refuses(409, &["domain-deprecated", "limit-exceeded", "type-exists"]),
+                )
+                .get(
+                    concat!("/v1/domains/{domain}/", $kind, "-types/{type}"),
+                    L::Related,
+                    types::show::<$defaults>,
+                    Doc::of(concat!("show", $Kind, "Type"), concat!("Describe ", $a, " ", $kind, " type"))
+                        .answers::<body::RegisteredType<$defaults>>(200, "The type.")
+                        .refuses(404, NO_TYPE),
+                )
+                .delete(
+                    concat!("/v1/domains/{domain}/", $kind, "-types/{type}"),
+                    L::DomainOperator,
+                    E::Changes,
+                    types::delete::<$defaults>,
+                    Doc::of(concat!("delete", $Kind, "Type"), concat!("Delete a deprecated ", $kind, " type"))
+                        .answers_nothing(204, "It is gone.")
+                        .refuses(404, NO_TYPE)
+                        .refuses(409, &["type-in-use"]),
+                )
+                .post(
+                    concat!("/v1/domains/{domain}/", $kind, "-types/{type}/deprecate"),
+                    L::DomainOperator,
+                    E::Changes,
+                    types::deprecate::<$defaults>,
+                    Doc::of(
+                        concat!("deprecate", $Kind, "Type"),
+                        concat!("Deprecate ", $a, " ", $kind, " type: nothing new of it begins"),
+                    )
+                    .answers::<body::RegisteredType<$defaults>>(200, "It is deprecated.")
+                    .refuses(404, NO_TYPE)
+                    .refuses(409, &["type-deprecated"]),
+                )
+                .post(
+                    concat!("/v1/domains/{domain}/", $kind, "-types/{type}/undeprecate"),
+                    L::DomainOperator,
+                    E::Changes,
+                    types::undeprecate::<$defaults>,
+                    Doc::of(concat!("undeprecate", $Kind, "Type"), concat!("Undeprecate ", $a, " ", $kind, " type"))
+                        .answers::<body::RegisteredType<$defaults>>(200, "It is in use.")
+                        .refuses(404, NO_TYPE)
+                        .refuses(409, &["type-exists"]),
+                )
+        }
+    };
 }
-
-fn of_activities(calls: CallTable) -> CallTable {
-    calls
-        .get(
-            "/v1/domains/{domain}/activity-types",
-            L::Related,
-            types::list::<ActivityDefaults>,
-            Doc::of("listActivityTypes", "List activity types, by name")
-                .answers::<body::Types>(200, "A page of types."),
-        )
-        .post(
-            "/v1/domains/{domain}/activity-types",
-            L::DomainOperator,
-            E::Changes,
-            types::register::<ActivityDefaults>,
-            Doc::of("registerActivityType", "Register an activity type")
-                .answers::<body::RegisteredType<ActivityDefaults>>(201, "It is registered.")
-                .refuses(409, &["domain-deprecated", "limit-exceeded", "type-exists"]),
-        )
-        .get(
-            "/v1/domains/{domain}/activity-types/{type}",
-            L::Related,
-            types::show::<ActivityDefaults>,
-            Doc::of("showActivityType", "Describe an activity type")
-                .answers::<body::RegisteredType<ActivityDefaults>>(200, "The type.")
-                .refuses(404, NO_TYPE),
-        )
-        .delete(
-            "/v1/domains/{domain}/activity-types/{type}",
-            L::DomainOperator,
-            E::Changes,
-            types::delete::<ActivityDefaults>,
-            Doc::of("deleteActivityType", "Delete a deprecated activity type")
-                .answers_nothing(204, "It is gone.")
-                .refuses(404, NO_TYPE)
-                .refuses(409, &["type-in-use"]),
-        )
-        .post(
-            "/v1/domains/{domain}/activity-types/{type}/deprecate",
-            L::DomainOperator,
-            E::Changes,
-            types::deprecate::<ActivityDefaults>,
-            Doc::of("deprecateActivityType", "Deprecate an activity type: nothing new of it begins")
-                .answers::<body::RegisteredType<ActivityDefaults>>(200, "It is deprecated.")
-                .refuses(404, NO_TYPE)
-                .refuses(409, &["type-deprecated"]),
-        )
-        .post(
-            "/v1/domains/{domain}/activity-types/{type}/undeprecate",
-            L::DomainOperator,
-            E::Changes,
-            types::undeprecate::<ActivityDefaults>,
-            Doc::of("undeprecateActivityType", "Undeprecate an activity type")
-                .answers::<body::RegisteredType<ActivityDefaults>>(200, "It is in use.")
-                .refuses(404, NO_TYPE)
-                .refuses(409, &["type-exists"]),
-        )
-}
+types_of!(of_workflows, WorkflowDefaults, "workflow", "Workflow", "a");
+types_of!(of_activities, ActivityDefaults, "activity", "Activity", "an");
