@@ -98,7 +98,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// The slots that are to be filled.
+    /// The slots that are to be filled. They wait already while answers are recorded.
     async fn slots(&self, (room, slots): (u32, Vec<u32>), poll: &Poll, has_answers: bool) -> Result<Slots, Refused> {
         let problem = match usize::try_from(room) {
             Ok(0..=SLOTS_MAX) if room == 0 || slots.is_empty() => None,
@@ -111,11 +111,15 @@ impl Exchange {
         let slots = if slots.is_empty() { (0..room).collect() } else { slots };
         let (of, is_decider) = ((self.domain.as_str(), self.list.as_str()), self.level == Level::Decider);
         let tasks = self.engine.tasks();
-        match tasks.slots(is_decider, of, poll, slots).await {
+        let mut slots = match tasks.slots(is_decider, of, poll, slots).await {
             // Answers are recorded all the same.
-            Err(Refusal::QuotaExceeded(_)) if has_answers => Ok(tasks.slots(is_decider, of, poll, Vec::new()).await?),
-            slots => Ok(slots?),
+            Err(Refusal::QuotaExceeded(_)) if has_answers => tasks.slots(is_decider, of, poll, Vec::new()).await?,
+            slots => slots?,
+        };
+        if has_answers {
+            slots.stand_by();
         }
+        Ok(slots)
     }
 
     /// Has one answer recorded, with its entry in the audit log before.
@@ -231,13 +235,12 @@ pub(super) async fn turns(
     exchange.must_have_share(answers.len())?;
     let (by, updates, at_most) = (exchange.caller.by(), updates.unwrap_or(0), wait.unwrap_or(WAIT_MAX));
     let poll = Poll { wait: at_most, identity, events_max: max_events, queries, updates, poll_id, attempt, by };
-    let mut slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
-    let form = AnswerForm::begun(lines, answers.len(), &mut slots);
+    let slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
     let receipt =
         async |it: body::TurnReply| exchange.receipt(&it.token.clone(), Box::pin(exchange.answer_turn(it))).await;
     let receipts = join_all(answers.into_iter().map(receipt)).await;
     let tasks = TasksOf::new(exchange, slots);
-    Ok(with_wait_applied(answer(receipts, tasks, form).await, wait))
+    Ok(with_wait_applied(answer(receipts, tasks, lines).await, wait))
 }
 
 pub(super) async fn activities(
@@ -255,36 +258,13 @@ pub(super) async fn activities(
     exchange.must_have_share(answers.len())?;
     let (by, at_most) = (exchange.caller.by(), wait.unwrap_or(WAIT_MAX));
     let poll = Poll { wait: at_most, identity, poll_id, attempt, by, ..Poll::default() };
-    let mut slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
-    let form = AnswerForm::begun(lines, answers.len(), &mut slots);
+    let slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
     let receipt = async |it: body::ActivityReply| {
         exchange.receipt(&it.token.clone(), Box::pin(exchange.answer_activity(it))).await
     };
     let receipts = join_all(answers.into_iter().map(receipt)).await;
     let tasks = TasksOf::new(exchange, slots);
-    Ok(with_wait_applied(answer(receipts, tasks, form).await, wait))
-}
-
-/// How what comes of an exchange is written.
-enum AnswerForm {
-    /// All at once, with the first tasks.
-    Whole,
-    /// Line by line. The receipt may wait a moment for the task that comes next.
-    Lines { lingers: bool },
-}
-
-impl AnswerForm {
-    /// Where what comes is written as it comes, slots wait already while answers are recorded.
-    fn begun(lines: bool, answers: usize, slots: &mut Slots) -> Self {
-        if !lines {
-            return Self::Whole;
-        }
-        let lingers = answers == 1 && slots.are_next();
-        if answers > 0 {
-            slots.stand_by();
-        }
-        Self::Lines { lingers }
-    }
+    Ok(with_wait_applied(answer(receipts, tasks, lines).await, wait))
 }
 
 /// What comes into slots.
@@ -341,18 +321,18 @@ fn bytes_of<T: Serialize>(exchanged: &Exchanged<T>) -> Vec<u8> {
     serde_json::to_vec(exchanged).unwrap_or_default()
 }
 
-async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, form: AnswerForm) -> Response {
-    let AnswerForm::Lines { lingers } = form else {
+async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -> Response {
+    if !lines {
         let (bytes, delivered) = tasks.next(Some(receipts)).await.unwrap_or_default();
         look_at_connection().await;
         let piece = Box::pin(stream::once(std::future::ready((Bytes::from(bytes), delivered))));
         return bytes_of_json(StatusCode::OK, deliver_tasks(piece));
-    };
-    let has_answers = !receipts.is_empty();
+    }
+    let (has_answers, may_linger) = (!receipts.is_empty(), receipts.len() == 1 && tasks.slots.are_next());
     let first = Exchanged::<()> { receipts: Some(receipts), tasks: Vec::new(), unpolled: None };
     let mut piece = has_answers.then(|| (line(bytes_of(&first)), Vec::new()));
     let mut next = next_line(tasks);
-    if lingers {
+    if may_linger {
         // What comes next may be there in a moment, and then goes with it in one write.
         match tokio::time::timeout(LINGER, &mut next).await {
             Ok(None) => next = Box::pin(std::future::ready(None)),

@@ -169,9 +169,11 @@ async fn slots_wait_already_while_the_answers_beside_them_are_recorded() {
     let api = Api::open().await;
     api.start("a").await;
     let first = exchange(&api, TURNS, json!({ "room": 1 })).await;
-    let goes_on = json!({ "decisions": [{ "type": "ContinueAsNew" }] });
-    let answers = json!([{ "token": task(&first, 0)["token"], "complete": goes_on }]);
-    let mut lines = Lines::of(&api, TURNS, &json!({ "answers": answers, "room": 1 })).await;
+    let goes_on = |turns: &Value| {
+        let complete = json!({ "decisions": [{ "type": "ContinueAsNew" }] });
+        json!({ "answers": [{ "token": task(turns, 0)["token"], "complete": complete }], "room": 1 })
+    };
+    let mut lines = Lines::of(&api, TURNS, &goes_on(&first)).await;
     let mut line = lines.next().await.unwrap();
     assert_eq!(line["receipts"], json!([{}]), "receipts come first");
     if slots(&line).is_empty() {
@@ -179,8 +181,14 @@ async fn slots_wait_already_while_the_answers_beside_them_are_recorded() {
     }
     assert_eq!(task(&line, 0)["workflowId"], "a");
     // The turn of the run that follows was started in the commit that made it.
+    let matched = |count: u32| format!("\nbaton_tasks_matched_at_once_total {count}\n");
     let metrics = api.engine.render_metrics();
-    assert!(metrics.contains("\nbaton_tasks_matched_at_once_total 1\n"), "{metrics}");
+    assert!(metrics.contains(&matched(1)), "{metrics}");
+
+    let whole = exchange(&api, TURNS, goes_on(&line)).await;
+    assert_eq!((&whole["receipts"], &task(&whole, 0)["workflowId"]), (&json!([{}]), &json!("a")));
+    let metrics = api.engine.render_metrics();
+    assert!(metrics.contains(&matched(2)), "{metrics}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

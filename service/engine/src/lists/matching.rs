@@ -77,6 +77,8 @@ pub(crate) struct WaitingSlots {
     /// How many.
     pub(crate) room: usize,
     pub(crate) granted: UnboundedReceiver<IntoSlot>,
+    /// Nobody else waited when they came.
+    pub(crate) are_first: bool,
     stands_by: Arc<AtomicBool>,
 }
 
@@ -313,10 +315,12 @@ impl Matching {
         }
         let id = self.next_poller.fetch_add(1, Relaxed);
         let (answer, granted) = unbounded_channel();
-        let (room, stands_by) = (slots.len(), Arc::new(AtomicBool::new(stands_by)));
+        let (room, are_first) = (slots.len(), !list.pollers.iter().any(Poller::is_waiting));
+        let stands_by = Arc::new(AtomicBool::new(stands_by));
         let answer = PollAnswer::Slots(answer, std::mem::take(slots), Arc::clone(&stands_by));
         list.pollers.push_back(Poller { taker: taker.clone(), id, answer });
-        SlotsPolled::Wait(WaitingSlots { matching: Arc::clone(self), list: key.clone(), id, room, granted, stands_by })
+        let (matching, list) = (Arc::clone(self), key.clone());
+        SlotsPolled::Wait(WaitingSlots { matching, list, id, room, granted, are_first, stands_by })
     }
 
     /// Polls again for a poller that was reserved or handed a task in vain: it waits in front, unless there is a task,

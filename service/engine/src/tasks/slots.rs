@@ -131,7 +131,10 @@ impl Slots {
 
     /// Whether the next task of the list comes here: there is a slot, and nobody else has waited longer.
     pub fn are_next(&self) -> bool {
-        !self.are_filled() && !self.lists.matching.has_poller(&self.list, |_| true)
+        match &self.waiting {
+            Some(waiting) => waiting.are_first,
+            None => !self.are_filled() && !self.lists.matching.has_poller(&self.list, |_| true),
+        }
     }
 
     /// Has them wait from now on, for a task that is made before the next ones are asked for, and that nobody else waits for. What waits on its

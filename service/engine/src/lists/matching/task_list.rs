@@ -59,7 +59,6 @@ impl TaskList {
     }
 
     pub(super) fn next_poller(&mut self) -> Option<Poller> {
-        self.pollers.front()?;
         self.next_poller_who(|_| true)
     }
 
@@ -73,9 +72,10 @@ impl TaskList {
         while self.pollers.front().is_some_and(|poller| !poller.is_waiting()) {
             self.pollers.pop_front();
         }
-        let can = |poller: &Poller| poller.is_waiting() && can(&poller.taker);
-        let first = self.pollers.iter().position(|poller| !poller.stands_by() && can(poller));
-        let at = first.or_else(|| self.pollers.iter().position(can))?;
+        let pollers = self.pollers.iter().enumerate();
+        let mut able = pollers.filter(|(_, poller)| poller.is_waiting() && can(&poller.taker)).peekable();
+        let first = able.peek()?.0;
+        let at = able.find(|(_, poller)| !poller.stands_by()).map_or(first, |(at, _)| at);
         let poller = self.pollers.get_mut(at)?;
         let slot = poller.next_slot();
         if slot.is_none() || poller.room() == 0 {
