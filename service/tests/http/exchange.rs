@@ -169,23 +169,23 @@ async fn slots_wait_already_while_the_answers_beside_them_are_recorded() {
     let api = Api::open().await;
     api.start("a").await;
     let first = exchange(&api, TURNS, json!({ "room": 1 })).await;
-    let goes_on = |turns: &Value| {
-        let complete = json!({ "decisions": [{ "type": "ContinueAsNew" }] });
-        json!({ "answers": [{ "token": task(turns, 0)["token"], "complete": complete }], "room": 1 })
+    // What came during the turn makes the next one in the very commit that completes it.
+    let signaled = async |turns: &Value| {
+        api.post(&format!("{WORKFLOWS}/a/signals/s"), &json!({})).await.json(202);
+        json!({ "answers": [{ "token": task(turns, 0)["token"], "complete": { "decisions": [] } }], "room": 1 })
     };
-    let mut lines = Lines::of(&api, TURNS, &goes_on(&first)).await;
+    let mut lines = Lines::of(&api, TURNS, &signaled(&first).await).await;
     let mut line = lines.next().await.unwrap();
     assert_eq!(line["receipts"], json!([{}]), "receipts come first");
     if slots(&line).is_empty() {
         line = lines.next().await.unwrap();
     }
     assert_eq!(task(&line, 0)["workflowId"], "a");
-    // The turn of the run that follows was started in the commit that made it.
     let matched = |count: u32| format!("\nbaton_tasks_matched_at_once_total {count}\n");
     let metrics = api.engine.render_metrics();
     assert!(metrics.contains(&matched(1)), "{metrics}");
 
-    let whole = exchange(&api, TURNS, goes_on(&line)).await;
+    let whole = exchange(&api, TURNS, signaled(&line).await).await;
     assert_eq!((&whole["receipts"], &task(&whole, 0)["workflowId"]), (&json!([{}]), &json!("a")));
     let metrics = api.engine.render_metrics();
     assert!(metrics.contains(&matched(2)), "{metrics}");
