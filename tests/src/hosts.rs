@@ -110,6 +110,9 @@ impl Host {
                     // As where answers are recorded first.
                     slots.stand_by();
                     pause(&self.world, 5).await;
+                    if self.world.dice(4) == 0 {
+                        slots.stand_down();
+                    }
                 }
                 if self.hears_all(&node, slots, &mut free).await {
                     return;

@@ -1,6 +1,7 @@
 //! Exchanges: many answers to tasks of one list in one request, each judged by itself, and as many tasks as there is room for, as they
 //! come.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,10 @@ const ANSWERS_MAX: usize = SLOTS_MAX;
 /// has that within a millisecond, where others are as quick; and nothing waits for the receipt meanwhile. One that does several at a time has
 /// other slots that come first, and may hold back its next answers until it has the receipt.
 const LINGER: Duration = Duration::from_millis(2);
+
+/// How long slots stand by for answers that are being recorded. Ours: many times what that takes, and little of any task's time. Where a store
+/// is slower than that, the tasks that have come go to others: here they would wait for the receipts.
+const STAND_BY: Duration = Duration::from_millis(500);
 
 /// The media type of what comes line by line.
 const LINES: &str = "application/x-ndjson";
@@ -120,6 +125,19 @@ impl Exchange {
             slots.stand_by();
         }
         Ok(slots)
+    }
+
+    /// All receipts.
+    async fn receipts(
+        each: impl Iterator<Item: Future<Output = AnswerReceipt>>,
+        slots: &mut Slots,
+    ) -> Vec<AnswerReceipt> {
+        let mut receipts = pin!(join_all(each));
+        if let Ok(receipts) = tokio::time::timeout(STAND_BY, &mut receipts).await {
+            return receipts;
+        }
+        slots.stand_down();
+        receipts.await
     }
 
     /// Has one answer recorded, with its entry in the audit log before.
@@ -235,10 +253,10 @@ pub(super) async fn turns(
     exchange.must_have_share(answers.len())?;
     let (by, updates, at_most) = (exchange.caller.by(), updates.unwrap_or(0), wait.unwrap_or(WAIT_MAX));
     let poll = Poll { wait: at_most, identity, events_max: max_events, queries, updates, poll_id, attempt, by };
-    let slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
+    let mut slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
     let receipt =
         async |it: body::TurnReply| exchange.receipt(&it.token.clone(), Box::pin(exchange.answer_turn(it))).await;
-    let receipts = join_all(answers.into_iter().map(receipt)).await;
+    let receipts = Exchange::receipts(answers.into_iter().map(receipt), &mut slots).await;
     let tasks = TasksOf::new(exchange, slots);
     Ok(with_wait_applied(answer(receipts, tasks, lines).await, wait))
 }
@@ -258,11 +276,11 @@ pub(super) async fn activities(
     exchange.must_have_share(answers.len())?;
     let (by, at_most) = (exchange.caller.by(), wait.unwrap_or(WAIT_MAX));
     let poll = Poll { wait: at_most, identity, poll_id, attempt, by, ..Poll::default() };
-    let slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
+    let mut slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
     let receipt = async |it: body::ActivityReply| {
         exchange.receipt(&it.token.clone(), Box::pin(exchange.answer_activity(it))).await
     };
-    let receipts = join_all(answers.into_iter().map(receipt)).await;
+    let receipts = Exchange::receipts(answers.into_iter().map(receipt), &mut slots).await;
     let tasks = TasksOf::new(exchange, slots);
     Ok(with_wait_applied(answer(receipts, tasks, lines).await, wait))
 }

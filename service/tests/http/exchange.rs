@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use axum::response::Response;
+use bytes::Bytes;
 use engine::shares::{Limit, ShareLimits};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -10,6 +12,10 @@ use service::access::{Credential, Credentials};
 use service::api::router_for;
 use service::audit::AuditLog;
 use service::http::with_audit_log;
+use simulation::meddled::{Meddled, Meddler};
+use store::memory::Memory;
+use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
+use tokio::sync::watch;
 
 use crate::hash::sha256_hex;
 use crate::support::{Api, Ask, PATIENCE, WORKFLOWS, schedule};
@@ -189,6 +195,55 @@ async fn slots_wait_already_while_the_answers_beside_them_are_recorded() {
     assert_eq!((&whole["receipts"], &task(&whole, 0)["workflowId"]), (&json!([{}]), &json!("a")));
     let metrics = api.engine.render_metrics();
     assert!(metrics.contains(&matched(2)), "{metrics}");
+}
+
+/// A store that records nothing of the run `slow` while it is held.
+struct Slow {
+    store: Arc<dyn Store>,
+    is_held: watch::Receiver<bool>,
+}
+
+#[async_trait]
+impl Meddler for Slow {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn commit(
+        &self,
+        key: &HeadKey,
+        expect: Expect<'_>,
+        head: &Head,
+        parts: &[(PartKey, Bytes)],
+    ) -> Result<Cas, Error> {
+        if &*key.workflow_id == "slow" {
+            let mut is_held = self.is_held.clone();
+            is_held.wait_for(|is_held| !is_held).await.expect("the test goes on");
+        }
+        self.store.commit(key, expect, head, parts).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_came_into_slots_whose_answers_take_long_to_be_recorded_goes_to_whoever_polls_meanwhile() {
+    let (hold, is_held) = watch::channel(false);
+    let api = Arc::new(Api::over(Arc::new(Meddled(Slow { store: Arc::new(Memory::new()), is_held }))).await);
+    api.start("slow").await;
+    let first = exchange(&api, TURNS, json!({ "room": 1 })).await;
+    hold.send_replace(true);
+    let answers = json!([{ "token": task(&first, 0)["token"], "complete": { "decisions": [] } }]);
+    let exchanging = Arc::clone(&api);
+    let lines =
+        tokio::spawn(async move { Lines::of(&exchanging, TURNS, &json!({ "answers": answers, "room": 1 })).await });
+    api.until_pollers("deciders", 1).await;
+    api.start("b").await;
+    assert!(api.names("b").await.contains(&"DeciderStarted".to_owned()), "it has come into the slot");
+    assert_eq!(api.turn().await["workflowId"], "b");
+    hold.send_replace(false);
+    let mut lines = lines.await.unwrap();
+    assert_eq!(lines.next().await.unwrap(), json!({ "receipts": [{}], "tasks": [] }));
+    api.start("c").await;
+    assert_eq!(task(&lines.next().await.unwrap(), 0)["workflowId"], "c", "the slot waits again");
 }
 
 #[tokio::test(flavor = "multi_thread")]

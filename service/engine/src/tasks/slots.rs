@@ -29,6 +29,8 @@ pub struct Slots {
     deadline: Instant,
     /// Those that are not on the list, the next one last.
     free: Vec<u32>,
+    /// Those that stand by.
+    standing_by: Vec<u32>,
     /// How many are on the list.
     waits: usize,
     waiting: Option<WaitingSlots>,
@@ -63,7 +65,7 @@ impl Tasks {
         }
         let events_max = poll.events_max.unwrap_or(WINDOW_EVENTS_MAX).clamp(1, WINDOW_EVENTS_MAX);
         let (lists, background) = (Arc::clone(&self.lists), Arc::clone(&self.background));
-        let (deadline, waits, waiting) = (Instant::now() + poll.wait, 0, None);
+        let (deadline, standing_by, waits, waiting) = (Instant::now() + poll.wait, Vec::new(), 0, None);
         Ok(Slots {
             lists,
             background,
@@ -73,6 +75,7 @@ impl Tasks {
             events_max,
             deadline,
             free,
+            standing_by,
             waits,
             waiting,
             _polling: polling,
@@ -142,7 +145,15 @@ impl Slots {
     pub fn stand_by(&mut self) {
         let is_polled = !self.earlier.is_empty() || self.waiting.is_some();
         if !is_polled && !self.are_filled() && !self.background.is_stopping() {
+            self.standing_by.clone_from(&self.free);
             drop(self.poll(true));
+        }
+    }
+
+    /// Has those that stand by wait no more until the next tasks are asked for. What has come into them goes back, to whoever polls now.
+    pub fn stand_down(&mut self) {
+        if self.waiting.take().is_some() {
+            (self.free, self.waits) = (std::mem::take(&mut self.standing_by), 0);
         }
     }
 
