@@ -1,7 +1,6 @@
 //! Exchanges: many answers to tasks of one list in one request, each judged by itself, and as many tasks as there is room for, as they
 //! come.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use bytes::Bytes;
 use client::body::{self, AnswerReceipt, Exchanged, SlotTask};
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::{BoxFuture, JoinAll, join_all};
 use futures_util::stream;
 use history::{CallerName, Command, Fault, TurnAnswer};
 use memchr::memchr2;
@@ -128,16 +127,12 @@ impl Exchange {
     }
 
     /// All receipts.
-    async fn receipts(
-        each: impl Iterator<Item: Future<Output = AnswerReceipt>>,
-        slots: &mut Slots,
-    ) -> Vec<AnswerReceipt> {
-        let mut receipts = pin!(join_all(each));
-        if let Ok(receipts) = tokio::time::timeout(STAND_BY, &mut receipts).await {
+    async fn receipts<F: Future<Output = AnswerReceipt>>(mut all: JoinAll<F>, slots: &mut Slots) -> Vec<AnswerReceipt> {
+        if let Ok(receipts) = tokio::time::timeout(STAND_BY, &mut all).await {
             return receipts;
         }
         slots.stand_down();
-        receipts.await
+        all.await
     }
 
     /// Has one answer recorded, with its entry in the audit log before.
@@ -256,7 +251,7 @@ pub(super) async fn turns(
     let mut slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
     let receipt =
         async |it: body::TurnReply| exchange.receipt(&it.token.clone(), Box::pin(exchange.answer_turn(it))).await;
-    let receipts = Exchange::receipts(answers.into_iter().map(receipt), &mut slots).await;
+    let receipts = Exchange::receipts(join_all(answers.into_iter().map(receipt)), &mut slots).await;
     let tasks = TasksOf::new(exchange, slots);
     Ok(with_wait_applied(answer(receipts, tasks, lines).await, wait))
 }
@@ -280,7 +275,7 @@ pub(super) async fn activities(
     let receipt = async |it: body::ActivityReply| {
         exchange.receipt(&it.token.clone(), Box::pin(exchange.answer_activity(it))).await
     };
-    let receipts = Exchange::receipts(answers.into_iter().map(receipt), &mut slots).await;
+    let receipts = Exchange::receipts(join_all(answers.into_iter().map(receipt)), &mut slots).await;
     let tasks = TasksOf::new(exchange, slots);
     Ok(with_wait_applied(answer(receipts, tasks, lines).await, wait))
 }

@@ -27,10 +27,8 @@ pub struct Slots {
     earlier: Vec<PollId>,
     events_max: usize,
     deadline: Instant,
-    /// Those that are not on the list, the next one last.
+    /// Those that are not on the list, or stand by there, the next one last.
     free: Vec<u32>,
-    /// Those that stand by.
-    standing_by: Vec<u32>,
     /// How many are on the list.
     waits: usize,
     waiting: Option<WaitingSlots>,
@@ -65,7 +63,7 @@ impl Tasks {
         }
         let events_max = poll.events_max.unwrap_or(WINDOW_EVENTS_MAX).clamp(1, WINDOW_EVENTS_MAX);
         let (lists, background) = (Arc::clone(&self.lists), Arc::clone(&self.background));
-        let (deadline, standing_by, waits, waiting) = (Instant::now() + poll.wait, Vec::new(), 0, None);
+        let (deadline, waits, waiting) = (Instant::now() + poll.wait, 0, None);
         Ok(Slots {
             lists,
             background,
@@ -75,7 +73,6 @@ impl Tasks {
             events_max,
             deadline,
             free,
-            standing_by,
             waits,
             waiting,
             _polling: polling,
@@ -145,27 +142,25 @@ impl Slots {
     pub fn stand_by(&mut self) {
         let is_polled = !self.earlier.is_empty() || self.waiting.is_some();
         if !is_polled && !self.are_filled() && !self.background.is_stopping() {
-            self.standing_by.clone_from(&self.free);
             drop(self.poll(true));
         }
     }
 
     /// Has those that stand by wait no more until the next tasks are asked for. What has come into them goes back, to whoever polls now.
     pub fn stand_down(&mut self) {
-        if self.waiting.take().is_some() {
-            (self.free, self.waits) = (std::mem::take(&mut self.standing_by), 0);
-        }
+        (self.waiting, self.waits) = (None, 0);
     }
 
     /// Tasks that wait, or where none does has the slots wait.
     fn poll(&mut self, stands_by: bool) -> Vec<(u32, OnList)> {
+        let standing_by = if stands_by { self.free.clone() } else { Vec::new() };
         match self.lists.matching.poll_slots(&self.list, &self.taker, &mut self.free, stands_by) {
             SlotsPolled::Tasks(tasks) => tasks,
             SlotsPolled::Wait(waiting) => {
                 if self.deadline > Instant::now() {
                     self.lists.tell_waiting(&self.list);
                 }
-                self.waits = waiting.room;
+                (self.free, self.waits) = (standing_by, waiting.room);
                 self.waiting = Some(waiting);
                 Vec::new()
             }
@@ -175,6 +170,7 @@ impl Slots {
     async fn next(&mut self) -> Result<Vec<(u32, Grant)>, Refusal> {
         if let Some(waiting) = &self.waiting {
             waiting.are_ready();
+            self.free.clear();
         }
         if !self.earlier.is_empty() {
             let lost = Box::pin(self.take_lost()).await?;
