@@ -186,8 +186,7 @@ impl Segments {
         let zeros = vec![0; ZEROS];
         let mut missing = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
         // Where segments stay, none is used again: each would be written twice. Longer syncs are little beside such batches.
-        let newest = self.files().live.back().map(|live| live.number);
-        if newest.is_some_and(|newest| self.values().is_worth_it(newest)) {
+        if self.values().newest_is_worth_it() {
             file.set_len(self.segment_bytes)?;
             missing = 0;
         }

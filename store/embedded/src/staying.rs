@@ -49,6 +49,11 @@ impl LoggedValues {
         self.segments.get(&segment).is_some_and(|(written, staying)| *staying >= written / 4 * WORTH_QUARTERS)
     }
 
+    /// Whether the last segment that has anything is worth staying: what the next one will be like, as far as that is known.
+    pub(crate) fn newest_is_worth_it(&self) -> bool {
+        self.segments.keys().next_back().is_some_and(|newest| self.is_worth_it(*newest))
+    }
+
     /// Redb has everything up to a batch, and no segment before one is in the log any more.
     pub(crate) fn forget(&mut self, through: u64, before: u64) {
         self.batches = self.batches.split_off(&(through + 1));
@@ -64,6 +69,16 @@ mod tests {
     fn parts_of_a_page_and_more_may_stay_and_nothing_else() {
         assert!(may_stay(b"pkey", STAYS_MIN) && !may_stay(b"pkey", STAYS_MIN - 1));
         assert!(!may_stay(b"hkey", STAYS_MIN) && !may_stay(b"", STAYS_MIN));
+    }
+
+    #[test]
+    fn what_the_next_segment_will_be_like_is_known_from_the_last_that_has_anything() {
+        let mut logged = LoggedValues::default();
+        assert!(!logged.newest_is_worth_it());
+        logged.note(7, (1, 32), 1000, 750);
+        assert!(logged.newest_is_worth_it());
+        logged.note(8, (2, 32), 1000, 0);
+        assert!(!logged.newest_is_worth_it());
     }
 
     #[test]
