@@ -99,7 +99,6 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
 }
 
 fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
-    let point = |name| shared.segments.point(name).map_err(|error| Error::Failed { why: error.to_string() });
     write_layer(
         &shared.tree,
         &frozen.layer,
@@ -107,12 +106,12 @@ fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
         PIECE_BYTES.min(shared.half_bytes / 4),
         || {
             pause(shared);
-            point("checkpoint: piece")
+            shared.segments.point("checkpoint: piece")
         },
-        || point("checkpoint: position"),
+        || shared.segments.point("checkpoint: position"),
         |slot| shared.segments.place(slot.batch, slot.at),
     )?;
-    point("checkpoint: thaw")?;
+    shared.segments.point("checkpoint: thaw")?;
     {
         let mut state = shared.lock();
         state.frozen = None;
@@ -156,7 +155,7 @@ fn empty(shared: &Shared, segment: u64, emptying: &mut VecDeque<u64>) -> Result<
         Err(error) => tracing::error!(segment, %error, "a segment that is kept for its values cannot be emptied"),
     }
     pause(shared);
-    shared.segments.point("values: piece").map_err(|error| Error::Failed { why: error.to_string() })
+    shared.segments.point("values: piece")
 }
 
 /// Gives the device back for a while, unless commits already wait for room or will soon.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use store::Took;
+use store::{Error, Took};
 use tokio::time::Instant;
 
 use crate::archive::holds::Holds;
@@ -103,17 +103,16 @@ impl Segments {
         found: FoundLog,
     ) -> io::Result<Self> {
         let FoundLog { live, next, values, kept } = found;
-        let (segment_bytes, faults) = (options.segment_bytes, Arc::clone(&options.faults));
         Ok(Self {
             directory: directory.to_owned(),
             names: File::open(directory)?,
             opening,
             id,
-            segment_bytes,
+            segment_bytes: options.segment_bytes,
             holds: Arc::default(),
             held_bytes: options.held_bytes,
-            free: FreeSpace::of(directory, Arc::clone(&faults)),
-            faults,
+            free: FreeSpace::of(directory, Arc::clone(&options.faults)),
+            faults: Arc::clone(&options.faults),
             tail_end: AtomicU64::new(0),
             files: Mutex::new(SegmentFiles { live: live.into(), spares: VecDeque::new(), next, kept }),
             values: Mutex::new(values),
@@ -147,8 +146,8 @@ impl Segments {
         self.values().place(batch, at)
     }
 
-    pub(crate) fn point(&self, name: &str) -> io::Result<()> {
-        self.faults.point(name)
+    pub(crate) fn point(&self, name: &str) -> Result<(), Error> {
+        self.faults.point(name).map_err(|error| Error::Failed { why: error.to_string() })
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {
@@ -186,7 +185,7 @@ impl Segments {
         let zeros = vec![0; ZEROS];
         let mut missing = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
         // Where segments stay, none is used again: each would be written twice. Longer syncs are little beside such batches.
-        if self.values().newest_is_worth_it() {
+        if self.values().next_is_worth_it() {
             file.set_len(self.segment_bytes)?;
             missing = 0;
         }
@@ -389,8 +388,7 @@ impl Tail {
         };
         let staying = builder.staying;
         let bytes = builder.seal(segment.salt, batch);
-        let half = segment_bytes / 2;
-        let (begin, was_below_half) = (segment.end, segment.end < half);
+        let (begin, half) = (segment.end, segment_bytes / 2);
         self.segments.write(&mut segment.file, bytes)?;
         segment.end += bytes.len() as u64;
         self.segments.sync(&segment.file)?;
@@ -402,6 +400,6 @@ impl Tail {
         {
             live.bytes = live.bytes.max(segment.end);
         }
-        Ok(was_below_half && segment.end >= half)
+        Ok(begin < half && segment.end >= half)
     }
 }

@@ -41,17 +41,12 @@ impl LoggedValues {
     /// Segment and offset of what begins at `at` in a batch's frame, if the segment is worth staying for it.
     pub(crate) fn place(&self, batch: u64, at: u32) -> Option<(u64, u64)> {
         let (segment, offset) = *self.batches.get(&batch)?;
-        self.is_worth_it(segment).then_some((segment, offset + u64::from(at)))
+        self.segments.get(&segment).is_some_and(is_worth_it).then_some((segment, offset + u64::from(at)))
     }
 
-    /// Whether a segment is worth staying for its values.
-    pub(crate) fn is_worth_it(&self, segment: u64) -> bool {
-        self.segments.get(&segment).is_some_and(|(written, staying)| *staying >= written / 4 * WORTH_QUARTERS)
-    }
-
-    /// Whether the last segment that has anything is worth staying: what the next one will be like, as far as that is known.
-    pub(crate) fn newest_is_worth_it(&self) -> bool {
-        self.segments.keys().next_back().is_some_and(|newest| self.is_worth_it(*newest))
+    /// Whether the next segment will be worth staying for its values, as far as the last that has anything says so.
+    pub(crate) fn next_is_worth_it(&self) -> bool {
+        self.segments.values().next_back().is_some_and(is_worth_it)
     }
 
     /// Redb has everything up to a batch, and no segment before one is in the log any more.
@@ -59,6 +54,10 @@ impl LoggedValues {
         self.batches = self.batches.split_off(&(through + 1));
         self.segments = self.segments.split_off(&before);
     }
+}
+
+fn is_worth_it((written, staying): &(u64, u64)) -> bool {
+    *staying >= written / 4 * WORTH_QUARTERS
 }
 
 #[cfg(test)]
@@ -74,11 +73,11 @@ mod tests {
     #[test]
     fn what_the_next_segment_will_be_like_is_known_from_the_last_that_has_anything() {
         let mut logged = LoggedValues::default();
-        assert!(!logged.newest_is_worth_it());
+        assert!(!logged.next_is_worth_it());
         logged.note(7, (1, 32), 1000, 750);
-        assert!(logged.newest_is_worth_it());
+        assert!(logged.next_is_worth_it());
         logged.note(8, (2, 32), 1000, 0);
-        assert!(!logged.newest_is_worth_it());
+        assert!(!logged.next_is_worth_it());
     }
 
     #[test]
@@ -91,6 +90,5 @@ mod tests {
         logged.note(9, (2, 32), 1000, 1000);
         logged.forget(7, 2);
         assert_eq!((logged.place(7, 100), logged.place(9, 100)), (None, Some((2, 132))));
-        assert!(!logged.is_worth_it(1));
     }
 }
