@@ -90,5 +90,6 @@ mod tests {
         logged.note(9, (2, 32), 1000, 1000);
         logged.forget(7, 2);
         assert_eq!((logged.place(7, 100), logged.place(9, 100)), (None, Some((2, 132))));
+        assert!(logged.segments.keys().eq([&2]), "the first is forgotten");
     }
 }
