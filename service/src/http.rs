@@ -44,7 +44,7 @@ pub(crate) use deliver::{task as deliver_task, tasks as deliver_tasks};
 pub(crate) use guard::check as check_host;
 pub(crate) use held::hold_body;
 pub(crate) use in_flight::hold as hold_answer;
-pub(crate) use later::{AnswersLater, later};
+pub(crate) use later::{MayBeLate, answered, later};
 pub(crate) use measure::{SwfOperation, measure};
 pub(crate) use problem::Refused;
 pub(crate) use record::{Code, RequestId, RequestNotes};

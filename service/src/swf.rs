@@ -40,8 +40,8 @@ use crate::budget::{Purse, Who};
 use crate::fair::InTurn;
 use crate::front::Front;
 use crate::http::{
-    AnswersLater, Audited, Code, RequestId, RequestNotes, SwfOperation, answer_within, domain_of, hold_answer,
-    hold_body, in_turn_within, later, of_token, read_body, trace_of,
+    Audited, Code, MayBeLate, RequestId, RequestNotes, SwfOperation, answer_within, answered, domain_of, hold_answer,
+    hold_body, in_turn_within, of_token, read_body, trace_of,
 };
 use crate::tls::Peer;
 use call::{Answer, SwfCall};
@@ -71,14 +71,18 @@ pub(crate) const PATH: &str = "/";
 pub(crate) fn router(front: Front, credentials: Credentials) -> Router {
     #[expect(clippy::disallowed_methods, reason = "its operations have their levels themselves")]
     let router = Router::new().route(PATH, post(call));
-    router.layer(Extension(credentials)).layer(AnswersLater).with_state(front)
+    router.layer(Extension(credentials)).with_state(front)
 }
 
 async fn call(State(front): State<Front>, request: Request) -> Response {
     let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::new);
+    let may_be_late = MayBeLate::is(&request);
     let asked = operation(request.headers()).ok().map(|operation| SwfOperation(operation.name()));
     match admit(&front, request).await {
-        Ok(admitted) => later(answer(admitted).map(move |answer| told(&front, answer, asked, &id))),
+        Ok(admitted) => {
+            let answer = answer(admitted).map(move |answer| told(&front, answer, asked, &id));
+            answered(Box::pin(answer), may_be_late).await
+        }
         Err(fault) => told(&front, Err(fault), asked, &id),
     }
 }

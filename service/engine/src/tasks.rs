@@ -209,7 +209,8 @@ impl Tasks {
         // In a box, as is all else that a poll does beside its wait: those that wait would have room for it.
         let begun = Box::pin(self.begin_poll(Side::Decider, (domain, list), poll));
         async move {
-            let grant = self.poll(begun.await?).await?;
+            let begun = begun.await?;
+            let grant = self.poll(begun).await?;
             let Some(grant) = grant else { return Ok(None) };
             let task = Box::pin(self.decider_task(&grant, events_max)).await?;
             Ok(Some(Delivery { task, receipt: Receipt(grant) }))
@@ -229,7 +230,8 @@ impl Tasks {
     ) -> impl Future<Output = Result<Option<Delivery<ActivityTask>>, Refusal>> {
         let begun = Box::pin(self.begin_poll(Side::Activity, (domain, list), poll));
         async move {
-            let grant = self.poll(begun.await?).await?;
+            let begun = begun.await?;
+            let grant = self.poll(begun).await?;
             let Some(grant) = grant else { return Ok(None) };
             let task = Box::pin(self.activity_task(&grant)).await?;
             Ok(Some(Delivery { task, receipt: Receipt(grant) }))
@@ -260,38 +262,33 @@ impl Tasks {
         if let Some(lost) = poll.lost.take() {
             return Ok(Some(lost));
         }
-        let deadline = tokio::time::sleep(poll.wait);
-        tokio::pin!(deadline);
-        loop {
+        let mut deadline = std::pin::pin!(tokio::time::sleep(poll.wait));
+        let mut waiting = loop {
             if self.background.is_stopping() {
                 return Ok(None);
             }
-            match self.lists.matching.poll(&poll.list, &poll.taker) {
-                PollResult::Task(task) => {
-                    let taken = Box::pin(self.lists.take(&poll.list, task, poll.taker.clone())).await?;
-                    if let Some(grant) = taken {
-                        return Ok(Some(Box::new(grant)));
-                    }
-                }
-                PollResult::Wait(mut waiting) => {
-                    if !poll.wait.is_zero() {
-                        self.lists.tell_waiting(&poll.list);
-                    }
-                    let answer = tokio::select! {
-                        biased;
-                        answer = &mut waiting.answer => answer.ok(),
-                        () = &mut deadline => None,
-                        () = self.background.stopped() => None,
-                    };
-                    // A task that was handed over in the very moment that the wait ended.
-                    let answer = answer.or_else(|| {
-                        waiting.answer.close();
-                        waiting.answer.try_recv().ok()
-                    });
-                    return Ok(answer);
-                }
+            let task = match self.lists.matching.poll(&poll.list, &poll.taker) {
+                PollResult::Task(task) => task,
+                PollResult::Wait(waiting) => break waiting,
+            };
+            if let Some(grant) = Box::pin(self.lists.take(&poll.list, task, poll.taker.clone())).await? {
+                return Ok(Some(Box::new(grant)));
             }
+        };
+        if !poll.wait.is_zero() {
+            self.lists.tell_waiting(&poll.list);
         }
+        let answer = tokio::select! {
+            biased;
+            answer = &mut waiting.answer => answer.ok(),
+            () = &mut deadline => None,
+            () = self.background.stopped() => None,
+        };
+        // A task that was handed over in the very moment that the wait ended.
+        Ok(answer.or_else(|| {
+            waiting.answer.close();
+            waiting.answer.try_recv().ok()
+        }))
     }
 
     /// Events of a turn's run, never one after the turn's own DeciderStarted, and only while a decider has the turn.
@@ -446,4 +443,23 @@ fn completed(events: &[Event], started_event_id: EventId) -> Option<&DeciderComp
         EventKind::DeciderCompleted(it) if it.started_event_id == started_event_id => Some(it),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The room of a poll, without anything to poll.
+    fn room<F>(_: impl Fn(&'static Tasks, Box<PollUnderWay>) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_poll_that_waits_takes_little_room() {
+        let room = room(Tasks::poll);
+        assert!(
+            room <= 384,
+            "{room} bytes are taken for each poll that waits; what is over before it waits needs none"
+        );
+    }
 }

@@ -7,7 +7,10 @@ use std::task::{Context, Poll, ready};
 
 use axum::extract::Request;
 use axum::response::Response;
+use futures_util::FutureExt as _;
 use tower::{Layer, Service};
+
+use super::later::{later, pending};
 
 /// See the module.
 pub(crate) trait Around: Clone + Send + Sync + 'static {
@@ -92,7 +95,10 @@ impl<A: Around, F: Future<Output = Result<Response, Infallible>> + Unpin> Future
         let answer = match &mut *self {
             Self::Waits(work, after) => {
                 let Ok(answer) = ready!(Pin::new(work).poll(context));
-                after.take().map(|after| A::after(after, answer))
+                after.take().map(|after| match pending(answer) {
+                    Ok(answer) => A::after(after, answer),
+                    Err(answer) => later(answer.map(|answer| A::after(after, answer))),
+                })
             }
             Self::Answered(answer) => answer.take().map(|answer| *answer),
         };

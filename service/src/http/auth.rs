@@ -18,6 +18,7 @@ use history::CallerName;
 
 use super::audit::{Route, Ticket};
 use super::held::hold_body;
+use super::later::{MayBeLate, answered};
 use super::problem::Refused;
 use super::record::RequestNotes;
 use super::session::{self, EndsSession, SignIn};
@@ -130,6 +131,7 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
+        let may_be_late = MayBeLate::is(&request) && may_wait(&request, self.judged.route.path);
         // In boxes, of which nothing is left while whoever was let in waits.
         let judging = Box::pin(self.judged.clone().judge(request));
         let handler = self.handler.clone();
@@ -137,8 +139,13 @@ where
             Ok(let_in) => let_in.begin(handler),
             Err(refused) => Box::pin(async move { refused }),
         }));
-        Box::pin(async move { Ok(begin.await.await) })
+        Box::pin(async move { Ok(answered(begin.await, may_be_late).await) })
     }
+}
+
+/// Whether a request may wait for long for what it asks for: a poll does where nothing else is said.
+fn may_wait(request: &Request, path: &str) -> bool {
+    path.ends_with("/poll") || request.headers().contains_key("prefer")
 }
 
 /// A request that was let in.

@@ -15,6 +15,7 @@ use hyper::Request;
 use hyper::body::Body;
 use tower::Service;
 
+use super::later::{MayBeLate, pending};
 use super::problem::Refused;
 
 /// Bytes of the request line and all headers, each line with its end and without needless spaces. Ours: a session cookie or
@@ -22,7 +23,7 @@ use super::problem::Refused;
 pub(super) const HEADER_BYTES_MAX: usize = 64 * 1024;
 
 /// The answer to a call. A handler that panics, which none should, is answered for.
-pub(super) fn answer<B>(mut router: Router, request: Request<B>) -> BoxFuture<'static, Response>
+pub(super) fn answer<B>(mut router: Router, mut request: Request<B>) -> BoxFuture<'static, Response>
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
@@ -31,14 +32,23 @@ where
         let refused = Refused::HeadersTooLarge { max: HEADER_BYTES_MAX }.into_response();
         return Box::pin(ready(with_own_headers(refused)));
     }
-    let answer = AssertUnwindSafe(router.call(request)).catch_unwind();
-    Box::pin(answer.map(|answer| match answer {
-        Ok(Ok(answer)) => with_own_headers(answer),
-        Err(panic) => {
-            tracing::error!(panic = words(panic.as_ref()), "a handler panicked; this is a defect of the service");
-            with_own_headers(Refused::Panicked.into_response())
-        }
-    }))
+    request.extensions_mut().insert(MayBeLate);
+    // In a box, of which nothing is left while an answer that comes later is waited for.
+    let called = Box::pin(AssertUnwindSafe(router.call(request)).catch_unwind());
+    Box::pin(async move {
+        let comes_later = match called.await.map(|Ok(answer)| pending(answer)) {
+            Ok(Ok(answer)) => return with_own_headers(answer),
+            Ok(Err(comes_later)) => comes_later,
+            Err(panic) => return panicked(panic.as_ref()),
+        };
+        let answer = AssertUnwindSafe(comes_later).catch_unwind().await;
+        answer.map_or_else(|panic| panicked(panic.as_ref()), with_own_headers)
+    })
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Response {
+    tracing::error!(panic = words(panic), "a handler panicked; this is a defect of the service");
+    with_own_headers(Refused::Panicked.into_response())
 }
 
 /// The same answer, with the headers that each has.
@@ -63,4 +73,47 @@ fn head_bytes<B>(request: &Request<B>) -> usize {
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&'static str>().copied()).unwrap_or("no words")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
+    use axum::body::Body;
+    use tokio::sync::oneshot;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::http::later;
+
+    /// Asks a handler that says that its answer comes later.
+    fn ask(answer: impl Future<Output = &'static str> + Send + 'static) -> BoxFuture<'static, Response> {
+        let answer = Arc::new(Mutex::new(Some(later(answer))));
+        let handler = service_fn(move |_| ready(Ok::<_, Infallible>(answer.lock().unwrap().take().unwrap())));
+        super::answer(Router::new().fallback_service(handler), Request::new(Body::empty()))
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_comes_later_has_the_headers_of_each() {
+        let (tell, told) = oneshot::channel();
+        let mut answer = ask(async { told.await.unwrap() });
+        assert!((&mut answer).now_or_never().is_none());
+        tell.send("it has come").unwrap();
+        let answer = answer.await;
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()[X_CONTENT_TYPE_OPTIONS], "nosniff");
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_panics_later_is_answered_for() {
+        let answer = ask(async { panic!("a defect") });
+        assert_eq!(answer.await.status(), 500);
+    }
+
+    #[test]
+    fn a_call_that_waits_takes_little_room() {
+        let room = size_of_val(&*ask(async { "it has come" }));
+        assert!(room <= 128, "{room} bytes are taken for each call; what the router needs goes into a box");
+    }
 }

@@ -8,9 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use client::body;
-use futures_util::TryFutureExt as _;
-use futures_util::future::BoxFuture;
-use futures_util::stream;
+use futures_util::{FutureExt as _, TryFutureExt as _, stream};
 use history::{Command, Fault, TaskId, TraceContext, TurnAnswer, TurnId, UpdateAnswer};
 
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, seconds_to_wait, with_wait_applied};
@@ -155,13 +153,18 @@ pub(super) async fn poll_decider(
     // In a box until it is asked, as a task is below: each poll that waits would have room for it.
     let asked = Box::new((domain, list, poll));
     Ok(later(async move {
-        let (domain, list, poll) = *asked;
+        let (domain, list, poll) = unboxed(asked);
         let delivery = engine.tasks().poll_decider(&domain, &list, poll).map_ok(|task| task.map(Box::new)).await?;
         look_at_connection().await;
         let render = |(task, receipt)| deliver_task(render_turn(task), receipt);
         let none = || no_task(&engine, &domain, &caller);
         Answer::Ok(with_wait_applied(delivery.map_or_else(none, |delivery| render(delivery.split())), wait))
     }))
+}
+
+/// What was in a box, of which nothing is left: moved out of where it is, it would keep it for as long as its name is known.
+fn unboxed<T>(boxed: Box<T>) -> T {
+    *boxed
 }
 
 pub(super) async fn poll_activity(
@@ -176,7 +179,7 @@ pub(super) async fn poll_activity(
     let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity, poll_id, attempt, by: caller.by(), ..Poll::default() };
     let asked = Box::new((domain, list, poll));
     Ok(later(async move {
-        let (domain, list, poll) = *asked;
+        let (domain, list, poll) = unboxed(asked);
         let delivery = engine.tasks().poll_activity(&domain, &list, poll).map_ok(|task| task.map(Box::new)).await?;
         look_at_connection().await;
         let render = |(task, receipt)| deliver_task(render_activity(task), receipt);
@@ -215,10 +218,17 @@ const NEXT_LINGER: Duration = Duration::from_millis(50);
 
 /// The answer to an answer. With `next`, the next task comes with it where there is one soon. Otherwise the headers go
 /// out, so that the caller knows that its answer is durable; the body follows when there is a task, or the wait ends.
-async fn answered<T: Send + 'static>(next: Option<(PolledTask<T>, Render<T>)>) -> Response {
-    let Some((mut poll, render)) = next else {
+async fn answered<T: Send + 'static>(
+    next: Option<impl Future<Output = Result<Option<Delivery<T>>, Refusal>> + Send + 'static>,
+    render: fn(T) -> Vec<u8>,
+) -> Response {
+    let Some(poll) = next else {
         return bytes_of_json(StatusCode::OK, "{}");
     };
+    let mut poll = Box::pin(poll.then(async |polled| {
+        look_at_connection().await;
+        polled
+    }));
     match tokio::time::timeout(NEXT_LINGER, &mut poll).await {
         Ok(polled) => match render_next(polled, render) {
             (bytes, Some(receipt)) => deliver_task(bytes, receipt),
@@ -234,7 +244,10 @@ async fn answered<T: Send + 'static>(next: Option<(PolledTask<T>, Render<T>)>) -
     }
 }
 
-fn render_next<T>(polled: Result<Option<Delivery<T>>, Refusal>, render: Render<T>) -> (Vec<u8>, Option<Receipt>) {
+fn render_next<T>(
+    polled: Result<Option<Delivery<T>>, Refusal>,
+    render: fn(T) -> Vec<u8>,
+) -> (Vec<u8>, Option<Receipt>) {
     let none = || b"{\"next\":null}".to_vec();
     match polled {
         Ok(Some(delivery)) => {
@@ -252,12 +265,6 @@ fn render_next<T>(polled: Result<Option<Delivery<T>>, Refusal>, render: Render<T
         }
     }
 }
-
-/// How a task becomes a body.
-type Render<T> = fn(T) -> Vec<u8>;
-
-/// A poll for the next task.
-type PolledTask<T> = BoxFuture<'static, Result<Option<Delivery<T>>, Refusal>>;
 
 async fn answer_turn(
     engine: Arc<Engine>,
@@ -277,15 +284,8 @@ async fn answer_turn(
         return Err(engine.tasks().how_turn_was_lost(&token, refusal).await.into());
     }
     let list = std::mem::take(&mut token.task_list);
-    let poll = next.map(|poll| -> (PolledTask<DeciderTask>, Render<DeciderTask>) {
-        let polled = async move {
-            let polled = engine.tasks().poll_decider(&token.domain, &list, poll).await;
-            look_at_connection().await;
-            polled
-        };
-        (Box::pin(polled), render_turn)
-    });
-    Ok(answered(poll).await)
+    let poll = |poll| async move { engine.tasks().poll_decider(&token.domain, &list, poll).await };
+    Ok(answered(next.map(poll), render_turn).await)
 }
 
 pub(super) async fn complete_turn(
@@ -324,15 +324,8 @@ async fn answer_activity(
     let command = command(token.task);
     engine.tasks().answer_activity(&token, command).await?;
     let list = std::mem::take(&mut token.task_list);
-    let poll = next.map(|poll| -> (PolledTask<ActivityTask>, Render<ActivityTask>) {
-        let polled = async move {
-            let polled = engine.tasks().poll_activity(&token.domain, &list, poll).await;
-            look_at_connection().await;
-            polled
-        };
-        (Box::pin(polled), render_activity)
-    });
-    Ok(answered(poll).await)
+    let poll = |poll| async move { engine.tasks().poll_activity(&token.domain, &list, poll).await };
+    Ok(answered(next.map(poll), render_activity).await)
 }
 
 pub(super) async fn succeed_activity(
