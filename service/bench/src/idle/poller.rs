@@ -59,9 +59,10 @@ pub(super) async fn hold(wire: Wire, to: SocketAddr, (number, list): (u64, Strin
 async fn hold_one(wire: Wire, to: SocketAddr, (number, list): (u64, &str), begin: &Semaphore) -> io::Result<()> {
     let begins = begin.acquire().await;
     let socket = TcpSocket::new_v4()?;
-    // Else ports of connections that ended a minute ago are in the way, and ten thousand polls take up to 40 seconds to begin.
-    socket.set_reuseaddr(true)?;
-    socket.bind(SocketAddr::from((source(number), 0)))?;
+    // Where it may be any, the system finds a free port when it connects; to find one here takes it up to a millisecond.
+    if number >= OF_ADDRESS {
+        socket.bind(SocketAddr::from((source(number), 0)))?;
+    }
     let mut stream = socket.connect(to).await?;
     stream.write_all(request(wire, to, list).as_bytes()).await?;
     drop(begins);
