@@ -124,11 +124,11 @@ pub struct ActivityTask {
     pub trace: Option<TraceContext>,
 }
 
-/// A task on its way to whoever polled for it. Dropped without [`delivered`](Self::delivered), it gives the task back at
-/// once rather than leaving it to its timeout.
+/// A task on its way to whoever polled for it, in a box, as those that wait have room for it. Dropped without
+/// [`delivered`](Self::delivered), it gives the task back at once rather than leaving it to its timeout.
 #[must_use = "dropping it gives the task back"]
 pub struct Delivery<T> {
-    task: T,
+    task: Box<T>,
     receipt: Receipt,
 }
 
@@ -151,7 +151,7 @@ impl<T> Delivery<T> {
 
     /// The task, to be rendered, and the receipt, to be kept until it is delivered.
     pub fn split(self) -> (T, Receipt) {
-        (self.task, self.receipt)
+        (*self.task, self.receipt)
     }
 
     /// Says that the task has reached whoever polled.
@@ -212,7 +212,7 @@ impl Tasks {
             let begun = begun.await?;
             let grant = self.poll(begun).await?;
             let Some(grant) = grant else { return Ok(None) };
-            let task = Box::pin(self.decider_task(&grant, events_max)).await?;
+            let task = Box::new(Box::pin(self.decider_task(&grant, events_max)).await?);
             Ok(Some(Delivery { task, receipt: Receipt(grant) }))
         }
     }
@@ -233,7 +233,7 @@ impl Tasks {
             let begun = begun.await?;
             let grant = self.poll(begun).await?;
             let Some(grant) = grant else { return Ok(None) };
-            let task = Box::pin(self.activity_task(&grant)).await?;
+            let task = Box::new(Box::pin(self.activity_task(&grant)).await?);
             Ok(Some(Delivery { task, receipt: Receipt(grant) }))
         }
     }

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use client::body;
-use futures_util::{FutureExt as _, TryFutureExt as _, stream};
+use futures_util::{FutureExt as _, stream};
 use history::{Command, Fault, TaskId, TraceContext, TurnAnswer, TurnId, UpdateAnswer};
 
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, seconds_to_wait, with_wait_applied};
@@ -150,11 +150,11 @@ pub(super) async fn poll_decider(
     let body::PollDecider { identity, max_events: events_max, queries, updates, poll_id, attempt } = poll;
     let (at_most, updates) = (wait.unwrap_or(WAIT_MAX), updates.unwrap_or(0));
     let poll = Poll { wait: at_most, identity, events_max, queries, updates, poll_id, attempt, by: caller.by() };
-    // In a box until it is asked, as a task is below: each poll that waits would have room for it.
+    // In a box until it is asked: each poll that waits would have room for it.
     let asked = Box::new((domain, list, poll));
     Ok(later(async move {
         let (domain, list, poll) = unboxed(asked);
-        let delivery = engine.tasks().poll_decider(&domain, &list, poll).map_ok(|task| task.map(Box::new)).await?;
+        let delivery = engine.tasks().poll_decider(&domain, &list, poll).await?;
         look_at_connection().await;
         let render = |(task, receipt)| deliver_task(render_turn(task), receipt);
         let none = || no_task(&engine, &domain, &caller);
@@ -180,7 +180,7 @@ pub(super) async fn poll_activity(
     let asked = Box::new((domain, list, poll));
     Ok(later(async move {
         let (domain, list, poll) = unboxed(asked);
-        let delivery = engine.tasks().poll_activity(&domain, &list, poll).map_ok(|task| task.map(Box::new)).await?;
+        let delivery = engine.tasks().poll_activity(&domain, &list, poll).await?;
         look_at_connection().await;
         let render = |(task, receipt)| deliver_task(render_activity(task), receipt);
         let none = || no_task(&engine, &domain, &caller);

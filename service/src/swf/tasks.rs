@@ -18,7 +18,7 @@ use super::words::{self, List, set};
 use super::workflows::{run_ref, told, unknown_execution};
 use crate::access::Caller;
 use crate::http::{deliver_task, look_at_connection};
-use engine::{ActivityToken, Engine, EventRange, Poll, Receipt, Refusal, TurnToken};
+use engine::{ActivityToken, DeciderTask, Delivery, Engine, EventRange, Poll, Receipt, Refusal, TurnToken};
 
 /// How long a poll waits. Source: SWF's API reference.
 const POLL_WAIT: Duration = Duration::from_secs(60);
@@ -140,24 +140,27 @@ async fn next_page(call: &SwfCall, it: &PollTask, place: &str) -> Answer {
 }
 
 pub(super) async fn poll_decision(call: SwfCall, input: Map<String, Value>) -> Answer {
-    let it: PollTask = take(input)?;
+    // In boxes, as is all that comes after the wait: each poll that waits would have room for it.
+    let it: Box<PollTask> = take(input)?;
     if let Some(place) = it.paging.place(PageKind::Turn, &call.engine, &[])? {
-        return next_page(&call, &it, place).await;
+        return Box::pin(next_page(&call, &it, place)).await;
     }
     call.engine.pollers().must_have_room(call.engine.quotas(), &it.domain, &it.task_list.name, true)?;
-    let size = it.paging.size();
-    let Some(delivery) =
-        call.engine.tasks().poll_decider(&it.domain, &it.task_list.name, it.poll(&call.caller, Some(size))).await?
-    else {
+    let poll = it.poll(&call.caller, Some(it.paging.size()));
+    let Some(delivery) = call.engine.tasks().poll_decider(&it.domain, &it.task_list.name, poll).await? else {
         // Without a token: every client that was seen takes that for no task.
         return body(&json!({ "startedEventId": 0, "previousStartedEventId": 0 }));
     };
     look_at_connection().await;
+    Box::pin(told_turn(&call, &it, delivery)).await
+}
+
+/// A turn that was handed out to this poll.
+async fn told_turn(call: &SwfCall, it: &PollTask, delivery: Delivery<DeciderTask>) -> Answer {
     let (task, receipt) = delivery.split();
     let token = call.engine.tasks().decider_token(&task.token)?;
-    let previous = task.previous_started_event_id;
-    let from_previous = it.start_at_previous_started_event.unwrap_or_default();
-    let first = if from_previous { previous.max(1) } else { 1 };
+    let (previous, size) = (task.previous_started_event_id, it.paging.size());
+    let first = if it.start_at_previous_started_event == Some(true) { previous.max(1) } else { 1 };
     let is_reverse = it.paging.is_reverse();
     let cursor = Cursor { token: task.token, last: 0, is_reverse, previous, first };
     // The window that came with the task is often all that is asked for.
@@ -168,18 +171,15 @@ pub(super) async fn poll_decision(call: SwfCall, input: Map<String, Value>) -> A
         let found = call.engine.tasks().turn_history(&token, &cursor.page(size)).await?;
         (found.events, found.next)
     };
-    let told = turn(&call, &token, &task.workflow_type, cursor, events, next).await?;
+    let told = turn(call, &token, &task.workflow_type, cursor, events, next).await?;
     delivered(&told, receipt)
 }
 
 pub(super) async fn poll_activity(call: SwfCall, input: Map<String, Value>) -> Answer {
-    let (domain, list, poll) = {
-        let it: PollTask = take(input)?;
-        let poll = it.poll(&call.caller, None);
-        (it.domain, it.task_list.name, poll)
-    };
-    call.engine.pollers().must_have_room(call.engine.quotas(), &domain, &list, false)?;
-    let Some(delivery) = call.engine.tasks().poll_activity(&domain, &list, poll).await? else {
+    let it: Box<PollTask> = take(input)?;
+    call.engine.pollers().must_have_room(call.engine.quotas(), &it.domain, &it.task_list.name, false)?;
+    let poll = it.poll(&call.caller, None);
+    let Some(delivery) = call.engine.tasks().poll_activity(&it.domain, &it.task_list.name, poll).await? else {
         return body(&json!({ "startedEventId": 0 }));
     };
     look_at_connection().await;

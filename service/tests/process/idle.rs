@@ -18,14 +18,14 @@ const MEASURED: usize = 3_000;
 
 const HEAD: &str = "HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
 
-fn rest(list: &str, wait: u32) -> String {
-    let path = format!("/v1/domains/default/task-lists/{list}/activity/poll");
+fn rest(side: &str, list: &str, wait: u32) -> String {
+    let path = format!("/v1/domains/default/task-lists/{list}/{side}/poll");
     format!("POST {path} {HEAD}prefer: wait={wait}\r\ncontent-length: 2\r\n\r\n{{}}")
 }
 
-fn swf() -> String {
+fn swf(operation: &str) -> String {
     let body = r#"{"domain":"default","taskList":{"name":"idle"}}"#;
-    let target = "x-amz-target: SimpleWorkflowService.PollForActivityTask";
+    let target = format!("x-amz-target: SimpleWorkflowService.{operation}");
     format!("POST / {HEAD}{target}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
@@ -55,7 +55,7 @@ async fn grow(service: &Service, polls: &mut Vec<TcpStream>, to: usize, request:
         }
     }
     // Whoever waits for as long as that is parked, and these have waited longer.
-    let mut last = ask(service, &rest("last", 1));
+    let mut last = ask(service, &rest("activity", "last", 1));
     let mut answer = [0; 12];
     last.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 204");
@@ -74,13 +74,19 @@ async fn waiting(service: &Service) -> usize {
 async fn a_poll_that_waits_takes_little_memory_on_either_wire() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
-    for (wire, request) in [("REST", rest("idle", 60)), ("SWF", swf())] {
-        let scratch = Scratch::new(&format!("idle-{wire}"));
+    for (kind, request) in [
+        ("decider", rest("decider", "idle", 60)),
+        ("activity", rest("activity", "idle", 60)),
+        ("PollForDecisionTask", swf("PollForDecisionTask")),
+        ("PollForActivityTask", swf("PollForActivityTask")),
+    ] {
+        let scratch = Scratch::new(&format!("idle-{kind}"));
         let service = Service::start(&scratch.0, &[]);
         let mut polls = Vec::new();
         let before = grow(&service, &mut polls, BEFORE, &request).await;
         let after = grow(&service, &mut polls, BEFORE + MEASURED, &request).await;
         let of_poll = after.saturating_sub(before) / MEASURED as u64;
-        assert!(of_poll <= POLL_BYTES_MAX, "{of_poll} bytes a poll over {wire}, at most {POLL_BYTES_MAX}");
+        println!("{kind}: {of_poll} bytes a poll");
+        assert!(of_poll <= POLL_BYTES_MAX, "{kind}: {of_poll} bytes a poll, at most {POLL_BYTES_MAX}");
     }
 }

@@ -29,14 +29,18 @@ fn source(number: u64) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, high, low)
 }
 
-fn request(wire: Wire, to: SocketAddr, list: &str) -> String {
+/// Every second poll is a decider's.
+fn request(wire: Wire, to: SocketAddr, (number, list): (u64, &str)) -> String {
+    let is_decider = number.is_multiple_of(2);
     let (path, headers, body) = match wire {
         Wire::Rest => {
-            let path = format!("/v1/domains/default/task-lists/{list}/activity/poll");
+            let side = if is_decider { "decider" } else { "activity" };
+            let path = format!("/v1/domains/default/task-lists/{list}/{side}/poll");
             (path, format!("content-type: application/json\r\nprefer: wait={WAIT}"), "{}".to_owned())
         }
         Wire::Swf => {
-            let target = "x-amz-target: SimpleWorkflowService.PollForActivityTask";
+            let task = if is_decider { "Decision" } else { "Activity" };
+            let target = format!("x-amz-target: SimpleWorkflowService.PollFor{task}Task");
             let body = format!(r#"{{"domain":"default","taskList":{{"name":"{list}"}}}}"#);
             ("/".to_owned(), format!("content-type: application/x-amz-json-1.0\r\n{target}"), body)
         }
@@ -64,13 +68,13 @@ async fn hold_one(wire: Wire, to: SocketAddr, (number, list): (u64, &str), begin
         socket.bind(SocketAddr::from((source(number), 0)))?;
     }
     let mut stream = socket.connect(to).await?;
-    stream.write_all(request(wire, to, list).as_bytes()).await?;
+    stream.write_all(request(wire, to, (number, list)).as_bytes()).await?;
     drop(begins);
     loop {
         // Nothing is kept while it waits.
         stream.readable().await?;
         read_answer(&mut stream).await?;
-        stream.write_all(request(wire, to, list).as_bytes()).await?;
+        stream.write_all(request(wire, to, (number, list)).as_bytes()).await?;
     }
 }
 

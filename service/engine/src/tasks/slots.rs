@@ -88,7 +88,7 @@ impl Tasks {
         let mut turns = Vec::new();
         for (slot, grant) in slots.next().await? {
             let task = Box::pin(self.decider_task(&grant, slots.events_max)).await?;
-            turns.push((slot, Delivery { task, receipt: Receipt(Box::new(grant)) }));
+            turns.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) }));
         }
         Ok(turns)
     }
@@ -102,7 +102,7 @@ impl Tasks {
         let mut activities = Vec::new();
         for (slot, grant) in slots.next().await? {
             let task = Box::pin(self.activity_task(&grant)).await?;
-            activities.push((slot, Delivery { task, receipt: Receipt(Box::new(grant)) }));
+            activities.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) }));
         }
         Ok(activities)
     }
