@@ -1,5 +1,6 @@
 //! Task lists: polls, and answers to tasks, with the next task in the same round trip where that is asked for.
 
+use std::convert;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -150,21 +151,16 @@ pub(super) async fn poll_decider(
     let body::PollDecider { identity, max_events: events_max, queries, updates, poll_id, attempt } = poll;
     let (at_most, updates) = (wait.unwrap_or(WAIT_MAX), updates.unwrap_or(0));
     let poll = Poll { wait: at_most, identity, events_max, queries, updates, poll_id, attempt, by: caller.by() };
-    // In a box until it is asked: each poll that waits would have room for it.
+    // In a box until it is asked: each poll that waits would have room for it. The box is handed on, as nothing is left of it then.
     let asked = Box::new((domain, list, poll));
     Ok(later(async move {
-        let (domain, list, poll) = unboxed(asked);
+        let (domain, list, poll) = *convert::identity(asked);
         let delivery = engine.tasks().poll_decider(&domain, &list, poll).await?;
         look_at_connection().await;
         let render = |(task, receipt)| deliver_task(render_turn(task), receipt);
         let none = || no_task(&engine, &domain, &caller);
         Answer::Ok(with_wait_applied(delivery.map_or_else(none, |delivery| render(delivery.split())), wait))
     }))
-}
-
-/// What was in a box, of which nothing is left: moved out of where it is, it would keep it for as long as its name is known.
-fn unboxed<T>(boxed: Box<T>) -> T {
-    *boxed
 }
 
 pub(super) async fn poll_activity(
@@ -179,7 +175,7 @@ pub(super) async fn poll_activity(
     let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity, poll_id, attempt, by: caller.by(), ..Poll::default() };
     let asked = Box::new((domain, list, poll));
     Ok(later(async move {
-        let (domain, list, poll) = unboxed(asked);
+        let (domain, list, poll) = *convert::identity(asked);
         let delivery = engine.tasks().poll_activity(&domain, &list, poll).await?;
         look_at_connection().await;
         let render = |(task, receipt)| deliver_task(render_activity(task), receipt);
