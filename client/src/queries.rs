@@ -165,29 +165,13 @@ impl Client {
         }
     }
 
-    /// Signals a run unless it has news beyond what was seen. With a key the call is safe to repeat, and is repeated while the
-    /// service is away.
+    /// Signals a run, the newest one unless given, unless it has news beyond what was seen. With a key the call is safe to repeat, and is
+    /// repeated while the service is away.
     ///
     /// # Errors
     ///
-    /// See [`Error`]; `version-moved` when it has.
+    /// See [`Error`]; `version-moved` when it has, `run-not-current` when it is not the newest.
     pub async fn signal_if(
-        &self,
-        workflow_id: &str,
-        name: &str,
-        input: Option<Payload>,
-        seen: &Tag,
-        key: Option<&str>,
-    ) -> Result<Recorded, Error> {
-        self.signal_run_if(workflow_id, None, name, &SignalWorkflow { input, identity: None }, seen, key).await
-    }
-
-    /// The same of this run of a workflow id, the newest one unless given.
-    ///
-    /// # Errors
-    ///
-    /// As for [`signal_if`](Self::signal_if); `run-not-current` when it is not the newest.
-    pub async fn signal_run_if(
         &self,
         workflow_id: &str,
         run_id: Option<Uuid>,

@@ -71,7 +71,7 @@ async fn subscribe(client: &Client, cli: &Cli) -> anyhow::Result<()> {
     client.start(&start, None).await?;
     tokio::time::sleep(month * cli.months + month / 2).await;
     let cancel = CancelWorkflow { reason: Some("too many subscriptions".to_owned()), identity: None };
-    client.cancel(&workflow_id, &cancel, None).await?;
+    client.cancel(&workflow_id, None, &cancel, None).await?;
     client.result(&workflow_id, None, Duration::from_secs(60)).await?;
     let events = client.events(&workflow_id, None).await?;
     println!("{}", baton_client::table::history(&events));

@@ -8,7 +8,7 @@ use crate::front::Front;
 use crate::http::{Console, Gate, Hosts, Judged, Refused, Route, Routes, With, check_host, console_routes, measure};
 use crate::{nodes, rest, swf};
 
-pub use crate::rest::document;
+pub use crate::rest::{document, recorded_document};
 
 /// The version of the REST API, with which its paths begin.
 pub const REST_VERSION: &str = "v1";

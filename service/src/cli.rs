@@ -209,7 +209,7 @@ impl Cli {
             Command::Import(import) => import.run().await,
             Command::Standby(standby) => standby.run().await,
             Command::Compact(compact) => compact.run().await,
-            Command::Openapi => print_json(&service::api::document()),
+            Command::Openapi => openapi(),
             Command::Version(version) => version.run(),
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(),
@@ -219,6 +219,13 @@ impl Cli {
             Err(failed) => failed.report(),
         }
     }
+}
+
+/// Prints the `OpenAPI` document, indented.
+fn openapi() -> Done {
+    let document: serde_json::Value = serde_json::from_slice(&service::api::recorded_document())
+        .map_err(|error| Failed::Other(1, error.to_string()))?;
+    print_json(&document)
 }
 
 /// Who does it.

@@ -14,6 +14,7 @@ mod serve;
 mod shipping;
 mod spans;
 
+use std::pin::Pin;
 use std::process::ExitCode;
 
 #[cfg(feature = "mimalloc")]
@@ -35,7 +36,9 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let code = runtime.block_on(cli.run());
+    // A box without the type of what is in it: without it the compiler makes all commands three times.
+    let work: Pin<Box<dyn Future<Output = ExitCode>>> = Box::pin(cli.run());
+    let code = runtime.block_on(work);
     // What is still waiting on stdin or a socket must not keep the process.
     runtime.shutdown_background();
     code

@@ -231,26 +231,12 @@ impl Client {
         self.write(&url, signal, key).await
     }
 
-    /// Asks for a run to be canceled.
-    ///
-    /// # Errors
-    ///
-    /// See [`Error`]; `run-closed` when it has.
-    pub async fn cancel(
-        &self,
-        workflow_id: &str,
-        cancel: &CancelWorkflow,
-        key: Option<&str>,
-    ) -> Result<Recorded, Error> {
-        self.cancel_run(workflow_id, None, cancel, key).await
-    }
-
-    /// Asks for this run of a workflow id to be canceled, the newest one unless given.
+    /// Asks for a run to be canceled, the newest one unless given.
     ///
     /// # Errors
     ///
     /// See [`Error`]; `run-closed` when it has, `run-not-current` when it is not the newest.
-    pub async fn cancel_run(
+    pub async fn cancel(
         &self,
         workflow_id: &str,
         run_id: Option<Uuid>,
@@ -260,26 +246,12 @@ impl Client {
         self.write(&self.workflow_url(workflow_id, &format!("/cancel{}", run_query(run_id))), cancel, key).await
     }
 
-    /// Ends a run.
-    ///
-    /// # Errors
-    ///
-    /// See [`Error`]; `run-closed` when it has.
-    pub async fn terminate(
-        &self,
-        workflow_id: &str,
-        terminate: &TerminateWorkflow,
-        key: Option<&str>,
-    ) -> Result<Recorded, Error> {
-        self.terminate_run(workflow_id, None, terminate, key).await
-    }
-
-    /// Ends this run of a workflow id, the newest one unless given.
+    /// Ends a run, the newest one unless given.
     ///
     /// # Errors
     ///
     /// See [`Error`]; `run-closed` when it has, `run-not-current` when it is not the newest.
-    pub async fn terminate_run(
+    pub async fn terminate(
         &self,
         workflow_id: &str,
         run_id: Option<Uuid>,

@@ -205,7 +205,7 @@ impl Workflow {
                 let signal = SignalWorkflow { input: read_input(input.as_deref())?, identity: Some(who.identity()) };
                 let (id, run, client, key) = (&which.workflow_id, which.run, target.client()?, key.as_deref());
                 print_json(&match if_match.map(client::Tag::from) {
-                    Some(seen) => client.signal_run_if(id, run, &name, &signal, &seen, key).await?,
+                    Some(seen) => client.signal_if(id, run, &name, &signal, &seen, key).await?,
                     None => client.signal_run(id, run, &name, &signal, key).await?,
                 })
             }
@@ -213,13 +213,13 @@ impl Workflow {
                 let (identity, reason) = hand.who();
                 let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
                 let cancel = CancelWorkflow { reason, identity };
-                print_json(&client.cancel_run(id, run, &cancel, key).await?)
+                print_json(&client.cancel(id, run, &cancel, key).await?)
             }
             Self::Terminate { hand } => {
                 let (identity, reason) = hand.who();
                 let (client, (id, run), key) = (hand.target.client()?, hand.which.run(), hand.key.as_deref());
                 let terminate = TerminateWorkflow { reason, details: None, identity };
-                print_json(&client.terminate_run(id, run, &terminate, key).await?)
+                print_json(&client.terminate(id, run, &terminate, key).await?)
             }
             Self::History(history) => history.run().await,
             Self::Query(query) => query.run().await,

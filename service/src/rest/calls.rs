@@ -14,7 +14,7 @@ use super::document::{CallTable, Doc};
 use super::{audit, clock, domains, process, secret};
 use crate::access::{CallEffect as E, Level as L};
 
-pub(crate) fn calls() -> CallTable {
+pub(crate) fn calls<const DOC: bool>() -> CallTable<DOC> {
     let calls = by_hand::all(workflows::all(of_domains(CallTable::none())));
     let calls = schedules::all(tasks::all(looked_at::all(calls)));
     let calls = types::all(calls);
@@ -81,7 +81,7 @@ pub(crate) fn calls() -> CallTable {
         )
 }
 
-fn of_domains(calls: CallTable) -> CallTable {
+fn of_domains<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
     calls
         .get(
             "/v1/domains",

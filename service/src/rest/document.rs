@@ -1,4 +1,5 @@
-//! The `OpenAPI` document, from the code. `calls.rs` writes each call down once, for the router and for the document.
+//! The `OpenAPI` document, from the code. `calls.rs` writes each call down once, for the router and for the document. What the service
+//! answers is recorded in `openapi.json.gz`, which a test holds to what is made here: the program has no code for schemas then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,46 +26,51 @@ struct CallReply {
     headers: Vec<(&'static str, &'static str)>,
 }
 
-/// What the signature of a handler does not say of a call.
-pub(crate) struct Doc {
+/// What the signature of a handler does not say of a call. Without schemas, unless it is for the document (`DOC`).
+pub(crate) struct Doc<const DOC: bool> {
     id: &'static str,
     summary: &'static str,
     replies: Vec<CallReply>,
     refusals: Vec<(u16, &'static [&'static str])>,
 }
 
-impl Doc {
+impl<const DOC: bool> Doc<DOC> {
     /// A call's name for programs, and what it does.
     pub(crate) fn of(id: &'static str, summary: &'static str) -> Self {
         Self { id, summary, replies: Vec::new(), refusals: Vec::new() }
     }
 
-    fn reply(mut self, status: u16, what: &'static str, content: Vec<(&'static str, MakeSchema)>) -> Self {
-        self.replies.push(CallReply { status, what, content, headers: Vec::new() });
+    fn reply(mut self, status: u16, what: &'static str) -> Self {
+        self.replies.push(CallReply { status, what, content: Vec::new(), headers: Vec::new() });
+        self
+    }
+
+    /// The last answer may be a `T` of this media type.
+    fn or<T: JsonSchema>(mut self, kind: &'static str) -> Self {
+        if DOC && let Some(reply) = self.replies.last_mut() {
+            reply.content.push((kind, |schemas| schemas.subschema_for::<T>()));
+        }
         self
     }
 
     /// It may answer with a `T`.
     pub(crate) fn answers<T: JsonSchema>(self, status: u16, what: &'static str) -> Self {
-        self.reply(status, what, vec![("application/json", |schemas| schemas.subschema_for::<T>())])
+        self.reply(status, what).or::<T>("application/json")
     }
 
     /// It may answer with a text.
     pub(crate) fn answers_text(self, kind: &'static str, what: &'static str) -> Self {
-        self.reply(200, what, vec![(kind, |schemas| schemas.subschema_for::<String>())])
+        self.reply(200, what).or::<String>(kind)
     }
 
     /// It may answer without a body.
     pub(crate) fn answers_nothing(self, status: u16, what: &'static str) -> Self {
-        self.reply(status, what, Vec::new())
+        self.reply(status, what)
     }
 
     /// The last answer may have this form as well.
-    pub(crate) fn or_text(mut self, kind: &'static str) -> Self {
-        if let Some(reply) = self.replies.last_mut() {
-            reply.content.push((kind, |schemas| schemas.subschema_for::<String>()));
-        }
-        self
+    pub(crate) fn or_text(self, kind: &'static str) -> Self {
+        self.or::<String>(kind)
     }
 
     /// The last answer carries this header.
@@ -85,23 +91,23 @@ impl Doc {
 /// The media type of problems (RFC 9457).
 const PROBLEM: &str = "application/problem+json";
 
-struct CallRow {
+struct CallRow<const DOC: bool> {
     method: Method,
     path: &'static str,
     effect: CallEffect,
     takes: fn(&mut Operation<'_>),
-    doc: Doc,
+    doc: Doc<DOC>,
 }
 
-/// The calls of the API: their routes, and what the document says of them.
-pub(crate) struct CallTable {
+/// The calls of the API: their routes, or (`DOC`) what the document says of them.
+pub(crate) struct CallTable<const DOC: bool> {
     routes: Routes,
-    calls: Vec<CallRow>,
+    calls: Vec<CallRow<DOC>>,
 }
 
 macro_rules! methods {
     ($($name:ident $method:ident)*) => {
-        impl CallTable {
+        impl<const DOC: bool> CallTable<DOC> {
             $(
                 pub(crate) fn $name<H, T, D>(
                     self,
@@ -109,7 +115,7 @@ macro_rules! methods {
                     level: Level,
                     effect: CallEffect,
                     handler: H,
-                    doc: Doc,
+                    doc: Doc<DOC>,
                 ) -> Self
                 where
                     H: Handler<T, Front> + OperationHandler<D>,
@@ -124,13 +130,13 @@ macro_rules! methods {
 }
 methods!(put PUT post POST patch PATCH delete DELETE);
 
-impl CallTable {
+impl<const DOC: bool> CallTable<DOC> {
     pub(crate) fn none() -> Self {
         Self { routes: Routes::none(), calls: Vec::new() }
     }
 
     /// A call that reads.
-    pub(crate) fn get<H, T, D>(self, path: &'static str, level: Level, handler: H, doc: Doc) -> Self
+    pub(crate) fn get<H, T, D>(self, path: &'static str, level: Level, handler: H, doc: Doc<DOC>) -> Self
     where
         H: Handler<T, Front> + OperationHandler<D>,
         T: 'static,
@@ -144,21 +150,28 @@ impl CallTable {
         path: &'static str,
         (level, effect): (Level, CallEffect),
         handler: H,
-        doc: Doc,
+        doc: Doc<DOC>,
     ) -> Self
     where
         H: Handler<T, Front> + OperationHandler<D>,
         T: 'static,
     {
-        self.calls.push(CallRow { method, path, effect, takes: H::describe, doc });
-        self.routes.add((name, filter), path, (level, effect), H::HAS_BODY, handler);
+        if DOC {
+            self.calls.push(CallRow { method, path, effect, takes: H::describe, doc });
+        } else {
+            self.routes.add((name, filter), path, (level, effect), H::HAS_BODY, handler);
+        }
         self
     }
+}
 
+impl CallTable<false> {
     pub(crate) fn into_routes(self) -> Routes {
         self.routes
     }
+}
 
+impl CallTable<true> {
     /// The document.
     pub(crate) fn document(&self) -> Value {
         let settings = |place: &str| {
@@ -297,7 +310,7 @@ fn segment(name: &str) -> &'static str {
 }
 
 /// The problems that a call may answer, by their status.
-fn problems(call: &CallRow, has_body: bool) -> Map<String, Value> {
+fn problems(call: &CallRow<true>, has_body: bool) -> Map<String, Value> {
     let mut codes: BTreeMap<u16, BTreeSet<&str>> = BTreeMap::new();
     let everywhere = if call.path.starts_with("/v1/") { REFUSALS.as_slice() } else { &REFUSALS_EVERYWHERE };
     let of_bodies = if has_body { REFUSALS_OF_BODIES.as_slice() } else { &[] };
@@ -359,7 +372,7 @@ fn problem(status: u16, codes: &BTreeSet<&str>) -> Value {
     response
 }
 
-fn operation(call: &CallRow, requests: &mut SchemaGenerator, answers: &mut SchemaGenerator) -> Value {
+fn operation(call: &CallRow<true>, requests: &mut SchemaGenerator, answers: &mut SchemaGenerator) -> Value {
     let mut operation = Operation { requests, parameters: Vec::new(), body: None, answer_headers: Map::new() };
     let in_path = call.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
     for name in in_path {

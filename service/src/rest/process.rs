@@ -1,13 +1,11 @@
 //! The process itself: whether it is well, what it counts, and what it answers.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 
 use client::body::{Readiness, ReadinessWarning};
 use engine::{Doubt, Engine, Refusal};
@@ -77,6 +75,5 @@ pub(super) async fn metrics(State(front): State<Front>) -> Answer {
 }
 
 pub(super) async fn openapi() -> Response {
-    static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| super::document().to_string().into());
-    bytes_of_json(StatusCode::OK, DOCUMENT.clone())
+    bytes_of_json(StatusCode::OK, super::recorded_document())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::body::StartWorkflow;
+use client::body::{SignalWorkflow, StartWorkflow};
 use client::{Client, Patience, Tag, Watch, Watched};
 use decider_kit::flow::{Context, Failure, Flow};
 use decider_kit::{Decider, Decisions, Event, EventKind, Host, Payload, Query, QueryError, Window};
@@ -104,8 +104,9 @@ async fn story(workflow_type: &str, states: usize) {
 
     // A page that is stale is found out, without a line of the application's.
     let (_, page) = ask::<u64>(&client, "v", "sum").await.unwrap();
-    client.signal_if("v", "add", Some(add(5)), &page, None).await.unwrap();
-    let error = client.signal_if("v", "add", Some(add(5)), &page, None).await.unwrap_err();
+    let adding = SignalWorkflow { input: Some(add(5)), identity: None };
+    client.signal_if("v", None, "add", &adding, &page, None).await.unwrap();
+    let error = client.signal_if("v", None, "add", &adding, &page, None).await.unwrap_err();
     assert_eq!((error.status(), error.code()), (Some(412), Some("version-moved")), "{error}");
 
     // Of what is watched only a change is news.

@@ -206,7 +206,7 @@ async fn a_start_that_waits_shows_the_end_and_says_how_it_went_as_the_result_doe
     assert!(said.contains("still open"), "{said}");
     // The start stands, and the key finds it again.
     let again = begin("slow", "PT60S");
-    service.client().terminate("slow", &TerminateWorkflow::default(), None).await.unwrap();
+    service.client().terminate("slow", None, &TerminateWorkflow::default(), None).await.unwrap();
     let (code, status, said) = end(again);
     assert_eq!((code, status.as_str()), (4, "terminated"), "{said}");
 }

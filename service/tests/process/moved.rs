@@ -55,9 +55,9 @@ async fn fill(client: &Client) {
         let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
         let token = turn.unwrap().token;
         drop(client.complete_turn(&token, &complete, Patience::None).await);
-        client.terminate(&id, &TerminateWorkflow::default(), None).await.unwrap();
+        client.terminate(&id, None, &TerminateWorkflow::default(), None).await.unwrap();
         client.start(&begin_again(&id), None).await.unwrap();
-        client.terminate(&id, &TerminateWorkflow::default(), None).await.unwrap();
+        client.terminate(&id, None, &TerminateWorkflow::default(), None).await.unwrap();
     }
     client.start(&start("open"), None).await.unwrap();
 }

@@ -42,7 +42,7 @@ async fn a_collector_that_hangs_holds_up_neither_runs_nor_the_stop() {
     for number in 0..50 {
         let id = format!("w{number}");
         client.start(&start(&id), None).await.unwrap();
-        client.terminate(&id, &TerminateWorkflow::default(), None).await.unwrap();
+        client.terminate(&id, None, &TerminateWorkflow::default(), None).await.unwrap();
     }
     assert_eq!(metric(&service, "baton_spans_waiting").await, 50);
     assert_eq!(metric(&service, "baton_spans_exported_total").await, 0);

@@ -221,7 +221,7 @@ async fn kill_the_service(name: &str, style: Style) {
     let events = loop {
         let events = client.events("ada", None).await.unwrap();
         if !is_canceled && kills >= KILLS && done(&events).iter().any(|name| name == "mail-2") {
-            client.cancel("ada", &CancelWorkflow::default(), Some("cancel")).await.unwrap();
+            client.cancel("ada", None, &CancelWorkflow::default(), Some("cancel")).await.unwrap();
             is_canceled = true;
         }
         if client.describe("ada", None).await.unwrap().status != Status::Open {
@@ -272,7 +272,7 @@ async fn kill_a_worker(name: &str, role: &str, style: Style) -> Vec<Event> {
     let events = loop {
         let events = client.events("ada", None).await.unwrap();
         if !is_canceled && done(&events).iter().any(|name| name == "mail-2") {
-            client.cancel("ada", &CancelWorkflow::default(), Some("cancel")).await.unwrap();
+            client.cancel("ada", None, &CancelWorkflow::default(), Some("cancel")).await.unwrap();
             is_canceled = true;
         }
         if client.describe("ada", None).await.unwrap().status != Status::Open {

@@ -100,7 +100,7 @@ async fn nothing_that_others_have_said_is_obeyed_by_the_terminal_of_whoever_look
     assert_eq!(events[0]["input"], ORDERS);
 
     let terminate = TerminateWorkflow { reason: Some("over".to_owned()), details: payload(), identity: name() };
-    client.terminate("w", &terminate, None).await.unwrap();
+    client.terminate("w", None, &terminate, None).await.unwrap();
     for line in ["history w --follow", "history w --follow --json", "workflow result w", "workflow show w", "history w"]
     {
         check(line);

@@ -121,9 +121,9 @@ async fn closed(client: &Client) -> Result<(), Error> {
     let fail = FailWorkflow { reason: "declined".to_owned(), details: text(700), force: false };
     begin(client, "failed", vec![fail.into()]).await?;
     client.start(&start_of("terminated"), None).await?;
-    client.terminate("terminated", &TerminateWorkflow::default(), None).await?;
+    client.terminate("terminated", None, &TerminateWorkflow::default(), None).await?;
     begin(client, "canceled", Vec::new()).await?;
-    client.cancel("canceled", &client::body::CancelWorkflow::default(), None).await?;
+    client.cancel("canceled", None, &client::body::CancelWorkflow::default(), None).await?;
     decide(client, "canceled", vec![CancelWorkflow { details: text(40), force: false }.into()]).await?;
     begin(client, "continued", vec![ContinueAsNew { input: text(400), ..ContinueAsNew::default() }.into()]).await
 }

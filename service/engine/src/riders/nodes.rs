@@ -9,6 +9,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use history::{EventId, ProposedUpdate, TurnId};
@@ -162,21 +163,25 @@ impl RequestReply {
         self.ask_elsewhere(key, (list, RiderKind::Query, peers.is_some()), ask).await
     }
 
-    /// Has an update that waits here judged where a decider waits, as often as it takes.
+    /// Has an update that waits here judged where a decider waits, as often as it takes. `in_doubt` says
+    /// in the end whether a decider of another node may have it yet.
     pub(super) async fn have_judged_elsewhere(
         self: &Arc<Self>,
         key: &HeadKey,
         run_id: Uuid,
-        update_id: &str,
+        (update_id, in_doubt): (&str, &Arc<AtomicBool>),
         list: &ListKey,
         deadline: Instant,
     ) -> Infallible {
         let lend = async |node: String| {
             let asked = self.riders.lend(key, run_id, update_id)?;
-            let (room, key, list) = (Arc::clone(self), key.clone(), list.clone());
+            let (domain, workflow_id) = (key.domain.to_string(), key.workflow_id.to_string());
+            let wait = deadline.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);
+            let lent = LentUpdate { domain, workflow_id, run_id, asked, wait };
+            let (room, key, list, in_doubt) = (Arc::clone(self), key.clone(), list.clone(), Arc::clone(in_doubt));
             // Whoever stops waiting does not take it away from a decider that has it.
             let lending = self.background.spawn_until_stopped(async move {
-                room.lend_to(&node, &list, &key, run_id, asked, deadline).await;
+                room.lend_to(&node, &list, &key, lent, &in_doubt).await;
             });
             drop(lending.await);
             None
@@ -189,14 +194,9 @@ impl RequestReply {
         node: &str,
         list: &ListKey,
         key: &HeadKey,
-        run_id: Uuid,
-        asked: ProposedUpdate,
-        deadline: Instant,
+        lent: LentUpdate,
+        in_doubt: &AtomicBool,
     ) {
-        let update_id = asked.update_id.clone();
-        let (domain, workflow_id) = (key.domain.to_string(), key.workflow_id.to_string());
-        let wait = deadline.saturating_duration_since(Instant::now()).saturating_sub(MARGIN);
-        let lent = LentUpdate { domain, workflow_id, run_id, asked, wait };
         let judged = match self.lists.elsewhere.peers() {
             None => Ok(FromJudge::Withdrawn),
             Some(peers) => self.hear_alive(node, peers.judge(node, &lent)).await,
@@ -206,14 +206,20 @@ impl RequestReply {
             Ok(FromJudge::Recorded) => Some(UpdateHeard::Accepted),
             Ok(FromJudge::Rejected { reason, details }) => Some(UpdateHeard::Rejected { reason, details }),
             Ok(FromJudge::Unanswered) => Some(UpdateHeard::Unanswered),
-            Ok(FromJudge::Withdrawn | FromJudge::Held) => None,
+            Ok(FromJudge::Withdrawn) => None,
+            Ok(FromJudge::Held) => {
+                in_doubt.store(true, Ordering::Relaxed);
+                None
+            }
             Err(error) => {
                 tracing::debug!(error, node, "an update could not be judged at another node");
+                in_doubt.store(true, Ordering::Relaxed);
                 self.lists.elsewhere.forget(list, node);
                 self.lists.pollers.saw(list, self.clock.now());
                 None
             }
         };
+        let LentUpdate { run_id, asked: ProposedUpdate { update_id, .. }, .. } = lent;
         match heard {
             Some(heard) => self.riders.hear(key, run_id, &update_id, &heard, self.clock.now()),
             None => self.riders.end_lending(key, run_id, &update_id),

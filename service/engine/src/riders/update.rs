@@ -3,6 +3,7 @@
 mod reject;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use history::admit::may_update_in;
@@ -130,6 +131,8 @@ impl RequestReply {
         deadline: Instant,
     ) -> Result<UpdateProgress, Refusal> {
         let key = at.key();
+        // Nobody else has asked for an update without a name: a node has it that has not said what became of it when it was lent there.
+        let in_doubt = Arc::new(AtomicBool::new(is_named));
         loop {
             let caller = self.ids.op();
             let (reply, heard) = oneshot::channel();
@@ -143,9 +146,10 @@ impl RequestReply {
                 Ok(Putting::Known(run_id, heard)) => (run_id, heard),
                 Ok(Putting::Waits(run_id, list) | Putting::Began(run_id, list)) => {
                     let (update_id, part) = (&asked.update_id, self.riders.part(&key, caller));
+                    let lending = (update_id.as_str(), &in_doubt);
                     let heard = tokio::select! {
                         heard = self.hear(part, heard, deadline) => heard,
-                        never = self.have_judged_elsewhere(&key, run_id, update_id, &list, deadline) => match never {},
+                        never = self.have_judged_elsewhere(&key, run_id, lending, &list, deadline) => match never {},
                     };
                     let heard = match heard {
                         Ok(heard) => heard,
@@ -175,9 +179,11 @@ impl RequestReply {
                 }
                 Err(refusal) => return Err(refusal),
             };
-            let heard = {
+            let heard = if in_doubt.load(Ordering::Relaxed) {
                 let others = (&*self.nodes, &*self.lists.elsewhere);
                 reject::told_by_all(others, &key, run_id, &asked.update_id, heard).await
+            } else {
+                heard
             };
             return match heard {
                 UpdateHeard::GoneOn => continue,

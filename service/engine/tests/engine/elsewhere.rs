@@ -26,6 +26,8 @@ const HANDOVER_MAX: Duration = Duration::from_millis(50);
 pub(crate) struct Line {
     pub(crate) nodes: Mutex<HashMap<String, Arc<Engine>>>,
     offers: Mutex<Vec<String>>,
+    /// Nodes that were asked whether they have an update that is rejected.
+    pub(crate) asked: Mutex<Vec<String>>,
     /// Where it is set, the answer to an offer is held back: the first tells that it is there, the second lets it go.
     hold: Mutex<Option<(Arc<Notify>, Arc<Notify>)>>,
     /// Told when a node has heard that somebody waits elsewhere.
@@ -88,6 +90,7 @@ impl Peers for From {
     }
 
     async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String> {
+        self.line.asked.lock().unwrap().push(node.to_owned());
         Ok(self.line.node(node)?.request_reply().give_up_for_node(rejected.clone()))
     }
 

@@ -220,11 +220,11 @@ async fn a_turn_that_another_node_has_ended_does_not_hold_an_update_up() {
 
 /// Three nodes, and an update that was put at the first and that a decider of the second has, when the second vanishes: the
 /// nodes, what that decider holds, and who waits.
-async fn lost() -> ([Service; 3], String, Asking) {
+async fn lost(update: UpdateRequest) -> ([Service; 3], String, Asking) {
     let ([one, two, three], line) = nodes().await;
     two.idle("w").await;
     let polling = waiting(&two).await;
-    let asking = one.update("w", "u").await;
+    let asking = one.update_of(at("w"), update, Duration::from_secs(600)).await;
     let held = token(polling.await.unwrap());
     line.nodes.lock().unwrap().remove("http://node1");
     two.engine.begin_shutdown();
@@ -233,7 +233,7 @@ async fn lost() -> ([Service; 3], String, Asking) {
 
 #[tokio::test(start_paused = true)]
 async fn an_update_is_judged_elsewhere_when_the_node_that_has_it_dies_and_counts_once() {
-    let ([one, _two, three], held, asking) = lost().await;
+    let ([one, _two, three], held, asking) = lost(named("u")).await;
     let answers = [("u", done("1"))];
     let error = three.say(&held, &answers, Vec::new()).await.unwrap_err();
     assert_eq!(error.code(), "outcome-unknown", "as long as it may come back: {error}");
@@ -249,7 +249,7 @@ async fn an_update_is_judged_elsewhere_when_the_node_that_has_it_dies_and_counts
 
 #[tokio::test(start_paused = true)]
 async fn an_update_that_was_recorded_by_a_node_that_died_is_found() {
-    let ([one, two, _three], held, asking) = lost().await;
+    let ([one, two, _three], held, asking) = lost(named("u")).await;
     // It was at it, and has told nobody.
     two.say(&held, &[("u", done("1"))], Vec::new()).await.unwrap();
     let polling = poll(&one);
@@ -260,7 +260,7 @@ async fn an_update_that_was_recorded_by_a_node_that_died_is_found() {
 
 #[tokio::test(start_paused = true)]
 async fn after_the_loss_of_a_node_a_rejection_is_not_passed_off_as_final() {
-    let ([one, two, three], held, asking) = lost().await;
+    let ([one, two, three], held, asking) = lost(named("u")).await;
     let task = poll(&three).await.unwrap();
     three.say(&token(task), &[("u", rejected())], Vec::new()).await.unwrap();
     let is_unknown = |refusal: &Refusal| matches!(refusal, Refusal::UpdateNotAnswered { recorded: true, why, .. } if why.contains("rejected"));
@@ -281,6 +281,38 @@ async fn after_the_loss_of_a_node_a_rejection_is_not_passed_off_as_final() {
     let late = two.say(&held, &[("u", done("1"))], Vec::new()).await.unwrap_err();
     assert_eq!(late.code(), "turn-lost", "{late}");
     assert!(!one.names("w").await.contains(&"UpdateAccepted"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_loss_of_a_node_a_rejection_is_not_final_either_of_an_update_that_its_caller_has_not_named() {
+    let ([_one, _two, three], _, asking) = lost(unnamed()).await;
+    let task = poll(&three).await.unwrap();
+    let id = ids(&task).concat();
+    three.say(&token(task), &[(&id, rejected())], Vec::new()).await.unwrap();
+    assert_eq!(code(asking.await.unwrap()), "update-not-answered");
+}
+
+/// An update that has no name of its caller's.
+fn unnamed() -> UpdateRequest {
+    UpdateRequest { update_id: None, ..named("") }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rejected_update_asks_the_other_nodes_only_where_it_may_have_been_sent_to_them() {
+    let ([one, two, _three], line) = nodes().await;
+    two.idle("w").await;
+    for (judge, update, expected) in
+        [(&one, unnamed(), 0), (&two, unnamed(), 0), (&one, named("a"), 2), (&two, named("b"), 2)]
+    {
+        let polling = waiting(judge).await;
+        let asking = one.update_of(at("w"), update, Duration::from_secs(60)).await;
+        let task = polling.await.unwrap();
+        let id = ids(&task).concat();
+        judge.say(&token(task), &[(&id, rejected())], Vec::new()).await.unwrap();
+        assert_eq!(code(asking.await.unwrap()), "update-rejected");
+        let asked = std::mem::take(&mut *line.asked.lock().unwrap());
+        assert_eq!(asked.len(), expected, "{id}: {asked:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

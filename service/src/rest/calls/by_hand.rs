@@ -7,7 +7,7 @@ use super::super::{activities, moved, operate};
 use super::codes::{NO_RUN, NO_WRITE};
 use crate::access::{CallEffect as E, Level as L};
 
-pub(super) fn all(calls: CallTable) -> CallTable {
+pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
     calls
         .delete(
             "/v1/domains/{domain}/workflows/{id}",
@@ -113,7 +113,7 @@ pub(super) fn all(calls: CallTable) -> CallTable {
 }
 
 /// One row of `by_hand`.
-fn act(id: &'static str, what: &'static str) -> Doc {
+fn act<const DOC: bool>(id: &'static str, what: &'static str) -> Doc<DOC> {
     Doc::of(id, what)
         .answers::<body::Recorded>(200, "It is recorded.")
         .refuses(404, NO_RUN)

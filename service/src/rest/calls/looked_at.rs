@@ -7,11 +7,11 @@ use super::super::history::EVENT_STREAM;
 use super::super::{changes, session, task_lists};
 use crate::access::{CallEffect as E, Level as L};
 
-pub(super) fn all(calls: CallTable) -> CallTable {
+pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
     of_changes(of_sessions(of_task_lists(calls)))
 }
 
-fn of_task_lists(calls: CallTable) -> CallTable {
+fn of_task_lists<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
     calls
         .get(
             "/v1/domains/{domain}/task-lists",
@@ -36,7 +36,7 @@ fn of_task_lists(calls: CallTable) -> CallTable {
         )
 }
 
-fn of_changes(calls: CallTable) -> CallTable {
+fn of_changes<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
     calls
         .get(
             "/v1/domains/{domain}/changes",
@@ -58,7 +58,7 @@ fn of_changes(calls: CallTable) -> CallTable {
         )
 }
 
-fn of_sessions(calls: CallTable) -> CallTable {
+fn of_sessions<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
     calls
         .get(
             "/v1/session",

@@ -7,7 +7,7 @@ use super::super::schedules;
 use super::codes::NO_SCHEDULE;
 use crate::access::{CallEffect as E, Level as L};
 
-pub(super) fn all(calls: CallTable) -> CallTable {
+pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
     calls
         .get(
             "/v1/domains/{domain}/schedules",

@@ -7,7 +7,7 @@ use super::super::{exchange, history, tasks};
 use super::codes::{BAD_TOKEN, NO_ACTIVITY, NO_RUN, NO_TURN, UNPOLLED};
 use crate::access::{CallEffect as E, Level as L};
 
-pub(super) fn all(calls: CallTable) -> CallTable {
+pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
     calls
         .post(
             "/v1/domains/{domain}/task-lists/{list}/decider/poll",

@@ -8,14 +8,14 @@ use super::super::types;
 use super::codes::NO_TYPE;
 use crate::access::{CallEffect as E, Level as L};
 
-pub(super) fn all(calls: CallTable) -> CallTable {
+pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
     of_workflows(of_activities(calls))
 }
 
 /// The calls about types of one kind.
 macro_rules! types_of {
     ($of:ident, $defaults:ty, $kind:literal, $Kind:literal, $a:literal) => {
-        fn $of(calls: CallTable) -> CallTable {
+        fn $of<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             calls
                 .get(
                     concat!("/v1/domains/{domain}/", $kind, "-types"),

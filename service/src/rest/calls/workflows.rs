@@ -7,7 +7,7 @@ use super::super::{describe, history, queries, updates, workflows};
 use super::codes::{ETAG, NO_RUN, NO_START, NO_WRITE, QUERY_ETAG};
 use crate::access::{CallEffect as E, Level as L};
 
-pub(super) fn all(calls: CallTable) -> CallTable {
+pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
     calls
         .get(
             "/v1/domains/{domain}/workflows",
