@@ -27,16 +27,14 @@ mod updates;
 mod workflows;
 
 use std::future::ready;
-use std::io::Read;
-use std::sync::LazyLock;
 
 use axum::http::HeaderMap;
 use axum::routing::MethodFilter;
-use bytes::Bytes;
-use flate2::read::GzDecoder;
 
 use crate::access::{CallEffect, Level};
 use crate::http::{Console, Routes};
+
+pub use document::recorded_document;
 
 /// The routes of the REST API, and what stands where SWF's wire is: a page, or the way to the console.
 pub(crate) fn routes(console: Console) -> Routes {
@@ -47,17 +45,7 @@ pub(crate) fn routes(console: Console) -> Routes {
     routes
 }
 
-/// The `OpenAPI` document as it is answered: compact JSON.
-pub fn recorded_document() -> Bytes {
-    static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
-        let (mut recorded, mut text) = (GzDecoder::new(include_bytes!("rest/openapi.json.gz").as_slice()), Vec::new());
-        recorded.read_to_end(&mut text).expect("a test reads it");
-        text.into()
-    });
-    DOCUMENT.clone()
-}
-
-/// The same, made anew from the code.
+/// The `OpenAPI` document of these routes, made anew from the code. [`recorded_document`] is the same.
 pub fn document() -> serde_json::Value {
     calls::calls::<true>().document()
 }

@@ -2,10 +2,14 @@
 //! answers is recorded in `openapi.json.gz`, which a test holds to what is made here: the program has no code for schemas then.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::sync::LazyLock;
 
 use axum::handler::Handler;
 use axum::http::{Method, StatusCode};
 use axum::routing::MethodFilter;
+use bytes::Bytes;
+use flate2::read::GzDecoder;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -212,6 +216,16 @@ impl CallTable<true> {
             },
         })
     }
+}
+
+/// The document as it is answered: compact JSON.
+pub fn recorded_document() -> Bytes {
+    static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
+        let (mut recorded, mut text) = (GzDecoder::new(include_bytes!("openapi.json.gz").as_slice()), Vec::new());
+        recorded.read_to_end(&mut text).expect("a test reads it");
+        text.into()
+    });
+    DOCUMENT.clone()
 }
 
 /// What holds for every call.

@@ -75,5 +75,5 @@ pub(super) async fn metrics(State(front): State<Front>) -> Answer {
 }
 
 pub(super) async fn openapi() -> Response {
-    bytes_of_json(StatusCode::OK, super::recorded_document())
+    bytes_of_json(StatusCode::OK, super::document::recorded_document())
 }
