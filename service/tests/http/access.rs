@@ -13,7 +13,7 @@ use service::api::table;
 
 use crate::holders::{credential, one};
 use crate::issuer::Key;
-use crate::support::{Answer, Api, Ask, WORKFLOWS, activity_path, schedule, turn_path};
+use crate::support::{Answer, Api, Ask, WORKFLOWS, activity_path, schedule, turn_path, writes_docs};
 use crate::tokens::{claims, in_file, rule};
 
 /// Stands in every payload, and nowhere else.
@@ -381,7 +381,7 @@ fn the_page_in_the_docs_is_what_the_table_says() {
     let written = std::fs::read_to_string(&path).unwrap();
     let (before, _) = written.split_once(BEGIN).expect("where the part that is made begins");
     let expected = format!("{before}{BEGIN}\n{}", page(&table()));
-    if std::env::var_os("BATON_DOCS").is_some_and(|value| value == "write") {
+    if writes_docs() {
         std::fs::write(&path, expected).unwrap();
     } else {
         assert!(written == expected, "docs/access.md is not what the table says: write it with BATON_DOCS=write");

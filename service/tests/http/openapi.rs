@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-use crate::support::{Api, Ask};
+use crate::support::{Api, Ask, writes_docs};
 
 async fn document(api: &Api) -> Value {
     api.get("/openapi.json").await.json(200)
@@ -233,7 +233,7 @@ async fn the_document_is_the_one_in_the_docs() {
     let document = service::api::document();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (indented, packed) = (root.join("../docs/openapi.json"), root.join("src/rest/openapi.json.gz"));
-    if std::env::var_os("BATON_DOCS").is_some_and(|value| value == "write") {
+    if writes_docs() {
         std::fs::write(&indented, format!("{document:#}\n")).unwrap();
         let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
         gzip.write_all(document.to_string().as_bytes()).unwrap();

@@ -268,6 +268,11 @@ impl Api {
     }
 }
 
+/// Whether tests write what they else hold to what is made: the files of the documentation.
+pub(crate) fn writes_docs() -> bool {
+    std::env::var_os("BATON_DOCS").is_some_and(|value| value == "write")
+}
+
 /// The path of a turn.
 pub(crate) fn turn_path(turn: &Value) -> String {
     format!("/v1/decider-tasks/{}", turn["token"].as_str().unwrap())

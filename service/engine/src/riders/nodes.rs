@@ -163,8 +163,8 @@ impl RequestReply {
         self.ask_elsewhere(key, (list, RiderKind::Query, peers.is_some()), ask).await
     }
 
-    /// Has an update that waits here judged where a decider waits, as often as it takes. `in_doubt` says
-    /// in the end whether a decider of another node may have it yet.
+    /// Has an update that waits here judged where a decider waits, as often as it takes. It is `in_doubt` from when a
+    /// decider of another node may have it without being waited for.
     pub(super) async fn have_judged_elsewhere(
         self: &Arc<Self>,
         key: &HeadKey,
@@ -201,19 +201,18 @@ impl RequestReply {
             None => Ok(FromJudge::Withdrawn),
             Some(peers) => self.hear_alive(node, peers.judge(node, &lent)).await,
         };
+        // Before anybody here may have it again.
+        if matches!(judged, Ok(FromJudge::Held) | Err(_)) {
+            in_doubt.store(true, Ordering::Relaxed);
+        }
         let heard = match judged {
             Ok(FromJudge::Done { event_id, version, result }) => Some(UpdateHeard::Done { event_id, version, result }),
             Ok(FromJudge::Recorded) => Some(UpdateHeard::Accepted),
             Ok(FromJudge::Rejected { reason, details }) => Some(UpdateHeard::Rejected { reason, details }),
             Ok(FromJudge::Unanswered) => Some(UpdateHeard::Unanswered),
-            Ok(FromJudge::Withdrawn) => None,
-            Ok(FromJudge::Held) => {
-                in_doubt.store(true, Ordering::Relaxed);
-                None
-            }
+            Ok(FromJudge::Withdrawn | FromJudge::Held) => None,
             Err(error) => {
                 tracing::debug!(error, node, "an update could not be judged at another node");
-                in_doubt.store(true, Ordering::Relaxed);
                 self.lists.elsewhere.forget(list, node);
                 self.lists.pollers.saw(list, self.clock.now());
                 None

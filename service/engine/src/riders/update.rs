@@ -131,7 +131,7 @@ impl RequestReply {
         deadline: Instant,
     ) -> Result<UpdateProgress, Refusal> {
         let key = at.key();
-        // Nobody else has asked for an update without a name: a node has it that has not said what became of it when it was lent there.
+        // Whether a decider of another node may have it: its caller may have asked there, by its name; and who was lent it may not have answered.
         let in_doubt = Arc::new(AtomicBool::new(is_named));
         loop {
             let caller = self.ids.op();
