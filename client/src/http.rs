@@ -298,7 +298,7 @@ impl Client {
         }
         let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let bytes = response.bytes().await.map_err(|error| self.lost(error))?;
-        let Ok(problem) = serde_json::from_slice::<Problem>(&bytes) else {
+        let Ok(problem) = history::read_json::<Problem>(&bytes) else {
             let text: String = String::from_utf8_lossy(&bytes).chars().take(200).collect();
             return Err(Error::Unexpected { url: url.to_owned(), what: format!("{status}: {text}") });
         };
@@ -339,10 +339,8 @@ impl Client {
     }
 
     pub(crate) fn read<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, Error> {
-        let unexpected = |what: String| Error::Unexpected { url: self.base.to_string(), what };
-        // Looked at once, and not each text of it by itself.
-        let text = std::str::from_utf8(bytes).map_err(|error| unexpected(error.to_string()))?;
-        serde_json::from_str(text).map_err(|error| unexpected(error.to_string()))
+        history::read_json(bytes)
+            .map_err(|error| Error::Unexpected { url: self.base.to_string(), what: error.to_string() })
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, url: &str, wait: Option<Duration>) -> Result<T, Error> {

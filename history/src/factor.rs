@@ -1,7 +1,9 @@
 //! Numbers with three decimals.
 
+use std::fmt;
+
 use minicbor::{Decode, Encode};
-use serde::de::Error as _;
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A number from 0 on with three decimals, such as 1.5. In JSON a number; stored as thousandths, so that what was read
@@ -69,7 +71,26 @@ impl Serialize for Factor {
 
 impl<'de> Deserialize<'de> for Factor {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::try_from(f64::deserialize(deserializer)?).map_err(D::Error::custom)
+        struct FactorVisitor;
+
+        impl Visitor<'_> for FactorVisitor {
+            type Value = Factor;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number from 0 to 4 million")
+            }
+
+            #[expect(clippy::cast_precision_loss, reason = "what is as large is refused")]
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Factor, E> {
+                self.visit_f64(number as f64)
+            }
+
+            fn visit_f64<E: Error>(self, number: f64) -> Result<Factor, E> {
+                Factor::try_from(number).map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_f64(FactorVisitor)
     }
 }
 

@@ -55,6 +55,7 @@ mod stored_uuid;
 mod surroundings;
 mod tagged;
 mod tally;
+mod text;
 mod time;
 pub mod trace;
 mod transition;
@@ -104,6 +105,7 @@ pub use schedule::{Calendar, Interval, Overlap, Schedule, ScheduleSpec, Schedule
 pub use start::{Start, StartSignal, StartWorkflow};
 pub use surroundings::{DomainRoom, Registration, Surroundings};
 pub use tally::{ActivityOutcome, ActivityTally, Tally};
+pub use text::read_json;
 pub use time::{Duration, Timestamp};
 pub use trace::{SpanId, TraceContext, TraceId, Traceparent};
 pub use transition::{CommandOutcome, Transition};

@@ -1,12 +1,13 @@
 //! Flat JSON objects told apart by their `type` field, read without buffering so that payloads keep their bytes.
 //!
 //! serde's own internally tagged enums buffer the object, which loses the raw text of payloads. Objects whose `type` comes
-//! before what depends on it, as we write them, are read in one pass; others have their fields put aside as text first.
+//! before what depends on it, as we write them, are read in one pass; others are put in that order first, as texts.
 
 use std::borrow::Cow;
 
-use serde::de::value::{MapAccessDeserializer, MapDeserializer};
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed, Error, IntoDeserializer, MapAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// A key that borrows where it can.
@@ -104,26 +105,33 @@ impl<'de, A: MapAccess<'de>, C: CommonFields> MapAccess<'de> for Rest<'_, A, C> 
     }
 }
 
-/// Reads an object whose attribute `first` comes before its `type`.
+/// Reads an object whose attribute `first` comes before its `type`: once more, with that in front.
 fn late<'de, C: CommonFields, T: Tagged, A: MapAccess<'de>>(
     mut common: C,
     first: String,
     mut map: A,
 ) -> Result<(C, T), A::Error> {
-    let mut tag: Option<String> = None;
-    let mut fields: Vec<(String, Box<RawValue>)> = vec![(first, map.next_value()?)];
-    while let Some(FieldName(name)) = map.next_key()? {
-        if name == "type" {
+    let (mut tag, mut attributes): (Option<Box<RawValue>>, _) = (None, String::new());
+    let mut name = Some(first);
+    while let Some(next) = name {
+        if next == "type" {
             set(&mut tag, "type", &mut map)?;
-        } else if !common.read(&name, &mut map)? {
-            fields.push((name.into_owned(), map.next_value()?));
+        } else if !common.read(&next, &mut map)? {
+            let value: Box<RawValue> = map.next_value()?;
+            attributes.extend([",", &Value::from(next).to_string(), ":", value.get()]);
         }
+        name = map.next_key()?.map(|FieldName(name)| name.into_owned());
     }
     let tag = tag.ok_or_else(|| A::Error::missing_field("type"))?;
-    let fields = fields.iter().map(|(name, value)| (name.as_str(), &**value));
-    T::variant(&tag, MapDeserializer::<_, serde_json::Error>::new(fields))
-        .map(|variant| (common, variant))
-        .map_err(A::Error::custom)
+    let text = format!(r#"{{"type":{tag}{attributes}}}"#);
+    read(&mut serde_json::Deserializer::from_str(&text))
+        .map(|(_, variant): (C, T)| (common, variant))
+        .map_err(|error| A::Error::custom(without_place(&error.to_string())))
+}
+
+/// A message of `serde_json` without where it is: that counts from where the value that was put aside begins.
+fn without_place(message: &str) -> &str {
+    message.rsplit_once(" at line ").map_or(message, |(message, _)| message)
 }
 
 /// The attributes of a variant.

@@ -54,8 +54,8 @@ impl FromStr for Timestamp {
         if let Some(millis) = text.strip_suffix("ms").and_then(|digits| digits.parse().ok()) {
             return Ok(Self(millis));
         }
-        let instant: jiff::Timestamp = text.parse().map_err(|error| format!("not an RFC 3339 instant: {error}"))?;
-        u64::try_from(instant.as_millisecond()).map(Self).map_err(|_| "before 1970".to_owned())
+        let instant: jiff::Timestamp = text.parse().map_err(|error| format!("is not an RFC 3339 instant: {error}"))?;
+        u64::try_from(instant.as_millisecond()).map(Self).map_err(|_| "is before 1970".to_owned())
     }
 }
 
@@ -67,8 +67,7 @@ impl Serialize for Timestamp {
 
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
+        crate::text::parsed(deserializer, "a time such as 2027-01-31T00:00:00Z")
     }
 }
 

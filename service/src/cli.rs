@@ -223,7 +223,7 @@ impl Cli {
 
 /// Prints the `OpenAPI` document, indented.
 fn openapi() -> Done {
-    let document: serde_json::Value = serde_json::from_slice(&service::api::recorded_document())
+    let document: serde_json::Value = ::history::read_json(&service::api::recorded_document())
         .map_err(|error| Failed::Other(1, error.to_string()))?;
     print_json(&document)
 }

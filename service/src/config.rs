@@ -1,10 +1,12 @@
 //! The configuration file: how it is read, and what is said of it. It has secrets in it, so what is said names keys and
 //! places, and shows no value that could be one.
 
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
+use toml::de::{DeTable, DeValue};
 
 /// The rights that others than the owner of a file with secrets should not have.
 const OTHERS: u32 = 0o077;
@@ -37,18 +39,38 @@ pub(crate) fn parse_file<T: DeserializeOwned>(path: &Path, text: &str) -> Result
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let at = |error: &toml::de::Error| error.span().map(|span| place(text, span.start)).unwrap_or_default();
     let file = toml::Deserializer::parse(text).map_err(|error| format!("{}this is not TOML", at(&error)))?;
-    serde_path_to_error::deserialize(file).map_err(|error| {
-        let key = error.path().to_string();
-        let error = error.into_inner();
+    T::deserialize(file).map_err(|error| {
+        let key =
+            error.span().and_then(|span| key_at(&DeValue::Table(DeTable::parse(text).ok()?.into_inner()), span.start));
         let (at, message) = (at(&error), error.message());
-        // Without a path it may be anywhere.
-        let may_be_secret = key == "." || SECRET_KEYS.iter().any(|of| key.starts_with(of));
+        // Without a key it may be anywhere.
+        let may_be_secret = key.as_ref().is_none_or(|key| SECRET_KEYS.iter().any(|of| key.starts_with(of)));
         let names_a_key = NAMES_A_KEY.iter().any(|begin| message.starts_with(begin));
+        let key = key.map(|key| format!("`{key}`: ")).unwrap_or_default();
         match message {
-            message if names_a_key || !may_be_secret => format!("{at}`{key}`: {message}"),
-            _ => format!("{at}`{key}`: the value is not of the kind that is expected here"),
+            message if names_a_key || !may_be_secret => format!("{at}{key}{message}"),
+            _ => format!("{at}{key}the value is not of the kind that is expected here"),
         }
     })
+}
+
+/// The key that an offset lies in, or in its value: `credentials[0].name`.
+fn key_at(value: &DeValue<'_>, offset: usize) -> Option<String> {
+    let within = |step: String, span: Range<usize>, value: &DeValue<'_>| match key_at(value, offset) {
+        Some(rest) if rest.starts_with('[') => Some(step + &rest),
+        Some(rest) => Some(format!("{step}.{rest}")),
+        None => span.contains(&offset).then_some(step),
+    };
+    match value {
+        DeValue::Table(table) => table.iter().find_map(|(key, value)| {
+            let step = key.get_ref().to_string();
+            within(step.clone(), value.span(), value.get_ref()).or_else(|| key.span().contains(&offset).then_some(step))
+        }),
+        DeValue::Array(items) => {
+            items.iter().enumerate().find_map(|(index, item)| within(format!("[{index}]"), item.span(), item.get_ref()))
+        }
+        _ => None,
+    }
 }
 
 /// Where an offset is, as people count: from one.

@@ -246,7 +246,7 @@ impl OverHttp {
     async fn refusal(&self, url: &str, answer: reqwest::Response) -> String {
         let status = answer.status();
         let bytes = answer.bytes().await.unwrap_or_default();
-        let problem: Option<Problem> = serde_json::from_slice(&bytes).ok();
+        let problem: Option<Problem> = history::read_json(&bytes).ok();
         let why = problem.map_or_else(|| status.to_string(), |problem| format!("{status}: {}", problem.detail));
         let (node, call) = url.split_once("/nodes/").unwrap_or_default();
         if matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND) {
@@ -292,42 +292,42 @@ impl Peers for OverHttp {
     async fn offer(&self, node: &str, offer: &Offer) -> Result<bool, String> {
         let offered = OfferedTask { by: self.me.clone(), offer: offer.clone() };
         let answer = self.call(format!("{node}/nodes/offer"), &offered).await?;
-        let IsTaken { taken } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
-        Ok(taken)
+        read(&answer).map(|IsTaken { taken }| taken)
     }
 
     async fn lost(&self, node: &str, polls: &[u64]) -> Result<Option<Offer>, String> {
         let answer = self.call(format!("{node}/nodes/lost"), &Lost { polls: polls.to_vec() }).await?;
-        let FoundTask { offer } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
-        Ok(offer)
+        read(&answer).map(|FoundTask { offer }| offer)
     }
 
     async fn query(&self, node: &str, forwarded: &Forwarded) -> Result<FromNode, String> {
         let answer = self.call_within(format!("{node}/nodes/query"), forwarded, forwarded.wait + PEER_WAIT).await?;
-        serde_json::from_slice(&answer).map_err(|error| error.to_string())
+        read(&answer)
     }
 
     async fn judge(&self, node: &str, lent: &LentUpdate) -> Result<FromJudge, String> {
         let answer = self.call_within(format!("{node}/nodes/judge"), lent, lent.wait + PEER_WAIT).await?;
-        serde_json::from_slice(&answer).map_err(|error| error.to_string())
+        read(&answer)
     }
 
     async fn record(&self, node: &str, answer: &PassedAnswer) -> Result<FromRecorder, String> {
         let answer = self.call_within(format!("{node}/nodes/record"), answer, RECORD_WAIT).await?;
-        serde_json::from_slice(&answer).map_err(|error| error.to_string())
+        read(&answer)
     }
 
     async fn give_up(&self, node: &str, rejected: &RejectedUpdate) -> Result<bool, String> {
         let answer = self.call(format!("{node}/nodes/given-up"), rejected).await?;
-        let IsTaken { taken } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
-        Ok(taken)
+        read(&answer).map(|IsTaken { taken }| taken)
     }
 
     async fn say(&self, node: &str, said: &StrayAnswer) -> Result<bool, String> {
         let answer = self.call(format!("{node}/nodes/said"), said).await?;
-        let IsTaken { taken } = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
-        Ok(taken)
+        read(&answer).map(|IsTaken { taken }| taken)
     }
+}
+
+fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T, String> {
+    history::read_json(answer).map_err(|error| error.to_string())
 }
 
 /// Lets this node reach the others, and them this one, over HTTP. For an engine that was opened as a

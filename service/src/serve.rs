@@ -1,6 +1,7 @@
 //! `baton serve`: settings, the store, the sockets, and an orderly end.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,6 +24,9 @@ use service::reload::{FileWatch, Hangups};
 use store::Store;
 use store::memory::Memory;
 use store_embedded::{Embedded, Options};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config;
 use crate::credentials::Keeper;
@@ -94,7 +98,6 @@ pub(crate) struct Serve {
     node_address: Option<String>,
     /// Write the address that is listened on to this file, once the service is ready
     #[arg(long, value_name = "FILE")]
-    #[serde(default)]
     port_file: Option<PathBuf>,
     /// Where runs are kept [default: embedded]
     #[arg(long, env = "BATON_STORE")]
@@ -164,7 +167,7 @@ pub(crate) struct Serve {
     #[command(flatten)]
     #[serde(flatten)]
     spans: Spans,
-    /// What to log, e.g. `info` or `service=debug` [default: info]
+    /// What to log: a level, or levels by what names of crates begin with, e.g. `warn,baton=debug` [default: info]
     #[arg(long, env = "BATON_LOG", value_name = "FILTER")]
     log: Option<String>,
 }
@@ -247,15 +250,14 @@ impl Serve {
     }
 
     fn start_log(&self) -> Result<(), String> {
-        let filter = self.log.as_deref().unwrap_or("info");
-        let filter = tracing_subscriber::EnvFilter::try_new(filter)
-            .map_err(|error| format!("`--log {filter}` is no filter: {error}"))?;
-        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        let filter = self.log.as_deref().filter(|filter| !filter.is_empty()).unwrap_or("info");
+        let targets: Targets = filter.parse().map_err(|error| format!("`--log {filter}` is no filter: {error}"))?;
+        let registry = tracing_subscriber::registry().with(targets);
+        let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
         if self.log_json {
-            log.json().init();
+            registry.with(log.json()).init();
         } else {
-            let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
-            log.with_ansi(is_terminal).init();
+            registry.with(log.with_ansi(std::io::stderr().is_terminal())).init();
         }
         Ok(())
     }

@@ -314,5 +314,5 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, SwfFault> {
         return Ok(Map::new());
     }
     // What is wrong with it is not said: the real service does not either.
-    serde_json::from_slice(bytes).map_err(|_| SwfFault::new(FaultKind::Serialization, String::new()))
+    history::read_json(bytes).map_err(|_| SwfFault::new(FaultKind::Serialization, String::new()))
 }

@@ -125,8 +125,7 @@ impl Serialize for Traceparent {
 
 impl<'de> Deserialize<'de> for Traceparent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(|error| serde::de::Error::custom(format_args!("`{text}` {error}")))
+        crate::text::parsed(deserializer, "a `traceparent`")
     }
 }
 
@@ -174,9 +173,7 @@ impl TraceContext {
         let tracestate = tracestate.map(str::trim_ascii).filter(is_kept).map(str::to_owned);
         Some(Self { traceparent, tracestate })
     }
-}
 
-impl TraceContext {
     /// The headers that say so on calls to others, and what they say.
     pub fn headers(&self) -> impl Iterator<Item = (&'static str, String)> {
         let state = self.tracestate.clone().map(|state| ("tracestate", state));

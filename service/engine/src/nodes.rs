@@ -251,8 +251,7 @@ fn home_among(records: &BTreeMap<usize, NodesRecord>, address: &str) -> usize {
 
 fn read(head: Option<&Head>) -> Result<NodesRecord, Refusal> {
     let Some(head) = head else { return Ok(NodesRecord::new()) };
-    serde_json::from_slice(&head.body)
-        .map_err(|error| Refusal::Corrupt { what: format!("the record of nodes: {error}") })
+    history::read_json(&head.body).map_err(|error| Refusal::Corrupt { what: format!("the record of nodes: {error}") })
 }
 
 impl Nodes {

@@ -66,7 +66,7 @@ impl KeySet {
         if bytes.len() > KEYS_BYTES_MAX {
             return Err(format!("it has more than {KEYS_BYTES_MAX} bytes"));
         }
-        let found: Published = serde_json::from_slice(bytes).map_err(|_| "this is no JSON Web Key Set".to_owned())?;
+        let found: Published = history::read_json(bytes).map_err(|_| "this is no JSON Web Key Set".to_owned())?;
         if found.keys.len() > KEYS_MAX {
             return Err(format!("it has {} keys, expected at most {KEYS_MAX}", found.keys.len()));
         }

@@ -153,7 +153,7 @@ impl Ticket {
     /// The same with the names that are in a body.
     pub(super) async fn announce_body(&self, body: &[u8]) -> Result<(), Refused> {
         let AuditState::Asked(mut change) = self.take() else { return Err(Refused::Panicked) };
-        let members: BTreeMap<String, &RawValue> = serde_json::from_slice(body).unwrap_or_default();
+        let members: BTreeMap<String, &RawValue> = history::read_json(body).unwrap_or_default();
         for (member, value) in members.iter().filter(|(member, _)| Names::has_member(member)) {
             if let Ok(name) = serde_json::from_str::<String>(value.get()) {
                 change.names.put(member, &name);

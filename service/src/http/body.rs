@@ -1,5 +1,7 @@
 //! Bodies of requests: read as far as they may go, then as JSON. Everything that is wrong is said.
 
+mod place;
+
 use std::time::Duration;
 
 use axum::extract::{FromRequest, Request};
@@ -9,6 +11,7 @@ use hyper::body::Body as _;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
+use self::place::place;
 use super::audit::Ticket;
 use super::problem::Refused;
 use crate::budget::{GatheredBytes, Purse};
@@ -80,13 +83,12 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(Refused::BadJson("expected an object, `{...}`".to_owned()));
     }
-    serde_json::from_slice(bytes).map_err(|error| {
-        // Where it is in the body is looked for only now, as it costs.
-        let mut reader = serde_json::Deserializer::from_slice(bytes);
-        let found: Result<T, _> = serde_path_to_error::deserialize(&mut reader);
-        let path = found.err().map(|error| error.path().to_string()).filter(|path| path != ".");
-        Refused::BadJson(path.map_or_else(|| error.to_string(), |path| format!("`{path}`: {error}")))
-    })
+    history::read_json(bytes).map_err(|error| bad(bytes, &error))
+}
+
+fn bad(bytes: &[u8], error: &serde_json::Error) -> Refused {
+    let place = place(bytes, error);
+    Refused::BadJson(if place.is_empty() { error.to_string() } else { format!("`{place}`: {error}") })
 }
 
 /// The body, as far as it may go and the budget of bytes in flight has room for it. That is held until the request is answered.

@@ -42,7 +42,7 @@ impl Registry {
         let Some(head) = self.records.load("domains").await? else {
             return Ok((None, BTreeMap::new()));
         };
-        let domains = serde_json::from_slice(&head.body)
+        let domains = history::read_json(&head.body)
             .map_err(|error| Refusal::Corrupt { what: format!("the record of domains: {error}") })?;
         Ok((Some(head), domains))
     }

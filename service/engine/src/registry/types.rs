@@ -108,7 +108,7 @@ fn is_deleted(head: &Head) -> bool {
 }
 
 fn read<D: TypeKind>(body: &[u8]) -> Result<TypeRecord<D>, Refusal> {
-    serde_json::from_slice(body)
+    history::read_json(body)
         .map_err(|error| Refusal::Corrupt { what: format!("the record of a {} type: {error}", D::WORD) })
 }
 

@@ -34,7 +34,7 @@ impl ScheduleRecord {
 
     pub(super) fn decode(head: &Head) -> Result<Self, Refusal> {
         let garbled = |what: String| Refusal::Corrupt { what: format!("a schedule: {what}") };
-        let record: Self = serde_json::from_slice(&head.body).map_err(|error| garbled(error.to_string()))?;
+        let record: Self = history::read_json(&head.body).map_err(|error| garbled(error.to_string()))?;
         match record.format {
             FORMAT => Ok(record),
             other => Err(garbled(format!("format {other}, this program reads {FORMAT}"))),

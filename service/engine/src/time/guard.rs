@@ -119,7 +119,7 @@ impl Guard {
 }
 
 fn read(head: Option<&Head>) -> Result<Option<Timestamp>, Refusal> {
-    let read = |head: &Head| serde_json::from_slice::<GuardRecord>(&head.body);
+    let read = |head: &Head| history::read_json::<GuardRecord>(&head.body);
     let record = head.map(read).transpose();
     let record = record.map_err(|error| Refusal::Corrupt { what: format!("the record of the clock: {error}") })?;
     Ok(record.map(|record| record.newest))

@@ -56,7 +56,7 @@ impl Secrets {
         }
         let corrupt = |what: String| Refusal::Corrupt { what: format!("the record of secrets: {what}") };
         // What serde says of it would show a part of it.
-        let Self(secrets) = serde_json::from_slice(body).map_err(|_| corrupt("it is no list of them".to_owned()))?;
+        let Self(secrets) = history::read_json(body).map_err(|_| corrupt("it is no list of them".to_owned()))?;
         let is_whole = |secret: &TokenSecret| secret.bytes().len() == SECRET_BYTES;
         if secrets.is_empty() || !secrets.iter().all(is_whole) {
             return Err(corrupt("one has not the bytes that it should have".to_owned()));
