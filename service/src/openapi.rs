@@ -54,22 +54,19 @@ described!(A B C D E F G H);
 described!(A B C D E F G H I);
 
 /// What many calls take, as one argument.
-impl<A, B, C, D, E> OperationInput for (A, B, C, D, E)
-where
-    A: OperationInput,
-    B: OperationInput,
-    C: OperationInput,
-    D: OperationInput,
-    E: OperationInput,
-{
-    fn describe(call: &mut Operation<'_>) {
-        A::describe(call);
-        B::describe(call);
-        C::describe(call);
-        D::describe(call);
-        E::describe(call);
-    }
+macro_rules! together {
+    ($($argument:ident)*) => {
+        impl<$($argument: OperationInput),*> OperationInput for ($($argument),*) {
+            fn describe(call: &mut Operation<'_>) {
+                $( $argument::describe(call); )*
+            }
+        }
+    };
 }
+together!(A B C);
+together!(A B C D);
+together!(A B C D E);
+together!(A B C D E F);
 
 /// One call's part of the document while it is written.
 pub(crate) struct Operation<'a> {

@@ -27,7 +27,7 @@ async fn act(on: OnActivity, act: ActivityCommand, by_hand: ByHand) -> Answer {
     };
     let key = key.of(&format!("activity/{verb}/{activity_id}"));
     let command = Command::ActOnActivity { activity_id, act, by_hand, key };
-    tell(&engine, &caller, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
+    tell(&engine, caller.author(), run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
 }
 
 pub(super) async fn succeed(on: OnActivity, Json(body): Json<body::CompleteByHand>) -> Answer {

@@ -10,19 +10,12 @@ use history::{
 };
 
 use super::extract::{EntityTag, IfNoneMatch, Params, Path, PreferWait, not_modified, with_etag, with_wait_applied};
-use super::workflows::{RunQuery, run_ref};
-use crate::access::Caller;
-use crate::http::{Answer, AppState, Refused, json};
+use super::workflows::{Awaited, run_ref};
+use crate::http::{Answer, Refused, json};
 use engine::{Engine, EventRange, RunRef, RunState, SeenVersion, Unpolled};
 
-pub(super) async fn describe(
-    State(engine): AppState,
-    Path([domain, id]): Path<2>,
-    Params(query): Params<RunQuery>,
-    PreferWait(wait): PreferWait,
-    IfNoneMatch(known): IfNoneMatch,
-    caller: Caller,
-) -> Answer {
+pub(super) async fn describe(on: Awaited) -> Answer {
+    let (State(engine), Path([domain, id]), Params(query), PreferWait(wait), IfNoneMatch(known), caller) = on;
     let at = run_ref(&domain, &id, query.run_id);
     let described = match known {
         Some(EntityTag { run_id, version, .. }) => {

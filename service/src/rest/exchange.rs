@@ -233,15 +233,15 @@ fn must_be_one(of: &str) -> Refused {
     Fault::Invalid { field: "answers".to_owned(), problem }.into()
 }
 
+/// What an exchange takes beside its body: the list that the path names, and who asks.
+type OnList = (AppState, Path<2>, NoQuery, HowToAnswer, Caller);
+
 pub(super) async fn turns(
-    State(engine): AppState,
-    Path([domain, list]): Path<2>,
-    _: NoQuery,
-    HowToAnswer { wait, lines }: HowToAnswer,
-    caller: Caller,
+    on: OnList,
     audit: AuditEach,
     Json(asked): Json<body::ExchangeTurns, TURN_BYTES_MAX>,
 ) -> Answer {
+    let (State(engine), Path([domain, list]), _, HowToAnswer { wait, lines }, caller) = on;
     let body::ExchangeTurns { answers, room, slots, identity, max_events, queries, updates, poll_id, attempt } = asked;
     let call = "POST /v1/domains/{domain}/task-lists/{list}/decider/exchange";
     let exchange = Exchange { engine, caller, domain, list, audit, call, level: Level::Decider };
@@ -257,14 +257,11 @@ pub(super) async fn turns(
 }
 
 pub(super) async fn activities(
-    State(engine): AppState,
-    Path([domain, list]): Path<2>,
-    _: NoQuery,
-    HowToAnswer { wait, lines }: HowToAnswer,
-    caller: Caller,
+    on: OnList,
     audit: AuditEach,
     Json(asked): Json<body::ExchangeActivities, TURN_BYTES_MAX>,
 ) -> Answer {
+    let (State(engine), Path([domain, list]), _, HowToAnswer { wait, lines }, caller) = on;
     let body::ExchangeActivities { answers, room, slots, identity, poll_id, attempt } = asked;
     let call = "POST /v1/domains/{domain}/task-lists/{list}/activity/exchange";
     let exchange = Exchange { engine, caller, domain, list, audit, call, level: Level::Runner };

@@ -232,9 +232,7 @@ impl EntityTag {
         // One way to write each.
         (tag.to_string().get(1..=text.len()) == Some(text)).then_some(tag)
     }
-}
 
-impl EntityTag {
     pub(super) fn of(run: &Run) -> Self {
         Self { run_id: run.started.run_id, version: run.version, hash: None }
     }

@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::extract::{IdempotencyKey, Params, Path};
-use super::workflows::{RunQuery, run_ref, tell};
+use super::extract::{Params, Path};
+use super::workflows::{OnRun, run_ref, tell_on};
 use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, json};
 use engine::{Deletion, Reset};
@@ -41,39 +41,19 @@ pub(super) async fn delete(
     Ok(json(StatusCode::OK, &body::Deleted { runs }))
 }
 
-pub(super) async fn pause(
-    State(engine): AppState,
-    Path([domain, id]): Path<2>,
-    Params(query): Params<RunQuery>,
-    key: IdempotencyKey,
-    caller: Caller,
-    Json(pause): Json<body::PauseWorkflow>,
-) -> Answer {
+pub(super) async fn pause(on: OnRun, Json(pause): Json<body::PauseWorkflow>) -> Answer {
     let body::PauseWorkflow { stop_clocks, identity, reason } = pause;
-    let command = Command::Pause { stop_clocks, by_hand: ByHand { identity, reason }, key: key.of("pause") };
-    tell(&engine, &caller, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
+    let command = |key| Command::Pause { stop_clocks, by_hand: ByHand { identity, reason }, key };
+    tell_on(on, "pause", command, StatusCode::OK).await
 }
 
-pub(super) async fn resume(
-    State(engine): AppState,
-    Path([domain, id]): Path<2>,
-    Params(query): Params<RunQuery>,
-    key: IdempotencyKey,
-    caller: Caller,
-    Json(body::ByHand { identity, reason }): Json<body::ByHand>,
-) -> Answer {
-    let command = Command::Resume { by_hand: ByHand { identity, reason }, key: key.of("resume") };
-    tell(&engine, &caller, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
+pub(super) async fn resume(on: OnRun, Json(body::ByHand { identity, reason }): Json<body::ByHand>) -> Answer {
+    let command = |key| Command::Resume { by_hand: ByHand { identity, reason }, key };
+    tell_on(on, "resume", command, StatusCode::OK).await
 }
 
-pub(super) async fn reset(
-    State(engine): AppState,
-    Path([domain, id]): Path<2>,
-    Params(query): Params<RunQuery>,
-    key: IdempotencyKey,
-    caller: Caller,
-    Json(reset): Json<body::ResetWorkflow>,
-) -> Answer {
+pub(super) async fn reset(on: OnRun, Json(reset): Json<body::ResetWorkflow>) -> Answer {
+    let (State(engine), Path([domain, id]), Params(query), key, caller) = on;
     let body::ResetWorkflow { event_id, signals, identity, reason } = reset;
     let branching = Branching { event_id, signals };
     let reset = Reset { branching, by_hand: ByHand { identity, reason }, key: key.of("reset"), by: caller.by() };

@@ -86,6 +86,9 @@ fn action(recent: Recent) -> body::ScheduleAction {
     }
 }
 
+/// What a call takes that does something to a schedule: the one that the path names.
+type OnSchedule = (AppState, Path<2>, NoQuery);
+
 pub(super) async fn create(
     State(engine): AppState,
     Path([domain]): Path<1>,
@@ -124,55 +127,43 @@ pub(super) async fn show(State(engine): AppState, Path([domain, id]): Path<2>, _
 }
 
 pub(super) async fn change(
-    State(engine): AppState,
-    Path([domain, id]): Path<2>,
-    _: NoQuery,
+    (State(engine), Path([domain, id]), _): OnSchedule,
     Json(schedule): Json<body::Schedule>,
 ) -> Answer {
     Ok(json(StatusCode::OK, &shown(engine.schedules().change(&domain, &id, schedule).await?)))
 }
 
-pub(super) async fn forget(State(engine): AppState, Path([domain, id]): Path<2>, _: NoQuery) -> Answer {
+pub(super) async fn forget((State(engine), Path([domain, id]), _): OnSchedule) -> Answer {
     engine.schedules().delete(&domain, &id).await?;
     Ok(json(StatusCode::OK, &serde_json::json!({})))
 }
 
 pub(super) async fn pause(
-    State(engine): AppState,
-    Path([domain, id]): Path<2>,
-    _: NoQuery,
+    (State(engine), Path([domain, id]), _): OnSchedule,
     Json(pause): Json<body::PauseSchedule>,
 ) -> Answer {
     Ok(json(StatusCode::OK, &shown(engine.schedules().pause(&domain, &id, pause.reason).await?)))
 }
 
 pub(super) async fn resume(
-    State(engine): AppState,
-    Path([domain, id]): Path<2>,
-    _: NoQuery,
+    (State(engine), Path([domain, id]), _): OnSchedule,
     Json(body::ResumeSchedule {}): Json<body::ResumeSchedule>,
 ) -> Answer {
     Ok(json(StatusCode::OK, &shown(engine.schedules().resume(&domain, &id).await?)))
 }
 
-pub(super) async fn trigger(
-    State(engine): AppState,
-    Path([domain, id]): Path<2>,
-    _: NoQuery,
-    key: IdempotencyKey,
-    Json(trigger): Json<body::TriggerSchedule>,
-) -> Answer {
+pub(super) async fn trigger(on: OnSchedule, key: IdempotencyKey, Json(trigger): Json<body::TriggerSchedule>) -> Answer {
+    let (State(engine), Path([domain, id]), _) = on;
     let view = engine.schedules().trigger(&domain, &id, trigger.overlap, key.of("trigger")).await?;
     Ok(json(StatusCode::OK, &shown(view)))
 }
 
 pub(super) async fn backfill(
-    State(engine): AppState,
-    Path([domain, id]): Path<2>,
-    _: NoQuery,
+    on: OnSchedule,
     key: IdempotencyKey,
     Json(backfill): Json<body::BackfillSchedule>,
 ) -> Answer {
+    let (State(engine), Path([domain, id]), _) = on;
     let body::BackfillSchedule { from, to, overlap } = backfill;
     let view = engine.schedules().backfill(&domain, &id, (from, to), overlap, key.of("backfill")).await?;
     Ok(json(StatusCode::OK, &shown(view)))

@@ -1,7 +1,6 @@
 //! Task lists: polls, and answers to tasks, with the next task in the same round trip where that is asked for.
 
 use std::convert;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -140,14 +139,11 @@ fn unpolled_item(list: &Unpolled) -> String {
     format!("{name};{side};since={}", list.since)
 }
 
-pub(super) async fn poll_decider(
-    State(engine): AppState,
-    Path([domain, list]): Path<2>,
-    _: NoQuery,
-    PreferWait(wait): PreferWait,
-    caller: Caller,
-    Json(poll): Json<body::PollDecider, POLL_BYTES_MAX>,
-) -> Answer {
+/// What a poll takes beside its body: the list that the path names, how long it waits, and who asks.
+type OnList = (AppState, Path<2>, NoQuery, PreferWait, Caller);
+
+pub(super) async fn poll_decider(on: OnList, Json(poll): Json<body::PollDecider, POLL_BYTES_MAX>) -> Answer {
+    let (State(engine), Path([domain, list]), _, PreferWait(wait), caller) = on;
     let body::PollDecider { identity, max_events: events_max, queries, updates, poll_id, attempt } = poll;
     let (at_most, updates) = (wait.unwrap_or(WAIT_MAX), updates.unwrap_or(0));
     let poll = Poll { wait: at_most, identity, events_max, queries, updates, poll_id, attempt, by: caller.by() };
@@ -163,14 +159,8 @@ pub(super) async fn poll_decider(
     }))
 }
 
-pub(super) async fn poll_activity(
-    State(engine): AppState,
-    Path([domain, list]): Path<2>,
-    _: NoQuery,
-    PreferWait(wait): PreferWait,
-    caller: Caller,
-    Json(poll): Json<body::PollActivity, POLL_BYTES_MAX>,
-) -> Answer {
+pub(super) async fn poll_activity(on: OnList, Json(poll): Json<body::PollActivity, POLL_BYTES_MAX>) -> Answer {
+    let (State(engine), Path([domain, list]), _, PreferWait(wait), caller) = on;
     let body::PollActivity { identity, poll_id, attempt } = poll;
     let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity, poll_id, attempt, by: caller.by(), ..Poll::default() };
     let asked = Box::new((domain, list, poll));
@@ -262,18 +252,20 @@ fn render_next<T>(
     }
 }
 
+/// What an answer to a task takes beside its body: the task that the path names, and who answers.
+type OnTask = (AppState, Path<1>, NoQuery, Caller);
+
 async fn answer_turn(
-    engine: Arc<Engine>,
-    (token, caller): (&str, &Caller),
+    (State(engine), Path([token]), _, caller): OnTask,
     command: impl FnOnce(TurnId) -> Command,
     results: Vec<body::QueryResult>,
     updates: Vec<body::UpdateResult>,
     next: Option<body::Next>,
 ) -> Answer {
-    let mut token = engine.tasks().decider_token(token)?;
+    let mut token = engine.tasks().decider_token(&token)?;
     token.author = caller.decider(&token.domain, &token.task_list);
     let updates = update_answers(updates)?;
-    let next = next.map(|next| next_poll(next, caller)).transpose()?;
+    let next = next.map(|next| next_poll(next, &caller)).transpose()?;
     let command = command(token.turn);
     let outcomes = results.into_iter().map(outcome).collect();
     if let Err(refusal) = engine.tasks().answer_turn_with(&token, command, outcomes, updates).await {
@@ -284,39 +276,26 @@ async fn answer_turn(
     Ok(answered(next.map(poll), render_turn).await)
 }
 
-pub(super) async fn complete_turn(
-    State(engine): AppState,
-    Path([token]): Path<1>,
-    _: NoQuery,
-    caller: Caller,
-    Json(complete): Json<body::CompleteTurn, TURN_BYTES_MAX>,
-) -> Answer {
+pub(super) async fn complete_turn(on: OnTask, Json(complete): Json<body::CompleteTurn, TURN_BYTES_MAX>) -> Answer {
     let body::CompleteTurn { decisions, context, awaiting, query_results, update_results, next } = complete;
     let command = |turn| Command::complete(turn, TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() });
-    answer_turn(engine, (&token, &caller), command, query_results, update_results, next).await
+    answer_turn(on, command, query_results, update_results, next).await
 }
 
-pub(super) async fn fail_turn(
-    State(engine): AppState,
-    Path([token]): Path<1>,
-    _: NoQuery,
-    caller: Caller,
-    Json(fail): Json<body::FailTurn>,
-) -> Answer {
+pub(super) async fn fail_turn(on: OnTask, Json(fail): Json<body::FailTurn>) -> Answer {
     let body::FailTurn { reason, details, next } = fail;
     let command = |turn| Command::FailTurn { turn, reason, details };
-    answer_turn(engine, (&token, &caller), command, Vec::new(), Vec::new(), next).await
+    answer_turn(on, command, Vec::new(), Vec::new(), next).await
 }
 
 async fn answer_activity(
-    engine: Arc<Engine>,
-    (token, caller): (&str, &Caller),
+    (State(engine), Path([token]), _, caller): OnTask,
     command: impl FnOnce(TaskId) -> Command,
     next: Option<body::Next>,
 ) -> Answer {
-    let mut token = engine.tasks().activity_token(token)?;
+    let mut token = engine.tasks().activity_token(&token)?;
     token.author = caller.author();
-    let next = next.map(|next| next_poll(next, caller)).transpose()?;
+    let next = next.map(|next| next_poll(next, &caller)).transpose()?;
     let command = command(token.task);
     engine.tasks().answer_activity(&token, command).await?;
     let list = std::mem::take(&mut token.task_list);
@@ -324,38 +303,20 @@ async fn answer_activity(
     Ok(answered(next.map(poll), render_activity).await)
 }
 
-pub(super) async fn succeed_activity(
-    State(engine): AppState,
-    Path([token]): Path<1>,
-    _: NoQuery,
-    caller: Caller,
-    Json(succeed): Json<body::SucceedActivity>,
-) -> Answer {
+pub(super) async fn succeed_activity(on: OnTask, Json(succeed): Json<body::SucceedActivity>) -> Answer {
     let body::SucceedActivity { result, next } = succeed;
-    answer_activity(engine, (&token, &caller), |task| Command::SucceedActivity { task, result }, next).await
+    answer_activity(on, |task| Command::SucceedActivity { task, result }, next).await
 }
 
-pub(super) async fn fail_activity(
-    State(engine): AppState,
-    Path([token]): Path<1>,
-    _: NoQuery,
-    caller: Caller,
-    Json(fail): Json<body::FailActivity>,
-) -> Answer {
+pub(super) async fn fail_activity(on: OnTask, Json(fail): Json<body::FailActivity>) -> Answer {
     let body::FailActivity { reason, details, non_retryable, retry_after, next } = fail;
     let command = |task| Command::FailActivity { task, reason, details, non_retryable, retry_after };
-    answer_activity(engine, (&token, &caller), command, next).await
+    answer_activity(on, command, next).await
 }
 
-pub(super) async fn cancel_activity(
-    State(engine): AppState,
-    Path([token]): Path<1>,
-    _: NoQuery,
-    caller: Caller,
-    Json(cancel): Json<body::CancelActivity>,
-) -> Answer {
+pub(super) async fn cancel_activity(on: OnTask, Json(cancel): Json<body::CancelActivity>) -> Answer {
     let body::CancelActivity { details, next } = cancel;
-    answer_activity(engine, (&token, &caller), |task| Command::CancelActivity { task, details }, next).await
+    answer_activity(on, |task| Command::CancelActivity { task, details }, next).await
 }
 
 pub(super) async fn heartbeat(

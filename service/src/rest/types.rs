@@ -68,27 +68,22 @@ pub(super) async fn list<D: TypeKind>(
     Ok(json(StatusCode::OK, &body::Types { types: types.collect(), next }))
 }
 
-pub(super) async fn show<D: TypeKind>(State(engine): AppState, Path([domain, full]): Path<2>, _: NoQuery) -> Answer {
+/// What a call takes that is about one type: the one that the path names.
+type OnType = (AppState, Path<2>, NoQuery);
+
+pub(super) async fn show<D: TypeKind>((State(engine), Path([domain, full]), _): OnType) -> Answer {
     Ok(json(StatusCode::OK, &render(engine.registry().registered_type::<D>(&domain, &full).await?)))
 }
 
-pub(super) async fn deprecate<D: TypeKind>(
-    State(engine): AppState,
-    Path([domain, full]): Path<2>,
-    _: NoQuery,
-) -> Answer {
+pub(super) async fn deprecate<D: TypeKind>((State(engine), Path([domain, full]), _): OnType) -> Answer {
     Ok(json(StatusCode::OK, &render(engine.registry().deprecate_type::<D>(&domain, &full).await?)))
 }
 
-pub(super) async fn undeprecate<D: TypeKind>(
-    State(engine): AppState,
-    Path([domain, full]): Path<2>,
-    _: NoQuery,
-) -> Answer {
+pub(super) async fn undeprecate<D: TypeKind>((State(engine), Path([domain, full]), _): OnType) -> Answer {
     Ok(json(StatusCode::OK, &render(engine.registry().undeprecate_type::<D>(&domain, &full).await?)))
 }
 
-pub(super) async fn delete<D: TypeKind>(State(engine): AppState, Path([domain, full]): Path<2>, _: NoQuery) -> Answer {
+pub(super) async fn delete<D: TypeKind>((State(engine), Path([domain, full]), _): OnType) -> Answer {
     engine.registry().delete_type::<D>(&domain, &full).await?;
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;

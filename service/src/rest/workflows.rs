@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use client::body;
-use history::{Author, Command, EventKind, Run, Standing, Start, Status, Timestamp};
+use history::{Author, Command, EventKind, RequestKey, Run, Standing, Start, Status, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use store::{ListQuery, Order};
@@ -207,14 +207,11 @@ pub(super) async fn count(State(engine): AppState, Path([domain]): Path<1>, Para
     Ok(json(StatusCode::OK, &body::Count { count: total, truncated, by_status }))
 }
 
-pub(super) async fn result(
-    State(engine): AppState,
-    Path([domain, id]): Path<2>,
-    Params(query): Params<RunQuery>,
-    PreferWait(wait): PreferWait,
-    IfNoneMatch(known): IfNoneMatch,
-    caller: Caller,
-) -> Answer {
+/// What a call takes that waits for something of a run: which, how long, what the caller has seen, and who asks.
+pub(super) type Awaited = (AppState, Path<2>, Params<RunQuery>, PreferWait, IfNoneMatch, Caller);
+
+pub(super) async fn result(on: Awaited) -> Answer {
+    let (State(engine), Path([domain, id]), Params(query), PreferWait(wait), IfNoneMatch(known), caller) = on;
     let at = run_ref(&domain, &id, query.run_id);
     let is_known = |tag: EntityTag| known.is_some_and(|known| known.names(tag));
     let (run_id, closed) = engine.views().closing_event(&at, wait.unwrap_or_default()).await?;
@@ -249,15 +246,11 @@ pub(super) async fn result(
 
 pub(super) async fn tell(
     engine: &Arc<Engine>,
-    caller: &Caller,
+    author: Author,
     at: RunRef,
     command: Command,
     status: StatusCode,
 ) -> Answer {
-    tell_of(engine, caller.author(), at, command, status).await
-}
-
-async fn tell_of(engine: &Arc<Engine>, author: Author, at: RunRef, command: Command, status: StatusCode) -> Answer {
     let told = engine.commands().tell_of(&at, command, author).await?;
     Ok(json(status, &body::Recorded { event_id: told.event_id, run_id: told.run_id }))
 }
@@ -284,32 +277,30 @@ pub(super) async fn signal(
     let (input, identity, if_version) = (signal.input, signal.identity, matches.map(|tag| tag.version));
     let command = Command::Signal { name, input, identity, key, if_version };
     let author = caller.author().traced(trace.map(|trace| trace.traceparent));
-    tell_of(&engine, author, at, command, StatusCode::ACCEPTED).await
+    tell(&engine, author, at, command, StatusCode::ACCEPTED).await
 }
 
-pub(super) async fn cancel(
-    State(engine): AppState,
-    Path([domain, id]): Path<2>,
-    Params(query): Params<RunQuery>,
-    key: IdempotencyKey,
-    caller: Caller,
-    Json(cancel): Json<body::CancelWorkflow>,
+/// What a call takes beside its body that tells a run something: the run that the path and the query name, and who asks.
+pub(super) type OnRun = (AppState, Path<2>, Params<RunQuery>, IdempotencyKey, Caller);
+
+/// Tells it that.
+pub(super) async fn tell_on(
+    on: OnRun,
+    verb: &str,
+    command: impl FnOnce(Option<RequestKey>) -> Command,
+    status: StatusCode,
 ) -> Answer {
-    let key = key.of("cancel");
-    let command = Command::RequestCancel { reason: cancel.reason, identity: cancel.identity, key };
-    tell(&engine, &caller, run_ref(&domain, &id, query.run_id), command, StatusCode::ACCEPTED).await
+    let (State(engine), Path([domain, id]), Params(query), key, caller) = on;
+    tell(&engine, caller.author(), run_ref(&domain, &id, query.run_id), command(key.of(verb)), status).await
 }
 
-pub(super) async fn terminate(
-    State(engine): AppState,
-    Path([domain, id]): Path<2>,
-    Params(query): Params<RunQuery>,
-    key: IdempotencyKey,
-    caller: Caller,
-    Json(terminate): Json<body::TerminateWorkflow>,
-) -> Answer {
-    let key = key.of("terminate");
+pub(super) async fn cancel(on: OnRun, Json(cancel): Json<body::CancelWorkflow>) -> Answer {
+    let body::CancelWorkflow { reason, identity } = cancel;
+    tell_on(on, "cancel", |key| Command::RequestCancel { reason, identity, key }, StatusCode::ACCEPTED).await
+}
+
+pub(super) async fn terminate(on: OnRun, Json(terminate): Json<body::TerminateWorkflow>) -> Answer {
     let body::TerminateWorkflow { reason, details, identity } = terminate;
-    let command = Command::Terminate { reason, details, identity, key, child_policy: None };
-    tell(&engine, &caller, run_ref(&domain, &id, query.run_id), command, StatusCode::OK).await
+    let command = |key| Command::Terminate { reason, details, identity, key, child_policy: None };
+    tell_on(on, "terminate", command, StatusCode::OK).await
 }
