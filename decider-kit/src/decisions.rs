@@ -1,10 +1,10 @@
 //! Saying what to do.
 
-use baton_history::event::{ActivityTimeouts, ChildPolicy};
+use baton_history::event::ActivityTimeouts;
 use baton_history::{
     CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, Decision, Duration, FailWorkflow,
-    Payload, RecordMarker, RetryPolicy, ReusePolicy, ScheduleActivity, SignalExternal, StartChild, StartTimer,
-    SucceedWorkflow, UpdateAnswer, Verdict,
+    Payload, RecordMarker, RetryPolicy, ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow,
+    UpdateAnswer, Verdict,
 };
 use serde::Serialize;
 
@@ -35,6 +35,38 @@ pub(crate) struct GivenBack {
 #[must_use]
 pub struct Activity(ScheduleActivity);
 
+/// What is said of a child in the same words, whether it is decided or awaited.
+macro_rules! child_options {
+    () => {
+        /// Its deciders poll this task list; without it the run's own.
+        pub fn list(self, task_list: impl Into<String>) -> Self {
+            self.with(|it| it.task_list = Some(task_list.into()))
+        }
+
+        /// Whether the id of a closed run may be used again; only of one that did not succeed unless set.
+        pub fn reuse(self, reuse_policy: baton_history::ReusePolicy) -> Self {
+            self.with(|it| it.reuse_policy = reuse_policy)
+        }
+
+        /// From start to close of one run of it, at most.
+        pub fn run_timeout(self, limit: baton_history::Duration) -> Self {
+            self.with(|it| it.run_timeout = Some(limit))
+        }
+
+        /// Tried again as this policy says, by the service, when it fails or takes longer than its run timeout; this run hears of
+        /// the last try alone.
+        pub fn retry(self, policy: baton_history::RetryPolicy) -> Self {
+            self.with(|it| it.retry = Some(policy))
+        }
+
+        /// What becomes of it when this run closes first; it is terminated unless set.
+        pub fn policy(self, child_policy: baton_history::event::ChildPolicy) -> Self {
+            self.with(|it| it.child_policy = child_policy)
+        }
+    };
+}
+pub(crate) use child_options;
+
 /// A child to be started.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[must_use]
@@ -47,35 +79,11 @@ impl Child {
         Self(StartChild { workflow_id, workflow_type, ..StartChild::default() })
     }
 
-    /// Its deciders poll this task list; without it the run's own.
-    pub fn list(self, task_list: impl Into<String>) -> Self {
-        self.with(|it| it.task_list = Some(task_list.into()))
-    }
+    child_options!();
 
     /// With this input.
     pub fn input<T: Serialize + ?Sized>(self, input: &T) -> Self {
         self.with(|it| it.input = Some(payload(input)))
-    }
-
-    /// Whether the id of a closed run may be used again; only of one that did not succeed unless set.
-    pub fn reuse(self, reuse_policy: ReusePolicy) -> Self {
-        self.with(|it| it.reuse_policy = reuse_policy)
-    }
-
-    /// From start to close of one run of it, at most.
-    pub fn run_timeout(self, limit: Duration) -> Self {
-        self.with(|it| it.run_timeout = Some(limit))
-    }
-
-    /// Tried again as this policy says, by the service, when it fails or takes longer than its run timeout; this run hears of
-    /// the last try alone.
-    pub fn retry(self, policy: RetryPolicy) -> Self {
-        self.with(|it| it.retry = Some(policy))
-    }
-
-    /// What becomes of it when this run closes first; it is terminated unless set.
-    pub fn policy(self, child_policy: ChildPolicy) -> Self {
-        self.with(|it| it.child_policy = child_policy)
     }
 
     /// Sets anything that the decision has.

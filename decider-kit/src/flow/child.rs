@@ -5,14 +5,14 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context as Task, Poll};
 
-use baton_history::event::ChildPolicy;
-use baton_history::{Duration, Payload, RetryPolicy, ReusePolicy, StartChild};
+use baton_history::{Payload, StartChild};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::core::{On, lock};
 use super::wait::WaitFuture;
+use crate::decisions::child_options;
 use crate::failure::Failure;
 use crate::payload::payload;
 
@@ -66,31 +66,7 @@ impl<O> ChildFuture<O> {
         self
     }
 
-    /// Its deciders poll this task list; without it the run's own.
-    pub fn list(self, task_list: impl Into<String>) -> Self {
-        self.with(|it| it.task_list = Some(task_list.into()))
-    }
-
-    /// Whether the id of a closed run may be used again; only of one that did not succeed unless set.
-    pub fn reuse(self, reuse_policy: ReusePolicy) -> Self {
-        self.with(|it| it.reuse_policy = reuse_policy)
-    }
-
-    /// From start to close of one run of it, at most.
-    pub fn run_timeout(self, limit: Duration) -> Self {
-        self.with(|it| it.run_timeout = Some(limit))
-    }
-
-    /// Tried again as this policy says, by the service, when it fails or takes longer than its run timeout; this run hears of
-    /// the last try alone.
-    pub fn retry(self, policy: RetryPolicy) -> Self {
-        self.with(|it| it.retry = Some(policy))
-    }
-
-    /// What becomes of it when this run closes first; it is terminated unless set.
-    pub fn policy(self, child_policy: ChildPolicy) -> Self {
-        self.with(|it| it.child_policy = child_policy)
-    }
+    child_options!();
 
     /// Starts it now, to be awaited later. In a canceled scope nothing is started.
     pub fn start(mut self) -> Self {
