@@ -20,13 +20,18 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// The most bytes of an answer. Those of polls that come to nothing have few hundred.
 const ANSWER_BYTES_MAX: usize = 4 * 1024;
 
-/// Connections from one address. A system has 28,000 ports for them unless it is told otherwise.
-const OF_ADDRESS: u64 = 20_000;
+/// Connections from one address. A system has 28,000 ports for them unless it is told otherwise, and looks for the second half of them one by one.
+const OF_ADDRESS: u64 = 14_000;
 
-/// The address that this poll comes from: there are as many as that in 127.0.0.0/8.
-fn source(number: u64) -> Ipv4Addr {
-    let [.., high, low] = (number / OF_ADDRESS + 1).to_be_bytes();
-    Ipv4Addr::new(127, 0, high, low)
+/// The first port of such an address: all are below those that systems give out by themselves.
+const FIRST_PORT: u64 = 16_000;
+
+/// Where this poll comes from, if it matters: there are as many addresses as that in 127.0.0.0/8.
+fn source(number: u64) -> Option<SocketAddr> {
+    let address = number / OF_ADDRESS;
+    let [.., high, low] = (address + 1).to_be_bytes();
+    let port = u16::try_from(FIRST_PORT + number % OF_ADDRESS).ok()?;
+    (address > 0).then(|| (Ipv4Addr::new(127, 0, high, low), port).into())
 }
 
 /// Every second poll is a decider's.
@@ -64,8 +69,10 @@ async fn hold_one(wire: Wire, to: SocketAddr, (number, list): (u64, &str), begin
     let begins = begin.acquire().await;
     let socket = TcpSocket::new_v4()?;
     // Where it may be any, the system finds a free port when it connects; to find one here takes it up to a millisecond.
-    if number >= OF_ADDRESS {
-        socket.bind(SocketAddr::from((source(number), 0)))?;
+    if let Some(source) = source(number) {
+        // As the one before may not be forgotten yet.
+        socket.set_reuseaddr(true)?;
+        socket.bind(source).or_else(|_| socket.bind((source.ip(), 0).into()))?;
     }
     let mut stream = socket.connect(to).await?;
     stream.write_all(request(wire, to, (number, list)).as_bytes()).await?;
@@ -125,8 +132,9 @@ mod tests {
 
     #[test]
     fn an_address_has_as_many_connections_as_it_has_ports_for() {
-        let sources =
-            [0, OF_ADDRESS - 1, OF_ADDRESS, 99_999, 255 * OF_ADDRESS].map(|number| source(number).to_string());
-        assert_eq!(sources, ["127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.5", "127.0.1.0"]);
+        assert_eq!([0, OF_ADDRESS - 1].map(source), [None, None]);
+        let sources = [OF_ADDRESS, 2 * OF_ADDRESS - 1, 99_999, 255 * OF_ADDRESS];
+        let shown = sources.map(|number| source(number).unwrap().to_string());
+        assert_eq!(shown, ["127.0.0.2:16000", "127.0.0.2:29999", "127.0.0.8:17999", "127.0.1.0:16000"]);
     }
 }
