@@ -115,9 +115,7 @@ impl PendingActivity {
             task_priority: it.task_priority,
         }
     }
-}
 
-impl PendingActivity {
     /// Which try it is in, or waits for: 1, 2, 3, …
     pub fn attempt(&self) -> u32 {
         self.tries.as_ref().map_or(0, |tries| tries.failures).saturating_add(1)

@@ -23,10 +23,8 @@ pub struct Credential {
     #[serde(default)]
     pub secrets: Vec<Secret>,
     /// Names this credential in signatures over SWF's wire.
-    #[serde(default)]
     pub access_key_id: Option<String>,
     /// What those signatures are made with. The secret itself: a signature cannot be checked with less.
-    #[serde(default)]
     pub secret_access_key: Option<String>,
     /// Further keys that sign, each with when it is good.
     #[serde(default)]
@@ -60,7 +58,6 @@ pub struct Credential {
     #[serde(default)]
     pub runners: Vec<String>,
     /// What it may decide where it answers turns; everything when absent.
-    #[serde(default)]
     pub may_decide: Option<Permissions>,
 }
 

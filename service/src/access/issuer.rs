@@ -33,16 +33,12 @@ pub struct Issuer {
     /// A token has to be for one of these, in `aud`.
     pub audiences: Vec<String>,
     /// Where its keys are, as a JSON Web Key Set: a file,
-    #[serde(default)]
     pub jwks_file: Option<PathBuf>,
     /// or an address.
-    #[serde(default)]
     pub jwks_url: Option<String>,
     /// The algorithms that its tokens are signed with; all that are known when absent.
-    #[serde(default)]
     pub algorithms: Option<Vec<String>>,
     /// The claim that has the caller's name; `sub` when absent.
-    #[serde(default)]
     pub name_claim: Option<String>,
     /// Who may do what.
     #[serde(default)]
@@ -82,7 +78,6 @@ pub struct ClaimRule {
     #[serde(default)]
     pub runners: Vec<String>,
     /// What it may decide in turns of its own `deciders`; everything when absent.
-    #[serde(default)]
     pub may_decide: Option<Permissions>,
 }
 

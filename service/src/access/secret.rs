@@ -20,10 +20,8 @@ pub struct Secret {
     /// Its SHA-256, in hexadecimal.
     pub sha256: String,
     /// It is good from then on; at once when absent.
-    #[serde(default)]
     pub not_before: Option<Moment>,
     /// It is good until then; for ever when absent.
-    #[serde(default)]
     pub expires: Option<Moment>,
 }
 
@@ -36,10 +34,8 @@ pub struct AccessKey {
     /// What signatures are made with. The secret itself: a signature cannot be checked with less.
     pub secret: String,
     /// It is good from then on; at once when absent.
-    #[serde(default)]
     pub not_before: Option<Moment>,
     /// It is good until then; for ever when absent.
-    #[serde(default)]
     pub expires: Option<Moment>,
 }
 

@@ -348,9 +348,7 @@ impl Refused {
             _ => None,
         }
     }
-}
 
-impl Refused {
     /// What is said of it.
     pub(crate) fn problem(&self) -> Problem {
         let row = self.row();

@@ -18,7 +18,6 @@ struct RegisterDomain {
     name: String,
     description: Option<String>,
     workflow_execution_retention_period_in_days: String,
-    #[serde(default)]
     tags: Option<Vec<DomainTag>>,
 }
 

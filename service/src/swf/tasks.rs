@@ -199,7 +199,6 @@ pub(super) async fn poll_activity(call: SwfCall, input: Map<String, Value>) -> A
 #[serde(rename_all = "camelCase")]
 struct RespondDecision {
     task_token: String,
-    #[serde(default)]
     decisions: Option<Vec<Map<String, Value>>>,
     execution_context: Option<String>,
     task_list: Option<List>,

@@ -118,9 +118,7 @@ impl Grant {
     pub(crate) fn delivered(mut self) {
         self.back = None;
     }
-}
 
-impl Grant {
     /// Where the events of its run are.
     pub(crate) fn source(&self) -> RunEvents<'_> {
         RunEvents { key: &self.key, run_id: self.run_id, tail: &self.tail, tail_first: self.tail_first }

@@ -103,9 +103,7 @@ impl RunCounts {
         }
         Some(Gauged { by_domain, all_at: all.counted_at, flagged_at: flagged.counted_at })
     }
-}
 
-impl RunCounts {
     /// Counts what is open and how it stands, if that was not done a moment ago. Where it takes long, it goes on when this
     /// has ended, and [`gauged`](Self::gauged) tells what was counted before; likewise where the store cannot
     /// be read.

@@ -183,9 +183,7 @@ impl RequestReply {
             }
         });
     }
-}
 
-impl RequestReply {
     /// Where tasks go back to.
     pub(crate) fn back(self: &Arc<Self>) -> Arc<dyn TakesBack> {
         Arc::new(BackTo { room: Arc::clone(self), _kept: self.background.kept() })

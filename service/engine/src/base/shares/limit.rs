@@ -33,28 +33,20 @@ const EACH: &str = "*";
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Limit {
     /// The domain; `*` is each that no other entry names.
-    #[serde(default)]
     pub domain: Option<String>,
     /// The name of the credential; `*` is each that no other entry names.
-    #[serde(default)]
     pub credential: Option<String>,
     /// Requests a second, 1 to 1,000,000.
-    #[serde(default)]
     pub requests_per_second: Option<u64>,
     /// Requests that may come at once after a rest, 1 to 1,000,000; as many as there may be in a second when absent.
-    #[serde(default)]
     pub burst: Option<u64>,
     /// Bytes of bodies a second, in and out, from 65,536 on.
-    #[serde(default)]
     pub bytes_per_second: Option<u64>,
     /// Runs that are open at once, 1 to 1,000,000,000. Of a domain.
-    #[serde(default)]
     pub open_runs: Option<u64>,
     /// Task lists that are polled at once, 1 to 10,000. Of a domain.
-    #[serde(default)]
     pub task_lists: Option<u64>,
     /// Requests that wait at once, 1 to 1,000,000.
-    #[serde(default)]
     pub watchers: Option<u64>,
 }
 
