@@ -1,15 +1,16 @@
 //! Where in a JSON text an error is, as people write it: `decisions[2].input`.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use serde_json::Error;
 
 /// How deep a place may be: what is deeper is read by nothing that looks at it. Source: `serde_json`.
 const DEPTH_MAX: usize = 128;
 
-/// One step down: to a member of an object, once its name was read, or to an item of an array.
+/// One step down: to a member of an object, once it is known where its name is written, or to an item of an array.
 enum WayStep {
-    Member(Option<String>),
+    Member(Option<Range<usize>>),
     Item(usize),
 }
 
@@ -34,9 +35,7 @@ pub(super) fn place(text: &[u8], error: &Error) -> String {
             _ => match way.last_mut() {
                 Some(WayStep::Item(index)) if byte == b',' => *index += 1,
                 Some(WayStep::Member(name)) if byte == b',' => *name = None,
-                Some(WayStep::Member(name @ None)) if byte == b'"' => {
-                    *name = text.get(at..end).and_then(|name| history::read_json(name).ok());
-                }
+                Some(WayStep::Member(name @ None)) if byte == b'"' => *name = Some(at..end),
                 _ => {}
             },
         }
@@ -49,7 +48,7 @@ pub(super) fn place(text: &[u8], error: &Error) -> String {
     if !is_entered && too_deep == 0 && !matches!(text.get(read), Some(b'{' | b'[')) {
         way.pop();
     }
-    written(&way)
+    written(text, way)
 }
 
 /// Behind the text that begins here, with its quotes.
@@ -65,13 +64,15 @@ fn end_of_string(text: &[u8], begin: usize) -> usize {
     }
 }
 
-fn written(way: &[WayStep]) -> String {
+fn written(text: &[u8], way: Vec<WayStep>) -> String {
     let mut place = String::new();
     for step in way {
         match step {
-            WayStep::Member(Some(name)) if place.is_empty() => place.push_str(name),
-            WayStep::Member(Some(name)) => drop(write!(place, ".{name}")),
-            WayStep::Member(None) => {}
+            WayStep::Member(name) => {
+                let name = name.and_then(|name| history::read_json::<String>(text.get(name)?).ok());
+                let dot = if place.is_empty() || name.is_none() { "" } else { "." };
+                place.extend([dot, &name.unwrap_or_default()]);
+            }
             WayStep::Item(index) => drop(write!(place, "[{index}]")),
         }
     }
