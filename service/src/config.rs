@@ -40,31 +40,33 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let at = |error: &toml::de::Error| error.span().map(|span| place(text, span.start)).unwrap_or_default();
     let file = toml::Deserializer::parse(text).map_err(|error| format!("{}this is not TOML", at(&error)))?;
     T::deserialize(file).map_err(|error| {
-        let key =
-            error.span().and_then(|span| key_at(&DeValue::Table(DeTable::parse(text).ok()?.into_inner()), span.start));
-        let (at, message) = (at(&error), error.message());
+        let root = || Some(DeValue::Table(DeTable::parse(text).ok()?.into_inner()));
+        // One that is empty is of the whole file.
+        let key = error.span().filter(|span| !span.is_empty()).and_then(|span| key_of(&root()?, &span));
+        let message = error.message();
         // Without a key it may be anywhere.
         let may_be_secret = key.as_ref().is_none_or(|key| SECRET_KEYS.iter().any(|of| key.starts_with(of)));
         let names_a_key = NAMES_A_KEY.iter().any(|begin| message.starts_with(begin));
-        let key = key.map(|key| format!("`{key}`: ")).unwrap_or_default();
+        let place = key.map(|key| format!("{}`{key}`: ", at(&error))).unwrap_or_default();
         match message {
-            message if names_a_key || !may_be_secret => format!("{at}{key}{message}"),
-            _ => format!("{at}{key}the value is not of the kind that is expected here"),
+            message if names_a_key || !may_be_secret => format!("{place}{message}"),
+            _ => format!("{place}the value is not of the kind that is expected here"),
         }
     })
 }
 
-/// The key that an offset lies in, or in its value: `credentials[0].name`.
-fn key_at(value: &DeValue<'_>, offset: usize) -> Option<String> {
-    let within = |step: String, span: Range<usize>, value: &DeValue<'_>| match key_at(value, offset) {
+/// The key that all of a span lies in, or in its value: `credentials[0].name`.
+fn key_of(value: &DeValue<'_>, of: &Range<usize>) -> Option<String> {
+    let lies_in = |span: Range<usize>| span.start <= of.start && of.end <= span.end;
+    let within = |step: String, span: Range<usize>, value: &DeValue<'_>| match key_of(value, of) {
         Some(rest) if rest.starts_with('[') => Some(step + &rest),
         Some(rest) => Some(format!("{step}.{rest}")),
-        None => span.contains(&offset).then_some(step),
+        None => lies_in(span).then_some(step),
     };
     match value {
         DeValue::Table(table) => table.iter().find_map(|(key, value)| {
             let step = key.get_ref().to_string();
-            within(step.clone(), value.span(), value.get_ref()).or_else(|| key.span().contains(&offset).then_some(step))
+            within(step.clone(), value.span(), value.get_ref()).or_else(|| lies_in(key.span()).then_some(step))
         }),
         DeValue::Array(items) => {
             items.iter().enumerate().find_map(|(index, item)| within(format!("[{index}]"), item.span(), item.get_ref()))
@@ -118,6 +120,14 @@ mod tests {
         log_json: bool,
         #[serde(default)]
         lambda: std::collections::BTreeMap<String, String>,
+        #[serde(flatten)]
+        part: Part,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    struct Part {
+        key_file: Option<u8>,
     }
 
     #[test]
@@ -147,10 +157,13 @@ mod tests {
             ("credentials = 'hunter2'".to_owned(), "line 1, column 15: `credentials`"),
             ("[lambda]\ncharge = { url = 'hunter2' }".to_owned(), "line 2, column 10: `lambda.charge`"),
             ("log-jsn = 'hunter2'".to_owned(), "unknown field `log-jsn`"),
-            ("log-json = 'yes'".to_owned(), "invalid type: string \"yes\""),
+            ("log-json = 'yes'".to_owned(), "line 1, column 12: `log-json`: invalid type: string \"yes\""),
+            // Of a part nobody knows which key it is.
+            ("log-json = true\nkey-file = 'hunter2'".to_owned(), "the value is not of the kind"),
         ] {
             let said = parse::<File>(&text).unwrap_err();
             assert!(said.contains(says) && !said.contains("hunter2"), "{text}\n{said}");
+            assert!(said.contains("`log-json`") == text.contains("'yes'"), "{text}\n{said}");
         }
         let read: File = parse(&format!("log-json = true\n{credential}operator = true")).unwrap();
         assert!(read.log_json && read.credentials.len() == 1 && read.lambda.is_empty());
