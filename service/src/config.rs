@@ -166,6 +166,6 @@ mod tests {
             assert!(said.contains("`log-json`") == text.contains("'yes'"), "{text}\n{said}");
         }
         let read: File = parse(&format!("log-json = true\n{credential}operator = true")).unwrap();
-        assert!(read.log_json && read.credentials.len() == 1 && read.lambda.is_empty());
+        assert!(read.log_json && read.credentials.len() == 1 && read.lambda.is_empty() && read.part.key_file.is_none());
     }
 }
