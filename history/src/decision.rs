@@ -41,13 +41,16 @@ macro_rules! decisions {
 
         impl Tagged for Decision {
             fn variant<'de, A: MapAccess<'de>>(name: &str, map: A) -> Result<Self, A::Error> {
-                match name {
+                let read = match name {
                     $( stringify!($name) => tagged::attributes(map).map(Self::$name), )+
                     other => {
                         let known = Self::NAMES.join("`, `");
-                        Err(A::Error::custom(format_args!("unknown decision type `{other}`, expected one of `{known}`")))
+                        return Err(A::Error::custom(format_args!(
+                            "unknown decision type `{other}`, expected one of `{known}`"
+                        )));
                     }
-                }
+                };
+                read.map_err(|error| A::Error::custom(format_args!("decision `{name}`: {error}")))
             }
         }
     };
@@ -366,7 +369,7 @@ mod tests {
         let cases = [
             (r#"{"type":"ShipIt"}"#, "unknown decision type `ShipIt`"),
             (r#"{"timerId":"t"}"#, "missing field `type`"),
-            (r#"{"type":"StartTimer","timerId":"t"}"#, "missing field `after`"),
+            (r#"{"type":"StartTimer","timerId":"t"}"#, "decision `StartTimer`: missing field `after`"),
             (r#"{"type":"StartTimer","timerId":"t","after":1,"at":2}"#, "unknown field `at`"),
             (r#"{"type":"StartTimer","timerId":"t","after":1,"after":2}"#, "duplicate field `after`"),
             (

@@ -23,7 +23,7 @@ const FILES_BESIDE: u64 = 1_024;
 const BEGIN_AT_ONCE: usize = 256;
 
 /// Polls that begin in a second, at least.
-const BEGIN_PER_SECOND: u64 = 200;
+const BEGIN_PER_SECOND: u64 = 500;
 
 /// Measure: what polls cost that wait for nothing
 #[derive(Debug, Args)]

@@ -234,10 +234,10 @@ fn must_be_one(of: &str) -> Refused {
 }
 
 /// What an exchange takes beside its body: the list that the path names, and who asks.
-type OnList = (AppState, Path<2>, NoQuery, HowToAnswer, Caller);
+type OnExchange = (AppState, Path<2>, NoQuery, HowToAnswer, Caller);
 
 pub(super) async fn turns(
-    on: OnList,
+    on: OnExchange,
     audit: AuditEach,
     Json(asked): Json<body::ExchangeTurns, TURN_BYTES_MAX>,
 ) -> Answer {
@@ -257,7 +257,7 @@ pub(super) async fn turns(
 }
 
 pub(super) async fn activities(
-    on: OnList,
+    on: OnExchange,
     audit: AuditEach,
     Json(asked): Json<body::ExchangeActivities, TURN_BYTES_MAX>,
 ) -> Answer {

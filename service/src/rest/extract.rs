@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::http::{Refused, trace_of};
+use crate::http::{AppState, Refused, trace_of};
 use crate::openapi::{Operation, OperationInput};
 
 /// The longest wait that a request may ask for. Source: SWF's 60 seconds.
@@ -41,6 +41,9 @@ impl<const N: usize> OperationInput for Path<N> {
     /// The document takes them from the path.
     fn describe(_: &mut Operation<'_>) {}
 }
+
+/// What a call takes that is about what its path names in a domain, such as a type or a schedule.
+pub(super) type OnNamed = (AppState, Path<2>, NoQuery);
 
 /// A query string. Unknown parameters are refused by the type.
 pub(super) struct Params<T>(pub(super) T);

@@ -7,7 +7,7 @@ use history::{ActionCause, ActionOutcome, Recent, Upcoming};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::extract::{IdempotencyKey, NoQuery, Params, Path};
+use super::extract::{IdempotencyKey, NoQuery, OnNamed, Params, Path};
 use super::pages::ListKind;
 use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, json};
@@ -86,9 +86,6 @@ fn action(recent: Recent) -> body::ScheduleAction {
     }
 }
 
-/// What a call takes that does something to a schedule: the one that the path names.
-type OnSchedule = (AppState, Path<2>, NoQuery);
-
 pub(super) async fn create(
     State(engine): AppState,
     Path([domain]): Path<1>,
@@ -127,42 +124,38 @@ pub(super) async fn show(State(engine): AppState, Path([domain, id]): Path<2>, _
 }
 
 pub(super) async fn change(
-    (State(engine), Path([domain, id]), _): OnSchedule,
+    (State(engine), Path([domain, id]), _): OnNamed,
     Json(schedule): Json<body::Schedule>,
 ) -> Answer {
     Ok(json(StatusCode::OK, &shown(engine.schedules().change(&domain, &id, schedule).await?)))
 }
 
-pub(super) async fn forget((State(engine), Path([domain, id]), _): OnSchedule) -> Answer {
+pub(super) async fn forget((State(engine), Path([domain, id]), _): OnNamed) -> Answer {
     engine.schedules().delete(&domain, &id).await?;
     Ok(json(StatusCode::OK, &serde_json::json!({})))
 }
 
 pub(super) async fn pause(
-    (State(engine), Path([domain, id]), _): OnSchedule,
+    (State(engine), Path([domain, id]), _): OnNamed,
     Json(pause): Json<body::PauseSchedule>,
 ) -> Answer {
     Ok(json(StatusCode::OK, &shown(engine.schedules().pause(&domain, &id, pause.reason).await?)))
 }
 
 pub(super) async fn resume(
-    (State(engine), Path([domain, id]), _): OnSchedule,
+    (State(engine), Path([domain, id]), _): OnNamed,
     Json(body::ResumeSchedule {}): Json<body::ResumeSchedule>,
 ) -> Answer {
     Ok(json(StatusCode::OK, &shown(engine.schedules().resume(&domain, &id).await?)))
 }
 
-pub(super) async fn trigger(on: OnSchedule, key: IdempotencyKey, Json(trigger): Json<body::TriggerSchedule>) -> Answer {
+pub(super) async fn trigger(on: OnNamed, key: IdempotencyKey, Json(trigger): Json<body::TriggerSchedule>) -> Answer {
     let (State(engine), Path([domain, id]), _) = on;
     let view = engine.schedules().trigger(&domain, &id, trigger.overlap, key.of("trigger")).await?;
     Ok(json(StatusCode::OK, &shown(view)))
 }
 
-pub(super) async fn backfill(
-    on: OnSchedule,
-    key: IdempotencyKey,
-    Json(backfill): Json<body::BackfillSchedule>,
-) -> Answer {
+pub(super) async fn backfill(on: OnNamed, key: IdempotencyKey, Json(backfill): Json<body::BackfillSchedule>) -> Answer {
     let (State(engine), Path([domain, id]), _) = on;
     let body::BackfillSchedule { from, to, overlap } = backfill;
     let view = engine.schedules().backfill(&domain, &id, (from, to), overlap, key.of("backfill")).await?;

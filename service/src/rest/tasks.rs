@@ -140,9 +140,9 @@ fn unpolled_item(list: &Unpolled) -> String {
 }
 
 /// What a poll takes beside its body: the list that the path names, how long it waits, and who asks.
-type OnList = (AppState, Path<2>, NoQuery, PreferWait, Caller);
+type OnPoll = (AppState, Path<2>, NoQuery, PreferWait, Caller);
 
-pub(super) async fn poll_decider(on: OnList, Json(poll): Json<body::PollDecider, POLL_BYTES_MAX>) -> Answer {
+pub(super) async fn poll_decider(on: OnPoll, Json(poll): Json<body::PollDecider, POLL_BYTES_MAX>) -> Answer {
     let (State(engine), Path([domain, list]), _, PreferWait(wait), caller) = on;
     let body::PollDecider { identity, max_events: events_max, queries, updates, poll_id, attempt } = poll;
     let (at_most, updates) = (wait.unwrap_or(WAIT_MAX), updates.unwrap_or(0));
@@ -159,7 +159,7 @@ pub(super) async fn poll_decider(on: OnList, Json(poll): Json<body::PollDecider,
     }))
 }
 
-pub(super) async fn poll_activity(on: OnList, Json(poll): Json<body::PollActivity, POLL_BYTES_MAX>) -> Answer {
+pub(super) async fn poll_activity(on: OnPoll, Json(poll): Json<body::PollActivity, POLL_BYTES_MAX>) -> Answer {
     let (State(engine), Path([domain, list]), _, PreferWait(wait), caller) = on;
     let body::PollActivity { identity, poll_id, attempt } = poll;
     let poll = Poll { wait: wait.unwrap_or(WAIT_MAX), identity, poll_id, attempt, by: caller.by(), ..Poll::default() };

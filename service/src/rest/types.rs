@@ -8,7 +8,7 @@ use client::body;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::extract::{NoQuery, Params, Path};
+use super::extract::{NoQuery, OnNamed, Params, Path};
 use crate::http::{Answer, AppState, Json, json};
 use engine::{TypeKind, TypeRecord, split_type_name};
 
@@ -68,22 +68,19 @@ pub(super) async fn list<D: TypeKind>(
     Ok(json(StatusCode::OK, &body::Types { types: types.collect(), next }))
 }
 
-/// What a call takes that is about one type: the one that the path names.
-type OnType = (AppState, Path<2>, NoQuery);
-
-pub(super) async fn show<D: TypeKind>((State(engine), Path([domain, full]), _): OnType) -> Answer {
+pub(super) async fn show<D: TypeKind>((State(engine), Path([domain, full]), _): OnNamed) -> Answer {
     Ok(json(StatusCode::OK, &render(engine.registry().registered_type::<D>(&domain, &full).await?)))
 }
 
-pub(super) async fn deprecate<D: TypeKind>((State(engine), Path([domain, full]), _): OnType) -> Answer {
+pub(super) async fn deprecate<D: TypeKind>((State(engine), Path([domain, full]), _): OnNamed) -> Answer {
     Ok(json(StatusCode::OK, &render(engine.registry().deprecate_type::<D>(&domain, &full).await?)))
 }
 
-pub(super) async fn undeprecate<D: TypeKind>((State(engine), Path([domain, full]), _): OnType) -> Answer {
+pub(super) async fn undeprecate<D: TypeKind>((State(engine), Path([domain, full]), _): OnNamed) -> Answer {
     Ok(json(StatusCode::OK, &render(engine.registry().undeprecate_type::<D>(&domain, &full).await?)))
 }
 
-pub(super) async fn delete<D: TypeKind>((State(engine), Path([domain, full]), _): OnType) -> Answer {
+pub(super) async fn delete<D: TypeKind>((State(engine), Path([domain, full]), _): OnNamed) -> Answer {
     engine.registry().delete_type::<D>(&domain, &full).await?;
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;

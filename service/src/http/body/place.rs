@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use serde::de::IgnoredAny;
 use serde_json::Error;
 
 /// How deep a place may be: what is deeper is read by nothing that looks at it. Source: `serde_json`.
@@ -19,7 +20,9 @@ pub(super) fn place(text: &[u8], error: &Error) -> String {
     // The reader stopped at the end of what it was not content with, or in front of an object or in an array that it did not expect.
     // What is no JSON at all it has looked at, too.
     let lines = text.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
-    let column = error.column().saturating_sub(usize::from(!error.is_data()));
+    let is_same = |other: Error| (other.line(), other.column()) == (error.line(), error.column());
+    let is_no_json = history::read_json::<IgnoredAny>(text).is_err_and(is_same);
+    let column = error.column().saturating_sub(usize::from(is_no_json));
     let read = lines.map(<[u8]>::len).sum::<usize>() + column;
     let (mut way, mut too_deep, mut at): (Vec<WayStep>, usize, usize) = (Vec::new(), 0, 0);
     let mut is_entered = true;
@@ -39,9 +42,7 @@ pub(super) fn place(text: &[u8], error: &Error) -> String {
                 _ => {}
             },
         }
-        if !byte.is_ascii_whitespace() {
-            is_entered = byte != b'[';
-        }
+        is_entered = byte != b'[' && (is_entered || !byte.is_ascii_whitespace());
         at = end;
     }
     // In front of an object or an array, or in an array that nobody wants to enter. Of `[[` the inner one is taken to be meant.
