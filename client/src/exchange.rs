@@ -7,8 +7,11 @@ mod kind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use exchanges::{Exchanges, Happened, sleep_until};
 
@@ -43,10 +46,39 @@ pub async fn host<K: TaskKind, W: Works<K>>(
     stop: impl Future<Output = ()>,
     drain: Option<Duration>,
 ) -> bool {
-    let mut exchanges: Exchanges<K, W::Context> = Exchanges::new(client, list, asking);
+    let (tell_stop, stopped) = oneshot::channel::<()>();
+    let hosted = on_a_worker(work_until(Exchanges::new(client, list, asking), worker, stopped, drain));
+    tokio::pin!(hosted);
+    tokio::select! {
+        biased;
+        () = stop => drop(tell_stop),
+        were_all_finished = &mut hosted => return were_all_finished,
+    }
+    hosted.await
+}
+
+/// Has it done on a thread that works on tasks, where there are several. What a program awaits in its `main` is on a thread of its own
+/// there, and each time that a task wakes it, a thread is woken, too.
+async fn on_a_worker(work: impl Future<Output = bool> + Send + 'static) -> bool {
+    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return work.await;
+    }
+    let mut alone = JoinSet::new();
+    alone.spawn(work.in_current_span());
+    match alone.join_next().await {
+        Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        joined => joined.is_some_and(|done| done.unwrap_or(false)),
+    }
+}
+
+async fn work_until<K: TaskKind, W: Works<K>>(
+    mut exchanges: Exchanges<K, W::Context>,
+    worker: Arc<W>,
+    mut stopped: oneshot::Receiver<()>,
+    drain: Option<Duration>,
+) -> bool {
     let mut works = JoinSet::new();
     let (mut is_stopping, mut end_at, mut grace) = (false, None, None);
-    tokio::pin!(stop);
     loop {
         // What is done at the same time is answered with one exchange.
         while let Some(done) = works.try_join_next() {
@@ -60,7 +92,7 @@ pub async fn host<K: TaskKind, W: Works<K>>(
         }
         tokio::select! {
             biased;
-            () = &mut stop, if !is_stopping => {
+            _ = &mut stopped, if !is_stopping => {
                 is_stopping = true;
                 end_at = drain.map(|drain| Instant::now() + drain);
                 exchanges.stop();

@@ -390,6 +390,15 @@ async fn activities_are_taken_no_faster_than_the_rate_limit_says() {
 
 #[tokio::test(start_paused = true)]
 async fn a_host_that_stops_finishes_what_it_holds_and_takes_nothing_more() {
+    stops_while_it_holds_an_activity().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_stops_finishes_what_it_holds_where_its_runtime_has_several_threads() {
+    stops_while_it_holds_an_activity().await;
+}
+
+async fn stops_while_it_holds_an_activity() {
     let (free, held) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (frees, holds) = (Arc::clone(&free), Arc::clone(&held));
     let hold = move |_: Context, (): ()| {
@@ -406,13 +415,35 @@ async fn a_host_that_stops_finishes_what_it_holds_and_takes_nothing_more() {
     // The other slot waits, and is dropped.
     let waiting = running.poll().await;
     running.stop().await;
+    waiting.until_let_go().await;
     free.notify_one();
     let answer = running.about("a", "success").await;
     assert_eq!(answer.body, json!({ "result": "done" }), "and nothing more is asked for");
     answer.record(Value::Null).await;
     running.ended.await.unwrap();
-    drop(waiting);
     assert!(!running.double.is_asked());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_is_dropped_stops_at_once_where_its_runtime_has_several_threads() {
+    let (begin, mut begun) = tokio::sync::mpsc::unbounded_channel();
+    let hang = move |_: Context, (): ()| {
+        let (here, gone) = tokio::sync::oneshot::channel::<()>();
+        begin.send(gone).unwrap();
+        async move {
+            let _here = here;
+            std::future::pending::<Result<(), Failure>>().await
+        }
+    };
+    let register = |host: Host| host.register(activity_fn("hang", hang)).drain_wait(Duration::from_hours(1));
+    let mut running = Running::start(|host| register(host).concurrency(2)).await;
+    running.poll().await.answer(200, &task("a", "hang")).await;
+    let gone = begun.recv().await.unwrap();
+    let waiting = running.poll().await;
+    running.ended.abort();
+    let gone = tokio::time::timeout(Duration::from_secs(30), gone).await.expect("it does not wait for what it holds");
+    assert!(gone.is_err(), "that is dropped");
+    waiting.until_let_go().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,7 @@ const TABLE_DEFAULT: &str = "baton";
 
 /// A DynamoDB table, and where it is. Credentials come from where every AWS tool takes them.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(default, rename_all = "kebab-case")]
 pub(crate) struct Table {
     /// The DynamoDB table [default: baton]
     #[arg(long = "table", env = "BATON_TABLE", value_name = "NAME")]
@@ -31,7 +31,6 @@ pub(crate) struct Table {
     endpoint_url: Option<String>,
     /// Take a table with provisioned capacity
     #[arg(long, env = "BATON_ALLOW_PROVISIONED")]
-    #[serde(default)]
     allow_provisioned: bool,
 }
 

@@ -19,7 +19,7 @@ const RELOADED: &str = "tls";
 
 /// How the listener encrypts.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(default, rename_all = "kebab-case")]
 pub(crate) struct Encryption {
     /// The certificate to show, as PEM, and after it those that lead to its authority: the service then speaks HTTPS alone. Read
     /// again when it changes
@@ -34,7 +34,6 @@ pub(crate) struct Encryption {
     tls_client_ca: Option<PathBuf>,
     /// Give nobody a connection who shows none
     #[arg(long, env = "BATON_TLS_CLIENT_REQUIRED")]
-    #[serde(default)]
     tls_client_required: bool,
     /// Authorities of the other nodes' certificates, as PEM, where they reach each other over https; nobody else is trusted
     /// then [default: those that this machine trusts]
@@ -42,7 +41,6 @@ pub(crate) struct Encryption {
     nodes_ca: Option<PathBuf>,
     /// Listen beyond this machine although nothing is encrypted
     #[arg(long, env = "BATON_ALLOW_REMOTE_WITHOUT_TLS")]
-    #[serde(default)]
     allow_remote_without_tls: bool,
 }
 

@@ -60,7 +60,7 @@ enum StoreKind {
 /// Every option can also be given in the environment or in a TOML file (`--config`), by the option's name; an option on
 /// the command line comes first, then the environment, then the file.
 #[derive(Debug, Default, Args, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 #[expect(
     clippy::unsafe_derive_deserialize,
     reason = "the unsafe code is within tokio::select, and no field is part of it"
@@ -76,11 +76,10 @@ pub(crate) struct Serve {
     /// Address and port to listen on, e.g. `0.0.0.0:7420`; `:7420` is this machine only, port 0 picks a free one [default:
     /// 127.0.0.1:7420]
     #[arg(long, env = "BATON_LISTEN", value_name = "ADDRESS", value_parser = listen_address)]
-    #[serde(default, deserialize_with = "listen_in_file")]
+    #[serde(deserialize_with = "listen_in_file")]
     listen: Option<SocketAddr>,
     /// Listen beyond this machine although nobody is asked who they are
     #[arg(long, env = "BATON_ALLOW_REMOTE_WITHOUT_CREDENTIALS")]
-    #[serde(default)]
     allow_remote_without_credentials: bool,
     #[command(flatten)]
     #[serde(flatten)]
@@ -88,7 +87,6 @@ pub(crate) struct Serve {
     /// Names under which the service may be asked beside this machine's own, where it listens on this machine alone and nobody
     /// is asked who they are; separated by commas
     #[arg(long, env = "BATON_ALLOWED_HOSTS", value_name = "NAME", value_delimiter = ',')]
-    #[serde(default)]
     allowed_hosts: Vec<String>,
     /// Whether the web console is there, below `/console/` [default: on]
     #[arg(long, env = "BATON_CONSOLE")]
@@ -132,7 +130,6 @@ pub(crate) struct Serve {
     shutdown_seconds: Option<u64>,
     /// Hold runs over SWF's wire to AWS's limits: 25,000 events, a year, 100,000 open runs, 100 domains, 1,000 polls on a list
     #[arg(long, env = "BATON_SWF_LIMITS")]
-    #[serde(default)]
     swf_limits: bool,
     /// A function of SWF's Lambda tasks: an address that its input is posted to, or a line for the shell; may be repeated
     #[arg(long = "lambda", value_name = "NAME=URL|COMMAND")]
@@ -140,19 +137,16 @@ pub(crate) struct Serve {
     lambdas: Vec<String>,
     /// The same in the file
     #[arg(skip)]
-    #[serde(default, rename = "lambda")]
+    #[serde(rename = "lambda")]
     functions: BTreeMap<String, Function>,
     /// Who may do what; only in the file
     #[arg(skip)]
-    #[serde(default)]
     credentials: Vec<Credential>,
     /// Whose tokens are believed; only in the file
     #[arg(skip)]
-    #[serde(default)]
     issuers: Vec<Issuer>,
     /// How much of the service a domain, or the holder of a credential, may take; only in the file
     #[arg(skip)]
-    #[serde(default)]
     limits: Vec<Limit>,
     /// Write a JSON line for each request to the end of this file, or to standard output: `-`
     #[arg(long, env = "BATON_ACCESS_LOG", value_name = "FILE|-")]
@@ -162,7 +156,6 @@ pub(crate) struct Serve {
     audit_log: Option<PathBuf>,
     /// Log as JSON lines rather than text
     #[arg(long, env = "BATON_LOG_JSON")]
-    #[serde(default)]
     log_json: bool,
     #[command(flatten)]
     #[serde(flatten)]

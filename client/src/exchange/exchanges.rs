@@ -7,6 +7,7 @@ use std::time::Duration;
 use history::limits::POLL_ATTEMPTS_MAX;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_with::skip_serializing_none;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
@@ -100,28 +101,21 @@ pub(super) struct Exchanges<K: TaskKind, C> {
     kind: PhantomData<K>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Asked<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     answers: Vec<&'a RawValue>,
-    #[serde(skip_serializing_if = "is_zero")]
-    room: usize,
+    room: Option<usize>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     slots: &'a [u32],
     identity: &'a str,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     queries: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     updates: Option<usize>,
     poll_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<u32>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
-fn is_zero(number: &usize) -> bool {
-    *number == 0
 }
 
 impl<K: TaskKind, C> Exchanges<K, C> {
@@ -292,7 +286,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         let is_first = poll.attempt == 1;
         let asked = Asked {
             answers: answers.iter().map(|answer| &*answer.json).collect(),
-            room: if is_first { poll.slots.len() } else { 0 },
+            room: (is_first && !poll.slots.is_empty()).then_some(poll.slots.len()),
             slots: if is_first { &[] } else { &poll.slots },
             identity: &self.asking.identity,
             queries: self.asking.queries,

@@ -165,6 +165,11 @@ impl Asked {
         }
     }
 
+    /// Waits until whoever asked hangs up.
+    pub async fn until_let_go(mut self) {
+        assert!(self.stream.read_u8().await.is_err(), "nothing more is said");
+    }
+
     /// The connection breaks in the middle of the answer.
     pub async fn lose(self) {
         self.write("HTTP/1.1 200 -\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{").await;

@@ -50,6 +50,9 @@ pub(super) struct Load {
     /// How many tasks the decider and the runner do at the same time, each; as many as there are workflows at once unless given
     #[arg(long)]
     slots: Option<usize>,
+    /// Give the decider and the runner a runtime of several threads each, as `#[tokio::main]` does
+    #[arg(long)]
+    several_threads: bool,
     /// Activities of each workflow, one after the other
     #[arg(long, default_value_t = 3)]
     activities: usize,
@@ -122,9 +125,14 @@ impl Load {
 
     /// The canonical load, on a service of its own.
     pub(super) fn of(workflows: u64, concurrency: usize) -> Self {
-        let (slots, activities, payload) = (None, 3, 100);
+        let (slots, several_threads, activities, payload) = (None, false, 3, 100);
         let (url, data_dir, json, role) = (Vec::new(), None, false, None);
-        Self { workflows, concurrency, slots, activities, payload, url, data_dir, json, role }
+        Self { workflows, concurrency, slots, several_threads, activities, payload, url, data_dir, json, role }
+    }
+
+    /// Whether this process is a host that is to have several threads.
+    pub(super) fn is_host_of_several_threads(&self) -> bool {
+        self.role.is_some() && self.several_threads
     }
 
     /// Puts the service under load; and how long activities waited for a runner.
@@ -144,7 +152,8 @@ impl Load {
             let (activities, payload) = (self.activities.to_string(), self.payload.to_string());
             let concurrency = self.slots.unwrap_or(self.concurrency).to_string();
             let args = ["--role", role, "--url", url, "--activities", &activities, "--payload", &payload];
-            Process::start(&[&args[..], &["--concurrency", &concurrency]].concat())
+            let threads: &[&str] = if self.several_threads { &["--several-threads"] } else { &[] };
+            Process::start(&[&args[..], &["--concurrency", &concurrency], threads].concat())
         };
         // A decider and a runner at each service.
         let workers = urls.iter().flat_map(|url| [role("decider", url), role("runner", url)]);

@@ -82,7 +82,12 @@ impl Bench {
 
 fn main() -> ExitCode {
     let bench = Bench::parse();
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let mut builder = if bench.load.is_host_of_several_threads() {
+        tokio::runtime::Builder::new_multi_thread()
+    } else {
+        tokio::runtime::Builder::new_current_thread()
+    };
+    let runtime = match builder.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("baton-bench: no runtime: {error}");

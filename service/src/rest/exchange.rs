@@ -18,7 +18,7 @@ use memchr::memchr2;
 use serde::Serialize;
 
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, with_wait_applied};
-use super::tasks::{activity_body, outcome, turn_body, unpolled_by, update_answers};
+use super::tasks::{activity_body, bytes_of, outcome, turn_body, unpolled_by, update_answers};
 use crate::access::{Caller, Level};
 use crate::http::{
     Answer, AppState, AuditEach, Json, Refused, TURN_BYTES_MAX, bytes_of_json, deliver_tasks, look_at_connection,
@@ -325,10 +325,6 @@ impl TasksOf {
         let (tasks, delivered) = rendered.unzip();
         says_something.then(|| (bytes_of(&Exchanged { receipts, tasks, unpolled }), delivered))
     }
-}
-
-fn bytes_of<T: Serialize>(exchanged: &Exchanged<T>) -> Vec<u8> {
-    serde_json::to_vec(exchanged).unwrap_or_default()
 }
 
 async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -> Response {

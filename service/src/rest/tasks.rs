@@ -10,6 +10,7 @@ use axum::response::Response;
 use client::body;
 use futures_util::{FutureExt as _, stream};
 use history::{Command, Fault, TaskId, TraceContext, TurnAnswer, TurnId, UpdateAnswer};
+use serde::Serialize;
 
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, seconds_to_wait, with_wait_applied};
 use crate::access::Caller;
@@ -44,8 +45,9 @@ pub(super) fn turn_body(task: DeciderTask) -> body::DeciderTask {
     }
 }
 
-fn render_turn(task: DeciderTask) -> Vec<u8> {
-    serde_json::to_vec(&turn_body(task)).unwrap_or_default()
+/// As JSON, which each body has.
+pub(super) fn bytes_of(body: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(body).unwrap_or_default()
 }
 
 fn query(query: PendingQuery) -> body::TaskQuery {
@@ -105,10 +107,6 @@ pub(super) fn activity_body(task: ActivityTask) -> body::ActivityTask {
     }
 }
 
-fn render_activity(task: ActivityTask) -> Vec<u8> {
-    serde_json::to_vec(&activity_body(task)).unwrap_or_default()
-}
-
 /// Everything but what a name may hold as it is in a header.
 const NAME_ESCAPED: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
@@ -153,7 +151,7 @@ pub(super) async fn poll_decider(on: OnPoll, Json(poll): Json<body::PollDecider,
         let (domain, list, poll) = *convert::identity(asked);
         let delivery = engine.tasks().poll_decider(&domain, &list, poll).await?;
         look_at_connection().await;
-        let render = |(task, receipt)| deliver_task(render_turn(task), receipt);
+        let render = |(task, receipt)| deliver_task(bytes_of(&turn_body(task)), receipt);
         let none = || no_task(&engine, &domain, &caller);
         Answer::Ok(with_wait_applied(delivery.map_or_else(none, |delivery| render(delivery.split())), wait))
     }))
@@ -168,7 +166,7 @@ pub(super) async fn poll_activity(on: OnPoll, Json(poll): Json<body::PollActivit
         let (domain, list, poll) = *convert::identity(asked);
         let delivery = engine.tasks().poll_activity(&domain, &list, poll).await?;
         look_at_connection().await;
-        let render = |(task, receipt)| deliver_task(render_activity(task), receipt);
+        let render = |(task, receipt)| deliver_task(bytes_of(&activity_body(task)), receipt);
         let none = || no_task(&engine, &domain, &caller);
         Answer::Ok(with_wait_applied(delivery.map_or_else(none, |delivery| render(delivery.split())), wait))
     }))
@@ -204,9 +202,9 @@ const NEXT_LINGER: Duration = Duration::from_millis(50);
 
 /// The answer to an answer. With `next`, the next task comes with it where there is one soon. Otherwise the headers go
 /// out, so that the caller knows that its answer is durable; the body follows when there is a task, or the wait ends.
-async fn answered<T: Send + 'static>(
+async fn answered<T: Send + 'static, B: Serialize + 'static>(
     next: Option<impl Future<Output = Result<Option<Delivery<T>>, Refusal>> + Send + 'static>,
-    render: fn(T) -> Vec<u8>,
+    render: fn(T) -> B,
 ) -> Response {
     let Some(poll) = next else {
         return bytes_of_json(StatusCode::OK, "{}");
@@ -230,26 +228,17 @@ async fn answered<T: Send + 'static>(
     }
 }
 
-fn render_next<T>(
+fn render_next<T, B: Serialize>(
     polled: Result<Option<Delivery<T>>, Refusal>,
-    render: fn(T) -> Vec<u8>,
+    render: fn(T) -> B,
 ) -> (Vec<u8>, Option<Receipt>) {
-    let none = || b"{\"next\":null}".to_vec();
-    match polled {
-        Ok(Some(delivery)) => {
-            let (task, receipt) = delivery.split();
-            let mut bytes = b"{\"next\":".to_vec();
-            bytes.extend(render(task));
-            bytes.push(b'}');
-            (bytes, Some(receipt))
-        }
-        Ok(None) => (none(), None),
-        Err(refusal) => {
-            // The answer was recorded; only the poll came to nothing, as any poll may.
-            tracing::debug!(%refusal, "no next task");
-            (none(), None)
-        }
-    }
+    let polled = polled.unwrap_or_else(|refusal| {
+        // The answer was recorded; only the poll came to nothing, as any poll may.
+        tracing::debug!(%refusal, "no next task");
+        None
+    });
+    let Some((task, receipt)) = polled.map(Delivery::split) else { return (b"{\"next\":null}".to_vec(), None) };
+    (bytes_of(&body::Answered { next: Some(render(task)) }), Some(receipt))
 }
 
 /// What an answer to a task takes beside its body: the task that the path names, and who answers.
@@ -273,7 +262,7 @@ async fn answer_turn(
     }
     let list = std::mem::take(&mut token.task_list);
     let poll = |poll| async move { engine.tasks().poll_decider(&token.domain, &list, poll).await };
-    Ok(answered(next.map(poll), render_turn).await)
+    Ok(answered(next.map(poll), turn_body).await)
 }
 
 pub(super) async fn complete_turn(on: OnTask, Json(complete): Json<body::CompleteTurn, TURN_BYTES_MAX>) -> Answer {
@@ -300,7 +289,7 @@ async fn answer_activity(
     engine.tasks().answer_activity(&token, command).await?;
     let list = std::mem::take(&mut token.task_list);
     let poll = |poll| async move { engine.tasks().poll_activity(&token.domain, &list, poll).await };
-    Ok(answered(next.map(poll), render_activity).await)
+    Ok(answered(next.map(poll), activity_body).await)
 }
 
 pub(super) async fn succeed_activity(on: OnTask, Json(succeed): Json<body::SucceedActivity>) -> Answer {
