@@ -8,9 +8,10 @@ mod double;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_runner_kit::{Context, Failure, Host, activity_fn};
+use baton_runner_kit::{Activity, Context, Failure, Host, activity_fn};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use crate::double::{Asked, Running};
@@ -58,6 +59,20 @@ async fn double(_: Context, number: u64) -> Result<u64, Failure> {
 async fn wait(context: Context, (): ()) -> Result<(), Failure> {
     context.canceled().await;
     Err(Failure::canceled().details("stopped half-way"))
+}
+
+/// An activity that never ends. For each that begins something comes that ends when it is dropped.
+fn hanging() -> (impl Activity, UnboundedReceiver<oneshot::Receiver<()>>) {
+    let (begin, begun) = unbounded_channel();
+    let hang = move |_: Context, (): ()| {
+        let (here, gone) = oneshot::channel::<()>();
+        begin.send(gone).unwrap();
+        async move {
+            let _here = here;
+            std::future::pending::<Result<(), Failure>>().await
+        }
+    };
+    (activity_fn("hang", hang), begun)
 }
 
 /// Plays one task whose activity ends at once; what is said of it, as what.
@@ -426,16 +441,8 @@ async fn stops_while_it_holds_an_activity() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_is_dropped_stops_at_once_where_its_runtime_has_several_threads() {
-    let (begin, mut begun) = tokio::sync::mpsc::unbounded_channel();
-    let hang = move |_: Context, (): ()| {
-        let (here, gone) = tokio::sync::oneshot::channel::<()>();
-        begin.send(gone).unwrap();
-        async move {
-            let _here = here;
-            std::future::pending::<Result<(), Failure>>().await
-        }
-    };
-    let register = |host: Host| host.register(activity_fn("hang", hang)).drain_wait(Duration::from_hours(1));
+    let (hang, mut begun) = hanging();
+    let register = |host: Host| host.register(hang).drain_wait(Duration::from_hours(1));
     let mut running = Running::start(|host| register(host).concurrency(2)).await;
     running.poll().await.answer(200, &task("a", "hang")).await;
     let gone = begun.recv().await.unwrap();
@@ -449,17 +456,8 @@ async fn a_host_that_is_dropped_stops_at_once_where_its_runtime_has_several_thre
 #[tokio::test(start_paused = true)]
 async fn a_host_that_stops_waits_for_an_activity_as_long_as_it_was_told_to() {
     for timeouts in [json!({}), json!({ "heartbeat": "PT1H" })] {
-        let (begin, mut begun) = tokio::sync::mpsc::unbounded_channel();
-        let hang = move |_: Context, (): ()| {
-            // Whoever waits at the other end hears when this is dropped.
-            let (here, gone) = tokio::sync::oneshot::channel::<()>();
-            begin.send(gone).unwrap();
-            async move {
-                let _here = here;
-                std::future::pending::<Result<(), Failure>>().await
-            }
-        };
-        let register = |host: Host| host.register(activity_fn("hang", hang)).drain_wait(Duration::from_secs(7));
+        let (hang, mut begun) = hanging();
+        let register = |host: Host| host.register(hang).drain_wait(Duration::from_secs(7));
         let mut running = Running::start(register).await;
         running.poll().await.answer(200, &with(task("a", "hang"), json!({ "timeouts": timeouts }))).await;
         let gone = begun.recv().await.unwrap();
