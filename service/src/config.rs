@@ -107,7 +107,7 @@ fn is_open(mode: u32, owner: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use serde::Deserialize;
-    use service::access::Credential;
+    use service::access::{Credential, Issuer};
 
     use super::*;
 
@@ -116,6 +116,8 @@ mod tests {
     struct File {
         #[serde(default)]
         credentials: Vec<Credential>,
+        #[serde(default)]
+        issuers: Vec<Issuer>,
         #[serde(default)]
         log_json: bool,
         #[serde(default)]
@@ -140,6 +142,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_the_file_is_said_by_key_and_place_and_shows_no_secret() {
         let credential = "[[credentials]]\nname = 'a'\n";
+        let issuer = "[[issuers]]\nname = 'a'\nissuer = 'b'\naudiences = []\n[[issuers.rules]]\n";
         for (text, says) in [
             (
                 format!("{credential}secret-acces-key = 'hunter2'"),
@@ -158,6 +161,9 @@ mod tests {
             ("[lambda]\ncharge = { url = 'hunter2' }".to_owned(), "line 2, column 10: `lambda.charge`"),
             ("log-jsn = 'hunter2'".to_owned(), "unknown field `log-jsn`"),
             ("log-json = 'yes'".to_owned(), "line 1, column 12: `log-json`: invalid type: string \"yes\""),
+            ("[[credentials]]\noperator = true".to_owned(), "line 1, column 1: `credentials[0]`: missing field `name`"),
+            (format!("{issuer}claim = 'hunter2'"), "line 5, column 1: `issuers[0].rules[0]`: missing field `has`"),
+            (format!("{issuer}has = 'hunter2'"), "line 5, column 1: `issuers[0].rules[0]`: missing field `claim`"),
             // Of a part nobody knows which key it is.
             ("log-json = true\nkey-file = 'hunter2'".to_owned(), "the value is not of the kind"),
         ] {
@@ -166,6 +172,12 @@ mod tests {
             assert!(said.contains("`log-json`") == text.contains("'yes'"), "{text}\n{said}");
         }
         let read: File = parse(&format!("log-json = true\n{credential}operator = true")).unwrap();
-        assert!(read.log_json && read.credentials.len() == 1 && read.lambda.is_empty() && read.part.key_file.is_none());
+        assert!(
+            read.log_json
+                && read.credentials.len() == 1
+                && read.issuers.is_empty()
+                && read.lambda.is_empty()
+                && read.part.key_file.is_none()
+        );
     }
 }

@@ -88,7 +88,7 @@ pub(crate) struct Holder {
 }
 
 /// What a credential may do, for people: nothing of what it is known by.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HolderLevels {
     pub(crate) name: String,
     pub(crate) operator: bool,

@@ -47,27 +47,35 @@ pub struct Issuer {
 
 /// What a token may do that has something in a claim. The words are those of a credential.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ClaimRule {
     /// The claim: a text, or a list of texts.
     pub claim: String,
     /// It is this text, or has it.
     pub has: String,
     /// May do everything.
+    #[serde(default)]
     pub operator: bool,
     /// May read the metrics.
+    #[serde(default)]
     pub metrics: bool,
     /// Domains in which it may read everything; `*` is all.
+    #[serde(default)]
     pub readers: Vec<String>,
     /// Domains in which it may read everything but payloads; `*` is all.
+    #[serde(default)]
     pub readers_without_payloads: Vec<String>,
     /// Domains in which it may do what applications do; `*` is all.
+    #[serde(default)]
     pub applications: Vec<String>,
     /// Domains that it may operate; `*` is all.
+    #[serde(default)]
     pub operators: Vec<String>,
     /// Task lists where it may take and answer turns, as a credential has them.
+    #[serde(default)]
     pub deciders: Vec<String>,
     /// Task lists where it may take and answer activities, in the same way.
+    #[serde(default)]
     pub runners: Vec<String>,
     /// What it may decide in turns of its own `deciders`; everything when absent.
     pub may_decide: Option<Permissions>,

@@ -29,17 +29,8 @@ fn rendered(levels: HolderLevels) -> body::CredentialLevels {
 
 /// Nobody is asked, and everybody may do everything.
 fn anybody() -> body::CredentialLevels {
-    body::CredentialLevels {
-        name: None,
-        operator: true,
-        metrics: true,
-        readers: Vec::new(),
-        readers_without_payloads: Vec::new(),
-        applications: Vec::new(),
-        operators: Vec::new(),
-        deciders: Vec::new(),
-        runners: Vec::new(),
-    }
+    let all = HolderLevels { operator: true, metrics: true, ..HolderLevels::default() };
+    body::CredentialLevels { name: None, ..rendered(all) }
 }
 
 fn info(sign_in: &SignIn, session: Option<&Session>) -> body::SessionInfo {
