@@ -57,7 +57,7 @@ pub fn history(events: &[Event]) -> String {
             elapsed(after),
             event.kind.name().to_owned(),
             shown::line(&summary(event)).into_owned(),
-            shown::line(&because(event)).into_owned(),
+            event.kind.causes().iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
             event.by.as_ref().map(|by| shown::line(by.as_str()).into_owned()).unwrap_or_default(),
         ];
         table.add_row(row.into_iter().take(columns));
@@ -228,69 +228,6 @@ fn who(identity: Option<&str>, reason: Option<&str>) -> String {
 
 fn by_hand(by_hand: Option<&ByHand>) -> String {
     by_hand.map(|it| format!(" by hand{}", who(it.identity.as_deref(), it.reason.as_deref()))).unwrap_or_default()
-}
-
-/// The events that caused an event.
-fn because(event: &Event) -> String {
-    let ids: Vec<u64> = match &event.kind {
-        EventKind::WorkflowSuccess(it) => vec![it.decision_event_id],
-        EventKind::WorkflowFailed(it) => vec![it.decision_event_id],
-        EventKind::WorkflowCanceled(it) => vec![it.decision_event_id],
-        EventKind::WorkflowContinuedAsNew(it) => vec![it.decision_event_id],
-        EventKind::WorkflowCloseFailed(it) => vec![it.decision_event_id],
-        EventKind::DeciderStarted(it) => vec![it.scheduled_event_id],
-        EventKind::DeciderCompleted(it) => vec![it.started_event_id],
-        EventKind::DeciderTimedOut(it) => vec![it.started_event_id.unwrap_or(it.scheduled_event_id)],
-        EventKind::DeciderFailed(it) => vec![it.started_event_id],
-        EventKind::ActivityScheduled(it) => vec![it.decision_event_id],
-        EventKind::ActivityScheduleFailed(it) => vec![it.decision_event_id],
-        EventKind::ActivityStarted(it) => vec![it.scheduled_event_id],
-        EventKind::ActivitySuccess(it) => vec![it.scheduled_event_id, it.started_event_id],
-        EventKind::ActivityFailed(it) => vec![it.scheduled_event_id, it.started_event_id],
-        EventKind::ActivityCanceled(it) => vec![it.scheduled_event_id, it.cancel_event_id],
-        EventKind::ActivityTimedOut(it) => vec![it.scheduled_event_id],
-        EventKind::ActivityScheduledTimeout(it) => vec![it.scheduled_event_id],
-        EventKind::ActivityPaused(it) => vec![it.scheduled_event_id],
-        EventKind::ActivityResumed(it) => vec![it.scheduled_event_id],
-        EventKind::ActivityRetried(it) => vec![it.scheduled_event_id],
-        EventKind::ActivityOptionsChanged(it) => vec![it.scheduled_event_id],
-        EventKind::ActivityTaskCancel(it) => vec![it.scheduled_event_id, it.decision_event_id],
-        EventKind::ActivityTaskCancelFailed(it) => vec![it.decision_event_id],
-        EventKind::TimerScheduled(it) => vec![it.decision_event_id],
-        EventKind::TimerScheduleFailed(it) => vec![it.decision_event_id],
-        EventKind::TimerExpired(it) => vec![it.scheduled_event_id],
-        EventKind::TimerCanceled(it) => vec![it.scheduled_event_id, it.decision_event_id],
-        EventKind::TimerCancelFailed(it) => vec![it.decision_event_id],
-        EventKind::Marker(it) => vec![it.decision_event_id],
-        EventKind::MarkerFailed(it) => vec![it.decision_event_id],
-        EventKind::ChildScheduled(it) => vec![it.decision_event_id],
-        EventKind::ChildScheduleFailed(it) => vec![it.scheduled_event_id.unwrap_or(it.decision_event_id)],
-        EventKind::ChildStarted(it) => vec![it.scheduled_event_id],
-        EventKind::ChildSuccess(it) => vec![it.scheduled_event_id, it.started_event_id],
-        EventKind::ChildFailed(it) => vec![it.scheduled_event_id, it.started_event_id],
-        EventKind::ChildTimedOut(it) => vec![it.scheduled_event_id, it.started_event_id],
-        EventKind::ChildCanceled(it) => vec![it.scheduled_event_id, it.started_event_id],
-        EventKind::ChildTerminated(it) => vec![it.scheduled_event_id, it.started_event_id],
-        EventKind::ExternalSignalScheduled(it) => vec![it.decision_event_id],
-        EventKind::ExternalSignalDelivered(it) => vec![it.scheduled_event_id],
-        EventKind::ExternalSignalFailed(it) => vec![it.scheduled_event_id.unwrap_or(it.decision_event_id)],
-        EventKind::ExternalCancelScheduled(it) => vec![it.decision_event_id],
-        EventKind::ExternalCancelDelivered(it) => vec![it.scheduled_event_id],
-        EventKind::ExternalCancelFailed(it) => vec![it.scheduled_event_id.unwrap_or(it.decision_event_id)],
-        EventKind::UpdateAccepted(it) => vec![it.decision_event_id],
-        EventKind::UpdateCompleted(it) => vec![it.accepted_event_id, it.decision_event_id],
-        EventKind::UpdateFailed(it) => vec![it.accepted_event_id, it.decision_event_id],
-        EventKind::WorkflowStarted(_)
-        | EventKind::WorkflowPaused(_)
-        | EventKind::WorkflowResumed(_)
-        | EventKind::WorkflowReset(_)
-        | EventKind::WorkflowTimedOut(_)
-        | EventKind::WorkflowTerminated(_)
-        | EventKind::WorkflowCancelRequested(_)
-        | EventKind::DeciderScheduled(_)
-        | EventKind::Signal(_) => vec![],
-    };
-    ids.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

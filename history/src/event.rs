@@ -16,6 +16,7 @@ use crate::time::Timestamp;
 mod activities;
 mod bare;
 mod by_hand;
+mod causes;
 mod children;
 mod decider;
 mod hand;

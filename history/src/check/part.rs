@@ -88,67 +88,8 @@ pub(super) fn part(event: &EventKind) -> EventRole {
 
 /// The turn that a decision's event names.
 pub(super) fn decision_event_id(kind: &EventKind) -> Option<EventId> {
-    Some(match kind {
-        EventKind::WorkflowSuccess(it) => it.decision_event_id,
-        EventKind::WorkflowFailed(it) => it.decision_event_id,
-        EventKind::WorkflowCanceled(it) => it.decision_event_id,
-        EventKind::WorkflowContinuedAsNew(it) => it.decision_event_id,
-        EventKind::WorkflowCloseFailed(it) => it.decision_event_id,
-        EventKind::ActivityScheduled(it) => it.decision_event_id,
-        EventKind::ActivityScheduleFailed(it) => it.decision_event_id,
-        EventKind::ActivityTaskCancel(it) => it.decision_event_id,
-        EventKind::ActivityTaskCancelFailed(it) => it.decision_event_id,
-        EventKind::TimerScheduled(it) => it.decision_event_id,
-        EventKind::TimerScheduleFailed(it) => it.decision_event_id,
-        EventKind::TimerCanceled(it) => it.decision_event_id,
-        EventKind::TimerCancelFailed(it) => it.decision_event_id,
-        EventKind::Marker(it) => it.decision_event_id,
-        EventKind::MarkerFailed(it) => it.decision_event_id,
-        EventKind::ChildScheduled(it) => it.decision_event_id,
-        EventKind::ChildScheduleFailed(it) if it.scheduled_event_id.is_none() => it.decision_event_id,
-        EventKind::ExternalSignalScheduled(it) => it.decision_event_id,
-        EventKind::ExternalCancelScheduled(it) => it.decision_event_id,
-        EventKind::ExternalSignalFailed(it) if it.scheduled_event_id.is_none() => it.decision_event_id,
-        EventKind::ExternalCancelFailed(it) if it.scheduled_event_id.is_none() => it.decision_event_id,
-        EventKind::UpdateAccepted(it) => it.decision_event_id,
-        EventKind::UpdateCompleted(it) => it.decision_event_id,
-        EventKind::UpdateFailed(it) => it.decision_event_id,
-        EventKind::ChildScheduleFailed(_)
-        | EventKind::ChildStarted(_)
-        | EventKind::ChildSuccess(_)
-        | EventKind::ChildFailed(_)
-        | EventKind::ChildTimedOut(_)
-        | EventKind::ChildCanceled(_)
-        | EventKind::ChildTerminated(_)
-        | EventKind::ExternalSignalDelivered(_)
-        | EventKind::ExternalSignalFailed(_)
-        | EventKind::ExternalCancelDelivered(_)
-        | EventKind::ExternalCancelFailed(_)
-        | EventKind::WorkflowStarted(_)
-        | EventKind::WorkflowTimedOut(_)
-        | EventKind::WorkflowTerminated(_)
-        | EventKind::WorkflowCancelRequested(_)
-        | EventKind::DeciderScheduled(_)
-        | EventKind::DeciderStarted(_)
-        | EventKind::DeciderCompleted(_)
-        | EventKind::DeciderTimedOut(_)
-        | EventKind::DeciderFailed(_)
-        | EventKind::ActivityStarted(_)
-        | EventKind::ActivitySuccess(_)
-        | EventKind::ActivityFailed(_)
-        | EventKind::ActivityCanceled(_)
-        | EventKind::ActivityTimedOut(_)
-        | EventKind::ActivityScheduledTimeout(_)
-        | EventKind::ActivityPaused(_)
-        | EventKind::ActivityResumed(_)
-        | EventKind::ActivityRetried(_)
-        | EventKind::ActivityOptionsChanged(_)
-        | EventKind::WorkflowPaused(_)
-        | EventKind::WorkflowResumed(_)
-        | EventKind::WorkflowReset(_)
-        | EventKind::TimerExpired(_)
-        | EventKind::Signal(_) => return None,
-    })
+    let is_decided = matches!(part(kind), EventRole::Decided | EventRole::DecidedNews | EventRole::DecidedClose);
+    kind.causes().last().copied().filter(|_| is_decided)
 }
 
 /// The activity that an event closes.
