@@ -20,6 +20,10 @@ use crate::staying::may_stay;
 
 pub(crate) const SEGMENT_HEADER: usize = 32;
 pub(crate) const FRAME_HEADER: usize = 16;
+/// What comes before the key of an operation.
+const OPERATION_HEADER: usize = 9;
+/// So much of a frame tells whether it may be one.
+pub(crate) const PROBE: usize = FRAME_HEADER + OPERATION_HEADER;
 /// A frame larger than this is not written, and not believed.
 pub(crate) const FRAME_MAX: usize = 256 << 20;
 
@@ -145,7 +149,7 @@ impl Builder {
 
     /// What an operation will add.
     pub(crate) fn size_of(key: &[u8], value: &[u8]) -> usize {
-        9 + key.len() + value.len()
+        OPERATION_HEADER + key.len() + value.len()
     }
 
     fn operation(&mut self, kind: u8, key: &[u8], value: &[u8]) {
@@ -200,6 +204,12 @@ pub(crate) struct Frame<'a> {
     pub(crate) size: usize,
 }
 
+/// How large the frame is of which `bytes` are the beginning, if that may be one.
+pub(crate) fn frame_size(bytes: &[u8]) -> Option<usize> {
+    let length = usize::try_from(Fields(bytes).u32()?).ok()?;
+    (length <= FRAME_MAX).then(|| (FRAME_HEADER + length).next_multiple_of(ALIGNMENT))
+}
+
 /// The frame at the beginning of `bytes`, if it is whole and one of `wanted`.
 pub(crate) fn frame_at(bytes: &[u8], salt: u64, wanted: std::ops::Range<u64>) -> Option<Frame<'_>> {
     let mut fields = Fields(bytes);
@@ -216,20 +226,19 @@ pub(crate) fn frame_at(bytes: &[u8], salt: u64, wanted: std::ops::Range<u64>) ->
     Some(Frame { batch, operations, size: (FRAME_HEADER + operations.len()).next_multiple_of(ALIGNMENT) })
 }
 
-/// Looks behind a frame that could not be read for one that can: the offset of a frame of batch `from` or later. There
-/// is one exactly when the unreadable frame is a hole and not a torn end, for a batch is only written when the one
-/// before it is durable.
-pub(crate) fn frame_behind(bytes: &[u8], salt: u64, from: u64) -> Option<usize> {
+/// Where in `bytes` frames of batch `from` or later may begin that could be read, and how large each is: their number says so, and their
+/// first operation. Of the last [`PROBE`] bytes nothing is said.
+pub(crate) fn may_begin(bytes: &[u8], from: u64) -> impl Iterator<Item = (usize, usize)> {
     let wanted = from..from + AHEAD_MAX;
     // The batch number is a frame's second word: looking at it alone rules out nearly every place.
-    let (words, _) = bytes.as_chunks::<ALIGNMENT>();
-    words.iter().enumerate().skip(1).find_map(|(index, word)| {
+    let words = bytes.as_chunks::<ALIGNMENT>().0.iter().enumerate().skip(1);
+    let numbered = words.filter(move |(_, word)| wanted.contains(&u64::from_le_bytes(**word)));
+    numbered.filter_map(|(index, _)| {
         let offset = (index - 1) * ALIGNMENT;
-        let is_frame = wanted.contains(&u64::from_le_bytes(*word))
-            // Many words look like numbers of batches, few of them are followed by an operation, and a checksum reads megabytes.
-            && operation(&mut Fields(bytes.get(offset + FRAME_HEADER..)?), bytes.len()).is_some()
-            && frame_at(bytes.get(offset..)?, salt, wanted.clone()).is_some();
-        is_frame.then_some(offset)
+        let size = frame_size(bytes.get(offset..)?)?;
+        // Many words look like numbers of batches, few of them are followed by an operation, and a checksum reads megabytes.
+        let (_, key, value) = operation_header(&mut Fields(bytes.get(offset + FRAME_HEADER..)?))?;
+        (PROBE + key + value <= size).then_some((offset, size))
     })
 }
 
@@ -264,17 +273,18 @@ pub(crate) fn operations(bytes: &[u8]) -> impl Iterator<Item = Result<BatchOpera
 
 /// The next of `whole` bytes of operations.
 fn operation<'a>(fields: &mut Fields<'a>, whole: usize) -> Option<BatchOperation<'a>> {
-    let [kind] = fields.array()?;
-    let key = usize::try_from(fields.u32()?).ok()?;
-    let value = usize::try_from(fields.u32()?).ok()?;
+    let (is_put, key, value) = operation_header(fields)?;
     let key = fields.take(key)?;
     let at = (FRAME_HEADER + whole).checked_sub(fields.0.len()).and_then(|at| u32::try_from(at).ok())?;
     let value = fields.take(value)?;
-    match kind {
-        PUT => Some(BatchOperation::Put { key, value, at }),
-        DELETE => Some(BatchOperation::Delete { key }),
-        _ => None,
-    }
+    Some(if is_put { BatchOperation::Put { key, value, at } } else { BatchOperation::Delete { key } })
+}
+
+/// Whether it is a put, and the lengths of its key and value.
+fn operation_header(fields: &mut Fields<'_>) -> Option<(bool, usize, usize)> {
+    let [kind] = fields.array()?;
+    let (key, value) = (usize::try_from(fields.u32()?).ok()?, usize::try_from(fields.u32()?).ok()?);
+    matches!(kind, PUT | DELETE).then_some((kind == PUT, key, value))
 }
 
 #[cfg(test)]
@@ -320,11 +330,15 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_behind_a_hole_is_found_and_an_old_one_is_not() {
+    fn a_frame_may_begin_behind_a_hole_and_an_old_one_may_not() {
         let mut bytes = vec![0xAB; 64];
-        bytes.extend(frame(7, 42));
-        assert_eq!(frame_behind(&bytes, 7, 41), Some(64));
-        assert_eq!(frame_behind(&bytes, 7, 43), None);
+        let frame = frame(7, 42);
+        bytes.extend(&frame);
+        let found = |from| may_begin(&bytes, from).collect::<Vec<_>>();
+        assert_eq!([found(41), found(42)], [[(64, frame.len())]; 2]);
+        assert_eq!(found(43), []);
+        // Only what is enough of it is needed.
+        assert_eq!(may_begin(&bytes[..64 + PROBE], 42).count(), 1);
     }
 
     #[test]

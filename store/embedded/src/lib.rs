@@ -38,6 +38,7 @@ mod range;
 mod read;
 mod record;
 mod recovery;
+mod segment;
 mod shared;
 mod staying;
 mod terms;

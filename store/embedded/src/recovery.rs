@@ -2,15 +2,16 @@
 //! a torn end, which was never acknowledged and is cut off, and what is damage, at which the store refuses to open.
 
 use std::fs::OpenOptions;
-use std::io::{Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
 use store::Error;
 
 use crate::disk::storage_error;
-use crate::frame::{Frame, SEGMENT_HEADER, SegmentHeader, frame_at, frame_behind};
+use crate::frame::{Frame, SEGMENT_HEADER, SegmentHeader, frame_at};
 use crate::log::{Live, sync_directory};
-use crate::names::{find_segments, salt, segment_path};
+use crate::names::find_segments;
+use crate::segment::SegmentReader;
 use crate::staying::LoggedValues;
 
 /// What was found.
@@ -50,15 +51,13 @@ pub(crate) fn recover(
     let mut last = None;
     for number in numbers {
         recovered.next_number = number + 1;
-        let path = segment_path(directory, number);
-        let bytes = std::fs::read(&path).map_err(|error| storage_error(&error, "read", &path))?;
-        recovered.bytes_read += bytes.len() as u64;
-        let read = FoundSegment { path, bytes, salt: salt(id, number), number };
-        if read.replay(directory, position, &mut recovered, &mut replay)? {
-            last = Some(read);
+        let (segment, read) = (SegmentReader::open(directory, id, number)?, crc32fast::Hasher::new());
+        recovered.bytes_read += segment.bytes()?;
+        let mut found = FoundSegment { segment, number, end: 0, read };
+        if found.replay(directory, position, &mut recovered, &mut replay)? {
+            last = Some(found);
         } else {
-            // Not its bytes, which may be a whole segment's.
-            unused.push((read.used_bytes(0), read.path));
+            unused.push(found.segment);
         }
     }
     let least = position.max(known.unwrap_or_default());
@@ -69,14 +68,12 @@ pub(crate) fn recover(
         let found = format!("the log ends with batch {}", recovered.last_batch);
         return Err(missing(directory, recovered.last_batch + 1, &found));
     }
-    if let Some(last) = last
-        && let Some(live) = recovered.segments.last()
-    {
-        recovered.bytes_cut += last.cut(live.bytes).map_err(|error| storage_error(&error, "secure", &last.path))?;
+    if let Some(last) = last {
+        recovered.bytes_cut += last.cut()?;
     }
-    for (used_bytes, path) in unused {
-        recovered.bytes_cut += used_bytes;
-        std::fs::remove_file(&path).map_err(failed)?;
+    for segment in unused {
+        recovered.bytes_cut += segment.used_bytes(0)?;
+        std::fs::remove_file(&segment.path).map_err(failed)?;
     }
     sync_directory(directory).map_err(failed)?;
     Ok(recovered)
@@ -93,100 +90,143 @@ fn missing(directory: &Path, batch: u64, found: &str) -> Error {
 }
 
 struct FoundSegment {
-    path: PathBuf,
-    bytes: Vec<u8>,
-    salt: u64,
+    segment: SegmentReader,
     number: u64,
+    /// How far its frames go, and the checksum of all until there.
+    end: u64,
+    read: crc32fast::Hasher,
 }
 
 impl FoundSegment {
-    fn corrupt(&self, offset: usize, why: &str) -> Error {
-        let path = self.path.display();
+    fn corrupt(&self, offset: u64, why: &str) -> Error {
+        let path = self.segment.path.display();
         Error::Corrupt {
             what: format!("segment `{path}` at offset {offset}: {why}. Restore the directory from a backup"),
         }
     }
 
-    fn from(&self, offset: usize) -> &[u8] {
-        self.bytes.get(offset..).unwrap_or_default()
-    }
-
     /// Replays the segment's frames; answers whether it has any.
     fn replay(
-        &self,
+        &mut self,
         directory: &Path,
         position: u64,
         recovered: &mut Recovered,
         replay: &mut impl FnMut(&Frame<'_>) -> Result<u64, Error>,
     ) -> Result<bool, Error> {
+        let (first, salt) = (self.segment.exactly(0, SEGMENT_HEADER)?, self.segment.salt);
         // The header is written with the first frame: without the one there cannot be the other.
-        let header = match SegmentHeader::decode(&self.bytes) {
+        let header = match SegmentHeader::decode(&first) {
             Ok(header) => header,
-            Err(_) if frame_behind(self.from(SEGMENT_HEADER), self.salt, 1).is_none() && !self.is_other_format() => {
-                return Ok(false);
+            Err(why) => {
+                let has_frames = self.segment.frame_behind(SEGMENT_HEADER as u64, 1)?.is_some();
+                let is_unused = !has_frames && !SegmentHeader::is_other_format(&first);
+                return if is_unused { Ok(false) } else { Err(self.corrupt(0, &why)) };
             }
-            Err(why) => return Err(self.corrupt(0, &why)),
         };
-        if header.salt != self.salt {
+        if header.salt != salt {
             return Err(self.corrupt(0, "it belongs to another store, or to another place in this one"));
         }
         if recovered.segments.is_empty() && header.first_batch <= position + 1 {
             recovered.last_batch = header.first_batch.saturating_sub(1);
         }
-        let mut offset = SEGMENT_HEADER;
-        let mut has_frames = false;
+        self.passed(&first);
         loop {
-            let next = recovered.last_batch + 1;
-            let Some(frame) = frame_at(self.from(offset), self.salt, next..next + 1) else {
-                break;
-            };
-            if frame.batch > position {
-                let stays = replay(&frame)?;
-                recovered.batches_replayed += 1;
-                recovered.values.note(frame.batch, (self.number, offset as u64), frame.size as u64, stays);
+            let piece = self.segment.piece(self.end)?;
+            let mut rest = piece.as_slice();
+            while let Some(frame) = frame_at(rest, salt, recovered.last_batch + 1..recovered.last_batch + 2) {
+                if frame.batch > position {
+                    let stays = replay(&frame)?;
+                    recovered.batches_replayed += 1;
+                    let offset = self.end + (piece.len() - rest.len()) as u64;
+                    recovered.values.note(frame.batch, (self.number, offset), frame.size as u64, stays);
+                }
+                recovered.last_batch = frame.batch;
+                // What fills a frame up may lie beyond the piece, or beyond the end of the file.
+                rest = rest.get(frame.size..).unwrap_or_default();
             }
-            recovered.last_batch = frame.batch;
-            offset += frame.size;
-            has_frames = true;
+            let frames = piece.len() - rest.len();
+            if frames == 0 {
+                break;
+            }
+            self.passed(piece.get(..frames).unwrap_or_default());
         }
         let next = recovered.last_batch + 1;
-        if let Some(behind) = frame_behind(self.from(offset), self.salt, next) {
+        let has_frames = self.end > SEGMENT_HEADER as u64;
+        if let Some(behind) = self.segment.frame_behind(self.end, next)? {
             if !has_frames && header.first_batch > next {
-                let found = format!("segment `{}` begins with batch {}", self.path.display(), header.first_batch);
+                let (path, first) = (self.segment.path.display(), header.first_batch);
+                let found = format!("segment `{path}` begins with batch {first}");
                 return Err(missing(directory, next, &found));
             }
-            let behind = offset + behind;
             let why = format!(
                 "batch {next} cannot be read, and a later one at offset {behind} can; acknowledged commits are damaged"
             );
-            return Err(self.corrupt(offset, &why));
+            return Err(self.corrupt(self.end, &why));
         }
         if has_frames {
-            let bytes = offset.min(self.bytes.len()) as u64;
-            recovered.segments.push(Live { number: self.number, first_batch: header.first_batch, bytes });
+            recovered.segments.push(Live { number: self.number, first_batch: header.first_batch, bytes: self.end });
         }
         Ok(has_frames)
     }
 
-    /// Whether the header is whole but of a version that is not known here.
-    fn is_other_format(&self) -> bool {
-        SegmentHeader::is_other_format(&self.bytes)
-    }
-
-    /// How many bytes after `offset` are not zeros.
-    fn used_bytes(&self, offset: usize) -> u64 {
-        self.from(offset).iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1)
+    fn passed(&mut self, bytes: &[u8]) {
+        self.read.update(bytes);
+        self.end += bytes.len() as u64;
     }
 
     /// Cuts the last segment where its frames end, and writes it again before anybody is shown what it holds: its last
     /// frames may be in the page cache only, and after a failed sync the kernel takes them for written.
-    fn cut(&self, end: u64) -> std::io::Result<u64> {
-        let offset = usize::try_from(end).unwrap_or(usize::MAX);
-        let mut file = OpenOptions::new().write(true).open(&self.path)?;
-        file.set_len(end)?;
-        file.seek(SeekFrom::Start(0))?;
-        file.write_all(self.bytes.get(..offset).unwrap_or_default())?;
-        file.sync_all()?;
-        Ok(self.used_bytes(offset))
+    fn cut(self) -> Result<u64, Error> {
+        let Self { segment, end, read, .. } = self;
+        let used_bytes = segment.used_bytes(end)?;
+        let failed = |error: std::io::Error| storage_error(&error, "secure", &segment.path);
+        let file = OpenOptions::new().write(true).open(&segment.path).map_err(failed)?;
+        file.set_len(end).map_err(failed)?;
+        let mut written = crc32fast::Hasher::new();
+        for piece in segment.pieces(0, end) {
+            let (offset, bytes) = piece?;
+            file.write_all_at(&bytes, offset).map_err(failed)?;
+            written.update(&bytes);
+        }
+        if written.finalize() != read.finalize() {
+            return Err(failed(std::io::Error::other("it has changed since it was read; start again")));
+        }
+        file.sync_all().map_err(failed)?;
+        Ok(used_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Builder;
+
+    #[test]
+    fn a_segment_that_changes_after_it_was_replayed_is_not_made_durable() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = crate::names::segment_path(directory.path(), 1);
+        let salt = crate::names::salt(7, 1);
+        let mut builder = Builder::default();
+        builder.put(b"key", b"value");
+        let mut bytes = SegmentHeader { first_batch: 1, salt }.encode().to_vec();
+        bytes.extend_from_slice(builder.seal(salt, 1));
+        let end = bytes.len();
+        bytes.extend_from_slice(b"torn");
+        std::fs::write(&path, &bytes).unwrap();
+        let replayed = || {
+            let segment = SegmentReader::open(directory.path(), 7, 1).unwrap();
+            let mut found = FoundSegment { segment, number: 1, end: 0, read: crc32fast::Hasher::new() };
+            assert!(found.replay(directory.path(), 0, &mut Recovered::default(), &mut |_| Ok(0)).unwrap());
+            found
+        };
+        let found = replayed();
+        bytes[end - 5] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let said = found.cut().unwrap_err().to_string();
+        assert!(said.contains("has changed since it was read"), "{said}");
+        bytes[end - 5] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(replayed().cut().unwrap(), 4);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes[..end]);
     }
 }

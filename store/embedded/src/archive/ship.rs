@@ -17,11 +17,12 @@ use super::layout::{
 use super::opened::Archive;
 use super::place::{FileTag, PutWhen};
 use super::sealed::seal;
-use super::source::{LogSource, SegmentReader};
+use super::source::LogSource;
 use super::tail::ArchiveTail;
 use super::{ArchiveError, CopyProgress};
-use crate::frame::SegmentHeader;
+use crate::frame::{SEGMENT_HEADER, SegmentHeader};
 use crate::instant;
+use crate::segment::SegmentReader;
 
 /// A new base is taken when at least so much log has come since the last. Ours: what a start may have to read as a rule.
 const LOG_MIN: u64 = 64 << 20;
@@ -220,7 +221,7 @@ impl Shipper {
             });
         }
         let from = self.source.open(number)?;
-        let header = from.header()?;
+        let header = from.exactly(0, SEGMENT_HEADER)?;
         if let Err(why) = SegmentHeader::decode(&header) {
             return Err(ArchiveError::Damaged { what: format!("segment {number} of the log: {why}") });
         }

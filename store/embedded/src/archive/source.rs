@@ -1,21 +1,16 @@
 //! What is copied from: the log of a store that is open, read from its files as far as it is durable.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use store::Error;
+
 use super::ArchiveError;
-use crate::disk::storage_error;
-use crate::frame::{FRAME_HEADER, FRAME_MAX, SEGMENT_HEADER, frame_at};
+use crate::frame::frame_at;
 use crate::instant;
 use crate::log::Live;
-use crate::names::{salt, segment_path};
+use crate::segment::SegmentReader;
 use crate::shared::Shared;
-
-/// How much is read at a time, unless a frame is larger.
-const READ_BYTES: usize = 256 << 10;
 
 /// A store that is open.
 #[derive(Debug, Clone)]
@@ -53,57 +48,15 @@ impl LogSource {
         }
     }
 
-    pub(crate) fn open(&self, number: u64) -> Result<SegmentReader, ArchiveError> {
-        let path = segment_path(&self.log, number);
-        let file = File::open(&path).map_err(|error| storage_error(&error, "read", &path))?;
-        Ok(SegmentReader { file, path, salt: salt(self.id, number) })
+    pub(crate) fn open(&self, number: u64) -> Result<SegmentReader, Error> {
+        SegmentReader::open(&self.log, self.id, number)
     }
-}
-
-/// A segment of the log.
-pub(crate) struct SegmentReader {
-    file: File,
-    path: PathBuf,
-    salt: u64,
 }
 
 impl SegmentReader {
-    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, ArchiveError> {
-        let mut read = 0;
-        while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
-            match self.file.read_at(rest, offset + read as u64) {
-                Ok(0) => break,
-                Ok(some) => read += some,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(storage_error(&error, "read", &self.path).into()),
-            }
-        }
-        Ok(read)
-    }
-
-    pub(crate) fn header(&self) -> Result<Vec<u8>, ArchiveError> {
-        self.exactly(0, SEGMENT_HEADER)
-    }
-
-    /// So many bytes, or fewer at the end of the file.
-    pub(crate) fn exactly(&self, offset: u64, length: usize) -> Result<Vec<u8>, ArchiveError> {
-        let mut bytes = vec![0; length];
-        let read = self.read_at(offset, &mut bytes)?;
-        bytes.truncate(read);
-        Ok(bytes)
-    }
-
     /// Frames from `offset` on, the first of which is batch `next`, none beyond `durable`. `None` where it is not there.
     pub(crate) fn frames(&self, offset: u64, next: u64, durable: u64) -> Result<Option<ReadFrames>, ArchiveError> {
-        let mut length = READ_BYTES;
-        let head = self.exactly(offset, FRAME_HEADER)?;
-        if let Some(operations) = head.first_chunk::<4>() {
-            let operations = usize::try_from(u32::from_le_bytes(*operations)).unwrap_or(usize::MAX);
-            if operations <= FRAME_MAX {
-                length = length.max(FRAME_HEADER + operations);
-            }
-        }
-        let mut bytes = self.exactly(offset, length)?;
+        let mut bytes = self.piece(offset)?;
         let (mut end, mut last, mut instant) = (0, next.saturating_sub(1), None);
         while last < durable
             && let Some(frame) = frame_at(bytes.get(end..).unwrap_or_default(), self.salt, last + 1..last + 2)

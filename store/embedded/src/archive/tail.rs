@@ -14,17 +14,15 @@ use super::layout::{Newest, OpenPieces, PieceRun, piece_name, pieces_folder, seg
 use super::opened::Archive;
 use super::place::{FileTag, PutWhen};
 use super::sealed::{Files, hex};
-use super::source::SegmentReader;
 use crate::disk::storage_error;
 use crate::log::sync_directory;
 use crate::private;
+use crate::segment::SegmentReader;
 
 /// A piece that has so much is not written again. Ours: what a slow line takes along each time.
 const PIECE_BYTES: usize = 256 << 10;
 /// More is not gathered before it is put.
 const PIECE_MAX: usize = 4 << 20;
-/// How much is compared at a time.
-const COMPARE_BYTES: usize = 1 << 20;
 
 /// The copy of a segment that is being written.
 pub(crate) struct ArchiveTail {
@@ -156,17 +154,12 @@ impl PieceWriter {
         log: &SegmentReader,
         writer: u64,
     ) -> Result<Option<ArchiveTailTo>, ArchiveError> {
-        let (mut digest, mut bytes, mut offset) = (Sha256::new(), Vec::new(), 0);
-        while offset < end {
-            let length = usize::try_from(end - offset).unwrap_or(usize::MAX).min(COMPARE_BYTES);
-            let part = log.exactly(offset, length)?;
-            if part.len() < length {
-                return Ok(None);
-            }
+        let (mut digest, mut bytes) = (Sha256::new(), Vec::new());
+        for piece in log.pieces(0, end) {
+            let (offset, part) = piece?;
             digest.update(&part);
             let skipped = usize::try_from(open.tail.saturating_sub(offset)).unwrap_or(usize::MAX);
             bytes.extend_from_slice(part.get(skipped..).unwrap_or_default());
-            offset += length as u64;
         }
         if hex(&digest.clone().finalize()) != open.sha256 {
             return Ok(None);
@@ -222,43 +215,20 @@ fn resume_file(
 ) -> Result<Option<ArchiveTailTo>, ArchiveError> {
     let failed = |error: io::Error| storage_error(&error, "write", path);
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
-    if !is_same(log, &file, end).map_err(|error| error.or(failed))? {
+    if log.bytes()? < end {
         return Ok(None);
+    }
+    for piece in log.pieces(0, end) {
+        let (offset, ours) = piece?;
+        let mut theirs = vec![0; ours.len()];
+        match file.read_exact_at(&mut theirs, offset) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            read => read.map_err(failed)?,
+        }
+        if ours != theirs {
+            return Ok(None);
+        }
     }
     let files = Files { faults: std::sync::Arc::clone(&archive.faults) };
     Ok(Some(ArchiveTailTo::File { file, path: path.to_owned(), files }))
-}
-
-/// What comparing files ends with.
-enum CompareError {
-    Archive(ArchiveError),
-    Io(io::Error),
-}
-
-impl CompareError {
-    fn or(self, failed: impl FnOnce(io::Error) -> store::Error) -> ArchiveError {
-        match self {
-            Self::Archive(error) => error,
-            Self::Io(error) => failed(error).into(),
-        }
-    }
-}
-
-/// Whether both have the same so far.
-fn is_same(from: &SegmentReader, to: &File, bytes: u64) -> Result<bool, CompareError> {
-    let mut offset = 0;
-    while offset < bytes {
-        let length = usize::try_from(bytes - offset).unwrap_or(usize::MAX).min(COMPARE_BYTES);
-        let ours = from.exactly(offset, length).map_err(CompareError::Archive)?;
-        let mut theirs = vec![0; ours.len()];
-        match to.read_exact_at(&mut theirs, offset) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
-            read => read.map_err(CompareError::Io)?,
-        }
-        if ours.len() < length || ours != theirs {
-            return Ok(false);
-        }
-        offset += length as u64;
-    }
-    Ok(true)
 }

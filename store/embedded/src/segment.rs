@@ -1,0 +1,137 @@
+//! A segment of the log as it is read, a piece at a time. What its bytes mean is `frame.rs`.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use store::Error;
+
+use crate::disk::storage_error;
+use crate::frame::{FRAME_HEADER, PROBE, frame_at, frame_size, may_begin};
+use crate::names::{salt, segment_path};
+
+/// How much is read at a time, unless a frame is larger.
+const READ_BYTES: usize = 256 << 10;
+
+/// A segment of the log.
+pub(crate) struct SegmentReader {
+    file: File,
+    pub(crate) path: PathBuf,
+    pub(crate) salt: u64,
+}
+
+impl SegmentReader {
+    /// Segment `number` of the log of store `id`.
+    pub(crate) fn open(log: &Path, id: u64, number: u64) -> Result<Self, Error> {
+        let path = segment_path(log, number);
+        let file = File::open(&path).map_err(|error| storage_error(&error, "read", &path))?;
+        Ok(Self { file, path, salt: salt(id, number) })
+    }
+
+    /// How large its file is.
+    pub(crate) fn bytes(&self) -> Result<u64, Error> {
+        Ok(self.file.metadata().map_err(|error| storage_error(&error, "read", &self.path))?.len())
+    }
+
+    /// So many bytes, or fewer at the end of the file.
+    pub(crate) fn exactly(&self, offset: u64, length: usize) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; length];
+        let mut read = 0;
+        while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(rest, offset + read as u64) {
+                Ok(0) => break,
+                Ok(some) => read += some,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(storage_error(&error, "read", &self.path)),
+            }
+        }
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    /// What lies at `offset`: a piece, or as much as the frame takes that begins there.
+    pub(crate) fn piece(&self, offset: u64) -> Result<Vec<u8>, Error> {
+        let head = self.exactly(offset, FRAME_HEADER)?;
+        self.exactly(offset, frame_size(&head).unwrap_or_default().max(READ_BYTES))
+    }
+
+    /// Looks behind a frame that could not be read for one that can: the offset of a frame of batch `from` or later. There
+    /// is one exactly when the unreadable frame is a hole and not a torn end, for a batch is only written when the one
+    /// before it is durable.
+    pub(crate) fn frame_behind(&self, offset: u64, from: u64) -> Result<Option<u64>, Error> {
+        let mut offset = offset;
+        loop {
+            // Pieces overlap, so that the beginning of each frame is in one of them.
+            let piece = self.exactly(offset, READ_BYTES + PROBE)?;
+            for (place, size) in may_begin(&piece, from) {
+                let place = offset + place as u64;
+                if frame_at(&self.exactly(place, size)?, self.salt, from..u64::MAX).is_some() {
+                    return Ok(Some(place));
+                }
+            }
+            if piece.len() < READ_BYTES {
+                return Ok(None);
+            }
+            offset += READ_BYTES as u64;
+        }
+    }
+
+    /// What lies from `from` up to `end`, a piece at a time, each with where it begins; where the file ends before, so do they.
+    pub(crate) fn pieces(&self, from: u64, end: u64) -> impl Iterator<Item = Result<(u64, Vec<u8>), Error>> {
+        (from..end).step_by(READ_BYTES).map(move |offset| {
+            let length = usize::try_from(end - offset).unwrap_or(usize::MAX).min(READ_BYTES);
+            Ok((offset, self.exactly(offset, length)?))
+        })
+    }
+
+    /// How many bytes from `offset` on there are up to the last that is no zero.
+    pub(crate) fn used_bytes(&self, offset: u64) -> Result<u64, Error> {
+        let mut used = 0;
+        for piece in self.pieces(offset, self.bytes()?) {
+            let (at, bytes) = piece?;
+            used = bytes.iter().rposition(|byte| *byte != 0).map_or(used, |last| at + last as u64 + 1 - offset);
+        }
+        Ok(used)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Builder;
+
+    /// Bytes at `offset` of an otherwise empty segment of one and a half pieces.
+    fn segment_with(bytes: &[u8], offset: usize) -> (tempfile::TempDir, SegmentReader) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut whole = vec![0; READ_BYTES / 2 * 3];
+        whole[offset..offset + bytes.len()].copy_from_slice(bytes);
+        std::fs::write(segment_path(directory.path(), 1), whole).unwrap();
+        let segment = SegmentReader::open(directory.path(), 7, 1).unwrap();
+        (directory, segment)
+    }
+
+    #[test]
+    fn a_frame_behind_a_hole_is_found_wherever_the_pieces_meet() {
+        let mut builder = Builder::default();
+        builder.put(b"key", b"value");
+        let frame = builder.seal(salt(7, 1), 42).to_vec();
+        for offset in (READ_BYTES - 64..READ_BYTES + 64).step_by(8).chain([READ_BYTES / 2 * 3 - frame.len()]) {
+            let (_directory, segment) = segment_with(&frame, offset);
+            let found = |from| segment.frame_behind(0, from).unwrap();
+            assert_eq!((found(41), found(42), found(43)), (Some(offset as u64), Some(offset as u64), None));
+            // What only looks like one, as its checksum is that of another segment.
+            let (_directory, segment) = segment_with(builder.seal(salt(7, 2), 42), offset);
+            assert_eq!(segment.frame_behind(0, 42).unwrap(), None, "at {offset}");
+        }
+    }
+
+    #[test]
+    fn what_is_used_goes_up_to_the_last_byte_that_is_no_zero() {
+        for last in [8, READ_BYTES - 1, READ_BYTES, READ_BYTES + 7, READ_BYTES / 2 * 3 - 1] {
+            let (_directory, segment) = segment_with(&[1], last);
+            let used = |offset| segment.used_bytes(offset).unwrap();
+            assert_eq!((used(0), used(8), used(last as u64 + 1)), (last as u64 + 1, last as u64 - 7, 0));
+        }
+    }
+}
