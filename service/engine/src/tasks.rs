@@ -209,9 +209,7 @@ impl Tasks {
         // In a box, as is all else that a poll does beside its wait: those that wait would have room for it.
         let begun = Box::pin(self.begin_poll(Side::Decider, (domain, list), poll));
         async move {
-            let begun = begun.await?;
-            let grant = self.poll(begun).await?;
-            let Some(grant) = grant else { return Ok(None) };
+            let Some(grant) = self.poll(begun.await?).await? else { return Ok(None) };
             let task = Box::new(Box::pin(self.decider_task(&grant, events_max)).await?);
             Ok(Some(Delivery { task, receipt: Receipt(grant) }))
         }
@@ -230,9 +228,7 @@ impl Tasks {
     ) -> impl Future<Output = Result<Option<Delivery<ActivityTask>>, Refusal>> {
         let begun = Box::pin(self.begin_poll(Side::Activity, (domain, list), poll));
         async move {
-            let begun = begun.await?;
-            let grant = self.poll(begun).await?;
-            let Some(grant) = grant else { return Ok(None) };
+            let Some(grant) = self.poll(begun.await?).await? else { return Ok(None) };
             let task = Box::new(Box::pin(self.activity_task(&grant)).await?);
             Ok(Some(Delivery { task, receipt: Receipt(grant) }))
         }
@@ -276,7 +272,7 @@ impl Tasks {
             }
         };
         if !poll.wait.is_zero() {
-            self.lists.tell_waiting(&poll.list);
+            self.lists.seek_waiting(&poll.list);
         }
         let answer = tokio::select! {
             biased;

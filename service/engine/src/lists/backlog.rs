@@ -61,6 +61,8 @@ pub(crate) struct Backlog {
     full_max: usize,
     /// Notified when there is one more.
     news: Notify,
+    /// Notified when a list that was full has room again.
+    pub(crate) room: Notify,
 }
 
 impl Backlog {
@@ -68,8 +70,8 @@ impl Backlog {
         // Bounded, but not allocated ahead.
         let mut lists = LruCache::unbounded();
         lists.resize(NonZeroUsize::new(LISTS_MAX).unwrap_or(NonZeroUsize::MIN));
-        let (full, news) = (Mutex::default(), Notify::new());
-        Self { lists: Mutex::new(lists), full, full_max: bounds.to_write_max, news }
+        let (full, full_max) = (Mutex::default(), bounds.to_write_max);
+        Self { lists: Mutex::new(lists), full, full_max, news: Notify::new(), room: Notify::new() }
     }
 
     fn full(&self) -> MutexGuard<'_, BTreeSet<(ListKey, HeadKey)>> {

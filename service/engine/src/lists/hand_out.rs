@@ -135,8 +135,9 @@ impl TaskLists {
     /// Puts a poller back on its list, for whom a task turned out to be none.
     pub(crate) fn return_poller(self: &Arc<Self>, list: &ListKey, poller: Poller) {
         // A task may have come while the poller was away: hand it over rather than let both wait.
-        if let Some(task) = self.matching.poll_for(list, poller) {
-            self.offer(list, task);
+        match self.matching.poll_for(list, poller) {
+            Some(task) => self.offer(list, task),
+            None => self.seek(list),
         }
     }
 

@@ -8,8 +8,9 @@ use crate::lists::hand_out::TaskLists;
 use crate::{ListName, Offer};
 
 impl TaskLists {
-    /// Somebody waits here on a list: tells the nodes that do not know.
-    pub(crate) fn tell_waiting(self: &Arc<Self>, list: &ListKey) {
+    /// Somebody waits here on a list: reads what was written down of it since they have looked, and tells the nodes that do not know.
+    pub(crate) fn seek_waiting(self: &Arc<Self>, list: &ListKey) {
+        self.seek(list);
         let Some(peers) = self.elsewhere.peers().filter(|_| self.nodes.is_shared()) else { return };
         for node in self.elsewhere.untold(list, self.nodes.others()) {
             let (lists, peers, list) = (Arc::clone(self), Arc::clone(peers), list.clone());
@@ -81,7 +82,7 @@ impl TaskLists {
         }
         for (list, _, pollers, _) in self.matching.depths() {
             if pollers > 0 {
-                self.tell_waiting(&list);
+                self.seek_waiting(&list);
             }
         }
     }

@@ -1,18 +1,21 @@
 //! What waits on lists and has no room in memory, or was in the memory of others: written down, read, and put on its list.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt as _};
 use history::{LAMBDA_LIST, Run, Timestamp};
-use store::{Expect, HeadKey, ListQuery};
+use store::{Expect, HeadKey, ListQuery, Listed};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::task::JoinSet;
 
 use crate::Refusal;
 use crate::commit::StoredRun;
 use crate::lists::backlog::{FRESH_FOR, NO_RUN, READ_AGAIN_AFTER, domain_of, key_of, row, waiting};
 use crate::lists::hand_out::TaskLists;
 use crate::lists::{ListKey, Side};
+
 /// Rows that are read at once.
 const ROWS_AT_ONCE: usize = 100;
 
@@ -66,18 +69,9 @@ impl TaskLists {
     /// Writes down what finds no room in memory, until the service stops.
     pub(crate) async fn keep_writing_down(self: &Arc<Self>) {
         loop {
-            let (mut rest, mut writes) = (self.backlog.take().await.into_iter(), JoinSet::new());
-            loop {
-                while writes.len() < AT_ONCE
-                    && let Some((list, run)) = rest.next()
-                {
-                    let lists = Arc::clone(self);
-                    writes.spawn(async move { lists.write_full_row(&list, &run).await });
-                }
-                if writes.join_next().await.is_none() {
-                    break;
-                }
-            }
+            let full = stream::iter(self.backlog.take().await);
+            full.for_each_concurrent(AT_ONCE, |(list, run)| async move { self.write_full_row(&list, &run).await })
+                .await;
         }
     }
 
@@ -144,10 +138,11 @@ impl TaskLists {
         });
     }
 
-    /// Lists that were full have room again: reads what the store has of them.
+    /// Lists that were full have room again: whoever reads what the store has of them goes on, or begins.
     pub(crate) async fn keep_refilling(self: &Arc<Self>) {
         loop {
             self.matching.starving.notified().await;
+            self.backlog.room.notify_waiters();
             for list in self.matching.take_overflowed() {
                 self.backlog.forget(&list);
                 self.seek(&list);
@@ -165,7 +160,7 @@ impl TaskLists {
         }
     }
 
-    /// Reads the rows of a list, as many as there is room for in memory.
+    /// Reads the rows of a list to their end, and each time that its tasks find no room in memory goes on once there is.
     async fn read_rows_once(self: &Arc<Self>, list: &ListKey) {
         let query =
             ListQuery { domain: domain_of(list), open: Some(true), limit: ROWS_AT_ONCE, ..ListQuery::default() };
@@ -180,22 +175,13 @@ impl TaskLists {
                 }
             };
             for rows in read.rows.chunks(AT_ONCE) {
-                // What is left is read once there is room again.
-                if self.matching.is_full(list) {
-                    return;
+                let mut have_room = false;
+                while !have_room {
+                    if !self.has_room(list).await {
+                        return;
+                    }
+                    have_room = self.bring_all_back(list, rows).await;
                 }
-                let mut runs = JoinSet::new();
-                for row in rows {
-                    let (lists, list) = (Arc::clone(self), list.clone());
-                    let key = HeadKey { domain: Arc::clone(&list.domain), workflow_id: Arc::clone(&row.workflow_id) };
-                    runs.spawn(async move {
-                        if let Err(refusal) = lists.bring_back(&list, &key).await {
-                            tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that waits could not be read");
-                            lists.agenda.look_again(&key, lists.clock.now());
-                        }
-                    });
-                }
-                while runs.join_next().await.is_some() {}
             }
             page = read.next;
             if page.is_none() {
@@ -204,28 +190,57 @@ impl TaskLists {
         }
     }
 
-    /// Puts on a list what waits there of a run. Where nothing does, its row is dropped.
-    async fn bring_back(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<(), Refusal> {
-        if self.put_waiting(list, key).await? {
-            return Ok(());
+    /// Waits until there is room for more tasks on a list; false where there is none for the list.
+    async fn has_room(&self, list: &ListKey) -> bool {
+        loop {
+            let mut room = pin!(self.backlog.room.notified());
+            // Before it is looked, so that no room is missed.
+            room.as_mut().enable();
+            if !self.matching.has_room_for_list(list) {
+                return false;
+            }
+            if !self.matching.is_full(list) {
+                return true;
+            }
+            room.await;
+        }
+    }
+
+    /// Puts on a list what waits there of these runs; whether all of it has found room.
+    async fn bring_all_back(self: &Arc<Self>, list: &ListKey, rows: &[Listed]) -> bool {
+        let brought = rows.iter().map(async |row| {
+            let key = HeadKey { domain: Arc::clone(&list.domain), workflow_id: Arc::clone(&row.workflow_id) };
+            self.bring_back(list, &key).await.unwrap_or_else(|refusal| {
+                tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that waits could not be read");
+                self.agenda.look_again(&key, self.clock.now());
+                true
+            })
+        });
+        join_all(brought).await.into_iter().all(|has_room| has_room)
+    }
+
+    /// Puts on a list what waits there of a run; whether that has found room. Where nothing waits, its row is dropped.
+    async fn bring_back(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<bool, Refusal> {
+        if let Some(has_room) = self.put_waiting(list, key).await? {
+            return Ok(has_room);
         }
         self.store.drop_run(&key_of(list, key), NO_RUN).await?;
         // A task that came meanwhile and found no room took that row for its own.
-        if self.put_waiting(list, key).await? {
+        if self.put_waiting(list, key).await?.is_some() {
             self.write_down_full(list, key);
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Puts on a list what waits there of a run, as the store has it; false when nothing does.
-    async fn put_waiting(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<bool, Refusal> {
+    /// Puts on a list what waits there of a run, as the store has it; whether that has found room, or `None` when nothing does.
+    async fn put_waiting(self: &Arc<Self>, list: &ListKey, key: &HeadKey) -> Result<Option<bool>, Refusal> {
         let loaded = self.store.load(key).await?.map(StoredRun::decode).transpose()?;
         let mut tasks = loaded.map(|loaded| waiting(key, loaded.run())).unwrap_or_default();
         tasks.retain(|(on, ..)| on == list);
-        let (now, waits) = (self.clock.now(), !tasks.is_empty());
+        let (now, waits, mut has_room) = (self.clock.now(), !tasks.is_empty(), true);
         for (_, task, _) in tasks.into_iter().filter(|(.., not_before)| not_before.is_none_or(|at| at <= now)) {
-            self.put_on_list(list, task);
+            has_room &= self.put_on_list(list, task);
         }
-        Ok(waits)
+        Ok(waits.then_some(has_room))
     }
 }

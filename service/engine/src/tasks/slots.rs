@@ -158,7 +158,7 @@ impl Slots {
             SlotsPolled::Tasks(tasks) => tasks,
             SlotsPolled::Wait(waiting) => {
                 if self.deadline > Instant::now() {
-                    self.lists.tell_waiting(&self.list);
+                    self.lists.seek_waiting(&self.list);
                 }
                 (self.free, self.waits) = (standing_by, waiting.room);
                 self.waiting = Some(waiting);

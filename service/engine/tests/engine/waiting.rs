@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use engine::{Engine, Poll, Settings, WaitingBounds};
@@ -231,6 +233,69 @@ async fn a_poller_who_comes_before_it_is_written_down_that_a_run_waits_gets_its_
         let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
         service.engine.tasks().poll_decider(DOMAIN, &list, poll).await.unwrap().expect("one waits there").delivered();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slots_that_wait_again_after_it_was_written_down_that_a_run_waits_get_its_task() {
+    let (store, clock) = (slow_store().await, clock());
+    let waiting = WaitingBounds { list_tasks_max: 1, ..WaitingBounds::default() };
+    let service = bounded(&store, &clock, waiting).await;
+    let tasks = service.engine.tasks();
+    // How long a read and a write take is chance.
+    for number in 0..40 {
+        let list = format!("list{number}");
+        for run in ["a", "b"] {
+            let start = Start::new(&format!("{run}{number}"), "order/1", &list);
+            service.engine.commands().start(DOMAIN, start).await.unwrap();
+        }
+        let poll = Poll { wait: Duration::from_secs(10), ..Poll::default() };
+        let mut slots = tasks.slots(true, (DOMAIN, &list), &poll, vec![0, 1]).await.unwrap();
+        let mut found = tasks.next_turns(&mut slots).await.unwrap();
+        // Nobody waits when it is written down.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if found.len() == 1 {
+            found.extend(tasks.next_turns(&mut slots).await.unwrap());
+        }
+        assert_eq!(found.len(), 2, "{list}");
+        for (_, turn) in found {
+            turn.delivered();
+        }
+    }
+}
+
+/// The longest that one of some pollers has waited for a turn, each of whom does something else for a while after each.
+async fn longest_wait(service: &Arc<Service>, runs: usize, pollers: usize) -> Duration {
+    let left = Arc::new(AtomicUsize::new(runs));
+    let waits = (0..pollers).map(|_| {
+        let (service, left) = (Arc::clone(service), Arc::clone(&left));
+        tokio::spawn(async move {
+            let mut longest = Duration::ZERO;
+            while left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() {
+                let asked = tokio::time::Instant::now();
+                let turn = service.turn().await;
+                longest = longest.max(asked.elapsed());
+                turn.delivered();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            longest
+        })
+    });
+    let waits = futures_util::future::join_all(waits).await;
+    waits.into_iter().map(Result::unwrap).max().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_long_for_the_tasks_of_a_list_that_had_no_room_in_memory() {
+    const RUNS: usize = 2_000;
+    let (store, clock) = (slow_store().await, clock());
+    let waiting = WaitingBounds { list_tasks_max: 200, ..WaitingBounds::default() };
+    let service = Arc::new(bounded(&store, &clock, waiting).await);
+    let ids: Vec<String> = (0..RUNS).map(|number| format!("w{number}")).collect();
+    futures_util::future::join_all(ids.iter().map(|id| service.start(id))).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    // A row takes a read, a run another, a turn that is taken a write: 20 ms each at most.
+    let longest = longest_wait(&service, RUNS, 16).await;
+    assert!(longest <= Duration::from_millis(100), "{longest:?}");
 }
 
 #[tokio::test(start_paused = true)]
