@@ -59,8 +59,7 @@ impl SegmentReader {
     /// Looks behind a frame that could not be read for one that can: the offset of a frame of batch `from` or later. There
     /// is one exactly when the unreadable frame is a hole and not a torn end, for a batch is only written when the one
     /// before it is durable.
-    pub(crate) fn frame_behind(&self, offset: u64, from: u64) -> Result<Option<u64>, Error> {
-        let mut offset = offset;
+    pub(crate) fn frame_behind(&self, mut offset: u64, from: u64) -> Result<Option<u64>, Error> {
         loop {
             // Pieces overlap, so that the beginning of each frame is in one of them.
             let piece = self.exactly(offset, READ_BYTES + PROBE)?;

@@ -220,7 +220,7 @@ impl Shipper {
                 ),
             });
         }
-        let from = self.source.open(number)?;
+        let from = SegmentReader::open(&self.source.log, self.source.id, number)?;
         let header = from.exactly(0, SEGMENT_HEADER)?;
         if let Err(why) = SegmentHeader::decode(&header) {
             return Err(ArchiveError::Damaged { what: format!("segment {number} of the log: {why}") });

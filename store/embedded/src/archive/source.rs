@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use store::Error;
-
 use super::ArchiveError;
 use crate::frame::frame_at;
 use crate::instant;
@@ -46,10 +44,6 @@ impl LogSource {
             None if live.is_empty() => Ok(None),
             None => Err(ArchiveError::Gap { batch }),
         }
-    }
-
-    pub(crate) fn open(&self, number: u64) -> Result<SegmentReader, Error> {
-        SegmentReader::open(&self.log, self.id, number)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::archive::tail::{ArchiveTail, check_form};
 use crate::disk::storage_error;
 use crate::instant;
 use crate::private::{self, LockAttempt};
+use crate::segment::SegmentReader;
 
 /// Whoever has said nothing for so long is not waited for. Ours: several times what anybody lets pass who writes.
 const SILENT: Duration = Duration::from_secs(30);
@@ -117,7 +118,7 @@ impl Shipper {
         }
         let live = self.source.shared.segments.live();
         let Some(live) = live.into_iter().find(|live| live.number == self.newest.segment) else { return Ok(false) };
-        let from = self.source.open(live.number)?;
+        let from = SegmentReader::open(&self.source.log, self.source.id, live.number)?;
         let resumed = ArchiveTail::resume(&self.archive, &self.folder, &self.newest, &from, self.writer.0)?;
         let Some(to) = resumed else {
             return Err(ArchiveError::Refused {
