@@ -39,8 +39,8 @@ use stream::Resumed;
 /// Bytes that are read at once of what a peer sends while it waits. Ours: enough to see that it is there.
 const READ_AHEAD: usize = 64;
 
-/// So many times as long as others wait the calls of a connection before they are parked, where the last was answered as soon after it had been.
-/// Ours: a second. Taking HTTP up again is a tenth of what a call takes that waits for a short workflow; polls wait for longer as a rule.
+/// Where a call was answered within so many times the wait before it was parked, the connection's next calls wait so many times as long before they
+/// are. Ours: a second. Whoever waits for a short workflow would be parked with each; polls wait for longer as a rule.
 const PATIENT: u32 = 20;
 
 /// The work of a call.
