@@ -39,10 +39,6 @@ use stream::Resumed;
 /// Bytes that are read at once of what a peer sends while it waits. Ours: enough to see that it is there.
 const READ_AHEAD: usize = 64;
 
-/// Where a call was answered within so many times the wait before it was parked, the connection's next calls wait so many times as long before they
-/// are. Ours: a second. Whoever waits for a short workflow would be parked with each; polls wait for longer as a rule.
-const PATIENT: u32 = 20;
-
 /// The work of a call.
 type Work = BoxFuture<'static, Response>;
 
@@ -171,14 +167,18 @@ impl Future for CallAnswer {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut standing = self.0.lock();
-        if let CallStanding::Works(call) = &mut *standing {
-            let answer = ready!(call.work.as_mut().poll(context));
-            *standing = CallStanding::Answered(answer);
-        }
-        match std::mem::replace(&mut *standing, CallStanding::Idle) {
-            CallStanding::Answered(answer) => Poll::Ready(Ok(answer)),
-            CallStanding::Idle | CallStanding::Works(_) => Poll::Pending,
-        }
+        let answer = match std::mem::replace(&mut *standing, CallStanding::Idle) {
+            CallStanding::Answered(answer) => answer,
+            CallStanding::Idle => return Poll::Pending,
+            CallStanding::Works(mut call) => match call.work.as_mut().poll(context) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => {
+                    *standing = CallStanding::Works(call);
+                    return Poll::Pending;
+                }
+            },
+        };
+        Poll::Ready(Ok(answer))
     }
 }
 
@@ -239,21 +239,26 @@ impl ParkingPatience {
         Self { long, timer: Box::pin(tokio::time::sleep(long)), is_set: false }
     }
 
+    fn set(&mut self, from: Instant) {
+        self.timer.as_mut().reset(from + self.long);
+        self.is_set = true;
+    }
+
     /// To be asked again whenever something has happened.
     fn poll(&mut self, context: &mut Context<'_>, shared: &SharedOfConnection) -> Poll<()> {
         loop {
             if !self.is_set {
                 let Some(since) = shared.waits_since() else { return Poll::Pending };
-                self.timer.as_mut().reset(since + self.long);
-                self.is_set = true;
+                self.set(since);
             }
             ready!(self.timer.as_mut().poll(context));
             self.is_set = false;
             match shared.waits_since() {
                 Some(since) if since.elapsed() < self.long => {}
-                Some(_) if !shared.writes.load(Ordering::Relaxed) => return Poll::Ready(()),
                 // What is written still is not to be lost; when it is, this is asked again.
-                Some(_) | None => return Poll::Pending,
+                Some(_) if shared.writes.load(Ordering::Relaxed) => return Poll::Pending,
+                Some(_) => return Poll::Ready(()),
+                None => return Poll::Pending,
             }
         }
     }
@@ -304,8 +309,7 @@ pub(super) struct Speaker(Box<Speaking>);
 struct Speaking {
     http: Arc<http1::Builder>,
     calls: Calls,
-    /// How long a call waits before it is parked.
-    patience: Duration,
+    park_after: Duration,
     stopped: watch::Receiver<bool>,
     /// Held until the connection is over.
     _permit: Option<OwnedSemaphorePermit>,
@@ -316,13 +320,13 @@ impl Speaker {
     pub(super) fn new(
         (http, router): (Arc<http1::Builder>, Router),
         (remote, peer): (PeerAddress, Option<Arc<Peer>>),
-        patience: Duration,
+        park_after: Duration,
         (stopped, permit): (watch::Receiver<bool>, Option<OwnedSemaphorePermit>),
     ) -> Self {
         let (calls, heard, writes) = (AtomicU64::new(0), AtomicU64::new(0), Arc::default());
         let shared = Arc::new(SharedOfConnection { standing: Mutex::new(CallStanding::Idle), calls, heard, writes });
         let calls = Calls { router, remote, peer, shared };
-        Self(Box::new(Speaking { http, calls, patience, stopped, _permit: permit }))
+        Self(Box::new(Speaking { http, calls, park_after, stopped, _permit: permit }))
     }
 
     /// Answers what comes over a connection until it ends.
@@ -330,23 +334,17 @@ impl Speaker {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let park_after = self.0.patience;
         // Each step in a box, of which nothing is left when the next begins.
         let mut step: Step<S> = Box::pin(self.0.speak_until_parked(stream, Bytes::new()));
         PolledAgain::new(async move {
-            while let Some((mut inner, parked)) = step.await {
-                let since = Instant::now();
-                let Some((stream, before)) = parked.answer(&inner).await else { return };
-                inner.patience = next_patience(park_after, since.elapsed());
-                step = Box::pin(inner.speak_until_parked(stream, before));
+            while let Some((inner, parked)) = step.await {
+                step = match parked.answer(&inner).await {
+                    Some((stream, before)) => Box::pin(inner.speak_until_parked(stream, before)),
+                    None => return,
+                };
             }
         })
     }
-}
-
-/// How long the next call waits before it is parked, after one that was answered so long after it had been.
-fn next_patience(park_after: Duration, parked_for: Duration) -> Duration {
-    if parked_for < park_after * PATIENT { park_after * PATIENT } else { park_after }
 }
 
 /// What is said until a call is parked; nothing when the connection has ended.
@@ -365,7 +363,7 @@ impl Speaking {
         let shared = Arc::clone(&self.calls.shared);
         let stream = TokioIo::new(Resumed::new(stream, before, Arc::clone(&shared.writes)));
         let mut connection = self.http.serve_connection(stream, self.calls.clone());
-        let (mut patience, mut is_stopping) = (ParkingPatience::new(self.patience), false);
+        let (mut patience, mut is_stopping) = (ParkingPatience::new(self.park_after), false);
         loop {
             tokio::select! {
                 biased;
@@ -387,17 +385,5 @@ impl Speaking {
         let (stream, ahead) = parts.io.into_inner().into_parts();
         let ahead = [parts.read_buf, ahead].concat();
         Some((self, Box::new(ParkedCall { stream, ahead, work, asked })))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn calls_that_were_answered_soon_are_followed_by_those_that_are_parked_late() {
-        let (first, second) = (Duration::from_millis(50), Duration::from_secs(1));
-        let next = |parked_for| next_patience(first, Duration::from_millis(parked_for));
-        assert_eq!([next(0), next(999), next(1_000), next(60_000)], [second, second, first, first]);
     }
 }
