@@ -60,20 +60,20 @@ impl SegmentReader {
     /// is one exactly when the unreadable frame is a hole and not a torn end, for a batch is only written when the one
     /// before it is durable.
     pub(crate) fn frame_behind(&self, mut offset: u64, from: u64) -> Result<Option<u64>, Error> {
-        loop {
+        // What fills the last frame up may be missing. One that would go beyond is none, and is not read.
+        let end = self.bytes()?.next_multiple_of(8);
+        while offset < end {
             // Pieces overlap, so that the beginning of each frame is in one of them.
             let piece = self.exactly(offset, READ_BYTES + PROBE)?;
-            for (place, size) in may_begin(&piece, from) {
-                let place = offset + place as u64;
+            let places = may_begin(&piece, from).map(|(place, size)| (offset + place as u64, size));
+            for (place, size) in places.filter(|(place, size)| place + *size as u64 <= end) {
                 if frame_at(&self.exactly(place, size)?, self.salt, from..u64::MAX).is_some() {
                     return Ok(Some(place));
                 }
             }
-            if piece.len() < READ_BYTES {
-                return Ok(None);
-            }
             offset += READ_BYTES as u64;
         }
+        Ok(None)
     }
 
     /// What lies from `from` up to `end`, a piece at a time, each with where it begins; where the file ends before, so do they.
@@ -119,6 +119,12 @@ mod tests {
             let (_directory, segment) = segment_with(&frame, offset);
             let found = |from| segment.frame_behind(0, from).unwrap();
             assert_eq!((found(41), found(42), found(43)), (Some(offset as u64), Some(offset as u64), None));
+            // What fills it up may be cut off, and nothing of it.
+            for (cut, is_found) in [(7, true), (8, false)] {
+                let file = std::fs::File::options().write(true).open(&segment.path).unwrap();
+                file.set_len((offset + frame.len() - cut) as u64).unwrap();
+                assert_eq!(segment.frame_behind(0, 42).unwrap().is_some(), is_found, "at {offset} without {cut}");
+            }
             // What only looks like one, as its checksum is that of another segment.
             let (_directory, segment) = segment_with(builder.seal(salt(7, 2), 42), offset);
             assert_eq!(segment.frame_behind(0, 42).unwrap(), None, "at {offset}");
