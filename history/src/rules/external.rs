@@ -38,25 +38,15 @@ pub(crate) fn may_cancel(field: &impl Fn(&str) -> String, it: &CancelExternal) -
 }
 
 pub(crate) fn not_signaled(it: &SignalExternal, cause: ExternalFailedCause, decision_event_id: EventId) -> EventKind {
-    EventKind::ExternalSignalFailed(ExternalSignalFailed {
-        workflow_id: it.workflow_id.clone(),
-        cause,
-        scheduled_event_id: None,
-        decision_event_id,
-        run_id: it.run_id.clone(),
-        control: it.control.clone(),
-    })
+    let (SignalExternal { workflow_id, run_id, control, .. }, scheduled_event_id) = (it.clone(), None);
+    let failed = ExternalSignalFailed { workflow_id, cause, scheduled_event_id, decision_event_id, run_id, control };
+    EventKind::ExternalSignalFailed(failed)
 }
 
 pub(crate) fn not_asked(it: &CancelExternal, cause: ExternalFailedCause, decision_event_id: EventId) -> EventKind {
-    EventKind::ExternalCancelFailed(ExternalCancelFailed {
-        workflow_id: it.workflow_id.clone(),
-        cause,
-        scheduled_event_id: None,
-        decision_event_id,
-        run_id: it.run_id.clone(),
-        control: it.control.clone(),
-    })
+    let (CancelExternal { workflow_id, run_id, control, .. }, scheduled_event_id) = (it.clone(), None);
+    let failed = ExternalCancelFailed { workflow_id, cause, scheduled_event_id, decision_event_id, run_id, control };
+    EventKind::ExternalCancelFailed(failed)
 }
 
 impl Transition {

@@ -12,10 +12,10 @@ use super::extract::{
     EntityTag, IdempotencyKey, IfMatch, Params, Path, PreferWait, TraceHeaders, request_key, with_etag,
     with_wait_applied,
 };
-use super::workflows::{RunQuery, run_ref};
+use super::workflows::{RunQuery, matching, run_ref};
 use crate::access::Caller;
-use crate::http::{Answer, AppState, Json, Refused, json};
-use engine::{RunRef, UpdateProgress, UpdateRequest};
+use crate::http::{Answer, AppState, Json, json};
+use engine::{UpdateProgress, UpdateRequest};
 
 /// How long an update waits that does not say. Ours: a turn that is under way, one that was lost, and its own.
 const UPDATE_WAIT_DEFAULT: Duration = Duration::from_secs(30);
@@ -32,13 +32,7 @@ pub(super) async fn update(
     caller: Caller,
     Json(update): Json<body::UpdateWorkflow>,
 ) -> Answer {
-    let mut at = run_ref(&domain, &id, query.run_id);
-    if let Some(tag) = matches {
-        if engine.views().describe(&RunRef { run_id: None, ..at.clone() }).await?.run.started.run_id != tag.run_id {
-            return Err(Refused::Precondition { expected: tag.to_string() });
-        }
-        at.run_id = Some(tag.run_id);
-    }
+    let at = matching(&engine, run_ref(&domain, &id, query.run_id), matches).await?;
     let body::UpdateWorkflow { input, update_id, identity, start } = update;
     let update_id = update_id.or_else(|| key.text());
     let start = match start {

@@ -39,6 +39,16 @@ pub(super) fn run_ref(domain: &str, workflow_id: &str, run_id: Option<Uuid>) -> 
     RunRef { domain: domain.into(), workflow_id: workflow_id.into(), run_id }
 }
 
+/// The same, where there is a tag the run that it is of, which must be the newest of its workflow.
+pub(super) async fn matching(engine: &Engine, at: RunRef, tag: Option<EntityTag>) -> Result<RunRef, Refused> {
+    let Some(tag) = tag else { return Ok(at) };
+    let newest = RunRef { run_id: None, ..at };
+    if engine.views().describe(&newest).await?.run.started.run_id != tag.run_id {
+        return Err(Refused::Precondition { expected: tag.to_string() });
+    }
+    Ok(RunRef { run_id: Some(tag.run_id), ..newest })
+}
+
 #[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
 pub(super) async fn start(
     State(engine): AppState,
@@ -267,13 +277,7 @@ pub(super) async fn signal(
     Json(signal): Json<body::SignalWorkflow>,
 ) -> Answer {
     let key = key.of(&format!("signal/{name}"));
-    let mut at = run_ref(&domain, &id, query.run_id);
-    if let Some(tag) = matches {
-        if engine.views().describe(&RunRef { run_id: None, ..at.clone() }).await?.run.started.run_id != tag.run_id {
-            return Err(Refused::Precondition { expected: tag.to_string() });
-        }
-        at.run_id = Some(tag.run_id);
-    }
+    let at = matching(&engine, run_ref(&domain, &id, query.run_id), matches).await?;
     let (input, identity, if_version) = (signal.input, signal.identity, matches.map(|tag| tag.version));
     let command = Command::Signal { name, input, identity, key, if_version };
     let author = caller.author().traced(trace.map(|trace| trace.traceparent));
