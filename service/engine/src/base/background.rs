@@ -2,10 +2,13 @@
 //! When the service stops, some end at once and others are waited for.
 
 use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -13,6 +16,9 @@ use tokio::task::{AbortHandle, JoinHandle};
 /// How long what is under way is waited for when the service stops. Ours: longer than a commit is tried that the store does
 /// not take.
 const FINISH_WAIT: Duration = Duration::from_secs(5);
+
+/// When work begins anew that has panicked. Ours: others wait for it, and what made it panic may be there still.
+const ANEW_AFTER: Duration = Duration::from_secs(1);
 
 /// See the module.
 #[derive(Debug)]
@@ -96,6 +102,20 @@ impl Background {
         })
     }
 
+    /// Does some work until it is done or the service stops. If it panics, which none should, it begins anew: what waits for it would wait for ever.
+    pub(crate) fn keep(
+        self: &Arc<Self>,
+        what: &'static str,
+        work: impl Fn() -> BoxFuture<'static, ()> + Send + 'static,
+    ) {
+        self.spawn_until_stopped(async move {
+            while AssertUnwindSafe(work()).catch_unwind().await.is_err() {
+                tracing::error!("{what} panicked, and begins anew; this is a defect of the service");
+                tokio::time::sleep(ANEW_AFTER).await;
+            }
+        });
+    }
+
     /// Does something after a while, unless that is aborted, or the service stops before.
     pub(crate) fn after(self: &Arc<Self>, wait: Duration, work: impl FnOnce() + Send + 'static) -> AbortHandle {
         let waiting = self.spawn_until_stopped(async move {
@@ -142,6 +162,33 @@ mod tests {
         background.stop();
         background.finish().await;
         assert_eq!(began.elapsed(), FINISH_WAIT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_panics_begins_anew_until_it_is_done_or_the_service_stops() {
+        let (background, began) = (Background::new(), Instant::now());
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        for panics in [2, usize::MAX] {
+            let (tell, tries) = (tell.clone(), std::sync::atomic::AtomicUsize::new(0));
+            background.keep("trying", move || {
+                let (tell, tried) = (tell.clone(), tries.fetch_add(1, Ordering::SeqCst));
+                Box::pin(async move {
+                    tell.send((panics, tried, began.elapsed())).unwrap();
+                    assert!(tried >= panics, "a defect");
+                })
+            });
+        }
+        drop(tell);
+        let mut tries = Vec::new();
+        for _ in 0..7 {
+            tries.push(told.recv().await.unwrap());
+        }
+        tries.sort_unstable();
+        let all = [(2, 0, 0), (2, 1, 1), (2, 2, 2)].into_iter().chain((0..4).map(|tried| (usize::MAX, tried, tried)));
+        let all = all.map(|(panics, tried, waits)| (panics, tried, ANEW_AFTER * u32::try_from(waits).unwrap()));
+        assert_eq!(tries, all.collect::<Vec<_>>());
+        background.stop();
+        assert_eq!(told.recv().await, None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,9 +12,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::Refusal;
 use crate::commit::StoredRun;
+use crate::lists::ListKey;
 use crate::lists::backlog::{FRESH_FOR, NO_RUN, READ_AGAIN_AFTER, domain_of, key_of, row, waiting};
 use crate::lists::hand_out::TaskLists;
-use crate::lists::{ListKey, Side};
 
 /// Rows that are read at once.
 const ROWS_AT_ONCE: usize = 100;
@@ -93,7 +93,10 @@ impl TaskLists {
         let again_after = self.nodes.is_shared().then_some(READ_AGAIN_AFTER);
         if self.backlog.begins(list, again_after) {
             let (lists, list) = (Arc::clone(self), list.clone());
-            self.background.spawn_until_stopped(async move { lists.read_rows(&list).await });
+            self.background.keep("reading what waits on a list", move || {
+                let (lists, list) = (Arc::clone(&lists), list.clone());
+                Box::pin(async move { lists.read_rows(&list).await })
+            });
         }
     }
 
@@ -132,8 +135,7 @@ impl TaskLists {
                 }
             };
             for domain in domains {
-                let (domain, name) = (domain.name.into(), LAMBDA_LIST.into());
-                lists.seek(&ListKey { domain, side: Side::Activity, name });
+                lists.seek(&ListKey::new(&domain.name, false, LAMBDA_LIST));
             }
         });
     }

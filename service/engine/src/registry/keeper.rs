@@ -101,11 +101,11 @@ impl SecretKeeper {
     pub(crate) fn start_reading(self: &Arc<Self>, background: &Arc<Background>) {
         if self.is_shared {
             let keeper = Arc::clone(self);
-            background.spawn_until_stopped(async move { keeper.keep_reading().await });
+            background.keep("reading which secrets there are", move || Box::pin(Arc::clone(&keeper).keep_reading()));
         }
     }
 
-    async fn keep_reading(&self) {
+    async fn keep_reading(self: Arc<Self>) {
         let mut at = Instant::now();
         loop {
             at += READ_EVERY;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use history::Timestamp;
 use store::{HeadKey, Store, UnixMs};
 use tokio::sync::Semaphore;
@@ -77,19 +78,17 @@ pub(crate) struct Sweeper {
 impl Sweeper {
     /// Starts the background tasks. They end with the engine's shutdown.
     pub(crate) fn start_sweeping(self: &Arc<Self>) {
-        let sweep = Arc::clone(self);
-        self.background.spawn_until_stopped(async move { sweep.sweep().await });
-        let sweep = Arc::clone(self);
-        self.background.spawn_until_stopped(async move { sweep.take_over().await });
-        let sweep = Arc::clone(self);
-        self.background.spawn_until_stopped(async move { sweep.lists.keep_refilling().await });
-        let sweep = Arc::clone(self);
-        self.background.spawn_until_stopped(async move { sweep.lists.keep_writing_down().await });
-        let sweep = Arc::clone(self);
-        self.background.spawn_until_stopped(async move { sweep.expire().await });
-        if self.nodes.is_shared() {
+        let keep = |what, work: fn(Arc<Self>) -> BoxFuture<'static, ()>| {
             let sweep = Arc::clone(self);
-            self.background.spawn_until_stopped(async move { sweep.keep_beating().await });
+            self.background.keep(what, move || work(Arc::clone(&sweep)));
+        };
+        keep("looking at runs that are due", |sweep| Box::pin(async move { sweep.sweep().await }));
+        keep("taking over from other nodes", |sweep| Box::pin(async move { sweep.take_over().await }));
+        keep("filling lists again", |sweep| Box::pin(async move { sweep.lists.keep_refilling().await }));
+        keep("writing down what waits", |sweep| Box::pin(async move { sweep.lists.keep_writing_down().await }));
+        keep("forgetting old runs", |sweep| Box::pin(async move { sweep.expire().await }));
+        if self.nodes.is_shared() {
+            keep("saying that this node is there", |sweep| Box::pin(async move { sweep.keep_beating().await }));
         }
     }
 
@@ -130,16 +129,12 @@ impl Sweeper {
                 continue;
             }
             let due = self.agenda.take_due(now, LOOKS_AT_ONCE);
-            if due.is_empty() {
-                if extend {
-                    continue;
-                }
+            if due.is_empty() && !extend {
                 tokio::select! {
                     biased;
                     () = self.agenda.earlier.notified() => {}
                     () = self.clock.sleep_until(wake_at) => {}
                 }
-                continue;
             }
             for key in due {
                 if looks.len() >= LOOKS_AT_ONCE {
@@ -215,7 +210,9 @@ impl Sweeper {
         }
         let mut outcome = Ok(());
         while let Some(read) = reads.join_next().await {
-            let Ok((is_home, due)) = read else { continue };
+            let failed =
+                |_| (true, Err(store::Error::NotApplied { why: "reading it panicked".into(), retry_after: None }));
+            let (is_home, due) = read.unwrap_or_else(failed);
             match due {
                 Ok(due) => {
                     let complete = due.len() < limit || !is_home;
@@ -246,13 +243,10 @@ impl Sweeper {
 
     async fn expire(self: &Arc<Self>) {
         loop {
-            let now = match self.guard.believed_now().await {
-                Ok(now) => now,
-                Err(refusal) => {
-                    tracing::warn!(%refusal, "it could not be seen whether the clock is right; nothing is forgotten");
-                    None
-                }
-            };
+            let now = self.guard.believed_now().await.unwrap_or_else(|refusal| {
+                tracing::warn!(%refusal, "it could not be seen whether the clock is right; nothing is forgotten");
+                None
+            });
             let Some(now) = now else {
                 tokio::time::sleep(EXPIRE_EVERY).await;
                 continue;

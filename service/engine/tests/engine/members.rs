@@ -49,7 +49,7 @@ pub(crate) async fn pass(service: &Service, seconds: u64) {
     }
 }
 
-async fn set_timer(service: &Service, timer_id: &str, seconds: u64) {
+pub(crate) async fn set_timer(service: &Service, timer_id: &str, seconds: u64) {
     let turn = service.turn().await;
     let after = history::Duration::from_secs(seconds);
     service

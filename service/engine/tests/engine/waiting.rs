@@ -6,13 +6,15 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use engine::{Engine, Poll, Settings, WaitingBounds};
 use history::event::ByHand;
 use history::{Command, Start};
+use simulation::meddled::{Meddled, Meddler};
 use simulation::told::Told;
-use store::{HeadKey, Store};
+use store::{Due, Error, HeadKey, ListPage, ListQuery, PageToken, Store, UnixMs};
 
-use crate::members::{clock, open, pass, slow_store};
+use crate::members::{clock, open, pass, set_timer, slow_store};
 use crate::{DOMAIN, Service, activity, at};
 
 async fn due(service: &Service, id: &str) -> u64 {
@@ -296,6 +298,72 @@ async fn nobody_waits_long_for_the_tasks_of_a_list_that_had_no_room_in_memory() 
     // A row takes a read, a run another, a turn that is taken a write: 20 ms each at most.
     let longest = longest_wait(&service, RUNS, 16).await;
     assert!(longest <= Duration::from_millis(100), "{longest:?}");
+}
+
+/// Panics for so often when the rows of a list are read, and when what is due is.
+struct Panicking {
+    store: Arc<dyn Store>,
+    rows: AtomicUsize,
+    due: AtomicUsize,
+}
+
+impl Panicking {
+    fn over(store: Arc<dyn Store>) -> Arc<Meddled<Self>> {
+        Arc::new(Meddled(Self { store, rows: AtomicUsize::new(0), due: AtomicUsize::new(0) }))
+    }
+}
+
+fn may_panic(left: &AtomicUsize) {
+    let panics = left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
+    assert!(!panics, "a defect");
+}
+
+#[async_trait]
+impl Meddler for Panicking {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
+        if query.domain.starts_with('\u{2}') {
+            may_panic(&self.rows);
+        }
+        self.store.list(query, page).await
+    }
+
+    async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
+        may_panic(&self.due);
+        self.store.due(shard, until, after, limit).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_had_no_room_in_memory_is_found_though_reading_it_has_panicked() {
+    let (panicking, clock) = (Panicking::over(slow_store().await), clock());
+    let waiting = WaitingBounds { list_tasks_max: 5, ..WaitingBounds::default() };
+    let service = bounded(&(Arc::clone(&panicking) as _), &clock, waiting).await;
+    for number in 0..20 {
+        service.start(&format!("w{number}")).await;
+    }
+    panicking.0.rows.store(3, SeqCst);
+    finds_all(&service, 20).await;
+    assert_eq!(panicking.0.rows.load(SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_fires_in_time_though_reading_what_is_due_has_panicked() {
+    let (panicking, clock) = (Panicking::over(slow_store().await), clock());
+    let service = open(&(Arc::clone(&panicking) as _), &clock, None).await;
+    service.start("w").await;
+    // Later than what is known ahead, which is read anew each half minute.
+    set_timer(&service, "t", 65).await;
+    let shards = usize::try_from(service.store.limits().due_shards).unwrap();
+    panicking.0.due.store(2 * shards, SeqCst);
+    pass(&service, 64).await;
+    assert!(!service.names("w").await.contains(&"TimerExpired"));
+    pass(&service, 3).await;
+    assert!(service.names("w").await.contains(&"TimerExpired"));
+    assert_eq!(panicking.0.due.load(SeqCst), 0);
 }
 
 #[tokio::test(start_paused = true)]
