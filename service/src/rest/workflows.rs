@@ -39,7 +39,7 @@ pub(super) fn run_ref(domain: &str, workflow_id: &str, run_id: Option<Uuid>) -> 
     RunRef { domain: domain.into(), workflow_id: workflow_id.into(), run_id }
 }
 
-/// The same, where there is a tag the run that it is of, which must be the newest of its workflow.
+/// The run that an entity tag names, which must be the newest of its workflow; without a tag the run that was asked for.
 pub(super) async fn matching(engine: &Engine, at: RunRef, tag: Option<EntityTag>) -> Result<RunRef, Refused> {
     let Some(tag) = tag else { return Ok(at) };
     let newest = RunRef { run_id: None, ..at };

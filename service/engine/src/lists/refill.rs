@@ -93,10 +93,8 @@ impl TaskLists {
         let again_after = self.nodes.is_shared().then_some(READ_AGAIN_AFTER);
         if self.backlog.begins(list, again_after) {
             let (lists, list) = (Arc::clone(self), list.clone());
-            self.background.keep("reading what waits on a list", move || {
-                let (lists, list) = (Arc::clone(&lists), list.clone());
-                Box::pin(async move { lists.read_rows(&list).await })
-            });
+            let read = move || Box::pin(Arc::clone(&lists).read_rows(list.clone())) as _;
+            self.background.keep("reading what waits on a list", read);
         }
     }
 
@@ -152,11 +150,11 @@ impl TaskLists {
         }
     }
 
-    async fn read_rows(self: &Arc<Self>, list: &ListKey) {
+    async fn read_rows(self: Arc<Self>, list: ListKey) {
         loop {
-            self.read_rows_once(list).await;
+            self.read_rows_once(&list).await;
             // Of a list that found no room in memory nothing is known.
-            if !self.backlog.ends(list, self.matching.has_room_for_list(list)) {
+            if !self.backlog.ends(&list, self.matching.has_room_for_list(&list)) {
                 return;
             }
         }

@@ -210,8 +210,7 @@ impl Sweeper {
         }
         let mut outcome = Ok(());
         while let Some(read) = reads.join_next().await {
-            let failed =
-                |_| (true, Err(store::Error::NotApplied { why: "reading it panicked".into(), retry_after: None }));
+            let failed = |_| (true, Err(store::Error::NotApplied { why: "it panicked".into(), retry_after: None }));
             let (is_home, due) = read.unwrap_or_else(failed);
             match due {
                 Ok(due) => {
@@ -247,18 +246,16 @@ impl Sweeper {
                 tracing::warn!(%refusal, "it could not be seen whether the clock is right; nothing is forgotten");
                 None
             });
-            let Some(now) = now else {
-                tokio::time::sleep(EXPIRE_EVERY).await;
-                continue;
-            };
-            match self.store.expire(now.as_millis(), EXPIRE_AT_ONCE).await {
-                Ok(count) => {
-                    self.metrics.expired.inc_by(count as u64);
-                    if count >= EXPIRE_AT_ONCE {
-                        continue;
+            if let Some(now) = now {
+                match self.store.expire(now.as_millis(), EXPIRE_AT_ONCE).await {
+                    Ok(count) => {
+                        self.metrics.expired.inc_by(count as u64);
+                        if count >= EXPIRE_AT_ONCE {
+                            continue;
+                        }
                     }
+                    Err(error) => tracing::warn!(%error, "old runs could not be forgotten"),
                 }
-                Err(error) => tracing::warn!(%error, "old runs could not be forgotten"),
             }
             tokio::time::sleep(EXPIRE_EVERY).await;
         }

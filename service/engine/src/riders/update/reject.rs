@@ -6,10 +6,11 @@
 //! A node that is taken for dead is not asked. What was judged there it does not record any more: it knows that it has been
 //! silent for so long ([`is_in_touch`](crate::nodes::Nodes::is_in_touch)).
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use store::HeadKey;
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::lists::elsewhere::Elsewhere;
@@ -54,18 +55,22 @@ pub(super) async fn told_by_all(
 /// `None` when one does not say.
 async fn do_all_give_up(nodes: &Nodes, elsewhere: &Elsewhere, rejected: &RejectedUpdate) -> Option<bool> {
     let peers = elsewhere.peers()?;
-    let asked = nodes.others().into_iter().map(async |node| peers.give_up(&node, rejected).await);
-    let mut asked = asked.collect::<FuturesUnordered<_>>();
+    let mut asked = JoinSet::new();
+    for node in nodes.others() {
+        let (peers, rejected) = (Arc::clone(peers), rejected.clone());
+        asked.spawn(async move { peers.give_up(&node, &rejected).await });
+    }
     let all = async {
         let mut all = Some(true);
-        while let Some(answer) = asked.next().await {
+        while let Some(answer) = asked.join_next().await {
             match answer {
-                Ok(true) => {}
-                Ok(false) => return Some(false),
-                Err(error) => {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => return Some(false),
+                Ok(Err(error)) => {
                     tracing::debug!(error, "a node does not say whether a decider has an update there");
                     all = None;
                 }
+                Err(_) => all = None,
             }
         }
         all
