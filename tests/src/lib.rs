@@ -14,6 +14,7 @@ pub mod crowd;
 pub mod drill;
 pub mod facts;
 pub mod hosts;
+pub mod latent;
 mod line;
 pub mod many;
 pub mod meddled;

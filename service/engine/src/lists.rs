@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use history::{CallerName, EventId, PollId, Timestamp};
 use store::HeadKey;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::error::SendError;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -236,8 +237,16 @@ impl Poller {
     /// Hands it what it waited for. When the poller has gone, the grant gives itself back.
     pub(crate) fn grant(self, grant: Grant) {
         match self.answer {
-            PollAnswer::Task(answer) => drop(answer.send(Box::new(grant))),
-            PollAnswer::Slot(answer, slot) => drop(answer.send((slot, Some(Box::new(grant))))),
+            PollAnswer::Task(answer) => {
+                if let Err(grant) = answer.send(Box::new(grant)) {
+                    grant.poller_gone();
+                }
+            }
+            PollAnswer::Slot(answer, slot) => {
+                if let Err(SendError((_, Some(grant)))) = answer.send((slot, Some(Box::new(grant)))) {
+                    grant.poller_gone();
+                }
+            }
             // None leaves its list but by way of a slot.
             PollAnswer::Slots(..) => drop(grant),
         }

@@ -210,8 +210,10 @@ impl Tasks {
         let begun = Box::pin(self.begin_poll(Side::Decider, (domain, list), poll));
         async move {
             let Some(grant) = self.poll(begun.await?).await? else { return Ok(None) };
-            let task = Box::new(Box::pin(self.decider_task(&grant, events_max)).await?);
-            Ok(Some(Delivery { task, receipt: Receipt(grant) }))
+            match Box::pin(self.decider_task(&grant, events_max)).await {
+                Ok(task) => Ok(Some(Delivery { task: Box::new(task), receipt: Receipt(grant) })),
+                Err(refusal) => Err(grant.unreadable(refusal)),
+            }
         }
     }
 
@@ -229,8 +231,10 @@ impl Tasks {
         let begun = Box::pin(self.begin_poll(Side::Activity, (domain, list), poll));
         async move {
             let Some(grant) = self.poll(begun.await?).await? else { return Ok(None) };
-            let task = Box::new(Box::pin(self.activity_task(&grant)).await?);
-            Ok(Some(Delivery { task, receipt: Receipt(grant) }))
+            match Box::pin(self.activity_task(&grant)).await {
+                Ok(task) => Ok(Some(Delivery { task: Box::new(task), receipt: Receipt(grant) })),
+                Err(refusal) => Err(grant.unreadable(refusal)),
+            }
         }
     }
 
@@ -274,17 +278,13 @@ impl Tasks {
         if !poll.wait.is_zero() {
             self.lists.seek_waiting(&poll.list);
         }
-        let answer = tokio::select! {
+        tokio::select! {
             biased;
-            answer = &mut waiting.answer => answer.ok(),
-            () = &mut deadline => None,
-            () = self.background.stopped() => None,
-        };
-        // A task that was handed over in the very moment that the wait ended.
-        Ok(answer.or_else(|| {
-            waiting.answer.close();
-            waiting.answer.try_recv().ok()
-        }))
+            answer = &mut waiting.answer => return Ok(answer.ok()),
+            () = &mut deadline => {}
+            () = self.background.stopped() => {}
+        }
+        Ok(waiting.end().await)
     }
 
     /// Events of a turn's run, never one after the turn's own DeciderStarted, and only while a decider has the turn.

@@ -304,6 +304,19 @@ impl TasksOf {
         }
     }
 
+    /// The first that come, with all that are on their way by then: the only ones of an exchange that is answered at once.
+    async fn only(mut self, receipts: Vec<AnswerReceipt>) -> (Vec<u8>, Vec<Receipt>) {
+        let receipts = Some(receipts);
+        let rendered = if self.is_decider {
+            let found = self.engine.tasks().last_turns(&mut self.slots).await;
+            self.rendered(receipts, found, turn_body)
+        } else {
+            let found = self.engine.tasks().last_activities(&mut self.slots).await;
+            self.rendered(receipts, found, activity_body)
+        };
+        rendered.unwrap_or_default()
+    }
+
     fn rendered<T, B: Serialize>(
         &mut self,
         receipts: Option<Vec<AnswerReceipt>>,
@@ -327,9 +340,9 @@ impl TasksOf {
     }
 }
 
-async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -> Response {
+async fn answer(receipts: Vec<AnswerReceipt>, tasks: TasksOf, lines: bool) -> Response {
     if !lines {
-        let (bytes, delivered) = tasks.next(Some(receipts)).await.unwrap_or_default();
+        let (bytes, delivered) = tasks.only(receipts).await;
         look_at_connection().await;
         let piece = Box::pin(stream::once(std::future::ready((Bytes::from(bytes), delivered))));
         return bytes_of_json(StatusCode::OK, deliver_tasks(piece));

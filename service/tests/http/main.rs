@@ -28,6 +28,7 @@ mod contract;
 mod credentials;
 mod decisions;
 mod deletion;
+mod delivery;
 mod disk;
 mod exchange;
 mod guard;

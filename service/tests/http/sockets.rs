@@ -34,7 +34,7 @@ impl Socket {
         Self::of(Api::open().await, limits).await
     }
 
-    async fn of(api: Api, limits: ServerLimits) -> Self {
+    pub(crate) async fn of(api: Api, limits: ServerLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();

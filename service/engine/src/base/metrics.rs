@@ -15,6 +15,31 @@ use prometheus_client::registry::Registry;
 use crate::base::metrics::measured::Measured;
 use crate::base::shares::ThrottledCounts;
 
+/// Why a task was not delivered. A label of `baton_deliveries_failed_total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Undelivered {
+    /// The poller hung up while the task was being recorded for it.
+    PollerGone,
+    /// The connection was closed before the task was written to it.
+    ConnectionClosed,
+    /// What the task consists of could not be read from the store.
+    Unreadable,
+}
+
+impl Undelivered {
+    /// All of them.
+    pub(crate) const ALL: [Self; 3] = [Self::PollerGone, Self::ConnectionClosed, Self::Unreadable];
+
+    /// The label's value.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::PollerGone => "poller-gone",
+            Self::ConnectionClosed => "connection-closed",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
 /// Counters of the engine.
 #[derive(Debug)]
 pub struct Metrics {
@@ -23,7 +48,7 @@ pub struct Metrics {
     events: Counter,
     pub(crate) conflicts: Counter,
     pub(crate) matched_at_once: Counter,
-    pub(crate) given_back: Counter,
+    deliveries_failed: Family<[(&'static str, &'static str); 1], Counter>,
     pub(crate) expired: Counter,
     pub(crate) looks: Counter,
     pub(crate) marks_written: Counter,
@@ -62,7 +87,6 @@ impl Metrics {
         let events = counter("events", "Events that were recorded");
         let conflicts = counter("commit_conflicts", "Commits that lost a race and were tried again");
         let matched_at_once = counter("tasks_matched_at_once", "Tasks started in the commit that made them");
-        let given_back = counter("tasks_given_back", "Tasks whose taker was gone before they were delivered");
         let expired = counter("runs_expired", "Runs forgotten after their retention");
         let looks = counter("looks", "Runs that were looked at because their time had come");
         let marks_written = counter(
@@ -90,6 +114,12 @@ impl Metrics {
             drop(actions.get_or_create(&[("outcome", outcome)]));
         }
         registry.register("schedule_actions", "Times of schedules, by what became of them", actions.clone());
+        let deliveries_failed = Family::<[(&'static str, &'static str); 1], Counter>::default();
+        for reason in Undelivered::ALL {
+            drop(deliveries_failed.get_or_create(&[("reason", reason.word())]));
+        }
+        let what = "Tasks that were taken and given back because they did not reach their poller, by reason";
+        registry.register("deliveries_failed", what, deliveries_failed.clone());
         let effects_put_off = Family::default();
         let what = "Effects of runs on others that must wait, by why";
         registry.register("effects_put_off", what, effects_put_off.clone());
@@ -115,7 +145,7 @@ impl Metrics {
             events,
             conflicts,
             matched_at_once,
-            given_back,
+            deliveries_failed,
             expired,
             looks,
             marks_written,
@@ -157,6 +187,11 @@ impl Metrics {
                 self.actions.get_or_create(&[("outcome", outcome)]).inc_by(after - before);
             }
         }
+    }
+
+    /// A task did not reach its poller and was given back.
+    pub(crate) fn delivery_failed(&self, reason: Undelivered) {
+        self.deliveries_failed.get_or_create(&[("reason", reason.word())]).inc();
     }
 
     pub(crate) fn committed(&self, events: usize) {

@@ -9,6 +9,8 @@ use history::{
 use store::HeadKey;
 use uuid::Uuid;
 
+use crate::Refusal;
+use crate::base::metrics::Undelivered;
 use crate::commit::read::RunEvents;
 
 /// A task that was taken: what its taker needs, and nothing that has to be locked. Dropped before it was
@@ -16,6 +18,8 @@ use crate::commit::read::RunEvents;
 pub(crate) struct Grant {
     /// Where it goes back to; `None` once it is delivered.
     pub(crate) back: Option<Arc<dyn TakesBack>>,
+    /// Why, if it goes back.
+    pub(crate) undelivered: Undelivered,
     pub(crate) key: HeadKey,
     pub(crate) run_id: Uuid,
     pub(crate) workflow_type: String,
@@ -58,6 +62,8 @@ pub(crate) enum Granted {
 pub(crate) struct Returned {
     pub(crate) key: HeadKey,
     pub(crate) run_id: Uuid,
+    pub(crate) task_list: String,
+    pub(crate) undelivered: Undelivered,
     pub(crate) what: Back,
 }
 
@@ -119,6 +125,17 @@ impl Grant {
         self.back = None;
     }
 
+    /// Gives the task back because its poller has hung up.
+    pub(crate) fn poller_gone(mut self) {
+        self.undelivered = Undelivered::PollerGone;
+    }
+
+    /// Gives the task back because it could not be read, and returns the reason.
+    pub(crate) fn unreadable(mut self, refusal: Refusal) -> Refusal {
+        self.undelivered = Undelivered::Unreadable;
+        refusal
+    }
+
     /// Where the events of its run are.
     pub(crate) fn source(&self) -> RunEvents<'_> {
         RunEvents { key: &self.key, run_id: self.run_id, tail: &self.tail, tail_first: self.tail_first }
@@ -134,7 +151,13 @@ impl Drop for Grant {
             Granted::Queries { task, .. } => Back::Riders(RiderKind::Query, *task),
             Granted::Speculation { task, .. } => Back::Riders(RiderKind::Update, *task),
         };
-        back.take_back(Returned { key: self.key.clone(), run_id: self.run_id, what });
+        back.take_back(Returned {
+            key: self.key.clone(),
+            run_id: self.run_id,
+            task_list: std::mem::take(&mut self.task_list),
+            undelivered: self.undelivered,
+            what,
+        });
     }
 }
 
@@ -165,6 +188,7 @@ mod tests {
         let basket = Arc::<Basket>::default();
         happens(Grant {
             back: Some(Arc::clone(&basket) as _),
+            undelivered: Undelivered::ConnectionClosed,
             key: HeadKey { domain: "d".into(), workflow_id: "w".into() },
             run_id: Uuid::nil(),
             workflow_type: "t".to_owned(),

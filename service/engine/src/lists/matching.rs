@@ -3,7 +3,7 @@
 mod task_list;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -46,6 +46,9 @@ const LIST_TASKS_ALWAYS: usize = 100;
 pub(crate) struct Matching {
     bounds: WaitingBounds,
     lists: Mutex<HashMap<ListKey, TaskList>>,
+    /// Pollers that are reserved and whose poll is ending: if nothing comes of the reservation, they are not put back on
+    /// their list. Locked only while `lists` is.
+    leaving: Mutex<HashSet<u64>>,
     /// Tasks of all lists.
     all: Arc<AtomicUsize>,
     next_poller: AtomicU64,
@@ -87,6 +90,12 @@ impl WaitingSlots {
     pub(crate) fn are_ready(&self) {
         self.stands_by.store(false, Relaxed);
     }
+
+    /// Takes the slots off their list and returns those that were free. The rest are reserved: what comes of that still
+    /// arrives in `granted`, which closes once all of it has.
+    pub(crate) fn withdraw(&self) -> Vec<u32> {
+        self.matching.withdraw_poller(&self.list, self.id)
+    }
 }
 
 impl Drop for WaitingSlots {
@@ -103,6 +112,15 @@ pub(crate) struct WaitingPoll<'a> {
     pub(crate) answer: oneshot::Receiver<Box<Grant>>,
 }
 
+impl WaitingPoll<'_> {
+    /// Ends the wait. If the poller is reserved by a commit that is under way, this waits for the commit's outcome and
+    /// returns the task that comes of it.
+    pub(crate) async fn end(mut self) -> Option<Box<Grant>> {
+        self.matching.withdraw_poller(&self.list, self.id);
+        (&mut self.answer).await.ok()
+    }
+}
+
 impl Drop for WaitingPoll<'_> {
     fn drop(&mut self) {
         self.matching.forget_poller(&self.list, self.id);
@@ -112,28 +130,51 @@ impl Drop for WaitingPoll<'_> {
 impl Matching {
     pub(crate) fn new(bounds: WaitingBounds) -> Self {
         let bounds = WaitingBounds { list_tasks_max: bounds.list_tasks_max.max(1), ..bounds };
-        let (lists, all, next_poller) = (Mutex::default(), Arc::default(), AtomicU64::default());
-        Self { bounds, lists, all, next_poller, starving: tokio::sync::Notify::new() }
+        let (lists, leaving) = (Mutex::default(), Mutex::default());
+        let (all, next_poller) = (Arc::default(), AtomicU64::default());
+        Self { bounds, lists, leaving, all, next_poller, starving: tokio::sync::Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ListKey, TaskList>> {
         self.lists.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Forgets a poller who waits no more, with all its slots.
-    fn forget_poller(&self, key: &ListKey, id: u64) {
-        let mut lists = self.lock();
-        if let Some(list) = lists.get_mut(key) {
-            // Pollers stand in the order of their ids but for those put back; there are few of either.
-            let mut may_have_others = true;
-            while may_have_others && let Some(at) = list.pollers.iter().position(|poller| poller.id == id) {
-                let removed = list.pollers.remove(at);
-                may_have_others = removed.is_some_and(|poller| !matches!(poller.answer, PollAnswer::Task(_)));
-            }
-            if list.is_idle() {
-                lists.remove(key);
+    fn lock_leaving(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.leaving.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// Removes a poller from its list and returns the slots that were free there.
+    fn remove_poller(lists: &mut HashMap<ListKey, TaskList>, key: &ListKey, id: u64) -> Vec<u32> {
+        let mut free = Vec::new();
+        let Some(list) = lists.get_mut(key) else { return free };
+        // Pollers stand in the order of their ids but for those put back; there are few of either.
+        let mut may_have_others = true;
+        while may_have_others && let Some(at) = list.pollers.iter().position(|poller| poller.id == id) {
+            match list.pollers.remove(at).map(|poller| poller.answer) {
+                None | Some(PollAnswer::Task(_)) => may_have_others = false,
+                Some(PollAnswer::Slot(_, slot)) => free.push(slot),
+                Some(PollAnswer::Slots(_, slots, _)) => free.extend(slots),
             }
         }
+        if list.is_idle() {
+            lists.remove(key);
+        }
+        free
+    }
+
+    /// Forgets a poller whose poll is over, with all its slots.
+    fn forget_poller(&self, key: &ListKey, id: u64) {
+        let mut lists = self.lock();
+        Self::remove_poller(&mut lists, key, id);
+        self.lock_leaving().remove(&id);
+    }
+
+    /// Takes a poller off its list whose poll is about to end, so that nothing reserves it any more. A poller that is
+    /// reserved at this moment is marked: [`poll_for`](Self::poll_for) does not put it back. Returns its free slots.
+    fn withdraw_poller(&self, key: &ListKey, id: u64) -> Vec<u32> {
+        let mut lists = self.lock();
+        self.lock_leaving().insert(id);
+        Self::remove_poller(&mut lists, key, id)
     }
 
     /// Takes the poller that has waited longest, for a task that is about to be made.
@@ -324,9 +365,14 @@ impl Matching {
     }
 
     /// Polls again for a poller that was reserved or handed a task in vain: it waits in front, unless there is a task,
-    /// which then is answered while the poller is put in front of the others all the same.
+    /// which then is answered while the poller is put in front of the others all the same. A poller whose poll is ending
+    /// waits no longer.
     pub(crate) fn poll_for(&self, key: &ListKey, poller: Poller) -> Option<OnList> {
         let mut lists = self.lock();
+        if self.lock_leaving().contains(&poller.id) {
+            poller.end();
+            return None;
+        }
         let list = lists.entry(key.clone()).or_default();
         let task = list.pop_task(|task| task.is_for(&poller.taker));
         list.pollers.push_front(poller);

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::base::background::Background;
 use crate::base::clock::Ids;
+use crate::base::metrics::Undelivered;
 use crate::base::token::Mint;
 use crate::base::traces::Traces;
 use crate::base::watch::Watchers;
@@ -130,6 +131,7 @@ impl RequestReply {
             // Not a task of the run, or not yet, and made again when it is lost.
             poll: None,
             back: Some(self.back()),
+            undelivered: Undelivered::ConnectionClosed,
             key: key.clone(),
             run_id,
             workflow_type: run.started.workflow_type.clone(),
@@ -189,12 +191,17 @@ impl RequestReply {
         Arc::new(BackTo { room: Arc::clone(self), _kept: self.background.kept() })
     }
 
-    fn take_back(self: &Arc<Self>, Returned { key, run_id, what }: Returned) {
+    fn take_back(self: &Arc<Self>, returned: Returned) {
+        let Returned { key, run_id, task_list, undelivered, what } = returned;
+        self.metrics.delivery_failed(undelivered);
+        tracing::debug!(
+            domain = %key.domain, %task_list, workflow_id = %key.workflow_id, reason = undelivered.word(),
+            "a task could not be delivered and is given back"
+        );
         let command = match what {
             Back::Record(command) => command,
             Back::Riders(kind, task) => return self.lose_riders(&key, run_id, kind, task),
         };
-        self.metrics.given_back.inc();
         // Outside a runtime the process is ending, and the task's timeout takes care of it.
         let room = Arc::clone(self);
         self.background.spawn(async move {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use history::{EventId, SpanId, TurnId};
 use store::HeadKey;
 
+use crate::base::metrics::Undelivered;
 use crate::commit::StoredRun;
 use crate::lists::Taker;
 use crate::lists::grant::{Grant, Granted, TakenAlong};
@@ -52,6 +53,7 @@ impl Workshop {
         Some(Grant {
             poll: taker.poll,
             back: Some(self.request_reply.back()),
+            undelivered: Undelivered::ConnectionClosed,
             key: key.clone(),
             run_id,
             workflow_type: run.started.workflow_type.clone(),

@@ -17,7 +17,8 @@ use crate::lists::polls::{Poll, SLOTS_MAX, taker};
 use crate::lists::{ListKey, OnList, Side, Taker};
 use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks, WINDOW_EVENTS_MAX};
 
-/// Slots of a list that wait for their tasks. Dropped, they wait no more, and what was on its way into them goes back.
+/// Slots of a list that wait for their tasks. Dropping them is for callers whose connection is gone: tasks on their way
+/// into a slot are given back. To end the wait otherwise, call [`Tasks::last_turns`] or [`Tasks::last_activities`].
 pub struct Slots {
     lists: Arc<TaskLists>,
     background: Arc<Background>,
@@ -29,9 +30,11 @@ pub struct Slots {
     deadline: Instant,
     /// Those that are not on the list, or stand by there, the next one last.
     free: Vec<u32>,
-    /// How many are on the list.
+    /// How many are on the list, or reserved.
     waits: usize,
     waiting: Option<WaitingSlots>,
+    /// The slots in `waiting` are off their list: nothing comes but what they are reserved for.
+    is_withdrawn: bool,
     _polling: Option<Polling>,
 }
 
@@ -75,6 +78,7 @@ impl Tasks {
             free,
             waits,
             waiting,
+            is_withdrawn: false,
             _polling: polling,
         })
     }
@@ -83,14 +87,10 @@ impl Tasks {
     ///
     /// # Errors
     ///
-    /// The store's. What had been taken goes back.
+    /// The store's, if none of the turns could be read. A turn that cannot be read is given back.
     pub async fn next_turns(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<DeciderTask>)>, Refusal> {
-        let mut turns = Vec::new();
-        for (slot, grant) in slots.next().await? {
-            let task = Box::pin(self.decider_task(&grant, slots.events_max)).await?;
-            turns.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) }));
-        }
-        Ok(turns)
+        let granted = slots.next().await?;
+        self.read_turns(granted, slots.events_max).await
     }
 
     /// The same for activities.
@@ -99,12 +99,63 @@ impl Tasks {
     ///
     /// As for [`next_turns`](Self::next_turns).
     pub async fn next_activities(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<ActivityTask>)>, Refusal> {
-        let mut activities = Vec::new();
-        for (slot, grant) in slots.next().await? {
-            let task = Box::pin(self.activity_task(&grant)).await?;
-            activities.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) }));
+        let granted = slots.next().await?;
+        self.read_activities(granted).await
+    }
+
+    /// Waits as [`next_turns`](Self::next_turns) does, and then ends the wait: returns the next turns together with
+    /// those for which slots were reserved when they came.
+    ///
+    /// # Errors
+    ///
+    /// As for [`next_turns`](Self::next_turns).
+    pub async fn last_turns(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<DeciderTask>)>, Refusal> {
+        let granted = slots.last().await?;
+        self.read_turns(granted, slots.events_max).await
+    }
+
+    /// The same for activities.
+    ///
+    /// # Errors
+    ///
+    /// As for [`next_turns`](Self::next_turns).
+    pub async fn last_activities(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<ActivityTask>)>, Refusal> {
+        let granted = slots.last().await?;
+        self.read_activities(granted).await
+    }
+
+    async fn read_turns(
+        &self,
+        granted: Vec<(u32, Grant)>,
+        events_max: usize,
+    ) -> Result<Vec<(u32, Delivery<DeciderTask>)>, Refusal> {
+        let (mut read, mut refused) = (Vec::new(), None);
+        for (slot, grant) in granted {
+            match Box::pin(self.decider_task(&grant, events_max)).await {
+                Ok(task) => read.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) })),
+                Err(refusal) => refused = Some(grant.unreadable(refusal)),
+            }
         }
-        Ok(activities)
+        or_refused(read, refused)
+    }
+
+    async fn read_activities(&self, granted: Vec<(u32, Grant)>) -> Result<Vec<(u32, Delivery<ActivityTask>)>, Refusal> {
+        let (mut read, mut refused) = (Vec::new(), None);
+        for (slot, grant) in granted {
+            match Box::pin(self.activity_task(&grant)).await {
+                Ok(task) => read.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) })),
+                Err(refusal) => refused = Some(grant.unreadable(refusal)),
+            }
+        }
+        or_refused(read, refused)
+    }
+}
+
+/// The tasks there are, or if there are none, why not. One that fails does not hold up the others.
+fn or_refused<T>(tasks: Vec<T>, refused: Option<Refusal>) -> Result<Vec<T>, Refusal> {
+    match refused {
+        Some(refusal) if tasks.is_empty() => Err(refusal),
+        Some(_) | None => Ok(tasks),
     }
 }
 
@@ -146,9 +197,16 @@ impl Slots {
         }
     }
 
-    /// Has those that stand by wait no more until the next tasks are asked for. What has come into them goes back, to whoever polls now.
+    /// Has those that stand by wait no more until the next tasks are asked for. Tasks that have come into them, or for
+    /// which they are reserved, are among those.
     pub fn stand_down(&mut self) {
-        (self.waiting, self.waits) = (None, 0);
+        if let Some(waiting) = &self.waiting {
+            let free = waiting.withdraw();
+            self.waits = self.waits.saturating_sub(free.len());
+            self.free = free;
+            self.free.sort_unstable_by(|one, other| other.cmp(one));
+            self.is_withdrawn = true;
+        }
     }
 
     /// Tasks that wait, or where none does has the slots wait.
@@ -168,6 +226,12 @@ impl Slots {
     }
 
     async fn next(&mut self) -> Result<Vec<(u32, Grant)>, Refusal> {
+        if self.is_withdrawn {
+            let granted = self.take_reserved().await;
+            if !granted.is_empty() {
+                return Ok(granted);
+            }
+        }
         if let Some(waiting) = &self.waiting {
             waiting.are_ready();
             self.free.clear();
@@ -211,11 +275,8 @@ impl Slots {
             }
         }
         self.free.sort_unstable_by(|one, other| other.cmp(one));
-        match refused {
-            // What was taken is worth more than what is wrong with the rest, which is offered again.
-            Some(refusal) if taken.is_empty() => Err(refusal),
-            _ => Ok(taken),
-        }
+        // What was taken is worth more than what is wrong with the rest, which is offered again.
+        or_refused(taken, refused)
     }
 
     /// What had been started for earlier tries of the poll.
@@ -227,14 +288,25 @@ impl Slots {
             let taker = self.taker.of_slot(slot);
             async move { (slot, lists.take_lost(list, &earlier, &taker).await) }
         };
-        let mut found = Vec::new();
+        let (mut found, mut refused) = (Vec::new(), None);
         for (slot, outcome) in join_all(self.free.iter().copied().map(find)).await {
-            if let Some(grant) = outcome? {
-                found.push((slot, grant));
+            match outcome {
+                Ok(Some(grant)) => found.push((slot, grant)),
+                Ok(None) => {}
+                Err(refusal) => refused = Some(refusal),
             }
         }
         self.free.retain(|slot| found.iter().all(|(other, _)| other != slot));
-        Ok(found)
+        // What was found is not held up by what could not be; that is found by a later try.
+        or_refused(found, refused)
+    }
+
+    /// The next tasks, and those for which slots are reserved when they come; nothing waits afterwards.
+    async fn last(&mut self) -> Result<Vec<(u32, Grant)>, Refusal> {
+        let mut granted = self.next().await?;
+        self.stand_down();
+        granted.extend(self.take_reserved().await);
+        Ok(granted)
     }
 
     /// Waits until tasks come, and takes all that are there; none when the wait is over.
@@ -247,20 +319,34 @@ impl Slots {
                 () = tokio::time::sleep_until(self.deadline) => None,
                 () = self.background.stopped() => None,
             };
-            let is_over = first.is_none();
-            if is_over {
-                // What was handed over in the very moment that the wait ended is still there.
-                waiting.granted.close();
-            }
+            let Some(first) = first else {
+                self.stand_down();
+                granted = self.take_reserved().await;
+                // The wait is over for all of them.
+                self.free.clear();
+                break;
+            };
             let others = std::iter::from_fn(|| waiting.granted.try_recv().ok());
-            for (slot, grant) in first.into_iter().chain(others) {
+            for (slot, grant) in std::iter::once(first).chain(others) {
                 self.waits = self.waits.saturating_sub(1);
                 granted.extend(grant.map(|grant| (slot, *grant)));
             }
-            if is_over || self.waits == 0 {
-                (self.waiting, self.waits) = (None, 0);
+            if self.waits == 0 {
+                self.waiting = None;
             }
         }
+        granted
+    }
+
+    /// What came into slots that wait no longer: waits for each commit that had reserved one.
+    async fn take_reserved(&mut self) -> Vec<(u32, Grant)> {
+        let mut granted = Vec::new();
+        if let Some(mut waiting) = self.waiting.take() {
+            while let Some((slot, grant)) = waiting.granted.recv().await {
+                granted.extend(grant.map(|grant| (slot, *grant)));
+            }
+        }
+        (self.waits, self.is_withdrawn) = (0, false);
         granted
     }
 }

@@ -5,6 +5,7 @@
 extern crate baton_engine as engine;
 
 mod elsewhere;
+mod ends;
 mod measured;
 mod members;
 mod nodes;

@@ -231,3 +231,32 @@ fn a_slot_whose_poll_was_lost_is_handed_nothing_and_its_neighbors_are() {
     matching.drop_poller(PollId(7).of_slot(1));
     assert_eq!(taken(&matching, 3), [Some(PollId(7).of_slot(0)), Some(PollId(7).of_slot(2)), None]);
 }
+
+/// What becomes of a poll whose wait ends while it is reserved, when that comes to nothing.
+#[tokio::test]
+async fn a_poll_that_ends_while_reserved_is_over_when_nothing_comes_of_that() {
+    let matching = Matching::new(WaitingBounds::default());
+    let PollResult::Wait(waiting) = matching.poll(&list(), &Taker::default()) else { panic!("nothing waits") };
+    let reserved = matching.reserve(&list()).unwrap();
+    let mut end = std::pin::pin!(waiting.end());
+    let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(end.as_mut().poll(context).is_pending(), "it waits for the commit that has reserved it");
+    assert!(matches!(matching.offer(&list(), task(1, 2)), Offered::Waits), "nobody else is there");
+    assert!(matching.poll_for(&list(), reserved).is_none(), "it takes nothing more");
+    assert!(end.await.is_none());
+    assert_eq!((matching.pollers(&list()), matching.waiting(&list()).0), (0, 1));
+}
+
+#[tokio::test]
+async fn slots_that_are_withdrawn_while_reserved_close_when_nothing_comes_of_that() {
+    let matching = Arc::new(Matching::new(WaitingBounds::default()));
+    let mut waiting = wait_with(&matching, 7, &[2, 1, 0]);
+    let (first, second) = (matching.reserve(&list()).unwrap(), matching.reserve(&list()).unwrap());
+    assert!(matching.poll_for(&list(), first).is_none());
+    assert_eq!(waiting.withdraw(), [0, 2], "one was put back, one was never reserved");
+    assert!(matching.poll_for(&list(), second).is_none());
+    assert!(matches!(waiting.granted.recv().await, Some((1, None))));
+    assert!(waiting.granted.recv().await.is_none(), "nothing more can come");
+    drop(waiting);
+    assert!(matching.depths().is_empty() && matching.lock_leaving().is_empty(), "nothing is left of them");
+}

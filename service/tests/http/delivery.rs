@@ -1,0 +1,208 @@
+//! Tasks under load, over real connections, with waits of all lengths: each task that is taken reaches the client that
+//! polled for it. No client here hangs up, so no delivery may fail.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use engine::{Poll, Settings, SystemClock};
+use history::{Command, Decision, ScheduleActivity, Start};
+use serde_json::{Value, json};
+use service::http::ServerLimits;
+use simulation::latent::Latent;
+use simulation::stores::fresh;
+use simulation::told::Told;
+use store::Store;
+use store_embedded::{Embedded, Options};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+
+use crate::sockets::Socket;
+use crate::support::{Api, PATIENCE};
+
+const DOMAIN: &str = "default";
+
+/// Tasks of all loads over one store.
+const TASKS: usize = 5_000;
+
+/// Clients that poll each list.
+const POLLERS: usize = 2;
+
+/// Calls at once that make the tasks of one list.
+const MAKERS: usize = 2;
+
+/// How long polls wait, in seconds: not at all, about as long as a commit takes, and as long as idle pollers often do.
+const WAITS: [&str; 5] = ["0", "0.001", "0.005", "0.02", "1"];
+
+/// How tasks are polled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wire {
+    /// One by one.
+    Single,
+    /// By exchanges that are answered with the first tasks that come.
+    AtOnce,
+    /// By exchanges that are answered line by line.
+    Lines,
+}
+
+const WIRES: [Wire; 3] = [Wire::Single, Wire::AtOnce, Wire::Lines];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Turns,
+    Activities,
+}
+
+/// One task list, and how it is polled.
+struct Load {
+    socket: Arc<Socket>,
+    wire: Wire,
+    kind: Kind,
+    wait: &'static str,
+    tasks: usize,
+    /// The tokens of the tasks that came.
+    came: Mutex<HashSet<String>>,
+    is_over: AtomicBool,
+}
+
+impl Load {
+    fn list(&self) -> String {
+        format!("{:?}-{:?}-{}", self.wire, self.kind, self.wait)
+    }
+
+    /// Makes a task for each of these numbers.
+    async fn make(self: Arc<Self>, numbers: Vec<usize>) {
+        let engine = &self.socket.api.engine;
+        for number in numbers {
+            let (id, list) = (format!("{}-{number}", self.list()), self.list());
+            if self.kind == Kind::Turns {
+                engine.commands().start(DOMAIN, Start::new(&id, "t", &list)).await.unwrap();
+                continue;
+            }
+            // A list of its own, so that this turn is the one that comes.
+            engine.commands().start(DOMAIN, Start::new(&id, "t", &id)).await.unwrap();
+            let poll = Poll { wait: PATIENCE, ..Poll::default() };
+            let turn = engine.tasks().poll_decider(DOMAIN, &id, poll).await.unwrap().expect("its first turn");
+            let token = engine.tasks().decider_token(&turn.task().token).unwrap();
+            turn.delivered();
+            let activity = ScheduleActivity {
+                activity_id: "a".to_owned(),
+                activity_type: "do".to_owned(),
+                task_list: Some(list),
+                ..ScheduleActivity::default()
+            };
+            let decisions: Vec<Decision> = vec![activity.into()];
+            engine.tasks().answer_turn(&token, Command::complete(token.turn, decisions)).await.unwrap();
+        }
+    }
+
+    /// Polls and answers until all tasks have come.
+    async fn poll(self: Arc<Self>) {
+        let http = reqwest::Client::new();
+        let side = if self.kind == Kind::Turns { "decider" } else { "activity" };
+        let call = if self.wire == Wire::Single { "poll" } else { "exchange" };
+        let base = format!("http://{}/v1", self.socket.address);
+        let url = format!("{base}/domains/{DOMAIN}/task-lists/{}/{side}/{call}", self.list());
+        let mut answers: Vec<Value> = Vec::new();
+        while !self.is_over.load(Ordering::SeqCst) || !answers.is_empty() {
+            let body = if self.wire == Wire::Single { json!({}) } else { json!({ "room": 4, "answers": answers }) };
+            let mut request = http.post(&url).header("content-type", "application/json").body(body.to_string());
+            request = request.header("prefer", format!("wait={}", self.wait));
+            if self.wire == Wire::Lines {
+                request = request.header("accept", "application/x-ndjson");
+            }
+            let response = request.send().await.unwrap();
+            assert!(response.status().is_success(), "{}", response.status());
+            let text = response.text().await.unwrap();
+            let tasks: Vec<Value> = match self.wire {
+                Wire::Single => text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
+                Wire::AtOnce | Wire::Lines => text.lines().flat_map(slots).collect(),
+            };
+            answers.clear();
+            for task in tasks {
+                let token = task["token"].as_str().unwrap().to_owned();
+                let answer = match self.kind {
+                    Kind::Turns => ("complete", json!({ "decisions": [{ "type": "SucceedWorkflow" }] })),
+                    Kind::Activities => ("success", json!({})),
+                };
+                if self.wire == Wire::Single {
+                    let url = format!("{base}/{side}-tasks/{token}/{}", answer.0);
+                    let request = http.post(url).header("content-type", "application/json");
+                    assert_eq!(request.body(answer.1.to_string()).send().await.unwrap().status(), 200);
+                } else {
+                    let (name, body) = answer;
+                    answers.push(json!({ "token": token, name: body }));
+                }
+                let mut came = self.came.lock().await;
+                assert!(came.insert(token), "{}: a task comes twice", self.list());
+                self.is_over.fetch_or(came.len() == self.tasks, Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+/// The tasks of an exchange's answer, or of a line of it, in which every receipt is good.
+fn slots(text: &str) -> Vec<Value> {
+    let exchanged: Value = serde_json::from_str(text).unwrap();
+    let receipts = exchanged["receipts"].as_array().into_iter().flatten();
+    receipts.for_each(|receipt| assert_eq!(receipt, &json!({})));
+    exchanged["tasks"].as_array().unwrap().iter().map(|filled| filled["task"].clone()).collect()
+}
+
+/// Deliveries that failed, by reason.
+fn failed(api: &Api) -> Vec<String> {
+    let metrics = api.engine.render_metrics();
+    let counts = metrics.lines().filter(|line| line.starts_with("baton_deliveries_failed_total"));
+    counts.filter(|line| !line.ends_with(" 0")).map(str::to_owned).collect()
+}
+
+/// Every load over one store, all at once.
+async fn all_arrive_over(store: Arc<dyn Store>) {
+    let settings = Settings { seed: Some(7), ..Settings::default() };
+    let engine = engine::Engine::open(store, Arc::new(SystemClock), settings).await.unwrap();
+    let api = Api::of(service::front::Front::from(engine), Told::new());
+    let socket = Arc::new(Socket::of(api, ServerLimits::default()).await);
+    let each = TASKS / (WIRES.len() * WAITS.len() * 2);
+    let (mut loads, mut clients) = (Vec::new(), JoinSet::new());
+    for wire in WIRES {
+        for kind in [Kind::Turns, Kind::Activities] {
+            for wait in WAITS {
+                let socket = Arc::clone(&socket);
+                let (came, is_over) = (Mutex::default(), AtomicBool::default());
+                let load = Arc::new(Load { socket, wire, kind, wait, tasks: each, came, is_over });
+                for _ in 0..POLLERS {
+                    clients.spawn(Arc::clone(&load).poll());
+                }
+                for maker in 0..MAKERS {
+                    clients.spawn(Arc::clone(&load).make((maker..each).step_by(MAKERS).collect()));
+                }
+                loads.push(load);
+            }
+        }
+    }
+    let all = async {
+        while let Some(ended) = clients.join_next().await {
+            ended.unwrap()
+        }
+    };
+    if tokio::time::timeout(PATIENCE, all).await.is_err() {
+        for load in &loads {
+            let came = load.came.lock().await.len();
+            assert_eq!(came, each, "{}: not all tasks came; {:?}", load.list(), failed(&socket.api));
+        }
+    }
+    assert_eq!(failed(&socket.api), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_task_reaches_its_poll_over_the_embedded_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Embedded::open(Options::new(directory.path())).await.unwrap();
+    all_arrive_over(store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_task_reaches_its_poll_over_a_store_that_takes_its_time() {
+    all_arrive_over(Latent::over(fresh().await, Duration::from_millis(5))).await;
+}
