@@ -183,7 +183,7 @@ async fn all_arrive_over(store: Arc<dyn Store>) {
     }
     let all = async {
         while let Some(ended) = clients.join_next().await {
-            ended.unwrap()
+            ended.unwrap();
         }
     };
     if tokio::time::timeout(PATIENCE, all).await.is_err() {
