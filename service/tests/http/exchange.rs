@@ -1,6 +1,7 @@
 //! Exchanges: many answers in one request, each with its receipt, and tasks into slots, at once or line by line.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::response::Response;
@@ -225,7 +226,7 @@ impl Meddler for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_came_into_slots_whose_answers_take_long_to_be_recorded_goes_to_whoever_polls_meanwhile() {
+async fn slots_whose_answers_take_long_keep_what_came_and_take_no_more_until_then() {
     let (hold, is_held) = watch::channel(false);
     let api = Arc::new(Api::over(Arc::new(Meddled(Slow { store: Arc::new(Memory::new()), is_held }))).await);
     api.start("slow").await;
@@ -234,16 +235,22 @@ async fn what_came_into_slots_whose_answers_take_long_to_be_recorded_goes_to_who
     let answers = json!([{ "token": task(&first, 0)["token"], "complete": { "decisions": [] } }]);
     let exchanging = Arc::clone(&api);
     let lines =
-        tokio::spawn(async move { Lines::of(&exchanging, TURNS, &json!({ "answers": answers, "room": 1 })).await });
-    api.until_pollers("deciders", 1).await;
+        tokio::spawn(async move { Lines::of(&exchanging, TURNS, &json!({ "answers": answers, "room": 2 })).await });
+    api.until_pollers("deciders", 2).await;
     api.start("b").await;
-    assert!(api.names("b").await.contains(&"DeciderStarted".to_owned()), "it has come into the slot");
-    assert_eq!(api.turn().await["workflowId"], "b");
+    assert!(api.names("b").await.contains(&"DeciderStarted".to_owned()), "it has come into a slot");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    api.start("c").await;
+    assert_eq!(api.turn().await["workflowId"], "c", "the slots take nothing more");
     hold.send_replace(false);
     let mut lines = lines.await.unwrap();
     assert_eq!(lines.next().await.unwrap(), json!({ "receipts": [{}], "tasks": [] }));
-    api.start("c").await;
-    assert_eq!(task(&lines.next().await.unwrap(), 0)["workflowId"], "c", "the slot waits again");
+    let came = lines.next().await.unwrap();
+    assert_eq!((slots(&came), &task(&came, 0)["workflowId"]), (vec![0], &json!("b")), "what came is delivered");
+    api.start("d").await;
+    let came = lines.next().await.unwrap();
+    assert_eq!((slots(&came), &task(&came, 0)["workflowId"]), (vec![1], &json!("d")), "the other slot waits again");
+    assert_eq!(api.names("b").await, ["WorkflowStarted", "DeciderScheduled", "DeciderStarted"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
