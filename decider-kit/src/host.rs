@@ -203,8 +203,11 @@ impl Works<TurnKind> for TurnWorker {
                 self.keep(run_id, cached);
                 (Some(CompleteTurn { decisions, context, awaiting, query_results, update_results, next: None }), None)
             }
-            Err(WhyGivenBack { reason, message }) => {
-                tracing::error!(workflow_id, %reason, message, "a turn is given back");
+            Err(WhyGivenBack { reason, message, is_lost }) => {
+                // Of a turn that is gone the log hears when its answer is refused.
+                if !is_lost {
+                    tracing::error!(workflow_id, %reason, message, "a turn is given back");
+                }
                 let (reason, details) = (Some(reason.into_owned()), Payload::of(&message).ok());
                 (None, Some(FailTurn { reason, details, next: None }))
             }
@@ -243,6 +246,7 @@ impl TurnWorker {
         let decider = self.shared.deciders.get(&task.workflow_type).map(Arc::clone).ok_or_else(|| WhyGivenBack {
             reason: "unknown-workflow-type".into(),
             message: format!("no decider for `{}` on this host", task.workflow_type),
+            is_lost: false,
         })?;
         let run_id = task.run_id;
         let cached = self.cache().pop(&run_id);
@@ -262,6 +266,7 @@ impl TurnWorker {
                     look_back.map_err(|error| WhyGivenBack {
                         reason: "look-back-failed".into(),
                         message: error.to_string(),
+                        is_lost: error.is_task_lost(),
                     })?,
                 )
             }
@@ -298,7 +303,7 @@ impl TurnWorker {
         }));
         match decided {
             Ok((TurnEnd::Turn(Decisions { given_back: Some(it), .. }), _)) => {
-                Err(WhyGivenBack { reason: it.reason.into(), message: it.message })
+                Err(WhyGivenBack { reason: it.reason.into(), message: it.message, is_lost: false })
             }
             Ok((TurnEnd::Turn(decisions), state)) => {
                 let ask = |query| answer(&*decider, &*state, &decisions, query);
@@ -311,7 +316,8 @@ impl TurnWorker {
                 Ok(HostAnswer { decisions, query_results: Vec::new(), cached: Cached { turn: previous, seen, state } })
             }
             Err(panic) => {
-                Err(WhyGivenBack { reason: "panic".into(), message: baton_client::shutdown::panic_message(&*panic) })
+                let message = baton_client::shutdown::panic_message(&*panic);
+                Err(WhyGivenBack { reason: "panic".into(), message, is_lost: false })
             }
         }
     }
@@ -356,6 +362,8 @@ fn answer(decider: &dyn AnyDecider, state: &(dyn Any + Send), decisions: &Decisi
 struct WhyGivenBack {
     reason: Cow<'static, str>,
     message: String,
+    /// The turn is gone, e.g. because its run was deleted.
+    is_lost: bool,
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ mod messages;
 mod others;
 mod payloads;
 mod reset;
+mod size;
 mod timers;
 mod updates;
 mod workflow;

@@ -136,6 +136,46 @@ async fn runs_of_a_workflow_id_find_their_places_in_whatever_order_they_come() {
     }
 }
 
+/// The text of a payload that every part of the way must leave as it is.
+const ODD: &str =
+    "{\r\n\t\"a\" : [ 1.0,-0,\n9007199254740993 , 1e2 ],\"a\":\"\\ud800 \\n \\u00e9 \u{e9} \\/\",\"\\udc00\":1}";
+
+#[tokio::test]
+async fn a_run_is_known_again_by_equal_json_and_its_payloads_stay_as_they_were_recorded() {
+    let (from, to) = (Api::open().await, another().await);
+    let run_id = from.start("w").await;
+    let signal = Ask::text(&format!("{WORKFLOWS}/w/signals/s"), &format!(r#"{{"input":{ODD}}}"#));
+    from.ask(signal).await.json(202);
+    from.decide(json!([{ "type": "SucceedWorkflow" }])).await;
+    moved(&from, &to, "w", &run_id).await;
+    let history = events(&from, "w", &run_id).await;
+    assert!(history.contains(ODD), "{history}");
+    // Other spacing around payloads and within them, other escapes, another order of members.
+    let spaced = history.replace("\":", "\" :\n ").replace("[ 1.0,-0", "[1.0 , -0");
+    let escaped = history.replace('\u{e9}', "\\u00E9").replace("\\ud800", "\\uD800");
+    let ordered = history.replace(r#""type":"Signal","name":"s","#, r#""name":"s","type":"Signal","#);
+    for same in [&history, &spaced, &escaped, &ordered] {
+        assert_eq!(to.ask(import(same)).await.json(200)["repeated"], json!(true), "{same}");
+    }
+    assert_eq!(events(&to, "w", &run_id).await, history, "what was recorded first is kept");
+    // Taken over in the other spacing, the payload has that.
+    let third = another().await;
+    third.ask(import(&spaced)).await.json(201);
+    assert_eq!(third.ask(import(&history)).await.json(200)["repeated"], json!(true));
+    for (one, other) in [
+        ("1.0,", "1,"),
+        ("-0", "0"),
+        ("9007199254740993", "9007199254740992"),
+        ("1e2", "100"),
+        ("\\ud800", "\\ud801"),
+        ("\\ud800", "\u{fffd}"),
+        ("\"\\udc00\":1}", "\"\\udc00\":1,\"b\":1}"),
+    ] {
+        assert!(history.contains(one), "{one}");
+        to.refused(import(&history.replacen(one, other, 1)), 409, "run-differs").await;
+    }
+}
+
 #[tokio::test]
 async fn an_open_run_stays_the_newest_and_goes_on() {
     let (from, to) = (Api::open().await, another().await);

@@ -15,7 +15,20 @@ use crate::lists::matching::{SlotsPolled, WaitingSlots};
 use crate::lists::pollers::Polling;
 use crate::lists::polls::{Poll, SLOTS_MAX, taker};
 use crate::lists::{ListKey, OnList, Side, Taker};
-use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks, WINDOW_EVENTS_MAX};
+use crate::riders::carrier::TASK_RIDER_BYTES_MAX;
+use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks, WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX};
+
+/// Most bytes of tasks that come into slots at once, and so of an exchange's answer or of one line of it. Ours: as many as a request
+/// may bring. Source: `docs/rest.md`, exchanges.
+pub const EXCHANGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Room that there must be for one more task: a whole window, what rides with it, and the context of the run.
+const TASK_BYTES_MAX: usize = WINDOW_BYTES_MAX + TASK_RIDER_BYTES_MAX + 2 * history::limits::PAYLOAD_BYTES_MAX;
+
+/// Whether one more task may come with those that have so many bytes.
+fn has_room(bytes: usize) -> bool {
+    bytes + TASK_BYTES_MAX <= EXCHANGE_BYTES_MAX
+}
 
 /// Slots of a list that wait for their tasks. Dropped, they wait no more, and what was on its way into them goes back.
 pub struct Slots {
@@ -32,6 +45,8 @@ pub struct Slots {
     /// How many are on the list.
     waits: usize,
     waiting: Option<WaitingSlots>,
+    /// Tasks that are taken and come next: there was no room for them beside others.
+    held_over: Vec<(u32, Grant)>,
     _polling: Option<Polling>,
 }
 
@@ -75,21 +90,28 @@ impl Tasks {
             free,
             waits,
             waiting,
+            held_over: Vec::new(),
             _polling: polling,
         })
     }
 
     /// The next turns that come into slots, with the slot of each: one at least, and none when the wait is over or each has its own.
+    /// Together they have at most [`EXCHANGE_BYTES_MAX`]; those beyond come with the next call, or go back with the slots.
     ///
     /// # Errors
     ///
     /// The store's. What had been taken goes back.
     pub async fn next_turns(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<DeciderTask>)>, Refusal> {
-        let mut turns = Vec::new();
-        for (slot, grant) in slots.next().await? {
+        let (mut turns, mut bytes) = (Vec::new(), 0);
+        let mut granted = slots.next().await?.into_iter();
+        while has_room(bytes)
+            && let Some((slot, grant)) = granted.next()
+        {
             let task = Box::pin(self.decider_task(&grant, slots.events_max)).await?;
+            bytes += task.bytes();
             turns.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) }));
         }
+        slots.held_over.extend(granted);
         Ok(turns)
     }
 
@@ -99,11 +121,16 @@ impl Tasks {
     ///
     /// As for [`next_turns`](Self::next_turns).
     pub async fn next_activities(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<ActivityTask>)>, Refusal> {
-        let mut activities = Vec::new();
-        for (slot, grant) in slots.next().await? {
+        let (mut activities, mut bytes) = (Vec::new(), 0);
+        let mut granted = slots.next().await?.into_iter();
+        while has_room(bytes)
+            && let Some((slot, grant)) = granted.next()
+        {
             let task = Box::pin(self.activity_task(&grant)).await?;
+            bytes += task.bytes();
             activities.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) }));
         }
+        slots.held_over.extend(granted);
         Ok(activities)
     }
 }
@@ -126,7 +153,7 @@ fn in_order(mut slots: Vec<u32>) -> Result<Vec<u32>, Refusal> {
 impl Slots {
     /// Whether each slot has had its task, or none was asked for.
     pub fn are_filled(&self) -> bool {
-        self.free.is_empty() && self.waits == 0
+        self.free.is_empty() && self.waits == 0 && self.held_over.is_empty()
     }
 
     /// Whether the next task of the list comes here: there is a slot, and nobody else has waited longer.
@@ -168,6 +195,9 @@ impl Slots {
     }
 
     async fn next(&mut self) -> Result<Vec<(u32, Grant)>, Refusal> {
+        if !self.held_over.is_empty() {
+            return Ok(std::mem::take(&mut self.held_over));
+        }
         if let Some(waiting) = &self.waiting {
             waiting.are_ready();
             self.free.clear();
@@ -268,6 +298,12 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_comes_with_others_while_the_largest_still_fits() {
+        let most = EXCHANGE_BYTES_MAX - TASK_BYTES_MAX;
+        assert!(has_room(0) && has_room(most) && !has_room(most + 1));
+    }
 
     #[test]
     fn slots_are_filled_from_the_first_on_and_none_is_there_twice() {
