@@ -39,6 +39,7 @@ pub use key::RequestKey;
 pub use messages::*;
 pub use others::*;
 pub use reset::*;
+pub use size::json_length;
 pub use timers::*;
 pub use updates::*;
 pub use workflow::*;

@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::payload::Payload;
 use crate::run::Run;
-use crate::same_json::{members, same_json};
+use crate::same_json::{Member, members, same_json};
 use crate::time::{Duration, Timestamp};
 use crate::validate;
 
@@ -180,10 +180,9 @@ fn read_event(text: &str, position: usize) -> Result<Event, ImportFault> {
 }
 
 /// A member that is in one of these and not in the other, or says something else there. Both are in the order of their names.
-fn odd_member<'a>(given: &'a [(Vec<u8>, &str)], written: &'a [(Vec<u8>, &str)]) -> Option<&'a [u8]> {
+fn odd_member<'a>(given: &'a [Member<'_>], written: &'a [Member<'_>]) -> Option<&'a [u8]> {
     let pairs = given.iter().zip(written);
-    let differs =
-        |((name, one), (of, other)): &(&(Vec<u8>, &str), &(Vec<u8>, &str))| name != of || !same_json(one, other);
+    let differs = |((name, one), (of, other)): &(&Member<'_>, &Member<'_>)| name != of || !same_json(one, other);
     let odd = pairs.clone().find(differs).map(|((name, _), (of, _))| name.min(of));
     let beyond = || given.get(written.len()).or_else(|| written.get(given.len())).map(|(name, _)| name);
     odd.or_else(beyond).map(Vec::as_slice)

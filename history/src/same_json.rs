@@ -14,8 +14,11 @@ pub fn same_json(one: &str, other: &str) -> bool {
     same(one.trim(), other.trim(), DEPTH_MAX)
 }
 
+/// A member of an object: its name and its value.
+pub(crate) type Member<'a> = (Vec<u8>, &'a str);
+
 /// The members of an object, by name in the order of their names, those of one name as they stand; `None` if it is none.
-pub(crate) fn members(json: &str) -> Option<Vec<(Vec<u8>, &str)>> {
+pub(crate) fn members(json: &str) -> Option<Vec<Member<'_>>> {
     let Members(mut members) = serde_json::from_str(json).ok()?;
     members.sort_by(|(one, _), (other, _)| one.cmp(other));
     Some(members)
@@ -28,7 +31,8 @@ fn same(one: &str, other: &str, depth: usize) -> bool {
     let Some(depth) = depth.checked_sub(1) else { return false };
     match (one.as_bytes().first(), other.as_bytes().first()) {
         (Some(b'{'), Some(b'{')) => members(one).zip(members(other)).is_some_and(|(one, other)| {
-            let is_same = |((name, one), (of, other)): (&(_, &str), &(_, &str))| name == of && same(one, other, depth);
+            let is_same =
+                |((name, one), (of, other)): (&Member<'_>, &Member<'_>)| name == of && same(one, other, depth);
             one.len() == other.len() && one.iter().zip(&other).all(is_same)
         }),
         (Some(b'['), Some(b'[')) => items(one).zip(items(other)).is_some_and(|(one, other)| {
@@ -70,7 +74,7 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-struct Members<'a>(Vec<(Vec<u8>, &'a str)>);
+struct Members<'a>(Vec<Member<'a>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -2,13 +2,15 @@
 
 use std::io::{self, Write};
 
+use serde::Serialize;
+
 use super::Event;
 use crate::payload::Payload;
 
-/// Counts what is written to it and keeps nothing.
-struct Counter(usize);
+/// The length of what was written.
+struct JsonLength(usize);
 
-impl Write for Counter {
+impl Write for JsonLength {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len();
         Ok(bytes.len())
@@ -26,7 +28,7 @@ impl Event {
         let notes: usize = self.notes_kept().map(|at| at.len as usize).sum();
         let claimed = self.kind.payload().filter(|payload| payload.claim().is_some()).map(Payload::len);
         let written = match claimed {
-            None => written(self),
+            None => json_length(self),
             Some(bytes) => {
                 // A claim check has no JSON form.
                 let stand_in = Payload::from_trusted("0");
@@ -35,17 +37,17 @@ impl Event {
                 if let Some(payload) = event.kind.payload_mut() {
                     *payload = stand_in;
                 }
-                written(&event) - stand_in_bytes + bytes
+                json_length(&event) - stand_in_bytes + bytes
             }
         };
         written + notes
     }
 }
 
-/// Every event has a JSON form once it has no claim check.
-fn written(event: &Event) -> usize {
-    let mut counter = Counter(0);
-    serde_json::to_writer(&mut counter, event).map_or(0, |()| counter.0)
+/// Length of a value's JSON form in bytes; 0 where it has none.
+pub fn json_length<T: Serialize + ?Sized>(value: &T) -> usize {
+    let mut written = JsonLength(0);
+    serde_json::to_writer(&mut written, value).map_or(0, |()| written.0)
 }
 
 #[cfg(test)]

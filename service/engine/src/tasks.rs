@@ -89,16 +89,6 @@ pub struct DeciderTask {
     pub trace: Option<TraceContext>,
 }
 
-impl DeciderTask {
-    /// Bytes of what it brings: its window, the context, and what rides with it.
-    pub fn bytes(&self) -> usize {
-        let of = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
-        let queries: usize = self.queries.iter().map(|query| query.name.len() + of(&query.input)).sum();
-        let updates: usize = self.updates.iter().map(|update| update.name.len() + of(&update.input)).sum();
-        self.window_bytes + of(&self.context) + queries + updates
-    }
-}
-
 /// An activity to be done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActivityTask {
@@ -132,14 +122,6 @@ pub struct ActivityTask {
     pub timeouts: ActivityTimeouts,
     /// What its runner is below, in the trace of the run.
     pub trace: Option<TraceContext>,
-}
-
-impl ActivityTask {
-    /// Bytes of what it brings: its input, and what the last heartbeat said.
-    pub fn bytes(&self) -> usize {
-        let brought = [&self.input, &self.heartbeat_details];
-        brought.into_iter().flatten().map(Payload::len).sum()
-    }
 }
 
 /// A task on its way to whoever polled for it, in a box, as those that wait have room for it. Dropped without
@@ -348,11 +330,7 @@ impl Tasks {
                 (None, &[][..], started_event_id)
             }
         };
-        let shown_bytes: usize = shown.iter().map(|event| event.json_bytes() + 1).sum();
-        let room = Room {
-            events: events_max.saturating_sub(shown.len()).max(1),
-            bytes: WINDOW_BYTES_MAX.saturating_sub(shown_bytes),
-        };
+        let (room, shown_bytes) = room_beside(shown, events_max);
         let (mut events, window_bytes) = self.reader.read_range(&source, first..last + 1, room).await?;
         events.extend_from_slice(shown);
         let context = match completed(&events, previous_started_event_id) {
@@ -448,6 +426,13 @@ impl Tasks {
             trace: grant.trace.clone(),
         })
     }
+}
+
+/// The room of a window beside events that are shown with it, and the bytes of these.
+fn room_beside(shown: &[Event], events_max: usize) -> (Room, usize) {
+    let bytes: usize = shown.iter().map(|event| event.json_bytes() + 1).sum();
+    let events = events_max.saturating_sub(shown.len()).max(1);
+    (Room { events, bytes: WINDOW_BYTES_MAX.saturating_sub(bytes) }, bytes)
 }
 
 /// The DeciderCompleted of the turn with this DeciderStarted, if it is among the events.

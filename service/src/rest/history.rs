@@ -28,9 +28,15 @@ use engine::{EventRange, HistoryPage, PAGE_BYTES_MAX, RunRef};
 const EVENTS_DEFAULT: usize = 1_000;
 const EVENTS_MAX: usize = 10_000;
 
-/// Events that a stream reads at once: what one slow reader costs in memory.
-const STREAM_EVENTS: usize = 100;
-const STREAM_BYTES: usize = 512 * 1024;
+/// What a stream reads at once: what one slow reader costs in memory.
+const STREAM_PAGE: EventRange = EventRange {
+    after: 0,
+    before: None,
+    reverse: false,
+    limit: 100,
+    bytes_max: 512 * 1024,
+    leaves_payloads_out: false,
+};
 
 /// Beyond every event id, with room to count on.
 const EVENT_ID_BEYOND: u64 = u64::MAX / 2;
@@ -193,13 +199,8 @@ async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> 
                 tracing::debug!("an event stream ends early: there is no room for its events");
                 return None;
             };
-            let page = EventRange {
-                after: reader.after,
-                limit: STREAM_EVENTS,
-                bytes_max: STREAM_BYTES,
-                leaves_payloads_out: !reader.caller.sees_payloads(&reader.at.domain),
-                ..EventRange::default()
-            };
+            let leaves_payloads_out = !reader.caller.sees_payloads(&reader.at.domain);
+            let page = EventRange { after: reader.after, leaves_payloads_out, ..STREAM_PAGE };
             let mut found = match reader.front.engine().views().history(&reader.at, &page).await {
                 Ok(found) => found,
                 Err(refusal) => {
@@ -232,7 +233,7 @@ async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> 
             if engine.views().wait_beyond(at, found.run_id, *after, STREAM_COMMENT_EVERY).await.is_err() {
                 return None;
             }
-            let page = EventRange { after: *after, limit: 1, leaves_payloads_out: true, ..EventRange::default() };
+            let page = EventRange { after: *after, limit: 1, leaves_payloads_out: true, ..STREAM_PAGE };
             match engine.views().history(at, &page).await {
                 Ok(found) if found.events.is_empty() && !found.closed && !engine.is_stopping() => {
                     return Some((Ok(Bytes::from_static(b": still here\n\n")), reader));

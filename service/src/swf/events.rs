@@ -67,23 +67,6 @@ pub(super) fn event(event: &Event, related: &Related) -> Value {
     told
 }
 
-/// Bytes of an event as it is sent.
-pub(super) fn json_bytes(told: &Value) -> usize {
-    struct Counter(usize);
-    impl std::io::Write for Counter {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut counter = Counter(0);
-    serde_json::to_writer(&mut counter, told).map_or(0, |()| counter.0)
-}
-
 /// The words for an event of any other kind.
 fn words_of(kind: &EventKind, related: &Related) -> Words {
     match kind {

@@ -254,7 +254,7 @@ pub(super) async fn told(
     let mut last = None;
     for event in events {
         let value = events::event(event, &related);
-        bytes += events::json_bytes(&value) + 1;
+        bytes += history::event::json_length(&value) + 1;
         if bytes > PAGE_BYTES_MAX && last.is_some() {
             return Ok((told, last));
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use history::PollId;
+use history::{Payload, PollId};
 use tokio::time::Instant;
 
 use crate::Refusal;
@@ -132,6 +132,24 @@ impl Tasks {
         }
         slots.held_over.extend(granted);
         Ok(activities)
+    }
+}
+
+impl DeciderTask {
+    /// Bytes of what it brings: its window, the context, and what rides with it.
+    pub fn bytes(&self) -> usize {
+        let of = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
+        let queries: usize = self.queries.iter().map(|query| query.name.len() + of(&query.input)).sum();
+        let updates: usize = self.updates.iter().map(|update| update.name.len() + of(&update.input)).sum();
+        self.window_bytes + of(&self.context) + queries + updates
+    }
+}
+
+impl ActivityTask {
+    /// Bytes of what it brings: its input, and what the last heartbeat said.
+    pub fn bytes(&self) -> usize {
+        let brought = [&self.input, &self.heartbeat_details];
+        brought.into_iter().flatten().map(Payload::len).sum()
     }
 }
 
