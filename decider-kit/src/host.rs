@@ -243,10 +243,8 @@ impl Works<TurnKind> for TurnWorker {
 
 impl TurnWorker {
     async fn decide(&self, client: &Client, task: DeciderTask) -> Result<HostAnswer, WhyGivenBack> {
-        let decider = self.shared.deciders.get(&task.workflow_type).map(Arc::clone).ok_or_else(|| WhyGivenBack {
-            reason: "unknown-workflow-type".into(),
-            message: format!("no decider for `{}` on this host", task.workflow_type),
-            is_lost: false,
+        let decider = self.shared.deciders.get(&task.workflow_type).map(Arc::clone).ok_or_else(|| {
+            WhyGivenBack::new("unknown-workflow-type", format!("no decider for `{}` on this host", task.workflow_type))
         })?;
         let run_id = task.run_id;
         let cached = self.cache().pop(&run_id);
@@ -303,7 +301,7 @@ impl TurnWorker {
         }));
         match decided {
             Ok((TurnEnd::Turn(Decisions { given_back: Some(it), .. }), _)) => {
-                Err(WhyGivenBack { reason: it.reason.into(), message: it.message, is_lost: false })
+                Err(WhyGivenBack::new(it.reason, it.message))
             }
             Ok((TurnEnd::Turn(decisions), state)) => {
                 let ask = |query| answer(&*decider, &*state, &decisions, query);
@@ -315,10 +313,7 @@ impl TurnWorker {
                 let decisions = Decisions { updates, ..Decisions::new() };
                 Ok(HostAnswer { decisions, query_results: Vec::new(), cached: Cached { turn: previous, seen, state } })
             }
-            Err(panic) => {
-                let message = baton_client::shutdown::panic_message(&*panic);
-                Err(WhyGivenBack { reason: "panic".into(), message, is_lost: false })
-            }
+            Err(panic) => Err(WhyGivenBack::new("panic", baton_client::shutdown::panic_message(&*panic))),
         }
     }
 
@@ -364,6 +359,12 @@ struct WhyGivenBack {
     message: String,
     /// The turn is gone, e.g. because its run was deleted.
     is_lost: bool,
+}
+
+impl WhyGivenBack {
+    fn new(reason: impl Into<Cow<'static, str>>, message: String) -> Self {
+        Self { reason: reason.into(), message, is_lost: false }
+    }
 }
 
 #[cfg(test)]
