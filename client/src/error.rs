@@ -96,6 +96,14 @@ impl Error {
         }
     }
 
+    /// Whether the task that was answered, or asked about, is gone: its time is over, somebody else has it, it was answered before, or its
+    /// run has closed or was deleted. No repetition changes that.
+    pub fn is_task_lost(&self) -> bool {
+        let of_late_answers = ["turn-completed", "turn-lost", "query-task-lost", "activity-closed", "run-closed"];
+        let of_deleted_runs = ["unknown-workflow", "unknown-run"];
+        self.code().is_some_and(|code| of_late_answers.contains(&code) || of_deleted_runs.contains(&code))
+    }
+
     /// Whether the call certainly left no trace.
     pub fn had_no_side_effect(&self) -> bool {
         match self {

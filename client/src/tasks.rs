@@ -222,9 +222,7 @@ impl Client {
                 Some("turn-completed" | "query-task-lost" | "activity-closed" | "run-closed") if may_be_recorded => {
                     return Ok(Outcome::RecordedBefore);
                 }
-                Some("turn-completed" | "turn-lost" | "query-task-lost" | "activity-closed" | "run-closed") => {
-                    return Ok(Outcome::Lost(error));
-                }
+                _ if error.is_task_lost() => return Ok(Outcome::Lost(error)),
                 _ => {}
             }
             may_be_recorded |= !error.had_no_side_effect();

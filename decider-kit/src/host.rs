@@ -203,8 +203,11 @@ impl Works<TurnKind> for TurnWorker {
                 self.keep(run_id, cached);
                 (Some(CompleteTurn { decisions, context, awaiting, query_results, update_results, next: None }), None)
             }
-            Err(WhyGivenBack { reason, message }) => {
-                tracing::error!(workflow_id, %reason, message, "a turn is given back");
+            Err(WhyGivenBack { reason, message, is_lost }) => {
+                // Of a turn that is gone the log hears when its answer is refused.
+                if !is_lost {
+                    tracing::error!(workflow_id, %reason, message, "a turn is given back");
+                }
                 let (reason, details) = (Some(reason.into_owned()), Payload::of(&message).ok());
                 (None, Some(FailTurn { reason, details, next: None }))
             }
@@ -240,9 +243,8 @@ impl Works<TurnKind> for TurnWorker {
 
 impl TurnWorker {
     async fn decide(&self, client: &Client, task: DeciderTask) -> Result<HostAnswer, WhyGivenBack> {
-        let decider = self.shared.deciders.get(&task.workflow_type).map(Arc::clone).ok_or_else(|| WhyGivenBack {
-            reason: "unknown-workflow-type".into(),
-            message: format!("no decider for `{}` on this host", task.workflow_type),
+        let decider = self.shared.deciders.get(&task.workflow_type).map(Arc::clone).ok_or_else(|| {
+            WhyGivenBack::new("unknown-workflow-type", format!("no decider for `{}` on this host", task.workflow_type))
         })?;
         let run_id = task.run_id;
         let cached = self.cache().pop(&run_id);
@@ -262,6 +264,7 @@ impl TurnWorker {
                     look_back.map_err(|error| WhyGivenBack {
                         reason: "look-back-failed".into(),
                         message: error.to_string(),
+                        is_lost: error.is_task_lost(),
                     })?,
                 )
             }
@@ -298,7 +301,7 @@ impl TurnWorker {
         }));
         match decided {
             Ok((TurnEnd::Turn(Decisions { given_back: Some(it), .. }), _)) => {
-                Err(WhyGivenBack { reason: it.reason.into(), message: it.message })
+                Err(WhyGivenBack::new(it.reason, it.message))
             }
             Ok((TurnEnd::Turn(decisions), state)) => {
                 let ask = |query| answer(&*decider, &*state, &decisions, query);
@@ -310,9 +313,7 @@ impl TurnWorker {
                 let decisions = Decisions { updates, ..Decisions::new() };
                 Ok(HostAnswer { decisions, query_results: Vec::new(), cached: Cached { turn: previous, seen, state } })
             }
-            Err(panic) => {
-                Err(WhyGivenBack { reason: "panic".into(), message: baton_client::shutdown::panic_message(&*panic) })
-            }
+            Err(panic) => Err(WhyGivenBack::new("panic", baton_client::shutdown::panic_message(&*panic))),
         }
     }
 
@@ -356,6 +357,14 @@ fn answer(decider: &dyn AnyDecider, state: &(dyn Any + Send), decisions: &Decisi
 struct WhyGivenBack {
     reason: Cow<'static, str>,
     message: String,
+    /// The turn is gone, e.g. because its run was deleted.
+    is_lost: bool,
+}
+
+impl WhyGivenBack {
+    fn new(reason: impl Into<Cow<'static, str>>, message: String) -> Self {
+        Self { reason: reason.into(), message, is_lost: false }
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::payload::Payload;
 use crate::run::Run;
+use crate::same_json::{Member, members, same_json};
 use crate::time::{Duration, Timestamp};
 use crate::validate;
 
@@ -140,6 +141,12 @@ impl ImportedRun {
         &self.events
     }
 
+    /// Whether these are its events from this place on: what they say, in whatever way payloads are written.
+    pub fn has_events_at(&self, place: usize, events: &[Event]) -> bool {
+        let own = self.events.get(place..).and_then(|rest| rest.get(..events.len()));
+        own.is_some_and(|own| own.iter().zip(events).all(|(own, other)| says_the_same(own, other)))
+    }
+
     /// Until when it is kept where it is taken over at `now`: its retention counts from its close, as in the service that it comes
     /// from, and it is there for [`limits::IMPORTED_KEPT_MIN`] at least, so that nobody takes over what is gone at once.
     pub fn kept_until(&self, now: Timestamp) -> Timestamp {
@@ -148,19 +155,37 @@ impl ImportedRun {
     }
 }
 
+fn says_the_same(one: &Event, other: &Event) -> bool {
+    let same_texts = || {
+        let [one, other] = [one, other].map(|event| serde_json::to_string(event).ok());
+        one.zip(other).is_some_and(|(one, other)| same_json(&one, &other))
+    };
+    one == other || same_texts()
+}
+
 fn read_event(text: &str, position: usize) -> Result<Event, ImportFault> {
     let unreadable = |error: serde_json::Error| ImportFault::Unreadable { position, problem: error.to_string() };
     let event = Event::from_json(text).map_err(unreadable)?;
     let written = serde_json::to_string(&event).map_err(unreadable)?;
     if written != text {
-        let [written, given] = [&written, text].map(serde_json::from_str::<serde_json::Map<String, serde_json::Value>>);
-        let (written, given) = (written.map_err(unreadable)?, given.map_err(unreadable)?);
-        let mut names = given.keys().chain(written.keys());
-        if let Some(member) = names.find(|name| given.get(*name) != written.get(*name)) {
-            return Err(ImportFault::Unknown { position, member: member.clone() });
+        let not_an_object = || ImportFault::Unreadable { position, problem: "it is no object".to_owned() };
+        let given = members(text).ok_or_else(not_an_object)?;
+        let written = members(&written).ok_or_else(not_an_object)?;
+        if let Some(name) = odd_member(&given, &written) {
+            let member = String::from_utf8_lossy(name).into_owned();
+            return Err(ImportFault::Unknown { position, member });
         }
     }
     Ok(event)
+}
+
+/// A member that is in one of these and not in the other, or says something else there. Both are in the order of their names.
+fn odd_member<'a>(given: &'a [Member<'_>], written: &'a [Member<'_>]) -> Option<&'a [u8]> {
+    let pairs = given.iter().zip(written);
+    let differs = |((name, one), (of, other)): &(&Member<'_>, &Member<'_>)| name != of || !same_json(one, other);
+    let odd = pairs.clone().find(differs).map(|((name, _), (of, _))| name.min(of));
+    let beyond = || given.get(written.len()).or_else(|| written.get(given.len())).map(|(name, _)| name);
+    odd.or_else(beyond).map(Vec::as_slice)
 }
 
 /// What a store keys and counts by, and what pages show, has the bounds that it has where it is recorded here.

@@ -45,6 +45,7 @@ mod retry;
 mod room;
 mod rules;
 mod run;
+mod same_json;
 #[cfg(test)]
 mod scene;
 mod schedule;
@@ -96,6 +97,7 @@ pub use run::{
     PendingUpdate, Released, RequestMark, Run, RunClock, RunPause, RunStart, Spilled, Standing, Status, TaskRef, Tries,
     Turn, TurnLists, TurnTask, UpdateStanding, WaitingActivity, key_of_update,
 };
+pub use same_json::same_json;
 #[cfg(feature = "schedules")]
 pub use schedule::{
     Action, ActionCause, ActionOutcome, NextTime, OverlapEnd, Recent, Rules, Running, ScheduleCounts, ScheduleState,

@@ -382,9 +382,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
             Some("turn-completed" | "query-task-lost" | "activity-closed" | "run-closed") if answer.may_be_recorded => {
                 Ok(Outcome::RecordedBefore)
             }
-            Some("turn-completed" | "turn-lost" | "query-task-lost" | "activity-closed" | "run-closed") => {
-                Ok(Outcome::Lost(error))
-            }
+            _ if error.is_task_lost() => Ok(Outcome::Lost(error)),
             _ => {
                 answer.may_be_recorded |= !error.had_no_side_effect();
                 match answer.waits.after(&error) {

@@ -88,6 +88,53 @@ fn what_is_read_of_an_event_is_all_that_stands_in_it() {
     assert!(matches!(read(&cut).unwrap_err(), ImportFault::Unreadable { position: 4, .. }));
 }
 
+/// The same JSON with other spacing, all within and around payloads.
+fn spaced(text: &str) -> String {
+    text.replace("\":", "\" :\n\t").replace(',', "\r\n, ").replace('{', "{ ")
+}
+
+#[test]
+fn payloads_are_taken_byte_for_byte_whatever_stands_around_them() {
+    for text in [
+        r#"{"a":1,"a":2}"#,
+        r#"["\ud800","\udc00\ud800","\u00e9\/"]"#,
+        r#"{"\ud800":"\ud800","n":-0}"#,
+        "[1.0,-0,9007199254740993,1e2,123456789012345678901234567890]",
+        "{\r\n\t\"a\" : [ 1.50,\n2 ] }",
+    ] {
+        let payload = Payload::from_json(text).unwrap();
+        let events = closed(1, Some(&payload));
+        let texts: Vec<_> = events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
+        let around = |text: &String| text.replacen(r#""name":"#, "\"name\" :\n ", 1);
+        for texts in [texts.clone(), texts.iter().map(around).collect()] {
+            let imported = ImportedRun::from_json(texts.iter().map(String::as_str), now()).unwrap();
+            assert_eq!(imported.events()[2].kind.payload().and_then(Payload::text), Some(text));
+        }
+        let respaced: Vec<_> = texts.iter().map(|text| spaced(text)).collect();
+        let imported = ImportedRun::from_json(respaced.iter().map(String::as_str), now()).unwrap();
+        assert!(imported.has_events_at(0, &events), "{text}");
+        assert!(imported.has_events_at(2, &events[2..3]) && !imported.has_events_at(1, &events[2..3]), "{text}");
+        assert!(!imported.has_events_at(1, &events), "more than there are");
+    }
+}
+
+#[test]
+fn what_says_something_else_is_another_history() {
+    let with = |text: &str| closed(1, Some(&Payload::from_json(text).unwrap()));
+    for (one, other) in [
+        ("1", "1.0"),
+        ("0", "-0"),
+        ("9007199254740992", "9007199254740993"),
+        (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
+        (r#""\ud800""#, r#""\ud801""#),
+        (r#""\ud800""#, "\"\u{fffd}\""),
+        (r#"" ""#, r#""""#),
+    ] {
+        let imported = ImportedRun::read(with(one), now()).unwrap();
+        assert!(imported.has_events_at(0, &with(one)) && !imported.has_events_at(0, &with(other)), "{one}, {other}");
+    }
+}
+
 #[test]
 fn an_open_run_is_refused() {
     assert_eq!(refused(|events| drop(events.pop())), ImportFault::Open { event_id: 4 });

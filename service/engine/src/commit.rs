@@ -47,6 +47,10 @@ pub(crate) fn must_have_room(limits: &Limits) -> Result<(), Refusal> {
 /// About how large the chunks are of what was copied from another run. Ours: a page of events is read from few of them.
 const COPIED_CHUNK: usize = 64 * 1024;
 
+/// Size at which a pack is full; what is larger has its own. Ours: a pack is read whole, and a reader who wants one payload of it holds
+/// no more than four of the largest.
+const PACK_BYTES: usize = 1024 * 1024;
+
 /// A run as it was last committed.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredRun {
@@ -250,10 +254,11 @@ impl<'a> Packer<'a> {
         Self { op, limits, packs: Vec::new() }
     }
 
-    /// Puts bytes into a pack, of which there are at most as many as one holds.
+    /// Puts bytes into a pack, of which there are at most as many as a part holds.
     fn put(&mut self, bytes: &[u8]) -> PackRef {
         let Self { op, limits, packs } = self;
-        if packs.last().is_none_or(|(_, pack)| pack.len() + bytes.len() > limits.part_max) {
+        let pack_max = PACK_BYTES.min(limits.part_max);
+        if packs.last().is_none_or(|(_, pack)| pack.len() + bytes.len() > pack_max) {
             packs.push((op.wrapping_add(packs.len() as u64), Vec::new()));
         }
         let (op, pack) = packs.last_mut().expect("there is one by now");
@@ -357,13 +362,6 @@ pub(crate) fn due(run: &Run, links: &Links, beats: &[Heartbeat], offers: u32, no
     });
     let changes = run.next_change(beats, &links.outbox, now).into_iter();
     changes.chain(offer).chain(goes_on).chain(sent).min()
-}
-
-/// Events of `tail` with `first <= id < before`. Those behind them are not read: a turn may have recorded thousands.
-pub(crate) fn tail_between(tail: &Bytes, first: EventId, before: EventId) -> Result<Vec<Event>, Refusal> {
-    let events = codec::events_from(tail, first);
-    let wanted = events.take_while(|event| event.as_ref().map_or(true, |event| event.id < before));
-    Ok(wanted.collect::<Result<_, _>>()?)
 }
 
 #[cfg(test)]

@@ -29,8 +29,8 @@ use crate::base::shares::Shares;
 pub use base::clock::{Clock, SystemClock};
 pub use base::disk::room::DiskRoom;
 pub use base::forms::{
-    Admitted, Deletion, EventRange, HistoryPage, QueryOutcome, Reset, RunRef, RunState, SeenVersion, Started, Unpolled,
-    WasImported, WasReset,
+    Admitted, Deletion, EventRange, HistoryPage, PAGE_BYTES_MAX, QueryOutcome, Reset, RunRef, RunState, SeenVersion,
+    Started, Unpolled, WasImported, WasReset,
 };
 pub use base::metrics::{BRIEF, LabelValue, Metrics};
 pub use base::numbers;
@@ -58,7 +58,7 @@ pub use riders::task::RequestReply;
 pub use riders::update::{UpdateProgress, UpdateRequest};
 pub use run::commands::Commands;
 pub use schedules::{ScheduleRow, ScheduleView, Scheduler};
-pub use tasks::slots::Slots;
+pub use tasks::slots::{EXCHANGE_BYTES_MAX, Slots};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, PendingQuery, Receipt, Tasks};
 pub use time::guard::{CLOCK_AHEAD_MAX, Doubt, Guard};
 pub use views::Views;

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::base::background::Background;
 use crate::base::shares::watch;
 use crate::base::token::Mint;
-use crate::commit::read::{RunEvents, RunReader};
+use crate::commit::read::{Room, RunEvents, RunReader};
 use crate::lists::grant::{Grant, Granted, NumberedQuery};
 use crate::lists::hand_out::TaskLists;
 use crate::lists::matching::PollResult;
@@ -34,11 +34,9 @@ use crate::{ActivityToken, EventRange, HistoryPage, Refusal, Registry, RunRef, T
 /// The most events of a window that come with a task; the rest is read with the task's history.
 const WINDOW_EVENTS_MAX: usize = 10_000;
 
-/// The most bytes of a window that come with a task, about.
+/// The most bytes of a window that come with a task, as JSON. Its newest event comes in any case; the rest is read with the task's
+/// history. Source: `docs/rest.md`, windows.
 const WINDOW_BYTES_MAX: usize = 4 * 1024 * 1024;
-
-/// Events that are read at once when a window's context is looked for.
-const CONTEXT_EVENTS: u64 = 256;
 
 /// A query to a run, as its decider gets it.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,6 +72,8 @@ pub struct DeciderTask {
     pub previous_started_event_id: EventId,
     /// The window, oldest first.
     pub events: Vec<Event>,
+    /// Bytes of the window, as JSON.
+    pub window_bytes: usize,
     /// What the last completed turn left.
     pub context: Option<Payload>,
     /// What the run is asked, to be answered from the state after this turn's decisions.
@@ -330,11 +330,12 @@ impl Tasks {
                 (None, &[][..], started_event_id)
             }
         };
-        let limit = events_max.saturating_sub(shown.len()).max(1);
-        let mut events = self.reader.read_range(&source, first..last + 1, (limit, WINDOW_BYTES_MAX)).await?;
+        let (room, shown_bytes) = room_beside(shown, events_max);
+        let (mut events, window_bytes) = self.reader.read_range(&source, first..last + 1, room).await?;
         events.extend_from_slice(shown);
         let context = match completed(&events, previous_started_event_id) {
             Some(completed) => completed.context.clone(),
+            None if previous_started_event_id == 0 => None,
             None => self.read_context(&source, first, events.first().map_or(first, |event| event.id)).await?,
         };
         let token = TurnToken {
@@ -365,6 +366,7 @@ impl Tasks {
             started_event_id,
             previous_started_event_id,
             events,
+            window_bytes: window_bytes + shown_bytes,
             context,
             queries: grant.riders.queries.iter().map(query).collect(),
             only_asks: only_asks.is_some(),
@@ -381,16 +383,9 @@ impl Tasks {
         first: EventId,
         before: EventId,
     ) -> Result<Option<Payload>, Refusal> {
-        let mut from = first;
-        while from < before {
-            let last = (from + CONTEXT_EVENTS).min(before) - 1;
-            let events = self.reader.read_range(source, from..last + 1, (usize::MAX, usize::MAX)).await?;
-            if let Some(completed) = completed(&events, first) {
-                return Ok(completed.context.clone());
-            }
-            from = last + 1;
-        }
-        Ok(None)
+        let is_its_end = |event: &Event| completed(std::slice::from_ref(event), first).is_some();
+        let found = self.reader.find(source, first..before, is_its_end).await?;
+        Ok(found.as_slice().iter().find_map(|event| completed(std::slice::from_ref(event), first)?.context.clone()))
     }
 
     async fn activity_task(&self, grant: &Grant) -> Result<ActivityTask, Refusal> {
@@ -398,8 +393,8 @@ impl Tasks {
             return Err(Refusal::Corrupt { what: "a turn on a runner's list".to_owned() });
         };
         let scheduled = task.scheduled_event_id;
-        let events = self.reader.read_range(&grant.source(), scheduled..scheduled + 1, (1, WINDOW_BYTES_MAX)).await?;
-        let input = match events.into_iter().next().map(|event| event.kind) {
+        let event = self.reader.read_one(&grant.source(), scheduled).await?;
+        let input = match event.map(|event| event.kind) {
             Some(EventKind::ActivityScheduled(it)) => it.input,
             _ => {
                 return Err(Refusal::Corrupt { what: format!("event {scheduled} of run {}", grant.run_id) });
@@ -431,6 +426,13 @@ impl Tasks {
             trace: grant.trace.clone(),
         })
     }
+}
+
+/// The room of a window beside events that are shown with it, and the bytes of these.
+fn room_beside(shown: &[Event], events_max: usize) -> (Room, usize) {
+    let bytes: usize = shown.iter().map(|event| event.json_bytes() + 1).sum();
+    let events = events_max.saturating_sub(shown.len()).max(1);
+    (Room { events, bytes: WINDOW_BYTES_MAX.saturating_sub(bytes) }, bytes)
 }
 
 /// The DeciderCompleted of the turn with this DeciderStarted, if it is among the events.

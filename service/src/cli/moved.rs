@@ -1,7 +1,9 @@
 //! Files of runs that go from one service to another: JSON Lines, which people and `jq` can read. A first line that says what it is; a
 //! line for each run, and below it one for each of its events, byte for byte as the service gives them; and a last line with how many
-//! there are and a digest of what stands above it, by which a file is found that was cut short or changed.
+//! there are and a digest of what stands above it, by which a file is found that was cut short or changed. An event with a line break,
+//! which a payload may have between its tokens, is a JSON string in an object of its own: `{"text":"…"}`.
 
+use std::borrow::Cow;
 use std::io::{BufRead, Read as _, Write};
 
 use history::limits::IMPORTED_BYTES_MAX;
@@ -15,11 +17,14 @@ use super::credential::hex;
 /// What the first line says that it is.
 const WHAT: &str = "runs";
 
-/// The format of what this module writes, and the newest that it reads.
-const FORMAT: u32 = 1;
+/// The format of what this module writes, and the newest that it reads. Format 1 has no events as strings.
+const FORMAT: u32 = 2;
 
 /// The longest line. Ours: an event has one payload, of 256 KiB at most, and the rest of it is names.
 const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What some reader takes for the end of a line.
+const LINE_BREAKS: [char; 2] = ['\n', '\r'];
 
 /// How many runs are read, or sent, at once. Ours: the service sees to many small ones together, and each may be large.
 pub(super) const AT_ONCE: usize = 8;
@@ -49,6 +54,12 @@ struct Format {
 struct RunLine<'a> {
     #[serde(borrow)]
     run: &'a RawValue,
+}
+
+/// An event that has line breaks.
+#[derive(Serialize, Deserialize)]
+struct TextLine<'a> {
+    text: Cow<'a, str>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -84,11 +95,8 @@ impl<W: Write> FileWriter<W> {
         Ok(file)
     }
 
+    /// Writes a line, which has no line break.
     fn line(&mut self, text: &str) -> std::io::Result<()> {
-        // What the service writes has none; a reader would take the rest for another line.
-        if text.contains('\n') {
-            return Err(std::io::Error::other("the service gave a text of several lines"));
-        }
         for bytes in [text.as_bytes(), b"\n"] {
             self.sum.update(bytes);
             self.out.write_all(bytes)?;
@@ -99,12 +107,16 @@ impl<W: Write> FileWriter<W> {
     /// A run as the service describes it; its events follow.
     pub(super) fn run(&mut self, description: &RawValue) -> std::io::Result<()> {
         self.counts.runs += 1;
-        self.line(&serde_json::to_string(&RunLine { run: description })?)
+        // It is for people, and what breaks lines in JSON only separates its tokens.
+        self.line(&serde_json::to_string(&RunLine { run: description })?.replace(LINE_BREAKS, " "))
     }
 
     pub(super) fn event(&mut self, event: &RawValue) -> std::io::Result<()> {
         self.counts.events += 1;
-        self.line(event.get())
+        match event.get() {
+            text if text.contains(LINE_BREAKS) => self.line(&serde_json::to_string(&TextLine { text: text.into() })?),
+            text => self.line(text),
+        }
     }
 
     /// Writes the last line.
@@ -233,6 +245,12 @@ impl<R: BufRead> FileReader<R> {
             return Ok(Line::Run);
         }
         self.counts.events += 1;
+        let text = if text.starts_with(r#"{"text":"#) {
+            let TextLine { text } = serde_json::from_str(&text).map_err(|error| bad(self.line, error))?;
+            text.into_owned()
+        } else {
+            text
+        };
         RawValue::from_string(text).map(Line::Event).map_err(|error| bad(self.line, error))
     }
 

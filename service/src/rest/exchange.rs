@@ -12,7 +12,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use client::body::{self, AnswerReceipt, Exchanged, SlotTask};
 use futures_util::future::{BoxFuture, JoinAll, join_all};
-use futures_util::stream;
+use futures_util::stream::{self, BoxStream};
 use history::{CallerName, Command, Fault, TurnAnswer};
 use memchr::memchr2;
 use serde::Serialize;
@@ -305,16 +305,25 @@ impl TasksOf {
     }
 
     /// The first that come, with all that are on their way by then: the only ones of an exchange that is answered at once.
-    async fn only(mut self, receipts: Vec<AnswerReceipt>) -> (Vec<u8>, Vec<Receipt>) {
+    async fn only(&mut self, receipts: Vec<AnswerReceipt>) -> (Vec<u8>, Vec<Receipt>) {
         let receipts = Some(receipts);
         let rendered = if self.is_decider {
             let found = self.engine.tasks().last_turns(&mut self.slots).await;
+            self.forget_other_lists();
             self.rendered(receipts, found, turn_body)
         } else {
             let found = self.engine.tasks().last_activities(&mut self.slots).await;
+            self.forget_other_lists();
             self.rendered(receipts, found, activity_body)
         };
         rendered.unwrap_or_default()
+    }
+
+    /// There is no need to say where else tasks wait if more tasks follow.
+    fn forget_other_lists(&mut self) {
+        if !self.slots.are_filled() {
+            self.waits = None;
+        }
     }
 
     fn rendered<T, B: Serialize>(
@@ -340,12 +349,11 @@ impl TasksOf {
     }
 }
 
-async fn answer(receipts: Vec<AnswerReceipt>, tasks: TasksOf, lines: bool) -> Response {
+async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -> Response {
     if !lines {
         let (bytes, delivered) = tasks.only(receipts).await;
         look_at_connection().await;
-        let piece = Box::pin(stream::once(std::future::ready((Bytes::from(bytes), delivered))));
-        return bytes_of_json(StatusCode::OK, deliver_tasks(piece));
+        return bytes_of_json(StatusCode::OK, deliver_tasks(at_once((bytes, delivered), tasks)));
     }
     let (has_answers, may_linger) = (!receipts.is_empty(), receipts.len() == 1 && tasks.slots.are_next());
     let first = Exchanged::<()> { receipts: Some(receipts), tasks: Vec::new(), unpolled: None };
@@ -375,6 +383,35 @@ async fn answer(receipts: Vec<AnswerReceipt>, tasks: TasksOf, lines: bool) -> Re
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     response
 }
+
+/// How an answer with tasks ends.
+const END_OF_TASKS: &[u8] = b"]}";
+
+/// One answer in pieces: the first, and the tasks that had no room beside its own. They are read as the connection takes
+/// them, so that the whole is never in memory.
+fn at_once(first: (Vec<u8>, Vec<Receipt>), tasks: TasksOf) -> BoxStream<'static, Piece> {
+    let pieces = stream::unfold((Some(first), tasks, false), |(first, mut tasks, has_tasks)| async move {
+        let (mut bytes, delivered) = match first {
+            Some(first) => first,
+            None if tasks.slots.are_filled() => return None,
+            None => {
+                let (bytes, delivered) = tasks.next(None).await.unwrap_or_default();
+                let others = bytes.strip_prefix(START_OF_TASKS).unwrap_or(END_OF_TASKS);
+                let comma: &[u8] = if has_tasks && !delivered.is_empty() { b"," } else { b"" };
+                ([comma, others].concat(), delivered)
+            }
+        };
+        let has_tasks = has_tasks || !delivered.is_empty();
+        if !tasks.slots.are_filled() && bytes.ends_with(END_OF_TASKS) {
+            bytes.truncate(bytes.len() - END_OF_TASKS.len());
+        }
+        Some(((bytes.into(), delivered), (None, tasks, has_tasks)))
+    });
+    Box::pin(pieces)
+}
+
+/// How an answer begins that has tasks alone.
+const START_OF_TASKS: &[u8] = br#"{"tasks":["#;
 
 /// What comes next, as a line; `None` at the end. Not to be dropped while more is wanted: what it has taken would go back.
 fn next_line(mut tasks: TasksOf) -> BoxFuture<'static, Option<(Piece, TasksOf)>> {

@@ -22,18 +22,21 @@ use crate::access::Caller;
 use crate::front::Front;
 use crate::http::{Answer, AppState, Refused, json};
 use crate::openapi::{Operation, OperationInput};
-use engine::{EventRange, HistoryPage, RunRef};
+use engine::{EventRange, HistoryPage, PAGE_BYTES_MAX, RunRef};
 
 /// Events on a page where the request does not say, and at most.
 const EVENTS_DEFAULT: usize = 1_000;
 const EVENTS_MAX: usize = 10_000;
 
-/// Bytes of a page, about.
-const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
-
-/// Events that a stream reads at once: what one slow reader costs in memory.
-const STREAM_EVENTS: usize = 100;
-const STREAM_BYTES: usize = 512 * 1024;
+/// What a stream reads at once: what one slow reader costs in memory.
+const STREAM_PAGE: EventRange = EventRange {
+    after: 0,
+    before: None,
+    reverse: false,
+    limit: 100,
+    bytes_max: 512 * 1024,
+    leaves_payloads_out: false,
+};
 
 /// Beyond every event id, with room to count on.
 const EVENT_ID_BEYOND: u64 = u64::MAX / 2;
@@ -55,7 +58,7 @@ macro_rules! page_of_events {
             /// Newest first.
             #[serde(default)]
             reverse: bool,
-            /// The most events on a page, 1 to 10,000; 1,000 when absent. A page ends after 4 MiB, too.
+            /// The most events on a page, 1 to 10,000; 1,000 when absent. A page has at most 4 MiB of events, too; one that is larger comes alone.
             limit: Option<usize>,
         }
 
@@ -67,6 +70,7 @@ macro_rules! page_of_events {
                     reverse: self.reverse,
                     limit: self.limit.unwrap_or(EVENTS_DEFAULT).clamp(1, EVENTS_MAX),
                     bytes_max: PAGE_BYTES_MAX,
+                    leaves_payloads_out: false,
                 }
             }
         }
@@ -101,7 +105,7 @@ pub(super) async fn read(
     caller: Caller,
 ) -> Answer {
     let at = run_ref(&domain, &id, params.run_id);
-    let page = params.page();
+    let page = EventRange { leaves_payloads_out: !caller.sees_payloads(&domain), ..params.page() };
     if let Streamed::Yes { last } = streamed {
         let after = last.map_or(page.after, |last| last.min(EVENT_ID_BEYOND));
         return stream_events(front, caller, at, after).await;
@@ -195,12 +199,8 @@ async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> 
                 tracing::debug!("an event stream ends early: there is no room for its events");
                 return None;
             };
-            let page = EventRange {
-                after: reader.after,
-                limit: STREAM_EVENTS,
-                bytes_max: STREAM_BYTES,
-                ..EventRange::default()
-            };
+            let leaves_payloads_out = !reader.caller.sees_payloads(&reader.at.domain);
+            let page = EventRange { after: reader.after, leaves_payloads_out, ..STREAM_PAGE };
             let mut found = match reader.front.engine().views().history(&reader.at, &page).await {
                 Ok(found) => found,
                 Err(refusal) => {
@@ -233,7 +233,7 @@ async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> 
             if engine.views().wait_beyond(at, found.run_id, *after, STREAM_COMMENT_EVERY).await.is_err() {
                 return None;
             }
-            let page = EventRange { after: *after, limit: 1, ..EventRange::default() };
+            let page = EventRange { after: *after, limit: 1, leaves_payloads_out: true, ..STREAM_PAGE };
             match engine.views().history(at, &page).await {
                 Ok(found) if found.events.is_empty() && !found.closed && !engine.is_stopping() => {
                     return Some((Ok(Bytes::from_static(b": still here\n\n")), reader));

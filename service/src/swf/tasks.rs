@@ -105,7 +105,8 @@ async fn turn(
         "workflowExecution": execution(&token.workflow_id, token.run_id),
         "workflowType": shown(workflow_type),
     });
-    set(&mut task, "events", Some(told(call, &at, &events).await?));
+    let (events, next) = told(call, &at, &events, next).await?;
+    set(&mut task, "events", Some(events));
     let next = next.map(|next| {
         cursor.last = next;
         PageKind::Turn.token(&call.engine, &[], cursor.write())
@@ -157,7 +158,7 @@ pub(super) async fn poll_decision(call: SwfCall, input: Map<String, Value>) -> A
 
 /// A turn that was handed out to this poll.
 async fn told_turn(call: &SwfCall, it: &PollTask, delivery: Delivery<DeciderTask>) -> Answer {
-    let (task, receipt) = delivery.split();
+    let (mut task, receipt) = delivery.split();
     let token = call.engine.tasks().decider_token(&task.token)?;
     let (previous, size) = (task.previous_started_event_id, it.paging.size());
     let first = if it.start_at_previous_started_event == Some(true) { previous.max(1) } else { 1 };
@@ -168,6 +169,8 @@ async fn told_turn(call: &SwfCall, it: &PollTask, delivery: Delivery<DeciderTask
     let (events, next) = if is_whole && task.events.len() <= size {
         (task.events, None)
     } else {
+        // Not to be held beside what is read instead.
+        task.events = Vec::new();
         let found = call.engine.tasks().turn_history(&token, &cursor.page(size)).await?;
         (found.events, found.next)
     };

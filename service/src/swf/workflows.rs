@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use history::event::ActivityTimeouts;
-use history::{Command, Event, EventKind, Fault, ReusePolicy, Run, Start, Status, SwfRun, WorkflowDefaults};
+use history::{Command, Event, EventKind, Fault, Payload, ReusePolicy, Run, Start, Status, SwfRun, WorkflowDefaults};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -15,7 +15,7 @@ use super::fault::{FaultKind, SwfFault};
 use super::page::{PageKind, Paging, invalid_token, with_next};
 use super::types::{TypeRef, shown, type_fault};
 use super::words::{self, List, instant, list, policy, seconds, set};
-use engine::{EventRange, Refusal, RunRef};
+use engine::{EventRange, PAGE_BYTES_MAX, Refusal, RunRef};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -214,13 +214,15 @@ pub(super) async fn related(call: &SwfCall, at: &RunRef, events: &[Event]) -> Re
         related.child_policy = started.swf.as_ref().map(|swf| swf.child_policy).unwrap_or_default();
     }
     let wanted = events::wanted(events, has_lambda(call, at, events).await?);
-    related.events = events.iter().filter(|event| wanted.contains(&event.id)).map(|it| (it.id, it.clone())).collect();
+    let of_page = events.iter().filter(|event| wanted.contains(&event.id)).cloned().map(without_payload);
+    related.events = of_page.map(|event| (event.id, event)).collect();
     for id in &wanted {
         if !related.events.contains_key(id) {
             // Others that are wanted often stand close by, and are read with it.
             let page = EventRange { after: id.saturating_sub(1), bytes_max: RELATED_BYTES, ..EventRange::default() };
             let found = call.engine.views().history(at, &page).await?.events.into_iter();
-            related.events.extend(found.filter(|event| wanted.contains(&event.id)).map(|event| (event.id, event)));
+            let found = found.filter(|event| wanted.contains(&event.id)).map(without_payload);
+            related.events.extend(found.map(|event| (event.id, event)));
         }
     }
     if !call.caller.sees_payloads(&at.domain) {
@@ -231,16 +233,43 @@ pub(super) async fn related(call: &SwfCall, at: &RunRef, events: &[Event]) -> Re
     Ok(related)
 }
 
-/// Events in the words of the wire.
-pub(super) async fn told(call: &SwfCall, at: &RunRef, events: &[Event]) -> Result<Vec<Value>, SwfFault> {
+/// An event that others are told with: nobody is told its payload with them.
+fn without_payload(mut event: Event) -> Event {
+    if let Some(payload) = event.kind.payload_mut() {
+        *payload = Payload::from_trusted("null");
+    }
+    event
+}
+
+/// Events of a page in the words of the wire, and where the next page goes on. Payloads are texts here, with escapes that they did not
+/// need before, so that fewer may fit; one comes in any case.
+pub(super) async fn told(
+    call: &SwfCall,
+    at: &RunRef,
+    events: &[Event],
+    next: Option<u64>,
+) -> Result<(Vec<Value>, Option<u64>), SwfFault> {
     let related = related(call, at, events).await?;
-    Ok(events.iter().map(|event| events::event(event, &related)).collect())
+    let (mut told, mut bytes) = (Vec::new(), 0);
+    let mut last = None;
+    for event in events {
+        let value = events::event(event, &related);
+        bytes += history::event::json_length(&value) + 1;
+        if bytes > PAGE_BYTES_MAX && last.is_some() {
+            return Ok((told, last));
+        }
+        told.push(value);
+        last = Some(event.id);
+    }
+    Ok((told, next))
 }
 
 pub(super) async fn history(call: SwfCall, input: Map<String, Value>) -> Answer {
     let it: Read = take(input)?;
     let at = it.at()?;
-    let mut page = EventRange { reverse: it.paging.is_reverse(), limit: it.paging.size(), ..EventRange::default() };
+    let (reverse, limit) = (it.paging.is_reverse(), it.paging.size());
+    let leaves_payloads_out = !call.caller.sees_payloads(&it.domain);
+    let mut page = EventRange { reverse, limit, leaves_payloads_out, ..EventRange::default() };
     let scope = [&*it.domain, &it.execution.workflow_id, &it.execution.run_id];
     if let Some(place) = it.paging.place(PageKind::History, &call.engine, &scope)? {
         let cursor = place.parse().map_err(|_| invalid_token())?;
@@ -249,8 +278,8 @@ pub(super) async fn history(call: SwfCall, input: Map<String, Value>) -> Answer 
     let _making = call.budget.page().await?;
     let mut found = call.engine.views().history(&at, &page).await.map_err(|refusal| it.refused(refusal))?;
     call.caller.shown(&at.domain, &mut found.events);
-    let events = told(&call, &at, &found.events).await?;
-    let next = found.next.map(|next| PageKind::History.token(&call.engine, &scope, next));
+    let (events, next) = told(&call, &at, &found.events, found.next).await?;
+    let next = next.map(|next| PageKind::History.token(&call.engine, &scope, next));
     body(&with_next(json!({ "events": events }), next))
 }
 

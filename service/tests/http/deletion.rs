@@ -83,14 +83,55 @@ async fn a_run_that_is_deleted_has_told_its_parent_how_it_ended() {
     api.get(&format!("{WORKFLOWS}/child")).await.problem(404, "unknown-workflow");
 }
 
+/// Deletes a run whose task somebody has; with another run of its workflow id in its place, or none.
+async fn deleted(api: &Api, id: &str, is_followed: bool) {
+    api.ask(delete(&format!("{id}?terminate=true"))).await.json(200);
+    assert_eq!(runs(api, id).await.len(), 0);
+    if is_followed {
+        api.start(id).await;
+    }
+}
+
 #[tokio::test]
-async fn who_holds_a_task_of_a_deleted_run_hears_that_it_is_lost() {
-    let api = Api::open().await;
-    let task = api.activity("w").await;
-    api.ask(delete("w?terminate=true")).await.json(200);
-    let answer = Ask::post(&format!("{}/success", activity_path(&task)), &json!({}));
-    api.refused(answer, 409, "activity-closed").await;
-    assert_eq!(runs(&api, "w").await.len(), 0);
+async fn answers_to_tasks_of_a_deleted_run_are_told_that_they_are_lost() {
+    for is_followed in [false, true] {
+        let api = Api::open().await;
+        let history = if is_followed { "unknown-run" } else { "unknown-workflow" };
+        for (call, body) in [("complete", json!({ "decisions": [] })), ("fail", json!({ "reason": "no" }))] {
+            api.start("w").await;
+            let turn = api.turn().await;
+            deleted(&api, "w", is_followed).await;
+            api.refused(Ask::post(&format!("{}/{call}", turn_path(&turn)), &body), 409, "turn-lost").await;
+            api.get(&format!("{}/history", turn_path(&turn))).await.problem(404, history);
+            let answer = json!({ "answers": [{ "token": turn["token"], call: body }] });
+            let list = "/v1/domains/default/task-lists/deciders/decider/exchange";
+            let said = api.ask(Ask::post(list, &answer).header("prefer", "wait=0")).await.json(200);
+            let problem = &said["receipts"][0]["problem"];
+            assert_eq!((&problem["status"], &problem["code"]), (&json!(409), &json!("turn-lost")), "{said}");
+            if is_followed {
+                api.ask(delete("w?terminate=true")).await.json(200);
+            }
+        }
+        let task = api.activity("w").await;
+        deleted(&api, "w", is_followed).await;
+        for (call, body) in [
+            ("success", json!({ "result": 1 })),
+            ("failure", json!({ "reason": "no" })),
+            ("canceled", json!({})),
+            ("heartbeat", json!({ "details": 1 })),
+        ] {
+            let answer = Ask::post(&format!("{}/{call}", activity_path(&task)), &body);
+            api.refused(answer, 409, "activity-closed").await;
+            if call != "heartbeat" {
+                let answer = json!({ "answers": [{ "token": task["token"], call: body }] });
+                let list =
+                    format!("/v1/domains/default/task-lists/{}/activity/exchange", task["taskList"].as_str().unwrap());
+                let said = api.ask(Ask::post(&list, &answer).header("prefer", "wait=0")).await.json(200);
+                let problem = &said["receipts"][0]["problem"];
+                assert_eq!((&problem["status"], &problem["code"]), (&json!(409), &json!("activity-closed")), "{said}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

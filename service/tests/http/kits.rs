@@ -1,17 +1,19 @@
 //! Queries with the kit on one side and the client on the other, over sockets.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use client::body::{SignalWorkflow, StartWorkflow};
+use client::body::{CompleteTurn, PollDecider, SignalWorkflow, StartWorkflow};
 use client::{Client, Patience, Tag, Watch, Watched};
 use decider_kit::flow::{Context, Failure, Flow};
 use decider_kit::{Decider, Decisions, Event, EventKind, Host, Payload, Query, QueryError, Window};
 use engine::{Engine, Settings, SystemClock};
+use history::ScheduleActivity;
 use service::api::router;
 use service::http::{Server, ServerLimits};
 use simulation::stores::fresh;
 use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc};
 
 use crate::support::PATIENCE;
 
@@ -55,13 +57,18 @@ async fn sum(ctx: Context, (): ()) -> Result<u64, Failure> {
     }
 }
 
-async fn open(states: usize) -> (Arc<Engine>, Client) {
+/// A service on a socket, and a client of it.
+async fn serve() -> (Arc<Engine>, Client) {
     let engine = Engine::open(fresh().await, Arc::new(SystemClock), Settings::default()).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let server = Server { listener, router: router(Arc::clone(&engine)), limits: ServerLimits::default(), tls: None };
     tokio::spawn(server.run_until(std::future::pending()));
-    let client = Client::new(&address).unwrap().patience(Patience::None);
+    (engine, Client::new(&address).unwrap().patience(Patience::None))
+}
+
+async fn open(states: usize) -> (Arc<Engine>, Client) {
+    let (engine, client) = serve().await;
     let host = Host::new(client.clone(), "default").register("decider", Sum).register("flow", Flow::new(sum));
     tokio::spawn(host.cached_states(states).run_until(std::future::pending()));
     (engine, client)
@@ -156,4 +163,93 @@ async fn a_flow_is_asked_watched_and_signaled_on_condition() {
 #[tokio::test]
 async fn a_flow_whose_states_are_made_again_answers_the_same() {
     story("flow", 1).await;
+}
+
+/// Says which turn it has, and decides when it is told to go on.
+struct Held {
+    taken: mpsc::UnboundedSender<String>,
+    go_on: Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl Decider for Held {
+    type State = ();
+
+    fn evolve(&self, (): &mut (), _: &Event) {}
+
+    fn decide(&self, (): &(), window: &Window) -> Decisions {
+        self.taken.send(window.workflow_id.clone()).unwrap();
+        self.go_on.lock().unwrap().recv().unwrap();
+        Decisions::new().succeed(&())
+    }
+}
+
+fn held(id: &str, workflow_type: &str, list: &str) -> StartWorkflow {
+    let [workflow_id, workflow_type] = [id, workflow_type].map(str::to_owned);
+    StartWorkflow { workflow_id, workflow_type, task_list: Some(list.to_owned()), ..StartWorkflow::default() }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_decider_host_goes_on_when_the_run_of_its_turn_is_deleted() {
+    let (_engine, client) = serve().await;
+    let (taken, mut turns) = mpsc::unbounded_channel();
+    let (go_on, told) = std::sync::mpsc::channel();
+    let (held_by, list) = (Held { taken, go_on: Mutex::new(told) }, "held");
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let host = Host::new(client.clone(), list).register("held", held_by).concurrency(1);
+    let hosting = tokio::spawn(host.run_until(async { drop(stopped.await) }));
+    for id in ["gone", "there"] {
+        client.start(&held(id, "held", list), None).await.unwrap();
+        assert_eq!(turns.recv().await.as_deref(), Some(id));
+        if id == "gone" {
+            client.delete(id, None, true).await.unwrap();
+        }
+        go_on.send(()).unwrap();
+    }
+    let result = client.result("there", None, PATIENCE).await.unwrap();
+    assert_eq!(format!("{:?}", result.status), "Success");
+    drop(stop);
+    tokio::time::timeout(PATIENCE, hosting).await.unwrap().unwrap();
+    assert_eq!(turns.try_recv().ok(), None, "the turn that is gone was not tried again");
+}
+
+#[tokio::test]
+async fn a_runner_host_goes_on_when_the_run_of_its_activity_is_deleted() {
+    let (_engine, client) = serve().await;
+    let (taken, mut activities) = mpsc::unbounded_channel();
+    let go_on = Arc::new(Notify::new());
+    let waits = Arc::clone(&go_on);
+    let hold = runner_kit::activity_fn("hold", move |ctx: runner_kit::Context, (): ()| {
+        taken.send(ctx.workflow_id.to_string()).unwrap();
+        let waits = Arc::clone(&waits);
+        async move {
+            waits.notified().await;
+            Ok::<_, runner_kit::Failure>(())
+        }
+    });
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let host = runner_kit::Host::new(client.clone(), "acts").register(hold).concurrency(1);
+    let hosting = tokio::spawn(host.run_until(async { drop(stopped.await) }));
+    let turn = async || client.poll_decider("by-hand", &PollDecider::default(), PATIENCE).await.unwrap().unwrap();
+    for id in ["gone", "there"] {
+        client.start(&held(id, "by-hand", "by-hand"), None).await.unwrap();
+        let schedule = ScheduleActivity {
+            activity_id: "a".to_owned(),
+            activity_type: "hold".to_owned(),
+            task_list: Some("acts".to_owned()),
+            ..ScheduleActivity::default()
+        };
+        let complete = CompleteTurn { decisions: vec![schedule.into()], ..CompleteTurn::default() };
+        client.complete_turn(&turn().await.token, &complete, Patience::None).await.unwrap();
+        assert_eq!(activities.recv().await.as_deref(), Some(id));
+        if id == "gone" {
+            client.delete(id, None, true).await.unwrap();
+        }
+        go_on.notify_one();
+    }
+    let next = turn().await;
+    assert_eq!(next.workflow_id, "there");
+    assert!(next.events.iter().any(|event| matches!(event.kind, EventKind::ActivitySuccess(_))));
+    drop(stop);
+    tokio::time::timeout(PATIENCE, hosting).await.unwrap().unwrap();
+    assert_eq!(activities.try_recv().ok(), None, "the activity that is gone was not tried again");
 }

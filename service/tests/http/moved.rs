@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, Ask, WORKFLOWS};
+use crate::support::{Answer, Api, Ask, WORKFLOWS};
 
 /// Where runs are taken over.
 const IMPORTED: &str = "/v1/domains/default/imported-runs";
@@ -133,6 +133,64 @@ async fn runs_of_a_workflow_id_find_their_places_in_whatever_order_they_come() {
             assert_eq!(newest(&to, "w").await, json!(ids[seen]), "{order:?}");
         }
         assert_eq!(listed(&to, "workflowId=w").await, [&*ids[2], &ids[1], &ids[0]]);
+    }
+}
+
+/// Polls of a list for turns.
+const TURNS: &str = "/v1/domains/default/task-lists/deciders/decider/poll";
+
+/// An answer that is not held against the document: what reads that knows no halves of surrogate pairs.
+async fn unheld(api: &Api, ask: Ask) -> Answer {
+    Answer::read(api.call(ask).await).await
+}
+
+/// The text of a payload that every part of the way must leave as it is.
+const ODD: &str =
+    "{\r\n\t\"a\" : [ 1.0,-0,\n9007199254740993 , 1e2 ],\"a\":\"\\ud800 \\n \\u00e9 \u{e9} \\/\",\"\\udc00\":1}";
+
+#[tokio::test]
+async fn a_run_is_known_again_by_equal_json_and_its_payloads_stay_as_they_were_recorded() {
+    let (from, to) = (Api::open().await, another().await);
+    let run_id = from.start("w").await;
+    let signal = Ask::text(&format!("{WORKFLOWS}/w/signals/s"), &format!(r#"{{"input":{ODD}}}"#));
+    unheld(&from, signal).await.json(202);
+    let turn = unheld(&from, Ask::post(TURNS, &json!({}))).await;
+    let (_, token) = turn.text.split_once(r#""token":""#).unwrap();
+    let (token, _) = token.split_once('"').unwrap();
+    let complete = json!({ "decisions": [{ "type": "SucceedWorkflow" }] });
+    from.post(&format!("/v1/decider-tasks/{token}/complete"), &complete).await.json(200);
+    let events = async |api: &Api| {
+        let page = unheld(api, Ask::get(&format!("{WORKFLOWS}/w/history?runId={run_id}"))).await;
+        let (_, events) = page.text.split_once(r#"{"events":["#).unwrap();
+        events.rsplit_once("],").unwrap().0.to_owned()
+    };
+    let history = events(&from).await;
+    assert!(history.contains(ODD), "{history}");
+    unheld(&to, import(&history)).await.json(201);
+    assert_eq!(events(&to).await, history);
+    // Other spacing around payloads and within them, other escapes, another order of members.
+    let spaced = history.replace("\":", "\" :\n ").replace("[ 1.0,-0", "[1.0 , -0");
+    let escaped = history.replace('\u{e9}', "\\u00E9").replace("\\ud800", "\\uD800");
+    let ordered = history.replace(r#""type":"Signal","name":"s","#, r#""name":"s","type":"Signal","#);
+    for same in [&history, &spaced, &escaped, &ordered] {
+        assert_eq!(unheld(&to, import(same)).await.json(200)["repeated"], json!(true), "{same}");
+    }
+    assert_eq!(events(&to).await, history, "what was recorded first is kept");
+    // Taken over in the other spacing, the payload has that.
+    let third = another().await;
+    unheld(&third, import(&spaced)).await.json(201);
+    assert_eq!(unheld(&third, import(&history)).await.json(200)["repeated"], json!(true));
+    for (one, other) in [
+        ("1.0,", "1,"),
+        ("-0", "0"),
+        ("9007199254740993", "9007199254740992"),
+        ("1e2", "100"),
+        ("\\ud800", "\\ud801"),
+        ("\\ud800", "\u{fffd}"),
+        ("\"\\udc00\":1}", "\"\\udc00\":1,\"b\":1}"),
+    ] {
+        assert!(history.contains(one), "{one}");
+        unheld(&to, import(&history.replacen(one, other, 1))).await.problem(409, "run-differs");
     }
 }
 

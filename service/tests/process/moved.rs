@@ -42,6 +42,9 @@ impl Shell<'_> {
     }
 }
 
+/// The text of a payload that every part of the way must leave as it is.
+const ODD: &str = "{\r\n\t\"sum\" : [ 1.50,-0,\n9007199254740993 ],\"sum\":\"\\ud800 \\n \\u00e9 \u{e9} \\/\"}";
+
 /// Runs of every kind: closed in some ways, with tags and payloads, several of one workflow id, and one that is open.
 async fn fill(client: &Client) {
     for number in 0..20 {
@@ -50,7 +53,7 @@ async fn fill(client: &Client) {
         let begin = StartWorkflow { input, tags: vec![format!("tag-{}", number % 2)], ..start(&id) };
         client.start(&begin, Some(&id)).await.unwrap();
         let turn = client.poll_decider("deciders", &PollDecider::default(), Duration::from_secs(30)).await.unwrap();
-        client.signal(&id, "paid", Payload::from_json("{\"sum\": 1.50}").ok(), None).await.unwrap();
+        client.signal(&id, "paid", Payload::from_json(ODD).ok(), None).await.unwrap();
         let decisions = vec![Decision::from(SucceedWorkflow::default())];
         let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
         let token = turn.unwrap().token;
@@ -60,6 +63,18 @@ async fn fill(client: &Client) {
         client.terminate(&id, None, &TerminateWorkflow::default(), None).await.unwrap();
     }
     client.start(&start("open"), None).await.unwrap();
+}
+
+/// The events of every run of a workflow id, byte for byte.
+async fn histories(client: &Client, id: &str) -> Vec<String> {
+    let filter = Filter { workflow_id: Some(id.to_owned()), ..Filter::default() };
+    let mut events = Vec::new();
+    for run in client.list(&filter, None).await.unwrap().workflows {
+        let history = client.raw_history(id, run.run_id, None).await.unwrap();
+        assert_eq!(history.next, None);
+        events.extend(history.events.iter().map(|event| event.get().to_owned()));
+    }
+    events
 }
 
 fn begin_again(id: &str) -> StartWorkflow {
@@ -103,6 +118,11 @@ async fn runs_go_to_another_service_by_the_commands_as_the_documentation_has_the
     let there = Shell { at: &scratch.0, url: &url };
     assert_eq!(there.told("baton import runs.jsonl"), "0 runs were taken over, and 40 were there already\n");
     there.told("baton export --out again.jsonl");
+    assert_eq!(histories(&new.client(), "order-3").await, histories(&old.client(), "order-3").await);
+    let first = runs(&scratch, "again.jsonl").into_iter().find(|line| line.contains("sum")).unwrap();
+    assert!(first.starts_with(r#"{"text":"#), "{first}");
+    let of_file: serde_json::Value = serde_json::from_str(&first).unwrap();
+    assert!(of_file["text"].as_str().unwrap().contains(ODD), "{first}");
     let sorted = |file| {
         let mut lines = runs(&scratch, file);
         lines.sort();
@@ -150,7 +170,7 @@ async fn a_bad_file_is_refused_before_anything_is_written_and_a_service_that_goe
     };
     bad("cut", &text[..text.len() - 200], "it was cut short");
     bad("changed", &text.replacen("paid", "pait", 1), "it was changed");
-    bad("newer", &text.replacen("\"format\":1", "\"format\":9", 1), "it is of format 9");
+    bad("newer", &text.replacen("\"format\":2", "\"format\":9", 1), "it is of format 9");
     bad("foreign", "{\"id\":1}\n", "it is no file of runs");
     assert!(shell.refused("baton import nowhere", 1).contains("nowhere: it cannot be read"));
     assert!(shell.refused("baton export --out runs.jsonl", 2).contains("is there already"));

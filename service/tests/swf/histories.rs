@@ -336,3 +336,79 @@ async fn runs_are_found_by_what_they_are() {
         json!({ "domain": "default", "startTimeFilter": { "oldestDate": 0 }, "closeTimeFilter": { "oldestDate": 0 } });
     assert_eq!(swf.ask("ListClosedWorkflowExecutions", &two).await.status, 400);
 }
+
+#[tokio::test]
+async fn answers_to_tasks_of_a_deleted_run_name_what_is_gone() {
+    let swf = ready().await;
+    let unknown = format!("{SWF}UnknownResourceFault");
+    let delete = async |id: &str| {
+        let path = format!("/v1/domains/default/workflows/{id}?terminate=true");
+        let request = axum::http::Request::delete(path).body(axum::body::Body::empty()).unwrap();
+        swf.request(request).await.json();
+    };
+    start(&swf, "w").await;
+    let lost = turn(&swf).await;
+    delete("w").await;
+    let respond = json!({ "taskToken": lost["taskToken"], "decisions": [complete("")] });
+    let message = "Unknown decision task, scheduledEventId = 2";
+    swf.ask("RespondDecisionTaskCompleted", &respond).await.fault(&unknown, message);
+
+    start(&swf, "v").await;
+    decide(&swf, json!([schedule("a")])).await;
+    let task = take(&swf).await;
+    delete("v").await;
+    let message = "Unknown activity, scheduledEventId = 5";
+    for operation in ["RespondActivityTaskCompleted", "RespondActivityTaskFailed", "RespondActivityTaskCanceled"] {
+        swf.ask(operation, &json!({ "taskToken": task["taskToken"] })).await.fault(&unknown, message);
+    }
+    let beat = json!({ "taskToken": task["taskToken"] });
+    swf.ask("RecordActivityTaskHeartbeat", &beat).await.fault(&unknown, message);
+}
+
+#[tokio::test]
+async fn pages_have_at_most_four_mib_as_they_are_sent_and_lose_nothing() {
+    let swf = ready().await;
+    let run_id = start(&swf, "w").await;
+    // As a text of the wire each quote takes one more byte.
+    let input = vec![""; 80_000];
+    for number in 0..24 {
+        let path = format!("/v1/domains/default/workflows/w/signals/s{number}");
+        let body = serde_json::to_vec(&json!({ "input": input })).unwrap();
+        let request = axum::http::Request::post(path).header("content-type", "application/json");
+        swf.request(request.body(axum::body::Body::from(body)).unwrap()).await.status_is(202);
+    }
+    for reverse in [false, true] {
+        let mut ids: Vec<u64> = Vec::new();
+        let mut ask = execution("w", &run_id);
+        ask["reverseOrder"] = json!(reverse);
+        loop {
+            let answer = swf.ask("GetWorkflowExecutionHistory", &ask).await;
+            assert!(answer.text.len() < (4 << 20) + 1_000, "{}", answer.text.len());
+            let page = answer.json();
+            assert!(page.get("nextPageToken").is_none() || answer.text.len() > 3 << 20, "{}", answer.text.len());
+            ids.extend(page["events"].as_array().unwrap().iter().map(|event| event["eventId"].as_u64().unwrap()));
+            match page.get("nextPageToken") {
+                Some(next) => ask["nextPageToken"] = next.clone(),
+                None => break,
+            }
+        }
+        if reverse {
+            ids.reverse();
+        }
+        assert_eq!(ids, (1..=26).collect::<Vec<_>>());
+    }
+    // A turn with its pages, too.
+    let mut poll = json!({ "domain": "default", "taskList": { "name": "deciders" } });
+    let (mut count, mut pages) = (0, 0);
+    loop {
+        let answer = swf.ask("PollForDecisionTask", &poll).await;
+        assert!(answer.text.len() < (4 << 20) + 2_000, "{}", answer.text.len());
+        let page = answer.json();
+        (count, pages) = (count + page["events"].as_array().unwrap().len(), pages + 1);
+        match page.get("nextPageToken") {
+            Some(next) => poll["nextPageToken"] = next.clone(),
+            None => break,
+        }
+    }
+    assert_eq!((count, pages), (27, 3));
+}

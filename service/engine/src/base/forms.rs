@@ -63,6 +63,9 @@ pub struct RunState {
     pub reset_as: Option<Uuid>,
 }
 
+/// Most bytes of a page of events, as JSON. An event that is larger comes alone. Source: `docs/operating.md`, limits.
+pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// Which events to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventRange {
@@ -74,13 +77,16 @@ pub struct EventRange {
     pub reverse: bool,
     /// At most so many; 0 is taken as 1.
     pub limit: usize,
-    /// About so many bytes; at least one event is always read.
+    /// Most bytes of their JSON forms. An event that is larger is read alone.
     pub bytes_max: usize,
+    /// Payloads are left out, and those that are kept apart are not fetched.
+    pub leaves_payloads_out: bool,
 }
 
 impl Default for EventRange {
     fn default() -> Self {
-        Self { after: 0, before: None, reverse: false, limit: 1_000, bytes_max: 4 * 1024 * 1024 }
+        let (limit, bytes_max) = (1_000, PAGE_BYTES_MAX);
+        Self { after: 0, before: None, reverse: false, limit, bytes_max, leaves_payloads_out: false }
     }
 }
 

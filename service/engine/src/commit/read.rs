@@ -1,6 +1,6 @@
 //! Reading histories: the tail from the head, the rest from chunks, large payloads from packs.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,16 +9,25 @@ use history::{Event, EventId, Heartbeat, Links, Note, PackRef, Payload, Run, cod
 use store::{Head, HeadKey, PartKey, Store};
 use uuid::Uuid;
 
+use crate::commit::StoredRun;
 use crate::commit::state::CachedRun;
-use crate::commit::{StoredRun, tail_between};
 use crate::{EventRange, HistoryPage, Refusal, commit::head};
 
 /// Bytes of chunks that are asked of the store at once while a page is read: what a page of a thousand small events needs,
 /// and little more.
 const READ_BYTES: usize = 256 * 1024;
 
-/// The most events of a page, and about the most bytes.
-type Room = (usize, usize);
+/// Bytes of packs that are held at once while payloads are put back. Ours: a quarter of a page, and as much as a new pack has.
+const PACKS_BYTES: usize = 1024 * 1024;
+
+/// How much of a history may be read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    /// The most events.
+    pub(crate) events: usize,
+    /// The most bytes of their JSON forms. An event that is larger is read alone.
+    pub(crate) bytes: usize,
+}
 
 /// Where the events of a run are.
 pub(crate) struct RunEvents<'a> {
@@ -28,37 +37,74 @@ pub(crate) struct RunEvents<'a> {
     pub(crate) tail_first: EventId,
 }
 
-/// A page of events while it is read.
-struct GatheredPage {
+/// Events while they are read, oldest first or newest first.
+struct Gathered {
     events: Vec<Event>,
-    /// The event that comes next.
-    next: EventId,
-    before: EventId,
-    limit: usize,
+    /// Bytes of their JSON forms.
     bytes: usize,
-    bytes_max: usize,
+    /// What is left of the room.
+    room: Room,
+    leaves_payloads_out: bool,
 }
 
-impl GatheredPage {
-    fn is_full(&self) -> bool {
-        self.next >= self.before || self.events.len() >= self.limit || self.bytes >= self.bytes_max
+impl Gathered {
+    fn new(room: Room, leaves_payloads_out: bool) -> Self {
+        Self { events: Vec::new(), bytes: 0, room, leaves_payloads_out }
     }
 
-    /// Takes events from stored ones while there is room; none, if the next one is not among them.
-    fn take(&mut self, stored: &[u8]) -> Result<(), Refusal> {
-        for event in codec::events_from(stored, self.next) {
+    fn is_full(&self) -> bool {
+        self.room.events == 0 || (self.room.bytes == 0 && !self.events.is_empty())
+    }
+
+    /// Takes an event while there is room for it; the first one in any case. Nothing has room behind one that had none.
+    fn take(&mut self, mut event: Event) -> bool {
+        if self.leaves_payloads_out {
+            event.kind.leave_payloads_out();
+        }
+        // With what stands between it and the next.
+        let bytes = event.json_bytes() + 1;
+        if bytes > self.room.bytes && !self.events.is_empty() {
+            self.room.events = 0;
+            return false;
+        }
+        self.bytes += bytes;
+        self.room.bytes = self.room.bytes.saturating_sub(bytes);
+        self.room.events = self.room.events.saturating_sub(1);
+        self.events.push(event);
+        true
+    }
+
+    /// Takes those with these ids from stored ones, going on; answers which comes next.
+    fn take_on(&mut self, stored: &[u8], ids: Range<EventId>) -> Result<EventId, Refusal> {
+        let mut next = ids.start;
+        for event in codec::events_from(stored, next) {
+            if self.is_full() || next >= ids.end {
+                break;
+            }
+            let event = event?;
+            if event.id != next || !self.take(event) {
+                break;
+            }
+            next += 1;
+        }
+        Ok(next)
+    }
+
+    /// Takes those with these ids from stored ones, going back; answers the oldest that was taken.
+    fn take_back(&mut self, stored: &[u8], ids: Range<EventId>) -> Result<EventId, Refusal> {
+        let mut oldest = ids.end;
+        let there: Vec<&[u8]> = codec::stored(stored).filter(|(id, _)| ids.contains(id)).map(|(_, it)| it).collect();
+        for event in there.into_iter().rev().filter_map(|stored| codec::events(stored).next()) {
             if self.is_full() {
                 break;
             }
             let event = event?;
-            if event.id != self.next {
+            if event.id + 1 != oldest || !self.take(event) {
                 break;
             }
-            self.bytes += event.kind.payload().map_or(0, Payload::len);
-            self.next += 1;
-            self.events.push(event);
+            oldest -= 1;
         }
-        Ok(())
+        Ok(oldest)
     }
 }
 
@@ -168,13 +214,20 @@ impl RunReader {
         let source =
             RunEvents { key, run_id: run.started.run_id, tail: &loaded.tail, tail_first: loaded.body.tail_first };
         let before = page.before.unwrap_or(u64::MAX).min(run.last_event_id + 1);
-        let (ids, room) = (page.after.saturating_add(1)..before, (page.limit.max(1), page.bytes_max));
-        let mut events = if page.reverse {
-            self.read_back(&source, ids, room).await?
+        let ids = page.after.saturating_add(1)..before;
+        let room = Room { events: page.limit.max(1), bytes: page.bytes_max };
+        let read = Gathered::new(room, page.leaves_payloads_out);
+        let read = if page.reverse {
+            self.read_back(&source, ids, read).await?
         } else {
-            self.read_on(&source, ids, room).await?
+            self.read_on(&source, ids, read).await?
         };
+        let mut events = read.events;
         self.redeem(&source, &mut events).await?;
+        if page.leaves_payloads_out {
+            // Of notes that were kept apart.
+            events.iter_mut().for_each(|event| event.kind.leave_payloads_out());
+        }
         let last = events.last().map(|event| event.id);
         let next = match last {
             Some(last) if page.reverse => (last > page.after + 1).then_some(last),
@@ -185,89 +238,109 @@ impl RunReader {
         Ok(HistoryPage { run_id, events, last_event_id, closed, next })
     }
 
-    /// The events with these ids, oldest first.
-    async fn read_on(&self, source: &RunEvents<'_>, ids: Range<EventId>, room: Room) -> Result<Vec<Event>, Refusal> {
-        let (Range { start: next, end: before }, (limit, bytes_max)) = (ids, room);
-        let mut read = GatheredPage { events: Vec::new(), next, before, limit, bytes: 0, bytes_max };
-        while !read.is_full() {
-            let wanted = read.next;
-            if wanted >= source.tail_first {
-                read.take(source.tail)?;
-            } else {
-                let (run, bytes) = (*source.run_id.as_bytes(), READ_BYTES.min(bytes_max - read.bytes));
-                for (_, chunk) in self.store.chunks(source.key, run, wanted, bytes).await? {
-                    if read.is_full() {
-                        break;
-                    }
-                    read.take(&chunk)?;
-                    read.bytes += chunk.len();
-                }
+    /// The events with these ids that there is room for, oldest first.
+    async fn read_on(
+        &self,
+        source: &RunEvents<'_>,
+        ids: Range<EventId>,
+        mut read: Gathered,
+    ) -> Result<Gathered, Refusal> {
+        let mut next = ids.start;
+        while next < ids.end && !read.is_full() {
+            let wanted = next;
+            for stored in self.stored_from(source, wanted, READ_BYTES.min(read.room.bytes)).await? {
+                next = read.take_on(&stored, next..ids.end)?;
             }
-            if read.next == wanted {
+            if next == wanted && !read.is_full() {
                 return Err(self.missing(source, &format!("event {wanted}")).await);
             }
         }
-        Ok(read.events)
+        Ok(read)
     }
 
-    /// The events with these ids, newest first.
-    async fn read_back(&self, source: &RunEvents<'_>, ids: Range<EventId>, room: Room) -> Result<Vec<Event>, Refusal> {
-        let (Range { start: oldest, end: mut before }, (limit, bytes_max)) = (ids, room);
-        let mut events: Vec<Event> = Vec::new();
-        let mut bytes = 0;
-        while before > oldest && events.len() < limit && bytes < bytes_max {
+    /// Stored events, the one with this id among the first of them: the tail, or chunks of about so many bytes.
+    async fn stored_from(&self, source: &RunEvents<'_>, id: EventId, bytes: usize) -> Result<Vec<Bytes>, Refusal> {
+        if id >= source.tail_first {
+            return Ok(vec![source.tail.clone()]);
+        }
+        let chunks = self.store.chunks(source.key, *source.run_id.as_bytes(), id, bytes).await?;
+        Ok(chunks.into_iter().map(|(_, chunk)| chunk).collect())
+    }
+
+    /// The events with these ids that there is room for, newest first.
+    async fn read_back(
+        &self,
+        source: &RunEvents<'_>,
+        ids: Range<EventId>,
+        mut read: Gathered,
+    ) -> Result<Gathered, Refusal> {
+        let mut before = ids.end;
+        while before > ids.start && !read.is_full() {
             let newest = before - 1;
-            let wanted = limit - events.len();
-            let first = oldest.max(before.saturating_sub(wanted as u64));
-            let batch = if newest >= source.tail_first {
-                tail_between(source.tail, first, before)?
-            } else {
-                // The chunk that holds the event is the first that ends with it or later.
-                let run = *source.run_id.as_bytes();
-                let chunks = self.store.chunks(source.key, run, newest, 1).await?;
-                let mut batch = Vec::new();
-                for (_, chunk) in chunks.into_iter().take(1) {
-                    bytes += chunk.len();
-                    batch = tail_between(&chunk, first, before)?;
-                }
-                batch
-            };
-            if batch.last().is_none_or(|event| event.id != newest) {
+            // The chunk that holds the event is the first that ends with it or later.
+            let stored = self.stored_from(source, newest, 1).await?;
+            if let Some(stored) = stored.first() {
+                before = read.take_back(stored, ids.start..before)?;
+            }
+            if before > newest && !read.is_full() {
                 return Err(self.missing(source, &format!("event {newest}")).await);
             }
-            for event in batch.into_iter().rev() {
-                bytes += event.kind.payload().map_or(0, Payload::len);
-                before = event.id;
-                events.push(event);
-                if bytes >= bytes_max {
-                    break;
-                }
-            }
         }
-        Ok(events)
+        Ok(read)
     }
 
-    /// Every event with these ids, payloads and all. The window is what matters; where it is too large it comes without its oldest part.
+    /// The newest events with these ids that there is room for, oldest first, payloads and all; and the bytes of their JSON forms.
     pub(crate) async fn read_range(
         &self,
         source: &RunEvents<'_>,
         ids: Range<EventId>,
         room: Room,
-    ) -> Result<Vec<Event>, Refusal> {
-        let (limit, bytes_max) = room;
-        let in_tail = ids.start >= source.tail_first && source.tail.len() <= bytes_max;
-        let mut events = if in_tail {
-            let mut events = tail_between(source.tail, ids.start, ids.end)?;
-            let surplus = events.len().saturating_sub(limit);
-            events.drain(..surplus);
-            events
-        } else {
-            let mut events = self.read_back(source, ids, room).await?;
-            events.reverse();
-            events
-        };
+    ) -> Result<(Vec<Event>, usize), Refusal> {
+        let Gathered { mut events, bytes, .. } = self.read_back(source, ids, Gathered::new(room, false)).await?;
+        events.reverse();
         self.redeem(source, &mut events).await?;
-        Ok(events)
+        Ok((events, bytes))
+    }
+
+    /// The event with this id, however large it is.
+    pub(crate) async fn read_one(&self, source: &RunEvents<'_>, id: EventId) -> Result<Option<Event>, Refusal> {
+        self.find(source, id..id + 1, |_| true).await
+    }
+
+    /// The oldest event with one of these ids that is wanted, with its payload. Payloads of others are not fetched.
+    pub(crate) async fn find(
+        &self,
+        source: &RunEvents<'_>,
+        ids: Range<EventId>,
+        is_wanted: impl Fn(&Event) -> bool,
+    ) -> Result<Option<Event>, Refusal> {
+        let mut next = ids.start;
+        while next < ids.end {
+            let wanted = next;
+            for stored in self.stored_from(source, wanted, READ_BYTES).await? {
+                let (mut looked_at, mut found) = (next, None);
+                for event in codec::events_from(&stored, next) {
+                    let event = event?;
+                    if event.id != looked_at || looked_at >= ids.end {
+                        break;
+                    }
+                    looked_at += 1;
+                    if is_wanted(&event) {
+                        found = Some(event);
+                        break;
+                    }
+                }
+                if let Some(mut event) = found {
+                    self.redeem(source, std::slice::from_mut(&mut event)).await?;
+                    return Ok(Some(event));
+                }
+                next = looked_at;
+            }
+            if next == wanted {
+                return Err(self.missing(source, &format!("event {wanted}")).await);
+            }
+        }
+        Ok(None)
     }
 
     /// Something of a run that its head promises is not there: the run has been forgotten since its head was read, or its
@@ -280,35 +353,71 @@ impl RunReader {
         }
     }
 
-    /// Puts the texts of large payloads in place of their claim checks.
+    /// Puts the texts of large payloads in place of their claim checks. A few packs are held at a time, and none that has nothing of
+    /// these events.
     async fn redeem(&self, source: &RunEvents<'_>, events: &mut [Event]) -> Result<(), Refusal> {
-        let claims = |event: &Event| {
-            let payload = event.kind.payload().and_then(Payload::claim);
-            payload.into_iter().chain(event.notes_kept()).collect::<Vec<_>>()
-        };
         // Twice where a note names a pack that has the rest of it.
         loop {
-            let wanted: Vec<PackRef> = events.iter().flat_map(claims).collect();
-            if wanted.is_empty() {
+            let open: Vec<_> = events.iter().map(claims).enumerate().filter(|(_, claims)| !claims.is_empty()).collect();
+            if open.is_empty() {
                 return Ok(());
             }
-            let packs = self.packs(source.key, source.run_id, &wanted).await?;
-            for event in &mut *events {
-                let before = claims(event);
-                if let Some(payload) = event.kind.payload_mut()
-                    && let Some(claim) = payload.claim()
-                    && let Some(text) = kept(&packs, claim).and_then(|text| std::str::from_utf8(text).ok())
-                {
-                    *payload = Payload::from_trusted(text);
+            for group in groups(open.iter().flat_map(|(_, claims)| claims)) {
+                let packs = self.packs(source.key, source.run_id, &group).await?;
+                for (at, _) in &open {
+                    if let Some(event) = events.get_mut(*at) {
+                        put_back(event, &packs);
+                    }
                 }
-                event.fill_notes(|place| kept(&packs, place).and_then(Note::read));
-                let id = event.id;
-                if !before.is_empty() && claims(event) == before {
-                    return Err(self.missing(source, &format!("the payload of event {id}")).await);
-                }
+            }
+            let unchanged = open.iter().find_map(|(at, before)| events.get(*at).filter(|it| claims(it) == *before));
+            if let Some(event) = unchanged {
+                return Err(self.missing(source, &format!("the payload of event {}", event.id)).await);
             }
         }
     }
+}
+
+/// What of an event is kept apart, and where.
+fn claims(event: &Event) -> Vec<PackRef> {
+    let payload = event.kind.payload().and_then(Payload::claim);
+    payload.into_iter().chain(event.notes_kept()).collect()
+}
+
+/// Puts back what is in these packs.
+fn put_back(event: &mut Event, packs: &Packs) {
+    if let Some(payload) = event.kind.payload_mut()
+        && let Some(claim) = payload.claim()
+        && let Some(text) = kept(packs, claim).and_then(|text| std::str::from_utf8(text).ok())
+    {
+        *payload = Payload::from_trusted(text);
+    }
+    event.fill_notes(|place| kept(packs, place).and_then(Note::read));
+}
+
+/// The packs that these places are in, a place of each, in groups of up to [`PACKS_BYTES`] or of one pack. How large a pack is, only
+/// its places tell.
+fn groups<'a>(places: impl Iterator<Item = &'a PackRef>) -> Vec<Vec<PackRef>> {
+    let mut packs: BTreeMap<u64, usize> = BTreeMap::new();
+    for place in places {
+        let bytes = packs.entry(place.op).or_default();
+        *bytes = (*bytes).max(place.offset as usize + place.len as usize);
+    }
+    let (mut groups, mut bytes_of_last) = (Vec::<Vec<PackRef>>::new(), 0);
+    for (op, bytes) in packs {
+        let place = PackRef { op, offset: 0, len: 0 };
+        match groups.last_mut() {
+            Some(group) if bytes_of_last + bytes <= PACKS_BYTES => {
+                group.push(place);
+                bytes_of_last += bytes;
+            }
+            _ => {
+                groups.push(vec![place]);
+                bytes_of_last = bytes;
+            }
+        }
+    }
+    groups
 }
 
 /// Packs by the operation that wrote each.

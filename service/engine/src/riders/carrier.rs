@@ -12,7 +12,7 @@ use crate::riders::rider::{OwnTask, Rider, RiderContent};
 
 /// Bytes of queries, and of updates, that one task takes along, of each, unless its first alone has more. Ours: a quarter of
 /// what a window may have.
-pub(super) const TASK_RIDER_BYTES_MAX: usize = 1024 * 1024;
+pub(crate) const TASK_RIDER_BYTES_MAX: usize = 1024 * 1024;
 
 /// A task that takes riders along.
 pub(crate) enum Carrier<'a> {

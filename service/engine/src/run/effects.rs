@@ -167,9 +167,8 @@ impl Effects {
         };
         let run_id = started.run_id;
         let source = read::RunEvents { key, run_id, tail, tail_first };
-        let ids = effect.event_id..effect.event_id + 1;
-        let asked = self.reader.read_range(&source, ids, (1, usize::MAX)).await?;
-        let errand = asked.first().and_then(|event| effect.errand(started, event));
+        let asked = self.reader.read_one(&source, effect.event_id).await?;
+        let errand = asked.as_ref().and_then(|event| effect.errand(started, event));
         let nothing = || format!("event {} of run {run_id} does not ask for {effect:?}", effect.event_id);
         let errand = Box::new(errand.ok_or_else(|| Refusal::Corrupt { what: nothing() })?);
         let target = HeadKey::new(&*key.domain, &*errand.workflow_id);

@@ -101,18 +101,17 @@ impl Workshop {
     async fn must_be_the_same(&self, key: &HeadKey, there: &StoredRun, imported: &ImportedRun) -> Result<(), Refusal> {
         let run_id = imported.run_id();
         let differs = Refusal::RunDiffers { run_id };
-        let mut rest = imported.events();
+        let mut place = 0;
         let mut page = EventRange::default();
         loop {
             let read = self.reader.read_page(key, there, &page).await?;
-            let (same, left) = rest.split_at_checked(read.events.len()).ok_or_else(|| differs.clone())?;
-            if same != read.events {
+            if !imported.has_events_at(place, &read.events) {
                 return Err(differs);
             }
-            rest = left;
+            place += read.events.len();
             match read.next {
                 Some(after) => page.after = after,
-                None if rest.is_empty() => return Ok(()),
+                None if place == imported.events().len() => return Ok(()),
                 None => return Err(differs),
             }
         }

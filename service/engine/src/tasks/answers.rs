@@ -110,7 +110,8 @@ impl Tasks {
         let (domain, workflow_id) = (token.domain.clone(), token.workflow_id.clone());
         let at = RunRef { domain, workflow_id, run_id: Some(token.run_id) };
         let after = token.turn.started_event_id.saturating_sub(1);
-        let page = EventRange { after, limit: LOSS_EVENTS_MAX, ..EventRange::default() };
+        let (limit, leaves_payloads_out) = (LOSS_EVENTS_MAX, true);
+        let page = EventRange { after, limit, leaves_payloads_out, ..EventRange::default() };
         match Box::pin(self.lookup.history(&at, &page)).await {
             // A speculative turn is not recorded before its answer is.
             Ok(_) if token.speculative.is_some() => Refusal::TurnLost { how: TurnLoss::NeverWas },
@@ -246,7 +247,7 @@ pub(super) async fn as_its_run_says(
     judge: impl FnOnce(&Run) -> Option<Fault>,
 ) -> Refusal {
     match refusal {
-        Refusal::UnknownWorkflow { .. } => lost.into(),
+        Refusal::UnknownWorkflow { .. } | Refusal::UnknownRun { .. } => lost.into(),
         Refusal::RunNotCurrent { .. } => match reader.load_run(key, run_id).await {
             Ok(earlier) => judge(earlier.run()).unwrap_or(lost).into(),
             // Past its retention.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use history::PollId;
+use history::{Payload, PollId};
 use tokio::time::Instant;
 
 use crate::Refusal;
@@ -15,7 +15,20 @@ use crate::lists::matching::{SlotsPolled, WaitingSlots};
 use crate::lists::pollers::Polling;
 use crate::lists::polls::{Poll, SLOTS_MAX, taker};
 use crate::lists::{ListKey, OnList, Side, Taker};
-use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks, WINDOW_EVENTS_MAX};
+use crate::riders::carrier::TASK_RIDER_BYTES_MAX;
+use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks, WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX};
+
+/// Most bytes of tasks that come into slots at once, and so of an exchange's answer or of one line of it. Ours: as many as a request
+/// may bring. Source: `docs/rest.md`, exchanges.
+pub const EXCHANGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Room that there must be for one more task: a whole window, what rides with it, and the context of the run.
+const TASK_BYTES_MAX: usize = WINDOW_BYTES_MAX + TASK_RIDER_BYTES_MAX + 2 * history::limits::PAYLOAD_BYTES_MAX;
+
+/// Whether one more task may come with those that have so many bytes.
+fn has_room(bytes: usize) -> bool {
+    bytes + TASK_BYTES_MAX <= EXCHANGE_BYTES_MAX
+}
 
 /// Slots of a list that wait for their tasks. Dropping them is for callers whose connection is gone: tasks on their way
 /// into a slot are given back. To end the wait otherwise, call [`Tasks::last_turns`] or [`Tasks::last_activities`].
@@ -35,6 +48,8 @@ pub struct Slots {
     waiting: Option<WaitingSlots>,
     /// The slots in `waiting` are off their list: nothing comes but what they are reserved for.
     is_withdrawn: bool,
+    /// Tasks that are taken and come next: there was no room for them beside others.
+    held_over: Vec<(u32, Grant)>,
     _polling: Option<Polling>,
 }
 
@@ -79,18 +94,20 @@ impl Tasks {
             waits,
             waiting,
             is_withdrawn: false,
+            held_over: Vec::new(),
             _polling: polling,
         })
     }
 
     /// The next turns that come into slots, with the slot of each: one at least, and none when the wait is over or each has its own.
+    /// Together they have at most [`EXCHANGE_BYTES_MAX`]; those beyond come with the next call, or go back with the slots.
     ///
     /// # Errors
     ///
     /// The store's, if none of the turns could be read. A turn that cannot be read is given back.
     pub async fn next_turns(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<DeciderTask>)>, Refusal> {
         let granted = slots.next().await?;
-        self.read_turns(granted, slots.events_max).await
+        self.read_turns(granted, slots).await
     }
 
     /// The same for activities.
@@ -100,18 +117,19 @@ impl Tasks {
     /// As for [`next_turns`](Self::next_turns).
     pub async fn next_activities(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<ActivityTask>)>, Refusal> {
         let granted = slots.next().await?;
-        self.read_activities(granted).await
+        self.read_activities(granted, slots).await
     }
 
     /// Waits as [`next_turns`](Self::next_turns) does, and then ends the wait: returns the next turns together with
-    /// those for which slots were reserved when they came.
+    /// those for which slots were reserved when they came. Those beyond [`EXCHANGE_BYTES_MAX`] come with the next calls
+    /// of [`next_turns`](Self::next_turns), until [`are_filled`](Slots::are_filled).
     ///
     /// # Errors
     ///
     /// As for [`next_turns`](Self::next_turns).
     pub async fn last_turns(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<DeciderTask>)>, Refusal> {
         let granted = slots.last().await?;
-        self.read_turns(granted, slots.events_max).await
+        self.read_turns(granted, slots).await
     }
 
     /// The same for activities.
@@ -121,32 +139,50 @@ impl Tasks {
     /// As for [`next_turns`](Self::next_turns).
     pub async fn last_activities(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<ActivityTask>)>, Refusal> {
         let granted = slots.last().await?;
-        self.read_activities(granted).await
+        self.read_activities(granted, slots).await
     }
 
     async fn read_turns(
         &self,
         granted: Vec<(u32, Grant)>,
-        events_max: usize,
+        slots: &mut Slots,
     ) -> Result<Vec<(u32, Delivery<DeciderTask>)>, Refusal> {
-        let (mut read, mut refused) = (Vec::new(), None);
-        for (slot, grant) in granted {
-            match Box::pin(self.decider_task(&grant, events_max)).await {
-                Ok(task) => read.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) })),
+        let (mut read, mut refused, mut bytes) = (Vec::new(), None, 0);
+        let mut granted = granted.into_iter();
+        while has_room(bytes)
+            && let Some((slot, grant)) = granted.next()
+        {
+            match Box::pin(self.decider_task(&grant, slots.events_max)).await {
+                Ok(task) => {
+                    bytes += task.bytes();
+                    read.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) }));
+                }
                 Err(refusal) => refused = Some(grant.unreadable(refusal)),
             }
         }
+        slots.held_over.extend(granted);
         or_refused(read, refused)
     }
 
-    async fn read_activities(&self, granted: Vec<(u32, Grant)>) -> Result<Vec<(u32, Delivery<ActivityTask>)>, Refusal> {
-        let (mut read, mut refused) = (Vec::new(), None);
-        for (slot, grant) in granted {
+    async fn read_activities(
+        &self,
+        granted: Vec<(u32, Grant)>,
+        slots: &mut Slots,
+    ) -> Result<Vec<(u32, Delivery<ActivityTask>)>, Refusal> {
+        let (mut read, mut refused, mut bytes) = (Vec::new(), None, 0);
+        let mut granted = granted.into_iter();
+        while has_room(bytes)
+            && let Some((slot, grant)) = granted.next()
+        {
             match Box::pin(self.activity_task(&grant)).await {
-                Ok(task) => read.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) })),
+                Ok(task) => {
+                    bytes += task.bytes();
+                    read.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) }));
+                }
                 Err(refusal) => refused = Some(grant.unreadable(refusal)),
             }
         }
+        slots.held_over.extend(granted);
         or_refused(read, refused)
     }
 }
@@ -156,6 +192,24 @@ fn or_refused<T>(tasks: Vec<T>, refused: Option<Refusal>) -> Result<Vec<T>, Refu
     match refused {
         Some(refusal) if tasks.is_empty() => Err(refusal),
         Some(_) | None => Ok(tasks),
+    }
+}
+
+impl DeciderTask {
+    /// Bytes of what it brings: its window, the context, and what rides with it.
+    pub fn bytes(&self) -> usize {
+        let of = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
+        let queries: usize = self.queries.iter().map(|query| query.name.len() + of(&query.input)).sum();
+        let updates: usize = self.updates.iter().map(|update| update.name.len() + of(&update.input)).sum();
+        self.window_bytes + of(&self.context) + queries + updates
+    }
+}
+
+impl ActivityTask {
+    /// Bytes of what it brings: its input, and what the last heartbeat said.
+    pub fn bytes(&self) -> usize {
+        let brought = [&self.input, &self.heartbeat_details];
+        brought.into_iter().flatten().map(Payload::len).sum()
     }
 }
 
@@ -177,7 +231,7 @@ fn in_order(mut slots: Vec<u32>) -> Result<Vec<u32>, Refusal> {
 impl Slots {
     /// Whether each slot has had its task, or none was asked for.
     pub fn are_filled(&self) -> bool {
-        self.free.is_empty() && self.waits == 0
+        self.free.is_empty() && self.waits == 0 && self.held_over.is_empty()
     }
 
     /// Whether the next task of the list comes here: there is a slot, and nobody else has waited longer.
@@ -226,6 +280,9 @@ impl Slots {
     }
 
     async fn next(&mut self) -> Result<Vec<(u32, Grant)>, Refusal> {
+        if !self.held_over.is_empty() {
+            return Ok(std::mem::take(&mut self.held_over));
+        }
         if self.is_withdrawn {
             let granted = self.take_reserved().await;
             if !granted.is_empty() {
@@ -306,6 +363,7 @@ impl Slots {
         let mut granted = self.next().await?;
         self.stand_down();
         granted.extend(self.take_reserved().await);
+        self.free.clear();
         Ok(granted)
     }
 
@@ -354,6 +412,12 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_comes_with_others_while_the_largest_still_fits() {
+        let most = EXCHANGE_BYTES_MAX - TASK_BYTES_MAX;
+        assert!(has_room(0) && has_room(most) && !has_room(most + 1));
+    }
 
     #[test]
     fn slots_are_filled_from_the_first_on_and_none_is_there_twice() {

@@ -4,6 +4,7 @@
 
 extern crate baton_engine as engine;
 
+mod bounds;
 mod elsewhere;
 mod ends;
 mod measured;

@@ -35,7 +35,7 @@ fn refused(text: &str) -> String {
 fn what_is_written_is_read_byte_for_byte() {
     let text = file();
     let lines: Vec<_> = text.lines().collect();
-    assert_eq!(lines[0], r#"{"baton":"runs","format":1,"domain":"orders","exportedAt":"1970-01-01T00:00:00.000Z"}"#);
+    assert_eq!(lines[0], r#"{"baton":"runs","format":2,"domain":"orders","exportedAt":"1970-01-01T00:00:00.000Z"}"#);
     assert_eq!(lines[1], r#"{"run":{"workflowId":"a"}}"#);
     assert!(lines[7].starts_with(r#"{"end":{"runs":2,"events":4,"open":3,"sha256":""#), "{}", lines[7]);
     let (first, runs) = read(&text).unwrap();
@@ -47,6 +47,50 @@ fn what_is_written_is_read_byte_for_byte() {
     }
     let empty = FileWriter::begin(Vec::new(), "d", Timestamp::from_millis(0)).unwrap().end().unwrap().0;
     assert_eq!(read(std::str::from_utf8(&empty).unwrap()).unwrap().1.len(), 0);
+}
+
+#[test]
+fn events_with_line_breaks_are_read_byte_for_byte() {
+    let events = [
+        "{\"id\":1,\"input\":{\n\t\"a\" :\r\n [1.0, -0, 9007199254740993 , 1e2]\r}}",
+        r#"{"id":2,"input":{"a":1,"a":2,"text":"x","s":"\ud800 \n \u00e9 é \/"}}"#,
+        "{\"id\":3,\"input\":[\n\"\\ud800\\n\u{e9}\\\\\",\n\"\u{2028}\u{85}\"]}",
+        "{\"id\":4,\"input\":\r1}",
+        r#"{"id":5,"input":"{\"text\":1}"}"#,
+    ];
+    let mut file = FileWriter::begin(Vec::new(), "orders", Timestamp::from_millis(0)).unwrap();
+    file.run(&raw("{\"workflowId\":\"a\",\n\r\"tags\":[]}")).unwrap();
+    for event in events {
+        file.event(&raw(event)).unwrap();
+    }
+    let text = String::from_utf8(file.end().unwrap().0).unwrap();
+    assert_eq!(text.lines().count(), 3 + events.len(), "one record a line: {text}");
+    assert!(!text.contains('\r'));
+    assert!(text.lines().all(|line| serde_json::from_str::<&RawValue>(line).is_ok()), "{text}");
+    let (_, runs) = read(&text).unwrap();
+    assert_eq!(runs[0].events.iter().map(|event| event.get()).collect::<Vec<_>>(), events);
+    // Those without are as they are.
+    assert_eq!(text.lines().nth(3), Some(events[1]));
+    let odd = text.replacen(r#"{"text":""#, r#"{"text":1,"x":""#, 1);
+    assert!(refused(&odd).contains("line 3 is not what may stand there"), "{}", refused(&odd));
+}
+
+#[test]
+fn a_file_of_the_format_before_is_read() {
+    let old = |digest: &str| {
+        [
+            r#"{"baton":"runs","format":1,"domain":"orders","exportedAt":"1970-01-01T00:00:00.000Z"}"#,
+            r#"{"run":{"workflowId":"a"}}"#,
+            r#"{"id":1,"type":"Signal","input":{"n": 1.50}}"#,
+            &format!(r#"{{"end":{{"runs":1,"events":1,"open":0,"sha256":"{digest}"}}}}"#),
+            "",
+        ]
+        .join("\n")
+    };
+    let lines = old("");
+    let (above, _) = lines.split_once(r#"{"end""#).unwrap();
+    let (_, runs) = read(&old(&hex(&Sha256::digest(above.as_bytes())))).unwrap();
+    assert_eq!(runs[0].events[0].get(), r#"{"id":1,"type":"Signal","input":{"n": 1.50}}"#);
 }
 
 #[test]
@@ -82,8 +126,8 @@ fn what_is_no_such_file_or_a_newer_one_is_refused() {
     for text in ["", "{}\n", "hello\n", "[1]\n", r#"{"baton":"other","format":1}"#, "\n\n", &"x".repeat(9_000_000)] {
         assert!(refused(text).contains("it is no file of runs"), "{}", text.get(..9).unwrap_or(text));
     }
-    let newer = file().replacen(r#""format":1"#, r#""format":2"#, 1);
-    assert!(refused(&newer).contains("it is of format 2, and this program reads up to 1"));
+    let newer = file().replacen(r#""format":2"#, r#""format":3"#, 1);
+    assert!(refused(&newer).contains("it is of format 3, and this program reads up to 2"));
     let (first, rest) = (file(), r#"{"id":1}"#);
     let (first, _) = first.split_once('\n').unwrap();
     assert!(refused(&format!("{first}\n{rest}\n")).contains("an event before the first run"));

@@ -1,0 +1,158 @@
+//! JSON texts that say the same. Spacing, escapes and the order of an object's members say nothing. Everything else does: numbers are
+//! the same where they are written alike, as `1.0` and `1` or two numbers beyond 2^53 are not for every reader.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// Deeper values are the same only where their texts are. Ours: twice what a payload may have.
+const DEPTH_MAX: usize = 2 * crate::limits::PAYLOAD_DEPTH_MAX;
+
+/// Whether two JSON texts say the same. A text that is no JSON says the same as itself alone.
+pub fn same_json(one: &str, other: &str) -> bool {
+    same(one.trim(), other.trim(), DEPTH_MAX)
+}
+
+/// A member of an object: its name and its value.
+pub(crate) type Member<'a> = (Vec<u8>, &'a str);
+
+/// The members of an object, by name in the order of their names, those of one name as they stand; `None` if it is none.
+pub(crate) fn members(json: &str) -> Option<Vec<Member<'_>>> {
+    let Members(mut members) = serde_json::from_str(json).ok()?;
+    members.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Some(members)
+}
+
+fn same(one: &str, other: &str, depth: usize) -> bool {
+    if one == other {
+        return true;
+    }
+    let Some(depth) = depth.checked_sub(1) else { return false };
+    match (one.as_bytes().first(), other.as_bytes().first()) {
+        (Some(b'{'), Some(b'{')) => members(one).zip(members(other)).is_some_and(|(one, other)| {
+            let is_same =
+                |((name, one), (of, other)): (&Member<'_>, &Member<'_>)| name == of && same(one, other, depth);
+            one.len() == other.len() && one.iter().zip(&other).all(is_same)
+        }),
+        (Some(b'['), Some(b'[')) => items(one).zip(items(other)).is_some_and(|(one, other)| {
+            one.len() == other.len() && one.iter().zip(&other).all(|(one, other)| same(one.get(), other.get(), depth))
+        }),
+        (Some(b'"'), Some(b'"')) => text(one).zip(text(other)).is_some_and(|(one, other)| one == other),
+        _ => false,
+    }
+}
+
+fn items(json: &str) -> Option<Vec<&RawValue>> {
+    serde_json::from_str(json).ok()
+}
+
+/// The text that a JSON string means; halves of surrogate pairs, which UTF-8 has no room for, as WTF-8 has them.
+fn text(json: &str) -> Option<Vec<u8>> {
+    serde_json::from_str(json).ok().map(|Text(bytes)| bytes)
+}
+
+struct Text(Vec<u8>);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+
+        impl Visitor<'_> for TextVisitor {
+            type Value = Text;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Text, E> {
+                Ok(Text(bytes.to_vec()))
+            }
+        }
+
+        deserializer.deserialize_bytes(TextVisitor)
+    }
+}
+
+struct Members<'a>(Vec<Member<'a>>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MembersVisitor;
+
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+                let mut members = Vec::new();
+                while let Some((Text(name), value)) = map.next_entry::<Text, &RawValue>()? {
+                    members.push((name, value.get()));
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spacing_escapes_and_the_order_of_members_say_nothing() {
+        for (one, other) in [
+            ("1", " 1\n"),
+            (r#"{"a":[1,{"b":null}]}"#, "{ \"a\" :\r\n\t[ 1 , { \"b\" : null } ] }"),
+            (r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#),
+            (r#""é/😀""#, r#""\u00E9\/\ud83d\ude00""#),
+            (r#"{"é":1}"#, r#"{"\u00e9":1}"#),
+            (r#"["\ud800","\n"]"#, r#"[ "\uD800" , "\u000a" ]"#),
+            (r#"{"\ud800":1}"#, r#"{ "\uD800" : 1 }"#),
+            (r#"{"a":1,"a":2}"#, r#"{ "a":1, "a":2 }"#),
+        ] {
+            assert!(same_json(one, other) && same_json(other, one), "{one} and {other}");
+        }
+    }
+
+    #[test]
+    fn everything_else_says_something() {
+        for (one, other) in [
+            ("1", "1.0"),
+            ("0", "-0"),
+            ("9007199254740992", "9007199254740993"),
+            ("1e400", "1e401"),
+            ("1", "\"1\""),
+            ("null", "false"),
+            ("[]", "{}"),
+            ("[1,2]", "[2,1]"),
+            ("[1]", "[1,1]"),
+            (r#"{"a":1}"#, r#"{"a":1,"b":1}"#),
+            (r#"{"a":1,"a":2}"#, r#"{"a":2,"a":1}"#),
+            (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
+            (r#""\ud800""#, r#""\ud801""#),
+            (r#""\ud800""#, "\"\u{fffd}\""),
+            (r#""\ud800\u0020\udc00""#, r#""\ud800\udc00""#),
+            (r#"" a""#, r#""a""#),
+            (r#"{"a":" "}"#, r#"{"a":"  "}"#),
+            ("{", " [ "),
+        ] {
+            assert!(!same_json(one, other) && !same_json(other, one), "{one} and {other}");
+        }
+    }
+
+    #[test]
+    fn what_is_nested_deeper_than_is_looked_into_is_compared_as_text() {
+        let nested = |levels: usize, inner: &str| format!("{}{inner}{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(same_json(&nested(DEPTH_MAX - 1, "[1]"), &nested(DEPTH_MAX - 1, "[ 1 ]")));
+        assert!(!same_json(&nested(DEPTH_MAX, "[1]"), &nested(DEPTH_MAX, "[ 1 ]")));
+        let deep = nested(100_000, "");
+        assert!(same_json(&deep, &deep));
+        assert!(!same_json(&deep, &nested(100_000, " ")));
+    }
+}
