@@ -230,7 +230,8 @@ impl Transition {
                 ..WorkflowTerminated::default()
             }),
             ChildPolicy::RequestCancel => {
-                EventKind::WorkflowCancelRequested(WorkflowCancelRequested { reason, identity: None, origin: from })
+                let request = WorkflowCancelRequested { reason, origin: from, ..WorkflowCancelRequested::default() };
+                self.cancel_request(request, now)
             }
         };
         self.take(origin, kind, now)

@@ -10,7 +10,8 @@
 //!
 //! DeciderFailed and DeciderTimedOut have a decider look again: DeciderScheduled, unless a turn waits already. One that was given back
 //! is held back, longer each time in a row, from [`TURN_BACKOFF_FIRST`](limits::TURN_BACKOFF_FIRST) to
-//! [`TURN_BACKOFF_MAX`](limits::TURN_BACKOFF_MAX); so is the first turn of a delayed start. While the run is paused nobody can take a
+//! [`TURN_BACKOFF_MAX`](limits::TURN_BACKOFF_MAX); so is the first turn of a delayed start or another try, until a
+//! cancel request releases it (`workflow`). While the run is paused nobody can take a
 //! turn, and the time to be taken in does not run. The events of the decisions come behind DeciderCompleted, in order.
 //!
 //! Turns wait on the list of the run's start, unless an answer moves them: for good, or until one of them has timed out.
@@ -24,7 +25,7 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::links::PollId;
 use crate::payload::Payload;
-use crate::run::{Deadline, DeadlineKind, LostTurns, Run, Turn, TurnLists, TurnTask};
+use crate::run::{Deadline, DeadlineKind, FIRST_TURN, LostTurns, Run, Turn, TurnLists, TurnTask};
 use crate::time::{Duration, Timestamp};
 use crate::transition::{Transition, must_be_open};
 use crate::validate;
@@ -243,6 +244,22 @@ impl Run {
         self.end_turn(event.timestamp);
         if let (Some(task), Some(_)) = (&mut self.turn_task, it.next_not_before) {
             task.not_before = it.next_not_before;
+        }
+    }
+
+    /// Whether no decider has taken its first turn yet, and none may before a later instant.
+    pub(crate) fn is_first_turn_held_back(&self, now: Timestamp) -> bool {
+        let first = self.turn_task.as_ref().filter(|task| task.scheduled_event_id == FIRST_TURN);
+        first.and_then(|task| task.not_before).is_some_and(|at| at > now)
+    }
+
+    /// Lets the first turn be taken from `at` on, as if the run had been started to wait until then.
+    pub(crate) fn release_first_turn(&mut self, at: Timestamp) {
+        let waited = at.since(self.started.at);
+        self.started.start_after = Some(waited).filter(|wait| *wait > Duration::ZERO);
+        if let Some(task) = &mut self.turn_task {
+            task.not_before = None;
+            task.waits_since = at;
         }
     }
 

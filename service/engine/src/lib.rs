@@ -29,8 +29,8 @@ use crate::base::shares::Shares;
 pub use base::clock::{Clock, SystemClock};
 pub use base::disk::room::DiskRoom;
 pub use base::forms::{
-    Admitted, Deletion, EventRange, HistoryPage, QueryOutcome, Reset, RunRef, RunState, SeenVersion, Started, Unpolled,
-    WasImported, WasReset,
+    Admitted, Deletion, EventRange, HistoryPage, QueryOutcome, Reset, RunRef, RunState, SeenVersion, Started, TurnWait,
+    Unpolled, WasImported, WasReset,
 };
 pub use base::metrics::{BRIEF, LabelValue, Metrics};
 pub use base::numbers;

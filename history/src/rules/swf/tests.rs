@@ -248,7 +248,7 @@ fn children_and_runs_that_go_on_are_held_to_the_same() {
     assert_eq!(child.swf.as_ref().unwrap().limits, parent.run.started.swf.as_ref().unwrap().limits);
     let closed = typed(100).decide([ContinueAsNew::default().into()]);
     let EventKind::WorkflowContinuedAsNew(it) = &closed.events.last().unwrap().kind else { panic!("not closed") };
-    let next = Transition::successor(&closed.run, it, None, closed.now).into_parts().0.started;
+    let next = Transition::successor(&closed.run, it, None, None, closed.now).into_parts().0.started;
     let limits = |run: &RunStart| run.swf.as_ref().unwrap().limits;
     assert_eq!(limits(&next), limits(&closed.run.started));
     assert_eq!(next.execution_timeout, Duration::from_days(1));
