@@ -75,7 +75,7 @@ impl Transition {
         );
         let scheduled = DeciderScheduled {
             task_list: self.run.next_turn_list().to_owned(),
-            start_to_close: self.run.started.decider_start_to_close,
+            start_to_close: self.run.started.turn_timeout(),
             schedule_to_start: self.run.next_turn_waits(),
             attempt: self.run.turns_lost.saturating_add(1),
             not_before: if self.run.last_event_id == 1 {
@@ -290,7 +290,7 @@ impl Run {
     pub(crate) fn each_turn_deadline(&self, show: &mut impl FnMut(Deadline)) {
         if let Some(turn) = &self.turn {
             let what = DeadlineKind::TurnStartToClose { scheduled_event_id: turn.scheduled_event_id };
-            self.show_after(turn.started_at, Some(self.started.decider_start_to_close), what, show);
+            self.show_after(turn.started_at, Some(self.started.turn_timeout()), what, show);
         } else if let Some(task) = self.turn_task.as_ref().filter(|_| self.paused.is_none()) {
             let from = task.not_before.map_or(task.waits_since, |at| at.max(task.waits_since));
             let what = DeadlineKind::TurnScheduleToStart { scheduled_event_id: task.scheduled_event_id };

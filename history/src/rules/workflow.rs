@@ -53,7 +53,6 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::ids::{ConflictPolicy, ReusePolicy};
-use crate::limits;
 use crate::links::child_run_id;
 use crate::payload::Payload;
 use crate::rules::signal;
@@ -134,9 +133,7 @@ fn is_acceptable(start: &Start) -> Result<(), Fault> {
     validate::timeout("deciderStartToClose", Some(start.decider_start_to_close))?;
     validate::timeout("deciderScheduleToStart", start.decider_schedule_to_start)?;
     validate::timeouts("activityTimeouts", start.activity_timeouts)?;
-    if let Some(role) = start.swf.as_ref().and_then(|swf| swf.lambda_role.as_ref()) {
-        validate::name_up_to("swf.lambdaRole", role, limits::LAMBDA_ROLE_CHARS_MAX)?;
-    }
+    validate::lambda_role("swf.lambdaRole", start.swf.as_ref().and_then(|swf| swf.lambda_role.as_deref()))?;
     validate::span("retention", start.retention)?;
     validate::span("startAfter", start.start_after.unwrap_or_default())?;
     validate::retry_of_workflow("retry", start.retry.as_ref())?;
@@ -160,6 +157,9 @@ pub(crate) fn may_continue(field: &impl Fn(&str) -> String, it: &ContinueAsNew, 
     validate::payload(&field("input"), it.input.as_ref())?;
     it.workflow_type.as_ref().map_or(Ok(()), |kind| validate::type_name(&field("workflowType"), kind))?;
     it.task_list.as_ref().map_or(Ok(()), |list| validate::name(&field("taskList"), list))?;
+    validate::lambda_role(field("swf.lambdaRole"), it.swf.lambda_role.as_deref())?;
+    validate::timeout(field("swf.executionTimeout"), it.swf.execution_timeout)?;
+    validate::timeout(field("swf.deciderStartToClose"), it.swf.decider_start_to_close)?;
     validate::tags(&field("tags"), it.tags.as_deref().unwrap_or_default(), is_swf)
 }
 

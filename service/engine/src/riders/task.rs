@@ -95,7 +95,7 @@ impl RequestReply {
         let run = loaded.run();
         let number = self.ids.op();
         let (run_id, last_event_id) = (run.started.run_id, run.last_event_id);
-        let wait = Duration::from(run.started.decider_start_to_close);
+        let wait = Duration::from(run.started.turn_timeout());
         let wait = if kind == RiderKind::Query { wait.min(ASK_TASK_WAIT) } else { wait };
         let timer = AbortOnDrop(self.lose_riders_after(key, run_id, kind, number, wait));
         let started_at = self.clock.now().max(run.last_timestamp);
