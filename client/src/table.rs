@@ -126,7 +126,9 @@ pub fn summary(event: &Event) -> String {
         }
         EventKind::WorkflowCloseFailed(it) => format!("{:?}: {:?}", it.decision, it.cause),
         EventKind::WorkflowCancelRequested(it) => {
-            format!("{}{}", it.reason.as_deref().unwrap_or_default(), from(it.origin.as_ref())).trim_start().to_owned()
+            let (reason, from) = (it.reason.as_deref().unwrap_or_default(), from(it.origin.as_ref()));
+            let releases = if it.releases_first_turn { " releases the first turn" } else { "" };
+            format!("{reason}{from}{releases}").trim_start().to_owned()
         }
         EventKind::DeciderScheduled(it) if it.attempt > 1 => format!("on {}, attempt {}", it.task_list, it.attempt),
         EventKind::DeciderScheduled(it) => format!("on {}", it.task_list),

@@ -25,7 +25,7 @@ pub use crate::rules::activity::held;
 pub use crate::rules::child::PARENT_CLOSED;
 pub use crate::rules::turn::must_hold;
 pub use crate::rules::update::{may_update, may_update_in, speculative_turn, starting_for};
-pub use crate::rules::workflow::{Starting, may_start, starting};
+pub use crate::rules::workflow::{Starting, is_cancel_request, may_start, starting};
 pub use crate::validate::{
     activity_defaults as check_activity_defaults, by_hand as check_by_hand, name as check_name,
     payload as check_payload, poll as check_poll, type_name as check_type,

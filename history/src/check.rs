@@ -315,6 +315,7 @@ impl HistoryReader {
                 self.close_timer(id, it.scheduled_event_id, &it.timer_id)?;
                 Ok(())
             }
+            EventKind::WorkflowCancelRequested(it) if it.releases_first_turn => self.first_turn_released(id, at),
             EventKind::WorkflowStarted(_)
             | EventKind::WorkflowSuccess(_)
             | EventKind::WorkflowCanceled(_)

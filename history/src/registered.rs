@@ -26,6 +26,19 @@ pub struct WorkflowDefaults {
     pub lambda_role: Option<String>,
 }
 
+impl WorkflowDefaults {
+    /// The same without timeouts of zero, which earlier versions took. No run could be started with them.
+    #[must_use]
+    pub fn without_zero_timeouts(self) -> Self {
+        let is_some_time = |timeout: &Duration| *timeout > Duration::ZERO;
+        Self {
+            execution_timeout: self.execution_timeout.filter(is_some_time),
+            decider_start_to_close: self.decider_start_to_close.filter(is_some_time),
+            ..self
+        }
+    }
+}
+
 /// What applies to an activity whose decision does not say.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

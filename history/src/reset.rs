@@ -7,6 +7,7 @@ use crate::event::{Event, EventId, EventKind, LaterSignals, Level};
 use crate::fault::Fault;
 use crate::limits;
 use crate::payload::Payload;
+use crate::rules::workflow::is_cancel_request;
 use crate::run::Run;
 
 /// From where a run branches off.
@@ -14,7 +15,7 @@ use crate::run::Run;
 pub struct Branching {
     /// The last event that it has of the other run's.
     pub event_id: EventId,
-    /// What becomes of the signals that came to that run later.
+    /// Whether the signals and cancel requests that came to that run later come again.
     pub signals: LaterSignals,
 }
 
@@ -23,8 +24,8 @@ pub struct Branching {
 pub struct Branch {
     /// The events of the other run, as they are there.
     pub(crate) events: Vec<Event>,
-    /// The signals that came to it later and are wanted.
-    pub(crate) signals: Vec<Event>,
+    /// The signals and cancel requests that came to it later and are wanted.
+    pub(crate) later: Vec<Event>,
     /// The other run, as it was then.
     pub(crate) run: Run,
 }
@@ -37,7 +38,8 @@ pub struct BranchReader {
     points: Points,
     branch: Option<Branch>,
     events: Vec<Event>,
-    signals: Vec<Event>,
+    later: Vec<Event>,
+    is_canceled: bool,
     bytes: usize,
     before: Option<EventId>,
     after: Option<EventId>,
@@ -61,7 +63,8 @@ impl BranchReader {
             points: Points::default(),
             branch: None,
             events: Vec::new(),
-            signals: Vec::new(),
+            later: Vec::new(),
+            is_canceled: false,
             bytes: 0,
             before: None,
             after: None,
@@ -78,7 +81,9 @@ impl BranchReader {
         let point = self.points.read(&event);
         self.pass(point);
         let is_prefix = event.id <= wanted;
-        let is_late = matches!(event.kind, EventKind::Signal(_)) && self.branching.signals == LaterSignals::Reapply;
+        let is_request = matches!(event.kind, EventKind::Signal(_) | EventKind::WorkflowCancelRequested(_));
+        let is_late = is_request && self.branching.signals == LaterSignals::Reapply;
+        self.is_canceled |= matches!(event.kind, EventKind::WorkflowCanceled(_));
         if !is_prefix && !is_late {
             return Ok(());
         }
@@ -91,10 +96,10 @@ impl BranchReader {
         if is_prefix {
             self.events.push(event);
         } else {
-            self.signals.push(event);
+            self.later.push(event);
         }
         if let Some(run) = self.points.run.as_ref().filter(|run| run.last_event_id == wanted && is_prefix) {
-            self.branch = Some(Branch { events: Vec::new(), signals: Vec::new(), run: run.clone() });
+            self.branch = Some(Branch { events: Vec::new(), later: Vec::new(), run: run.clone() });
         }
         Ok(())
     }
@@ -125,7 +130,12 @@ impl BranchReader {
         if let Some(problem) = in_the_way(&run) {
             return Err(Fault::ResetRefused { problem });
         }
-        Ok(Branch { events: self.events, signals: self.signals, run })
+        let mut later = self.later;
+        if self.is_canceled {
+            // The decider has answered the requests, and who resets the run wants it to go on.
+            later.retain(|event| !is_cancel_request(event));
+        }
+        Ok(Branch { events: self.events, later, run })
     }
 }
 

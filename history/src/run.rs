@@ -131,7 +131,7 @@ pub struct Run {
 }
 
 /// The DeciderScheduled of a run's first turn.
-const FIRST_TURN: EventId = 2;
+pub(crate) const FIRST_TURN: EventId = 2;
 
 /// A task that waits for somebody to take it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

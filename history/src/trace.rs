@@ -106,7 +106,7 @@ mod tests {
         let Some(EventKind::WorkflowContinuedAsNew(it)) = closed.events.last().map(|event| &event.kind) else {
             panic!("it goes on");
         };
-        let next = Transition::successor(&closed.run, it, None, closed.now);
+        let next = Transition::successor(&closed.run, it, None, None, closed.now);
         assert_eq!(
             next.run().started.trace_below(SpanId::of_run(RUN_ID)),
             closed.run.started.trace_below(SpanId::of_run(RUN_ID))
@@ -116,9 +116,10 @@ mod tests {
         let root = Start { trace: Some(TraceContext::root(RUN_ID, true)), ..plain() };
         let root = Scene::of_run(&root, RUN_ID);
         assert_eq!(root.run.started.parent_span(), None);
-        let retried = Transition::retry(&root.run, Uuid::from_u128(8), None, root.now, root.now.plus(Duration::ZERO));
+        let retried =
+            Transition::retry(&root.run, Uuid::from_u128(8), None, root.now, None, root.now.plus(Duration::ZERO));
         assert_eq!(retried.run().started.parent_span(), Some(SpanId::of_run(RUN_ID)));
-        let again = Transition::retry(retried.run(), Uuid::from_u128(9), None, root.now, root.now);
+        let again = Transition::retry(retried.run(), Uuid::from_u128(9), None, root.now, None, root.now);
         assert_eq!(again.run().started.parent_span(), Some(SpanId::of_run(RUN_ID)));
     }
 }

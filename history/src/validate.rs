@@ -89,11 +89,9 @@ pub fn workflow_defaults(defaults: &WorkflowDefaults) -> Result<(), Fault> {
     if let Some(list) = &defaults.task_list {
         name("defaults.taskList", list)?;
     }
-    if let Some(role) = &defaults.lambda_role {
-        name_up_to("defaults.lambdaRole", role, limits::LAMBDA_ROLE_CHARS_MAX)?;
-    }
-    span("defaults.executionTimeout", defaults.execution_timeout.unwrap_or_default())?;
-    span("defaults.deciderStartToClose", defaults.decider_start_to_close.unwrap_or_default())
+    lambda_role("defaults.lambdaRole", defaults.lambda_role.as_deref())?;
+    timeout("defaults.executionTimeout", defaults.execution_timeout)?;
+    timeout("defaults.deciderStartToClose", defaults.decider_start_to_close)
 }
 
 /// Whether the defaults of an activity type are acceptable.
@@ -137,6 +135,10 @@ pub(crate) fn name_up_to(field: &str, text: &str, max: usize) -> Result<(), Faul
         return invalid("contains a control character");
     }
     Ok(())
+}
+
+pub(crate) fn lambda_role(field: impl Display, role: Option<&str>) -> Result<(), Fault> {
+    role.map_or(Ok(()), |role| name_up_to(&field.to_string(), role, limits::LAMBDA_ROLE_CHARS_MAX))
 }
 
 pub(crate) fn identity(identity: Option<&str>) -> Result<(), Fault> {

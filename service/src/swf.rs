@@ -10,6 +10,7 @@ mod decisions;
 mod domains;
 mod events;
 mod fault;
+mod fields;
 mod operations;
 mod page;
 mod shape;

@@ -5,6 +5,9 @@ use super::rule::{Rule, Violation, broken, not_before};
 use crate::event::{DeciderScheduled, DeciderTimeout, EventId};
 use crate::time::Timestamp;
 
+/// The DeciderScheduled of a run's first turn.
+const FIRST_TURN: EventId = 2;
+
 impl HistoryReader {
     pub(super) fn turn_waits(
         &mut self,
@@ -27,6 +30,20 @@ impl HistoryReader {
         }
         self.turns.insert(id, scheduled.clone());
         self.waiting = Some((id, at));
+        Ok(())
+    }
+
+    /// A cancel request says that it lets the first turn be taken, which must have been held back. From here on the run
+    /// counts as one that was started to wait until now.
+    pub(super) fn first_turn_released(&mut self, id: EventId, at: Timestamp) -> Result<(), Violation> {
+        let first = self.waiting.as_mut().filter(|(waiting, _)| *waiting == FIRST_TURN);
+        let turn = self.turns.get_mut(&FIRST_TURN).filter(|turn| turn.not_before.is_some_and(|held| held > at));
+        let (Some((_, waits_since)), Some(turn), Some((start, started_at))) = (first, turn, &mut self.start) else {
+            return broken(Rule::NotBeforeTime, id, "it releases the first turn, which is not held back");
+        };
+        *waits_since = at;
+        turn.not_before = None;
+        start.start_after = Some(at.since(*started_at));
         Ok(())
     }
 

@@ -61,7 +61,8 @@ pub struct ResetPlan {
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]
 pub enum LaterSignals {
-    /// The new run has them too, in their order, behind its WorkflowReset.
+    /// The new run has them too, in their order, behind its WorkflowReset; with them the cancel requests, unless the run
+    /// closed as canceled.
     #[default]
     #[n(0)]
     Reapply,

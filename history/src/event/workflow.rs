@@ -260,7 +260,7 @@ pub struct WorkflowCloseFailed {
 
 /// Somebody asked for the run to be canceled.
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowCancelRequested {
@@ -273,6 +273,12 @@ pub struct WorkflowCancelRequested {
     /// The event of the other run that it comes from, if one decided it.
     #[n(2)]
     pub origin: Option<Origin>,
+    /// True if the run's first turn was held back (`startAfter`, or the wait before another try) and this request made
+    /// it available at once. The run's timeouts then count from this event.
+    #[n(3)]
+    #[cbor(default, skip_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub releases_first_turn: bool,
 }
 
 /// The timeouts of a run.

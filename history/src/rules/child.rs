@@ -52,6 +52,7 @@ pub(crate) fn may_start(field: &impl Fn(&str) -> String, it: &StartChild, is_swf
     it.retention.map_or(Ok(()), |retention| validate::span(field("retention"), retention))?;
     validate::timeout(field("runTimeout"), it.run_timeout)?;
     validate::retry_of_workflow(&field("retry"), it.retry.as_ref())?;
+    validate::lambda_role(field("swf.lambdaRole"), it.swf.lambda_role.as_deref())?;
     validate::tags(&field("tags"), &it.tags, is_swf)
 }
 
@@ -230,7 +231,8 @@ impl Transition {
                 ..WorkflowTerminated::default()
             }),
             ChildPolicy::RequestCancel => {
-                EventKind::WorkflowCancelRequested(WorkflowCancelRequested { reason, identity: None, origin: from })
+                let request = WorkflowCancelRequested { reason, origin: from, ..WorkflowCancelRequested::default() };
+                self.cancel_request(request, now)
             }
         };
         self.take(origin, kind, now)

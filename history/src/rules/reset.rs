@@ -2,8 +2,11 @@
 //!
 //! | while the run is | it is reset | the run that goes on begins with |
 //! |---|---|---|
-//! | open | WorkflowTerminated, which names the other one | its events up to there, WorkflowReset, DeciderScheduled unless a turn waits, and the signals that came later |
+//! | open | WorkflowTerminated, which names the other one | its events up to there, WorkflowReset, DeciderScheduled unless a turn waits, and the signals and cancel requests that came later |
 //! | closed | nothing; it is kept beside its history which run goes on | the same |
+//!
+//! A run that closed as canceled has answered its cancel requests: those that came later than the event that it goes back to
+//! are not repeated.
 //!
 //! In the run that goes on nobody has a task of the other one: activities that were held are handed out once more, their tries are counted
 //! anew, and the time since then does not count.
@@ -48,10 +51,10 @@ impl Transition {
         Ok(())
     }
 
-    /// The run that branches off there: the other run's events, WorkflowReset, DeciderScheduled unless a turn waits, and the
-    /// signals that it takes along. Whoever begins it, and however often, begins the same.
+    /// The run that branches off there: the other run's events, WorkflowReset, DeciderScheduled unless a turn waits, and
+    /// the signals and cancel requests that it takes along. Every caller that begins it, however often, gets the same run.
     pub fn branch(branch: Branch, reset: &PlannedReset) -> Self {
-        let Branch { mut events, signals, mut run } = branch;
+        let Branch { mut events, later: requests, mut run } = branch;
         run.started.run_id = reset.plan.new_run_id;
         for event in &mut events {
             if let EventKind::WorkflowStarted(started) = &mut event.kind {
@@ -67,8 +70,13 @@ impl Transition {
         transition.push_keyed(now, EventKind::WorkflowReset(reset_event), reset.key);
         let reset_event_id = transition.run.last_event_id;
         transition.schedule_turn(now);
-        for signal in signals {
-            transition.push_by(now, signal.kind, signal.key, signal.by);
+        for Event { kind, key, by, .. } in requests {
+            let kind = match kind {
+                // Whether it releases the first turn depends on where that stands in this run.
+                EventKind::WorkflowCancelRequested(request) => transition.cancel_request(request, now),
+                signal => signal,
+            };
+            transition.push_by(now, kind, key, by);
         }
         transition.run.branch_requests(reset.key, reset_event_id);
         transition.author = Author::default();

@@ -10,7 +10,8 @@
 //!
 //! DeciderFailed and DeciderTimedOut have a decider look again: DeciderScheduled, unless a turn waits already. One that was given back
 //! is held back, longer each time in a row, from [`TURN_BACKOFF_FIRST`](limits::TURN_BACKOFF_FIRST) to
-//! [`TURN_BACKOFF_MAX`](limits::TURN_BACKOFF_MAX); so is the first turn of a delayed start. While the run is paused nobody can take a
+//! [`TURN_BACKOFF_MAX`](limits::TURN_BACKOFF_MAX); so is the first turn of a delayed start or another try, until a
+//! cancel request releases it (`workflow`). While the run is paused nobody can take a
 //! turn, and the time to be taken in does not run. The events of the decisions come behind DeciderCompleted, in order.
 //!
 //! Turns wait on the list of the run's start, unless an answer moves them: for good, or until one of them has timed out.
@@ -24,7 +25,7 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::links::PollId;
 use crate::payload::Payload;
-use crate::run::{Deadline, DeadlineKind, LostTurns, Run, Turn, TurnLists, TurnTask};
+use crate::run::{Deadline, DeadlineKind, FIRST_TURN, LostTurns, Run, Turn, TurnLists, TurnTask};
 use crate::time::{Duration, Timestamp};
 use crate::transition::{Transition, must_be_open};
 use crate::validate;
@@ -74,7 +75,7 @@ impl Transition {
         );
         let scheduled = DeciderScheduled {
             task_list: self.run.next_turn_list().to_owned(),
-            start_to_close: self.run.started.decider_start_to_close,
+            start_to_close: self.run.started.turn_timeout(),
             schedule_to_start: self.run.next_turn_waits(),
             attempt: self.run.turns_lost.saturating_add(1),
             not_before: if self.run.last_event_id == 1 {
@@ -246,6 +247,22 @@ impl Run {
         }
     }
 
+    /// Whether no decider has taken its first turn yet, and none may before a later instant.
+    pub(crate) fn is_first_turn_held_back(&self, now: Timestamp) -> bool {
+        let first = self.turn_task.as_ref().filter(|task| task.scheduled_event_id == FIRST_TURN);
+        first.and_then(|task| task.not_before).is_some_and(|at| at > now)
+    }
+
+    /// Lets the first turn be taken from `at` on, as if the run had been started to wait until then.
+    pub(crate) fn release_first_turn(&mut self, at: Timestamp) {
+        let waited = at.since(self.started.at);
+        self.started.start_after = Some(waited).filter(|wait| *wait > Duration::ZERO);
+        if let Some(task) = &mut self.turn_task {
+            task.not_before = None;
+            task.waits_since = at;
+        }
+    }
+
     fn move_turns(&mut self, list: &TurnList) {
         let lists = self.turn_lists.get_or_insert_default();
         if list.schedule_to_start.is_some() {
@@ -273,7 +290,7 @@ impl Run {
     pub(crate) fn each_turn_deadline(&self, show: &mut impl FnMut(Deadline)) {
         if let Some(turn) = &self.turn {
             let what = DeadlineKind::TurnStartToClose { scheduled_event_id: turn.scheduled_event_id };
-            self.show_after(turn.started_at, Some(self.started.decider_start_to_close), what, show);
+            self.show_after(turn.started_at, Some(self.started.turn_timeout()), what, show);
         } else if let Some(task) = self.turn_task.as_ref().filter(|_| self.paused.is_none()) {
             let from = task.not_before.map_or(task.waits_since, |at| at.max(task.waits_since));
             let what = DeadlineKind::TurnScheduleToStart { scheduled_event_id: task.scheduled_event_id };

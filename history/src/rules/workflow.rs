@@ -16,8 +16,31 @@
 //! | WorkflowFailed, for a reason that may be retried | follows after a wait, while the policy has tries and the execution time |
 //! | WorkflowTimedOut (`Run`) | the same |
 //! | WorkflowTimedOut (`Execution`), and all else | – |
+//! | any of these, after a cancel request | – |
+//!
+//! A cancel request is never lost when one run follows another, and it never waits:
+//!
+//! | a run that was asked to cancel is followed by | the request |
+//! |---|---|
+//! | another try, after it failed or passed its run timeout | there is no other try; the run's close is final, also for its parent and its schedule |
+//! | another try that an earlier version of these rules planned | WorkflowCancelRequested in the new run, which is event 3 |
+//! | the run that continues as new, decided over REST or SWF's wire | the same |
+//! | a reset, the request stands before the event that it goes back to | part of the copied history |
+//! | a reset, the request came later and the run did not close as canceled | comes again with the later signals (`reapply`), or not (`drop`) |
+//! | a reset, the run closed as canceled | answered, and not repeated |
+//! | the next action of its schedule, or a new start with its workflow id | concerns that run alone, and a new start is another run |
+//!
+//! A child is a run like any other: a request from its parent (CancelExternal, or the policy `RequestCancel` when the
+//! parent closes) counts as one from a caller, and so does the request of a schedule's overlap policy.
+//!
+//! | while the first turn is held back (`startAfter`, the wait before another try) | |
+//! |---|---|
+//! | a cancel request comes | WorkflowCancelRequested that releases the turn: it can be taken at once, and timeouts count from then |
+//! | a signal, an update or a query comes | waits for the turn |
 
 mod successor;
+
+pub use successor::is_cancel_request;
 
 use uuid::Uuid;
 
@@ -30,7 +53,6 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::ids::{ConflictPolicy, ReusePolicy};
-use crate::limits;
 use crate::links::child_run_id;
 use crate::payload::Payload;
 use crate::rules::signal;
@@ -111,9 +133,7 @@ fn is_acceptable(start: &Start) -> Result<(), Fault> {
     validate::timeout("deciderStartToClose", Some(start.decider_start_to_close))?;
     validate::timeout("deciderScheduleToStart", start.decider_schedule_to_start)?;
     validate::timeouts("activityTimeouts", start.activity_timeouts)?;
-    if let Some(role) = start.swf.as_ref().and_then(|swf| swf.lambda_role.as_ref()) {
-        validate::name_up_to("swf.lambdaRole", role, limits::LAMBDA_ROLE_CHARS_MAX)?;
-    }
+    validate::lambda_role("swf.lambdaRole", start.swf.as_ref().and_then(|swf| swf.lambda_role.as_deref()))?;
     validate::span("retention", start.retention)?;
     validate::span("startAfter", start.start_after.unwrap_or_default())?;
     validate::retry_of_workflow("retry", start.retry.as_ref())?;
@@ -137,6 +157,9 @@ pub(crate) fn may_continue(field: &impl Fn(&str) -> String, it: &ContinueAsNew, 
     validate::payload(&field("input"), it.input.as_ref())?;
     it.workflow_type.as_ref().map_or(Ok(()), |kind| validate::type_name(&field("workflowType"), kind))?;
     it.task_list.as_ref().map_or(Ok(()), |list| validate::name(&field("taskList"), list))?;
+    validate::lambda_role(field("swf.lambdaRole"), it.swf.lambda_role.as_deref())?;
+    validate::timeout(field("swf.executionTimeout"), it.swf.execution_timeout)?;
+    validate::timeout(field("swf.deciderStartToClose"), it.swf.decider_start_to_close)?;
     validate::tags(&field("tags"), it.tags.as_deref().unwrap_or_default(), is_swf)
 }
 
@@ -211,9 +234,16 @@ impl Transition {
         validate::identity(asked.identity.map(String::as_str))?;
         must_be_open(&self.run)?;
         let (reason, identity) = (asked.reason.cloned(), asked.identity.cloned());
-        let request = WorkflowCancelRequested { reason, identity, origin: None };
-        self.push_keyed(now, EventKind::WorkflowCancelRequested(request), asked.key);
+        let request = WorkflowCancelRequested { reason, identity, ..WorkflowCancelRequested::default() };
+        let request = self.cancel_request(request, now);
+        self.push_keyed(now, request, asked.key);
         Ok(())
+    }
+
+    /// The event of a cancel request to this run, which releases its first turn if that is held back.
+    pub(crate) fn cancel_request(&self, request: WorkflowCancelRequested, now: Timestamp) -> EventKind {
+        let releases_first_turn = self.run.is_first_turn_held_back(now);
+        EventKind::WorkflowCancelRequested(WorkflowCancelRequested { releases_first_turn, ..request })
     }
 
     pub(crate) fn take_cancel_request(
@@ -223,8 +253,8 @@ impl Transition {
         now: Timestamp,
     ) -> Result<CommandOutcome, Fault> {
         let (reason, origin) = (reason.cloned(), Some(from.clone()));
-        let request = WorkflowCancelRequested { reason, identity: None, origin };
-        self.take(from, EventKind::WorkflowCancelRequested(request), now)
+        let request = WorkflowCancelRequested { reason, origin, ..WorkflowCancelRequested::default() };
+        self.take(from, self.cancel_request(request, now), now)
     }
 
     pub(crate) fn terminate(&mut self, asked: &EndRequest<'_>, now: Timestamp) -> Result<(), Fault> {
@@ -288,6 +318,13 @@ impl Transition {
 }
 
 impl Run {
+    pub(crate) fn request_cancel(&mut self, event: &Event, it: &WorkflowCancelRequested) {
+        self.cancel_requested = true;
+        if it.releases_first_turn {
+            self.release_first_turn(event.timestamp);
+        }
+    }
+
     pub(crate) fn is_terminated(&mut self, event: &Event, it: &WorkflowTerminated) {
         if let (Some(swf), Some(policy)) = (&mut self.started.swf, it.child_policy) {
             swf.child_policy = policy;

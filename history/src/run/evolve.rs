@@ -23,7 +23,7 @@ impl Run {
             EventKind::WorkflowContinuedAsNew(_) => self.close(Status::ContinuedAsNew, event),
             EventKind::WorkflowTimedOut(_) => self.close(Status::TimedOut, event),
             EventKind::WorkflowTerminated(it) => self.is_terminated(event, it),
-            EventKind::WorkflowCancelRequested(_) => self.cancel_requested = true,
+            EventKind::WorkflowCancelRequested(it) => self.request_cancel(event, it),
             EventKind::WorkflowPaused(it) => self.is_paused_by(event, it),
             EventKind::WorkflowResumed(_) => self.is_resumed(event),
             EventKind::WorkflowReset(it) => self.branch(it, event, since),

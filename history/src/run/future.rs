@@ -18,7 +18,7 @@ pub struct Coming {
 /// What is to come. The order is that of one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ComingKind {
-    /// The first turn of a delayed start can be taken.
+    /// The first turn of a delayed start, or of another try, can be taken.
     FirstTurn {
         /// Its DeciderScheduled.
         scheduled_event_id: EventId,
@@ -53,7 +53,7 @@ impl Run {
     }
 
     /// The turn that waits for a decider, while it is held back.
-    fn held_turn(&self, now: Timestamp) -> Option<Coming> {
+    pub fn held_turn(&self, now: Timestamp) -> Option<Coming> {
         let is_next = self.turn.is_none() && self.paused.is_none();
         let task = self.turn_task.as_ref().filter(|_| is_next)?;
         let at = task.not_before.filter(|at| *at > now)?;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use minicbor::{Decode, Encode};
 
 use crate::event::{ChildPolicy, EventKind, WorkflowStarted};
-use crate::time::Timestamp;
+use crate::limits;
+use crate::time::{Duration, Timestamp};
 
 /// What a run keeps of its WorkflowStarted: all but the input, and who started it. Reads like that event.
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
@@ -78,6 +79,14 @@ impl RunStart {
             (Some(swf), EventKind::WorkflowTimedOut(_)) => swf.child_policy,
             (Some(_), _) => ChildPolicy::Abandon,
         }
+    }
+
+    /// How long a decider may hold a turn. Earlier versions let runs continue as new with a timeout of zero, which no
+    /// decider can keep: such a run has the default.
+    pub fn turn_timeout(&self) -> Duration {
+        Some(self.decider_start_to_close)
+            .filter(|timeout| *timeout > Duration::ZERO)
+            .unwrap_or(limits::DECIDER_START_TO_CLOSE_DEFAULT)
     }
 
     /// Since when its execution timeout counts.

@@ -30,7 +30,7 @@ pub use base::clock::{Clock, SystemClock};
 pub use base::disk::room::DiskRoom;
 pub use base::forms::{
     Admitted, Deletion, EventRange, HistoryPage, PAGE_BYTES_MAX, QueryOutcome, Reset, RunRef, RunState, SeenVersion,
-    Started, Unpolled, WasImported, WasReset,
+    Started, TurnWait, Unpolled, WasImported, WasReset,
 };
 pub use base::metrics::{BRIEF, LabelValue, Metrics};
 pub use base::numbers;

@@ -11,6 +11,7 @@ use history::{
     Author, Event, EventId, EventKind, Payload, ProposedUpdate, TraceContext, TurnId,
     event::{ActivityTimeouts, DeciderCompleted},
 };
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::base::background::Background;
@@ -165,6 +166,8 @@ struct PollUnderWay {
     list: ListKey,
     taker: Taker,
     wait: Duration,
+    /// When the wait is over.
+    deadline: Instant,
     /// Its task, where that was lost on its way to an earlier try.
     lost: Option<Box<Grant>>,
     _polling: Polling,
@@ -209,11 +212,17 @@ impl Tasks {
         // In a box, as is all else that a poll does beside its wait: those that wait would have room for it.
         let begun = Box::pin(self.begin_poll(Side::Decider, (domain, list), poll));
         async move {
-            let Some(grant) = self.poll(begun.await?).await? else { return Ok(None) };
-            match Box::pin(self.decider_task(&grant, events_max)).await {
-                Ok(task) => Ok(Some(Delivery { task: Box::new(task), receipt: Receipt(grant) })),
-                Err(refusal) => Err(grant.unreadable(refusal)),
+            let mut poll = begun.await?;
+            while let Some(grant) = self.poll(&mut poll).await? {
+                match Box::pin(self.decider_task(&grant, events_max)).await {
+                    Ok(task) => return Ok(Some(Delivery { task: Box::new(task), receipt: Receipt(grant) })),
+                    Err(refusal) if pass_over(grant, &refusal) && poll.taker.poll.is_none() => {}
+                    // Its poll stands in the run as the one that has this task, and must get no other.
+                    Err(refusal) if is_of_task(&refusal) => return Ok(None),
+                    Err(refusal) => return Err(refusal),
+                }
             }
+            Ok(None)
         }
     }
 
@@ -230,11 +239,17 @@ impl Tasks {
     ) -> impl Future<Output = Result<Option<Delivery<ActivityTask>>, Refusal>> {
         let begun = Box::pin(self.begin_poll(Side::Activity, (domain, list), poll));
         async move {
-            let Some(grant) = self.poll(begun.await?).await? else { return Ok(None) };
-            match Box::pin(self.activity_task(&grant)).await {
-                Ok(task) => Ok(Some(Delivery { task: Box::new(task), receipt: Receipt(grant) })),
-                Err(refusal) => Err(grant.unreadable(refusal)),
+            let mut poll = begun.await?;
+            while let Some(grant) = self.poll(&mut poll).await? {
+                match Box::pin(self.activity_task(&grant)).await {
+                    Ok(task) => return Ok(Some(Delivery { task: Box::new(task), receipt: Receipt(grant) })),
+                    Err(refusal) if pass_over(grant, &refusal) && poll.taker.poll.is_none() => {}
+                    // Its poll stands in the run as the one that has this task, and must get no other.
+                    Err(refusal) if is_of_task(&refusal) => return Ok(None),
+                    Err(refusal) => return Err(refusal),
+                }
             }
+            Ok(None)
         }
     }
 
@@ -255,14 +270,15 @@ impl Tasks {
         }
         self.lists.seek(&list);
         let lost = if earlier.is_empty() { None } else { self.lists.take_lost(&list, &earlier, &taker).await? };
-        Ok(Box::new(PollUnderWay { list, taker, wait: poll.wait, lost: lost.map(Box::new), _polling: polling }))
+        let (wait, deadline) = (poll.wait, Instant::now() + poll.wait);
+        Ok(Box::new(PollUnderWay { list, taker, wait, deadline, lost: lost.map(Box::new), _polling: polling }))
     }
 
-    async fn poll(&self, mut poll: Box<PollUnderWay>) -> Result<Option<Box<Grant>>, Refusal> {
+    async fn poll(&self, poll: &mut PollUnderWay) -> Result<Option<Box<Grant>>, Refusal> {
         if let Some(lost) = poll.lost.take() {
             return Ok(Some(lost));
         }
-        let mut deadline = std::pin::pin!(tokio::time::sleep(poll.wait));
+        let mut deadline = std::pin::pin!(tokio::time::sleep_until(poll.deadline));
         let mut waiting = loop {
             if self.background.is_stopping() {
                 return Ok(None);
@@ -271,8 +287,17 @@ impl Tasks {
                 PollResult::Task(task) => task,
                 PollResult::Wait(waiting) => break waiting,
             };
-            if let Some(grant) = Box::pin(self.lists.take(&poll.list, task, poll.taker.clone())).await? {
-                return Ok(Some(Box::new(grant)));
+            match Box::pin(self.lists.take(&poll.list, task, poll.taker.clone())).await {
+                Ok(Some(grant)) => return Ok(Some(Box::new(grant))),
+                Ok(None) => {}
+                // One of which it is not known whether it was taken: a poll with an id may be the one that has it.
+                Err(refusal @ Refusal::OutcomeUnknown { .. }) if poll.taker.poll.is_none() => {
+                    tracing::warn!(%refusal, list = %poll.list.name, "a waiting task could not be taken");
+                }
+                Err(refusal) if is_of_task(&refusal) => {
+                    tracing::error!(%refusal, list = %poll.list.name, "a task cannot be handed out: its run is broken");
+                }
+                Err(refusal) => return Err(refusal),
             }
         };
         if !poll.wait.is_zero() {
@@ -435,6 +460,33 @@ fn room_beside(shown: &[Event], events_max: usize) -> (Room, usize) {
     (Room { events, bytes: WINDOW_BYTES_MAX.saturating_sub(bytes) }, bytes)
 }
 
+/// Whether a refusal is about the task that was found and not about the poll: another task may be handed out all the same.
+fn is_of_task(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::Corrupt { .. }
+            | Refusal::Fault(_)
+            | Refusal::RunTooLarge { .. }
+            | Refusal::RunNotCurrent { .. }
+            | Refusal::UnknownRun { .. }
+            | Refusal::UnknownWorkflow { .. }
+    )
+}
+
+/// Sees to a task that was taken and cannot be read. If that is because its run is broken, the task is left to its timeout: given
+/// back, it would be handed out again at once. The run is then listed as `failing`. Otherwise the task is given back. Returns
+/// whether it was left.
+fn pass_over(grant: Box<Grant>, refusal: &Refusal) -> bool {
+    if !is_of_task(refusal) {
+        grant.unreadable();
+        return false;
+    }
+    let (workflow_id, run_id, list) = (&grant.key.workflow_id, grant.run_id, &grant.task_list);
+    tracing::error!(%refusal, %list, %workflow_id, %run_id, "a task cannot be shown: its run is broken");
+    grant.delivered();
+    true
+}
+
 /// The DeciderCompleted of the turn with this DeciderStarted, if it is among the events.
 fn completed(events: &[Event], started_event_id: EventId) -> Option<&DeciderCompleted> {
     events.iter().rev().find_map(|event| match &event.kind {
@@ -448,7 +500,7 @@ mod tests {
     use super::*;
 
     /// The room of a poll, without anything to poll.
-    fn room<F>(_: impl Fn(&'static Tasks, Box<PollUnderWay>) -> F) -> usize {
+    fn room<F>(_: impl Fn(&'static Tasks, &'static mut PollUnderWay) -> F) -> usize {
         size_of::<F>()
     }
 

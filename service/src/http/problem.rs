@@ -13,7 +13,7 @@ use crate::access::CredentialKind;
 use crate::budget::Exhausted;
 use crate::fair::Crowded;
 use engine::shares::Throttled;
-use engine::{MayBeRecorded, Refusal, RefusalRow};
+use engine::{MayBeRecorded, Refusal, RefusalRow, TurnWait};
 
 /// Why a request was refused before it reached the engine, or by it.
 #[derive(Debug, thiserror::Error)]
@@ -205,16 +205,22 @@ fn refusal_members(refusal: &Refusal) -> Value {
         Refusal::UpdateFailed { update_id, event_id, reason, details } => {
             json!({ "updateId": update_id, "eventId": event_id, "reason": reason, "details": details })
         }
-        Refusal::UpdateNotAnswered { update_id, unpolled, .. } => match unpolled {
-            None => json!({ "updateId": update_id }),
-            Some(it) => json!({ "updateId": update_id, "taskList": it.task_list, "unpolledSince": it.since }),
-        },
-        Refusal::NotAnswered { unpolled: Some(it), .. } => {
-            json!({ "taskList": it.task_list, "unpolledSince": it.since })
+        Refusal::UpdateNotAnswered { update_id, waits_for, .. } => {
+            let mut extra = waits_for.as_ref().map_or_else(|| json!({}), turn_wait);
+            extra["updateId"] = json!(update_id);
+            extra
         }
+        Refusal::NotAnswered { waits_for: Some(it), .. } => turn_wait(it),
         Refusal::UnknownQuery { known, .. } => json!({ "known": known }),
         Refusal::QueryFailed { reason, message, .. } => json!({ "reason": reason, "message": message }),
         _ => json!({}),
+    }
+}
+
+fn turn_wait(it: &TurnWait) -> Value {
+    match it {
+        TurnWait::Unpolled(it) => json!({ "taskList": it.task_list, "unpolledSince": it.since }),
+        TurnWait::HeldBack { until, .. } => json!({ "turnHeldUntil": until }),
     }
 }
 

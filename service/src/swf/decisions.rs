@@ -168,7 +168,7 @@ impl DecisionAttributes {
 }
 
 /// The type of a decision.
-fn kind_of(decision: &Map<String, Value>) -> &str {
+pub(super) fn kind_of(decision: &Map<String, Value>) -> &str {
     decision.get("decisionType").and_then(Value::as_str).unwrap_or_default()
 }
 

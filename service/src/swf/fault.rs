@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde_json::json;
 
+use super::fields;
 use crate::access::Denied;
 use crate::budget::Exhausted;
 use crate::fair::Crowded;
@@ -97,6 +98,11 @@ impl SwfFault {
         &self.message
     }
 
+    /// Whether it is the service that has no room or cannot write now, whatever was asked for.
+    pub(super) fn is_overload(&self) -> bool {
+        matches!(self.kind, FaultKind::Unavailable | FaultKind::Throttling)
+    }
+
     /// Too many bytes of others are in flight.
     pub(super) fn overloaded() -> Self {
         Self::new(
@@ -151,6 +157,9 @@ impl SwfFault {
 impl From<Refusal> for SwfFault {
     /// What has a message of its own is taken care of where it is known.
     fn from(refusal: Refusal) -> Self {
+        if let Some(fault) = fields::of_request(&refusal) {
+            return fault;
+        }
         let kind = match &refusal {
             Refusal::UnknownDomain { domain } => return Self::unknown_domain(domain),
             Refusal::DomainExists { domain } => return Self::new(FaultKind::DomainAlreadyExists, domain),

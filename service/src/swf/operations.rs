@@ -42,6 +42,8 @@ const PAGE_TOKEN: Shape = text(0, TOKEN_CHARS_MAX + 256, Form::Any);
 const TASK_TOKEN: Shape = text(1, TOKEN_CHARS_MAX, Form::Any);
 const SECONDS: Shape = text(1, 8, Form::Seconds);
 const FUNCTION_SECONDS: Shape = text(1, 3, Form::FunctionSeconds);
+const RUN_SECONDS: Shape = text(1, 8, Form::RunSeconds);
+const TURN_SECONDS_OR_NONE: Shape = text(0, 8, Form::TurnSecondsOrNone);
 const SECONDS_OR_NONE: Shape = text(0, 8, Form::SecondsOrNone);
 const DAYS: Shape = text(1, 8, Form::Days);
 const PRIORITY: Shape = text(0, 16, Form::Priority);
@@ -106,13 +108,13 @@ const DECISION: &[Field] = fields![
     ? completeWorkflowExecutionDecisionAttributes: Shape::Group(fields![? result: DATA]),
     ? failWorkflowExecutionDecisionAttributes: Shape::Group(fields![? reason: SHORT, ? details: DATA]),
     ? cancelWorkflowExecutionDecisionAttributes: Shape::Group(fields![? details: DATA]),
-    ? continueAsNewWorkflowExecutionDecisionAttributes: Shape::Group(fields![? input: DATA, ? executionStartToCloseTimeout: SECONDS, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? taskStartToCloseTimeout: SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? tagList: TAGS, ? workflowTypeVersion: VERSION, ? lambdaRole: ARN]),
+    ? continueAsNewWorkflowExecutionDecisionAttributes: Shape::Group(fields![? input: DATA, ? executionStartToCloseTimeout: RUN_SECONDS, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? taskStartToCloseTimeout: TURN_SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? tagList: TAGS, ? workflowTypeVersion: VERSION, ? lambdaRole: ARN]),
     ? recordMarkerDecisionAttributes: Shape::Group(fields![! markerName: NAME, ? details: DATA]),
     ? startTimerDecisionAttributes: Shape::Group(fields![! timerId: NEW_NAME, ? control: DATA, ! startToFireTimeout: SECONDS]),
     ? cancelTimerDecisionAttributes: Shape::Group(fields![! timerId: NAME]),
     ? signalExternalWorkflowExecutionDecisionAttributes: Shape::Group(fields![? runId: RUN_ID_OPTIONAL, ! workflowId: WORKFLOW_ID, ! signalName: NAME, ? input: DATA, ? control: DATA]),
     ? requestCancelExternalWorkflowExecutionDecisionAttributes: Shape::Group(fields![? runId: RUN_ID_OPTIONAL, ! workflowId: WORKFLOW_ID, ? control: DATA]),
-    ? startChildWorkflowExecutionDecisionAttributes: Shape::Group(fields![! workflowType: TYPE, ! workflowId: WORKFLOW_ID, ? control: DATA, ? input: DATA, ? executionStartToCloseTimeout: SECONDS, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? taskStartToCloseTimeout: SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? tagList: TAGS, ? lambdaRole: ARN]),
+    ? startChildWorkflowExecutionDecisionAttributes: Shape::Group(fields![! workflowType: TYPE, ! workflowId: WORKFLOW_ID, ? control: DATA, ? input: DATA, ? executionStartToCloseTimeout: RUN_SECONDS, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? taskStartToCloseTimeout: TURN_SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? tagList: TAGS, ? lambdaRole: ARN]),
     ? scheduleLambdaFunctionDecisionAttributes: Shape::Group(fields![! id: NAME, ! name: FUNCTION_NAME, ? control: DATA, ? input: DATA, ? startToCloseTimeout: FUNCTION_SECONDS]),
 ];
 
@@ -191,14 +193,14 @@ operations! {
     RecordActivityTaskHeartbeat Runner Takes [! taskToken: TASK_TOKEN, ? details: LIMITED_DATA];
     RegisterActivityType DomainOperator Changes [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: SECONDS_OR_NONE, ? defaultTaskHeartbeatTimeout: SECONDS_OR_NONE, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultTaskScheduleToStartTimeout: SECONDS_OR_NONE, ? defaultTaskScheduleToCloseTimeout: SECONDS_OR_NONE];
     RegisterDomain Operator Changes [! name: NEW_DOMAIN, ? description: DESCRIPTION, ! workflowExecutionRetentionPeriodInDays: DAYS, ? tags: RESOURCE_TAGS];
-    RegisterWorkflowType DomainOperator Changes [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: SECONDS_OR_NONE, ? defaultExecutionStartToCloseTimeout: SECONDS, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultChildPolicy: CHILD_POLICY, ? defaultLambdaRole: ARN];
+    RegisterWorkflowType DomainOperator Changes [! domain: NAME, ! name: NEW_NAME, ! version: NEW_VERSION, ? description: DESCRIPTION, ? defaultTaskStartToCloseTimeout: TURN_SECONDS_OR_NONE, ? defaultExecutionStartToCloseTimeout: RUN_SECONDS, ? defaultTaskList: TASK_LIST, ? defaultTaskPriority: PRIORITY, ? defaultChildPolicy: CHILD_POLICY, ? defaultLambdaRole: ARN];
     RequestCancelWorkflowExecution Application Changes [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID];
     RespondActivityTaskCanceled Runner Changes [! taskToken: TASK_TOKEN, ? details: DATA];
     RespondActivityTaskCompleted Runner Changes [! taskToken: TASK_TOKEN, ? result: DATA];
     RespondActivityTaskFailed Runner Changes [! taskToken: TASK_TOKEN, ? reason: SHORT, ? details: DATA];
     RespondDecisionTaskCompleted Decider Changes [! taskToken: TASK_TOKEN, ? decisions: DECISIONS, ? executionContext: DATA, ? taskList: TASK_LIST, ? taskListScheduleToStartTimeout: SECONDS_OR_NONE];
     SignalWorkflowExecution Application Changes [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID, ! signalName: NAME, ? input: DATA];
-    StartWorkflowExecution Application Changes [! domain: NAME, ! workflowId: WORKFLOW_ID, ! workflowType: TYPE, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? input: DATA, ? executionStartToCloseTimeout: SECONDS, ? tagList: TAGS, ? taskStartToCloseTimeout: SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? lambdaRole: ARN];
+    StartWorkflowExecution Application Changes [! domain: NAME, ! workflowId: WORKFLOW_ID, ! workflowType: TYPE, ? taskList: TASK_LIST, ? taskPriority: PRIORITY, ? input: DATA, ? executionStartToCloseTimeout: RUN_SECONDS, ? tagList: TAGS, ? taskStartToCloseTimeout: TURN_SECONDS_OR_NONE, ? childPolicy: CHILD_POLICY, ? lambdaRole: ARN];
     TagResource DomainOperator Changes [! resourceArn: ARN, ! tags: RESOURCE_TAGS];
     TerminateWorkflowExecution Application Changes [? runId: RUN_ID_OPTIONAL, ! domain: NAME, ! workflowId: WORKFLOW_ID, ? reason: SHORT, ? details: DATA, ? childPolicy: CHILD_POLICY];
     UndeprecateActivityType DomainOperator Changes [! domain: NAME, ! activityType: TYPE];

@@ -68,6 +68,10 @@ pub(super) enum Form {
     TrimmedName,
     /// A number of seconds.
     Seconds,
+    /// A number of seconds above 0: how long a run may be open.
+    RunSeconds,
+    /// A number of seconds above 0, or `NONE`: how long a decision task may take.
+    TurnSecondsOrNone,
     /// 1 to 900 seconds.
     FunctionSeconds,
     /// A number of seconds, or `NONE`.
@@ -89,6 +93,7 @@ impl Form {
     /// What is wrong with a text of this form.
     fn problem(self, text: &str) -> Option<&'static str> {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_zero = is_number && text.bytes().all(|byte| byte == b'0');
         let is_plain = || !text.chars().any(char::is_control);
         let is_name = || is_plain() && !text.contains([':', '/', '|']) && text != "arn";
         match self {
@@ -99,6 +104,10 @@ impl Form {
             Self::TrimmedName if text.trim() != text => Some("Member must not start or end with whitespace"),
             Self::Any | Self::Name | Self::TrimmedName => None,
             Self::Seconds => (!is_number).then_some("Member must be a number of seconds"),
+            // SWF's reference has "an integer greater than or equal to 0", but no decider could answer in no time.
+            Self::RunSeconds => (!is_number || is_zero).then_some("Member must be a number of seconds greater than 0"),
+            Self::TurnSecondsOrNone => ((!is_number && text != "NONE") || is_zero)
+                .then_some("Member must be a number of seconds greater than 0 or 'NONE'"),
             Self::FunctionSeconds => {
                 let fits = is_number && text.parse().is_ok_and(|seconds| (1..=FUNCTION_SECONDS_MAX).contains(&seconds));
                 (!fits).then_some("Member must be a number of seconds from 1 to 900")
@@ -185,7 +194,7 @@ impl Checker {
                 Ok(())
             }
             (Shape::Whole { min, max }, Value::Number(number)) => {
-                let found = whole(number);
+                let Some(found) = whole(number) else { return Err(not_convertible(shape, value)) };
                 if found < *min {
                     let problem = format!("Member must have value greater than or equal to {min}");
                     self.text_problem(&found.to_string(), &problem);
@@ -251,10 +260,9 @@ pub(super) fn is_attributes_of(member: &str, kind: &str) -> bool {
         && stem.get(1..) == kind.get(1..)
 }
 
-/// A number as a whole one: a fraction is cut off.
-pub(super) fn whole(number: &serde_json::Number) -> i64 {
-    #[expect(clippy::cast_possible_truncation, reason = "too large a number becomes the largest, which is refused")]
-    number.as_i64().unwrap_or_else(|| number.as_f64().unwrap_or(f64::MAX) as i64)
+/// A number that is written as a whole one: without a fraction and an exponent. One that is too large becomes the largest.
+fn whole(number: &serde_json::Number) -> Option<i64> {
+    number.as_i64().or_else(|| number.as_u64().map(|_| i64::MAX))
 }
 
 fn not_convertible(shape: &Shape, value: &Value) -> SwfFault {

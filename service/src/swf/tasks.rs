@@ -1,5 +1,6 @@
 //! Polls and their answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::Response;
@@ -7,11 +8,13 @@ use history::event::TurnList;
 use history::{Command, Event, Fault, TurnAnswer, TurnId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
 use super::call::{Answer, SwfCall, body, take};
 use super::decisions::{self, payload};
 use super::events::execution;
 use super::fault::{FaultKind, SwfFault};
+use super::fields::{self, DecisionKinds};
 use super::page::{PageKind, Paging, invalid_token, with_next};
 use super::types::shown;
 use super::words::{self, List, set};
@@ -35,10 +38,10 @@ struct PollTask {
 }
 
 impl PollTask {
-    fn poll(&self, caller: &Caller, events_max: Option<usize>) -> Poll {
+    fn poll(&self, caller: &Caller, events_max: Option<usize>, wait: Duration) -> Poll {
         // Shown in histories; an empty one is none.
         let identity = self.identity.clone().filter(|identity| !identity.is_empty());
-        Poll { wait: POLL_WAIT, identity, by: caller.by(), events_max, ..Poll::default() }
+        Poll { wait, identity, by: caller.by(), events_max, ..Poll::default() }
     }
 }
 
@@ -147,18 +150,38 @@ pub(super) async fn poll_decision(call: SwfCall, input: Map<String, Value>) -> A
         return Box::pin(next_page(&call, &it, place)).await;
     }
     call.engine.pollers().must_have_room(call.engine.quotas(), &it.domain, &it.task_list.name, true)?;
-    let poll = it.poll(&call.caller, Some(it.paging.size()));
-    let Some(delivery) = call.engine.tasks().poll_decider(&it.domain, &it.task_list.name, poll).await? else {
-        // Without a token: every client that was seen takes that for no task.
-        return body(&json!({ "startedEventId": 0, "previousStartedEventId": 0 }));
-    };
-    look_at_connection().await;
-    Box::pin(told_turn(&call, &it, delivery)).await
+    let deadline = Instant::now() + POLL_WAIT;
+    loop {
+        let wait = deadline.saturating_duration_since(Instant::now());
+        let poll = it.poll(&call.caller, Some(it.paging.size()), wait);
+        let Some(delivery) = call.engine.tasks().poll_decider(&it.domain, &it.task_list.name, poll).await? else {
+            // Without a token: every client that was seen takes that for no task.
+            return body(&json!({ "startedEventId": 0, "previousStartedEventId": 0 }));
+        };
+        look_at_connection().await;
+        if let Some(told) = Box::pin(told_turn(&call, &it, delivery)).await? {
+            return Ok(Some(told));
+        }
+    }
 }
 
-/// A turn that was handed out to this poll.
+/// A turn that was handed out to this poll; `None` if it cannot be shown, as it was lost meanwhile or its run is broken. It is
+/// left to its timeout then, and the poll goes on: what is wrong with one run is not the answer to a poll.
 async fn told_turn(call: &SwfCall, it: &PollTask, delivery: Delivery<DeciderTask>) -> Answer {
-    let (mut task, receipt) = delivery.split();
+    let (task, receipt) = delivery.split();
+    let (workflow_id, run_id) = (Arc::clone(&task.workflow_id), task.run_id);
+    match show_turn(call, it, task).await {
+        Ok(told) => delivered(&told, receipt),
+        Err(fault) if fault.is_overload() => Err(fault),
+        Err(fault) => {
+            tracing::error!(%workflow_id, %run_id, ?fault, "a turn cannot be shown to the poll that took it");
+            receipt.delivered();
+            Ok(None)
+        }
+    }
+}
+
+async fn show_turn(call: &SwfCall, it: &PollTask, mut task: DeciderTask) -> Result<Value, SwfFault> {
     let token = call.engine.tasks().decider_token(&task.token)?;
     let (previous, size) = (task.previous_started_event_id, it.paging.size());
     let first = if it.start_at_previous_started_event == Some(true) { previous.max(1) } else { 1 };
@@ -174,14 +197,13 @@ async fn told_turn(call: &SwfCall, it: &PollTask, delivery: Delivery<DeciderTask
         let found = call.engine.tasks().turn_history(&token, &cursor.page(size)).await?;
         (found.events, found.next)
     };
-    let told = turn(call, &token, &task.workflow_type, cursor, events, next).await?;
-    delivered(&told, receipt)
+    turn(call, &token, &task.workflow_type, cursor, events, next).await
 }
 
 pub(super) async fn poll_activity(call: SwfCall, input: Map<String, Value>) -> Answer {
     let it: Box<PollTask> = take(input)?;
     call.engine.pollers().must_have_room(call.engine.quotas(), &it.domain, &it.task_list.name, false)?;
-    let poll = it.poll(&call.caller, None);
+    let poll = it.poll(&call.caller, None, POLL_WAIT);
     let Some(delivery) = call.engine.tasks().poll_activity(&it.domain, &it.task_list.name, poll).await? else {
         return body(&json!({ "startedEventId": 0 }));
     };
@@ -222,6 +244,7 @@ pub(super) async fn respond_decision(call: SwfCall, input: Map<String, Value>) -
     } else {
         None
     };
+    let kinds: DecisionKinds = given.iter().map(|decision| decisions::kind_of(decision).to_owned()).collect();
     let decisions = decisions::read(given, own_type.as_deref())?;
     let context = payload(it.execution_context)?;
     let turn: TurnId = token.turn;
@@ -233,7 +256,7 @@ pub(super) async fn respond_decision(call: SwfCall, input: Map<String, Value>) -
             Ok(described) if described.run.is_open() => Err(turn_fault(&token, Fault::TurnCompleted.into())),
             _ => Err(unknown_execution(&token.workflow_id, Some(&token.run_id.to_string()))),
         },
-        Err(refusal) => Err(turn_fault(&token, refusal)),
+        Err(refusal) => Err(fields::of_answer(&kinds, &refusal).unwrap_or_else(|| turn_fault(&token, refusal))),
     }
 }
 

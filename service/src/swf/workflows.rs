@@ -12,6 +12,7 @@ use super::call::{Answer, SwfCall, body, take};
 use super::decisions::payload;
 use super::events::{self, Related, execution, text};
 use super::fault::{FaultKind, SwfFault};
+use super::fields;
 use super::page::{PageKind, Paging, invalid_token, with_next};
 use super::types::{TypeRef, shown, type_fault};
 use super::words::{self, List, instant, list, policy, seconds, set};
@@ -122,6 +123,7 @@ async fn tell(call: &SwfCall, it: &Tell, command: Command) -> Answer {
     let run_id: Option<Uuid> = named.map(str::parse).transpose().map_err(|_| unknown())?;
     let at = RunRef { domain: it.domain.as_str().into(), workflow_id: it.workflow_id.as_str().into(), run_id };
     let author = call.caller.author().traced(call.trace.as_ref().map(|trace| trace.traceparent));
+    let is_signal = matches!(command, Command::Signal { .. });
     match call.engine.commands().tell_of(&at, command, author).await {
         Ok(_) => Ok(None),
         Err(
@@ -130,6 +132,7 @@ async fn tell(call: &SwfCall, it: &Tell, command: Command) -> Answer {
             | Refusal::UnknownRun { .. }
             | Refusal::RunNotCurrent { .. },
         ) => Err(unknown()),
+        Err(refusal) if is_signal => Err(fields::of_signal(&refusal).unwrap_or_else(|| refusal.into())),
         Err(refusal) => Err(refusal.into()),
     }
 }

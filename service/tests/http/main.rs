@@ -18,6 +18,7 @@ mod authors;
 mod bad_input;
 mod by_hand;
 mod calls;
+mod cancel;
 #[path = "../shared/certificates.rs"]
 mod certificates;
 mod certified;

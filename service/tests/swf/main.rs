@@ -12,6 +12,7 @@ mod audit;
 mod both;
 mod disk;
 mod domains;
+mod edges;
 mod functions;
 mod garbage;
 #[path = "../shared/hash.rs"]

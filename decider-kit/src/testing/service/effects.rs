@@ -1,5 +1,6 @@
 //! What runs do to each other, and runs that go on for others.
 
+use baton_history::admit::is_cancel_request;
 use baton_history::{Command, Effect, EffectResult, Errand, ErrandTask, EventKind, Links, Transition};
 
 use super::TestService;
@@ -60,11 +61,12 @@ impl TestService {
             return;
         }
         let links = Links { seen: run.links.seen.clone(), ..Links::default() };
+        let asked = run.events.iter().rfind(|event| is_cancel_request(event));
         let next = match closing {
-            EventKind::WorkflowContinuedAsNew(it) => Transition::successor(&run.run, it, None, self.now),
+            EventKind::WorkflowContinuedAsNew(it) => Transition::successor(&run.run, it, None, asked, self.now),
             _ => {
                 let input = run.events.first().and_then(|first| first.kind.payload().cloned());
-                Transition::retry(&run.run, run_id, input, not_before.unwrap_or(self.now), self.now)
+                Transition::retry(&run.run, run_id, input, not_before.unwrap_or(self.now), asked, self.now)
             }
         };
         let (run, events) = next.into_parts();

@@ -160,7 +160,7 @@ fn a_paused_run_that_goes_on_as_new_is_paused_and_its_execution_has_run_as_long(
     let given = Scene::of(&start).after(10).take().then(&stop()).after(500);
     let closed = given.clone().then(&given.complete([ContinueAsNew::default().into()]));
     let EventKind::WorkflowContinuedAsNew(it) = closed.events.last().unwrap().kind.clone() else { panic!() };
-    let (run, links, events) = Transition::successor(&closed.run, &it, None, closed.now).into_all();
+    let (run, links, events) = Transition::successor(&closed.run, &it, None, None, closed.now).into_all();
     assert_eq!(told(&events), "WorkflowStarted DeciderScheduled WorkflowPaused");
     let next = Scene { run: *run, links, events, ..closed }.after(1_000).then(&resume());
     assert_eq!(next.run.standing(), Standing::Open);

@@ -4,8 +4,8 @@ use uuid::Uuid;
 
 use crate::event::{ActivityTimeouts, ByHand, EventKind, LaterSignals, RequestKey, ResetPlan};
 use crate::scene::{
-    Scene, check, child, keyed_signal, scene, schedule, schedule_again, schedule_with, signal, signal_external,
-    terminate, timer, told, updated,
+    Scene, check, child, keyed_signal, request_cancel, scene, schedule, schedule_again, schedule_with, signal,
+    signal_external, terminate, timer, told, updated,
 };
 use crate::scene::{failed, update};
 use crate::{
@@ -236,4 +236,30 @@ fn a_clock_that_has_stood_still_too_often_is_not_stopped_by_a_reset() {
     }
     let at = given.run.last_event_id;
     assert_eq!(read(&given, at, LaterSignals::Drop).unwrap_err().code(), "reset-refused");
+}
+
+#[test]
+fn a_cancel_request_comes_again_with_later_signals_unless_answered() {
+    let told_from = |given: &Scene, event_id: EventId, signals| {
+        told(&reset_with(given, event_id, signals).0.events[event_id as usize..])
+    };
+    let asked = scene().decide([schedule("a")]).then(&request_cancel()).then(&signal("s"));
+    for given in [asked.clone(), asked.clone().decide([crate::scene::failure()]), asked.clone().then(&terminate())] {
+        let again = "WorkflowReset DeciderScheduled WorkflowCancelRequested Signal(s)";
+        assert_eq!(told_from(&given, 5, LaterSignals::Reapply), again);
+        assert!(reset(&given, 5).run.cancel_requested);
+        assert_eq!(told_from(&given, 5, LaterSignals::Drop), "WorkflowReset DeciderScheduled");
+        // What stands before the event is part of the history.
+        assert!(reset_with(&given, 7, LaterSignals::Drop).0.run.cancel_requested);
+    }
+    let canceled = asked.decide([crate::scene::cancellation()]);
+    assert_eq!(told_from(&canceled, 5, LaterSignals::Reapply), "WorkflowReset DeciderScheduled Signal(s)");
+    assert!(!reset(&canceled, 5).run.cancel_requested);
+    // In the new run it releases the first turn, which is held back there.
+    let later = crate::Start { start_after: Some(seconds(100)), ..crate::scene::plain() };
+    let given = Scene::of(&later).after(100).decide([]).then(&request_cancel());
+    let given = Scene { now: given.now, ..given };
+    let new = reset(&given, 2);
+    assert_eq!(told(&new.events[2..]), "WorkflowReset WorkflowCancelRequested");
+    check(&new, &new.start_turn(), "DeciderStarted");
 }

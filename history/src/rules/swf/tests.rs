@@ -248,7 +248,7 @@ fn children_and_runs_that_go_on_are_held_to_the_same() {
     assert_eq!(child.swf.as_ref().unwrap().limits, parent.run.started.swf.as_ref().unwrap().limits);
     let closed = typed(100).decide([ContinueAsNew::default().into()]);
     let EventKind::WorkflowContinuedAsNew(it) = &closed.events.last().unwrap().kind else { panic!("not closed") };
-    let next = Transition::successor(&closed.run, it, None, closed.now).into_parts().0.started;
+    let next = Transition::successor(&closed.run, it, None, None, closed.now).into_parts().0.started;
     let limits = |run: &RunStart| run.swf.as_ref().unwrap().limits;
     assert_eq!(limits(&next), limits(&closed.run.started));
     assert_eq!(next.execution_timeout, Duration::from_days(1));
@@ -270,4 +270,36 @@ fn a_child_is_not_started_in_a_domain_that_is_full() {
     one.around.rooms = vec![DomainRoom::Free, DomainRoom::Full];
     let told = since_the_turn(&one.decide([crate::scene::child("a"), schedule("x"), child()]));
     assert_eq!(told, "ChildScheduled(a) ActivityScheduled(x) ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
+}
+
+#[test]
+fn a_turn_timeout_of_zero_from_an_earlier_version_is_the_default() {
+    let mut given = scene();
+    given.run.started.decider_start_to_close = Duration::ZERO;
+    let transition = |scene: &Scene, command: &Command| {
+        let mut transition = Transition::of(scene.run.clone());
+        transition.admit(command, scene.now).unwrap();
+        let (run, events) = transition.into_parts();
+        (Scene { run, ..scene.clone() }, events.len())
+    };
+    let (taken, _) = transition(&given, &given.start_turn());
+    let early = taken.clone().after(29);
+    assert_eq!(transition(&early, &early.fire()).1, 0, "its decider has time to answer");
+    let late = taken.after(30);
+    assert_eq!(transition(&late, &late.fire()).1, 2);
+}
+
+#[test]
+fn defaults_of_zero_from_an_earlier_version_are_none() {
+    let (zero, some) = (Some(Duration::ZERO), Some(Duration::from_secs(1)));
+    for (stored, usable) in [(zero, None), (some, some), (None, None)] {
+        let defaults = WorkflowDefaults {
+            execution_timeout: stored,
+            decider_start_to_close: stored,
+            ..WorkflowDefaults::default()
+        };
+        assert_eq!(crate::admit::check_workflow_defaults(&defaults).is_err(), stored == zero, "{stored:?}");
+        let defaults = defaults.without_zero_timeouts();
+        assert_eq!((defaults.execution_timeout, defaults.decider_start_to_close), (usable, usable));
+    }
 }

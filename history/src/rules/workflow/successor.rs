@@ -12,10 +12,16 @@ use crate::time::{Duration, Timestamp};
 use crate::transition::Transition;
 
 impl Transition {
-    /// The run that goes on for `run`, which has closed with `it`, as a decider with the credential `by` decided: WorkflowStarted,
-    /// DeciderScheduled. Whoever starts it, and
-    /// however often, starts the same.
-    pub fn successor(run: &Run, it: &WorkflowContinuedAsNew, by: Option<CallerName>, now: Timestamp) -> Self {
+    /// The run that continues `run`, which closed with `it`, as a decider with the credential `by` decided:
+    /// WorkflowStarted, DeciderScheduled, and the newest cancel request to `run` (`asked`, see [`is_cancel_request`]).
+    /// Every caller that starts it, however often, gets the same run.
+    pub fn successor(
+        run: &Run,
+        it: &WorkflowContinuedAsNew,
+        by: Option<CallerName>,
+        asked: Option<&Event>,
+        now: Timestamp,
+    ) -> Self {
         let before = like(run, it.new_run_id);
         // In SWF's dialect the run that goes on has a clock and settings of its own.
         let own = it.swf.clone();
@@ -36,12 +42,22 @@ impl Transition {
             swf: own.map(|own| own.run),
             ..before
         };
-        Self::follow(run, started, by, now)
+        Self::follow(run, started, by, asked, now)
     }
 
     /// The run that tries again what `run` failed at, with the `input` of that run. Its first turn is held back until
-    /// `not_before`. Whoever starts it, and however often, starts the same.
-    pub fn retry(run: &Run, run_id: RunId, input: Option<Payload>, not_before: Timestamp, now: Timestamp) -> Self {
+    /// `not_before`. Every caller that starts it, however often, gets the same run.
+    ///
+    /// A run that was asked to cancel has no other try; if an earlier version planned one all the same, `asked` is the
+    /// newest request, as for [`successor`](Self::successor).
+    pub fn retry(
+        run: &Run,
+        run_id: RunId,
+        input: Option<Payload>,
+        not_before: Timestamp,
+        asked: Option<&Event>,
+        now: Timestamp,
+    ) -> Self {
         let now = now.max(run.last_timestamp);
         let started = WorkflowStarted {
             input,
@@ -49,10 +65,16 @@ impl Transition {
             start_after: Some(not_before.since(now)).filter(|wait| *wait > Duration::ZERO),
             ..like(run, run_id)
         };
-        Self::follow(run, started, None, now)
+        Self::follow(run, started, None, asked, now)
     }
 
-    fn follow(run: &Run, started: WorkflowStarted, by: Option<CallerName>, now: Timestamp) -> Self {
+    fn follow(
+        run: &Run,
+        started: WorkflowStarted,
+        by: Option<CallerName>,
+        asked: Option<&Event>,
+        now: Timestamp,
+    ) -> Self {
         let now = now.max(run.last_timestamp);
         // Who repeats the request that started the first run hears of the one that is open now.
         let key = run.known.start();
@@ -62,6 +84,11 @@ impl Transition {
         let mut transition = Self::beginning(next, vec![event], Author::named(by));
         transition.schedule_turn(now);
         transition.author = Author::default();
+        // Its decider has to answer what the decider of the run before it did not.
+        if let Some(Event { kind: EventKind::WorkflowCancelRequested(request), by, .. }) = asked {
+            let request = transition.cancel_request(request.clone(), now);
+            transition.push_by(now, request, None, by.clone());
+        }
         // Who goes on for a paused run is paused.
         if let Some(pause) = &run.paused {
             let ByHand { identity, reason } = pause.by_hand.clone();
@@ -71,9 +98,13 @@ impl Transition {
         transition
     }
 
-    /// The run that tries again, and when, if the run that is about to close may be tried again: its policy has another try,
-    /// that may help after a failure with this reason, and it would begin before the execution timeout.
+    /// The run that tries again, and when, if the run that is about to close may be tried again: it was not asked to
+    /// cancel, its policy has another try, that may help after a failure with this reason, and it would begin before
+    /// the execution timeout.
     pub(crate) fn next_try(&self, reason: Option<&str>, now: Timestamp) -> Option<(RunId, Timestamp)> {
+        if self.run.cancel_requested {
+            return None;
+        }
         let started = &self.run.started;
         let (policy, attempt) = (started.retry.as_ref()?, started.attempt.unwrap_or(1));
         if !policy.allows_after(attempt) || reason.is_some_and(|reason| !policy.retries(reason)) {
@@ -85,6 +116,11 @@ impl Transition {
         let is_in_time = ends_at.is_none_or(|ends_at| at < ends_at);
         is_in_time.then(|| (child_run_id(started.run_id, closing_event_id, now), at))
     }
+}
+
+/// Whether an event is a cancel request, which a run that follows is asked, too.
+pub fn is_cancel_request(event: &Event) -> bool {
+    matches!(event.kind, EventKind::WorkflowCancelRequested(_))
 }
 
 /// A run that is like the one before it in everything that is not its own.

@@ -131,6 +131,34 @@ impl std::fmt::Display for Unpolled {
     }
 }
 
+/// What keeps the waiting turn of a run from being taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnWait {
+    /// Its list has no pollers.
+    Unpolled(Unpolled),
+    /// It is held back.
+    HeldBack {
+        /// Whether it is the run's first; else one that a decider gave back.
+        is_first: bool,
+        /// When it can be taken.
+        until: Timestamp,
+    },
+}
+
+impl std::fmt::Display for TurnWait {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unpolled(unpolled) => unpolled.fmt(f),
+            Self::HeldBack { is_first: true, until } => {
+                write!(f, "the run's first turn is held back until {until}")
+            }
+            Self::HeldBack { is_first: false, until } => {
+                write!(f, "a decider gave the run's turn back, and the turn is held back until {until}")
+            }
+        }
+    }
+}
+
 /// What a caller has seen of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use history::{Fault, ImportFault, TurnLoss};
 use uuid::Uuid;
 
-use crate::Unpolled;
+use crate::TurnWait;
 use crate::base::disk::room::DiskRoom;
 use crate::base::shares::Throttled;
 
@@ -196,12 +196,12 @@ pub enum Refusal {
         message: Option<String>,
     },
     /// No decider answered the query in time.
-    #[error("no answer in time: {}", unpolled.as_ref().map_or((*why).to_owned(), Unpolled::to_string))]
+    #[error("no answer in time: {}", waits_for.as_ref().map_or((*why).to_owned(), TurnWait::to_string))]
     NotAnswered {
         /// What it waited for.
         why: &'static str,
-        /// Where it waited, if nobody polls there.
-        unpolled: Option<Unpolled>,
+        /// What keeps the run's turn from being taken, if anything does.
+        waits_for: Option<TurnWait>,
     },
     /// More is asked at once than fits into memory.
     #[error("{found} {what}, at most {max} may")]
@@ -279,7 +279,10 @@ pub enum Refusal {
         then: Box<Refusal>,
     },
     /// No decider has judged the update in time.
-    #[error("update `{update_id}` was not answered in time: {}", unpolled.as_ref().map_or((*why).to_owned(), Unpolled::to_string))]
+    #[error(
+        "update `{update_id}` was not answered in time: {}",
+        waits_for.as_ref().map_or((*why).to_owned(), TurnWait::to_string)
+    )]
     UpdateNotAnswered {
         /// The update's name.
         update_id: String,
@@ -287,8 +290,8 @@ pub enum Refusal {
         recorded: bool,
         /// What stood in the way.
         why: &'static str,
-        /// Where it waited, if nobody polls there.
-        unpolled: Option<Unpolled>,
+        /// What keeps the run's turn from being taken, if anything does.
+        waits_for: Option<TurnWait>,
     },
     /// The store did not take it. Nothing was recorded.
     #[error("the store did not take it: {why}")]

@@ -9,7 +9,6 @@ use history::{
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::Refusal;
 use crate::base::metrics::Undelivered;
 use crate::commit::read::RunEvents;
 
@@ -130,10 +129,9 @@ impl Grant {
         self.undelivered = Undelivered::PollerGone;
     }
 
-    /// Gives the task back because it could not be read, and returns the reason.
-    pub(crate) fn unreadable(mut self, refusal: Refusal) -> Refusal {
+    /// Gives the task back because it could not be read.
+    pub(crate) fn unreadable(mut self) {
         self.undelivered = Undelivered::Unreadable;
-        refusal
     }
 
     /// Where the events of its run are.

@@ -81,10 +81,11 @@ impl TaskLists {
     }
 }
 
-/// The DeciderScheduled of the turn that can be taken; 0 when there is none.
+/// The DeciderScheduled of the turn that can be taken; 0 if there is none, or if it was held back at the run's last event.
 pub(crate) fn waiting_turn(run: &history::Run) -> EventId {
+    let is_available = |not_before: Option<Timestamp>| not_before.is_none_or(|at| at <= run.last_timestamp);
     match run.waiting_tasks().next() {
-        Some(TaskRef::Turn(task)) => task.scheduled_event_id,
+        Some(TaskRef::Turn(task)) if is_available(task.not_before) => task.scheduled_event_id,
         _ => 0,
     }
 }

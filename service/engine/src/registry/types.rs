@@ -33,6 +33,12 @@ pub trait TypeKind: Serialize + DeserializeOwned + Clone + Default + PartialEq +
     /// Whose types they are: `workflow` or `activity`.
     const WORD: &'static str;
 
+    /// The defaults without those that an earlier version registered and that nothing could be started with.
+    #[must_use]
+    fn usable(self) -> Self {
+        self
+    }
+
     /// Whether the defaults are acceptable.
     ///
     /// # Errors
@@ -46,6 +52,10 @@ impl TypeKind for WorkflowDefaults {
 
     fn check(&self) -> Result<(), Fault> {
         admit::check_workflow_defaults(self)
+    }
+
+    fn usable(self) -> Self {
+        self.without_zero_timeouts()
     }
 }
 
@@ -108,8 +118,9 @@ fn is_deleted(head: &Head) -> bool {
 }
 
 fn read<D: TypeKind>(body: &[u8]) -> Result<TypeRecord<D>, Refusal> {
-    history::read_json(body)
-        .map_err(|error| Refusal::Corrupt { what: format!("the record of a {} type: {error}", D::WORD) })
+    let registered: TypeRecord<D> = history::read_json(body)
+        .map_err(|error| Refusal::Corrupt { what: format!("the record of a {} type: {error}", D::WORD) })?;
+    Ok(TypeRecord { defaults: registered.defaults.usable(), ..registered })
 }
 
 fn head_of<D: TypeKind>(version: u64, registered: &TypeRecord<D>) -> Result<Head, Refusal> {

@@ -158,8 +158,8 @@ impl RequestReply {
                         return Ok(QueryReply::Unchanged { run_id, version });
                     }
                 }
-                let unpolled = if waits { self.lookup.unpolled_by(&key, run_id, &list).await } else { None };
-                Err(Refusal::NotAnswered { why, unpolled })
+                let waits_for = if waits { self.turn_wait(&key, run_id, &list).await } else { None };
+                Err(Refusal::NotAnswered { why, waits_for })
             }
         }
     }

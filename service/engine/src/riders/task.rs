@@ -29,7 +29,7 @@ use crate::riders::waiting::Riders;
 use crate::run::lookup::RunLookup;
 use crate::run::request::RunRequest;
 use crate::run::runs::Runs;
-use crate::{Clock, Metrics, Registry};
+use crate::{Clock, Metrics, Registry, TurnWait};
 
 /// How long a task that only asks may be out before its queries are put again: its decider may have died. Ours:
 /// long enough to make the state of a long history again, and twice within the default wait of a query.
@@ -96,7 +96,7 @@ impl RequestReply {
         let run = loaded.run();
         let number = self.ids.op();
         let (run_id, last_event_id) = (run.started.run_id, run.last_event_id);
-        let wait = Duration::from(run.started.decider_start_to_close);
+        let wait = Duration::from(run.started.turn_timeout());
         let wait = if kind == RiderKind::Query { wait.min(ASK_TASK_WAIT) } else { wait };
         let timer = AbortOnDrop(self.lose_riders_after(key, run_id, kind, number, wait));
         let started_at = self.clock.now().max(run.last_timestamp);
@@ -167,6 +167,11 @@ impl RequestReply {
         // Not as part of the task that waits, which ends when the riders are taken out of it.
         let lose = move || room.clone().background.spawn(async move { room.lose_riders(&key, run_id, kind, task) });
         self.background.after(wait, lose)
+    }
+
+    /// What keeps the turn from being taken that is to take along what waits for it on `list`.
+    pub(super) async fn turn_wait(&self, key: &HeadKey, run_id: Uuid, list: &ListKey) -> Option<TurnWait> {
+        self.lookup.turn_wait(key, run_id, list, self.clock.now()).await
     }
 
     /// Has the riders of a run looked at, as something about them has changed.

@@ -160,7 +160,7 @@ impl RequestReply {
                 Ok(Putting::GoesOn) => {
                     if Instant::now() >= deadline || self.background.is_stopping() {
                         let (update_id, why) = (asked.update_id, "the run that goes on as new is about to begin");
-                        return Err(Refusal::UpdateNotAnswered { update_id, recorded: false, why, unpolled: None });
+                        return Err(Refusal::UpdateNotAnswered { update_id, recorded: false, why, waits_for: None });
                     }
                     tokio::time::sleep(GO_ON_WAIT).await;
                     continue;
@@ -222,8 +222,8 @@ impl RequestReply {
         // A decider may have it, or its verdict is on the way.
         let recorded = place != Some(RiderPlace::Waits);
         let (why, waits) = place.unwrap_or(RiderPlace::Waits).why_unanswered(RiderKind::Update);
-        let unpolled = if waits { self.lookup.unpolled_by(key, run_id, list).await } else { None };
-        Refusal::UpdateNotAnswered { update_id: update_id.to_owned(), recorded, why, unpolled }
+        let waits_for = if waits { self.turn_wait(key, run_id, list).await } else { None };
+        Refusal::UpdateNotAnswered { update_id: update_id.to_owned(), recorded, why, waits_for }
     }
 
     /// Waits for the end of an update that was accepted.

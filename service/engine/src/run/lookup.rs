@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use history::EventId;
+use history::{Coming, ComingKind, EventId, Timestamp};
 use store::HeadKey;
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use crate::lists::ListKey;
 use crate::lists::pollers::Pollers;
 use crate::nodes::Nodes;
 use crate::run::runs::Runs;
-use crate::{EventRange, HistoryPage, Refusal, Registry, RunRef, RunState, Unpolled};
+use crate::{EventRange, HistoryPage, Refusal, Registry, RunRef, RunState, TurnWait};
 
 /// Looks at runs, and changes none.
 pub(crate) struct RunLookup {
@@ -73,11 +73,24 @@ impl RunLookup {
         self.reader.read_page(&at.key(), &loaded, page).await
     }
 
-    /// The list where what somebody asks of a run waits, if nobody polls it and no decider has the run's turn.
-    pub(crate) async fn unpolled_by(&self, key: &HeadKey, run_id: Uuid, list: &ListKey) -> Option<Unpolled> {
-        let unpolled = self.pollers.unpolled_list(list)?;
+    /// What keeps the turn of a run from being taken, which waits on `list`; `None` if a decider has it.
+    pub(crate) async fn turn_wait(
+        &self,
+        key: &HeadKey,
+        run_id: Uuid,
+        list: &ListKey,
+        now: Timestamp,
+    ) -> Option<TurnWait> {
         let (domain, workflow_id) = (Arc::clone(&key.domain), Arc::clone(&key.workflow_id));
         let described = self.describe(&RunRef { domain, workflow_id, run_id: Some(run_id) }).await.ok()?;
-        described.run.turn.is_none().then_some(unpolled)
+        if described.run.turn.is_some() {
+            return None;
+        }
+        match described.run.held_turn(now) {
+            Some(Coming { at: until, what }) => {
+                Some(TurnWait::HeldBack { is_first: matches!(what, ComingKind::FirstTurn { .. }), until })
+            }
+            None => self.pollers.unpolled_list(list).map(TurnWait::Unpolled),
+        }
     }
 }

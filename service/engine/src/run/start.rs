@@ -1,13 +1,14 @@
 //! Starting runs: what becomes of a start where its workflow id is in use, and with the signal that it carries.
 
-use history::admit::{Starting, starting, starting_for};
+use history::admit::{Starting, is_cancel_request, starting, starting_for};
 use history::{
-    Author, Command, EventKind, Fault, PlannedReset, Registration, RequestKey, Run, Start, StartWorkflow, Transition,
-    WorkflowDefaults,
+    Author, Command, Event, EventKind, Fault, PlannedReset, Registration, RequestKey, Run, Start, StartWorkflow,
+    Transition, WorkflowDefaults,
 };
 use store::HeadKey;
 
 use crate::TypeKind;
+use crate::commit::StoredRun;
 use crate::lists::sync_match::waiting_turn;
 use crate::registry::quotas::RunPermit;
 use crate::riders::put::PutUpdate;
@@ -131,9 +132,11 @@ impl RunWorker<'_> {
             let planned = planned.or_else(|| closing.as_ref().and_then(PlannedReset::of));
             let (run, now) = (loaded.run(), shop.clock.now());
             let by = closing.as_ref().and_then(|event| event.by.clone());
+            let asked = if planned.is_none() { shop.cancel_request(key, loaded).await? } else { None };
+            let asked = asked.as_ref();
             let mut transition = match (planned, closing.map(|event| event.kind)) {
                 (Some(reset), _) => shop.branch(key, loaded, &reset).await?,
-                (None, Some(EventKind::WorkflowContinuedAsNew(it))) => Transition::successor(run, &it, by, now),
+                (None, Some(EventKind::WorkflowContinuedAsNew(it))) => Transition::successor(run, &it, by, asked, now),
                 (None, closing) => {
                     let followed_by = closing.and_then(|closing| closing.followed_by());
                     let Some((run_id, not_before)) = followed_by else {
@@ -143,7 +146,7 @@ impl RunWorker<'_> {
                     let first = EventRange { limit: 1, ..EventRange::default() };
                     let first = shop.reader.read_page(key, loaded, &first).await?.events.pop();
                     let input = first.and_then(|first| first.kind.payload().cloned());
-                    Transition::retry(run, run_id, input, not_before.unwrap_or(now), now)
+                    Transition::retry(run, run_id, input, not_before.unwrap_or(now), asked, now)
                 }
             };
             loaded.hand_over(&mut transition, now);
@@ -174,6 +177,24 @@ impl RunWorker<'_> {
 }
 
 impl Workshop {
+    /// The newest cancel request to a run; `None` if there was none.
+    async fn cancel_request(&self, key: &HeadKey, loaded: &StoredRun) -> Result<Option<Event>, Refusal> {
+        if !loaded.run().cancel_requested {
+            return Ok(None);
+        }
+        let mut range = EventRange { reverse: true, ..EventRange::default() };
+        loop {
+            let page = self.reader.read_page(key, loaded, &range).await?;
+            if let Some(found) = page.events.into_iter().find(is_cancel_request) {
+                return Ok(Some(found));
+            }
+            match page.next {
+                Some(before) => range.before = Some(before),
+                None => return Ok(None),
+            }
+        }
+    }
+
     /// Room for another run, on the disk and in its domain. That the disk has none is counted; for an update, as its own refusal.
     async fn room_for(&self, domain: &str, start: &Start, is_for_update: bool) -> Result<Option<RunPermit>, Refusal> {
         if let Err(refusal) = self.disk.must_have_room() {

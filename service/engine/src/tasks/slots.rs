@@ -16,7 +16,9 @@ use crate::lists::pollers::Polling;
 use crate::lists::polls::{Poll, SLOTS_MAX, taker};
 use crate::lists::{ListKey, OnList, Side, Taker};
 use crate::riders::carrier::TASK_RIDER_BYTES_MAX;
-use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks, WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX};
+use crate::tasks::{
+    ActivityTask, DeciderTask, Delivery, Receipt, Tasks, WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX, pass_over,
+};
 
 /// Most bytes of tasks that come into slots at once, and so of an exchange's answer or of one line of it. Ours: as many as a request
 /// may bring. Source: `docs/rest.md`, exchanges.
@@ -157,7 +159,10 @@ impl Tasks {
                     bytes += task.bytes();
                     read.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) }));
                 }
-                Err(refusal) => refused = Some(grant.unreadable(refusal)),
+                Err(refusal) => {
+                    pass_over(Box::new(grant), &refusal);
+                    refused = Some(refusal);
+                }
             }
         }
         slots.held_over.extend(granted);
@@ -179,7 +184,10 @@ impl Tasks {
                     bytes += task.bytes();
                     read.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) }));
                 }
-                Err(refusal) => refused = Some(grant.unreadable(refusal)),
+                Err(refusal) => {
+                    pass_over(Box::new(grant), &refusal);
+                    refused = Some(refusal);
+                }
             }
         }
         slots.held_over.extend(granted);

@@ -239,3 +239,23 @@ async fn a_turn_that_was_answered_is_not_sent_again() {
     assert_eq!(next.task().started_event_id, 7);
     next.delivered();
 }
+
+/// A poll has nothing to do with what is wrong with a run whose task it found.
+#[tokio::test]
+async fn a_poll_passes_over_a_run_that_cannot_be_read() {
+    let service = Service::open().await;
+    for id in ["broken", "whole"] {
+        service.start(id).await;
+    }
+    let key = store::HeadKey::new(DOMAIN, "broken");
+    let head = store::Store::load(&*service.store, &key).await.unwrap().unwrap();
+    let expect = store::Expect::Exactly { run: head.run, version: head.version };
+    let garbage = store::Head { version: head.version + 1, body: b"\xff\xff".as_slice().into(), ..head };
+    let won = store::Store::commit(&*service.store, &key, expect, &garbage, &[]).await.unwrap();
+    assert_eq!(won, store::Cas::Won);
+    let turn = service.turn().await;
+    assert_eq!(&*turn.task().workflow_id, "whole");
+    turn.delivered();
+    let none = service.engine.tasks().poll_decider(DOMAIN, "deciders", Poll::default()).await.unwrap();
+    assert!(none.is_none(), "nor is the broken one found again at once");
+}

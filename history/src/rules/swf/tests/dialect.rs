@@ -173,7 +173,7 @@ fn a_run_that_goes_on_has_a_clock_and_settings_of_its_own() {
     let go_on = ContinueAsNew { swf: settings, ..ContinueAsNew::default() };
     let scene = typed(&tagged).decide([go_on.into()]);
     let EventKind::WorkflowContinuedAsNew(it) = newest(&scene) else { panic!("{:?}", newest(&scene)) };
-    let next = Transition::successor(&scene.run, it, None, scene.now).into_parts().0.started;
+    let next = Transition::successor(&scene.run, it, None, None, scene.now).into_parts().0.started;
     assert_eq!((Some(next.execution_timeout), Some(next.decider_start_to_close)), (SPAN, SPAN));
     assert_eq!((next.task_list.as_str(), next.tags.len(), next.execution_from), ("l", 0, None));
     let expected = SwfRun { child_policy: ChildPolicy::Abandon, task_priority: Some(-1), ..SwfRun::default() };

@@ -3,10 +3,12 @@
 use crate::decision::ContinueAsNew;
 use crate::event::{EventKind, WorkflowContinuedAsNew, WorkflowTimeout};
 use crate::run::DeadlineKind;
-use crate::scene::{Scene, check, complete, plain, scene, schedule, signal, told};
+use crate::scene::{
+    Scene, cancel_of, check, complete, failure, plain, request_cancel, scene, schedule, signal, success, told,
+};
 use crate::{
-    Decision, Duration, Payload, RequestKey, ReusePolicy, Run, Start, Status, Timestamp, Transition,
-    admit::{may_start, starting},
+    Command, Decision, Duration, Payload, RequestKey, ReusePolicy, Run, Start, Status, Timestamp, Transition,
+    admit::{is_cancel_request, may_start, starting},
     check as checker,
 };
 
@@ -22,7 +24,8 @@ fn last(scene: &Scene) -> &WorkflowContinuedAsNew {
 }
 
 fn successor(scene: &Scene) -> Scene {
-    let (run, events) = Transition::successor(&scene.run, last(scene), None, scene.now).into_parts();
+    let asked = scene.events.iter().rfind(|event| is_cancel_request(event));
+    let (run, events) = Transition::successor(&scene.run, last(scene), None, asked, scene.now).into_parts();
     checker::history(&events).unwrap();
     assert_eq!(Run::replay(&events).as_ref(), Some(&run));
     Scene { run, events, ..scene.clone() }
@@ -119,6 +122,61 @@ fn the_run_that_goes_on_is_the_same_whoever_starts_it_and_its_id_looks_like_any(
     let again = successor(&given).decide([go_on()]);
     assert_ne!(last(&again).new_run_id, id);
     // Its time does not go back, whatever the clock says.
-    let early = Transition::successor(&given.run, last(&given), None, Timestamp::from_millis(1));
+    let early = Transition::successor(&given.run, last(&given), None, None, Timestamp::from_millis(1));
     assert_eq!(early.run().started.at, given.run.last_timestamp);
+}
+
+#[test]
+fn a_run_that_continues_as_new_carries_its_cancel_request_on() {
+    let ask = |reason: &str| Command::RequestCancel {
+        reason: Some(reason.to_owned()),
+        identity: Some("ann".to_owned()),
+        key: Some(RequestKey(9)),
+    };
+    let given = scene().then(&ask("the customer thought again")).decide([go_on()]);
+    let next = successor(&given);
+    assert_eq!(told(&next.events), "WorkflowStarted DeciderScheduled WorkflowCancelRequested");
+    assert!(next.run.cancel_requested);
+    let EventKind::WorkflowCancelRequested(carried) = &next.events[2].kind else { panic!() };
+    assert_eq!(carried.reason.as_deref(), Some("the customer thought again"));
+    assert_eq!((carried.identity.as_deref(), carried.releases_first_turn), (Some("ann"), false));
+    assert_eq!(next.events[2].key, None, "the request was made once");
+    // And on, however often, until a decider answers.
+    let third = successor(&next.decide([go_on()]));
+    assert_eq!((third.run.cancel_requested, third.events.len()), (true, 3));
+    assert!(!third.decide([failure()]).run.goes_on());
+    // A request of another run keeps its origin; of several the newest is carried.
+    let both = successor(&scene().then(&ask("first")).then(&cancel_of(3, 7)).decide([go_on()]));
+    let EventKind::WorkflowCancelRequested(carried) = &both.events[2].kind else { panic!() };
+    assert_eq!(carried.origin, Some(crate::scene::origin(3, 7)));
+    assert_eq!(both.events.len(), 3);
+    // Without a request there is none.
+    assert!(!successor(&scene().decide([go_on()])).run.cancel_requested);
+    // One that the decider has not seen keeps the run from continuing, unless it is forced; then it is carried, too.
+    let busy = scene().take().then(&request_cancel());
+    check(&busy, &busy.complete([go_on()]), "DeciderCompleted WorkflowCloseFailed(ContinueAsNew)");
+    let by_force: Decision = ContinueAsNew { force: true, ..ContinueAsNew::default() }.into();
+    assert!(successor(&busy.decide([by_force])).run.cancel_requested);
+    // A run that is paused stays so, behind the request.
+    let paused = scene().then(&request_cancel()).take().then(&crate::scene::pause()).decide([go_on()]);
+    let next = told(&successor(&paused).events);
+    assert_eq!(next, "WorkflowStarted DeciderScheduled WorkflowCancelRequested WorkflowPaused");
+}
+
+#[test]
+fn a_cancel_request_in_swf_is_carried_on_as_well() {
+    let swf = Some(crate::SwfRun::default());
+    let settings = crate::WorkflowDefaults {
+        task_list: Some("orders".to_owned()),
+        execution_timeout: Some(Duration::from_secs(60)),
+        decider_start_to_close: Some(Duration::from_secs(10)),
+        child_policy: Some(crate::event::ChildPolicy::Terminate),
+        ..crate::WorkflowDefaults::default()
+    };
+    let known = crate::Registration::Known(Box::new(settings));
+    let given = Scene::of(&Start { swf, ..plain() }).with_workflow("order", known).then(&request_cancel());
+    let next = successor(&given.decide([go_on()]));
+    assert_eq!(told(&next.events), "WorkflowStarted DeciderScheduled WorkflowCancelRequested");
+    assert!(next.run.cancel_requested);
+    assert!(!next.decide([success()]).run.goes_on());
 }

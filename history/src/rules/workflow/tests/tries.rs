@@ -1,13 +1,15 @@
 //! Workflows that are tried again, by a run of their own.
 
-use crate::admit::{Starting, may_start, starting};
-use crate::event::{EventKind, RequestKey, WorkflowTimeout};
+use crate::admit::{Starting, is_cancel_request, may_start, starting};
+use crate::event::{ChildPolicy, EventKind, RequestKey, WorkflowTimeout};
 use crate::factor::Factor;
 use crate::retry::RetryPolicy;
 use crate::run::DeadlineKind;
-use crate::scene::{Scene, check, failure, origin, plain, signal, terminate, told};
+use crate::scene::{
+    Scene, cancel_of, check, failure, origin, pause, plain, request_cancel, resume, signal, terminate, told,
+};
 use crate::{
-    ConflictPolicy, ContinueAsNew, Decision, Duration, FailWorkflow, Payload, ReusePolicy, Run, Start, Status,
+    Command, ConflictPolicy, ContinueAsNew, Decision, Duration, FailWorkflow, Payload, ReusePolicy, Run, Start, Status,
     Timestamp, Transition, check as checker,
 };
 
@@ -40,7 +42,9 @@ fn closing(scene: &Scene) -> &EventKind {
 fn next_try(scene: &Scene) -> Scene {
     let (run_id, not_before) = closing(scene).followed_by().expect("another try");
     let input = scene.events[0].kind.payload().cloned();
-    let (run, events) = Transition::retry(&scene.run, run_id, input, not_before.unwrap(), scene.now).into_parts();
+    let asked = scene.events.iter().rfind(|event| is_cancel_request(event));
+    let next = Transition::retry(&scene.run, run_id, input, not_before.unwrap(), asked, scene.now);
+    let (run, events) = next.into_parts();
     checker::history(&events).unwrap();
     assert_eq!(Run::replay(&events).as_ref(), Some(&run));
     Scene { run, events, ..scene.clone() }
@@ -128,7 +132,7 @@ fn a_try_that_begins_late_has_its_whole_run_timeout_and_none_begins_early() {
     assert_eq!(run_deadline.at, late.now.plus(SECONDS(60)));
     // A clock that went back does not make the wait longer.
     let (run_id, at) = closing(&failed).followed_by().unwrap();
-    let early = Transition::retry(&failed.run, run_id, None, at.unwrap(), Timestamp::from_millis(1));
+    let early = Transition::retry(&failed.run, run_id, None, at.unwrap(), None, Timestamp::from_millis(1));
     assert_eq!(early.run().started.first_turn_at(), at.unwrap());
 }
 
@@ -173,6 +177,96 @@ fn the_policy_goes_on_with_a_run_that_continues_as_new_and_its_tries_are_counted
     let second = next_try(&Scene::of(&start()).decide([fails("busy")])).after(10);
     let third = second.decide([ContinueAsNew::default().into()]);
     let EventKind::WorkflowContinuedAsNew(it) = closing(&third) else { panic!("{}", told(&third.events)) };
-    let started = Transition::successor(&third.run, it, None, third.now).run().started.clone();
+    let started = Transition::successor(&third.run, it, None, None, third.now).run().started.clone();
     assert_eq!((started.attempt, started.retry.clone()), (Some(1), Some(policy())));
+}
+
+#[test]
+fn a_run_that_was_asked_to_cancel_has_no_other_try() {
+    let parent = Some(origin(3, 7));
+    let child = Start { parent: parent.clone(), ..start() };
+    let of_parent = Command::TakeParentClose { origin: origin(3, 7), policy: ChildPolicy::RequestCancel };
+    // From a caller, a schedule's overlap policy, another run's decider, or the close of the parent.
+    for ask in [request_cancel(), cancel_of(4, 1), of_parent] {
+        let asked = Scene::of(&child).take().then(&ask);
+        let fails_by_force = FailWorkflow { reason: "busy".to_owned(), force: true, ..FailWorkflow::default() };
+        let unseen = asked.clone().decide([fails_by_force.into()]);
+        let seen = Scene::of(&child).then(&ask).decide([fails("busy")]);
+        let late = asked.after(60);
+        let late = late.clone().then(&late.fire());
+        for (closed, status) in [(unseen, Status::Failed), (seen, Status::Failed), (late, Status::TimedOut)] {
+            assert_eq!(closed.run.status, status, "{ask:?}");
+            assert_eq!((closing(&closed).followed_by(), closed.run.goes_on()), (None, false), "{ask:?}");
+            assert!(!closed.links.outbox.is_empty(), "the parent hears of it: {ask:?}");
+            assert!(may_start(&closed.run, ReusePolicy::AllowDuplicate).is_ok(), "the id is free: {ask:?}");
+        }
+    }
+    // A try is final, too, if it was asked and not the one before it.
+    let second = next_try(&Scene::of(&start()).decide([fails("busy")])).then(&request_cancel());
+    assert!(!second.decide([fails("busy")]).run.goes_on());
+}
+
+#[test]
+fn a_try_that_an_earlier_version_planned_is_asked_to_cancel() {
+    let mut failed = Scene::of(&start()).decide([fails("busy")]);
+    // As it was recorded before a cancel request ruled it out.
+    let asked = Scene::of(&start()).then(&request_cancel());
+    failed.events.insert(1, asked.events[2].clone());
+    let second = next_try(&failed);
+    assert_eq!(told(&second.events), "WorkflowStarted DeciderScheduled(+PT10S) WorkflowCancelRequested");
+    check(&second, &second.start_turn(), "DeciderStarted");
+}
+
+#[test]
+fn a_cancel_request_releases_a_first_turn_that_is_held_back() {
+    let delayed = Scene::of(&Start { start_after: Some(SECONDS(1_000)), ..start() });
+    let of_parent = Command::TakeParentClose { origin: origin(3, 7), policy: ChildPolicy::RequestCancel };
+    for given in [delayed.clone(), next_try(&Scene::of(&start()).decide([fails("busy")]))] {
+        check(&given, &given.start_turn(), "fault turn-not-waiting");
+        for ask in [request_cancel(), cancel_of(4, 1), of_parent.clone()] {
+            let asked = given.clone().after(5).then(&ask);
+            let EventKind::WorkflowCancelRequested(request) = closing(&asked) else { panic!() };
+            assert!(request.releases_first_turn, "{ask:?}");
+            check(&asked, &asked.start_turn(), "DeciderStarted");
+            assert_eq!((asked.run.next_try_at(), asked.run.held_turn(asked.now)), (None, None));
+            assert_eq!(asked.run.started.first_turn_at(), asked.now);
+            // Timeouts count from there.
+            let deadline = asked.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Run).unwrap();
+            assert_eq!(deadline.at, asked.now.plus(SECONDS(60)));
+            let late = asked.clone().after(60);
+            check(&late, &late.fire(), "WorkflowTimedOut");
+            // A second request has nothing to release.
+            let again = asked.then(&request_cancel());
+            let EventKind::WorkflowCancelRequested(request) = closing(&again) else { panic!() };
+            assert!(!request.releases_first_turn);
+        }
+        // A signal waits for the turn, and a paused run for its resume.
+        let signaled = given.clone().then(&signal("go"));
+        check(&signaled, &signaled.start_turn(), "fault turn-not-waiting");
+        let paused = given.clone().then(&pause()).then(&request_cancel());
+        check(&paused, &paused.start_turn(), "fault turn-not-waiting");
+        let resumed = paused.then(&resume());
+        check(&resumed, &resumed.start_turn(), "DeciderStarted");
+    }
+    // Once the wait is over there is nothing to release, nor with a turn that a decider gave back.
+    let over = delayed.after(1_000).then(&request_cancel());
+    let EventKind::WorkflowCancelRequested(request) = closing(&over) else { panic!() };
+    assert!(!request.releases_first_turn);
+    let taken = Scene::of(&start()).take();
+    let given_back = taken.clone().then(&taken.fail_turn()).then(&request_cancel());
+    let EventKind::WorkflowCancelRequested(request) = closing(&given_back) else { panic!() };
+    assert!(!request.releases_first_turn);
+    check(&given_back, &given_back.start_turn(), "fault turn-not-waiting");
+}
+
+#[test]
+fn a_first_turn_that_is_not_held_back_cannot_be_released() {
+    for held in [None, Some(SECONDS(10))] {
+        let mut given = Scene::of(&Start { start_after: held, ..start() });
+        given = given.then(&request_cancel());
+        let EventKind::WorkflowCancelRequested(request) = &mut given.events[2].kind else { panic!() };
+        assert_eq!(request.releases_first_turn, held.is_some());
+        request.releases_first_turn = true;
+        assert_eq!(checker::history(&given.events).is_ok(), held.is_some());
+    }
 }

@@ -49,7 +49,7 @@ pub(super) async fn told_by_all(
         None => "it was rejected, but it cannot be said whether a decider of another node has it",
     };
     let update_id = rejected.update_id;
-    UpdateHeard::Refused(Refusal::UpdateNotAnswered { update_id, recorded: true, why, unpolled: None })
+    UpdateHeard::Refused(Refusal::UpdateNotAnswered { update_id, recorded: true, why, waits_for: None })
 }
 
 /// `None` when one does not say.

@@ -1,0 +1,95 @@
+//! The fields of this wire by the names that the rules have for them, so that a fault names what the program sent.
+
+use history::Fault;
+
+use super::fault::{FaultKind, SwfFault};
+use engine::Refusal;
+
+/// A decision's type, of each decision that was sent, in order.
+pub(super) type DecisionKinds = Vec<String>;
+
+/// A refusal of a decider's answer, in the words of the wire. `None` if it is not about a field.
+pub(super) fn of_answer(kinds: &[String], refusal: &Refusal) -> Option<SwfFault> {
+    invalid(refusal, |field| {
+        let (index, rest) = field.strip_prefix("decisions[")?.split_once(']')?;
+        let index: usize = index.parse().ok()?;
+        let (kind, number) = (kinds.get(index)?, index + 1);
+        let mut member = kind.clone();
+        if let Some(first) = member.get_mut(..1) {
+            first.make_ascii_lowercase();
+        }
+        let place = format!("decisions.{number}.member");
+        Some(match rest.strip_prefix('.') {
+            Some(rest) => format!("{place}.{member}DecisionAttributes.{}", of_decision(kind, rest)),
+            None => place,
+        })
+    })
+}
+
+/// A refusal of any other request, in the words of the wire. `None` if it is not about a field.
+pub(super) fn of_request(refusal: &Refusal) -> Option<SwfFault> {
+    invalid(refusal, |_| None)
+}
+
+/// The same for a signal.
+pub(super) fn of_signal(refusal: &Refusal) -> Option<SwfFault> {
+    invalid(refusal, |field| (field == "name").then(|| "signalName".to_owned()))
+}
+
+fn invalid(refusal: &Refusal, known: impl Fn(&str) -> Option<String>) -> Option<SwfFault> {
+    let (field, problem) = match refusal {
+        Refusal::Fault(Fault::Invalid { field, problem }) => (field, problem.clone()),
+        Refusal::Fault(Fault::TooLarge { field, found, max, unit }) => {
+            (field, format!("has {found} {unit}, at most {max} are allowed"))
+        }
+        _ => return None,
+    };
+    let field = known(field).unwrap_or_else(|| of_any(field));
+    let message =
+        format!("1 validation error detected: Value at '{field}' failed to satisfy constraint: Member {problem}");
+    Some(SwfFault::new(FaultKind::Validation, message))
+}
+
+fn of_decision(kind: &str, field: &str) -> String {
+    match (kind, field) {
+        ("ScheduleLambdaFunction", "activityId") => "id".to_owned(),
+        ("ScheduleLambdaFunction", "activityType") => "name".to_owned(),
+        ("ContinueAsNewWorkflowExecution", "workflowType") => "workflowTypeVersion".to_owned(),
+        ("RecordMarker", "name") => "markerName".to_owned(),
+        ("SignalExternalWorkflowExecution", "name") => "signalName".to_owned(),
+        ("StartTimer", "after") => "startToFireTimeout".to_owned(),
+        (_, field) => of_any(field),
+    }
+}
+
+/// Fields that are called the same wherever they stand.
+fn of_any(field: &str) -> String {
+    if let Some(index) = field.strip_prefix("tags[").and_then(|rest| rest.strip_suffix(']')) {
+        let number = index.parse::<usize>().map_or(0, |index| index + 1);
+        return format!("tagList.{number}.member");
+    }
+    let known = match field {
+        "workflowType" => "workflowType.name",
+        "activityType" => "activityType.name",
+        "taskList" => "taskList.name",
+        "tags" => "tagList",
+        "context" => "executionContext",
+        "taskListScheduleToStart" => "taskListScheduleToStartTimeout",
+        "executionTimeout" | "swf.executionTimeout" => "executionStartToCloseTimeout",
+        "deciderStartToClose" | "swf.deciderStartToClose" => "taskStartToCloseTimeout",
+        "lambdaRole" | "swf.lambdaRole" => "lambdaRole",
+        "timeouts.scheduleToStart" => "scheduleToStartTimeout",
+        "timeouts.startToClose" => "startToCloseTimeout",
+        "timeouts.scheduleToClose" => "scheduleToCloseTimeout",
+        "timeouts.heartbeat" => "heartbeatTimeout",
+        "defaults.taskList" => "defaultTaskList.name",
+        "defaults.lambdaRole" => "defaultLambdaRole",
+        "defaults.executionTimeout" => "defaultExecutionStartToCloseTimeout",
+        "defaults.deciderStartToClose" | "defaults.timeouts.startToClose" => "defaultTaskStartToCloseTimeout",
+        "defaults.timeouts.scheduleToStart" => "defaultTaskScheduleToStartTimeout",
+        "defaults.timeouts.scheduleToClose" => "defaultTaskScheduleToCloseTimeout",
+        "defaults.timeouts.heartbeat" => "defaultTaskHeartbeatTimeout",
+        other => other,
+    };
+    known.to_owned()
+}
