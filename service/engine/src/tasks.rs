@@ -2,26 +2,26 @@
 
 mod answers;
 mod elsewhere;
+mod events;
 pub(crate) mod slots;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use history::{
-    Author, Event, EventId, EventKind, Payload, ProposedUpdate, TraceContext, TurnId,
-    event::{ActivityTimeouts, DeciderCompleted},
+    Author, Event, EventId, EventKind, Payload, ProposedUpdate, TraceContext, TurnId, event::ActivityTimeouts,
 };
 use uuid::Uuid;
 
 use crate::base::background::Background;
 use crate::base::shares::watch;
 use crate::base::token::Mint;
-use crate::commit::read::{RunEvents, RunReader};
+use crate::commit::read::RunReader;
 use crate::lists::grant::{Grant, Granted, NumberedQuery};
 use crate::lists::hand_out::TaskLists;
 use crate::lists::matching::PollResult;
 use crate::lists::pollers::Polling;
-use crate::lists::polls::{Poll, taker};
+use crate::lists::polls::{Poll, TASK_BYTES_MAX, TaskEvents, taker};
 use crate::lists::{ListKey, Side, Taker};
 use crate::nodes::Nodes;
 use crate::registry::quotas::OpenRuns;
@@ -30,15 +30,6 @@ use crate::riders::waiting::Riders;
 use crate::run::lookup::RunLookup;
 use crate::run::runs::Runs;
 use crate::{ActivityToken, EventRange, HistoryPage, Refusal, Registry, RunRef, TurnToken};
-
-/// The most events of a window that come with a task; the rest is read with the task's history.
-const WINDOW_EVENTS_MAX: usize = 10_000;
-
-/// The most bytes of a window that come with a task, about.
-const WINDOW_BYTES_MAX: usize = 4 * 1024 * 1024;
-
-/// Events that are read at once when a window's context is looked for.
-const CONTEXT_EVENTS: u64 = 256;
 
 /// A query to a run, as its decider gets it.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,8 +63,11 @@ pub struct DeciderTask {
     pub started_event_id: EventId,
     /// The DeciderStarted of the last completed turn; 0 when there is none.
     pub previous_started_event_id: EventId,
-    /// The window, oldest first.
+    /// The window, or the whole history, oldest first.
     pub events: Vec<Event>,
+    /// Where the history goes on that has no room in `events`: the `after` of its next page. `None` when nothing is
+    /// left, and for a window, which comes without its oldest part where it is too large.
+    pub next: Option<EventId>,
     /// What the last completed turn left.
     pub context: Option<Payload>,
     /// What the run is asked, to be answered from the state after this turn's decisions.
@@ -205,12 +199,12 @@ impl Tasks {
         list: &str,
         poll: Poll,
     ) -> impl Future<Output = Result<Option<Delivery<DeciderTask>>, Refusal>> {
-        let events_max = poll.events_max.unwrap_or(WINDOW_EVENTS_MAX).clamp(1, WINDOW_EVENTS_MAX);
+        let events = poll.task_events();
         // In a box, as is all else that a poll does beside its wait: those that wait would have room for it.
         let begun = Box::pin(self.begin_poll(Side::Decider, (domain, list), poll));
         async move {
             let Some(grant) = self.poll(begun.await?).await? else { return Ok(None) };
-            let task = Box::new(Box::pin(self.decider_task(&grant, events_max)).await?);
+            let task = Box::new(Box::pin(self.decider_task(&grant, events)).await?);
             Ok(Some(Delivery { task, receipt: Receipt(grant) }))
         }
     }
@@ -304,7 +298,7 @@ impl Tasks {
         Ok(read)
     }
 
-    async fn decider_task(&self, grant: &Grant, events_max: usize) -> Result<DeciderTask, Refusal> {
+    async fn decider_task(&self, grant: &Grant, asked: TaskEvents) -> Result<DeciderTask, Refusal> {
         let (turn, previous_started_event_id, attempt, only_asks) = match &grant.what {
             Granted::Turn { turn, previous_started_event_id, attempt } => {
                 (*turn, *previous_started_event_id, *attempt, None)
@@ -322,7 +316,6 @@ impl Tasks {
                 return Err(Refusal::Corrupt { what: "an activity on a decider's list".to_owned() });
             }
         };
-        let first = previous_started_event_id.max(1);
         let (started_event_id, source) = (turn.started_event_id, grant.source());
         let (speculative, shown, last) = match &grant.what {
             Granted::Speculation { task, last_event_id, shown, .. } => (Some(*task), shown.as_slice(), *last_event_id),
@@ -330,13 +323,7 @@ impl Tasks {
                 (None, &[][..], started_event_id)
             }
         };
-        let limit = events_max.saturating_sub(shown.len()).max(1);
-        let mut events = self.reader.read_range(&source, first..last + 1, (limit, WINDOW_BYTES_MAX)).await?;
-        events.extend_from_slice(shown);
-        let context = match completed(&events, previous_started_event_id) {
-            Some(completed) => completed.context.clone(),
-            None => self.read_context(&source, first, events.first().map_or(first, |event| event.id)).await?,
-        };
+        let read = self.read_events(&source, asked, (previous_started_event_id, last), shown).await?;
         let token = TurnToken {
             domain: Arc::clone(&grant.key.domain),
             workflow_id: Arc::clone(&grant.key.workflow_id),
@@ -364,8 +351,9 @@ impl Tasks {
             attempt,
             started_event_id,
             previous_started_event_id,
-            events,
-            context,
+            events: read.events,
+            next: read.next,
+            context: read.context,
             queries: grant.riders.queries.iter().map(query).collect(),
             only_asks: only_asks.is_some(),
             updates: grant.riders.updates.clone(),
@@ -374,31 +362,12 @@ impl Tasks {
         })
     }
 
-    /// The context of the last completed turn, from the part of the window that did not come with the task.
-    async fn read_context(
-        &self,
-        source: &RunEvents<'_>,
-        first: EventId,
-        before: EventId,
-    ) -> Result<Option<Payload>, Refusal> {
-        let mut from = first;
-        while from < before {
-            let last = (from + CONTEXT_EVENTS).min(before) - 1;
-            let events = self.reader.read_range(source, from..last + 1, (usize::MAX, usize::MAX)).await?;
-            if let Some(completed) = completed(&events, first) {
-                return Ok(completed.context.clone());
-            }
-            from = last + 1;
-        }
-        Ok(None)
-    }
-
     async fn activity_task(&self, grant: &Grant) -> Result<ActivityTask, Refusal> {
         let Granted::Activity { task, activity, details } = &grant.what else {
             return Err(Refusal::Corrupt { what: "a turn on a runner's list".to_owned() });
         };
         let scheduled = task.scheduled_event_id;
-        let events = self.reader.read_range(&grant.source(), scheduled..scheduled + 1, (1, WINDOW_BYTES_MAX)).await?;
+        let events = self.reader.read_range(&grant.source(), scheduled..scheduled + 1, (1, TASK_BYTES_MAX)).await?;
         let input = match events.into_iter().next().map(|event| event.kind) {
             Some(EventKind::ActivityScheduled(it)) => it.input,
             _ => {
@@ -431,14 +400,6 @@ impl Tasks {
             trace: grant.trace.clone(),
         })
     }
-}
-
-/// The DeciderCompleted of the turn with this DeciderStarted, if it is among the events.
-fn completed(events: &[Event], started_event_id: EventId) -> Option<&DeciderCompleted> {
-    events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::DeciderCompleted(it) if it.started_event_id == started_event_id => Some(it),
-        _ => None,
-    })
 }
 
 #[cfg(test)]

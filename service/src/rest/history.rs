@@ -67,6 +67,7 @@ macro_rules! page_of_events {
                     reverse: self.reverse,
                     limit: self.limit.unwrap_or(EVENTS_DEFAULT).clamp(1, EVENTS_MAX),
                     bytes_max: PAGE_BYTES_MAX,
+                    names_activities: true,
                 }
             }
         }
@@ -199,6 +200,7 @@ async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> 
                 after: reader.after,
                 limit: STREAM_EVENTS,
                 bytes_max: STREAM_BYTES,
+                names_activities: true,
                 ..EventRange::default()
             };
             let mut found = match reader.front.engine().views().history(&reader.at, &page).await {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use history::event::ByHand;
 use history::{
     Branching, CallerName, Event, EventId, Heartbeat, Outbox, Payload, RequestKey, Run, Timestamp, UpdateStanding,
+    Warning,
 };
 use serde::{Deserialize, Serialize};
 use store::HeadKey;
@@ -48,6 +49,8 @@ pub struct Admitted {
     pub judged: Vec<UpdateStanding>,
     /// The run's version after it.
     pub version: EventId,
+    /// What was recorded and is probably not meant.
+    pub warnings: Vec<Warning>,
 }
 
 /// The state of a run.
@@ -76,11 +79,20 @@ pub struct EventRange {
     pub limit: usize,
     /// About so many bytes; at least one event is always read.
     pub bytes_max: usize,
+    /// Whether events that refer to an activity by its ActivityScheduled carry its `activityId` too.
+    pub names_activities: bool,
 }
 
 impl Default for EventRange {
     fn default() -> Self {
-        Self { after: 0, before: None, reverse: false, limit: 1_000, bytes_max: 4 * 1024 * 1024 }
+        Self {
+            after: 0,
+            before: None,
+            reverse: false,
+            limit: 1_000,
+            bytes_max: 4 * 1024 * 1024,
+            names_activities: false,
+        }
     }
 }
 

@@ -13,9 +13,9 @@ use crate::lists::grant::Grant;
 use crate::lists::hand_out::TaskLists;
 use crate::lists::matching::{SlotsPolled, WaitingSlots};
 use crate::lists::pollers::Polling;
-use crate::lists::polls::{Poll, SLOTS_MAX, taker};
+use crate::lists::polls::{Poll, SLOTS_MAX, TaskEvents, taker};
 use crate::lists::{ListKey, OnList, Side, Taker};
-use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks, WINDOW_EVENTS_MAX};
+use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks};
 
 /// Slots of a list that wait for their tasks. Dropped, they wait no more, and what was on its way into them goes back.
 pub struct Slots {
@@ -25,7 +25,7 @@ pub struct Slots {
     taker: Taker,
     /// Earlier tries of the poll.
     earlier: Vec<PollId>,
-    events_max: usize,
+    events: TaskEvents,
     deadline: Instant,
     /// Those that are not on the list, or stand by there, the next one last.
     free: Vec<u32>,
@@ -61,22 +61,10 @@ impl Tasks {
             }
             self.lists.seek(&list);
         }
-        let events_max = poll.events_max.unwrap_or(WINDOW_EVENTS_MAX).clamp(1, WINDOW_EVENTS_MAX);
+        let events = poll.task_events();
         let (lists, background) = (Arc::clone(&self.lists), Arc::clone(&self.background));
         let (deadline, waits, waiting) = (Instant::now() + poll.wait, 0, None);
-        Ok(Slots {
-            lists,
-            background,
-            list,
-            taker,
-            earlier,
-            events_max,
-            deadline,
-            free,
-            waits,
-            waiting,
-            _polling: polling,
-        })
+        Ok(Slots { lists, background, list, taker, earlier, events, deadline, free, waits, waiting, _polling: polling })
     }
 
     /// The next turns that come into slots, with the slot of each: one at least, and none when the wait is over or each has its own.
@@ -86,8 +74,10 @@ impl Tasks {
     /// The store's. What had been taken goes back.
     pub async fn next_turns(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<DeciderTask>)>, Refusal> {
         let mut turns = Vec::new();
-        for (slot, grant) in slots.next().await? {
-            let task = Box::pin(self.decider_task(&grant, slots.events_max)).await?;
+        let grants = slots.next().await?;
+        let events = slots.events.shared_by(grants.len());
+        for (slot, grant) in grants {
+            let task = Box::pin(self.decider_task(&grant, events)).await?;
             turns.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) }));
         }
         Ok(turns)
