@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::body::{
     ActivityTask, Answered, Beaten, CancelActivity, CompleteTurn, DeciderTask, FailActivity, FailTurn, Heartbeat,
-    History, Next, PollActivity, PollDecider, SucceedActivity,
+    History, Next, PollActivity, PollDecider, SucceedActivity, Warning,
 };
 use crate::http::{encode, push_page, to_bytes};
 use crate::retry::Waits;
@@ -29,6 +29,13 @@ pub enum Outcome<T> {
     RecordedBefore,
     /// It was not recorded: the task is no longer ours. Nothing to be done about it.
     Lost(Error),
+}
+
+/// Logs what was recorded and is probably not meant.
+pub(crate) fn log_warnings(warnings: &[Warning]) {
+    for Warning { code, detail, advice, .. } in warnings {
+        tracing::warn!(code, "{detail}: {advice}");
+    }
 }
 
 impl Client {
@@ -214,7 +221,11 @@ impl Client {
         let mut may_be_recorded = false;
         loop {
             let error = match self.send_once(Method::POST, url, Some(body.clone()), wait, None).await {
-                Ok((_, bytes)) => return self.read::<Answered<T>>(&bytes).map(|it| Outcome::Recorded(it.next)),
+                Ok((_, bytes)) => {
+                    let Answered { next, warnings } = self.read::<Answered<T>>(&bytes)?;
+                    log_warnings(&warnings);
+                    return Ok(Outcome::Recorded(next));
+                }
                 Err(error) => error,
             };
             match error.code() {

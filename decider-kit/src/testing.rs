@@ -162,6 +162,7 @@ pub use work::{Call, Work};
 use baton_history::{Event, EventId, EventKind, Run, check};
 
 use crate::Window;
+use crate::window::with_activity_names;
 
 /// Ends a test, with the history as a table.
 #[track_caller]
@@ -196,7 +197,7 @@ fn window_of(events: &[Event], run: &Run, started_event_id: EventId, attempt: u3
         attempt,
         started_event_id,
         previous_started_event_id: previous,
-        events: shown.get(place(previous.max(1)) - 1..).unwrap_or_default().to_vec(),
+        events: with_activity_names(shown, shown.get(place(previous.max(1)) - 1..).unwrap_or_default().to_vec()),
         context: context.flatten(),
         trace: None,
     }

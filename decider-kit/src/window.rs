@@ -1,5 +1,6 @@
 //! What a turn must look at.
 
+use baton_history::event::{activity_names, name_activities};
 use baton_history::{Event, EventId, EventKind, Payload, Tally, Timestamp, TraceContext};
 use uuid::Uuid;
 
@@ -28,6 +29,16 @@ pub struct Window {
     pub trace: Option<TraceContext>,
 }
 
+/// The events of a window as the service gives them: with the names of activities.
+pub(crate) fn with_activity_names(history: &[Event], mut events: Vec<Event>) -> Vec<Event> {
+    // What is older than the window is looked up only if an event of the window refers to it.
+    let names = activity_names(&events);
+    if !name_activities(&mut events, &names).is_empty() {
+        name_activities(&mut events, &activity_names(history));
+    }
+    events
+}
+
 impl Window {
     /// The window of the next turn of a history: what a decider would be given if it polled now. For tests.
     pub fn of_history(events: &[Event]) -> Self {
@@ -48,7 +59,7 @@ impl Window {
             attempt: 1,
             started_event_id,
             previous_started_event_id: previous,
-            events: events.iter().filter(|event| event.id >= previous).cloned().collect(),
+            events: with_activity_names(events, events.iter().filter(|event| event.id >= previous).cloned().collect()),
             context: completed.and_then(|it| it.context),
             trace: None,
         }

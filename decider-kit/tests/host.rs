@@ -76,6 +76,7 @@ impl Service {
             started_event_id: self.run.last_event_id,
             previous_started_event_id: previous,
             events: self.events.iter().filter(|event| event.id >= previous).cloned().collect(),
+            next: None,
             context: None,
             queries: Vec::new(),
             only_asks: false,
@@ -104,7 +105,7 @@ impl Service {
         } else if let Some(FailTurn { reason, details, .. }) = fail {
             self.admit(&Command::FailTurn { turn, reason, details });
         }
-        AnswerReceipt { problem: None }
+        AnswerReceipt { problem: None, warnings: Vec::new() }
     }
 }
 

@@ -103,6 +103,7 @@ impl Story {
             started_event_id: run.last_event_id,
             previous_started_event_id: previous,
             events: events.into_iter().filter(|event| event.id >= previous).collect(),
+            next: None,
             context: None,
             queries: Vec::new(),
             only_asks: false,

@@ -1,16 +1,43 @@
 #!/usr/bin/env bash
-# A decider in shell: greets once, then closes. Needs curl and jq. BATON_URL says where the service is.
+# A decider in shell with two steps: greets, has the greeting shouted, then closes. Needs curl and jq. BATON_URL names
+# the service.
 set -euo pipefail
 url=${BATON_URL:-http://127.0.0.1:7420}/v1
+post() { curl -sf "$1" -H 'content-type: application/json' -H 'prefer: wait=60' -d @-; }
+
+# All that is decided, out of the whole history.
+program='
+  def is_end: .type | IN("ActivitySuccess", "ActivityFailed", "ActivityTimedOut", "ActivityScheduledTimeout",
+    "ActivityCanceled", "ActivityScheduleFailed");
+  def step($id; $input; done):
+    ([.events[] | select(.activityId == $id and is_end)] | last) as $last
+    | if $last.type == "ActivitySuccess" then done
+      elif $last != null then [{type: "FailWorkflow", reason: ($id + "-failed"), details: $last}]
+      elif any(.events[]; .type == "ActivityScheduled" and .activityId == $id) then []
+      else [{type: "ScheduleActivity", activityId: $id, activityType: $id, input: $input}] end;
+  def result($id): last(.events[] | select(.type == "ActivitySuccess" and .activityId == $id)) | .result;
+  if any(.events[]; .type == "WorkflowCancelRequested") then [{type: "CancelWorkflow"}]
+  else step("greet"; .events[0].input; step("shout"; result("greet");
+    [{type: "SucceedWorkflow", result: {greeting: result("greet"), shouted: result("shout")}}]))
+  end'
+
 while true; do
-  task=$(curl -sf -X POST "$url/domains/default/task-lists/shell/decider/poll" -H 'Prefer: wait=60') || { sleep 1; continue; }
+  # `full`: the whole history comes with the task. Without it `events` is a window: what happened since the last turn.
+  task=$(post "$url/domains/default/task-lists/shell/decider/poll" <<<'{"history": "full"}') || { sleep 1; continue; }
   [ -n "$task" ] || continue # nothing came
-  decisions=$(jq -c '
-    if any(.events[]; .type == "ActivitySuccess")
-    then [{type: "SucceedWorkflow", result: (.events | map(select(.type == "ActivitySuccess")) | last | .result)}]
-    elif .previousStartedEventId == 0
-    then [{type: "ScheduleActivity", activityId: "greet", activityType: "greet", input: .events[0].input}]
-    else [] end' <<<"$task")
-  curl -sf "$url/decider-tasks/$(jq -r .token <<<"$task")/complete" -H 'content-type: application/json' \
-    -d "{\"decisions\": $decisions}" >/dev/null || echo "an answer was refused" >&2
+  turn=$url/decider-tasks/$(jq -r .token <<<"$task")
+  # A long history comes in pages.
+  while next=$(jq -e .next <<<"$task"); do
+    page=$(curl -sf "$turn/history?after=$next") || continue 2
+    task=$(jq -cs '{events: (.[0].events + .[1].events), next: .[1].next}' <<<"$task $page")
+  done
+  # If the program fails, give the turn back, so that the run shows why. Otherwise it waits until the turn times out.
+  decisions=$(jq -c "$program" <<<"$task" 2>&1) || {
+    jq -n --arg error "$decisions" '{reason: "jq", details: $error}' | post "$turn/fail" >/dev/null || true
+    continue
+  }
+  post "$turn/complete" <<<"{\"decisions\": $decisions}" >/dev/null && continue
+  echo "an answer was refused" >&2
+  # Too late, or nothing that may be decided: in the second case the run shows it.
+  post "$turn/fail" <<<'{"reason": "answer-refused"}' >/dev/null || true
 done

@@ -1,15 +1,24 @@
 #!/usr/bin/env bash
-# A runner in shell: greets whoever the input names. Needs curl and jq. BATON_URL says where the service is.
+# A runner in shell: greets the person that the input names, and shouts a text. Needs curl and jq. BATON_URL names the
+# service.
 set -euo pipefail
 url=${BATON_URL:-http://127.0.0.1:7420}/v1
+post() { curl -sf "$1" -H 'content-type: application/json' -H 'prefer: wait=60' -d @-; }
 poll='' attempt=1 polls=0
 while true; do
   # A poll whose answer is lost is repeated under its id: the task that was started for it comes again.
   if [ -z "$poll" ] || [ $attempt -gt 32 ]; then poll=$$-$RANDOM-$RANDOM-$((polls += 1)) attempt=1; fi
-  task=$(curl -sf "$url/domains/default/task-lists/shell/activity/poll" -H 'Prefer: wait=60' -H 'content-type: application/json' \
-    -d "{\"pollId\": \"$poll\", \"attempt\": $attempt}") || { attempt=$((attempt + 1)); sleep 1; continue; }
+  task=$(post "$url/domains/default/task-lists/shell/activity/poll" <<<"{\"pollId\": \"$poll\", \"attempt\": $attempt}") ||
+    { attempt=$((attempt + 1)); sleep 1; continue; }
   poll=''
   [ -n "$task" ] || continue # nothing came
-  curl -sf "$url/activity-tasks/$(jq -r .token <<<"$task")/success" -H 'content-type: application/json' \
-    -d "$(jq -c '{result: "Hello, \(.input.name // "stranger")!"}' <<<"$task")" >/dev/null || echo "an answer was refused" >&2
+  activity=$url/activity-tasks/$(jq -r .token <<<"$task")
+  success=$(jq -c '
+    if .activityType == "greet" then {result: "Hello, \(.input.name // "stranger")!"}
+    elif .activityType == "shout" then {result: (.input | ascii_upcase)}
+    else error("there is no activity of type \(.activityType)") end' <<<"$task" 2>&1) || {
+    jq -n --arg error "$success" '{reason: "jq", details: $error}' | post "$activity/failure" >/dev/null || true
+    continue
+  }
+  post "$activity/success" <<<"$success" >/dev/null || echo "an answer was refused" >&2
 done

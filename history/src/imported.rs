@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use crate::check::{self, Violation};
-use crate::event::{Event, EventId, EventKind, WorkflowStarted};
+use crate::event::{Event, EventId, EventKind, WorkflowStarted, activity_names, take_activity_name};
 use crate::fault::Fault;
 use crate::limits;
 use crate::payload::Payload;
@@ -99,15 +99,17 @@ impl ImportedRun {
     /// # Errors
     ///
     /// [`ImportFault`]: it could not have come from the rules, is of an open run, or is more than is taken over.
-    pub fn read(events: Vec<Event>, now: Timestamp) -> Result<Self, ImportFault> {
+    pub fn read(mut events: Vec<Event>, now: Timestamp) -> Result<Self, ImportFault> {
         let bytes_of = |event: &Event| EVENT_BYTES + event.kind.payload().map_or(0, Payload::len);
         let (found, max) = (events.iter().map(bytes_of).sum(), limits::IMPORTED_BYTES_MAX);
         if found > max {
             return Err(ImportFault::TooLarge { found, max });
         }
         check::history(&events)?;
+        take_activity_names(&mut events)?;
         // Of requests only that of the start is known on: the others are known for a day, and where they were made.
-        let run = Run::replay(&events).ok_or(ImportFault::Empty)?.told();
+        let run = Run::replay(&events).ok_or(ImportFault::Empty)?;
+        let run = Run { successes: run.successes.clone(), ..run.told() };
         for event in &events {
             acceptable(event).map_err(|fault| ImportFault::Field { event_id: event.id, fault })?;
         }
@@ -161,6 +163,23 @@ fn says_the_same(one: &Event, other: &Event) -> bool {
         one.zip(other).is_some_and(|(one, other)| same_json(&one, &other))
     };
     one == other || same_texts()
+}
+
+/// Takes out the names that events have which are read from the REST API. They are not stored, so a wrong one would
+/// be lost unseen.
+fn take_activity_names(events: &mut [Event]) -> Result<(), ImportFault> {
+    let names = activity_names(&*events);
+    for event in events {
+        if let Some((scheduled_event_id, found)) = take_activity_name(event) {
+            let expected = names.get(&scheduled_event_id).map(String::as_str).unwrap_or_default();
+            if *found != *expected {
+                let problem = format!("is `{found}`, event {scheduled_event_id} has `{expected}`");
+                let fault = Fault::Invalid { field: "activityId".to_owned(), problem };
+                return Err(ImportFault::Field { event_id: event.id, fault });
+            }
+        }
+    }
+    Ok(())
 }
 
 fn read_event(text: &str, position: usize) -> Result<Event, ImportFault> {

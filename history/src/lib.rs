@@ -61,6 +61,7 @@ mod time;
 pub mod trace;
 mod transition;
 mod validate;
+mod warning;
 
 pub use admit::admit;
 pub use author::Author;
@@ -92,10 +93,10 @@ pub use registered::{ActivityDefaults, WorkflowDefaults};
 pub use reset::{Branch, BranchReader, Branching};
 pub use retry::{RetryPolicy, WhenExhausted, retry_of_request};
 pub use run::{
-    Activities, Branched, Coming, ComingKind, Deadline, DeadlineKind, HeldTry, KnownRequest, KnownRequests, LostTurns,
-    OpenCounts, OpenUpdates, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer,
-    PendingUpdate, Released, RequestMark, Run, RunClock, RunPause, RunStart, Spilled, Standing, Status, TaskRef, Tries,
-    Turn, TurnLists, TurnTask, UpdateStanding, WaitingActivity, key_of_update,
+    Activities, Branched, Coming, ComingKind, Deadline, DeadlineKind, Fingerprint, HeldTry, KnownRequest,
+    KnownRequests, LostTurns, OpenCounts, OpenUpdates, PausedActivity, PendingActivity, PendingChild, PendingExternal,
+    PendingTimer, PendingUpdate, Released, Repeated, RequestMark, Run, RunClock, RunPause, RunStart, Spilled, Standing,
+    Status, Successes, TaskRef, Tries, Turn, TurnLists, TurnTask, UpdateStanding, WaitingActivity, key_of_update,
 };
 pub use same_json::same_json;
 #[cfg(feature = "schedules")]
@@ -111,3 +112,4 @@ pub use text::read_json;
 pub use time::{Duration, Timestamp};
 pub use trace::{SpanId, TraceContext, TraceId, Traceparent};
 pub use transition::{CommandOutcome, Transition};
+pub use warning::Warning;

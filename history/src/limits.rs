@@ -71,6 +71,11 @@ pub const STATE_BYTES_MAX: usize = 380 * 1024;
 /// Most activities open in a run at once. Source: SWF's 1,000; the state of a run is rewritten with every commit.
 pub const OPEN_ACTIVITIES_MAX: usize = 1_000;
 
+/// Most successful activities that a run remembers, to notice one that is scheduled again unchanged. Ours: a decider
+/// that takes its window for the whole history repeats what succeeded a few turns ago, and each takes nine bytes of
+/// the state, which is written with every commit.
+pub const SUCCESSES_REMEMBERED_MAX: usize = 16;
+
 /// Most timers open in a run at once. Source: SWF's 1,000, for the same reason.
 pub const OPEN_TIMERS_MAX: usize = 1_000;
 

@@ -61,14 +61,27 @@ const KNOWN: usize = 9 + (limits::REQUESTS_RUNS_MAX + 1) * (2 * HEAD + COUNT + R
 const AWAITING: usize = limits::AWAITING_BYTES_MAX + 3 * limits::AWAITING_MAX;
 const CLOCK: usize = limits::CLOCK_STOPS_MAX * (HEAD + 2 * AT) + HEAD + AT;
 const PAUSE: usize = HEAD + ID + AT + WORD + BY_HAND;
+/// The fingerprint of an activity.
+const FINGERPRINT: usize = 9;
+/// Activities that succeeded, and that one was scheduled again.
+const SUCCESSES: usize = 2 * HEAD + limits::SUCCESSES_REMEMBERED_MAX * FINGERPRINT + HEAD + COUNT + ID;
 const BRANCHED: usize = HEAD + 2 * ID + RUN_ID + NAME;
 const RESET: usize = HEAD + 2 * RUN_ID + 2 * ID + AT + 9 + 2 * WORD + BY_HAND + CALLER;
 /// Status, instants, counts, what stands before each of them.
 const REST: usize = 256;
 
 /// What every run has, however little is open in it, beside how it was started.
-const FIXED: usize =
-    TURNS + TURN_LISTS + KNOWN + AWAITING + CLOCK + PAUSE + BRANCHED + RESET + limits::SEEN_BYTES_MAX + REST;
+const FIXED: usize = TURNS
+    + TURN_LISTS
+    + KNOWN
+    + AWAITING
+    + CLOCK
+    + PAUSE
+    + SUCCESSES
+    + BRANCHED
+    + RESET
+    + limits::SEEN_BYTES_MAX
+    + REST;
 
 const fn larger(one: usize, other: usize) -> usize {
     if one > other { one } else { other }
@@ -100,8 +113,10 @@ fn activity(activity: &PendingActivity, waits: bool) -> usize {
     let pause = if ends_paused { PAUSED } else { 0 };
     let pause = activity.paused.as_deref().map_or(0, paused).max(pause);
     let released = if waits || ends_paused || activity.released.is_some() { RELEASED } else { 0 };
+    // And the three fields before it, where those are empty.
+    let fingerprint = if released > 0 { FINGERPRINT } else { FINGERPRINT + 3 * WORD };
     // Key, id, kind, when it was scheduled, that it was asked to stop.
-    ID + HEAD + str_of(activity.activity_id.len()) + 3 + AT + ID + own + pause + released + SENT
+    ID + HEAD + str_of(activity.activity_id.len()) + 3 + AT + ID + own + pause + released + fingerprint + SENT
 }
 
 /// A timer with this name.
@@ -230,7 +245,9 @@ mod tests {
     use crate::links::{Effect, EffectKind, PollId};
     use crate::payload::{PackRef, Payload};
     use crate::retry::RetryPolicy;
-    use crate::run::{HeldTry, PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released, Tries};
+    use crate::run::{
+        Fingerprint, HeldTry, PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released, Tries,
+    };
     use crate::scene::scene;
     use crate::time::Timestamp;
 
@@ -282,6 +299,7 @@ mod tests {
             tries: tries.map(Box::new),
             paused: None,
             released: None,
+            fingerprint: Some(Fingerprint::LARGEST),
             task_priority: None,
         }
     }

@@ -14,6 +14,7 @@ mod requests;
 mod standing;
 mod start;
 mod status;
+mod successes;
 mod tries;
 mod updates;
 
@@ -40,6 +41,7 @@ pub use pending::{
 pub use standing::Standing;
 pub use start::RunStart;
 pub use status::Status;
+pub use successes::{Fingerprint, Repeated, Successes};
 pub use tries::{HeldTry, Tries};
 pub use updates::{OpenUpdates, PendingUpdate, UpdateStanding};
 
@@ -128,6 +130,9 @@ pub struct Run {
     /// The turns that `turns_lost` counts.
     #[n(26)]
     pub lost_turns: Option<LostTurns>,
+    /// The newest activities that succeeded, and whether one of them was scheduled again.
+    #[cbor(n(27), default, skip_if = "Successes::is_empty")]
+    pub successes: Successes,
 }
 
 /// The DeciderScheduled of a run's first turn.
@@ -257,11 +262,13 @@ impl Run {
         }))
     }
 
-    /// What of the state the history tells at any time: all but the tries of activities, and the requests that it knows. This is
-    /// the fold of the events.
+    /// What of the state the history tells at any time: all but the tries of activities, the requests that it knows,
+    /// and which activities succeeded, of which a run that an earlier version wrote knows less. This is the fold of
+    /// the events.
     #[must_use]
     pub fn told(mut self) -> Self {
-        self.activities.forget_tries();
+        self.activities.told();
+        self.successes = Successes::default();
         self.known.told();
         self
     }

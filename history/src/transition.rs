@@ -12,6 +12,7 @@ use crate::links::{Links, SeenOrigin, owed};
 use crate::room::ReservedRoom;
 use crate::run::{KnownRequest, Run, Spilled, Tries};
 use crate::time::Timestamp;
+use crate::warning::Warning;
 
 /// What became of a command that was not refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct Transition {
     pub(crate) room: Option<ReservedRoom>,
     /// Who gives the command that is admitted.
     pub(crate) author: Author,
+    /// What was admitted and is probably not meant, since these were last taken.
+    warnings: Vec<Warning>,
 }
 
 pub(crate) fn must_be_open(run: &Run) -> Result<(), Fault> {
@@ -68,6 +71,7 @@ impl Transition {
             has_changed_beside: false,
             room: None,
             author: Author::default(),
+            warnings: Vec::new(),
         }
     }
 
@@ -84,6 +88,11 @@ impl Transition {
     /// The events to be committed.
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    /// Takes the warnings about what was admitted since they were last taken.
+    pub fn take_warnings(&mut self) -> Vec<Warning> {
+        std::mem::take(&mut self.warnings)
     }
 
     /// How many of its first events are the same whoever admits them: those of a run that branches off another.
@@ -159,8 +168,15 @@ impl Transition {
         if let Some(room) = &mut self.room {
             room.take_event(&event.kind);
         }
+        let repeats = self.run.successes.times();
         self.run.evolve(&event);
         let id = event.id;
+        if let EventKind::ActivityScheduled(it) = &event.kind
+            && self.run.successes.times() > repeats
+        {
+            let activity_id = it.activity_id.clone();
+            self.warnings.push(Warning::ActivityRepeated { activity_id, scheduled_event_id: id });
+        }
         self.events.push(event);
         id
     }

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_history::event::{
-    ActivityPausedCause, ActivityTimeouts, ByHand, ChildPolicy, LaterSignals, ResetPlan, Signal, TurnList,
-    UpdateAccepted, UpdateCompleted, WorkflowPaused, WorkflowResumed, WorkflowStarted,
+    ActivityPausedCause, ActivityScheduled, ActivitySuccess, ActivityTimeouts, ByHand, ChildPolicy, LaterSignals,
+    ResetPlan, Signal, TurnList, UpdateAccepted, UpdateCompleted, WorkflowPaused, WorkflowResumed, WorkflowStarted,
 };
 use baton_history::{
     Branched, CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, LostTurns,
@@ -245,6 +245,7 @@ fn run() -> Run {
         paused: None,
         released: None,
         task_priority: None,
+        fingerprint: None,
     };
     let waiting = PendingActivity {
         activity_id: "ship".to_owned(),
@@ -373,6 +374,36 @@ fn moved_run() -> Run {
     run
 }
 
+/// A run with an activity that succeeded and was scheduled again.
+fn repeating_run() -> Run {
+    let mut run = run();
+    let schedule = |id| {
+        let scheduled = ActivityScheduled {
+            activity_id: "notify".to_owned(),
+            activity_type: "Notify".to_owned(),
+            task_list: "mail".to_owned(),
+            input: payload(),
+            timeouts: ActivityTimeouts::default(),
+            decision_event_id: 70_001,
+            retry: None,
+            control: None,
+            task_priority: None,
+        };
+        Event { id, ..event(EventKind::ActivityScheduled(Box::new(scheduled))) }
+    };
+    let success = ActivitySuccess {
+        scheduled_event_id: 70_002,
+        activity_id: None,
+        started_event_id: 70_003,
+        result: None,
+        by_hand: None,
+    };
+    for it in [schedule(70_002), Event { id: 70_004, ..event(EventKind::ActivitySuccess(success)) }, schedule(70_005)] {
+        run.evolve(&it);
+    }
+    run
+}
+
 #[test]
 fn a_stored_run_with_everything_in_it_can_still_be_read() {
     let mut closed = Run::begin(Timestamp::from_millis(1_700_000_000_000), &started(), None);
@@ -449,6 +480,7 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
         ("child-and-parent".to_owned(), children),
         ("updates".to_owned(), run_with_updates()),
         ("open-requests".to_owned(), run_with_requests()),
+        ("open-repeating".to_owned(), repeating_run()),
     ];
     for status in Status::ALL {
         samples.push((format!("status-{status}"), Run { status, ..closed.clone() }));

@@ -285,7 +285,7 @@ impl Heard for Started {
 
 impl Heard for Admitted {
     fn line(&self) -> String {
-        let Self { run_id, event_id, repeated, reflects, judged, version } = self;
+        let Self { run_id, event_id, repeated, reflects, judged, version, warnings: _ } = self;
         let updates: Vec<_> = judged.iter().map(standing).collect();
         format!("recorded {run_id} {event_id} version {version} repeated: {repeated} reflects {reflects:?} {updates:?}")
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::{CancelActivity, CompleteTurn, FailActivity, FailTurn, Problem, SucceedActivity};
+use super::{CancelActivity, CompleteTurn, FailActivity, FailTurn, Problem, SucceedActivity, TaskHistory, Warning};
 
 bodies! {@request
     /// Answers turns of a task list and takes others.
@@ -19,7 +19,9 @@ bodies! {@request
         slots: Vec<u32>,
         /// Who polls; shown in the history.
         identity: Option<String>,
-        /// The most events of a window; 10,000 when absent or more.
+        /// Which events come with a task, as with a poll.
+        history: Option<TaskHistory>,
+        /// The most events that come with a task; 10,000 when absent or more.
         max_events: Option<usize>,
         /// This decider answers queries, as with a poll.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -80,6 +82,9 @@ answers! {
     AnswerReceipt {
         /// Why it was refused; absent where it is recorded.
         problem: Option<Problem>,
+        /// Decisions that were recorded and are probably not meant.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<Warning>,
     }
 }
 

@@ -13,7 +13,10 @@ bodies! {@request
     PollDecider {
         /// Who polls; shown in the history.
         identity: Option<String>,
-        /// The most events of the window; 10,000 when absent or more.
+        /// Which events come with a task: `full` for the whole history, `window` for those since the last completed
+        /// turn; `window` when absent.
+        history: Option<TaskHistory>,
+        /// The most events that come with a task; 10,000 when absent or more.
         max_events: Option<usize>,
         /// This decider answers queries. Without it a task brings none, and none comes that only asks.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -43,7 +46,9 @@ bodies! {@request
         wait: Option<f64>,
         /// Who polls; shown in the history.
         identity: Option<String>,
-        /// The most events of the window, for deciders; 10,000 when absent or more.
+        /// Which events come with a decider task, as with a poll.
+        history: Option<TaskHistory>,
+        /// The most events that come with a decider task; 10,000 when absent or more.
         max_events: Option<usize>,
         /// This decider answers queries, as with a poll.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -145,8 +150,12 @@ answers! {
         started_event_id: EventId,
         /// The DeciderStarted of the last completed turn; 0 when there is none.
         previous_started_event_id: EventId,
-        /// The window, oldest first.
+        /// The events, oldest first: the window, or with `history: "full"` the history from its first event on. They
+        /// end after 10,000 events and after about 4 MiB.
         events: Vec<Event>,
+        /// With `history: "full"`, when not all events fit: the `after` of the next page of `GET
+        /// /v1/decider-tasks/{token}/history`. Absent when `events` is the whole history.
+        next: Option<EventId>,
         /// What the last completed turn left.
         #[serde(default, deserialize_with = "history::payload_present")]
         context: Option<Payload>,
@@ -206,6 +215,19 @@ answers! {
         /// What vendors say of that trace, as W3C's `tracestate`.
         tracestate: Option<String>,
     }
+    /// A decision that was recorded and is probably not meant.
+    Warning {
+        /// What it is, for programs: `activity-repeated`.
+        code: String,
+        /// What it is, for people.
+        detail: String,
+        /// What to do, for people.
+        advice: String,
+        /// The activity.
+        activity_id: Option<String>,
+        /// The event that the decision led to.
+        event_id: EventId,
+    }
     /// The answer to a heartbeat.
     Beaten {
         /// The activity should stop.
@@ -220,6 +242,21 @@ answers! {
 pub struct Answered<T> {
     /// The next task.
     pub next: Option<T>,
+    /// Decisions that were recorded and are probably not meant.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
+}
+
+/// Which events come with a decider task.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum TaskHistory {
+    /// The window: from the DeciderStarted of the last completed turn on.
+    #[default]
+    Window,
+    /// The whole history, page by page where it is long.
+    Full,
 }
 
 answers! {

@@ -89,6 +89,9 @@ answers! {
         /// An activity of it is past its first try.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         retrying: bool,
+        /// An activity of it was scheduled again, with the same type and input, after it had succeeded.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        repeating: bool,
     }
     /// A page of runs. It may be short, or empty, and still have a next one.
     Workflows {
@@ -229,6 +232,8 @@ answers! {
         /// An activity of it is past its first try; `openActivities` says which.
         #[serde(default)]
         retrying: bool,
+        /// That activities of it were scheduled again, with the same type and input, after they had succeeded.
+        repeating: Option<RepeatedActivities>,
         /// That deciders fail at it: its turns were given back or timed out at least twice in a row.
         failing: Option<FailingTurns>,
         /// That it is paused: nothing of it is handed out.
@@ -274,6 +279,16 @@ answers! {
         decider: bool,
         /// When the last poll of it ended, or the service started, if there was none since.
         since: Timestamp,
+    }
+    /// Activities that were scheduled again, with the same type and input, after they had succeeded. More often than
+    /// not the decider takes its window for the whole history.
+    RepeatedActivities {
+        /// How many times.
+        times: u32,
+        /// The newest one's ActivityScheduled.
+        event_id: EventId,
+        /// The newest one's name.
+        activity_id: Option<String>,
     }
     /// Turns in a row that were given back or timed out.
     FailingTurns {

@@ -16,7 +16,7 @@ use super::kind::{ExchangeSettings, TaskKind, TaskReply};
 use crate::body::{AnswerReceipt, Exchanged};
 use crate::http::{WAIT_AT_ONCE, encode, to_bytes_in};
 use crate::polls::fresh;
-use crate::tasks::Outcome;
+use crate::tasks::{Outcome, log_warnings};
 use crate::{Client, Error, Patience, Waits};
 
 /// Answers of one exchange, and tasks that one takes, at most. Source: docs/rest.md.
@@ -363,11 +363,12 @@ impl<K: TaskKind, C> Exchanges<K, C> {
     /// Says what became of an answer, or has it given again.
     fn settle(&mut self, answer: Answer<C>, receipt: Option<AnswerReceipt>) {
         let error = match receipt {
-            Some(AnswerReceipt { problem: None }) => {
+            Some(AnswerReceipt { problem: None, warnings }) => {
+                log_warnings(&warnings);
                 self.happened.push_back(Happened::Answered(answer.context, Ok(Outcome::Recorded(None))));
                 return;
             }
-            Some(AnswerReceipt { problem: Some(problem) }) => {
+            Some(AnswerReceipt { problem: Some(problem), .. }) => {
                 Error::Refused { problem: Box::new(problem), retry_after: None }
             }
             None => Error::Unexpected { url: self.url.clone(), what: "it said nothing of an answer".to_owned() },

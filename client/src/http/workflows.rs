@@ -15,7 +15,7 @@ use crate::body::{
 /// Which runs to list. `None` and empty mean any.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// `open`, `closed`, how open ones stand (`paused`, `blocked`, `stuck`, `failing`, `retrying`), or one way of closing, e.g.
+    /// `open`, `closed`, how open ones stand (`paused`, `blocked`, `stuck`, `failing`, `retrying`, `repeating`), or one way of closing, e.g.
     /// `failed`.
     pub status: Option<String>,
     /// The workflow type.

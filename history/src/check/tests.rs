@@ -133,6 +133,7 @@ fn tried(attempt: u32, started_at: u64, last_failed_at: Option<u64>) -> EventKin
     let at = |seconds: u64| Timestamp::from_millis(seconds * 1_000);
     EventKind::ActivityStarted(ActivityStarted {
         scheduled_event_id: 5,
+        activity_id: None,
         identity: None,
         attempt: Some(attempt),
         started_at: Some(at(started_at)),
@@ -151,6 +152,7 @@ fn tried(attempt: u32, started_at: u64, last_failed_at: Option<u64>) -> EventKin
 fn taken(scheduled_event_id: EventId) -> EventKind {
     EventKind::ActivityStarted(ActivityStarted {
         scheduled_event_id,
+        activity_id: None,
         identity: None,
         attempt: None,
         started_at: None,
@@ -160,12 +162,19 @@ fn taken(scheduled_event_id: EventId) -> EventKind {
 }
 
 fn done(scheduled_event_id: EventId, started_event_id: EventId) -> EventKind {
-    EventKind::ActivitySuccess(ActivitySuccess { scheduled_event_id, started_event_id, result: None, by_hand: None })
+    EventKind::ActivitySuccess(ActivitySuccess {
+        scheduled_event_id,
+        activity_id: None,
+        started_event_id,
+        result: None,
+        by_hand: None,
+    })
 }
 
 fn too_slow(scheduled_event_id: EventId, started_event_id: Option<EventId>, timeout: ActivityTimeout) -> EventKind {
     EventKind::ActivityTimedOut(ActivityTimedOut {
         scheduled_event_id,
+        activity_id: None,
         started_event_id,
         timeout,
         details: None,
@@ -177,6 +186,7 @@ fn too_slow(scheduled_event_id: EventId, started_event_id: Option<EventId>, time
 fn never_taken(scheduled_event_id: EventId) -> EventKind {
     EventKind::ActivityScheduledTimeout(ActivityScheduledTimeout {
         scheduled_event_id,
+        activity_id: None,
         last_failure: None,
         cause: None,
     })
@@ -193,6 +203,7 @@ fn to_cancel(activity_id: &str, scheduled_event_id: EventId, decision_event_id: 
 fn canceled(scheduled_event_id: EventId, started_event_id: Option<EventId>, cancel_event_id: EventId) -> EventKind {
     EventKind::ActivityCanceled(ActivityCanceled {
         scheduled_event_id,
+        activity_id: None,
         started_event_id,
         cancel_event_id,
         details: None,

@@ -90,6 +90,9 @@ pub struct ActivityStarted {
     #[n(5)]
     #[serde(skip)]
     pub kept: Option<PackRef>,
+    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    #[cbor(skip)]
+    pub activity_id: Option<Box<str>>,
 }
 
 /// The runner did it, or somebody says that it is done.
@@ -111,6 +114,9 @@ pub struct ActivitySuccess {
     /// Who said so, where it was not the runner.
     #[n(3)]
     pub by_hand: Option<ByHand>,
+    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    #[cbor(skip)]
+    pub activity_id: Option<Box<str>>,
 }
 
 /// The runner could not do it, or somebody says that it cannot be done.
@@ -139,6 +145,9 @@ pub struct ActivityFailed {
     /// Who said so, where it was not the runner.
     #[n(5)]
     pub by_hand: Option<ByHand>,
+    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    #[cbor(skip)]
+    pub activity_id: Option<Box<str>>,
 }
 
 /// The activity was canceled.
@@ -160,6 +169,9 @@ pub struct ActivityCanceled {
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
+    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    #[cbor(skip)]
+    pub activity_id: Option<Box<str>>,
 }
 
 /// The activity took too long.
@@ -187,6 +199,9 @@ pub struct ActivityTimedOut {
     /// How the newest try ended, where the activity waited for another.
     #[n(5)]
     pub last_failure: Option<LastFailure>,
+    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    #[cbor(skip)]
+    pub activity_id: Option<Box<str>>,
 }
 
 /// No runner took the activity in time (schedule to start), or none ever may.
@@ -204,6 +219,9 @@ pub struct ActivityScheduledTimeout {
     /// Why no runner may take it; absent where time was up.
     #[n(2)]
     pub cause: Option<ActivityNotStartedCause>,
+    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    #[cbor(skip)]
+    pub activity_id: Option<Box<str>>,
 }
 
 /// Why no runner may take an activity.

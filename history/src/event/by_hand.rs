@@ -29,6 +29,9 @@ pub struct ActivityPaused {
     /// How the last try ended, when its tries ran out.
     #[n(4)]
     pub last_failure: Option<LastFailure>,
+    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    #[cbor(skip)]
+    pub activity_id: Option<Box<str>>,
 }
 
 /// A paused activity is handed out again.
@@ -46,6 +49,9 @@ pub struct ActivityResumed {
     /// Why.
     #[n(2)]
     pub reason: Option<String>,
+    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    #[cbor(skip)]
+    pub activity_id: Option<Box<str>>,
 }
 
 /// An activity is handed out for another try at once, whatever it waited for, and whoever had it.
@@ -63,6 +69,9 @@ pub struct ActivityRetried {
     /// Why.
     #[n(2)]
     pub reason: Option<String>,
+    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    #[cbor(skip)]
+    pub activity_id: Option<Box<str>>,
 }
 
 /// The options of an open activity are others from here on: all of them, those that stay as they were, too.
@@ -90,6 +99,9 @@ pub struct ActivityOptionsChanged {
     /// Why.
     #[n(5)]
     pub reason: Option<String>,
+    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    #[cbor(skip)]
+    pub activity_id: Option<Box<str>>,
 }
 
 /// Why an activity is paused.

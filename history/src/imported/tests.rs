@@ -207,3 +207,27 @@ fn it_is_kept_for_its_retention_from_its_close_and_a_week_at_least() {
     let late = own.plus(Duration::from_days(1_000));
     assert_eq!(imported.kept_until(late), late.plus(limits::IMPORTED_KEPT_MIN));
 }
+
+#[test]
+fn names_of_activities_are_checked_and_not_kept() {
+    use crate::event::{activity_names, name_activities};
+    use crate::scene::{scene, schedule, terminate};
+    let stored = scene().decide([schedule("a")]).takes("a").succeeds("a").then(&terminate()).events;
+    let mut named = stored.clone();
+    name_activities(&mut named, &activity_names(&stored));
+    assert_ne!(named, stored);
+    let texts: Vec<String> = named.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
+    let imported = ImportedRun::from_json(texts.iter().map(String::as_str), now()).unwrap();
+    assert_eq!(imported.events(), stored);
+    let wrong: Vec<String> =
+        texts.iter().map(|text| text.replace("\"activityId\":\"a\"", "\"activityId\":\"b\"")).collect();
+    let mixed =
+        texts.iter().zip(&wrong).map(|(text, wrong)| if text.contains("ActivitySuccess") { wrong } else { text });
+    match ImportedRun::from_json(mixed.map(String::as_str), now()).unwrap_err() {
+        ImportFault::Field { fault: Fault::Invalid { field, problem }, .. } => {
+            assert_eq!(field, "activityId");
+            assert!(problem.contains("is `b`") && problem.contains("has `a`"), "{problem}");
+        }
+        other => panic!("{other}"),
+    }
+}

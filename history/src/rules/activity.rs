@@ -30,7 +30,7 @@ use crate::event::{
 use crate::fault::Fault;
 use crate::limits;
 use crate::rules::swf;
-use crate::run::{Deadline, DeadlineKind, PausedActivity, PendingActivity, Released, Run};
+use crate::run::{Deadline, DeadlineKind, Fingerprint, PausedActivity, PendingActivity, Released, Run};
 use crate::surroundings::{Registration, Surroundings};
 use crate::time::Timestamp;
 use crate::transition::{Transition, must_be_open};
@@ -99,7 +99,7 @@ impl Transition {
         let scheduled_event_id = self.push(now, kind);
         if !has_failed && swf::lacks_role(&self.run.started, it) {
             let (last_failure, cause) = (None, Some(ActivityNotStartedCause::LambdaRoleUndefined));
-            let timeout = ActivityScheduledTimeout { scheduled_event_id, last_failure, cause };
+            let timeout = ActivityScheduledTimeout { scheduled_event_id, activity_id: None, last_failure, cause };
             self.push(now, EventKind::ActivityScheduledTimeout(timeout));
             return true;
         }
@@ -160,7 +160,13 @@ impl Transition {
             return false;
         }
         // Nobody is there to be asked. The decider knows what it did, so this alone is no unseen news.
-        let canceled = ActivityCanceled { scheduled_event_id, started_event_id: None, cancel_event_id, details: None };
+        let canceled = ActivityCanceled {
+            scheduled_event_id,
+            activity_id: None,
+            started_event_id: None,
+            cancel_event_id,
+            details: None,
+        };
         self.push(now, EventKind::ActivityCanceled(canceled));
         // In SWF's dialect it is news all the same, and a close behind it fails.
         self.run.started.is_swf()
@@ -175,7 +181,7 @@ impl Transition {
     pub(crate) fn activity_waited_too_long(&mut self, scheduled_event_id: EventId, now: Timestamp) {
         let Some(activity) = self.run.activities.get(&scheduled_event_id) else { return };
         let last_failure = activity.last_failure().cloned();
-        let timeout = ActivityScheduledTimeout { scheduled_event_id, last_failure, cause: None };
+        let timeout = ActivityScheduledTimeout { scheduled_event_id, activity_id: None, last_failure, cause: None };
         self.push(now, EventKind::ActivityScheduledTimeout(timeout));
     }
 }
@@ -185,7 +191,17 @@ impl Run {
         if !self.is_lambda(&it.task_list) {
             self.last_activity_at = Some(event.timestamp);
         }
-        self.activities.insert(event.id, PendingActivity::new(it, event.timestamp));
+        let fingerprint = Fingerprint::of(it);
+        self.successes.notice(fingerprint, event.id);
+        let pending = PendingActivity { fingerprint: Some(fingerprint), ..PendingActivity::new(it, event.timestamp) };
+        self.activities.insert(event.id, pending);
+    }
+
+    pub(crate) fn activity_has_succeeded(&mut self, scheduled_event_id: EventId) {
+        if let Some(fingerprint) = self.activities.get(&scheduled_event_id).and_then(|it| it.fingerprint) {
+            self.successes.remember(fingerprint);
+        }
+        self.activities.remove(scheduled_event_id);
     }
 
     pub(crate) fn activity_is_held(&mut self, event: &Event, scheduled_event_id: EventId) {

@@ -339,6 +339,7 @@ impl Run {
         self.turn_task = None;
         self.turn = None;
         self.activities.clear();
+        self.successes.close();
         self.timers.clear();
         self.externals.clear();
         self.awaiting.clear();

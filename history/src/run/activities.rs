@@ -9,7 +9,7 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
-use super::{PausedActivity, PendingActivity, Released, Tries};
+use super::{Fingerprint, PausedActivity, PendingActivity, Released, Tries};
 use crate::event::{ActivityTimeouts, EventId};
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
@@ -81,9 +81,12 @@ impl Activities {
         }
     }
 
-    pub(crate) fn forget_tries(&mut self) {
-        let tried = self.open.values_mut().filter(|activity| activity.tries.is_some());
-        tried.for_each(|activity| Arc::make_mut(activity).tries = None);
+    /// Only what the history tells of them at any time.
+    pub(crate) fn told(&mut self) {
+        let beside = |activity: &PendingActivity| activity.tries.is_some() || activity.fingerprint.is_some();
+        for activity in self.open.values_mut().filter(|activity| beside(activity)).map(Arc::make_mut) {
+            (activity.tries, activity.fingerprint) = (None, None);
+        }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -133,6 +136,8 @@ struct Own<I, T, P> {
     paused: P,
     #[n(8)]
     released: Option<Released>,
+    #[n(9)]
+    fingerprint: Option<Fingerprint>,
 }
 
 impl PendingActivity {
@@ -199,6 +204,7 @@ impl<C> Encode<C> for Activities {
                 tries: activity.tries.as_ref(),
                 paused: activity.paused.as_ref(),
                 released: activity.released,
+                fingerprint: activity.fingerprint,
             };
             e.u64(*id)?.encode_with(own, ctx)?;
         }
@@ -232,6 +238,7 @@ impl<'b, C> Decode<'b, C> for Activities {
                 tries: own.tries,
                 paused: own.paused,
                 released: own.released,
+                fingerprint: own.fingerprint,
                 task_priority: kind.task_priority,
             };
             open.insert(id, Arc::new(activity));

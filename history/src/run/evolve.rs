@@ -34,7 +34,7 @@ impl Run {
             EventKind::DeciderFailed(it) => self.turn_has_failed(event, it),
             EventKind::ActivityScheduled(it) => self.activity_waits(event, it),
             EventKind::ActivityStarted(it) => self.activity_is_held(event, it.scheduled_event_id),
-            EventKind::ActivitySuccess(it) => self.activities.remove(it.scheduled_event_id),
+            EventKind::ActivitySuccess(it) => self.activity_has_succeeded(it.scheduled_event_id),
             EventKind::ActivityFailed(it) => self.activities.remove(it.scheduled_event_id),
             EventKind::ActivityCanceled(it) => self.activities.remove(it.scheduled_event_id),
             EventKind::ActivityTimedOut(it) => self.activities.remove(it.scheduled_event_id),

@@ -2,7 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
-use super::Tries;
+use super::{Fingerprint, Tries};
 use crate::command::TaskId;
 use crate::event::{
     ActivityPausedCause, ActivityScheduled, ActivityTimeouts, ByHand, ChildPolicy, EventId, LastFailure, TurnList,
@@ -94,6 +94,8 @@ pub struct PendingActivity {
     pub released: Option<Released>,
     /// How it is preferred to others on its list: higher first.
     pub task_priority: Option<i32>,
+    /// What tells it from others once it has succeeded; `None` where an earlier version opened it.
+    pub fingerprint: Option<Fingerprint>,
 }
 
 impl PendingActivity {
@@ -113,6 +115,7 @@ impl PendingActivity {
             paused: None,
             released: None,
             task_priority: it.task_priority,
+            fingerprint: None,
         }
     }
 

@@ -20,13 +20,16 @@ pub enum Standing {
     Failing,
     /// It is open, and an activity of it is past its first try.
     Retrying,
+    /// It is open, and an activity of it was scheduled again after it had succeeded.
+    Repeating,
     /// It has closed.
     Closed(Status),
 }
 
 impl Standing {
     /// Those of open runs that somebody may want to know of. A run to which several apply stands as the first of them.
-    pub const FLAGGED: [Self; 5] = [Self::Paused, Self::Blocked, Self::Stuck, Self::Failing, Self::Retrying];
+    pub const FLAGGED: [Self; 6] =
+        [Self::Paused, Self::Blocked, Self::Stuck, Self::Failing, Self::Retrying, Self::Repeating];
 
     /// The word used in lists and in stores.
     pub const fn word(self) -> &'static str {
@@ -37,6 +40,7 @@ impl Standing {
             Self::Stuck => "stuck",
             Self::Failing => "failing",
             Self::Retrying => "retrying",
+            Self::Repeating => "repeating",
             Self::Closed(status) => status.word(),
         }
     }
@@ -71,6 +75,7 @@ impl Run {
             Standing::Stuck => self.is_stuck(),
             Standing::Failing => self.is_failing(),
             Standing::Retrying => self.is_retrying(),
+            Standing::Repeating => self.is_repeating(),
             Standing::Closed(_) => false,
         };
         if self.is_open() {
@@ -107,6 +112,11 @@ impl Run {
     /// Whether an activity of it is past its first try: it waits for the next one, or is in it.
     pub fn is_retrying(&self) -> bool {
         self.is_open() && self.activities.values().any(|activity| activity.attempt() > 1)
+    }
+
+    /// Whether an activity of it was scheduled again, with the same type and input, after it had succeeded.
+    pub fn is_repeating(&self) -> bool {
+        self.is_open() && self.successes.repeated().is_some()
     }
 }
 

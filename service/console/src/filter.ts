@@ -1,6 +1,6 @@
 // Which runs a list shows: one filter, written as text in the search field and as a query in the URL and to the API.
 
-export const STANDINGS = ['paused', 'blocked', 'stuck', 'failing', 'retrying'] as const;
+export const STANDINGS = ['paused', 'blocked', 'stuck', 'failing', 'retrying', 'repeating'] as const;
 export const OUTCOMES = ['success', 'failed', 'canceled', 'timed-out', 'terminated', 'continued-as-new'] as const;
 export const STATUSES = ['open', ...STANDINGS, 'closed', ...OUTCOMES] as const;
 export const ORDERS = ['-startedAt', 'startedAt', '-closedAt', 'closedAt'] as const;

@@ -13,6 +13,7 @@ const SIGNS: Record<string, string> = {
   stuck: '◆',
   failing: '▲',
   retrying: '↻',
+  repeating: '⟳',
   closed: '○',
   success: '✓',
   failed: '✕',

@@ -141,6 +141,7 @@ export function standingOf(run: {
   stuck?: boolean;
   failing?: unknown;
   retrying?: boolean;
+  repeating?: unknown;
 }): string {
   if (run.status !== 'open') return run.status;
   if (run.paused) return 'paused';
@@ -148,6 +149,7 @@ export function standingOf(run: {
   if (run.stuck) return 'stuck';
   if (run.failing) return 'failing';
   if (run.retrying) return 'retrying';
+  if (run.repeating) return 'repeating';
   return 'open';
 }
 
@@ -181,6 +183,11 @@ export function reasonOf(run: Described, last: Event | undefined, now: number): 
       return `Its decider has failed ${failing?.turns ?? 0} turns in a row, for ${lasting(Date.parse(failing?.since ?? ''), now)}${why(
         failing?.reason ?? failing?.timeout,
       )}. The turn is given out again until one is completed.`;
+    }
+    case 'repeating': {
+      const again = run.repeating;
+      const what = again?.activityId ? activity(again.activityId) : 'an activity';
+      return `Event ${again?.eventId ?? ''} schedules ${what} again, with the same type and input, after it had succeeded. Does the decider take its window for the whole history? Poll with history full.`;
     }
     case 'retrying': {
       const next = run.openActivities.find((one) => one.nextTryAt);

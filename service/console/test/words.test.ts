@@ -64,6 +64,10 @@ test('each way in which a run stands has its reason in words', () => {
     /failed 4 turns in a row, for 10\sm: TypeError/,
   );
   assert.match(
+    reason({ repeating: { times: 1, eventId: 17, activityId: 'charge' } }),
+    /^Event 17 schedules activity charge again, with the same type and input, after it had succeeded\./,
+  );
+  assert.match(
     reason({
       retrying: true,
       openActivities: [

@@ -34,7 +34,7 @@ pub use base::forms::{
 };
 pub use base::metrics::{BRIEF, LabelValue, Metrics};
 pub use base::numbers;
-pub use base::refusal::{Limited, MayBeRecorded, Refusal, RefusalRow};
+pub use base::refusal::{Limited, MayBeRecorded, Refusal, RefusalRow, TokenKind};
 pub use base::shares;
 pub use base::token::TOKEN_CHARS_MAX;
 pub use base::token::{ActivityToken, TurnToken};

@@ -2,14 +2,14 @@
 
 mod answers;
 mod elsewhere;
+mod events;
 pub(crate) mod slots;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use history::{
-    Author, Event, EventId, EventKind, Payload, ProposedUpdate, TraceContext, TurnId,
-    event::{ActivityTimeouts, DeciderCompleted},
+    Author, Event, EventId, EventKind, Payload, ProposedUpdate, TraceContext, TurnId, event::ActivityTimeouts,
 };
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -17,12 +17,12 @@ use uuid::Uuid;
 use crate::base::background::Background;
 use crate::base::shares::watch;
 use crate::base::token::Mint;
-use crate::commit::read::{Room, RunEvents, RunReader};
+use crate::commit::read::RunReader;
 use crate::lists::grant::{Grant, Granted, NumberedQuery};
 use crate::lists::hand_out::TaskLists;
 use crate::lists::matching::PollResult;
 use crate::lists::pollers::Polling;
-use crate::lists::polls::{Poll, taker};
+use crate::lists::polls::{Poll, TaskEvents, taker};
 use crate::lists::{ListKey, Side, Taker};
 use crate::nodes::Nodes;
 use crate::registry::quotas::OpenRuns;
@@ -31,13 +31,6 @@ use crate::riders::waiting::Riders;
 use crate::run::lookup::RunLookup;
 use crate::run::runs::Runs;
 use crate::{ActivityToken, EventRange, HistoryPage, Refusal, Registry, RunRef, TurnToken};
-
-/// The most events of a window that come with a task; the rest is read with the task's history.
-const WINDOW_EVENTS_MAX: usize = 10_000;
-
-/// The most bytes of a window that come with a task, as JSON. Its newest event comes in any case; the rest is read with the task's
-/// history. Source: `docs/rest.md`, windows.
-const WINDOW_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// A query to a run, as its decider gets it.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,10 +64,13 @@ pub struct DeciderTask {
     pub started_event_id: EventId,
     /// The DeciderStarted of the last completed turn; 0 when there is none.
     pub previous_started_event_id: EventId,
-    /// The window, oldest first.
+    /// The window, or the whole history, oldest first.
     pub events: Vec<Event>,
-    /// Bytes of the window, as JSON.
-    pub window_bytes: usize,
+    /// Bytes of `events`, as JSON.
+    pub events_bytes: usize,
+    /// Where the history goes on that has no room in `events`: the `after` of its next page. `None` when nothing is
+    /// left, and for a window, which comes without its oldest part where it is too large.
+    pub next: Option<EventId>,
     /// What the last completed turn left.
     pub context: Option<Payload>,
     /// What the run is asked, to be answered from the state after this turn's decisions.
@@ -208,13 +204,13 @@ impl Tasks {
         list: &str,
         poll: Poll,
     ) -> impl Future<Output = Result<Option<Delivery<DeciderTask>>, Refusal>> {
-        let events_max = poll.events_max.unwrap_or(WINDOW_EVENTS_MAX).clamp(1, WINDOW_EVENTS_MAX);
+        let events = poll.task_events();
         // In a box, as is all else that a poll does beside its wait: those that wait would have room for it.
         let begun = Box::pin(self.begin_poll(Side::Decider, (domain, list), poll));
         async move {
             let mut poll = begun.await?;
             while let Some(grant) = self.poll(&mut poll).await? {
-                match Box::pin(self.decider_task(&grant, events_max)).await {
+                match Box::pin(self.decider_task(&grant, events)).await {
                     Ok(task) => return Ok(Some(Delivery { task: Box::new(task), receipt: Receipt(grant) })),
                     Err(refusal) if pass_over(grant, &refusal) && poll.taker.poll.is_none() => {}
                     // Its poll stands in the run as the one that has this task, and must get no other.
@@ -329,7 +325,7 @@ impl Tasks {
         Ok(read)
     }
 
-    async fn decider_task(&self, grant: &Grant, events_max: usize) -> Result<DeciderTask, Refusal> {
+    async fn decider_task(&self, grant: &Grant, asked: TaskEvents) -> Result<DeciderTask, Refusal> {
         let (turn, previous_started_event_id, attempt, only_asks) = match &grant.what {
             Granted::Turn { turn, previous_started_event_id, attempt } => {
                 (*turn, *previous_started_event_id, *attempt, None)
@@ -347,7 +343,6 @@ impl Tasks {
                 return Err(Refusal::Corrupt { what: "an activity on a decider's list".to_owned() });
             }
         };
-        let first = previous_started_event_id.max(1);
         let (started_event_id, source) = (turn.started_event_id, grant.source());
         let (speculative, shown, last) = match &grant.what {
             Granted::Speculation { task, last_event_id, shown, .. } => (Some(*task), shown.as_slice(), *last_event_id),
@@ -355,14 +350,7 @@ impl Tasks {
                 (None, &[][..], started_event_id)
             }
         };
-        let (room, shown_bytes) = room_beside(shown, events_max);
-        let (mut events, window_bytes) = self.reader.read_range(&source, first..last + 1, room).await?;
-        events.extend_from_slice(shown);
-        let context = match completed(&events, previous_started_event_id) {
-            Some(completed) => completed.context.clone(),
-            None if previous_started_event_id == 0 => None,
-            None => self.read_context(&source, first, events.first().map_or(first, |event| event.id)).await?,
-        };
+        let read = self.read_events(&source, asked, (previous_started_event_id, last), shown).await?;
         let token = TurnToken {
             domain: Arc::clone(&grant.key.domain),
             workflow_id: Arc::clone(&grant.key.workflow_id),
@@ -390,27 +378,16 @@ impl Tasks {
             attempt,
             started_event_id,
             previous_started_event_id,
-            events,
-            window_bytes: window_bytes + shown_bytes,
-            context,
+            events: read.events,
+            events_bytes: read.bytes,
+            next: read.next,
+            context: read.context,
             queries: grant.riders.queries.iter().map(query).collect(),
             only_asks: only_asks.is_some(),
             updates: grant.riders.updates.clone(),
             speculative: speculative.is_some(),
             trace: grant.trace.clone(),
         })
-    }
-
-    /// The context of the last completed turn, from the part of the window that did not come with the task.
-    async fn read_context(
-        &self,
-        source: &RunEvents<'_>,
-        first: EventId,
-        before: EventId,
-    ) -> Result<Option<Payload>, Refusal> {
-        let is_its_end = |event: &Event| completed(std::slice::from_ref(event), first).is_some();
-        let found = self.reader.find(source, first..before, is_its_end).await?;
-        Ok(found.as_slice().iter().find_map(|event| completed(std::slice::from_ref(event), first)?.context.clone()))
     }
 
     async fn activity_task(&self, grant: &Grant) -> Result<ActivityTask, Refusal> {
@@ -453,13 +430,6 @@ impl Tasks {
     }
 }
 
-/// The room of a window beside events that are shown with it, and the bytes of these.
-fn room_beside(shown: &[Event], events_max: usize) -> (Room, usize) {
-    let bytes: usize = shown.iter().map(|event| event.json_bytes() + 1).sum();
-    let events = events_max.saturating_sub(shown.len()).max(1);
-    (Room { events, bytes: WINDOW_BYTES_MAX.saturating_sub(bytes) }, bytes)
-}
-
 /// Whether a refusal is about the task that was found and not about the poll: another task may be handed out all the same.
 fn is_of_task(refusal: &Refusal) -> bool {
     matches!(
@@ -485,14 +455,6 @@ fn pass_over(grant: Box<Grant>, refusal: &Refusal) -> bool {
     tracing::error!(%refusal, %list, %workflow_id, %run_id, "a task cannot be shown: its run is broken");
     grant.delivered();
     true
-}
-
-/// The DeciderCompleted of the turn with this DeciderStarted, if it is among the events.
-fn completed(events: &[Event], started_event_id: EventId) -> Option<&DeciderCompleted> {
-    events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::DeciderCompleted(it) if it.started_event_id == started_event_id => Some(it),
-        _ => None,
-    })
 }
 
 #[cfg(test)]

@@ -129,6 +129,15 @@ fn flags(run: &Described) -> Vec<String> {
     }));
     let retried = run.open_activities.iter().filter(|it| it.attempt > 1 && !is_blocked(it));
     lines.extend(retried.map(|it| format!("retrying   activity {}{}{}", it.activity_id, tried(it), last_failure(it))));
+    lines.extend(run.repeating.as_ref().map(|it| {
+        let id = it.activity_id.as_ref().map(|id| format!(" {id}")).unwrap_or_default();
+        let (times, event_id) = (it.times, it.event_id);
+        let often = if times == 1 { String::new() } else { format!("; {times} times in all") };
+        format!(
+            "repeating  activity{id} had succeeded, and event {event_id} schedules it again with the same type and \
+             input{often}; does the decider take its window for the whole history? Poll with history `full`"
+        )
+    }));
     lines
 }
 
@@ -170,7 +179,8 @@ mod tests {
         let described = json!({
             "workflowId": "order-1", "runId": run, "workflowType": "order", "taskList": "orders", "status": "open",
             "startedAt": at, "executionTimeout": "P365D", "tags": ["eu", "gold"], "cancelRequested": true,
-            "stuck": false, "awaiting": ["approve"], "version": 9, "historyLength": 12, "turn": "none",
+            "stuck": false, "repeating": { "times": 2, "eventId": 11, "activityId": "charge" },
+            "awaiting": ["approve"], "version": 9, "historyLength": 12, "turn": "none",
             "parent": { "workflowId": "batch", "runId": run, "eventId": 7 },
             "continuedFrom": run,
             "openActivities": [{
@@ -208,6 +218,8 @@ tags       eu, gold
 child      of batch, run {run}: its event 7
 cancel     was asked for
 retrying   activity ship, try 2 of 3; the last one failed at {at}: carrier-busy
+repeating  activity charge had succeeded, and event 11 schedules it again with the same type and input; 2 times in \
+all; does the decider take its window for the whole history? Poll with history `full`
 awaits     signal `approve`
 goes on    for run {run}
 branched   from run {run} of order-0, at its event 2

@@ -1,14 +1,17 @@
-//! Files of runs that go from one service to another: JSON Lines, which people and `jq` can read. A first line that says what it is; a
-//! line for each run, and below it one for each of its events, byte for byte as the service gives them; and a last line with how many
-//! there are and a digest of what stands above it, by which a file is found that was cut short or changed. An event with a line break,
-//! which a payload may have between its tokens, is a JSON string in an object of its own: `{"text":"…"}`.
+//! Files of runs that go from one service to another: JSON Lines, which people and `jq` can read. A first line that
+//! says what it is; a line for each run, and below it one for each of its events, byte for byte as the service stores
+//! them; and a last line with how many there are and a digest of what stands above it, by which a file is found that
+//! was cut short or changed. An event with a line break, which a payload may have between its tokens, is a JSON string
+//! in an object of its own: `{"text":"…"}`.
 
 use std::borrow::Cow;
 use std::io::{BufRead, Read as _, Write};
 
+use history::event::NAMED_WHEN_READ;
 use history::limits::IMPORTED_BYTES_MAX;
 use history::{ImportedRun, Timestamp};
-use serde::{Deserialize, Serialize};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
@@ -111,9 +114,12 @@ impl<W: Write> FileWriter<W> {
         self.line(&serde_json::to_string(&RunLine { run: description })?.replace(LINE_BREAKS, " "))
     }
 
+    /// An event, as it is stored: what the service adds to it for readers is left out, so that services of all
+    /// versions take it and the file stays the same.
     pub(super) fn event(&mut self, event: &RawValue) -> std::io::Result<()> {
         self.counts.events += 1;
-        match event.get() {
+        let stored = as_stored(event).map_or(Cow::Borrowed(event.get()), Cow::Owned);
+        match &*stored {
             text if text.contains(LINE_BREAKS) => self.line(&serde_json::to_string(&TextLine { text: text.into() })?),
             text => self.line(text),
         }
@@ -128,6 +134,51 @@ impl<W: Write> FileWriter<W> {
         self.out.flush()?;
         Ok((self.out, counts))
     }
+}
+
+/// The members of a JSON object in their order, with their values byte for byte.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an event")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+/// The text of an event without the name that was added to it; `None` if none was, or if it is no event.
+fn as_stored(event: &RawValue) -> Option<String> {
+    let Members(members) = serde_json::from_str(event.get()).ok()?;
+    let is_named = |(name, value): &(String, &RawValue)| {
+        name == "type" && NAMED_WHEN_READ.iter().any(|kind| value.get() == format!("\"{kind}\""))
+    };
+    if !members.iter().any(is_named) || members.iter().all(|(name, _)| name != "activityId") {
+        return None;
+    }
+    let mut stored = String::with_capacity(event.get().len());
+    for (name, value) in members.iter().filter(|(name, _)| name != "activityId") {
+        stored.push(if stored.is_empty() { '{' } else { ',' });
+        stored.push_str(&serde_json::to_string(name).ok()?);
+        stored.push(':');
+        stored.push_str(value.get());
+    }
+    stored.push('}');
+    Some(stored)
 }
 
 /// A run of a file.

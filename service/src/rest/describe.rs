@@ -6,7 +6,7 @@ use client::body;
 use history::event::ByHand;
 use history::{
     Coming, ComingKind, DeadlineKind, Effect, EffectKind, EventId, EventKind, Heartbeat, PausedActivity,
-    PendingActivity, Run, RunPause, Timestamp,
+    PendingActivity, Repeated, Run, RunPause, Timestamp,
 };
 
 use super::extract::{EntityTag, IfNoneMatch, Params, Path, PreferWait, not_modified, with_etag, with_wait_applied};
@@ -29,8 +29,9 @@ pub(super) async fn describe(on: Awaited) -> Answer {
         return Ok(with_wait_applied(not_modified(tag), wait));
     }
     let failing = failing(&engine, &at, &described.run).await?;
+    let repeating = repeating(&engine, &at, &described.run).await?;
     let unpolled = engine.pollers().unpolled(&at.domain, &described.run);
-    let mut body = render(&described, failing, unpolled, engine.clock().now());
+    let mut body = render(&described, (failing, repeating), unpolled, engine.clock().now());
     if !caller.sees_payloads(&domain) {
         leave_payloads_out(&mut body);
     }
@@ -40,7 +41,7 @@ pub(super) async fn describe(on: Awaited) -> Answer {
 
 fn render(
     described: &RunState,
-    failing: Option<body::FailingTurns>,
+    (failing, repeating): (Option<body::FailingTurns>, Option<body::RepeatedActivities>),
     unpolled: Vec<Unpolled>,
     now: Timestamp,
 ) -> body::Described {
@@ -95,6 +96,7 @@ fn render(
         stuck: run.is_stuck(),
         blocked: run.is_blocked(),
         retrying: run.is_retrying(),
+        repeating,
         failing,
         paused: run.paused.as_deref().filter(|_| run.is_open()).map(paused_run),
         awaiting: run.awaiting.clone(),
@@ -148,6 +150,18 @@ fn leave_payloads_out(body: &mut body::Described) {
     for failure in body.open_activities.iter_mut().filter_map(|activity| activity.last_failure.as_mut()) {
         failure.details = None;
     }
+}
+
+/// Which activities were scheduled again after they had succeeded. The name of the newest is in the history alone.
+async fn repeating(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<body::RepeatedActivities>, Refused> {
+    let Some(Repeated { times, scheduled_event_id: event_id }) = run.successes.repeated() else { return Ok(None) };
+    let at = RunRef { run_id: Some(run.started.run_id), ..at.clone() };
+    let page = EventRange { after: event_id - 1, limit: 1, ..EventRange::default() };
+    let activity_id = match engine.views().history(&at, &page).await?.events.pop().map(|event| event.kind) {
+        Some(EventKind::ActivityScheduled(it)) => Some(it.activity_id),
+        _ => None,
+    };
+    Ok(Some(body::RepeatedActivities { times, event_id, activity_id }))
 }
 
 /// How deciders fail at a run, where they do. Why they do is in its history alone.

@@ -18,7 +18,7 @@ use memchr::memchr2;
 use serde::Serialize;
 
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, with_wait_applied};
-use super::tasks::{activity_body, bytes_of, outcome, turn_body, unpolled_by, update_answers};
+use super::tasks::{activity_body, bytes_of, is_full, outcome, turn_body, unpolled_by, update_answers, warnings};
 use crate::access::{Caller, Level};
 use crate::http::{
     Answer, AppState, AuditEach, Json, Refused, TURN_BYTES_MAX, bytes_of_json, deliver_tasks, look_at_connection,
@@ -136,7 +136,11 @@ impl Exchange {
     }
 
     /// Has one answer recorded, with its entry in the audit log before.
-    async fn receipt(&self, token: &str, answered: impl Future<Output = Result<(), Refused>>) -> AnswerReceipt {
+    async fn receipt(
+        &self,
+        token: &str,
+        answered: impl Future<Output = Result<Vec<body::Warning>, Refused>>,
+    ) -> AnswerReceipt {
         let ticket = self.audit.0.as_ref().map(|audit| {
             let call = (self.call, token);
             audit.change_of_task(&self.engine, self.level, self.caller.by(), call)
@@ -144,16 +148,19 @@ impl Exchange {
         if let Some(ticket) = &ticket
             && let Err(refused) = ticket.announce().await
         {
-            return AnswerReceipt { problem: Some(refused.problem()) };
+            return AnswerReceipt { problem: Some(refused.problem()), warnings: Vec::new() };
         }
-        let problem = answered.await.err().map(|refused| refused.problem());
+        let (problem, warnings) = match answered.await {
+            Ok(warnings) => (None, warnings),
+            Err(refused) => (Some(refused.problem()), Vec::new()),
+        };
         if let Some(ticket) = ticket {
             let status = problem.as_ref().map_or(StatusCode::OK, |problem| {
                 StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
             });
             ticket.tell(status, problem.as_ref().map(|problem| problem.code.as_str()));
         }
-        AnswerReceipt { problem }
+        AnswerReceipt { problem, warnings }
     }
 
     /// What a token says of itself must be what the path says: that is what the caller may do.
@@ -165,7 +172,7 @@ impl Exchange {
         Err(Fault::Invalid { field: "token".to_owned(), problem }.into())
     }
 
-    async fn answer_turn(&self, reply: body::TurnReply) -> Result<(), Refused> {
+    async fn answer_turn(&self, reply: body::TurnReply) -> Result<Vec<body::Warning>, Refused> {
         let body::TurnReply { token, complete, fail } = reply;
         let mut token = self.engine.tasks().decider_token(&token)?;
         self.must_be_of_list(&token.domain, &token.task_list)?;
@@ -186,13 +193,13 @@ impl Exchange {
             _ => return Err(must_be_one("complete` and `fail")),
         };
         let outcomes = results.into_iter().map(outcome).collect();
-        match self.engine.tasks().answer_turn_with(&token, command, outcomes, updates).await {
-            Ok(()) => Ok(()),
+        match self.engine.tasks().answer_turn_warned(&token, command, outcomes, updates).await {
+            Ok(found) => Ok(warnings(found)),
             Err(refusal) => Err(self.engine.tasks().how_turn_was_lost(&token, refusal).await.into()),
         }
     }
 
-    async fn answer_activity(&self, reply: body::ActivityReply) -> Result<(), Refused> {
+    async fn answer_activity(&self, reply: body::ActivityReply) -> Result<Vec<body::Warning>, Refused> {
         let body::ActivityReply { token, success, failure, canceled } = reply;
         let mut token = self.engine.tasks().activity_token(&token)?;
         self.must_be_of_list(&token.domain, &token.task_list)?;
@@ -214,7 +221,8 @@ impl Exchange {
             }
             _ => return Err(must_be_one("success`, `failure` and `canceled")),
         };
-        Ok(self.engine.tasks().answer_activity(&token, command).await?)
+        self.engine.tasks().answer_activity(&token, command).await?;
+        Ok(Vec::new())
     }
 }
 
@@ -242,12 +250,24 @@ pub(super) async fn turns(
     Json(asked): Json<body::ExchangeTurns, TURN_BYTES_MAX>,
 ) -> Answer {
     let (State(engine), Path([domain, list]), _, HowToAnswer { wait, lines }, caller) = on;
-    let body::ExchangeTurns { answers, room, slots, identity, max_events, queries, updates, poll_id, attempt } = asked;
+    let body::ExchangeTurns { answers, room, slots, identity, history, max_events, queries, updates, poll_id, attempt } =
+        asked;
     let call = "POST /v1/domains/{domain}/task-lists/{list}/decider/exchange";
     let exchange = Exchange { engine, caller, domain, list, audit, call, level: Level::Decider };
     exchange.must_have_share(answers.len())?;
     let (by, updates, at_most) = (exchange.caller.by(), updates.unwrap_or(0), wait.unwrap_or(WAIT_MAX));
-    let poll = Poll { wait: at_most, identity, events_max: max_events, queries, updates, poll_id, attempt, by };
+    let poll = Poll {
+        wait: at_most,
+        identity,
+        events_max: max_events,
+        full_history: is_full(history),
+        names_activities: true,
+        queries,
+        updates,
+        poll_id,
+        attempt,
+        by,
+    };
     let mut slots = exchange.slots((room, slots), &poll, !answers.is_empty()).await?;
     let receipt =
         async |it: body::TurnReply| exchange.receipt(&it.token.clone(), Box::pin(exchange.answer_turn(it))).await;

@@ -36,6 +36,7 @@ const STREAM_PAGE: EventRange = EventRange {
     limit: 100,
     bytes_max: 512 * 1024,
     leaves_payloads_out: false,
+    names_activities: true,
 };
 
 /// Beyond every event id, with room to count on.
@@ -71,6 +72,7 @@ macro_rules! page_of_events {
                     limit: self.limit.unwrap_or(EVENTS_DEFAULT).clamp(1, EVENTS_MAX),
                     bytes_max: PAGE_BYTES_MAX,
                     leaves_payloads_out: false,
+                    names_activities: true,
                 }
             }
         }

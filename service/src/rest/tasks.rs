@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use client::body;
 use futures_util::{FutureExt as _, stream};
-use history::{Command, Fault, TaskId, TraceContext, TurnAnswer, TurnId, UpdateAnswer};
+use history::{Command, Fault, TaskId, TraceContext, TurnAnswer, TurnId, UpdateAnswer, Warning};
 use serde::Serialize;
 
 use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, seconds_to_wait, with_wait_applied};
@@ -35,6 +35,7 @@ pub(super) fn turn_body(task: DeciderTask) -> body::DeciderTask {
         started_event_id: task.started_event_id,
         previous_started_event_id: task.previous_started_event_id,
         events: task.events,
+        next: task.next,
         context: task.context,
         queries: task.queries.into_iter().map(query).collect(),
         only_asks: task.only_asks,
@@ -137,14 +138,43 @@ fn unpolled_item(list: &Unpolled) -> String {
     format!("{name};{side};since={}", list.since)
 }
 
+/// Whether a decider wants the whole history with each task.
+pub(super) fn is_full(history: Option<body::TaskHistory>) -> bool {
+    match history.unwrap_or_default() {
+        body::TaskHistory::Window => false,
+        body::TaskHistory::Full => true,
+    }
+}
+
+/// Warnings as the answer has them.
+pub(super) fn warnings(found: Vec<Warning>) -> Vec<body::Warning> {
+    let render = |warning: Warning| {
+        let (code, detail, advice) = (warning.code().to_owned(), warning.to_string(), warning.advice().to_owned());
+        let Warning::ActivityRepeated { activity_id, scheduled_event_id } = warning;
+        body::Warning { code, detail, advice, activity_id: Some(activity_id), event_id: scheduled_event_id }
+    };
+    found.into_iter().map(render).collect()
+}
+
 /// What a poll takes beside its body: the list that the path names, how long it waits, and who asks.
 type OnPoll = (AppState, Path<2>, NoQuery, PreferWait, Caller);
 
 pub(super) async fn poll_decider(on: OnPoll, Json(poll): Json<body::PollDecider, POLL_BYTES_MAX>) -> Answer {
     let (State(engine), Path([domain, list]), _, PreferWait(wait), caller) = on;
-    let body::PollDecider { identity, max_events: events_max, queries, updates, poll_id, attempt } = poll;
+    let body::PollDecider { identity, history, max_events: events_max, queries, updates, poll_id, attempt } = poll;
     let (at_most, updates) = (wait.unwrap_or(WAIT_MAX), updates.unwrap_or(0));
-    let poll = Poll { wait: at_most, identity, events_max, queries, updates, poll_id, attempt, by: caller.by() };
+    let poll = Poll {
+        wait: at_most,
+        identity,
+        events_max,
+        full_history: is_full(history),
+        names_activities: true,
+        queries,
+        updates,
+        poll_id,
+        attempt,
+        by: caller.by(),
+    };
     // In a box until it is asked: each poll that waits would have room for it. The box is handed on, as nothing is left of it then.
     let asked = Box::new((domain, list, poll));
     Ok(later(async move {
@@ -183,11 +213,13 @@ fn next_poll(next: body::Next, caller: &Caller) -> Result<Poll, Refused> {
         history::admit::check_name("next.identity", identity)?;
     }
     history::admit::check_poll(next.poll_id.as_deref(), None)?;
-    let body::Next { identity, max_events: events_max, queries, updates, poll_id, .. } = next;
+    let body::Next { identity, history, max_events: events_max, queries, updates, poll_id, .. } = next;
     Ok(Poll {
         wait,
         identity,
         events_max,
+        full_history: is_full(history),
+        names_activities: true,
         queries,
         updates: updates.unwrap_or(0),
         poll_id,
@@ -203,24 +235,25 @@ const NEXT_LINGER: Duration = Duration::from_millis(50);
 /// The answer to an answer. With `next`, the next task comes with it where there is one soon. Otherwise the headers go
 /// out, so that the caller knows that its answer is durable; the body follows when there is a task, or the wait ends.
 async fn answered<T: Send + 'static, B: Serialize + 'static>(
+    warnings: Vec<body::Warning>,
     next: Option<impl Future<Output = Result<Option<Delivery<T>>, Refusal>> + Send + 'static>,
     render: fn(T) -> B,
 ) -> Response {
     let Some(poll) = next else {
-        return bytes_of_json(StatusCode::OK, "{}");
+        return json(StatusCode::OK, &body::Answered::<B> { next: None, warnings });
     };
     let mut poll = Box::pin(poll.then(async |polled| {
         look_at_connection().await;
         polled
     }));
     match tokio::time::timeout(NEXT_LINGER, &mut poll).await {
-        Ok(polled) => match render_next(polled, render) {
+        Ok(polled) => match render_next(polled, warnings, render) {
             (bytes, Some(receipt)) => deliver_task(bytes, receipt),
             (bytes, None) => bytes_of_json(StatusCode::OK, bytes),
         },
         Err(_) => {
             let later = stream::once(async move {
-                let (bytes, receipt) = render_next(poll.await, render);
+                let (bytes, receipt) = render_next(poll.await, warnings, render);
                 (bytes.into(), receipt.into_iter().collect())
             });
             bytes_of_json(StatusCode::OK, deliver_tasks(Box::pin(later)))
@@ -230,6 +263,7 @@ async fn answered<T: Send + 'static, B: Serialize + 'static>(
 
 fn render_next<T, B: Serialize>(
     polled: Result<Option<Delivery<T>>, Refusal>,
+    warnings: Vec<body::Warning>,
     render: fn(T) -> B,
 ) -> (Vec<u8>, Option<Receipt>) {
     let polled = polled.unwrap_or_else(|refusal| {
@@ -237,8 +271,11 @@ fn render_next<T, B: Serialize>(
         tracing::debug!(%refusal, "no next task");
         None
     });
-    let Some((task, receipt)) = polled.map(Delivery::split) else { return (b"{\"next\":null}".to_vec(), None) };
-    (bytes_of(&body::Answered { next: Some(render(task)) }), Some(receipt))
+    match polled.map(Delivery::split) {
+        Some((task, receipt)) => (bytes_of(&body::Answered { next: Some(render(task)), warnings }), Some(receipt)),
+        None if warnings.is_empty() => (b"{\"next\":null}".to_vec(), None),
+        None => (bytes_of(&serde_json::json!({ "next": null, "warnings": warnings })), None),
+    }
 }
 
 /// What an answer to a task takes beside its body: the task that the path names, and who answers.
@@ -257,12 +294,13 @@ async fn answer_turn(
     let next = next.map(|next| next_poll(next, &caller)).transpose()?;
     let command = command(token.turn);
     let outcomes = results.into_iter().map(outcome).collect();
-    if let Err(refusal) = engine.tasks().answer_turn_with(&token, command, outcomes, updates).await {
-        return Err(engine.tasks().how_turn_was_lost(&token, refusal).await.into());
-    }
+    let found = match engine.tasks().answer_turn_warned(&token, command, outcomes, updates).await {
+        Ok(found) => warnings(found),
+        Err(refusal) => return Err(engine.tasks().how_turn_was_lost(&token, refusal).await.into()),
+    };
     let list = std::mem::take(&mut token.task_list);
     let poll = |poll| async move { engine.tasks().poll_decider(&token.domain, &list, poll).await };
-    Ok(answered(next.map(poll), turn_body).await)
+    Ok(answered(found, next.map(poll), turn_body).await)
 }
 
 pub(super) async fn complete_turn(on: OnTask, Json(complete): Json<body::CompleteTurn, TURN_BYTES_MAX>) -> Answer {
@@ -289,7 +327,7 @@ async fn answer_activity(
     engine.tasks().answer_activity(&token, command).await?;
     let list = std::mem::take(&mut token.task_list);
     let poll = |poll| async move { engine.tasks().poll_activity(&token.domain, &list, poll).await };
-    Ok(answered(next.map(poll), activity_body).await)
+    Ok(answered(Vec::new(), next.map(poll), activity_body).await)
 }
 
 pub(super) async fn succeed_activity(on: OnTask, Json(succeed): Json<body::SucceedActivity>) -> Answer {

@@ -119,7 +119,7 @@ impl From<ListOrder> for Order {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RunFilter {
-    /// `open`, `closed`, how open ones stand (`paused`, `blocked`, `stuck`, `failing`, `retrying`: the first that applies), or how
+    /// `open`, `closed`, how open ones stand (`paused`, `blocked`, `stuck`, `failing`, `retrying`, `repeating`: the first that applies), or how
     /// they closed: `success`, `failed`, `canceled`, `timed-out`, `terminated`, `continued-as-new`.
     status: Option<String>,
     /// Only runs of this workflow type.
@@ -204,6 +204,7 @@ fn listed(listed: store::Listed) -> body::Listed {
         paused: stands(Standing::Paused),
         failing: stands(Standing::Failing),
         retrying: stands(Standing::Retrying),
+        repeating: stands(Standing::Repeating),
         started_at: Timestamp::from_millis(row.started_at),
         closed_at: row.closed_at.map(Timestamp::from_millis),
         tags: row.tags,

@@ -13,8 +13,8 @@ use crate::access::Denied;
 use crate::budget::Exhausted;
 use crate::fair::Crowded;
 use crate::http::{Code, Refused};
-use engine::Refusal;
 use engine::shares::{LimitKind, Throttled};
+use engine::{Refusal, TokenKind};
 
 /// The content type of every answer with a body.
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");
@@ -172,6 +172,15 @@ impl From<Refusal> for SwfFault {
             Refusal::RunNotCurrent { .. } | Refusal::RunOpen { .. } => FaultKind::UnknownResource,
             Refusal::BadToken | Refusal::BadPage { .. } => {
                 return Self::new(FaultKind::Validation, "Invalid token");
+            }
+            Refusal::WrongTokenKind { found: TokenKind::Decider } => {
+                let text = "Invalid token: it is of a decision task; respond with RespondDecisionTaskCompleted";
+                return Self::new(FaultKind::Validation, text);
+            }
+            Refusal::WrongTokenKind { found: TokenKind::Activity } => {
+                let text = "Invalid token: it is of an activity task; respond with RespondActivityTaskCompleted, \
+                            RespondActivityTaskFailed or RespondActivityTaskCanceled";
+                return Self::new(FaultKind::Validation, text);
             }
             // Nobody can ask a run anything on this wire, nor be asked; nor delete a domain.
             other => match other.row().status {

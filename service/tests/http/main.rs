@@ -27,6 +27,7 @@ mod conditions;
 mod console;
 mod contract;
 mod credentials;
+mod deciders;
 mod decisions;
 mod deletion;
 mod delivery;

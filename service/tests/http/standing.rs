@@ -9,10 +9,10 @@ use store_embedded::{Embedded, Options};
 
 use crate::support::{Api, Ask, PATIENCE, WORKFLOWS, activity_path, schedule, turn_path};
 
-const STATES: [&str; 6] = ["open", "paused", "blocked", "stuck", "failing", "retrying"];
+const STATES: [&str; 7] = ["open", "paused", "blocked", "stuck", "failing", "retrying", "repeating"];
 
 /// The gauges of a domain, in the order of `STATES`.
-async fn gauges(api: &Api, domain: &str) -> [i64; 6] {
+async fn gauges(api: &Api, domain: &str) -> [i64; 7] {
     let metrics = api.get("/metrics").await.text;
     STATES.map(|state| {
         let name = format!("baton_runs_{state}{{domain=\"{domain}\"}} ");
@@ -22,7 +22,7 @@ async fn gauges(api: &Api, domain: &str) -> [i64; 6] {
 }
 
 /// Waits until the gauges are these: where counting is paid for, what was counted a moment ago is told again.
-async fn until(api: &Api, expected: [i64; 6]) {
+async fn until(api: &Api, expected: [i64; 7]) {
     let wait = async {
         loop {
             let found = gauges(api, "default").await;
@@ -87,7 +87,7 @@ async fn give_back(api: &Api) {
 #[tokio::test]
 async fn three_stuck_runs_are_three_at_every_node_and_after_a_restart_and_two_when_one_is_woken() {
     let api = Api::open().await;
-    until(&api, [0; 6]).await;
+    until(&api, [0; 7]).await;
     for id in ["a", "b", "c", "busy"] {
         api.start(id).await;
     }
@@ -97,19 +97,19 @@ async fn three_stuck_runs_are_three_at_every_node_and_after_a_restart_and_two_wh
         let decisions = if turn["workflowId"] == "busy" { timer } else { json!([]) };
         api.post(&format!("{}/complete", turn_path(&turn)), &json!({ "decisions": decisions })).await.json(200);
     }
-    until(&api, [4, 0, 0, 3, 0, 0]).await;
+    until(&api, [4, 0, 0, 3, 0, 0, 0]).await;
     let other = again(&api).await;
-    until(&other, [4, 0, 0, 3, 0, 0]).await;
+    until(&other, [4, 0, 0, 3, 0, 0, 0]).await;
     assert_eq!(listed(&other, "stuck").await, ["a", "b", "c"]);
     other.post(&format!("{WORKFLOWS}/a/signals/wake"), &json!({})).await.json(202);
     for node in [&other, &api, &again(&api).await] {
-        until(node, [4, 0, 0, 2, 0, 0]).await;
+        until(node, [4, 0, 0, 2, 0, 0, 0]).await;
         assert_eq!(listed(node, "stuck").await, ["b", "c"]);
     }
     other.post(&format!("{WORKFLOWS}/b/terminate"), &json!({})).await.json(200);
     api.post(&format!("{WORKFLOWS}/a/terminate"), &json!({})).await.json(200);
     for node in [&other, &api, &again(&api).await] {
-        until(node, [2, 0, 0, 1, 0, 0]).await;
+        until(node, [2, 0, 0, 1, 0, 0, 0]).await;
     }
 }
 
@@ -127,14 +127,14 @@ async fn what_the_embedded_store_has_counted_it_still_knows_when_it_is_opened_ag
     }
     assert_eq!(
         gauges(&api, "default").await,
-        [3, 0, 0, 3, 0, 0],
+        [3, 0, 0, 3, 0, 0, 0],
         "nothing is paid for, so that it is counted each time"
     );
     api.engine.shutdown().await.unwrap();
     let api = open().await;
-    assert_eq!(gauges(&api, "default").await, [3, 0, 0, 3, 0, 0]);
+    assert_eq!(gauges(&api, "default").await, [3, 0, 0, 3, 0, 0, 0]);
     api.post(&format!("{WORKFLOWS}/a/signals/wake"), &json!({})).await.json(202);
-    assert_eq!(gauges(&api, "default").await, [3, 0, 0, 2, 0, 0]);
+    assert_eq!(gauges(&api, "default").await, [3, 0, 0, 2, 0, 0, 0]);
     let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
     assert_eq!((report.findings, report.miscounted), (vec![], None));
     api.engine.shutdown().await.unwrap();
@@ -202,7 +202,7 @@ async fn each_state_is_entered_and_left_and_told_with_its_reason() {
     api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
     stands(&api, "open").await;
     api.decide(json!([{ "type": "SucceedWorkflow" }])).await;
-    until(&api, [0; 6]).await;
+    until(&api, [0; 7]).await;
     let report = api.engine.views().fsck("default", |_| {}).await.unwrap();
     assert_eq!((report.runs, report.findings), (1, vec![]));
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use client::Patience;
-use client::body::{CompleteTurn, PollDecider};
+use client::body::{CompleteTurn, PollActivity, PollDecider, SucceedActivity};
 
 use crate::support::{Scratch, Service, baton};
 
@@ -50,6 +50,26 @@ async fn it_says_what_is_wrong_with_a_service_and_how_bad_it_is_by_its_exit_code
     client.complete_turn(&turn.token, &CompleteTurn::default(), Patience::None).await.unwrap();
     let (code, said) = doctor(&[]);
     assert!(code == Some(1) && said.contains("stuck runs") && said.contains("1 in default"), "{said}");
+
+    // A run whose decider begins again at its first step.
+    assert!(baton(&["workflow", "start", "again", "--type", "t", "--list", "l", "--url", &url]).status.success());
+    for _ in 0..2 {
+        let turn = client.poll_decider("l", &PollDecider::default(), Duration::from_secs(5)).await.unwrap().unwrap();
+        let decision = serde_json::json!({ "type": "ScheduleActivity", "activityId": "a", "activityType": "do" });
+        let decisions = vec![serde_json::from_value(decision).unwrap()];
+        let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
+        client.complete_turn(&turn.token, &complete, Patience::None).await.unwrap();
+        let task = client.poll_activity("l", &PollActivity::default(), Duration::from_secs(5)).await.unwrap().unwrap();
+        client.succeed_activity(&task.token, &SucceedActivity::default(), Patience::None).await.unwrap();
+    }
+    let (code, said) = doctor(&[]);
+    assert!(code == Some(1) && said.contains("repeating runs"), "{said}");
+    let show = baton(&["workflow", "show", "again", "--url", &url]);
+    let said = String::from_utf8(show.stdout).unwrap();
+    let line = said.lines().find(|line| line.starts_with("repeating")).unwrap_or_else(|| panic!("{said}"));
+    assert!(line.contains("activity a had succeeded") && line.contains("history `full`"), "{line}");
+    let list = baton(&["workflow", "list", "--status", "repeating", "--url", &url]);
+    assert!(String::from_utf8(list.stdout).unwrap().contains("again"));
 
     // The same for programs.
     let (code, said) = doctor(&["--json"]);

@@ -5,7 +5,9 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use client::Client;
-use client::body::{CompleteTurn, CreateDomain, PollDecider, StartWorkflow, TerminateWorkflow};
+use client::body::{
+    CompleteTurn, CreateDomain, PollActivity, PollDecider, StartWorkflow, SucceedActivity, TerminateWorkflow,
+};
 use client::{Filter, Patience};
 use history::{Decision, Payload, SucceedWorkflow};
 use tokio::time::timeout;
@@ -86,6 +88,44 @@ fn runs(scratch: &Scratch, file: &str) -> Vec<String> {
     let text = std::fs::read_to_string(scratch.0.join(file)).unwrap();
     let lines: Vec<_> = text.lines().map(str::to_owned).collect();
     lines[1..lines.len() - 1].to_vec()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exported_events_are_as_they_are_stored_without_what_is_added_for_readers() {
+    let scratch = Scratch::new("moved-names");
+    let (old, new) = (Service::start(&scratch.0.join("old"), &[]), Service::start(&scratch.0.join("new"), &[]));
+    let client = old.client();
+    client.start(&start("order-1"), None).await.unwrap();
+    let wait = Duration::from_secs(30);
+    // The same activity twice: it is warned of, and the description says so.
+    for _ in 0..2 {
+        let turn = client.poll_decider("deciders", &PollDecider::default(), wait).await.unwrap().unwrap();
+        let decision = serde_json::from_value(serde_json::json!({
+            "type": "ScheduleActivity", "activityId": "a", "activityType": "do", "taskList": "acts",
+        }));
+        let complete = CompleteTurn { decisions: vec![decision.unwrap()], ..CompleteTurn::default() };
+        drop(client.complete_turn(&turn.token, &complete, Patience::None).await.unwrap());
+        let task = client.poll_activity("acts", &PollActivity::default(), wait).await.unwrap().unwrap();
+        drop(client.succeed_activity(&task.token, &SucceedActivity::default(), Patience::None).await.unwrap());
+    }
+    client.terminate("order-1", None, &TerminateWorkflow::default(), None).await.unwrap();
+    let shell = Shell { at: &scratch.0, url: &old.url };
+    let read = shell.told("baton history order-1 --json").replace(": ", ":");
+    assert!(read.matches("\"activityId\":\"a\"").count() >= 6, "scheduled, started, succeeded, twice: {read}");
+    shell.told("baton export --out runs.jsonl");
+    let exported = runs(&scratch, "runs.jsonl");
+    let named: Vec<_> = exported.iter().filter(|line| line.contains("activityId") && line.contains("\"id\"")).collect();
+    assert!(named.len() == 2 && named.iter().all(|line| line.contains("ActivityScheduled")), "{named:?}");
+    let there = Shell { at: &scratch.0, url: &new.url };
+    assert_eq!(there.told("baton import runs.jsonl"), "1 runs were taken over, and 0 were there already\n");
+    there.told("baton export --out again.jsonl");
+    assert_eq!(runs(&scratch, "again.jsonl"), exported, "every description and every event");
+    assert_eq!(
+        there.told("baton history order-1 --json").replace(": ", ":"),
+        read,
+        "what is added is added there, too"
+    );
+    assert!(exported[0].contains("\"repeating\":{\"times\":1"), "{}", exported[0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

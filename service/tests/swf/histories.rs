@@ -203,6 +203,41 @@ async fn continue_as_new() {
 }
 
 #[tokio::test]
+async fn a_token_of_the_other_kind_of_task_is_told_in_the_words_of_swf() {
+    let swf = ready().await;
+    let run_id = start(&swf, "w").await;
+    decide(&swf, json!([schedule("a")])).await;
+    let task = take(&swf).await;
+    let signal = json!({ "domain": "default", "workflowId": "w", "signalName": "go" });
+    swf.ask("SignalWorkflowExecution", &signal).await.nothing();
+    let turn = turn(&swf).await;
+    let of_decision = "Invalid token: it is of a decision task; respond with RespondDecisionTaskCompleted";
+    let token = json!({ "taskToken": turn["taskToken"] });
+    for operation in [
+        "RespondActivityTaskCompleted",
+        "RespondActivityTaskFailed",
+        "RespondActivityTaskCanceled",
+        "RecordActivityTaskHeartbeat",
+    ] {
+        swf.ask(operation, &token).await.invalid(of_decision);
+    }
+    let of_activity = "Invalid token: it is of an activity task; respond with RespondActivityTaskCompleted, \
+                       RespondActivityTaskFailed or RespondActivityTaskCanceled";
+    let token = json!({ "taskToken": task["taskToken"] });
+    swf.ask("RespondDecisionTaskCompleted", &token).await.invalid(of_activity);
+    // Nothing was recorded, and both are good where they belong. The wire has no names of activities beside their
+    // events.
+    swf.ask("RespondActivityTaskCompleted", &token).await.nothing();
+    respond(&swf, &turn, json!([])).await;
+    let told = events(&swf, "w", &run_id).await;
+    let completed = told.iter().find(|event| event["eventType"] == "ActivityTaskCompleted").unwrap();
+    assert_eq!(
+        completed["activityTaskCompletedEventAttributes"],
+        json!({ "scheduledEventId": 5, "startedEventId": 6 })
+    );
+}
+
+#[tokio::test]
 async fn a_bad_batch_applies_nothing_and_its_token_stays_good() {
     let swf = ready().await;
     let run_id = start(&swf, "w").await;

@@ -3,7 +3,7 @@
 use crate::command::{ActivityCommand, OptionsChange};
 use crate::event::{
     ActivityFailed, ActivityOptionsChanged, ActivityPaused, ActivityPausedCause, ActivityResumed, ActivityRetried,
-    ActivitySuccess, ActivityTimeouts, ByHand, EventKind, RequestKey,
+    ActivitySuccess, ActivityTimeouts, ByHand, EventId, EventKind, RequestKey,
 };
 use crate::fault::Fault;
 use crate::limits;
@@ -31,12 +31,19 @@ impl Transition {
             ActivityCommand::Succeed { result } => {
                 let started_event_id = self.record_start(scheduled_event_id, by_hand.identity.as_ref(), &mut key, now);
                 let (result, by_hand) = (result.clone(), Some(by_hand.clone()));
-                EventKind::ActivitySuccess(ActivitySuccess { scheduled_event_id, started_event_id, result, by_hand })
+                EventKind::ActivitySuccess(ActivitySuccess {
+                    scheduled_event_id,
+                    activity_id: None,
+                    started_event_id,
+                    result,
+                    by_hand,
+                })
             }
             ActivityCommand::Fail { reason, details } => {
                 let started_event_id = self.record_start(scheduled_event_id, by_hand.identity.as_ref(), &mut key, now);
                 EventKind::ActivityFailed(ActivityFailed {
                     scheduled_event_id,
+                    activity_id: None,
                     started_event_id,
                     reason: reason.clone(),
                     details: details.clone(),
@@ -46,11 +53,12 @@ impl Transition {
             }
             ActivityCommand::Retry => {
                 may_be_retried(activity, now)?;
-                EventKind::ActivityRetried(ActivityRetried { scheduled_event_id, identity, reason })
+                EventKind::ActivityRetried(ActivityRetried { scheduled_event_id, activity_id: None, identity, reason })
             }
             ActivityCommand::Pause if activity.paused.is_some() => return Err(Fault::AlreadyPaused),
             ActivityCommand::Pause => EventKind::ActivityPaused(ActivityPaused {
                 scheduled_event_id,
+                activity_id: None,
                 cause: ActivityPausedCause::ByHand,
                 identity,
                 reason,
@@ -58,23 +66,9 @@ impl Transition {
             }),
             ActivityCommand::Resume if activity.paused.is_none() => return Err(Fault::NotPaused),
             ActivityCommand::Resume => {
-                EventKind::ActivityResumed(ActivityResumed { scheduled_event_id, identity, reason })
+                EventKind::ActivityResumed(ActivityResumed { scheduled_event_id, activity_id: None, identity, reason })
             }
-            ActivityCommand::Change(change) => {
-                let was_started = activity.started_event_id.is_some();
-                if change.retry.is_some() && activity.retry.is_none() && was_started {
-                    let problem = "a runner has taken it without a retry policy, and it cannot be given one any more";
-                    return Err(Fault::ActivityNotRetryable { problem: problem.to_owned() });
-                }
-                EventKind::ActivityOptionsChanged(Box::new(ActivityOptionsChanged {
-                    scheduled_event_id,
-                    task_list: change.task_list.as_ref().unwrap_or(&activity.task_list).clone(),
-                    timeouts: change.timeouts(activity.timeouts),
-                    retry: change.retry.clone().or_else(|| activity.retry.clone()),
-                    identity,
-                    reason,
-                }))
-            }
+            ActivityCommand::Change(change) => changed(change, scheduled_event_id, activity, by_hand.clone())?,
         };
         if matches!(act, ActivityCommand::Retry | ActivityCommand::Pause | ActivityCommand::Change(_)) {
             self.must_have_room(&kind)?;
@@ -85,6 +79,29 @@ impl Transition {
         self.push_keyed(now, kind, key);
         Ok(())
     }
+}
+
+/// What a change of an activity's options records.
+fn changed(
+    change: &OptionsChange,
+    scheduled_event_id: EventId,
+    activity: &PendingActivity,
+    ByHand { identity, reason }: ByHand,
+) -> Result<EventKind, Fault> {
+    let was_started = activity.started_event_id.is_some();
+    if change.retry.is_some() && activity.retry.is_none() && was_started {
+        let problem = "a runner has taken it without a retry policy, and it cannot be given one any more";
+        return Err(Fault::ActivityNotRetryable { problem: problem.to_owned() });
+    }
+    Ok(EventKind::ActivityOptionsChanged(Box::new(ActivityOptionsChanged {
+        scheduled_event_id,
+        activity_id: None,
+        task_list: change.task_list.as_ref().unwrap_or(&activity.task_list).clone(),
+        timeouts: change.timeouts(activity.timeouts),
+        retry: change.retry.clone().or_else(|| activity.retry.clone()),
+        identity,
+        reason,
+    })))
 }
 
 /// An activity that waits to be tried again, or is paused, may be retried; one that a runner has only if that leaves no

@@ -53,7 +53,15 @@ impl Transition {
             let identity = identity.cloned();
             let (attempt, started_at, last_failure) = (None, None, None);
             let kept = None;
-            let started = ActivityStarted { scheduled_event_id, identity, attempt, started_at, last_failure, kept };
+            let started = ActivityStarted {
+                scheduled_event_id,
+                activity_id: None,
+                identity,
+                attempt,
+                started_at,
+                last_failure,
+                kept,
+            };
             self.push(now, EventKind::ActivityStarted(started));
         }
         self.links.sent.send(scheduled_event_id, poll);
@@ -71,7 +79,7 @@ impl Transition {
         let scheduled_event_id = task.scheduled_event_id;
         let started_event_id = self.record_start(scheduled_event_id, None, &mut None, now);
         let (result, by_hand) = (result.cloned(), None);
-        let success = ActivitySuccess { scheduled_event_id, started_event_id, result, by_hand };
+        let success = ActivitySuccess { scheduled_event_id, activity_id: None, started_event_id, result, by_hand };
         self.push(now, EventKind::ActivitySuccess(success));
         Ok(())
     }
@@ -98,7 +106,15 @@ impl Transition {
         }
         let started_event_id = self.record_start(scheduled_event_id, None, &mut None, now);
         let (reason, details, by_hand) = (reason.to_owned(), details.cloned(), None);
-        let failed = ActivityFailed { scheduled_event_id, started_event_id, reason, details, non_retryable, by_hand };
+        let failed = ActivityFailed {
+            scheduled_event_id,
+            activity_id: None,
+            started_event_id,
+            reason,
+            details,
+            non_retryable,
+            by_hand,
+        };
         self.push(now, EventKind::ActivityFailed(failed));
         Ok(())
     }
@@ -116,7 +132,8 @@ impl Transition {
         let cancel_event_id = asked.ok_or(Fault::CancelNotRequested)?;
         let (scheduled_event_id, details) = (task.scheduled_event_id, details.cloned());
         let started_event_id = Some(self.record_start(scheduled_event_id, None, &mut None, now));
-        let canceled = ActivityCanceled { scheduled_event_id, started_event_id, cancel_event_id, details };
+        let canceled =
+            ActivityCanceled { scheduled_event_id, activity_id: None, started_event_id, cancel_event_id, details };
         self.push(now, EventKind::ActivityCanceled(canceled));
         Ok(())
     }
@@ -138,6 +155,7 @@ impl Transition {
             now,
             EventKind::ActivityTimedOut(ActivityTimedOut {
                 scheduled_event_id,
+                activity_id: None,
                 started_event_id,
                 timeout: ActivityTimeout::StartToClose,
                 details: None,
@@ -184,8 +202,15 @@ impl Transition {
         let last_failure = waiting.and_then(PendingActivity::last_failure).cloned();
         let started_event_id = task.map(|_| self.record_start(scheduled_event_id, None, &mut None, now));
         let cause = None;
-        let timed_out =
-            ActivityTimedOut { scheduled_event_id, started_event_id, timeout, details, cause, last_failure };
+        let timed_out = ActivityTimedOut {
+            scheduled_event_id,
+            activity_id: None,
+            started_event_id,
+            timeout,
+            details,
+            cause,
+            last_failure,
+        };
         self.push(now, EventKind::ActivityTimedOut(timed_out));
     }
 
@@ -228,7 +253,8 @@ impl Transition {
             // A clock that went back must not have the history tell of later things.
             let last_failure = Some(LastFailure { at: failure.at.min(now), ..failure });
             let (cause, identity, reason) = (ActivityPausedCause::TriesExhausted, None, None);
-            let paused = ActivityPaused { scheduled_event_id, cause, identity, reason, last_failure };
+            let paused =
+                ActivityPaused { scheduled_event_id, activity_id: None, cause, identity, reason, last_failure };
             self.push(now, EventKind::ActivityPaused(paused));
         }
         true
@@ -254,6 +280,7 @@ impl Transition {
         let earlier = |failure: &LastFailure| LastFailure { at: failure.at.min(started_at), ..failure.clone() };
         let started = ActivityStarted {
             scheduled_event_id,
+            activity_id: None,
             identity: held.map_or_else(|| by_hand.cloned(), |held| held.identity.clone()),
             attempt: has_policy.then(|| activity.attempt()),
             started_at: has_policy.then_some(started_at),

@@ -63,6 +63,7 @@ const NUMBERS = [
   ['blocked', 'blocked'],
   ['stuck', 'stuck'],
   ['retrying', 'retrying'],
+  ['repeating', 'repeating'],
   ['paused', 'paused'],
 ] as const;
 

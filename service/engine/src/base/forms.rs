@@ -5,6 +5,7 @@ use std::sync::Arc;
 use history::event::ByHand;
 use history::{
     Branching, CallerName, Event, EventId, Heartbeat, Outbox, Payload, RequestKey, Run, Timestamp, UpdateStanding,
+    Warning,
 };
 use serde::{Deserialize, Serialize};
 use store::HeadKey;
@@ -48,6 +49,8 @@ pub struct Admitted {
     pub judged: Vec<UpdateStanding>,
     /// The run's version after it.
     pub version: EventId,
+    /// What was recorded and is probably not meant.
+    pub warnings: Vec<Warning>,
 }
 
 /// The state of a run.
@@ -81,12 +84,21 @@ pub struct EventRange {
     pub bytes_max: usize,
     /// Payloads are left out, and those that are kept apart are not fetched.
     pub leaves_payloads_out: bool,
+    /// Whether events that refer to an activity by its ActivityScheduled carry its `activityId` too.
+    pub names_activities: bool,
 }
 
 impl Default for EventRange {
     fn default() -> Self {
-        let (limit, bytes_max) = (1_000, PAGE_BYTES_MAX);
-        Self { after: 0, before: None, reverse: false, limit, bytes_max, leaves_payloads_out: false }
+        Self {
+            after: 0,
+            before: None,
+            reverse: false,
+            limit: 1_000,
+            bytes_max: PAGE_BYTES_MAX,
+            leaves_payloads_out: false,
+            names_activities: false,
+        }
     }
 }
 

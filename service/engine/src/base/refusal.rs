@@ -50,6 +50,34 @@ impl std::fmt::Display for Limited {
     }
 }
 
+/// The kind of task that a token names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenKind {
+    /// A decider task.
+    Decider,
+    /// An activity task.
+    Activity,
+}
+
+impl TokenKind {
+    /// The kind as error texts name it.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Decider => "a decider task",
+            Self::Activity => "an activity task",
+        }
+    }
+
+    /// The kind that the called endpoint expected instead.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Decider => Self::Activity,
+            Self::Activity => Self::Decider,
+        }
+    }
+}
+
 /// Why the engine did not do what was asked.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Refusal {
@@ -234,6 +262,12 @@ pub enum Refusal {
     /// A task token that this service never gave out.
     #[error("not a task token of this service")]
     BadToken,
+    /// A good token at the endpoint for the other kind of task.
+    #[error("this is the token of {}, expected one of {}", found.words(), found.other().words())]
+    WrongTokenKind {
+        /// The kind of task that the token names.
+        found: TokenKind,
+    },
     /// A page token that does not come from this query.
     #[error("not a page of this list: {why}")]
     BadPage {

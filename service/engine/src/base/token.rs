@@ -14,6 +14,7 @@ use sha2::Sha256;
 use store::HeadKey;
 use uuid::Uuid;
 
+use crate::base::refusal::TokenKind;
 use crate::base::token::secrets::{Secrets, TokenSecret};
 use crate::{Clock, Refusal};
 
@@ -252,7 +253,7 @@ impl Mint {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    fn open<T>(&self, token: &str, read: impl FnOnce(&TokenFields<'_>) -> Option<T>) -> Result<T, Refusal> {
+    fn open<T>(&self, token: &str, kind: TokenKind, read: impl FnOnce(&TokenFields<'_>) -> T) -> Result<T, Refusal> {
         if token.len() > TOKEN_CHARS_MAX {
             return Err(Refusal::BadToken);
         }
@@ -262,40 +263,40 @@ impl Mint {
             return Err(Refusal::BadToken);
         }
         let wire: TokenFields<'_> = minicbor::decode(content).map_err(|_| Refusal::BadToken)?;
-        read(&wire).ok_or(Refusal::BadToken)
+        let found = if wire.is_turn { TokenKind::Decider } else { TokenKind::Activity };
+        if found != kind {
+            return Err(Refusal::WrongTokenKind { found });
+        }
+        Ok(read(&wire))
     }
 
     pub(crate) fn open_turn(&self, token: &str) -> Result<TurnToken, Refusal> {
-        self.open(token, |wire| {
-            wire.is_turn.then(|| TurnToken {
-                domain: wire.domain.into(),
-                workflow_id: wire.workflow_id.into(),
-                run_id: Uuid::from_bytes(wire.run_id),
-                task_list: wire.task_list.to_owned(),
-                turn: TurnId { scheduled_event_id: wire.scheduled, started_event_id: wire.started },
-                only_asks: wire.only_asks,
-                speculative: wire.speculative,
-                node: wire.node.map(Into::into),
-                judges: wire.judges.unwrap_or_default(),
-                author: Author::default(),
-            })
+        self.open(token, TokenKind::Decider, |wire| TurnToken {
+            domain: wire.domain.into(),
+            workflow_id: wire.workflow_id.into(),
+            run_id: Uuid::from_bytes(wire.run_id),
+            task_list: wire.task_list.to_owned(),
+            turn: TurnId { scheduled_event_id: wire.scheduled, started_event_id: wire.started },
+            only_asks: wire.only_asks,
+            speculative: wire.speculative,
+            node: wire.node.map(Into::into),
+            judges: wire.judges.unwrap_or_default(),
+            author: Author::default(),
         })
     }
 
     pub(crate) fn open_activity(&self, token: &str) -> Result<ActivityToken, Refusal> {
-        self.open(token, |wire| {
-            (!wire.is_turn).then(|| ActivityToken {
-                domain: wire.domain.into(),
-                workflow_id: wire.workflow_id.into(),
-                run_id: Uuid::from_bytes(wire.run_id),
-                task_list: wire.task_list.to_owned(),
-                task: TaskId {
-                    scheduled_event_id: wire.scheduled,
-                    started_event_id: wire.started,
-                    start: wire.start.unwrap_or(0),
-                },
-                author: Author::default(),
-            })
+        self.open(token, TokenKind::Activity, |wire| ActivityToken {
+            domain: wire.domain.into(),
+            workflow_id: wire.workflow_id.into(),
+            run_id: Uuid::from_bytes(wire.run_id),
+            task_list: wire.task_list.to_owned(),
+            task: TaskId {
+                scheduled_event_id: wire.scheduled,
+                started_event_id: wire.started,
+                start: wire.start.unwrap_or(0),
+            },
+            author: Author::default(),
         })
     }
 }

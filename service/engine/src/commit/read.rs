@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use history::event::{activity_names, name_activities};
 use history::{Event, EventId, Heartbeat, Links, Note, PackRef, Payload, Run, codec};
 use store::{Head, HeadKey, PartKey, Store};
 use uuid::Uuid;
@@ -228,6 +229,9 @@ impl RunReader {
             // Of notes that were kept apart.
             events.iter_mut().for_each(|event| event.kind.leave_payloads_out());
         }
+        if page.names_activities {
+            self.name_activities(&source, &mut events).await?;
+        }
         let last = events.last().map(|event| event.id);
         let next = match last {
             Some(last) if page.reverse => (last > page.after + 1).then_some(last),
@@ -341,6 +345,47 @@ impl RunReader {
             }
         }
         Ok(None)
+    }
+
+    /// The first of these events, oldest first, payloads and all, and their bytes.
+    pub(crate) async fn read_first(
+        &self,
+        source: &RunEvents<'_>,
+        ids: Range<EventId>,
+        room: Room,
+    ) -> Result<(Vec<Event>, usize), Refusal> {
+        let Gathered { mut events, bytes, .. } = self.read_on(source, ids, Gathered::new(room, false)).await?;
+        self.redeem(source, &mut events).await?;
+        Ok((events, bytes))
+    }
+
+    /// Adds the `activityId` to events that refer to an activity by its ActivityScheduled. An ActivityScheduled that
+    /// is not among the events is read: each chunk that has one, once.
+    pub(crate) async fn name_activities(&self, source: &RunEvents<'_>, events: &mut [Event]) -> Result<(), Refusal> {
+        let mut names = activity_names(&*events);
+        let mut unknown = name_activities(events, &names);
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        while let Some(wanted) = unknown.pop_first() {
+            let chunk = if wanted >= source.tail_first {
+                source.tail.clone()
+            } else {
+                let chunks = self.store.chunks(source.key, *source.run_id.as_bytes(), wanted, 1).await?;
+                let Some((_, chunk)) = chunks.into_iter().next() else {
+                    return Err(self.missing(source, &format!("event {wanted}")).await);
+                };
+                chunk
+            };
+            for event in codec::events_from(&chunk, wanted) {
+                let event = event?;
+                if event.id == wanted || unknown.remove(&event.id) {
+                    names.append(&mut activity_names([&event]));
+                }
+            }
+        }
+        name_activities(events, &names);
+        Ok(())
     }
 
     /// Something of a run that its head promises is not there: the run has been forgotten since its head was read, or its

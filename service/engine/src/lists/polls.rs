@@ -24,8 +24,12 @@ pub struct Poll {
     pub identity: Option<String>,
     /// The name of the credential of whoever polls.
     pub by: Option<CallerName>,
-    /// The most events of the window that come with a decider task; 10,000 when absent or more.
+    /// The most events that come with a decider task; 10,000 when absent or more.
     pub events_max: Option<usize>,
+    /// Whether a decider task comes with the whole history, from its first event on, rather than with the window.
+    pub full_history: bool,
+    /// Whether events that refer to an activity by its ActivityScheduled carry its `activityId` too.
+    pub names_activities: bool,
     /// Whether whoever polls answers queries. Others are given no query.
     pub queries: bool,
     /// How many updates whoever polls judges at once, at most. 0: none.
@@ -34,6 +38,34 @@ pub struct Poll {
     pub poll_id: Option<String>,
     /// Which try of the poll it is: 1 when absent. Each later one says that the answers to all before it were lost.
     pub attempt: Option<u32>,
+}
+
+/// The most events that come with a task; the rest is read with the task's history.
+const EVENTS_MAX: usize = 10_000;
+
+/// The most bytes of events that come with a task, about. Ours: what a page of a history has.
+pub(crate) const EVENTS_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The events that a poll wants with a decider task.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TaskEvents {
+    /// The most that come with the task.
+    pub(crate) max: usize,
+    /// About the most bytes of them.
+    pub(crate) bytes_max: usize,
+    /// Whether the whole history is wanted rather than the window.
+    pub(crate) is_full: bool,
+    /// Whether events carry the `activityId` of the activity that they refer to.
+    pub(crate) names_activities: bool,
+}
+
+impl Poll {
+    /// The events that it wants with a decider task.
+    pub(crate) fn task_events(&self) -> TaskEvents {
+        let max = self.events_max.unwrap_or(EVENTS_MAX).clamp(1, EVENTS_MAX);
+        let (is_full, names_activities) = (self.full_history, self.names_activities);
+        TaskEvents { max, bytes_max: EVENTS_BYTES_MAX, is_full, names_activities }
+    }
 }
 
 /// Tasks that a node remembers by the poll that they went to, and polls whose answer was lost: of each the newest. About

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use history::admit::{check_payload, must_hold};
 use history::{
-    AnsweredTurn, Command, EventId, EventKind, Fault, Transition, UpdateAnswer, UpdateStanding, Verdict, limits,
+    AnsweredTurn, Command, EventId, EventKind, Fault, Transition, UpdateAnswer, UpdateStanding, Verdict, Warning,
+    limits,
 };
 use store::HeadKey;
 use uuid::Uuid;
@@ -92,6 +93,7 @@ impl Answering {
 /// With a turn.
 impl RequestReply {
     /// Has a decider's answer to a turn admitted, and gives what it says to the turn's riders to those who wait.
+    /// Returns the warnings about its decisions.
     ///
     /// # Errors
     ///
@@ -102,7 +104,7 @@ impl RequestReply {
         command: Command,
         outcomes: Vec<(u64, QueryOutcome)>,
         answers: Vec<UpdateAnswer>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Vec<Warning>, Refusal> {
         let key = token.key();
         let mut answering = self.begin_answering(&key, token);
         let is_speculative = token.speculative.is_some();
@@ -125,7 +127,7 @@ impl RequestReply {
                     let run_id = token.run_id;
                     self.lose_riders_after(&key, run_id, RiderKind::Update, task, GIVEN_BACK_WAIT);
                 }
-                return Ok(());
+                return Ok(Vec::new());
             }
             // The turn ends without a word about its updates: the next one takes them along.
             command => (command, false),
@@ -140,7 +142,7 @@ impl RequestReply {
                     let asked = std::mem::take(&mut answering.with.queries);
                     self.give_answers(token, version, &asked, outcomes).await;
                 }
-                Ok(())
+                Ok(told.warnings)
             }
             Err(refusal) => {
                 let may_be_mended = matches!(

@@ -388,7 +388,7 @@ fn admit_told(
 ) -> Result<Admitted, Refusal> {
     if let Some(KnownRequest { run_id, event_id }) = transition.repeated(command, run_id) {
         let (reflects, judged, version) = (None, Vec::new(), transition.run().version);
-        return Ok(Admitted { run_id, event_id, repeated: true, reflects, judged, version });
+        return Ok(Admitted { run_id, event_id, repeated: true, reflects, judged, version, warnings: Vec::new() });
     }
     must_be_current(key, transition.run(), run_id)?;
     let current = transition.run().started.run_id;
@@ -397,6 +397,7 @@ fn admit_told(
         CommandOutcome::Recorded(event_id) => (event_id, false),
         CommandOutcome::Repeated(request) => (request.event_id, true),
     };
+    let warnings = transition.take_warnings();
     let reflects = match command {
         // Its own decisions are news that the decider knows.
         Command::CompleteTurn { turn, .. } | Command::AnswerUpdates { turn: AnsweredTurn::Held(turn), .. }
@@ -415,7 +416,7 @@ fn admit_told(
         Command::AnswerUpdates { answers, .. } => standings(transition, answers),
         _ => Vec::new(),
     };
-    Ok(Admitted { run_id: current, event_id, repeated, reflects, judged, version: run.version })
+    Ok(Admitted { run_id: current, event_id, repeated, reflects, judged, version: run.version, warnings })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use history::admit::{check_payload, held, must_hold};
 use history::{
     Command, Decision, EventId, Fault, LAMBDA_LIST, Payload, Registration, Run, Surroundings, TurnLoss, UpdateAnswer,
+    Warning,
 };
 use store::HeadKey;
 use uuid::Uuid;
@@ -80,15 +81,33 @@ impl Tasks {
         results: Vec<(String, QueryOutcome)>,
         updates: Vec<UpdateAnswer>,
     ) -> Result<(), Refusal> {
+        self.answer_turn_warned(token, command, results, updates).await.map(drop)
+    }
+
+    /// The same, and returns warnings about the decisions: they are recorded, and probably not meant. An answer that
+    /// another node records has none.
+    ///
+    /// # Errors
+    ///
+    /// As for [`answer_turn_with`](Self::answer_turn_with).
+    pub async fn answer_turn_warned(
+        &self,
+        token: &TurnToken,
+        command: Command,
+        results: Vec<(String, QueryOutcome)>,
+        updates: Vec<UpdateAnswer>,
+    ) -> Result<Vec<Warning>, Refusal> {
         if let Some(node) = self.recorder_of(token) {
-            return Box::pin(self.pass_answer(node, token, command, results, updates)).await;
+            Box::pin(self.pass_answer(node, token, command, results, updates)).await?;
+            return Ok(Vec::new());
         }
         let outcomes = self.request_reply.read_results(token.run_id, results)?;
         if let Some(version) = token.only_asks {
             if let Some(answer) = updates.first() {
                 return Err(Fault::UpdateUnknown { update_id: answer.update_id.clone() }.into());
             }
-            return self.answer_task_that_asks(token, version, command, outcomes).await;
+            self.answer_task_that_asks(token, version, command, outcomes).await?;
+            return Ok(Vec::new());
         }
         let mut command = command;
         if let Command::CompleteTurn { answer, .. } = &mut command {
@@ -96,7 +115,7 @@ impl Tasks {
         }
         let key = token.key();
         match self.request_reply.answer_with_riders(token, command, outcomes, updates).await {
-            Ok(()) => Ok(()),
+            Ok(warnings) => Ok(warnings),
             Err(refusal) => {
                 let judge = |run: &Run| must_hold(run, token.turn).err();
                 Err(as_its_run_says(&self.reader, &key, token.run_id, refusal, Fault::TurnLost, judge).await)

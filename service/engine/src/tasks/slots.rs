@@ -13,19 +13,17 @@ use crate::lists::grant::Grant;
 use crate::lists::hand_out::TaskLists;
 use crate::lists::matching::{SlotsPolled, WaitingSlots};
 use crate::lists::pollers::Polling;
-use crate::lists::polls::{Poll, SLOTS_MAX, taker};
+use crate::lists::polls::{EVENTS_BYTES_MAX, Poll, SLOTS_MAX, TaskEvents, taker};
 use crate::lists::{ListKey, OnList, Side, Taker};
 use crate::riders::carrier::TASK_RIDER_BYTES_MAX;
-use crate::tasks::{
-    ActivityTask, DeciderTask, Delivery, Receipt, Tasks, WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX, pass_over,
-};
+use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks, pass_over};
 
 /// Most bytes of tasks that come into slots at once, and so of an exchange's answer or of one line of it. Ours: as many as a request
 /// may bring. Source: `docs/rest.md`, exchanges.
 pub const EXCHANGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Room that there must be for one more task: a whole window, what rides with it, and the context of the run.
-const TASK_BYTES_MAX: usize = WINDOW_BYTES_MAX + TASK_RIDER_BYTES_MAX + 2 * history::limits::PAYLOAD_BYTES_MAX;
+const TASK_BYTES_MAX: usize = EVENTS_BYTES_MAX + TASK_RIDER_BYTES_MAX + 2 * history::limits::PAYLOAD_BYTES_MAX;
 
 /// Whether one more task may come with those that have so many bytes.
 fn has_room(bytes: usize) -> bool {
@@ -41,7 +39,7 @@ pub struct Slots {
     taker: Taker,
     /// Earlier tries of the poll.
     earlier: Vec<PollId>,
-    events_max: usize,
+    events: TaskEvents,
     deadline: Instant,
     /// Those that are not on the list, or stand by there, the next one last.
     free: Vec<u32>,
@@ -81,7 +79,7 @@ impl Tasks {
             }
             self.lists.seek(&list);
         }
-        let events_max = poll.events_max.unwrap_or(WINDOW_EVENTS_MAX).clamp(1, WINDOW_EVENTS_MAX);
+        let events = poll.task_events();
         let (lists, background) = (Arc::clone(&self.lists), Arc::clone(&self.background));
         let (deadline, waits, waiting) = (Instant::now() + poll.wait, 0, None);
         Ok(Slots {
@@ -90,7 +88,7 @@ impl Tasks {
             list,
             taker,
             earlier,
-            events_max,
+            events,
             deadline,
             free,
             waits,
@@ -154,7 +152,7 @@ impl Tasks {
         while has_room(bytes)
             && let Some((slot, grant)) = granted.next()
         {
-            match Box::pin(self.decider_task(&grant, slots.events_max)).await {
+            match Box::pin(self.decider_task(&grant, slots.events)).await {
                 Ok(task) => {
                     bytes += task.bytes();
                     read.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) }));
@@ -209,7 +207,7 @@ impl DeciderTask {
         let of = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
         let queries: usize = self.queries.iter().map(|query| query.name.len() + of(&query.input)).sum();
         let updates: usize = self.updates.iter().map(|update| update.name.len() + of(&update.input)).sum();
-        self.window_bytes + of(&self.context) + queries + updates
+        self.events_bytes + of(&self.context) + queries + updates
     }
 }
 

@@ -302,6 +302,9 @@ impl Gauged {
                 Standing::Stuck => "Open runs that nothing will wake, where no other state comes first",
                 Standing::Failing => "Open runs at whose turns deciders fail, where no other state comes first",
                 Standing::Retrying => "Open runs with an activity past its first try, where no other state comes first",
+                Standing::Repeating => {
+                    "Open runs with an activity scheduled again after it succeeded, where no other state comes first"
+                }
                 Standing::Closed(_) => "Closed runs",
             };
             text.family(&format!("runs_{}", standing.word()), MetricKind::Gauge, help, self.by_domain.iter().map(of));

@@ -160,6 +160,12 @@ pub(super) fn checks(text: &str, now: Timestamp) -> Vec<Check> {
             Verdict::Warning,
             "`baton workflow list --status blocked`: resume, complete or fail the activity",
         ),
+        (
+            "repeating runs",
+            "baton_runs_repeating",
+            Verdict::Warning,
+            "`baton workflow list --status repeating`: their deciders schedule again what succeeded; see `baton workflow show`",
+        ),
     ] {
         checks.push(match metrics.by_domain(name) {
             None => well(what, "none".to_owned()),
@@ -406,6 +412,7 @@ mod tests {
             ("baton_runs_stuck{domain=\"a\\\"b\"} 3", "stuck runs", Warning, "3 in a\"b"),
             ("baton_runs_failing{domain=\"shop\"} 1", "failing runs", Failing, "1 in shop"),
             ("baton_runs_blocked{domain=\"shop\"} 1", "blocked runs", Warning, "1 in shop"),
+            ("baton_runs_repeating{domain=\"shop\"} 2", "repeating runs", Warning, "2 in shop"),
         ] {
             let found = found(lines);
             assert!(

@@ -33,7 +33,7 @@ impl From<Order> for client::Order {
 
 #[derive(Debug, Args)]
 pub(crate) struct Filters {
-    /// open, closed, how open ones stand (paused, blocked, stuck, failing or retrying: the first that applies), or how they closed: success, failed, canceled, timed-out, terminated or continued-as-new
+    /// open, closed, how open ones stand (paused, blocked, stuck, failing, retrying or repeating: the first that applies), or how they closed: success, failed, canceled, timed-out, terminated or continued-as-new
     #[arg(long)]
     status: Option<String>,
     /// Of this workflow type
@@ -77,6 +77,7 @@ fn standing(run: &Listed) -> &'static str {
         (run.stuck, Standing::Stuck),
         (run.failing, Standing::Failing),
         (run.retrying, Standing::Retrying),
+        (run.repeating, Standing::Repeating),
     ];
     flags.into_iter().find(|(applies, _)| *applies).map_or(run.status.word(), |(_, standing)| standing.word())
 }

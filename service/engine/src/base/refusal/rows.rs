@@ -2,8 +2,8 @@
 
 use history::{Fault, ImportFault, TurnLoss};
 
-use super::Refusal;
 use super::row::RefusalRow;
+use super::{Refusal, TokenKind};
 
 const PUT_DOWN: &str = "drop your answer and poll again; the turn is given to a decider again";
 
@@ -149,6 +149,17 @@ impl Refusal {
                 if *recorded { row.retryable().perhaps_recorded() } else { row.retryable() }
             }
             Self::BadToken => row(400, "bad-token", "pass on the token exactly as the poll gave it"),
+            Self::WrongTokenKind { found: TokenKind::Decider } => row(
+                400,
+                "bad-token",
+                "answer it at /v1/decider-tasks/{token}/complete or /v1/decider-tasks/{token}/fail, \
+                 or in a decider exchange",
+            ),
+            Self::WrongTokenKind { found: TokenKind::Activity } => row(
+                400,
+                "bad-token",
+                "answer it at /v1/activity-tasks/{token}/success, /failure or /canceled, or in an activity exchange",
+            ),
             Self::BadPage { .. } => row(400, "bad-page", "pass on nextPage exactly as it came, with the same filters"),
             Self::RunTooLarge { .. } => row(
                 413,

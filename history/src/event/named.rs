@@ -1,0 +1,138 @@
+//! The decider's names of activities, for events that refer to an activity by its ActivityScheduled alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Event, EventId, EventKind};
+
+/// Names of activities by their ActivityScheduled.
+pub type ActivityNames = BTreeMap<EventId, String>;
+
+/// The kinds of events to which the name of their activity is added when they are read over the REST API.
+pub const NAMED_WHEN_READ: [&str; 10] = [
+    "ActivityStarted",
+    "ActivitySuccess",
+    "ActivityFailed",
+    "ActivityCanceled",
+    "ActivityTimedOut",
+    "ActivityScheduledTimeout",
+    "ActivityPaused",
+    "ActivityResumed",
+    "ActivityRetried",
+    "ActivityOptionsChanged",
+];
+
+impl EventKind {
+    /// The ActivityScheduled that this event refers to, and the field for the activity's name; `None` for events that
+    /// refer to no activity, and for those with the name stored.
+    fn activity_mut(&mut self) -> Option<(EventId, &mut Option<Box<str>>)> {
+        match self {
+            Self::ActivityStarted(it) => Some((it.scheduled_event_id, &mut it.activity_id)),
+            Self::ActivitySuccess(it) => Some((it.scheduled_event_id, &mut it.activity_id)),
+            Self::ActivityFailed(it) => Some((it.scheduled_event_id, &mut it.activity_id)),
+            Self::ActivityCanceled(it) => Some((it.scheduled_event_id, &mut it.activity_id)),
+            Self::ActivityTimedOut(it) => Some((it.scheduled_event_id, &mut it.activity_id)),
+            Self::ActivityScheduledTimeout(it) => Some((it.scheduled_event_id, &mut it.activity_id)),
+            Self::ActivityPaused(it) => Some((it.scheduled_event_id, &mut it.activity_id)),
+            Self::ActivityResumed(it) => Some((it.scheduled_event_id, &mut it.activity_id)),
+            Self::ActivityRetried(it) => Some((it.scheduled_event_id, &mut it.activity_id)),
+            Self::ActivityOptionsChanged(it) => Some((it.scheduled_event_id, &mut it.activity_id)),
+            _ => None,
+        }
+    }
+}
+
+/// The names that the ActivityScheduled events among these give.
+pub fn activity_names<'a>(events: impl IntoIterator<Item = &'a Event>) -> ActivityNames {
+    let named = events.into_iter().filter_map(|event| match &event.kind {
+        EventKind::ActivityScheduled(it) => Some((event.id, it.activity_id.clone())),
+        _ => None,
+    });
+    named.collect()
+}
+
+/// Adds the names of activities to the events that refer to one by its ActivityScheduled. Returns the
+/// ActivityScheduled events whose names are not among `names`.
+pub fn name_activities(events: &mut [Event], names: &ActivityNames) -> BTreeSet<EventId> {
+    let mut unknown = BTreeSet::new();
+    for (scheduled_event_id, activity_id) in events.iter_mut().filter_map(|event| event.kind.activity_mut()) {
+        match names.get(&scheduled_event_id) {
+            Some(name) => *activity_id = Some(name.as_str().into()),
+            None => {
+                unknown.insert(scheduled_event_id);
+            }
+        }
+    }
+    unknown
+}
+
+/// Takes the added names out of an event: it is then as it is stored. Returns the name, where it had one, with the
+/// ActivityScheduled that it refers to.
+pub fn take_activity_name(event: &mut Event) -> Option<(EventId, Box<str>)> {
+    let (scheduled_event_id, activity_id) = event.kind.activity_mut()?;
+    activity_id.take().map(|name| (scheduled_event_id, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::{Scene, fail, scene, schedule};
+
+    /// One activity that succeeds, one that fails, and one that is open.
+    fn story() -> Scene {
+        let given = scene().decide([schedule("a"), schedule("b"), schedule("c")]).takes("a").succeeds("a").takes("b");
+        let failed = fail(given.task("b"));
+        given.then(&failed).takes("c")
+    }
+
+    fn named(events: &[Event]) -> Vec<(&'static str, Option<String>)> {
+        let of = |event: &Event| {
+            let json = serde_json::to_value(event).unwrap();
+            json["scheduledEventId"].is_u64().then(|| json["activityId"].as_str().map(str::to_owned))
+        };
+        events.iter().filter_map(|event| Some((event.kind.name(), of(event)?))).collect()
+    }
+
+    #[test]
+    fn events_of_an_activity_carry_its_name_once_added() {
+        let mut events = story().events;
+        let names = activity_names(&events);
+        assert!(named(&events).iter().all(|(kind, name)| name.is_none() || kind.starts_with("Decider")));
+        assert!(name_activities(&mut events, &names).is_empty());
+        let of_activities: Vec<_> =
+            named(&events).into_iter().filter(|(kind, _)| kind.starts_with("Activity")).collect();
+        let expected = [
+            ("ActivityStarted", "a"),
+            ("ActivitySuccess", "a"),
+            ("ActivityStarted", "b"),
+            ("ActivityFailed", "b"),
+            ("ActivityStarted", "c"),
+        ];
+        assert_eq!(of_activities, expected.map(|(kind, name)| (kind, Some(name.to_owned()))));
+    }
+
+    #[test]
+    fn names_that_are_not_known_are_asked_for() {
+        let mut events = story().events;
+        events.retain(|event| event.kind.name() == "ActivityFailed");
+        let unknown = name_activities(&mut events, &ActivityNames::new());
+        assert_eq!(unknown.len(), 1);
+        let names = unknown.into_iter().map(|id| (id, "b".to_owned())).collect();
+        assert!(name_activities(&mut events, &names).is_empty());
+        assert_eq!(named(&events), [("ActivityFailed", Some("b".to_owned()))]);
+    }
+
+    #[test]
+    fn the_stored_form_has_no_names_and_what_is_read_with_one_gives_it_back() {
+        let stored = story().events;
+        let mut events = stored.clone();
+        name_activities(&mut events, &activity_names(&stored));
+        for (named, event) in events.iter().zip(&stored) {
+            assert_eq!(minicbor::to_vec(named).unwrap(), minicbor::to_vec(event).unwrap());
+            let text = serde_json::to_string(named).unwrap();
+            assert_eq!(&Event::from_json(&text).unwrap(), named);
+            let mut read = named.clone();
+            let taken = take_activity_name(&mut read);
+            assert_eq!((&read, taken.is_some()), (event, named != event));
+        }
+    }
+}

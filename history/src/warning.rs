@@ -1,0 +1,47 @@
+//! Warnings about decisions that were recorded, and are legal, and are probably not meant.
+
+use std::fmt;
+
+use crate::event::EventId;
+
+/// A recorded decision that is probably a mistake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Warning {
+    /// An activity was scheduled although one with the same id, type and input has succeeded in this run.
+    ActivityRepeated {
+        /// The decider's name for it.
+        activity_id: String,
+        /// The new ActivityScheduled.
+        scheduled_event_id: EventId,
+    },
+}
+
+impl Warning {
+    /// The code, for programs.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::ActivityRepeated { .. } => "activity-repeated",
+        }
+    }
+
+    /// What to do about it, for people.
+    pub const fn advice(&self) -> &'static str {
+        match self {
+            Self::ActivityRepeated { .. } => {
+                "`events` is a window, not the whole history: poll with `\"history\": \"full\"`, or keep what is done \
+                 in `context`. If the activity is to be done again, give it another `activityId`"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::ActivityRepeated { activity_id, scheduled_event_id } = self;
+        write!(
+            f,
+            "activity `{activity_id}` has succeeded in this run with the same type and input, and event \
+             {scheduled_event_id} schedules it again"
+        )
+    }
+}
