@@ -58,6 +58,8 @@ pub(crate) enum Granted {
 pub(crate) struct Returned {
     pub(crate) key: HeadKey,
     pub(crate) run_id: Uuid,
+    /// The list from which it was taken.
+    pub(crate) task_list: String,
     pub(crate) what: Back,
 }
 
@@ -134,7 +136,8 @@ impl Drop for Grant {
             Granted::Queries { task, .. } => Back::Riders(RiderKind::Query, *task),
             Granted::Speculation { task, .. } => Back::Riders(RiderKind::Update, *task),
         };
-        back.take_back(Returned { key: self.key.clone(), run_id: self.run_id, what });
+        let task_list = std::mem::take(&mut self.task_list);
+        back.take_back(Returned { key: self.key.clone(), run_id: self.run_id, task_list, what });
     }
 }
 

@@ -8,6 +8,7 @@ mod elsewhere;
 mod measured;
 mod members;
 mod nodes;
+mod notices;
 mod polls;
 mod queries;
 mod queries_elsewhere;
