@@ -1,4 +1,5 @@
 // Calls of the REST API under the same origin, and the stream of a history. What the service refuses is a Problem.
+import { parse } from './raw';
 import { signal } from '@preact/signals';
 
 export class Problem extends Error {
@@ -88,7 +89,7 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
 
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   const response = await request(path, { headers: { accept: 'application/json' }, ...(signal ? { signal } : {}) });
-  return (await response.json()) as T;
+  return parse<T>(await response.text());
 }
 
 /** Asks for a change. The key has a request that is repeated be recorded once. */
@@ -99,7 +100,7 @@ export async function post<T>(path: string, body: string, key: string): Promise<
     body,
   });
   const text = await response.text();
-  return text ? (JSON.parse(text) as T) : undefined;
+  return text ? parse<T>(text) : undefined;
 }
 
 /** Reads a stream of server-sent events; calls `begins` when it is there, and `take` with the data of each message. Ends when the service ends it. */

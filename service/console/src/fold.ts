@@ -212,6 +212,8 @@ export interface State {
   children: Map<number, OpenChild>;
   updates: Map<number, EventOf<'UpdateAccepted'>>;
   context: unknown;
+  /** The event that left the context. */
+  contextOf: Event | undefined;
   awaiting: string[];
   paused?: EventOf<'WorkflowPaused'>;
   cancelRequested: boolean;
@@ -230,6 +232,7 @@ export function stateAsOf(row: Row, asOf: number): State {
     children: new Map(),
     updates: new Map(),
     context: undefined,
+    contextOf: undefined,
     awaiting: [],
     cancelRequested: false,
     failingTurns: 0,
@@ -260,7 +263,7 @@ function evolve(state: State, event: Event): void {
     case 'DeciderCompleted':
       state.turn = 'none';
       state.failingTurns = 0;
-      state.context = event.context;
+      [state.context, state.contextOf] = [event.context, event];
       state.awaiting = event.awaiting ?? [];
       break;
     case 'DeciderFailed':

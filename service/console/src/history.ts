@@ -2,6 +2,7 @@
 import { computed, signal } from '@preact/signals';
 import type { Problem } from './api';
 import { Row, effectsIn, timeOf, turnsByEvent, turnsOf } from './fold';
+import { textOf } from './raw';
 import type { Described } from './words';
 
 export type Connection = 'loading' | 'live' | 'closed' | 'lost' | 'gone';
@@ -30,7 +31,8 @@ export class History {
 
   /** The whole history as JSON, in parts; `read` hears how many events there are so far. */
   async whole(_read: (events: number) => void): Promise<Blob[]> {
-    return [new Blob([JSON.stringify({ events: this.row.value.events }, null, 1)])];
+    const events = this.row.value.events.map((event) => textOf(event));
+    return [new Blob(['{"events": [\n', events.join(',\n'), '\n]}\n'])];
   }
 
   /** The event with which a turn of the whole history begins; `looked` hears how far the look for it has come. */

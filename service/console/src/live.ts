@@ -3,7 +3,7 @@ import { Problem, clockAhead, get, problemOf, request, stream } from './api';
 import { type Event, Row, type Schemas, closes, timeOf } from './fold';
 import { History } from './history';
 import { workflowPath } from './paths';
-import { rawMembers } from './raw';
+import { parse, rawMembers } from './raw';
 import { untilSignedIn } from './session';
 import type { Described } from './words';
 
@@ -109,7 +109,7 @@ export class Run extends History {
     try {
       await stream(
         `${this.path}/history?${this.query({ after: this.lastId.value })}`,
-        (data) => this.take(JSON.parse(data) as Event),
+        (data) => this.take(parse<Event>(data)),
         following.signal,
       );
     } catch (error) {

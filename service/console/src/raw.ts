@@ -1,8 +1,95 @@
-// Payloads as they stand in an answer, byte for byte: what a browser reads of them loses digits and the order of members. Pure.
+// JSON as it was recorded, byte for byte. JSON.parse loses digits of numbers, their form (`1.0`, `-0`, `1e400`), members that
+// stand twice and the order of members; what is shown and copied therefore comes from the text.
 
-/** Returns the members of an object in JSON text, or the elements of a list under their numbers, each as it stands there. */
+/** Ours: levels of an answer whose objects keep their text. A failure of an open activity is the deepest. */
+const KEPT_LEVELS = 3;
+/** Ours: levels that are indented further than the one before, so that deep documents do not become all white space. */
+const INDENTED_LEVELS_MAX = 100;
+
+const texts = new WeakMap<object, string>();
+
+/** Reads JSON; its outer objects and lists keep their text for `rawOf` and `textOf`. */
+export function parse<T>(text: string): T {
+  const value = JSON.parse(text) as T;
+  keep(value, text.trim(), KEPT_LEVELS);
+  return value;
+}
+
+function keep(value: unknown, text: string, levels: number): void {
+  if (value === null || typeof value !== 'object') return;
+  texts.set(value, text);
+  const inner = levels === 0 ? [] : Object.entries(value).filter(([, member]) => typeof member === 'object');
+  if (inner.length === 0) return;
+  const members = rawMembers(text);
+  for (const [name, member] of inner) {
+    const raw = members.get(name);
+    if (raw !== undefined) keep(member, raw, levels - 1);
+  }
+}
+
+/** Returns the text of a value that `parse` has read; of others the JSON that the browser writes. */
+export function textOf(value: unknown): string {
+  const text = value !== null && typeof value === 'object' ? texts.get(value) : undefined;
+  return text ?? JSON.stringify(value) ?? 'null';
+}
+
+/** Returns the text of a member of an object that `parse` has read. */
+export function rawOf(parent: object, name: string): string {
+  const text = texts.get(parent);
+  const raw = text === undefined ? undefined : rawMembers(text).get(name);
+  return raw ?? textOf((parent as Record<string, unknown>)[name]);
+}
+
+/** Returns the same JSON with line breaks and two spaces a level; every number, text and member stays as it is. */
+export function pretty(json: string): string {
+  const parts: string[] = [];
+  const line = (depth: number): string => `\n${'  '.repeat(Math.min(depth, INDENTED_LEVELS_MAX))}`;
+  let depth = 0;
+  for (let at = blank(json, 0); at < json.length; at = blank(json, at)) {
+    const c = json[at] ?? '';
+    if (c === '{' || c === '[') {
+      const inner = blank(json, at + 1);
+      if (json[inner] === '}' || json[inner] === ']') {
+        parts.push(c, json[inner] ?? '');
+        at = inner + 1;
+      } else {
+        parts.push(c, line(++depth));
+        at++;
+      }
+    } else if (c === '}' || c === ']') {
+      parts.push(line(--depth), c);
+      at++;
+    } else if (c === ',') {
+      parts.push(c, line(depth));
+      at++;
+    } else if (c === ':') {
+      parts.push(': ');
+      at++;
+    } else {
+      const end = tokenEnd(json, at);
+      parts.push(json.slice(at, end));
+      at = end;
+    }
+  }
+  return parts.join('');
+}
+
+/** Returns where the text, number or word ends that begins there. */
+function tokenEnd(json: string, at: number): number {
+  if (json[at] === '"') return endOf(json, at);
+  let end = at + 1;
+  while (end < json.length && !/[\s,:{}[\]]/.test(json[end] ?? '')) end++;
+  return end;
+}
+
+/** Returns the members of an object in JSON text by name, of those with one name the last, or the elements of a list under their numbers, each as it stands there. */
 export function rawMembers(json: string): Map<string, string> {
-  const members = new Map<string, string>();
+  return new Map(rawList(json));
+}
+
+/** Returns the same as a list, with every member that stands there. */
+export function rawList(json: string): [string, string][] {
+  const members: [string, string][] = [];
   let at = blank(json, 0);
   const isList = json[at] === '[';
   at = blank(json, at + 1);
@@ -15,7 +102,7 @@ export function rawMembers(json: string): Map<string, string> {
       at = blank(json, blank(json, end) + 1);
     }
     const end = endOf(json, at);
-    members.set(name, json.slice(at, end));
+    members.push([name, json.slice(at, end)]);
     at = blank(json, end);
     if (json[at] === ',') at = blank(json, at + 1);
   }

@@ -1,6 +1,7 @@
 // A history out of a file: what `baton history --json` prints, what the REST API answers, and what the events page downloads. Pure.
 import { deadlinesOf } from './deadlines';
 import { type Event, Row, effectsIn, stateAsOf, timeOf, turnsByEvent, turnsOf } from './fold';
+import { parse } from './raw';
 import { fieldsOf, payloadsOf, subjectOf } from './words';
 
 /** Says in words why a file is no history. */
@@ -49,14 +50,14 @@ function fold(row: Row): void {
 function listIn(text: string): unknown[] {
   let found: unknown;
   try {
-    found = JSON.parse(text);
+    found = parse(text);
   } catch {
     // One event a line, as `baton history --follow --json` prints them.
     try {
       found = text
         .split('\n')
         .filter((line) => line.trim() !== '')
-        .map((line) => JSON.parse(line) as unknown);
+        .map((line) => parse<unknown>(line));
     } catch {
       throw new NoHistory('It is not JSON.');
     }

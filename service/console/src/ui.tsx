@@ -1,9 +1,10 @@
 // Small parts that all pages draw with. Everything that comes from a run is text: it is never markup.
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { clock, now, pageKeys } from './state';
 import { clockTime, exactTime, lasting, relative } from './time';
 import { type Problem, turnedAway } from './api';
+import { pretty, rawList } from './raw';
 import { visible } from './words';
 
 const SIGNS: Record<string, string> = {
@@ -200,17 +201,21 @@ function Text({ text }: { text: string }): JSX.Element {
   );
 }
 
-function Tree({ value, name, level }: { value: unknown; name?: string; level: number }): JSX.Element {
-  const members: [string, unknown][] = value !== null && typeof value === 'object' ? Object.entries(value) : [];
-  const isList = Array.isArray(value);
+function Tree({ json, name, level }: { json: string; name?: string; level: number }): JSX.Element {
+  const isList = json.startsWith('[');
+  const isTree = isList || json.startsWith('{');
+  const members = useMemo(() => (isTree ? rawList(json) : []), [json]);
   const [open, setOpen] = useState(level < LEVELS_OPEN_MAX && members.length <= MEMBERS_SHOWN_MAX);
   const [shown, setShown] = useState(MEMBERS_SHOWN_MAX);
   const label = name === undefined ? null : <span class="key">{visible(name)}: </span>;
-  if (value === null || typeof value !== 'object') {
+  if (!isTree) {
+    // A number is shown as it was recorded: the browser's form of it may be another number.
+    const isText = json.startsWith('"');
+    const kind = isText ? 'string' : json === 'null' ? 'object' : /^[tf]/.test(json) ? 'boolean' : 'number';
     return (
       <div class="leaf">
         {label}
-        {typeof value === 'string' ? <Text text={value} /> : <span class={`v-${typeof value}`}>{String(value)}</span>}
+        {isText ? <Text text={JSON.parse(json) as string} /> : <span class={`v-${kind}`}>{json}</span>}
       </div>
     );
   }
@@ -230,8 +235,8 @@ function Tree({ value, name, level }: { value: unknown; name?: string; level: nu
       </button>
       {open ? (
         <div class="members">
-          {members.slice(0, shown).map(([key, member]) => (
-            <Tree key={key} name={key} value={member} level={level + 1} />
+          {members.slice(0, shown).map(([key, member], index) => (
+            <Tree key={index} name={key} json={member} level={level + 1} />
           ))}
           {members.length > shown ? (
             <button type="button" class="more" onClick={() => setShown(shown + 500)}>
@@ -244,10 +249,11 @@ function Tree({ value, name, level }: { value: unknown; name?: string; level: nu
   );
 }
 
-export function Payload({ value, name }: { value: unknown; name?: string }): JSX.Element {
+/** JSON as it was recorded: numbers, members that stand twice and their order. */
+export function Payload({ json, name }: { json: string; name?: string }): JSX.Element {
   const [copied, setCopied] = useState(false);
   const copy = (): void => {
-    void navigator.clipboard?.writeText(JSON.stringify(value, null, 2)).then(() => {
+    void navigator.clipboard?.writeText(pretty(json)).then(() => {
       setCopied(true);
       setTimeout(() => setCopied(false), 1200);
     });
@@ -263,7 +269,7 @@ export function Payload({ value, name }: { value: unknown; name?: string }): JSX
         </h3>
       )}
       <div class="tree">
-        <Tree value={value} level={0} />
+        <Tree json={json.trim()} level={0} />
       </div>
     </section>
   );

@@ -1,4 +1,5 @@
 // Histories in words: the subject and the outcome of each event, why a run stands as it does. Pure.
+import { rawOf } from './raw';
 import { type Event, type Schemas, closes } from './fold';
 import { duration, lasting, millisecondsOf, relative } from './time';
 
@@ -121,16 +122,32 @@ export function subjectOf(event: Event, find: (id: number) => Event | undefined)
 }
 
 const PAYLOADS = ['input', 'result', 'details', 'context'] as const;
-/** Returns the payloads of an event, by the names of their fields. */
-export function payloadsOf(event: Event): [string, unknown][] {
+/** Returns the payloads of an event as they were recorded, by the names of their fields. */
+export function payloadsOf(event: Event): [string, string][] {
   const fields = event as unknown as Record<string, unknown>;
-  return PAYLOADS.filter((name) => fields[name] !== undefined).map((name) => [name, fields[name]]);
+  return PAYLOADS.filter((name) => fields[name] !== undefined).map((name) => [name, rawOf(event, name)]);
 }
 
 /** Returns the other fields of an event, those that everyone has left out. */
 export function fieldsOf(event: Event): [string, unknown][] {
   const hidden = new Set<string>(['id', 'type', 'timestamp', ...PAYLOADS]);
   return Object.entries(event).filter(([name, value]) => !hidden.has(name) && value !== null && value !== undefined);
+}
+
+/** Returns which try an activity is in or waits for, and of how many by its policy; or that it has had its last one. */
+export function triesOf(activity: {
+  attempt: number;
+  maximumAttempts?: number | null;
+  paused?: { cause: string } | null;
+}): string {
+  const { attempt, maximumAttempts, paused } = activity;
+  if (maximumAttempts == null) return `try ${attempt}`;
+  const isBeyond = attempt > maximumAttempts;
+  if (attempt > 1 && paused && (isBeyond || paused.cause === 'TriesExhausted'))
+    return `after try ${attempt - 1}, its last`;
+  // Somebody has had it tried once more.
+  if (isBeyond) return `try ${attempt} by hand, after ${maximumAttempts} by its policy`;
+  return `try ${attempt} of ${maximumAttempts}`;
 }
 
 /** Returns how a run stands: its status, or the flag that says more where it is open. */
@@ -156,6 +173,10 @@ export function standingOf(run: {
 const who = (identity: string | null | undefined): string => (identity ? ` by ${identity}` : '');
 const why = (reason: string | null | undefined): string => (reason ? `: ${reason}` : '');
 
+/** Without all of its tries where the last failure was not to be tried again. */
+const triesHad = (attempt: number, most: number | null | undefined): string =>
+  most != null && attempt > most ? `has had all its ${most} tries` : 'has had its last try';
+
 /** Says in a sentence or two why a run stands as it does, and what would have it go on. `last` is its closing event. */
 export function reasonOf(run: Described, last: Event | undefined, now: number): string {
   const activity = (name: string): string => `activity ${name}`;
@@ -170,7 +191,7 @@ export function reasonOf(run: Described, last: Event | undefined, now: number): 
       const failure = first?.lastFailure;
       return `Blocked: ${paused.map((one) => activity(one.activityId)).join(', ')} ${
         first?.paused?.cause === 'TriesExhausted'
-          ? `has had all its ${first.maximumAttempts ?? ''} tries`
+          ? triesHad(first.attempt, first.maximumAttempts)
           : `is paused${who(first?.paused?.identity)}`
       }${
         failure ? `; the last one ended with ${failure.reason ?? failure.timeout ?? 'a failure'}` : ''

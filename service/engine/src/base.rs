@@ -6,6 +6,7 @@ pub(super) mod clock;
 pub(super) mod disk;
 pub(super) mod forms;
 pub(super) mod metrics;
+pub(super) mod notices;
 pub mod numbers;
 pub(super) mod records;
 pub(super) mod refusal;

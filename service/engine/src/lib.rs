@@ -182,6 +182,7 @@ impl Engine {
         let background = Background::new();
         let shares = Arc::<Shares>::default();
         let metrics = Arc::new(Metrics::new(shares.counts()));
+        let notices = Arc::<base::notices::Notices>::default();
         let traces = Arc::new(base::traces::Traces::new(settings.spans));
         let ids = Arc::new(base::clock::Ids::new(settings.seed));
         let mint = Arc::new(base::token::Mint::new(clock.clone(), secrets));
@@ -203,7 +204,7 @@ impl Engine {
             registry.clone(),
             background.clone(),
         ));
-        let guard = Arc::new(time::guard::Guard::new(records, clock.clone()));
+        let guard = Arc::new(time::guard::Guard::new(records, clock.clone(), notices.clone()));
         let agenda = base::agenda::Agenda::new(nodes.is_shared().then_some(time::sweep::RESCAN_EVERY));
         let agenda = Arc::new(agenda);
         let watchers = Arc::<base::watch::Watchers>::default();
@@ -223,21 +224,22 @@ impl Engine {
         let pollers =
             Arc::new(lists::pollers::Pollers::new(clock.clone(), shares.clone(), matching.clone(), elsewhere.clone()));
         let lists = room!(lists::hand_out::TaskLists [
-            runs, store, clock, registry, nodes, agenda, background, matching, elsewhere, pollers
+            runs, store, clock, registry, nodes, agenda, background, matching, elsewhere, pollers, notices
         ] backlog: lists::backlog::Backlog::new(settings.waiting),
             polls: lists::polls::PollMemory::default(),
             in_flight: lists::in_flight::InFlight::default(),
+            unpolled: lists::unpolled::UnpolledLists::default(),
             lambda: OnceLock::new());
         let lookup = room!(run::lookup::RunLookup [runs, reader, registry, nodes, pollers]);
         let views = room!(views::Views [lookup, reader, store, registry, nodes, watchers, background]);
         let request_reply = room!(riders::task::RequestReply [
             runs, lists, riders, lookup, reader, marks, registry, nodes, watchers, mint, ids, clock, metrics, traces,
-            background
+            notices, background
         ]);
         let effects = room!(run::effects::Effects [runs, reader, store, open_runs, metrics, background]);
         let workshop = room!(run::workshop::Workshop [
             runs, store, limits, reader, marks, disk, open_runs, nodes, lists, riders, request_reply, effects, watchers,
-            agenda, ids, clock, metrics, traces
+            agenda, ids, clock, metrics, traces, notices
         ]);
         runs.are_worked_on_by(Arc::downgrade(&workshop) as _);
         background.keeps(Arc::downgrade(&workshop) as _);

@@ -15,6 +15,7 @@ pub(super) mod refill;
 pub(super) mod report;
 pub(super) mod shown;
 pub(super) mod sync_match;
+pub(super) mod unpolled;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -26,6 +27,7 @@ use tokio::sync::mpsc::error::SendError;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use crate::base::notices::NoticeList;
 use crate::lists::grant::{Grant, RiderKind};
 
 /// Whose list.
@@ -60,6 +62,11 @@ pub(crate) struct ListKey {
 impl ListKey {
     pub(crate) fn new(domain: &str, is_decider: bool, name: &str) -> Self {
         Self { domain: domain.into(), side: Side::of(is_decider), name: name.into() }
+    }
+
+    /// Its name in the log.
+    pub(crate) fn named(&self) -> NoticeList {
+        NoticeList { domain: Arc::clone(&self.domain), side: self.side.word(), name: Arc::clone(&self.name) }
     }
 }
 

@@ -8,6 +8,7 @@ import { type Values, bodyOf, lackOf } from '../fields';
 import { markdownOf } from '../markdown';
 import { mayDo } from '../session';
 import { go } from '../state';
+import { rawOf } from '../raw';
 import { Payload } from '../ui';
 import { visible } from '../words';
 import { Fields, keepWho, useForm } from './fields';
@@ -94,7 +95,7 @@ function Dialog({ action, domain, done, filled }: Acting): JSX.Element {
   });
   const { values, change, setLack } = form;
   const [problem, setProblem] = useState<Problem>();
-  const [answer, setAnswer] = useState<{ value: unknown }>();
+  const [answer, setAnswer] = useState<{ json: string | undefined }>();
   const [isUnderWay, setUnderWay] = useState(false);
   useLayoutEffect(() => {
     dialog.current?.showModal();
@@ -120,7 +121,7 @@ function Dialog({ action, domain, done, filled }: Acting): JSX.Element {
           go(action.pageOf(values));
           return;
         }
-        setAnswer({ value: given?.['result'] });
+        setAnswer({ json: given?.['result'] === undefined ? undefined : rawOf(given, 'result') });
         // Asked once more it is another request.
         key.current = newKey();
         return;
@@ -154,11 +155,7 @@ function Dialog({ action, domain, done, filled }: Acting): JSX.Element {
           <Refused problem={problem} change={change} />
           {answer ? (
             <div class="answer" role="status">
-              {answer.value === undefined ? (
-                'It answered with nothing.'
-              ) : (
-                <Payload name="answer" value={answer.value} />
-              )}
+              {answer.json === undefined ? 'It answered with nothing.' : <Payload name="answer" json={answer.json} />}
             </div>
           ) : null}
         </div>

@@ -7,6 +7,7 @@ import { markdownOf } from '../markdown';
 import { workflowPath } from '../paths';
 import { pathOf } from '../route';
 import { place } from '../state';
+import { parse, rawOf } from '../raw';
 import { Badge, Name, Payload, Time, Trouble, useKeys } from '../ui';
 import { type Described, standingOf, visible } from '../words';
 import { acting } from './act';
@@ -24,7 +25,7 @@ interface Props {
 
 export function AskedPage({ domain, workflowId, runId, query }: Props): JSX.Element {
   const [run, setRun] = useState<Described>();
-  const [answer, setAnswer] = useState<{ result: unknown; at: number }>();
+  const [answer, setAnswer] = useState<{ result: unknown; json: string | undefined; at: number }>();
   const [problem, setProblem] = useState<Problem>();
   const [isAsking, setAsking] = useState(true);
   const [asked, setAsked] = useState(0);
@@ -68,8 +69,9 @@ export function AskedPage({ domain, workflowId, runId, query }: Props): JSX.Elem
         const response = await fetched(etag);
         etag = response.headers.get('etag') ?? etag;
         if (response.status !== 304) {
-          const { result } = (await response.json()) as { result?: unknown };
-          setAnswer({ result, at: Date.now() });
+          const given = parse<{ result?: unknown }>(await response.text());
+          const json = given.result === undefined ? undefined : rawOf(given, 'result');
+          setAnswer({ result: given.result, json, at: Date.now() });
           setAsking(false);
           isOpen = await describe();
         }
@@ -137,10 +139,10 @@ export function AskedPage({ domain, workflowId, runId, query }: Props): JSX.Elem
         <article class="asked">
           <Markdown text={markdown} drawLink={linksOf(domain, run, ask, pageOf)} />
         </article>
-      ) : answer.result === undefined ? (
+      ) : answer.json === undefined ? (
         <p class="quieter">It answered with nothing.</p>
       ) : (
-        <Payload name="answer" value={answer.result} />
+        <Payload name="answer" json={answer.json} />
       )}
     </main>
   );

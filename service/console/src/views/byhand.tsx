@@ -2,8 +2,9 @@
 import type { JSX } from 'preact';
 import { type Activity, actionsOfActivity, retryOf } from '../actions';
 import type { Event } from '../fold';
+import { rawOf } from '../raw';
 import { Name, Payload, Time } from '../ui';
-import type { Described } from '../words';
+import { type Described, triesOf } from '../words';
 import { Actions } from './act';
 
 export function ByHand({
@@ -18,13 +19,12 @@ export function ByHand({
   /** Those of the run that are here. */
   events: readonly Event[];
 }): JSX.Element {
-  const { attempt, maximumAttempts, lastFailure, paused, nextTryAt, startedAt, lastHeartbeatAt } = activity;
+  const { lastFailure, paused, nextTryAt, startedAt, lastHeartbeatAt } = activity;
   const failure = lastFailure?.reason ?? lastFailure?.timeout;
   return (
     <details class="by-hand" open={paused != null}>
       <summary>
-        try {attempt}
-        {maximumAttempts && attempt <= maximumAttempts ? ` of ${maximumAttempts}` : ''}
+        {triesOf(activity)}
         {failure ? (
           <>
             {' '}
@@ -53,7 +53,9 @@ export function ByHand({
           </>
         ) : null}
       </p>
-      {lastFailure?.details === undefined ? null : <Payload name="its last failure" value={lastFailure.details} />}
+      {lastFailure?.details === undefined ? null : (
+        <Payload name="its last failure" json={rawOf(lastFailure, 'details')} />
+      )}
       <Actions
         actions={actionsOfActivity(domain, run, activity, retryOf(events, activity.scheduledEventId))}
         domain={domain}

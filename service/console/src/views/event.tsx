@@ -1,6 +1,7 @@
 // An event: in a line, and in the panel beside the views.
 import type { JSX } from 'preact';
 import { type Event, causesOf, nameOfTurn, timeOf } from '../fold';
+import { rawOf } from '../raw';
 import { setQuery } from '../state';
 import { duration, exactTime, millisecondsOf } from '../time';
 import { Name, Payload, Time } from '../ui';
@@ -87,15 +88,15 @@ export function EventPanel({ event, shown }: { event: Event; shown: Shown }): JS
       {described && activity ? (
         <ByHand domain={shown.run.domain} run={described} activity={activity} events={shown.run.row.value.events} />
       ) : null}
-      {payloadsOf(event).map(([name, value]) => (
-        <Payload key={`${event.id}${name}`} name={name} value={value} />
+      {payloadsOf(event).map(([name, json]) => (
+        <Payload key={`${event.id}${name}`} name={name} json={json} />
       ))}
       <h3>says</h3>
       <dl class="fields">
         {fieldsOf(event).map(([name, value]) => (
           <div key={name}>
             <dt>{name}</dt>
-            <dd>{saying(value)}</dd>
+            <dd>{saying(value, rawOf(event, name))}</dd>
           </div>
         ))}
       </dl>
@@ -103,7 +104,7 @@ export function EventPanel({ event, shown }: { event: Event; shown: Shown }): JS
   );
 }
 
-function saying(value: unknown): JSX.Element {
+function saying(value: unknown, json: string): JSX.Element {
   if (Array.isArray(value) && value.every((one) => typeof one === 'string'))
     return (
       <>
@@ -119,7 +120,7 @@ function saying(value: unknown): JSX.Element {
       name,
       typeof one === 'string' ? millisecondsOf(one) : undefined,
     ]);
-    if (durations.length === 0 || durations.some(([, ms]) => ms === undefined)) return <Payload value={value} />;
+    if (durations.length === 0 || durations.some(([, ms]) => ms === undefined)) return <Payload json={json} />;
     return (
       <>
         {durations.map(([name, ms]) => (

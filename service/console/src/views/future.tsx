@@ -9,7 +9,7 @@ import { domainPath } from '../paths';
 import { now } from '../state';
 import { duration, exactTime } from '../time';
 import { Empty, Name, Time, Since } from '../ui';
-import type { Described } from '../words';
+import { type Described, triesOf } from '../words';
 import type { Shown } from './shown';
 
 export function Future(shown: Shown): JSX.Element {
@@ -189,8 +189,7 @@ function Unblock({ described, shown }: { described: Described; shown: Shown }): 
         </button>
         <span class="quieter">
           {' '}
-          · try {one.attempt}
-          {one.maximumAttempts ? ` of ${one.maximumAttempts}` : ''}
+          · {triesOf(one)}
           {one.nextTryAt ? (
             <>
               , next <Time at={one.nextTryAt} />

@@ -9,6 +9,7 @@ import { pathOf } from '../route';
 import { now } from '../state';
 import { exactTime, relative } from '../time';
 import { actionsOfSchedule } from '../manage';
+import { rawOf } from '../raw';
 import { Empty, Name, Payload, Refresh, Time, Trouble } from '../ui';
 import { Actions } from './act';
 
@@ -157,7 +158,7 @@ function Details({ domain, id, times }: { domain: string; id: string; times: num
       </div>
       <details>
         <summary>as it is written</summary>
-        <Payload value={one.schedule} />
+        <Payload json={rawOf(one, 'schedule')} />
       </details>
     </>
   );

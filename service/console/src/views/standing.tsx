@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { duration } from '../time';
 import { Name, Payload, useNarrow } from '../ui';
+import { rawOf } from '../raw';
 import { payloadsOf } from '../words';
 import { ByHand } from './byhand';
 import type { Shown } from './shown';
@@ -99,11 +100,13 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
           <OpenOnes title="updates" ones={updates} select={shown.select} />
         </>
       )}
-      {state.context === undefined ? null : (
-        <Payload key={`context${state.asOf}`} name="context" value={state.context} />
+      {state.contextOf === undefined ? null : (
+        <Payload key={`context${state.asOf}`} name="context" json={rawOf(state.contextOf, 'context')} />
       )}
-      {state.started && state.started.input !== undefined ? <Payload name="input" value={state.started.input} /> : null}
-      {closed ? payloadsOf(closed).map(([name, value]) => <Payload key={name} name={name} value={value} />) : null}
+      {state.started && state.started.input !== undefined ? (
+        <Payload name="input" json={rawOf(state.started, 'input')} />
+      ) : null}
+      {closed ? payloadsOf(closed).map(([name, json]) => <Payload key={name} name={name} json={json} />) : null}
     </>
   );
   return narrow ? (

@@ -3,6 +3,7 @@ import { Component, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Turn, nameOfTurn, timeOf } from '../fold';
 import { duration } from '../time';
+import { rawOf } from '../raw';
 import { Empty, Name, Payload, Time } from '../ui';
 import { EventLine } from './event';
 import { GoTo } from './goto';
@@ -200,13 +201,13 @@ function Card({ turn, shown, isChosen }: Drawn): JSX.Element {
       {ended?.type === 'DeciderCompleted' && ended.context !== undefined ? (
         <details>
           <summary>context it left</summary>
-          <Payload value={ended.context} />
+          <Payload json={rawOf(ended, 'context')} />
         </details>
       ) : null}
       {ended?.type === 'DeciderFailed' && ended.details !== undefined ? (
         <details open={isChosen}>
           <summary>details of the failure</summary>
-          <Payload value={ended.details} />
+          <Payload json={rawOf(ended, 'details')} />
         </details>
       ) : null}
     </article>

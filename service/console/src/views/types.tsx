@@ -7,6 +7,7 @@ import { type KindOfType, actionsOfType, registerType } from '../manage';
 import { domainPath } from '../paths';
 import { useReading } from '../reading';
 import { pathOf } from '../route';
+import { rawOf } from '../raw';
 import { Empty, Name, Payload, Refresh, Time, Trouble } from '../ui';
 import { Actions } from './act';
 
@@ -141,7 +142,7 @@ function Type({
                 </>
               ) : null}
             </p>
-            <Payload name="defaults" value={described.defaults} />
+            <Payload name="defaults" json={rawOf(described, 'defaults')} />
           </>
         ) : null}
       </details>

@@ -61,6 +61,7 @@ pub(crate) enum Granted {
 pub(crate) struct Returned {
     pub(crate) key: HeadKey,
     pub(crate) run_id: Uuid,
+    /// The list from which it was taken.
     pub(crate) task_list: String,
     pub(crate) undelivered: Undelivered,
     pub(crate) what: Back,

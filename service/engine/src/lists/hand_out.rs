@@ -8,6 +8,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::base::agenda::Agenda;
 use crate::base::background::Background;
+use crate::base::notices::Notices;
 use crate::lists::backlog::Backlog;
 use crate::lists::elsewhere::Elsewhere;
 use crate::lists::grant::{Grant, TakenRiders};
@@ -15,6 +16,7 @@ use crate::lists::in_flight::InFlight;
 use crate::lists::matching::{Matching, Offered};
 use crate::lists::pollers::Pollers;
 use crate::lists::polls::PollMemory;
+use crate::lists::unpolled::UnpolledLists;
 use crate::lists::{ListKey, OnList, Poller, Side, Taker, WaitingRiders, WaitingTask};
 use crate::nodes::Nodes;
 use crate::run::request::RunRequest;
@@ -36,6 +38,9 @@ pub struct TaskLists {
     pub(crate) polls: PollMemory,
     pub(crate) pollers: Arc<Pollers>,
     pub(crate) in_flight: InFlight,
+    pub(crate) notices: Arc<Notices>,
+    /// Lists of which an operator was told that they have no poller.
+    pub(crate) unpolled: UnpolledLists,
     /// Who calls functions is told the domains in which Lambda tasks wait.
     pub(crate) lambda: OnceLock<UnboundedSender<Arc<str>>>,
 }

@@ -5,13 +5,14 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use history::{SpanId, admit::speculative_turn};
+use history::{Command, SpanId, admit::speculative_turn};
 use store::HeadKey;
 use uuid::Uuid;
 
 use crate::base::background::Background;
 use crate::base::clock::Ids;
 use crate::base::metrics::Undelivered;
+use crate::base::notices::Notices;
 use crate::base::token::Mint;
 use crate::base::traces::Traces;
 use crate::base::watch::Watchers;
@@ -51,6 +52,7 @@ pub struct RequestReply {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) traces: Arc<Traces>,
+    pub(crate) notices: Arc<Notices>,
     pub(crate) background: Arc<Background>,
 }
 
@@ -209,10 +211,14 @@ impl RequestReply {
         };
         // Outside a runtime the process is ending, and the task's timeout takes care of it.
         let room = Arc::clone(self);
+        let list = ListKey::new(&key.domain, matches!(command, Command::ReturnTurn { .. }), &task_list);
         self.background.spawn(async move {
-            // Refused when it has timed out or closed meanwhile, which is as good.
-            if let Err(refusal) = room.runs.tell(&key, Some(run_id), command).await {
-                tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");
+            match room.runs.tell(&key, Some(run_id), command).await {
+                Ok(_) => room.notices.delivery_failed(&list.named()),
+                // Refused when it has timed out or closed meanwhile, which is as good.
+                Err(refusal) => {
+                    tracing::debug!(%refusal, workflow_id = %key.workflow_id, "a task could not be given back");
+                }
             }
         });
     }

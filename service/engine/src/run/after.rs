@@ -4,6 +4,7 @@
 //! All of it may be lost, as everything in memory may: the due index of the store brings back what matters.
 
 pub(crate) mod facts;
+pub(crate) mod notice;
 
 use std::sync::Arc;
 

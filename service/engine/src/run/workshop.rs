@@ -7,6 +7,7 @@ use store::Store;
 use crate::base::agenda::Agenda;
 use crate::base::clock::Ids;
 use crate::base::disk::DiskReserve;
+use crate::base::notices::Notices;
 use crate::base::traces::Traces;
 use crate::base::watch::Watchers;
 use crate::commit::read::RunReader;
@@ -40,4 +41,5 @@ pub(crate) struct Workshop {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) traces: Arc<Traces>,
+    pub(crate) notices: Arc<Notices>,
 }

@@ -8,7 +8,7 @@ use store::{Cas, Expect, Head, HeadKey, PartKey};
 use tokio::time::Instant;
 
 use crate::commit::{self, Draft, LATE_OFFERS, Prepared, StoredRun};
-use crate::run::after::{self, MadeWith, facts};
+use crate::run::after::{self, MadeWith, facts, notice};
 use crate::run::worker::RunWorker;
 use crate::run::workshop::Workshop;
 use crate::{Refusal, lists::backlog};
@@ -56,6 +56,7 @@ impl RunWorker<'_> {
         let recorded = transition.events().len();
         let before = self.state.known().map(StoredRun::run);
         let (facts, spans) = (facts::of_transition(before, &transition), shop.traces.ended(before, &transition));
+        let notice = notice::of_transition(before, &transition);
         let began = Instant::now();
         let base = self.state.known();
         let (op, Prepared { mut next, parts }) = shop.lay_out(key, base, transition, unmatched.is_empty(), now).await;
@@ -90,6 +91,9 @@ impl RunWorker<'_> {
                 shop.metrics.measured.committed(began.elapsed());
                 shop.metrics.measured.note(&key.domain, &facts);
                 shop.traces.tell(&key.domain, spans);
+                if let Some(notice) = notice {
+                    shop.notices.of_run(&key.domain, &notice);
+                }
                 shop.metrics.marks_written.inc_by(spilled.marks.len() as u64);
                 shop.metrics.requests_forgotten_early.inc_by(spilled.forgotten_early);
                 next.beats.retain(|beat| next.body.run.activities.contains_key(&beat.scheduled_event_id));

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use store::{Cas, Head};
 use tokio::time::Instant;
 
+use crate::base::notices::Notices;
 use crate::base::records::Records;
 use crate::{Clock, Refusal};
 
@@ -105,12 +106,13 @@ impl SeenTime {
 pub struct Guard {
     records: Records,
     clock: Arc<dyn Clock>,
+    notices: Arc<Notices>,
     seen: Mutex<SeenTime>,
 }
 
 impl Guard {
-    pub(crate) fn new(records: Records, clock: Arc<dyn Clock>) -> Self {
-        Self { records, clock, seen: Mutex::default() }
+    pub(crate) fn new(records: Records, clock: Arc<dyn Clock>, notices: Arc<Notices>) -> Self {
+        Self { records, clock, notices, seen: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, SeenTime> {
@@ -150,13 +152,10 @@ impl Guard {
             (before, doubt, seen.news())
         };
         match (before, doubt) {
-            (None, Some(Doubt { newest, found, .. })) => tracing::error!(
-                %newest, %found,
-                "the clock is more than a day ahead of the newest time that was seen; nothing is deleted by retention until \
-                 it is back or has gone on for a day. If it is right: `baton clock confirm`"
-            ),
+            // Rate limited, and said again while nobody has acted.
+            (_, Some(Doubt { newest, found, .. })) => self.notices.clock_doubted(newest, found),
             (Some(_), None) => tracing::warn!("the clock is believed again; what is past its retention is deleted"),
-            (None, None) | (Some(_), Some(_)) => {}
+            (None, None) => {}
         }
         if let Some(newest) = news {
             // Another node that was first has written about the same, which is read with the next look.

@@ -86,6 +86,7 @@ impl Sweeper {
         keep("taking over from other nodes", |sweep| Box::pin(async move { sweep.take_over().await }));
         keep("filling lists again", |sweep| Box::pin(async move { sweep.lists.keep_refilling().await }));
         keep("writing down what waits", |sweep| Box::pin(async move { sweep.lists.keep_writing_down().await }));
+        keep("telling operators", |sweep| Box::pin(async move { sweep.lists.keep_telling().await }));
         keep("forgetting old runs", |sweep| Box::pin(async move { sweep.expire().await }));
         if self.nodes.is_shared() {
             keep("saying that this node is there", |sweep| Box::pin(async move { sweep.keep_beating().await }));

@@ -10,6 +10,7 @@ mod ends;
 mod measured;
 mod members;
 mod nodes;
+mod notices;
 mod polls;
 mod queries;
 mod queries_elsewhere;

@@ -1,0 +1,244 @@
+//! Notices: what the log tells an operator of runs, task lists, deliveries and the clock. Every such line is written here, rate
+//! limited by [`rate_limit`], so that a fault of ten thousand runs does not fill the log. Knows no run and no list: callers
+//! say what has happened, this room says it in words.
+
+mod rate_limit;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use history::Timestamp;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use rate_limit::{Admitted, KIND_LINES_MAX, Overdue, RateLimit};
+
+/// Span of the rate limit. Ours: a log is read by the minute.
+const SPAN: Duration = Duration::from_secs(60);
+
+/// Span of the rate limit for a doubted clock, which stays doubted for a day unless somebody acts. Ours.
+const CLOCK_SPAN: Duration = Duration::from_secs(3_600);
+
+/// Interval at which omitted events are looked for. Ours: a small part of [`SPAN`].
+pub(crate) const NOTICES_EVERY: Duration = Duration::from_secs(10);
+
+/// Maximum number of characters of text that callers wrote, such as a reason, in one line. Ours: it says what it is about, and
+/// the line still fits a screen.
+const TEXT_CHARS_MAX: usize = 200;
+
+/// Kind of a notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum NoticeKind {
+    /// A run is failing.
+    Failing,
+    /// A run is blocked.
+    Blocked,
+    /// A run is stuck.
+    Stuck,
+    /// A list with tasks has no poller.
+    Unpolled,
+    /// Such a list is polled again.
+    PolledAgain,
+    /// A task did not reach its poller.
+    DeliveryFailed,
+    /// The clock is doubted.
+    ClockDoubted,
+}
+
+impl NoticeKind {
+    /// Every kind.
+    const ALL: [Self; 7] = [
+        Self::Failing,
+        Self::Blocked,
+        Self::Stuck,
+        Self::Unpolled,
+        Self::PolledAgain,
+        Self::DeliveryFailed,
+        Self::ClockDoubted,
+    ];
+
+    /// Its index in [`ALL`](Self::ALL).
+    const fn place(self) -> usize {
+        self as usize
+    }
+
+    const fn span(self) -> Duration {
+        match self {
+            Self::ClockDoubted => CLOCK_SPAN,
+            _ => SPAN,
+        }
+    }
+
+    const fn lines_max(self) -> u32 {
+        match self {
+            Self::ClockDoubted => 1,
+            _ => KIND_LINES_MAX,
+        }
+    }
+}
+
+/// A task list, as a notice names it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct NoticeList {
+    pub(crate) domain: Arc<str>,
+    /// `decider` or `activity`.
+    pub(crate) side: &'static str,
+    pub(crate) name: Arc<str>,
+}
+
+/// A run that has become failing, blocked or stuck.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunNotice {
+    pub(crate) kind: NoticeKind,
+    pub(crate) workflow_id: String,
+    pub(crate) run_id: Uuid,
+    /// Why, as a clause in plain English.
+    pub(crate) why: String,
+    /// What to do about it, as a sentence; the command that shows more is added.
+    pub(crate) advice: Option<String>,
+}
+
+/// Text of others on one line of the log: control characters and line separators are escaped, and it is cut to
+/// [`TEXT_CHARS_MAX`].
+pub(crate) fn in_log(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len().min(4 * TEXT_CHARS_MAX));
+    let mut chars = text.chars();
+    for c in chars.by_ref().take(TEXT_CHARS_MAX) {
+        if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    if chars.next().is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// A word of a command line, quoted if a shell would not take it as it is.
+pub(crate) fn in_shell(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
+    if !word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    // Whatever does not fit is cut by `in_log`: such a command is to be completed by whoever runs it.
+    format!("'{}'", in_log(word).replace('\'', r"'\''"))
+}
+
+/// Writes notices.
+#[derive(Debug, Default)]
+pub(crate) struct Notices(Mutex<RateLimit>);
+
+impl Notices {
+    fn lock(&self) -> MutexGuard<'_, RateLimit> {
+        self.0.lock().expect("no code panics while it holds this lock")
+    }
+
+    fn admit(&self, kind: NoticeKind, list: Option<&NoticeList>, count: u64) -> Option<Admitted> {
+        self.lock().admit(kind, list, count, Instant::now())
+    }
+
+    /// A run has become failing, blocked or stuck.
+    pub(crate) fn of_run(&self, domain: &str, notice: &RunNotice) {
+        let RunNotice { kind, workflow_id, run_id, why, advice } = notice;
+        let Some(Admitted { left_out, .. }) = self.admit(*kind, None, 1) else { return };
+        let what = match kind {
+            NoticeKind::Failing => "failing",
+            NoticeKind::Blocked => "blocked",
+            _ => "stuck",
+        };
+        let advice = advice.as_ref().map(|advice| format!("{advice} ")).unwrap_or_default();
+        let (of, id) = (in_shell(domain), in_shell(workflow_id));
+        let left_out = (left_out > 0).then_some(left_out);
+        tracing::warn!(
+            domain, workflow_id, %run_id, left_out,
+            "a run is {what}: {why}. {advice}`baton workflow show {id} --domain {of}` shows more"
+        );
+    }
+
+    /// Tasks wait on a list that has no poller since this instant.
+    pub(crate) fn unpolled(&self, list: &NoticeList, tasks: usize, since: Timestamp) {
+        let Some(Admitted { left_out, .. }) = self.admit(NoticeKind::Unpolled, Some(list), 1) else { return };
+        let NoticeList { domain, side, name } = list;
+        let who = if *side == "decider" { "decider" } else { "runner" };
+        let (of, shown) = (in_shell(domain), in_shell(name));
+        let left_out = (left_out > 0).then_some(left_out);
+        tracing::warn!(
+            domain = &**domain, task_list = &**name, side, tasks, %since, left_out,
+            "tasks wait on a list without a poller. Start a {who} for it; `baton workflow list --status open --domain \
+             {of}` shows the runs, `baton doctor --domain {of}` whether {shown} is polled"
+        );
+    }
+
+    /// A list is polled again after [`unpolled`](Self::unpolled).
+    pub(crate) fn polled_again(&self, list: &NoticeList) {
+        let Some(Admitted { left_out, .. }) = self.admit(NoticeKind::PolledAgain, Some(list), 1) else { return };
+        let NoticeList { domain, side, name } = list;
+        let left_out = (left_out > 0).then_some(left_out);
+        tracing::info!(
+            domain = &**domain,
+            task_list = &**name,
+            side,
+            left_out,
+            "a list that had no poller is polled again"
+        );
+    }
+
+    /// A task did not reach the poller that it was handed to.
+    pub(crate) fn delivery_failed(&self, list: &NoticeList) {
+        let Some(admitted) = self.admit(NoticeKind::DeliveryFailed, Some(list), 1) else { return };
+        failed_deliveries(list, admitted.count, admitted.left_out);
+    }
+
+    /// The clock is ahead of the newest time seen.
+    pub(crate) fn clock_doubted(&self, newest: Timestamp, found: Timestamp) {
+        if self.admit(NoticeKind::ClockDoubted, None, 0).is_some() {
+            tracing::warn!(
+                %newest, %found,
+                "the clock is more than a day ahead of the newest time seen; nothing is deleted by retention until it is \
+                 back or has kept its pace for a day. If it is right: `baton clock confirm`"
+            );
+        }
+    }
+
+    /// Writes a line for what was left out, where the rate limit allows one by now.
+    pub(crate) fn tell_left_out(&self) {
+        let overdue = self.lock().take_overdue(Instant::now());
+        for Overdue { kind, list, count } in overdue {
+            match (kind, list) {
+                (NoticeKind::DeliveryFailed, Some(list)) => failed_deliveries(&list, count, 0),
+                (NoticeKind::DeliveryFailed, None) => {
+                    tracing::warn!(count, "further tasks did not reach their pollers, on lists that had no line");
+                }
+                (NoticeKind::Failing, _) => of_more_runs("failing", count),
+                (NoticeKind::Blocked, _) => of_more_runs("blocked", count),
+                (NoticeKind::Stuck, _) => of_more_runs("stuck", count),
+                (NoticeKind::Unpolled, _) => tracing::warn!(count, "further lists with tasks have no poller"),
+                (NoticeKind::PolledAgain, _) => tracing::info!(count, "further lists are polled again"),
+                (NoticeKind::ClockDoubted, _) => {}
+            }
+        }
+    }
+}
+
+fn failed_deliveries(list: &NoticeList, count: u64, left_out: u64) {
+    let NoticeList { domain, side, name } = list;
+    let left_out = (left_out > 0).then_some(left_out);
+    tracing::warn!(
+        domain = &**domain,
+        task_list = &**name,
+        side,
+        count,
+        left_out,
+        "tasks did not reach the poller that asked for them (cause DeliveryFailed): its connection was closed. Look for \
+         pollers that end their requests early, and for proxies whose timeout is below the wait of a poll"
+    );
+}
+
+fn of_more_runs(what: &str, count: u64) {
+    tracing::warn!(count, "further runs have become {what}; `baton workflow list --status {what}` shows them");
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! Rate limit of notices: per kind, and within a kind per task list. Pure: takes the time, writes nothing. Memory is bounded.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use lru::LruCache;
+use tokio::time::Instant;
+
+use super::{NoticeKind, NoticeList};
+
+/// Maximum number of lines of one kind per [`NoticeKind::span`]. Ours: few enough to read a minute of them, enough to see
+/// whether they have something in common.
+pub(super) const KIND_LINES_MAX: u32 = 10;
+
+/// Maximum number of (kind, task list) pairs whose last line is remembered. About 200 bytes each. If more lists have notices
+/// within a span, the oldest is forgotten and its omitted events are counted for the kind.
+pub(super) const LISTS_MAX: usize = 1_000;
+
+/// Permission to write a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Admitted {
+    /// Number of events that the line stands for: of its list, or of its kind if it has no list.
+    pub(super) count: u64,
+    /// Number of events of the same kind that had no line since the last one.
+    pub(super) left_out: u64,
+}
+
+/// Events that had no line, although the span of the last line is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Overdue {
+    pub(super) kind: NoticeKind,
+    /// `None`: of several lists, or of runs.
+    pub(super) list: Option<NoticeList>,
+    pub(super) count: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct KindWindow {
+    began: Option<Instant>,
+    lines: u32,
+    left_out: u64,
+}
+
+impl KindWindow {
+    /// Starts a new span if the last one is over.
+    fn turn(&mut self, span: Duration, at: Instant) {
+        if self.began.is_none_or(|began| at.duration_since(began) >= span) {
+            (self.began, self.lines) = (Some(at), 0);
+        }
+    }
+
+    fn has_line(&mut self, kind: NoticeKind, at: Instant) -> bool {
+        self.turn(kind.span(), at);
+        if self.lines >= kind.lines_max() {
+            return false;
+        }
+        self.lines += 1;
+        true
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct ListWindow {
+    told_at: Instant,
+    left_out: u64,
+}
+
+/// Counts lines and omitted events.
+#[derive(Debug)]
+pub(super) struct RateLimit {
+    kinds: [KindWindow; NoticeKind::ALL.len()],
+    lists: LruCache<(NoticeKind, NoticeList), ListWindow>,
+}
+
+impl Default for RateLimit {
+    fn default() -> Self {
+        // Bounded, but not allocated ahead.
+        let mut lists = LruCache::unbounded();
+        lists.resize(NonZeroUsize::new(LISTS_MAX).unwrap_or(NonZeroUsize::MIN));
+        Self { kinds: Default::default(), lists }
+    }
+}
+
+impl RateLimit {
+    fn of(&mut self, kind: NoticeKind) -> &mut KindWindow {
+        self.kinds.get_mut(kind.place()).expect("every kind has a place")
+    }
+
+    /// Counts events; returns how many the line stands for if one may be written now.
+    pub(super) fn admit(
+        &mut self,
+        kind: NoticeKind,
+        list: Option<&NoticeList>,
+        count: u64,
+        at: Instant,
+    ) -> Option<Admitted> {
+        let known = list.and_then(|list| self.lists.get_mut(&(kind, list.clone())));
+        if let Some(window) = known
+            && at.duration_since(window.told_at) < kind.span()
+        {
+            window.left_out = window.left_out.saturating_add(count);
+            return None;
+        }
+        let of_kind = self.of(kind);
+        if !of_kind.has_line(kind, at) {
+            of_kind.left_out = of_kind.left_out.saturating_add(count);
+            return None;
+        }
+        let left_out = std::mem::take(&mut of_kind.left_out);
+        let before = list.map_or(0, |list| self.is_told(kind, list, at));
+        Some(Admitted { count: count.saturating_add(before), left_out })
+    }
+
+    /// Notes that a list has a line now; returns its omitted events before it.
+    fn is_told(&mut self, kind: NoticeKind, list: &NoticeList, at: Instant) -> u64 {
+        let key = (kind, list.clone());
+        let before = self.lists.peek(&key).map_or(0, |window| window.left_out);
+        if let Some((forgotten, window)) = self.lists.push(key.clone(), ListWindow { told_at: at, left_out: 0 })
+            && forgotten != key
+        {
+            let of_kind = self.of(forgotten.0);
+            of_kind.left_out = of_kind.left_out.saturating_add(window.left_out);
+        }
+        before
+    }
+
+    /// Takes the omitted events that may have a line now, and forgets lists without any.
+    pub(super) fn take_overdue(&mut self, at: Instant) -> Vec<Overdue> {
+        let mut overdue = Vec::new();
+        let is_over = |kind: NoticeKind, window: &ListWindow| at.duration_since(window.told_at) >= kind.span();
+        let over = self.lists.iter().filter(|((kind, _), window)| is_over(*kind, window)).map(|(key, _)| key.clone());
+        let over: Vec<_> = over.collect();
+        for key in over {
+            let Some(window) = self.lists.pop(&key) else { continue };
+            let (kind, list) = key;
+            if window.left_out == 0 {
+                continue;
+            }
+            if self.of(kind).has_line(kind, at) {
+                self.is_told(kind, &list, at);
+                overdue.push(Overdue { kind, list: Some(list), count: window.left_out });
+            } else {
+                let of_kind = self.of(kind);
+                of_kind.left_out = of_kind.left_out.saturating_add(window.left_out);
+            }
+        }
+        for kind in NoticeKind::ALL {
+            let of_kind = self.of(kind);
+            if of_kind.left_out > 0 && of_kind.has_line(kind, at) {
+                overdue.push(Overdue { kind, list: None, count: std::mem::take(&mut of_kind.left_out) });
+            }
+        }
+        overdue
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: NoticeKind = NoticeKind::DeliveryFailed;
+
+    fn list(name: &str) -> NoticeList {
+        NoticeList { domain: "d".into(), side: "decider", name: name.into() }
+    }
+
+    fn admitted(count: u64, left_out: u64) -> Option<Admitted> {
+        Some(Admitted { count, left_out })
+    }
+
+    #[test]
+    fn a_kind_has_so_many_lines_a_span_and_the_rest_is_counted() {
+        let (mut limit, start) = (RateLimit::default(), Instant::now());
+        for kind in [NoticeKind::Failing, NoticeKind::Blocked, NoticeKind::Stuck] {
+            for line in 0..KIND_LINES_MAX {
+                assert_eq!(limit.admit(kind, None, 1, start), admitted(1, 0), "{line}");
+            }
+            assert_eq!(limit.admit(kind, None, 1, start), None, "kinds do not share their lines");
+            assert_eq!(limit.admit(kind, None, 1, start + kind.span() - Duration::from_millis(1)), None);
+            assert_eq!(limit.admit(kind, None, 1, start + kind.span()), admitted(1, 2));
+            assert_eq!(limit.admit(kind, None, 1, start + kind.span()), admitted(1, 0), "told once");
+        }
+    }
+
+    #[test]
+    fn a_list_has_one_line_a_span_with_the_count_of_what_came_since() {
+        let (mut limit, start) = (RateLimit::default(), Instant::now());
+        assert_eq!(limit.admit(KIND, Some(&list("a")), 1, start), admitted(1, 0));
+        for _ in 0..3 {
+            assert_eq!(limit.admit(KIND, Some(&list("a")), 1, start), None);
+        }
+        assert_eq!(limit.admit(KIND, Some(&list("b")), 1, start), admitted(1, 0), "another list");
+        let runners = NoticeList { side: "activity", ..list("a") };
+        assert_eq!(limit.admit(KIND, Some(&runners), 1, start), admitted(1, 0), "another side of the same name");
+        assert_eq!(limit.admit(NoticeKind::Unpolled, Some(&list("a")), 1, start), admitted(1, 0), "another kind");
+        assert_eq!(limit.admit(KIND, Some(&list("a")), 1, start + KIND.span()), admitted(4, 0));
+    }
+
+    #[test]
+    fn what_was_left_out_has_a_line_when_the_span_is_over_though_nothing_more_comes() {
+        let (mut limit, start) = (RateLimit::default(), Instant::now());
+        for _ in 0..8 {
+            limit.admit(KIND, Some(&list("a")), 1, start);
+        }
+        for _ in 0..KIND_LINES_MAX + 5 {
+            limit.admit(NoticeKind::Stuck, None, 1, start);
+        }
+        assert_eq!(limit.take_overdue(start + KIND.span() - Duration::from_millis(1)), []);
+        let over = start + KIND.span();
+        let of_list = Overdue { kind: KIND, list: Some(list("a")), count: 7 };
+        let of_kind = Overdue { kind: NoticeKind::Stuck, list: None, count: 5 };
+        assert_eq!(limit.take_overdue(over), [of_list, of_kind]);
+        assert_eq!(limit.take_overdue(over + KIND.span()), [], "told once");
+        assert_eq!(limit.lists.len(), 0, "and nothing is remembered of it any more");
+    }
+
+    #[test]
+    fn however_many_lists_there_are_memory_and_lines_are_bounded_and_every_event_is_counted() {
+        let (mut limit, start) = (RateLimit::default(), Instant::now());
+        let (mut told, mut lines) = (0, 0);
+        let spans = 3 * LISTS_MAX as u64;
+        for number in 0..spans {
+            let at = start + Duration::from_millis(number * 200);
+            for _ in 0..2 {
+                if let Some(Admitted { count, left_out }) = limit.admit(KIND, Some(&list(&number.to_string())), 1, at) {
+                    (told, lines) = (told + count + left_out, lines + 1);
+                }
+            }
+            assert!(limit.lists.len() <= LISTS_MAX);
+        }
+        let end = start + Duration::from_millis(spans * 200) + 2 * KIND.span();
+        for step in 0..40 {
+            told += limit.take_overdue(end + step * KIND.span()).iter().map(|it| it.count).sum::<u64>();
+        }
+        assert_eq!(told, 2 * spans);
+        assert!(lines <= 11 * u64::from(KIND_LINES_MAX), "{lines} lines in ten minutes");
+    }
+
+    #[test]
+    fn the_clock_has_one_line_an_hour() {
+        let (mut limit, start) = (RateLimit::default(), Instant::now());
+        let kind = NoticeKind::ClockDoubted;
+        assert_eq!(limit.admit(kind, None, 0, start), admitted(0, 0));
+        assert_eq!(limit.admit(kind, None, 0, start + Duration::from_secs(3_599)), None);
+        assert_eq!(limit.admit(kind, None, 0, start + Duration::from_secs(3_600)), admitted(0, 0));
+    }
+}

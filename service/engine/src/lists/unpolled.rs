@@ -1,0 +1,159 @@
+//! Tells operators of lists on which tasks wait and that no program polls, and when they are polled again.
+
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+
+use history::{Duration, LAMBDA_LIST, Timestamp};
+use lru::LruCache;
+
+use crate::base::notices::NOTICES_EVERY;
+use crate::lists::ListKey;
+use crate::lists::hand_out::TaskLists;
+
+/// How long tasks wait on a list without a poller before an operator is told. Ours: a deployment is shorter, and so is the work
+/// of most pollers between two polls.
+const UNPOLLED_AFTER: Duration = Duration::from_secs(60);
+
+/// Maximum number of lists remembered as told. Ours: about 200 bytes each; a list beyond them has no line when it is polled again.
+const TOLD_MAX: usize = 10_000;
+
+/// A list with tasks, as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct WaitingList {
+    list: ListKey,
+    tasks: usize,
+    /// When its first task began to wait, if that is known.
+    waits_since: Option<Timestamp>,
+    /// End of its last poll; `None` while it is polled.
+    unpolled_since: Option<Timestamp>,
+}
+
+impl WaitingList {
+    /// Since when tasks have waited on it without a poller, if that is long enough.
+    fn is_left(&self, now: Timestamp) -> Option<Timestamp> {
+        let since = self.unpolled_since?.max(self.waits_since.unwrap_or_default());
+        (self.tasks > 0 && now.since(since) >= UNPOLLED_AFTER).then_some(since)
+    }
+}
+
+/// Lists of which an operator was told that they have no poller, and since when.
+#[derive(Debug)]
+pub(crate) struct UnpolledLists(Mutex<LruCache<ListKey, Timestamp>>);
+
+impl Default for UnpolledLists {
+    fn default() -> Self {
+        // Bounded, but not allocated ahead.
+        let mut told = LruCache::unbounded();
+        told.resize(NonZeroUsize::new(TOLD_MAX).unwrap_or(NonZeroUsize::MIN));
+        Self(Mutex::new(told))
+    }
+}
+
+impl UnpolledLists {
+    /// Takes the lists that an operator is to be told of, each once until it is polled again.
+    fn take_left(&self, lists: Vec<WaitingList>, now: Timestamp) -> Vec<(WaitingList, Timestamp)> {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = lists.into_iter().filter_map(|it| it.is_left(now).map(|since| (it, since)));
+        let mut left: Vec<_> = left.filter(|(it, _)| !told.contains(&it.list)).collect();
+        // So that the lines come in the order in which the lists were left.
+        left.sort_by(|(one, a), (other, b)| (a, &one.list).cmp(&(b, &other.list)));
+        for (it, since) in &left {
+            told.put(it.list.clone(), *since);
+        }
+        left
+    }
+
+    /// Takes the lists that have been polled since an operator was told of them.
+    fn take_polled(&self, unpolled_since: impl Fn(&ListKey) -> Option<Timestamp>) -> Vec<ListKey> {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_polled = |(list, since): &(&ListKey, &Timestamp)| unpolled_since(list).is_none_or(|end| end > **since);
+        let polled: Vec<ListKey> = told.iter().filter(is_polled).map(|(list, _)| list.clone()).collect();
+        for list in &polled {
+            told.pop(list);
+        }
+        polled
+    }
+}
+
+impl TaskLists {
+    /// Tells operators of lists without pollers, and of what the rate limit has left out, until the service stops.
+    pub(crate) async fn keep_telling(&self) {
+        loop {
+            tokio::time::sleep(NOTICES_EVERY).await;
+            self.tell_unpolled();
+            self.notices.tell_left_out();
+        }
+    }
+
+    fn tell_unpolled(&self) {
+        let unpolled_since = |list: &ListKey| self.pollers.unpolled_list(list).map(|it| it.since);
+        for list in self.unpolled.take_polled(unpolled_since) {
+            self.notices.polled_again(&list.named());
+        }
+        // Functions are called by the service itself.
+        let depths =
+            self.matching.depths().into_iter().filter(|(list, tasks, ..)| *tasks > 0 && &*list.name != LAMBDA_LIST);
+        let lists = depths.map(|(list, tasks, _, waits_since)| {
+            let unpolled_since = unpolled_since(&list);
+            WaitingList { list, tasks, waits_since, unpolled_since }
+        });
+        for (it, since) in self.unpolled.take_left(lists.collect(), self.clock.now()) {
+            self.notices.unpolled(&it.list.named(), it.tasks, since);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: u64) -> Timestamp {
+        Timestamp::from_millis(secs * 1_000)
+    }
+
+    fn waiting(name: &str, waits_since: u64, unpolled_since: Option<u64>) -> WaitingList {
+        let list = ListKey::new("d", true, name);
+        WaitingList { list, tasks: 2, waits_since: Some(at(waits_since)), unpolled_since: unpolled_since.map(at) }
+    }
+
+    #[test]
+    fn an_operator_is_told_once_a_task_has_waited_a_minute_without_a_poller() {
+        let lists = UnpolledLists::default();
+        for (case, is_told) in [
+            (waiting("polled", 0, None), false),
+            (waiting("left-a-minute-ago", 0, Some(40)), true),
+            (waiting("left-later", 0, Some(41)), false),
+            (waiting("task-a-minute-ago", 40, Some(0)), true),
+            (waiting("task-later", 41, Some(0)), false),
+            (WaitingList { waits_since: None, ..waiting("of-unknown-age", 0, Some(40)) }, true),
+            (WaitingList { tasks: 0, ..waiting("without-tasks", 0, Some(0)) }, false),
+        ] {
+            assert_eq!(!lists.take_left(vec![case.clone()], at(100)).is_empty(), is_told, "{case:?}");
+        }
+    }
+
+    #[test]
+    fn each_list_is_told_once_until_it_is_polled_and_then_once_that_it_is() {
+        let lists = UnpolledLists::default();
+        let left = |now| lists.take_left(vec![waiting("b", 0, Some(30)), waiting("a", 0, Some(20))], at(now));
+        let names =
+            |now: u64| left(now).into_iter().map(|(it, since)| (it.list.name.to_string(), since)).collect::<Vec<_>>();
+        assert_eq!(names(100), [("a".to_owned(), at(20)), ("b".to_owned(), at(30))]);
+        assert_eq!(names(200), []);
+        let is_b = |list: &ListKey| &*list.name == "b";
+        assert_eq!(lists.take_polled(|list| Some(at(if is_b(list) { 30 } else { 20 }))), []);
+        // While it is polled, and after a short poll between two looks.
+        assert_eq!(lists.take_polled(|list| (!is_b(list)).then_some(at(20))), [ListKey::new("d", true, "b")]);
+        assert_eq!(lists.take_polled(|_| Some(at(150))), [ListKey::new("d", true, "a")]);
+        assert_eq!(lists.take_polled(|_| None), []);
+        assert_eq!(names(300).len(), 2, "left once more");
+    }
+
+    #[test]
+    fn no_more_lists_are_remembered_than_may_be() {
+        let lists = UnpolledLists::default();
+        let many = (0..TOLD_MAX + 5).map(|number| waiting(&number.to_string(), 0, Some(0))).collect();
+        assert_eq!(lists.take_left(many, at(100)).len(), TOLD_MAX + 5);
+        assert_eq!(lists.take_polled(|_| None).len(), TOLD_MAX);
+    }
+}

@@ -1,0 +1,87 @@
+//! What an operator is told of a run that a commit has left failing, blocked or stuck: why, and what to do. Pure.
+
+use history::event::{ActivityPausedCause, DeciderFailedCause, DeciderTimeout};
+use history::{Event, EventKind, PendingActivity, Run, Standing, Transition};
+
+use crate::base::notices::{NoticeKind, RunNotice, in_log, in_shell};
+
+/// The notice of a transition that is about to be committed; `None` unless the run stands so now and did not before.
+pub(crate) fn of_transition(before: Option<&Run>, made: &Transition) -> Option<RunNotice> {
+    let run = made.run();
+    let before = before.filter(|before| before.started.run_id == run.started.run_id).map(Run::standing);
+    let standing = run.standing();
+    if before == Some(standing) {
+        return None;
+    }
+    let (kind, why, advice) = match standing {
+        Standing::Failing => (NoticeKind::Failing, why_failing(run, made.events()), None),
+        Standing::Blocked => {
+            let (why, advice) = why_blocked(run)?;
+            (NoticeKind::Blocked, why, Some(advice))
+        }
+        Standing::Stuck => (NoticeKind::Stuck, why_stuck(), Some(advice_if_stuck())),
+        Standing::Open | Standing::Paused | Standing::Retrying | Standing::Repeating | Standing::Closed(_) => {
+            return None;
+        }
+    };
+    let (workflow_id, run_id) = (run.started.workflow_id.clone(), run.started.run_id);
+    Some(RunNotice { kind, workflow_id, run_id, why, advice })
+}
+
+fn why_failing(run: &Run, events: &[Event]) -> String {
+    let newest = events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::DeciderFailed(it) => Some(match (it.cause, &it.reason) {
+            (DeciderFailedCause::Reported, Some(reason)) => {
+                format!("its decider gave the last one back: {}", in_log(reason))
+            }
+            (DeciderFailedCause::Reported, None) => "its decider gave the last one back without a reason".to_owned(),
+            (DeciderFailedCause::DeliveryFailed, _) => "the last one did not reach its decider".to_owned(),
+        }),
+        EventKind::DeciderTimedOut(it) => Some(match it.timeout {
+            DeciderTimeout::StartToClose => "its decider did not answer the last one in time".to_owned(),
+            DeciderTimeout::ScheduleToStart => "no decider took the last one in time".to_owned(),
+        }),
+        _ => None,
+    });
+    let newest = newest.map(|newest| format!("; {newest}")).unwrap_or_default();
+    format!("{} turns in a row failed or timed out{newest}", run.turns_lost)
+}
+
+fn why_blocked(run: &Run) -> Option<(String, String)> {
+    let blocked = run.activities.values().filter(|activity| activity.is_blocked());
+    let first = blocked.clone().next()?;
+    let others = match blocked.count() - 1 {
+        0 => String::new(),
+        others => format!(", and so do {others} other activities"),
+    };
+    let id = in_log(&first.activity_id);
+    let why = match first.paused.as_deref() {
+        Some(paused) if paused.cause == ActivityPausedCause::ByHand => {
+            let by = paused.by_hand.identity.as_ref().map(|who| format!(" by {}", in_log(who))).unwrap_or_default();
+            let why = paused.by_hand.reason.as_ref().map(|why| format!(": {}", in_log(why))).unwrap_or_default();
+            format!("activity `{id}` was paused{by}{why}")
+        }
+        _ => format!("activity `{id}` has no tries left and waits for an operator{}", last_failure(first)),
+    };
+    let (run_of, id) = (in_shell(&run.started.workflow_id), in_shell(&first.activity_id));
+    Some((format!("{why}{others}"), format!("`baton activity retry {run_of} {id}` tries it again.")))
+}
+
+fn last_failure(activity: &PendingActivity) -> String {
+    match activity.last_failure() {
+        Some(failure) => match (&failure.reason, failure.timeout) {
+            (Some(reason), _) => format!("; the last try failed: {}", in_log(reason)),
+            (None, Some(_)) => "; the last try timed out".to_owned(),
+            (None, None) => String::new(),
+        },
+        None => String::new(),
+    }
+}
+
+fn why_stuck() -> String {
+    "no turn, activity, timer or child is open, and its last turn named no signal that it waits for".to_owned()
+}
+
+fn advice_if_stuck() -> String {
+    "A signal, an update or a cancel request wakes it; otherwise it ends with its timeout.".to_owned()
+}
