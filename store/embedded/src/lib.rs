@@ -41,6 +41,7 @@ mod recovery;
 mod segment;
 mod shared;
 mod staying;
+mod sums;
 mod terms;
 mod took;
 mod tree;
@@ -151,7 +152,7 @@ impl Embedded {
         if !directory.join("FORMAT").is_file() {
             return Err(ArchiveError::Refused { why: format!("there is no store in `{}`", directory.display()) });
         }
-        let opened = match open::open(&Options::new(directory)) {
+        let opened = match open::open(&Options { verify_all: true, ..Options::new(directory) }) {
             Err(Error::InUse { .. }) => return request::ask(directory, options, tick),
             opened => opened?,
         };
