@@ -23,6 +23,7 @@ mod free;
 mod instant;
 mod keys;
 mod layer;
+mod lease;
 mod listing;
 mod log;
 mod log_end;
@@ -198,12 +199,22 @@ impl Embedded {
             return Err(ArchiveError::Refused { why: "this store ships already".to_owned() });
         }
         let mut beside = self.beside();
-        if !shipping.to.lease.is_zero() {
-            let (shared, state, to) = (Arc::clone(&self.shared), Arc::clone(&shipping.state), shipping.to.clone());
-            beside.push(open::spawn_beside("store-lease", move || shipping::watch_lease(&shared, &state, &to))?);
+        if let Some(lease) = &shipping.state.lease {
+            self.shared.lease.get_or_init(|| Arc::clone(lease));
+            let (shared, lease) = (Arc::clone(&self.shared), Arc::clone(lease));
+            beside.push(open::spawn_beside("store-lease", move || shipping::watch_lease(&shared, &lease))?);
         }
         beside.push(open::spawn_beside("store-ship", move || shipping.run())?);
         Ok(())
+    }
+
+    /// The archive that this store was last shipped to; `None` if it never was.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] when that cannot be read.
+    pub fn shipped_to(&self) -> Result<Option<archive::ArchiveAddress>, Error> {
+        shipping::shipped_to(&self.path)
     }
 
     /// How shipping stands, where it ships.
