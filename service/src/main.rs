@@ -9,6 +9,7 @@ mod descriptors;
 mod dynamodb;
 mod encryption;
 mod failed;
+mod memory;
 mod notify;
 mod serve;
 mod shipping;

@@ -32,6 +32,7 @@ use crate::config;
 use crate::credentials::Keeper;
 use crate::dynamodb::Table;
 use crate::encryption::Encryption;
+use crate::memory::{self, MemoryLimit, MemorySizes};
 use crate::notify;
 use crate::shipping::{Shipping, begin_new_life};
 use crate::spans::Spans;
@@ -42,6 +43,10 @@ const LISTEN_DEFAULT: &str = "127.0.0.1:7420";
 /// How much of the disk is kept for runs that are open, in MiB. Ours: eight times the log that may wait for a checkpoint (64 MiB), so
 /// that what is open can write for a while yet; and little beside the smallest disks that servers have.
 const DISK_RESERVE_MIB: u64 = 512;
+
+/// The least bytes of requests and answers in flight, however little memory there is. Ours: the largest body, an import of a run, must
+/// fit in with something to spare.
+const BYTES_IN_FLIGHT_MIN: usize = 2 * history::limits::IMPORTED_BYTES_MAX;
 
 /// Where runs are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -103,10 +108,11 @@ pub(crate) struct Serve {
     #[command(flatten)]
     #[serde(flatten)]
     table: Table,
-    /// Memory for recently used runs, in MiB [default: 32]
+    /// Memory for recently used runs, in MiB [default: 32, or a twelfth of the control group's limit if that is less]
     #[arg(long, env = "BATON_CACHE_MIB", value_name = "MIB")]
     cache_mib: Option<usize>,
-    /// Memory for what is not yet in the store's tables, in MiB [default: 32]
+    /// Memory for what is not yet in the store's tables, in MiB [default: 32, or a twelfth of the control group's limit if that is
+    /// less]
     #[arg(long, env = "BATON_STORE_MEMORY_MIB", value_name = "MIB")]
     store_memory_mib: Option<usize>,
     /// Log that may wait for a checkpoint, in MiB [default: 64]
@@ -255,7 +261,33 @@ impl Serve {
         Ok(())
     }
 
-    async fn open_store(&self) -> Result<(Arc<dyn Store>, Option<Arc<Embedded>>), String> {
+    /// Memory to take: what the options say, else what suits the limit of the control group.
+    fn memory(&self) -> MemorySizes {
+        let limit = memory::limit();
+        let in_flight = (BYTES_IN_FLIGHT_MIN, FrontSettings::default().bytes_in_flight_max);
+        let chosen = MemorySizes::under(limit.as_ref().map(|limit| limit.bytes), in_flight);
+        let sizes = MemorySizes {
+            cache_bytes: self.cache_mib.map_or(chosen.cache_bytes, |mib| mib << 20),
+            store_bytes: self.store_memory_mib.map_or(chosen.store_bytes, |mib| mib.max(1) << 20),
+            ..chosen
+        };
+        let (cache_mib, store_memory_mib) = (sizes.cache_bytes >> 20, sizes.store_bytes >> 20);
+        let in_flight_mib = sizes.in_flight_bytes >> 20;
+        match limit {
+            Some(MemoryLimit { bytes, file }) => tracing::info!(
+                limit_mib = bytes >> 20,
+                file = %file.display(),
+                cache_mib,
+                store_memory_mib,
+                in_flight_mib,
+                "the control group limits memory"
+            ),
+            None => tracing::info!(cache_mib, store_memory_mib, in_flight_mib, "no control group limits memory"),
+        }
+        sizes
+    }
+
+    async fn open_store(&self, memory_bytes: usize) -> Result<(Arc<dyn Store>, Option<Arc<Embedded>>), String> {
         match self.store.unwrap_or(StoreKind::Embedded) {
             StoreKind::Memory => {
                 tracing::warn!("everything is kept in memory only and is gone when this process ends");
@@ -265,9 +297,7 @@ impl Serve {
             StoreKind::Embedded => {
                 let directory = self.data_dir();
                 let mut options = Options::new(&directory);
-                if let Some(mib) = self.store_memory_mib {
-                    options.memory_bytes = mib.max(1) << 20;
-                }
+                options.memory_bytes = memory_bytes;
                 if let Some(mib) = self.store_log_mib {
                     options.log_bytes = mib.max(1) << 20;
                 }
@@ -361,9 +391,10 @@ impl Serve {
         let stop = tokio::spawn(client::shutdown::requested());
         let listener = service::http::listen(listen).map_err(|error| format!("{listen}: {error}"))?;
         let address = listener.local_addr().map_err(|error| format!("{listen}: {error}"))?;
-        let (store, embedded) = self.open_store().await?;
+        let memory = self.memory();
+        let (store, embedded) = self.open_store(memory.store_bytes).await?;
         self.shipping.begin(embedded.as_ref()).await?;
-        let cache_bytes = self.cache_mib.unwrap_or(32) << 20;
+        let cache_bytes = memory.cache_bytes;
         let node = self.node(address, tls.is_some())?;
         let quotas = self.swf_limits.then(Quotas::default);
         let disk_reserve = self.disk_reserve.unwrap_or(DISK_RESERVE_MIB).saturating_mul(1 << 20);
@@ -377,7 +408,8 @@ impl Serve {
         if let Some(embedded) = &embedded {
             begin_new_life(embedded, &engine).await?;
         }
-        let settings = FrontSettings { requests_at_once: self.requests_at_once, ..FrontSettings::default() };
+        let settings =
+            FrontSettings { bytes_in_flight_max: memory.in_flight_bytes, requests_at_once: self.requests_at_once };
         let front = Front::of(Arc::clone(&engine), &settings);
         if let Some(embedded) = embedded {
             front.tells_of_shipping(move || embedded.ship_standing());
@@ -493,6 +525,15 @@ fn write_port_file(path: &std::path::Path, address: SocketAddr) -> Result<(), St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_option_for_memory_wins_over_the_limit_of_the_control_group() {
+        let chosen = Serve::default().memory();
+        let said = Serve { cache_mib: Some(5), ..Serve::default() }.memory();
+        assert_eq!(said, MemorySizes { cache_bytes: 5 << 20, ..chosen });
+        let said = Serve { store_memory_mib: Some(7), ..Serve::default() }.memory();
+        assert_eq!(said, MemorySizes { store_bytes: 7 << 20, ..chosen });
+    }
 
     #[test]
     fn an_address_to_listen_on_is_this_machine_unless_it_says_otherwise() {

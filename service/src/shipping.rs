@@ -13,7 +13,6 @@ use store_embedded::archive::{ArchiveAddress, ShipTo};
 /// Where the store is shipped to.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(clippy::struct_field_names, reason = "they are called as their options are")]
 pub(crate) struct Shipping {
     /// Copy everything that is durable to this archive, ten times a second: a directory on another disk or machine, or
     /// `s3://BUCKET/PREFIX`, which is written about twice a second
@@ -25,6 +24,11 @@ pub(crate) struct Shipping {
     /// Stop when the archive could not be written for so long, so that a standby that takes over is the only one [default: never]
     #[arg(long, env = "BATON_SHIP_LEASE", value_name = "DURATION")]
     ship_lease: Option<Duration>,
+    /// Start without `--ship-to` although the data directory was shipped before. Another store may have taken over from it: make sure that
+    /// none has
+    #[arg(long, env = "BATON_STOP_SHIPPING")]
+    #[serde(default)]
+    stop_shipping: bool,
 }
 
 /// The shortest lease. Ours: what an archive may take to answer when its disk is busy.
@@ -41,17 +45,28 @@ impl Shipping {
             ship_to: self.ship_to.or(file.ship_to),
             ship_keep: self.ship_keep.or(file.ship_keep),
             ship_lease: self.ship_lease.or(file.ship_lease),
+            stop_shipping: self.stop_shipping || file.stop_shipping,
         }
     }
 
     /// Has the store ship, if it is to. Before anything is written.
     pub(crate) async fn begin(&self, store: Option<&Arc<Embedded>>) -> Result<(), String> {
         let Some(archive) = &self.ship_to else {
-            return match (self.ship_keep, self.ship_lease) {
-                (None, None) => Ok(()),
-                _ => Err("`--ship-keep` and `--ship-lease` say how `--ship-to` ships: give that, too".to_owned()),
+            if self.ship_keep.is_some() || self.ship_lease.is_some() {
+                return Err("`--ship-keep` and `--ship-lease` say how `--ship-to` ships: give that, too".to_owned());
+            }
+            let shipped_to = store.map(|store| store.shipped_to()).transpose().map_err(|error| error.to_string())?;
+            return match shipped_to.flatten() {
+                Some(archive) if !self.stop_shipping => Err(format!(
+                    "this data directory was shipped to `{archive}`, and another store may have taken over from it, which cannot be told \
+                     without `--ship-to`. Start with `--ship-to {archive}`, or with `--stop-shipping` if no other store has taken over"
+                )),
+                _ => Ok(()),
             };
         };
+        if self.stop_shipping {
+            return Err("`--stop-shipping` is for a start without `--ship-to`: leave out one of them".to_owned());
+        }
         let Some(store) = store else {
             return Err("`--ship-to` is for the embedded store: a table has backups of its own".to_owned());
         };

@@ -9,7 +9,8 @@ use store_embedded::{Embedded, Options};
 
 use super::{Done, Failed, Quiet, print_line};
 
-/// Check every stored run: its state must be the fold of its history, and the history must keep the rules
+/// Check every stored run: the stored bytes must be those that were written, the state the fold of the history, and the history must
+/// keep the rules
 ///
 /// The service must not be running on the data directory.
 #[derive(Debug, Args)]
@@ -27,7 +28,8 @@ impl Fsck {
         if !self.data_dir.is_dir() {
             return Err(failed("there is no such directory".to_owned()));
         }
-        let store = Embedded::open(Options::new(&self.data_dir)).await.map_err(|error| failed(error.to_string()))?;
+        let options = Options { verify_all: true, ..Options::new(&self.data_dir) };
+        let store = Embedded::open(options).await.map_err(|error| failed(error.to_string()))?;
         let engine = Engine::open_for_reading(store, Arc::new(SystemClock), Settings::default())
             .await
             .map_err(|refusal| failed(refusal.to_string()))?;

@@ -165,6 +165,16 @@ async fn a_standby_takes_the_place_of_a_service_that_runs_and_tasks_go_on() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("that has taken over, and this one must not go on"), "{said}");
+    // Without the archive it cannot know, so an operator must say that no other store has taken over.
+    let output = baton(&["serve", "--data-dir", &path(&scratch, "data"), "--listen", ":0"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("was shipped to `{archive}`")) && said.contains("`--stop-shipping`"), "{said}");
+    drop(Service::start(&scratch.0, &["--stop-shipping"]));
+    let both =
+        ["serve", "--data-dir", &path(&scratch, "data"), "--listen", ":0", "--stop-shipping", "--ship-to", &archive];
+    let said = String::from_utf8(baton(&both).stderr).unwrap();
+    assert!(said.contains("leave out one of them"), "{said}");
 
     let service = serve(&scratch, "copy", &["--ship-to", &archive]);
     let client = service.client();

@@ -30,3 +30,36 @@ async fn a_service_that_keeps_more_of_its_disk_than_there_is_starts_nothing_and_
         assert!(metrics.contains(&format!("baton_disk_reserve_bytes {reserve}\n")), "{metrics}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fsck_backup_and_serve_notice_a_changed_byte() {
+    let scratch = Scratch::new("changed-byte");
+    let data = scratch.0.join("data").display().to_string();
+    let mut service = Service::start(&scratch.0, &[]);
+    service.client().start(&start("workflow-of-the-marker"), None).await.unwrap();
+    service.kill();
+    for args in [&["compact", "--data-dir", &data][..], &["fsck", "--data-dir", &data]] {
+        let output = baton(args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let tree = scratch.0.join("data/tree.redb");
+    let mut bytes = std::fs::read(&tree).unwrap();
+    let marker = b"workflow-of-the-marker";
+    let places: Vec<_> = (0..bytes.len() - marker.len()).filter(|at| bytes[*at..].starts_with(marker)).collect();
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at] ^= 1;
+    }
+    std::fs::write(&tree, bytes).unwrap();
+    let archive = scratch.0.join("archive").display().to_string();
+    for args in [
+        &["fsck", "--data-dir", &data][..],
+        &["backup", &archive, "--data-dir", &data],
+        &["serve", "--data-dir", &data, "--listen", ":0"],
+    ] {
+        let output = baton(args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("Restore the directory from a backup"), "{args:?}: {said}");
+    }
+}

@@ -17,7 +17,15 @@ use crate::private::{self, LockAttempt};
 const FORMAT: &str = "baton embedded store, format ";
 
 /// What stands there of a copy of a store that is not whole yet. No version takes it for a store.
-const UNFINISHED: &str = "baton embedded store, unfinished copy\n";
+const UNFINISHED: &str = "baton embedded store, unfinished copy, format 4\n";
+
+/// The same of versions up to form 3. They must not go on with a copy of today's, whose values have checksums.
+const UNFINISHED_BEFORE: &str = "baton embedded store, unfinished copy\n";
+
+/// Whether `FORMAT` says that the directory is a copy that is not whole yet.
+fn is_unfinished(format: &str) -> bool {
+    [UNFINISHED, UNFINISHED_BEFORE].contains(&format)
+}
 
 /// Begins the file that says how far the log has come at least.
 const KNOWN: &str = "batch ";
@@ -49,7 +57,7 @@ impl Directory {
         let lock = take_lock(directory)?;
         let path = directory.join("FORMAT");
         let id = match std::fs::read_to_string(&path) {
-            Ok(found) if found == UNFINISHED => {
+            Ok(found) if is_unfinished(&found) => {
                 return Err(Error::Corrupt {
                     what: format!(
                         "`{}` is a copy of a store that is not finished: a standby, which `baton standby promote` makes a store \
@@ -151,7 +159,7 @@ fn close_to_others(directory: &Path) -> Result<(), Error> {
 fn read_format(text: &str) -> Option<(u32, u64)> {
     let id = text.strip_prefix(FORMAT)?.strip_suffix('\n')?;
     let (form, id) = id.split_once(", id ")?;
-    let form = [DIRECTORY, DIRECTORY_BEFORE].into_iter().find(|known| form == known.to_string())?;
+    let form = std::iter::once(DIRECTORY).chain(DIRECTORY_BEFORE).find(|known| form == known.to_string())?;
     Some((form, u64::from_str_radix(id, 16).ok()?))
 }
 
@@ -185,7 +193,7 @@ impl Unfinished {
             drop(take_lock(directory)?);
         }
         let format = std::fs::read_to_string(directory.join("FORMAT")).unwrap_or_default();
-        let is_copy = format == UNFINISHED;
+        let is_copy = is_unfinished(&format);
         if !format.is_empty() && !is_copy {
             return Err(refused("holds a store, which is not written over: name another directory"));
         }
@@ -204,7 +212,7 @@ impl Unfinished {
         }
         private::directory(directory, || private::is_ours(directory))?;
         let lock = take_lock(directory)?;
-        if !is_copy {
+        if format != UNFINISHED {
             write_whole(directory, "FORMAT", UNFINISHED).map_err(failed)?;
         }
         private::directory(&log_path(directory), || Ok(true))?;

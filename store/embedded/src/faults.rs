@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// The switches of one store.
 #[derive(Debug)]
@@ -15,6 +16,7 @@ pub struct Faults {
     opens_refused: AtomicU64,
     at_point: Mutex<Option<(String, Then)>>,
     synced_bytes: AtomicU64,
+    slept_ms: AtomicU64,
 }
 
 /// What happens at a point.
@@ -36,11 +38,21 @@ impl Default for Faults {
             opens_refused: AtomicU64::new(0),
             at_point: Mutex::new(None),
             synced_bytes: AtomicU64::new(0),
+            slept_ms: AtomicU64::new(0),
         }
     }
 }
 
 impl Faults {
+    /// The machine has slept for so long, as far as a lease can tell.
+    pub fn sleep(&self, time: Duration) {
+        self.slept_ms.fetch_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+    }
+
+    pub(crate) fn slept(&self) -> Duration {
+        Duration::from_millis(self.slept_ms.load(Ordering::SeqCst))
+    }
+
     /// From now on every write to the log fails, having written half.
     pub fn fail_writes(&self) {
         self.writes_fail.store(true, Ordering::SeqCst);

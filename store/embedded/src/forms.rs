@@ -3,10 +3,11 @@
 
 /// The data directory: which files there are, and which pairs are in `tree.redb` and in the log under which keys. It stands in `FORMAT`, and
 /// is looked at before anything else: it speaks for everything in the directory that has no number of its own.
-pub const DIRECTORY: u32 = 3;
+pub const DIRECTORY: u32 = 4;
 
-/// The form before, in which all values are in `tree.redb`. It is read, too: a store of it is one in which no value stays in the log.
-pub(crate) const DIRECTORY_BEFORE: u32 = 2;
+/// Earlier forms that are read; a start writes the number of today and gives the values their checksums. In 3 the values in `tree.redb`
+/// have no checksums, and in 2 no value stays in the log besides.
+pub(crate) const DIRECTORY_BEFORE: [u32; 2] = [3, 2];
 
 /// The segments of the log. It stands at the beginning of each.
 pub const LOG: u32 = 1;

@@ -332,6 +332,62 @@ pub(crate) fn read_doomed(bytes: &[u8]) -> Result<(HeadKey, RunId), Error> {
     read(bytes, |reader| Some((reader.key()?, reader.array()?)))
 }
 
+/// What is stored under a key, for an error's text: the kind, and the workflow, run and event if the key can be read.
+pub(crate) fn describe(bytes: &[u8]) -> String {
+    let described = read(bytes, |reader| {
+        let table = *bytes.first()?;
+        let kind = match table {
+            HEAD => "the state",
+            KEPT => "the kept state",
+            PART => "a part",
+            DUE => "an entry of the due index",
+            OPEN_ROW | CLOSED_ROW | ENDED_ROW => "a row",
+            EXPIRY | MARK_EXPIRY => "an entry of the index of expiries",
+            DOOMED => "a deletion",
+            MARK => "the record of a request",
+            _ => return None,
+        };
+        if matches!(table, OPEN_ROW | CLOSED_ROW | ENDED_ROW) {
+            let domain = reader.text()?;
+            let _instants = (if table == ENDED_ROW { reader.array::<8>()? } else { [0; 8] }, reader.array::<8>()?);
+            let (workflow_id, run) = (reader.text()?, reader.array()?);
+            return Some(format!("{kind} of run {} of workflow `{workflow_id}` in domain `{domain}`", run_text(run)));
+        }
+        if matches!(table, DUE | EXPIRY | MARK_EXPIRY) {
+            let _instant = reader.array::<8>()?;
+        }
+        let HeadKey { domain, workflow_id } = reader.key()?;
+        let of = format!("of workflow `{workflow_id}` in domain `{domain}`");
+        Some(match table {
+            KEPT | EXPIRY | DOOMED => format!("{kind} of run {} {of}", run_text(reader.array()?)),
+            PART => {
+                let (run, [part], number) = (reader.array()?, reader.array()?, u64::from_be_bytes(reader.array()?));
+                let kind = match part {
+                    CHUNK => format!("the events up to {number}"),
+                    PACK => format!("payloads (pack {number})"),
+                    BEAT => format!("the heartbeat of the activity of event {number}"),
+                    _ => return None,
+                };
+                format!("{kind} of run {} {of}", run_text(run))
+            }
+            _ => {
+                reader.0 = &[];
+                format!("{kind} {of}")
+            }
+        })
+    });
+    described.unwrap_or_else(|_| {
+        format!("an entry of table `{}`", bytes.first().copied().unwrap_or_default().escape_ascii())
+    })
+}
+
+/// A run id as people see it.
+fn run_text(run: RunId) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let parts = [&run[..4], &run[4..6], &run[6..8], &run[8..10], &run[10..]];
+    parts.map(hex).join("-")
+}
+
 /// The number at the end of a part's key.
 pub(crate) fn read_part_number(bytes: &[u8]) -> Result<u64, Error> {
     let (_, number) =
@@ -374,6 +430,24 @@ mod tests {
                 assert_eq!(read_count(&count("d\0", &row)).unwrap(), CountKey { is_open, is_flagged, status });
             }
         }
+    }
+
+    #[test]
+    fn a_key_is_described_by_what_it_names() {
+        let (key, run) = (key("d", "w"), [0xab; 16]);
+        let of = "run abababab-abab-abab-abab-abababababab of workflow `w` in domain `d`";
+        assert_eq!(describe(&head(&key)), "the state of workflow `w` in domain `d`");
+        assert_eq!(describe(&kept(&key, run)), format!("the kept state of {of}"));
+        assert_eq!(describe(&part(&key, run, PartKey::Chunk { last: 57 })), format!("the events up to 57 of {of}"));
+        assert_eq!(describe(&part(&key, run, PartKey::Pack { op: 3 })), format!("payloads (pack 3) of {of}"));
+        assert_eq!(describe(&due(9, &key)), "an entry of the due index of workflow `w` in domain `d`");
+        assert_eq!(describe(&mark(&key, 1)), "the record of a request of workflow `w` in domain `d`");
+        for table in [OPEN_ROW, ENDED_ROW] {
+            let row = row(table, "d", &Position::new(7, 7, Arc::from("w"), run));
+            assert_eq!(describe(&row), format!("a row of {of}"));
+        }
+        assert_eq!(describe(&[PART, 1]), "an entry of table `p`");
+        assert_eq!(describe(&[0xFF]), "an entry of table `\\xff`");
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod free;
 mod instant;
 mod keys;
 mod layer;
+mod lease;
 mod listing;
 mod log;
 mod log_end;
@@ -41,6 +42,7 @@ mod recovery;
 mod segment;
 mod shared;
 mod staying;
+mod sums;
 mod terms;
 mod took;
 mod tree;
@@ -151,7 +153,7 @@ impl Embedded {
         if !directory.join("FORMAT").is_file() {
             return Err(ArchiveError::Refused { why: format!("there is no store in `{}`", directory.display()) });
         }
-        let opened = match open::open(&Options::new(directory)) {
+        let opened = match open::open(&Options { verify_all: true, ..Options::new(directory) }) {
             Err(Error::InUse { .. }) => return request::ask(directory, options, tick),
             opened => opened?,
         };
@@ -197,12 +199,22 @@ impl Embedded {
             return Err(ArchiveError::Refused { why: "this store ships already".to_owned() });
         }
         let mut beside = self.beside();
-        if !shipping.to.lease.is_zero() {
-            let (shared, state, to) = (Arc::clone(&self.shared), Arc::clone(&shipping.state), shipping.to.clone());
-            beside.push(open::spawn_beside("store-lease", move || shipping::watch_lease(&shared, &state, &to))?);
+        if let Some(lease) = &shipping.state.lease {
+            self.shared.lease.get_or_init(|| Arc::clone(lease));
+            let (shared, lease) = (Arc::clone(&self.shared), Arc::clone(lease));
+            beside.push(open::spawn_beside("store-lease", move || shipping::watch_lease(&shared, &lease))?);
         }
         beside.push(open::spawn_beside("store-ship", move || shipping.run())?);
         Ok(())
+    }
+
+    /// The archive that this store was last shipped to; `None` if it never was.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] when that cannot be read.
+    pub fn shipped_to(&self) -> Result<Option<archive::ArchiveAddress>, Error> {
+        shipping::shipped_to(&self.path)
     }
 
     /// How shipping stands, where it ships.

@@ -21,7 +21,7 @@ use crate::options::{Options, Recovery};
 use crate::recovery::recover;
 use crate::shared::{Shared, State};
 use crate::staying::may_stay;
-use crate::tree::Tree;
+use crate::tree::{Tree, Verify};
 use crate::values::ValueFiles;
 use crate::{checkpoint, committer, counts, keys, terms};
 
@@ -41,7 +41,8 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     let log = log_path(&options.directory);
     let opening = Arc::new(Opening::default());
     let files = ValueFiles::new(log.clone(), Arc::clone(&opening), Arc::clone(&options.faults));
-    let (tree, position) = Tree::open_with(&tree_path(&options.directory), options.cache_bytes, files)?;
+    let verify = if options.verify_all { Verify::Always } else { Verify::IfSmall };
+    let (tree, position) = Tree::open_with(&tree_path(&options.directory), options.cache_bytes, files, verify)?;
     let mut state = State::new(position);
     let (mut replayed_to, mut layers_written) = (position, 0);
     let recovered = recover(&log, directory.id, position, directory.known, |frame| {
@@ -131,6 +132,13 @@ fn find_kept(tree: &Tree, log: &Path, live: &[Live]) -> Result<BTreeMap<u64, u64
         let path = values_path(log, segment);
         if tree.needed().has(segment) {
             kept.insert(segment, path.metadata().map_err(failed)?.len());
+        } else if tree.stays_any(segment)? {
+            return Err(Error::Corrupt {
+                what: format!(
+                    "`tree.redb` does not say that `{}` is needed, and has values in it. Restore the directory from a backup",
+                    path.display()
+                ),
+            });
         } else {
             std::fs::remove_file(&path).map_err(failed)?;
         }

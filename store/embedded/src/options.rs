@@ -25,6 +25,9 @@ pub struct Options {
     /// Bytes of log that are kept at most for an archive that is slow or away; what is beyond goes, and the archive begins
     /// again with a new base. 512 MiB unless set.
     pub held_bytes: u64,
+    /// Verify all pages of `tree.redb` when the store is opened, however large it is: that reads the whole file. `false` unless set, and
+    /// then files of up to 64 MiB are verified.
+    pub verify_all: bool,
     /// Failures on demand, for tests.
     #[doc(hidden)]
     pub faults: Arc<Faults>,
@@ -40,6 +43,7 @@ impl Options {
             segment_bytes: 16 << 20,
             cache_bytes: 4 << 20,
             held_bytes: HELD_BYTES,
+            verify_all: false,
             faults: Arc::default(),
         }
     }

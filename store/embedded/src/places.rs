@@ -1,8 +1,8 @@
 //! What redb knows of the values that stay in the log: the place of each, and how much of which segment is needed. Owns the three tables
 //! of that, and the knowledge of when nobody reads a segment any more.
 //!
-//! A value that stays has an empty one in the map, and its place under the same key in `places`. Rows are numbers of eight bytes, the
-//! highest byte first, so that all tables are of one type: each type of a table is some 60 KB of program.
+//! A value that stays has an entry in the map that says so, and its place under the same key in `places`. Rows are numbers of eight bytes,
+//! the highest byte first, and a checksum, so that all tables are of one type: each type of a table is some 60 KB of program.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,6 +10,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redb::{ReadTransaction, ReadableTable as _, StorageError, Table, TableDefinition, TableError, WriteTransaction};
 
+use crate::keys;
+use crate::sums::{self, Stored};
 use crate::values::{LogPlace, ValueFiles};
 
 type Bytewise = TableDefinition<'static, &'static [u8], &'static [u8]>;
@@ -31,6 +33,56 @@ fn numbers<const N: usize>(row: &[u8]) -> Result<[u64; N], StorageError> {
     let words = <&[[u8; 8]; N]>::try_from(words).ok().filter(|_| rest.is_empty());
     let damaged = || StorageError::Corrupted(format!("a row of {} bytes about values in the log", row.len()));
     Ok(words.ok_or_else(damaged)?.map(u64::from_be_bytes))
+}
+
+/// A row with its checksum.
+fn sealed<const N: usize>(key: &[u8], numbers: [u64; N]) -> Vec<u8> {
+    let mut sealed = Vec::new();
+    sums::seal(&mut sealed, key, &row(numbers));
+    sealed
+}
+
+/// The numbers of a row that has a checksum.
+fn unsealed<const N: usize>(key: &[u8], row: &[u8]) -> Result<[u64; N], StorageError> {
+    match sums::unseal(key, row) {
+        Some(Stored::Value(row)) => numbers(row),
+        _ => {
+            let what =
+                "the checksum of a row about values in the log does not match. Restore the directory from a backup";
+            Err(StorageError::Corrupted(what.to_owned()))
+        }
+    }
+}
+
+/// Gives rows of earlier versions their checksums: those of the places of some keys. Answers whether each of the keys has a place.
+pub(crate) fn seal_places<'a>(
+    txn: &WriteTransaction,
+    keys: impl Iterator<Item = &'a [u8]>,
+) -> Result<Vec<bool>, redb::Error> {
+    let mut places = txn.open_table(PLACES)?;
+    let mut have_places = Vec::new();
+    for key in keys {
+        let place = places.get(key)?.map(|place| numbers::<3>(place.value())).transpose()?;
+        if let Some(place) = place {
+            places.insert(key, sealed(key, place).as_slice())?;
+        }
+        have_places.push(place.is_some());
+    }
+    Ok(have_places)
+}
+
+/// The same of the rows of segments, all of them.
+pub(crate) fn seal_segments(txn: &WriteTransaction) -> Result<(), redb::Error> {
+    let mut segments = txn.open_table(SEGMENTS)?;
+    let mut rows = Vec::new();
+    for found in segments.iter()? {
+        let (segment, row) = found?;
+        rows.push((segment.value().to_vec(), numbers::<2>(row.value())?));
+    }
+    for (segment, row) in rows {
+        segments.insert(segment.as_slice(), sealed(&segment, row).as_slice())?;
+    }
+    Ok(())
 }
 
 /// Bytes of values in segments that are needed, and the most that ever were.
@@ -55,7 +107,8 @@ impl NeededSegments {
         let mut needed = Needs::new();
         for found in segments.iter()? {
             let (segment, row) = found?;
-            let ([segment], [now, most]) = (numbers(segment.value())?, numbers(row.value())?);
+            let [now, most] = unsealed(segment.value(), row.value())?;
+            let [segment] = numbers(segment.value())?;
             needed.insert(segment, (now, most));
         }
         Ok(Self { needed, ..Self::default() })
@@ -132,8 +185,9 @@ impl<'a> PlaceChanges<'a> {
         Ok(match self.changed.entry(segment) {
             Entry::Occupied(found) => found.into_mut(),
             Entry::Vacant(missing) => {
-                let found = self.segments.get(row([segment]).as_slice())?;
-                let needed = found.map(|found| numbers(found.value())).transpose()?;
+                let key = row([segment]);
+                let found = self.segments.get(key.as_slice())?;
+                let needed = found.map(|found| unsealed(&key, found.value())).transpose()?;
                 missing.insert(needed.map(|[now, most]| (now, most)).unwrap_or_default())
             }
         })
@@ -144,8 +198,16 @@ impl<'a> PlaceChanges<'a> {
         if !self.has_any {
             return Ok(());
         }
-        let Some(place) = self.places.remove(key)?.map(|place| numbers(place.value())).transpose()? else {
+        let Some(place) = self.places.remove(key)?.map(|place| unsealed(key, place.value())) else {
             return Ok(());
+        };
+        let place = match place {
+            Ok(place) => place,
+            // Nothing reads the value any more. Its segment is kept for longer than it is needed.
+            Err(error) => {
+                tracing::error!(of = keys::describe(key), %error, "the place of a value that was removed is damaged");
+                return Ok(());
+            }
         };
         let LogPlace { segment, offset, length, .. } = LogPlace::of_numbers(place);
         self.staying.remove(row([segment, offset]).as_slice())?;
@@ -157,7 +219,7 @@ impl<'a> PlaceChanges<'a> {
     /// The value of this key stays.
     pub(crate) fn put(&mut self, key: &[u8], place: LogPlace) -> Result<(), StorageError> {
         self.has_any = true;
-        self.places.insert(key, row(place.numbers()).as_slice())?;
+        self.places.insert(key, sealed(key, place.numbers()).as_slice())?;
         self.staying.insert(row([place.segment, place.offset]).as_slice(), key)?;
         let (now, most) = self.needed(place.segment)?;
         *now += u64::from(place.length);
@@ -172,7 +234,7 @@ impl<'a> PlaceChanges<'a> {
             if *now == 0 {
                 self.segments.remove(key.as_slice())?;
             } else {
-                self.segments.insert(key.as_slice(), row([*now, *most]).as_slice())?;
+                self.segments.insert(key.as_slice(), sealed(&key, [*now, *most]).as_slice())?;
             }
         }
         Ok(self.changed)
@@ -190,7 +252,7 @@ pub(crate) fn staying_in(
     for pair in staying.range(row([segment]).as_slice()..row([segment + 1]).as_slice())? {
         let key = Bytes::copy_from_slice(pair?.1.value());
         if let Some(place) = places.get(&key[..])? {
-            let place = LogPlace::of_numbers(numbers(place.value())?);
+            let place = LogPlace::of_numbers(unsealed(&key, place.value())?);
             bytes += usize::try_from(place.length).unwrap_or(usize::MAX);
             found.push((key, place));
         }
@@ -199,6 +261,13 @@ pub(crate) fn staying_in(
         }
     }
     Ok(found)
+}
+
+/// Whether any value stays in a segment, by the values themselves.
+pub(crate) fn stays_any(txn: &ReadTransaction, segment: u64) -> Result<bool, redb::Error> {
+    let staying = txn.open_table(STAYING)?;
+    let mut found = staying.range(row([segment]).as_slice()..row([segment + 1]).as_slice())?;
+    Ok(found.next().transpose()?.is_some())
 }
 
 /// The values that stay, as of one moment.
@@ -214,9 +283,9 @@ impl StayingValues {
         Ok(Self { places: Arc::new(txn.open_table(PLACES)?), files: Arc::clone(files), _reading: reading })
     }
 
-    /// The value of a key that has an empty one in the map, if it stays.
+    /// The place of a value that the map says stays.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<LogPlace>, StorageError> {
-        let place = self.places.get(key)?.map(|place| numbers(place.value())).transpose()?;
+        let place = self.places.get(key)?.map(|place| unsealed(key, place.value())).transpose()?;
         Ok(place.map(LogPlace::of_numbers))
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use store::Error;
@@ -11,6 +11,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use crate::frame::{Builder, FRAME_MAX};
 use crate::layer::{Layer, LayerValue};
+use crate::lease::Lease;
 use crate::log::Segments;
 use crate::log_end::LogEnd;
 use crate::tree::Tree;
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) commits: AtomicU64,
     /// Rows that lists have looked at.
     pub(crate) rows_read: AtomicU64,
+    /// Set once the store is shipped with a lease.
+    pub(crate) lease: OnceLock<Arc<Lease>>,
 }
 
 /// How far towards the end the store is.
@@ -193,6 +196,7 @@ impl Shared {
             log_bytes: log_bytes.max(2),
             commits: AtomicU64::new(0),
             rows_read: AtomicU64::new(0),
+            lease: OnceLock::new(),
         }
     }
 
@@ -254,15 +258,16 @@ impl Shared {
         Durable(Some(receiver))
     }
 
-    /// Resolves when what `durable` stands for is durable.
+    /// Resolves when what `durable` stands for is durable and may be told: not once the lease is over, whenever it was written.
     pub(crate) async fn wait(&self, durable: Durable) -> Result<(), Error> {
-        match durable.0 {
-            None => Ok(()),
-            Some(receiver) => receiver.await.map_err(|_| {
+        if let Some(receiver) = durable.0 {
+            receiver.await.map_err(|_| {
                 let why = "it was closed before the commit was durable".to_owned();
                 self.lock().failed().unwrap_or(Error::Failed { why })
-            }),
+            })?;
         }
+        let Some(lease) = self.lease.get() else { return Ok(()) };
+        lease.check().inspect_err(|_| self.fail(&lease.why_over()))
     }
 
     /// Waits until a batch is durable.

@@ -1,29 +1,80 @@
 //! redb, seen as one sorted map of bytes with the log position that it reflects, whose large values may be in the log. Owns
-//! transactions and their settings; knows nothing of what the keys mean.
+//! transactions and their settings; knows nothing of what the keys mean. Every value has a checksum there (`sums.rs`), and redb's own
+//! checksums of its pages are verified when a small file is opened, or when that is asked for.
 
 use std::fs::OpenOptions;
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::Bytes;
-use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+use redb::{
+    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction,
+};
 use store::Error;
 
 use crate::disk::storage_error;
 use crate::places::{self, NeededSegments, PlaceChanges, StayingValues};
 use crate::private;
 use crate::staying::can_stay;
+use crate::sums::{self, Stored};
 use crate::values::{LogPlace, ValueFiles};
 
 const MAP: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("map");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-const POSITION: &str = "position";
+const POSITION: Number = Number { name: "position", sum: "position: checksum" };
 /// The position up to which rows have entries under their terms (`terms.rs`). It is the position where this version, or a later one, has
 /// written last; another, or none, where one has that made no entries.
 const TERMS: &str = "terms";
 /// As far as batches of an archive are in a copy that is not finished. Not where a log goes on.
-const COPIED: &str = "copied";
+const COPIED: Number = Number { name: "copied", sum: "copied: checksum" };
+/// Present once every value has a checksum. Values of versions before that had none.
+const SUMMED: &str = "checksums";
+/// While values of an earlier version are given checksums: the last key that has one, under the empty key.
+const SUMMING: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("checksums: last key");
+
+/// The largest file whose pages are verified whenever it is opened. Ours: redb reads so much in about a tenth of a second, and a start
+/// with more is to take no longer. `baton fsck` and a backup of a stopped store verify files of any size.
+pub(crate) const VERIFIED_AT_OPEN_MAX: u64 = 64 << 20;
+/// How many pairs, and bytes of them, one transaction gives checksums.
+const SUMMED_AT_ONCE: (usize, usize) = (20_000, 8 << 20);
+
+/// A number beside the map, and the name under which its checksum is.
+struct Number {
+    name: &'static str,
+    sum: &'static str,
+}
+
+impl Number {
+    fn get(&self, meta: &impl ReadableTable<&'static str, u64>) -> Result<Option<u64>, Error> {
+        let number = meta.get(self.name).map_err(failed)?.map(|number| number.value());
+        let sum = meta.get(self.sum).map_err(failed)?.map(|sum| sum.value());
+        if sum != number.map(|number| sums::of_number(self.name, number)) {
+            let what = format!("the checksum of `{}` in `tree.redb` does not match. {FROM_BACKUP}", self.name);
+            return Err(Error::Corrupt { what });
+        }
+        Ok(number)
+    }
+
+    fn put(&self, meta: &mut Table<'_, &'static str, u64>, number: u64) -> Result<(), Error> {
+        meta.insert(self.name, number).map_err(failed)?;
+        meta.insert(self.sum, sums::of_number(self.name, number)).map_err(failed)?;
+        Ok(())
+    }
+}
+
+const FROM_BACKUP: &str = "Restore the directory from a backup";
+
+/// How much of a file is verified when it is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verify {
+    /// All pages if the file is small.
+    IfSmall,
+    /// All pages.
+    Always,
+}
 
 /// The map behind the log.
 #[derive(Debug)]
@@ -71,29 +122,144 @@ pub(crate) type Pairs = Box<dyn Iterator<Item = Result<(Bytes, Bytes), Error>>>;
 
 fn failed(error: impl Into<redb::Error>) -> Error {
     match error.into() {
-        redb::Error::Corrupted(what) => Error::Corrupt { what: format!("redb: {what}") },
+        redb::Error::Corrupted(what) => Error::Corrupt { what: format!("redb: {what}. {FROM_BACKUP}") },
+        // A page that is said to be where the file has ended.
+        redb::Error::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Error::Corrupt {
+            what: format!("redb: `tree.redb` is cut short, or a page of it was changed. {FROM_BACKUP}"),
+        },
         error => Error::Failed { why: format!("redb: {error}") },
     }
+}
+
+/// Calls redb, which takes what is in a page for what it wrote there and panics over some pages that were changed.
+fn guarded<T>(call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
+        Err(Error::Corrupt { what: format!("redb: a page of `tree.redb` cannot be read. {FROM_BACKUP}") })
+    })
+}
+
+/// Verifies redb's checksums of all pages.
+fn verify(database: &mut Database) -> Result<(), Error> {
+    match database.check_integrity() {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            tracing::warn!("redb has rebuilt what it keeps of the free pages of `tree.redb`; all data verifies");
+            Ok(())
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Gives every value of an earlier version a checksum, in transactions of bounded size. Goes on where it was cut short. What redb cannot
+/// verify is refused first: a checksum must never be made of damage.
+fn add_sums(database: &mut Database) -> Result<(), Error> {
+    verify(database)?;
+    tracing::info!("values of an earlier version are given checksums: once, before the store opens");
+    let mut given = 0_u64;
+    loop {
+        let txn = begin_write(database)?;
+        let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        {
+            let mut map = txn.open_table(MAP).map_err(failed)?;
+            let mut summing = txn.open_table(SUMMING).map_err(failed)?;
+            let last = summing.get(&[][..]).map_err(failed)?.map(|last| last.value().to_vec());
+            let after = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            let mut bytes = 0;
+            for pair in map.range::<&[u8]>((after, Bound::Unbounded)).map_err(failed)? {
+                let (key, value) = pair.map_err(failed)?;
+                bytes += key.value().len() + value.value().len();
+                pairs.push((key.value().to_vec(), value.value().to_vec()));
+                if pairs.len() >= SUMMED_AT_ONCE.0 || bytes >= SUMMED_AT_ONCE.1 {
+                    break;
+                }
+            }
+            let keys = pairs.iter().map(|(key, _)| key.as_slice());
+            let stay = places::seal_places(&txn, keys).map_err(failed)?;
+            let mut sealed = Vec::new();
+            for ((key, value), stays) in pairs.iter().zip(stay) {
+                if stays && value.is_empty() && can_stay(key) {
+                    sums::seal_staying(&mut sealed, key);
+                } else {
+                    sums::seal(&mut sealed, key, value);
+                }
+                map.insert(key.as_slice(), sealed.as_slice()).map_err(failed)?;
+            }
+            if let Some((last, _)) = pairs.last() {
+                summing.insert(&[][..], last.as_slice()).map_err(failed)?;
+            }
+        }
+        given += pairs.len() as u64;
+        if pairs.is_empty() {
+            places::seal_segments(&txn).map_err(failed)?;
+            let mut meta = txn.open_table(META).map_err(failed)?;
+            for number in [POSITION, COPIED] {
+                let found = meta.get(number.name).map_err(failed)?.map(|found| found.value());
+                if let Some(found) = found {
+                    number.put(&mut meta, found)?;
+                }
+            }
+            meta.insert(SUMMED, 1).map_err(failed)?;
+            txn.open_table(SUMMING).map_err(failed)?.remove(&[][..]).map_err(failed)?;
+        }
+        txn.commit().map_err(failed)?;
+        if pairs.is_empty() {
+            tracing::info!(values = given, "every value has a checksum now");
+            return Ok(());
+        }
+    }
+}
+
+/// Quick repair saves the allocator's state with each transaction, so that opening after a crash takes no walk through the whole file.
+fn begin_write(database: &Database) -> Result<WriteTransaction, Error> {
+    let mut txn = database.begin_write().map_err(failed)?;
+    txn.set_quick_repair(true);
+    Ok(txn)
 }
 
 impl Tree {
     /// Opens or creates the file of a map that has all values; also answers the log position that it reflects.
     pub(crate) fn open(path: &Path, cache_bytes: usize) -> Result<(Self, u64), Error> {
-        Self::open_with(path, cache_bytes, ValueFiles::default())
+        Self::open_with(path, cache_bytes, ValueFiles::default(), Verify::IfSmall)
     }
 
     /// The same, with values that stay in the log.
-    pub(crate) fn open_with(path: &Path, cache_bytes: usize, files: ValueFiles) -> Result<(Self, u64), Error> {
+    pub(crate) fn open_with(
+        path: &Path,
+        cache_bytes: usize,
+        files: ValueFiles,
+        verify: Verify,
+    ) -> Result<(Self, u64), Error> {
+        guarded(|| Self::open_file(path, cache_bytes, files, verify))
+    }
+
+    fn open_file(path: &Path, cache_bytes: usize, files: ValueFiles, verified: Verify) -> Result<(Self, u64), Error> {
         let file = private::open(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)
             .map_err(|error| storage_error(&error, "open", path))?;
-        let database = Database::builder().set_cache_size(cache_bytes).create_file(file).map_err(failed)?;
-        let mut txn = database.begin_write().map_err(failed)?;
-        txn.set_quick_repair(true);
+        let length = file.metadata().map_err(|error| storage_error(&error, "look at", path))?.len();
+        let mut database = Database::builder().set_cache_size(cache_bytes).create_file(file).map_err(failed)?;
+        if length > 0 && (verified == Verify::Always || length <= VERIFIED_AT_OPEN_MAX) {
+            verify(&mut database)?;
+        }
+        let txn = begin_write(&database)?;
+        let (is_empty, is_summed) = {
+            let map = txn.open_table(MAP).map_err(failed)?;
+            let mut meta = txn.open_table(META).map_err(failed)?;
+            let is_empty = map.is_empty().map_err(failed)? && meta.is_empty().map_err(failed)?;
+            let is_summed = meta.get(SUMMED).map_err(failed)?.is_some();
+            if is_empty {
+                meta.insert(SUMMED, 1).map_err(failed)?;
+            }
+            (is_empty, is_summed)
+        };
+        txn.commit().map_err(failed)?;
+        if !is_empty && !is_summed {
+            add_sums(&mut database)?;
+        }
+        let txn = begin_write(&database)?;
         let needed = NeededSegments::load(&txn).map_err(failed)?;
         let (position, has_terms) = {
-            txn.open_table(MAP).map_err(failed)?;
             let meta = txn.open_table(META).map_err(failed)?;
-            let position = meta.get(POSITION).map_err(failed)?.map_or(0, |position| position.value());
+            let position = POSITION.get(&meta)?.unwrap_or(0);
             let terms = meta.get(TERMS).map_err(failed)?.map(|terms| terms.value());
             (position, terms == Some(position))
         };
@@ -117,11 +283,10 @@ impl Tree {
 
     /// Says that they have, from here on.
     pub(crate) fn know_terms(&self) -> Result<(), Error> {
-        let mut txn = self.with(|database| database.begin_write().map_err(failed))?;
-        txn.set_quick_repair(true);
+        let txn = self.with(begin_write)?;
         {
             let mut meta = txn.open_table(META).map_err(failed)?;
-            let position = meta.get(POSITION).map_err(failed)?.map_or(0, |position| position.value());
+            let position = POSITION.get(&meta)?.unwrap_or(0);
             meta.insert(TERMS, position).map_err(failed)?;
         }
         txn.commit().map_err(failed)?;
@@ -141,15 +306,17 @@ impl Tree {
 
     /// The map as it is now, and what else can be read at the same moment.
     fn read(&self) -> Result<(Snapshot, redb::ReadTransaction), Error> {
-        self.with(|database| {
-            let reading = self.needed().reading();
-            let txn = database.begin_read().map_err(failed)?;
-            let map = txn.open_table(MAP).map_err(failed)?;
-            // Set before the first place can be seen.
-            let has_places = self.has_places.load(Ordering::SeqCst);
-            let staying =
-                has_places.then(|| StayingValues::of(&txn, &self.files, reading)).transpose().map_err(failed)?;
-            Ok((Snapshot { map, staying }, txn))
+        guarded(|| {
+            self.with(|database| {
+                let reading = self.needed().reading();
+                let txn = database.begin_read().map_err(failed)?;
+                let map = txn.open_table(MAP).map_err(failed)?;
+                // Set before the first place can be seen.
+                let has_places = self.has_places.load(Ordering::SeqCst);
+                let staying =
+                    has_places.then(|| StayingValues::of(&txn, &self.files, reading)).transpose().map_err(failed)?;
+                Ok((Snapshot { map, staying }, txn))
+            })
         })
     }
 
@@ -162,7 +329,7 @@ impl Tree {
     pub(crate) fn whole(&self) -> Result<WholeSnapshot, Error> {
         let (map, txn) = self.read()?;
         let meta = txn.open_table(META).map_err(failed)?;
-        let position = meta.get(POSITION).map_err(failed)?.map_or(0, |position| position.value());
+        let position = POSITION.get(&meta)?.unwrap_or(0);
         let pairs = map.map.len().map_err(failed)?;
         Ok(WholeSnapshot { map, position, pairs })
     }
@@ -170,8 +337,18 @@ impl Tree {
     /// Values that stay in a segment, until they have so many bytes together; at least one if there is any.
     pub(crate) fn staying_in(&self, segment: u64, most_bytes: usize) -> Result<Vec<(Bytes, Bytes)>, Error> {
         let (_, txn) = self.read()?;
-        let places = places::staying_in(&txn, segment, most_bytes).map_err(failed)?;
-        places.into_iter().map(|(key, place)| Ok((key, self.files.read(place)?))).collect()
+        let places = guarded(|| places::staying_in(&txn, segment, most_bytes).map_err(failed))?;
+        let read = |(key, place): (Bytes, LogPlace)| {
+            let value = self.files.read(place).map_err(|error| sums::named(&key, error))?;
+            Ok((key, value))
+        };
+        places.into_iter().map(read).collect()
+    }
+
+    /// Whether any value stays in a segment, by the values themselves rather than by what is kept of the segment.
+    pub(crate) fn stays_any(&self, segment: u64) -> Result<bool, Error> {
+        let (_, txn) = self.read()?;
+        guarded(|| places::stays_any(&txn, segment).map_err(failed))
     }
 
     /// Nobody reads this segment any more.
@@ -184,7 +361,7 @@ impl Tree {
         self.with(|database| {
             let txn = database.begin_read().map_err(failed)?;
             let meta = txn.open_table(META).map_err(failed)?;
-            Ok(meta.get(COPIED).map_err(failed)?.map(|copied| copied.value()))
+            COPIED.get(&meta)
         })
     }
 
@@ -215,29 +392,43 @@ impl Tree {
         self.write_with(pairs, position.map(|position| (POSITION, position)))
     }
 
-    /// Quick repair saves the allocator's state with each transaction, so that opening after a crash takes no walk
-    /// through the whole file.
     fn write_with<'a>(
         &self,
         pairs: impl Iterator<Item = (&'a [u8], PairChange<'a>)>,
-        mark: Option<(&str, u64)>,
+        mark: Option<(Number, u64)>,
     ) -> Result<(), Error> {
-        let mut txn = self.with(|database| database.begin_write().map_err(failed))?;
-        txn.set_quick_repair(true);
+        guarded(|| self.write_unguarded(pairs, mark))
+    }
+
+    fn write_unguarded<'a>(
+        &self,
+        pairs: impl Iterator<Item = (&'a [u8], PairChange<'a>)>,
+        mark: Option<(Number, u64)>,
+    ) -> Result<(), Error> {
+        let txn = self.with(begin_write)?;
         let needs = {
             let mut map = txn.open_table(MAP).map_err(failed)?;
             let has_places = self.has_places.load(Ordering::SeqCst);
             let mut places = PlaceChanges::begin(&txn, has_places).map_err(failed)?;
-            let mut bytes = 0;
+            let (mut bytes, mut sealed) = (0, Vec::new());
             for (key, change) in pairs {
-                let value = if let PairChange::Put(value) = change { value } else { &[] };
-                bytes += key.len() + value.len();
                 let old = match change {
-                    PairChange::Put(_) | PairChange::Stay(_) => map.insert(key, value),
-                    PairChange::Remove => map.remove(key),
+                    PairChange::Put(value) => {
+                        sums::seal(&mut sealed, key, value);
+                        map.insert(key, sealed.as_slice())
+                    }
+                    PairChange::Stay(_) => {
+                        sums::seal_staying(&mut sealed, key);
+                        map.insert(key, sealed.as_slice())
+                    }
+                    PairChange::Remove => {
+                        sealed.clear();
+                        map.remove(key)
+                    }
                 };
-                // Only an empty value can stand for one that stays.
-                if old.map_err(failed)?.is_some_and(|old| old.value().is_empty()) && can_stay(key) {
+                bytes += key.len() + sealed.len();
+                let may_have_stayed = old.map_err(failed)?.is_some_and(|old| sums::may_stand_for_staying(old.value()));
+                if may_have_stayed && can_stay(key) {
                     places.remove(key).map_err(failed)?;
                 }
                 if let PairChange::Stay(place) = change {
@@ -248,8 +439,8 @@ impl Tree {
             self.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
             if let Some((name, number)) = mark {
                 let mut meta = txn.open_table(META).map_err(failed)?;
-                meta.insert(name, number).map_err(failed)?;
-                if name == POSITION && self.has_terms() {
+                name.put(&mut meta, number)?;
+                if name.name == POSITION.name && self.has_terms() {
                     meta.insert(TERMS, number).map_err(failed)?;
                 }
             }
@@ -291,14 +482,17 @@ impl Tree {
 
 impl Snapshot {
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
-        let Some(found) = self.map.get(key).map_err(failed)? else { return Ok(None) };
-        value(self.staying.as_ref(), key, found.value()).map(Some)
+        guarded(|| {
+            let Some(found) = self.map.get(key).map_err(failed)? else { return Ok(None) };
+            value(self.staying.as_ref(), key, found.value()).map(Some)
+        })
     }
 
     /// Every pair, in order of the keys.
     pub(crate) fn all(&self) -> Result<Pairs, Error> {
         let staying = self.staying.clone();
-        Ok(Box::new(self.map.range::<&[u8]>(..).map_err(failed)?.map(move |pair| copy(staying.as_ref(), pair))))
+        let range = guarded(|| self.map.range::<&[u8]>(..).map_err(failed))?;
+        Ok(guarded_pairs(range.map(move |pair| copy(staying.as_ref(), pair))))
     }
 
     /// The pairs with `from <= key < to`.
@@ -325,8 +519,8 @@ impl Snapshot {
         if from >= to {
             return Ok(Box::new(std::iter::empty()));
         }
-        let range = self.map.range(from..to).map_err(failed)?;
-        if is_reverse { Ok(Box::new(range.rev().map(copy))) } else { Ok(Box::new(range.map(copy))) }
+        let range = guarded(|| self.map.range(from..to).map_err(failed))?;
+        Ok(if is_reverse { guarded_pairs(range.rev().map(copy)) } else { guarded_pairs(range.map(copy)) })
     }
 }
 
@@ -340,14 +534,33 @@ fn copy(
     Ok((Bytes::copy_from_slice(key.value()), value(staying, key.value(), found.value())?))
 }
 
+/// Pairs as they are read from redb, up to the first that cannot be.
+fn guarded_pairs(mut pairs: impl Iterator<Item = Result<(Bytes, Bytes), Error>> + 'static) -> Pairs {
+    let mut is_over = false;
+    Box::new(std::iter::from_fn(move || {
+        let next = if is_over { None } else { guarded(|| Ok(pairs.next())).unwrap_or_else(|error| Some(Err(error))) };
+        is_over = !matches!(next, Some(Ok(_)));
+        next
+    }))
+}
+
 /// The value of a key that has `found` in the map.
 fn value(staying: Option<&StayingValues>, key: &[u8], found: &[u8]) -> Result<Bytes, Error> {
-    if let Some(staying) = staying.filter(|_| found.is_empty() && can_stay(key))
-        && let Some(place) = staying.get(key).map_err(failed)?
-    {
-        return staying.read(place);
+    match sums::unseal(key, found) {
+        Some(Stored::Value(value)) => Ok(Bytes::copy_from_slice(value)),
+        Some(Stored::Stays) => {
+            let place = staying.map(|staying| staying.get(key)).transpose().map_err(failed);
+            let place = place.map_err(|error| sums::named(key, error))?.flatten();
+            match staying.zip(place) {
+                Some((staying, place)) => staying.read(place).map_err(|error| sums::named(key, error)),
+                None => {
+                    let what = format!("its place in the log is missing from `tree.redb`. {FROM_BACKUP}");
+                    Err(sums::named(key, Error::Corrupt { what }))
+                }
+            }
+        }
+        None => Err(sums::changed(key)),
     }
-    Ok(Bytes::copy_from_slice(found))
 }
 
 #[cfg(test)]
@@ -360,7 +573,8 @@ mod tests {
         let log = directory.path().to_owned();
         std::fs::write(crate::names::values_path(&log, 1), b"before value behind").unwrap();
         let files = ValueFiles::new(log, Arc::default(), Arc::default());
-        let (tree, _) = Tree::open_with(&directory.path().join("tree.redb"), 1 << 20, files).unwrap();
+        let path = directory.path().join("tree.redb");
+        let (tree, _) = Tree::open_with(&path, 1 << 20, files, Verify::IfSmall).unwrap();
         let key = b"pkey".as_slice();
         let place = LogPlace::of((1, 7), b"value");
         tree.change([(key, PairChange::Stay(place))].into_iter(), Some(1)).unwrap();
@@ -377,7 +591,7 @@ mod tests {
         assert_eq!(tree.needed().take_unread(), [1]);
         assert_eq!(later.get(key).unwrap(), None);
         drop(tree);
-        assert!(Tree::open(&directory.path().join("tree.redb"), 1 << 20).unwrap().0.needed().is_empty());
+        assert!(Tree::open(&path, 1 << 20).unwrap().0.needed().is_empty());
     }
 
     /// Such as a version that knows of no terms writes it, which may have the store for a while.
@@ -396,7 +610,7 @@ mod tests {
         let tree = open();
         assert!(tree.has_terms());
         let txn = tree.with(|database| database.begin_write().map_err(failed)).unwrap();
-        txn.open_table(META).unwrap().insert(POSITION, 7).unwrap();
+        POSITION.put(&mut txn.open_table(META).unwrap(), 7).unwrap();
         txn.commit().unwrap();
         drop(tree);
         assert!(!open().has_terms());

@@ -197,9 +197,9 @@ async fn a_changed_segment_header_or_format_is_refused() {
     let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
     assert!(matches!(&error, Error::Corrupt { what } if what.contains("format 2")), "{error}");
     change(&path, |bytes| bytes[8] = 1);
-    fs::write(directory.path().join("FORMAT"), "baton embedded store, format 4, id 0\n").unwrap();
+    fs::write(directory.path().join("FORMAT"), "baton embedded store, format 5, id 0\n").unwrap();
     let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
-    assert!(matches!(&error, Error::Corrupt { what } if what.contains("format 4")), "{error}");
+    assert!(matches!(&error, Error::Corrupt { what } if what.contains("format 5")), "{error}");
 }
 
 #[tokio::test]

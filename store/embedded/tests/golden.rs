@@ -157,22 +157,39 @@ fn large() -> [(PartKey, Bytes); 3] {
 }
 
 #[tokio::test]
-async fn stores_of_formats_2_and_3_can_be_read() {
+async fn stores_of_formats_2_to_4_can_be_read() {
     if let Ok(directory) = std::env::var("BATON_WRITE_GOLDEN") {
         write_golden(Path::new(&directory)).await;
     }
-    for form in ["format-2/log", "format-2/tree", "format-3/log", "format-3/tree", "format-3/values"] {
+    for form in [
+        "format-2/log",
+        "format-2/tree",
+        "format-3/log",
+        "format-3/tree",
+        "format-3/values",
+        "format-4/log",
+        "format-4/tree",
+        "format-4/values",
+    ] {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(form);
         let copy = TempDir::new().unwrap();
         copy_directory(&golden, copy.path());
         let store = Embedded::open(Options::new(copy.path())).await.unwrap();
         assert_eq!(store.recovery().batches_replayed > 0, form.ends_with("log"));
+        drop(store);
+        let format = std::fs::read_to_string(copy.path().join("FORMAT")).unwrap();
+        assert!(format.contains("format 4,"), "{format}");
+        // The second start finds the checksums that the first one has added.
+        let store = Embedded::open(Options::new(copy.path())).await.unwrap();
         if form.ends_with("values") {
             let found = store.parts(&key("large"), FIRST, &large().map(|(part, _)| part)).await.unwrap();
             assert!(found == large().map(|(_, bytes)| Some(bytes)));
             store.drop_run(&key("large"), FIRST).await.unwrap();
         }
         check(&*store).await;
+        store.close().await.unwrap();
+        drop(store);
+        drop(Embedded::open(Options { verify_all: true, ..Options::new(copy.path()) }).await.unwrap());
     }
 }
 

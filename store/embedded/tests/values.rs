@@ -322,19 +322,3 @@ async fn a_backup_has_the_values() {
     let store = Embedded::open(small(&again)).await.unwrap();
     check(&store, 1..=RUNS).await;
 }
-
-/// Such as the version before leaves it.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_store_of_the_form_before_becomes_one_of_this_form() {
-    let directory = TempDir::new().unwrap();
-    let store = Embedded::open(Options::new(directory.path())).await.unwrap();
-    start(&store, 1..=3).await;
-    store.close().await.unwrap();
-    drop(store);
-    let format = directory.path().join("FORMAT");
-    let now = fs::read_to_string(&format).unwrap();
-    assert!(now.contains("format 3,"), "{now}");
-    fs::write(&format, now.replace("format 3,", "format 2,")).unwrap();
-    check(&Embedded::open(Options::new(directory.path())).await.unwrap(), 1..=3).await;
-    assert_eq!(fs::read_to_string(&format).unwrap(), now);
-}

@@ -264,6 +264,15 @@ impl Shipper {
                 last_step = tokio::time::Instant::now();
             }
         }
+        if writer.pairs() != snapshot.pairs {
+            return Err(ArchiveError::Damaged {
+                what: format!(
+                    "`tree.redb` has {} entries of the {} that it should have; nothing was backed up. Restore the directory from a backup",
+                    writer.pairs(),
+                    snapshot.pairs
+                ),
+            });
+        }
         let written = writer.finish()?;
         self.catch_up()?;
         let (position, list, line) = (snapshot.position, written.list.clone(), self.manifest.line);

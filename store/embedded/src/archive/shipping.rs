@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use store::Error;
 use tokio::time::Instant;
 
 use super::holds::LogHold;
@@ -17,6 +18,7 @@ use super::ship::{ArchiveWriter, Shipper};
 use super::source::LogSource;
 use super::{ArchiveAddress, ArchiveError};
 use crate::faults::Faults;
+use crate::lease::Lease;
 use crate::shared::{Phase, Shared};
 
 /// How long after a failure it is tried again.
@@ -33,7 +35,7 @@ pub struct ShipTo {
     pub archive: ArchiveAddress,
     /// To any instant within so long the store can be restored; what is older goes.
     pub keep: Duration,
-    /// How long the store goes on without the archive; for ever when zero.
+    /// How long the store acknowledges commits without the archive, by a clock that runs while the machine sleeps; for ever when zero.
     pub lease: Duration,
     /// Failures on demand, for tests.
     #[doc(hidden)]
@@ -66,11 +68,17 @@ struct Shipped {
     epoch: u64,
 }
 
-/// How often a lease is looked at.
+/// The archive that a data directory was last shipped to; `None` if it never was.
+pub(crate) fn shipped_to(directory: &std::path::Path) -> Result<Option<ArchiveAddress>, Error> {
+    let shipped: Option<Shipped> = read_sealed(directory, SHIPPED)?;
+    Ok(shipped.map(|shipped| shipped.archive))
+}
+
+/// How often a lease is looked at while no commit is acknowledged.
 const LEASE_EVERY: Duration = Duration::from_millis(100);
 
 /// Fails a store whose archive was not written for as long as its lease; apart from the thread that writes, which may hang.
-pub(crate) fn watch_lease(shared: &Shared, state: &ShipState, to: &ShipTo) {
+pub(crate) fn watch_lease(shared: &Shared, lease: &Lease) {
     loop {
         let locked = shared.lock();
         let is_open = |state: &mut crate::shared::State| state.phase == Phase::Open;
@@ -78,11 +86,8 @@ pub(crate) fn watch_lease(shared: &Shared, state: &ShipState, to: &ShipTo) {
         if waited.unwrap_or_else(PoisonError::into_inner).0.phase != Phase::Open {
             return;
         }
-        if state.lock().written_at.elapsed() > to.lease {
-            let archive = to.archive.display();
-            return shared.fail(&format!(
-                "the archive `{archive}` was away for longer than --ship-lease, and another store may have taken over"
-            ));
+        if lease.is_over() {
+            return shared.fail(&lease.why_over());
         }
     }
 }
@@ -92,14 +97,14 @@ pub(crate) fn watch_lease(shared: &Shared, state: &ShipState, to: &ShipTo) {
 pub(crate) struct ShipState {
     shipped: AtomicU64,
     seen: Mutex<Seen>,
+    /// `None` where the store goes on without the archive.
+    pub(crate) lease: Option<Arc<Lease>>,
 }
 
 #[derive(Debug)]
 struct Seen {
     /// Everything that was durable then is in the archive.
     all_at: Instant,
-    /// Then the archive was written.
-    written_at: Instant,
     trouble: Option<String>,
 }
 
@@ -121,6 +126,18 @@ impl ShipState {
         seen.all_at = at;
         if seen.trouble.take().is_some() {
             tracing::info!("the archive takes the log again");
+        }
+    }
+
+    /// What the clock of the lease says, to renew it with.
+    fn lease_clock(&self) -> u64 {
+        self.lease.as_ref().map_or(0, |lease| lease.now())
+    }
+
+    /// The archive was written at this time.
+    fn written(&self, at: u64) {
+        if let Some(lease) = &self.lease {
+            lease.renew(at);
         }
     }
 
@@ -180,8 +197,10 @@ impl Shipping {
         let shipped = Shipped { archive: address, epoch: shipper.epoch() };
         Files::default().write_sealed(directory, SHIPPED, &shipped)?;
         let now = Instant::now();
-        let seen = Mutex::new(Seen { all_at: now, written_at: now, trouble: None });
-        let state = Arc::new(ShipState { shipped: AtomicU64::new(shipper.shipped()), seen });
+        let seen = Mutex::new(Seen { all_at: now, trouble: None });
+        let lease = || Arc::new(Lease::new(to.lease, to.archive.display().to_string(), Arc::clone(&to.faults)));
+        let lease = (!to.lease.is_zero()).then(lease);
+        let state = Arc::new(ShipState { shipped: AtomicU64::new(shipper.shipped()), seen, lease });
         let to = ShipTo { archive: shipped.archive, ..to };
         let (epoch, shipper) = (shipper.epoch(), Some(shipper));
         let (beat_at, forgot_at) = (None, now);
@@ -241,7 +260,7 @@ impl Shipping {
     }
 
     fn step(&mut self) -> Result<(), ArchiveError> {
-        let began = Instant::now();
+        let (began, began_at) = (Instant::now(), self.state.lease_clock());
         let shipper = match &mut self.shipper {
             Some(shipper) => shipper,
             None => {
@@ -260,7 +279,7 @@ impl Shipping {
             let (archive, next) = (&self.archive, self.epoch + 1);
             let taken = shipper.take_base(&mut |_, shipped| {
                 let now = Instant::now();
-                state.lock().written_at = now;
+                state.written(state.lease_clock());
                 if let Some(shipped) = shipped {
                     hold.set(shipped);
                     state.all(shipped, now);
@@ -282,7 +301,7 @@ impl Shipping {
         self.beat_at = Some(began);
         self.hold.set(shipped);
         self.state.all(shipped, began);
-        self.state.lock().written_at = began;
+        self.state.written(began_at);
         if self.forgot_at.elapsed() > FORGET {
             self.forgot_at = began;
             shipper.forget(self.to.keep)?;

@@ -8,11 +8,11 @@ use std::time::Duration;
 use baton_store_embedded::archive::{ShipTo, verify};
 use baton_store_embedded::faults::Faults;
 use baton_store_embedded::{Embedded, Options};
-use store::Store;
+use store::{Cas, Error, Expect, Store};
 use tempfile::TempDir;
 
 use crate::place::{Kind, Place};
-use crate::support::{self, Hammer, WRITERS, check, key, next, small};
+use crate::support::{self, Hammer, WRITERS, check, head, key, next, small};
 use crate::{in_both_places, restore_to, shipped, until, versions, work};
 
 in_both_places! {
@@ -91,4 +91,27 @@ async fn a_service_with_a_lease_stops_by_itself_when_the_archive_is_away(kind: K
     faults.fail_syncs();
     assert!(store.failed().await.to_string().contains("--ship-lease"));
     assert!(next(&*store, &key("0")).await.is_err());
+}
+
+/// What is under way when a machine goes to sleep is told when it wakes, unless the lease is looked at then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_wakes_after_its_lease_acknowledges_nothing() {
+    for (slept, is_acknowledged) in [(50, true), (61, false)] {
+        let scratch = TempDir::new().unwrap();
+        let store = Embedded::open(small(&scratch.path().join("data"))).await.unwrap();
+        let faults = Arc::new(Faults::default());
+        let archive = scratch.path().join("archive");
+        let lease = Duration::from_secs(60);
+        store.ship(ShipTo { lease, faults: Arc::clone(&faults), ..ShipTo::new(archive.as_path()) }).await.unwrap();
+        assert_eq!(store.commit(&key("a"), Expect::Absent, &head(&key("a"), 1), &[]).await.unwrap(), Cas::Won);
+        faults.sleep(Duration::from_secs(slept));
+        let answer = store.commit(&key("b"), Expect::Absent, &head(&key("b"), 1), &[]).await;
+        if is_acknowledged {
+            assert_eq!(answer.unwrap(), Cas::Won);
+        } else {
+            assert!(matches!(&answer, Err(Error::Failed { why }) if why.contains("--ship-lease")), "{answer:?}");
+            assert!(store.load(&key("a")).await.is_err(), "what it has may be old");
+            assert!(matches!(store.failed().await, Error::Failed { .. }));
+        }
+    }
 }

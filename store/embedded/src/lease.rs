@@ -1,0 +1,103 @@
+//! The lease of a store that is shipped: how long it may acknowledge commits after it last wrote its archive. A standby waits as long
+//! before it takes over. Owns the clock of that; the thread that ships renews it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use store::Error;
+
+use crate::faults::Faults;
+
+/// A lease. Once it is over it stays over: another store may have taken over since.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    length: Duration,
+    archive: String,
+    /// When the archive was written last, in milliseconds of the clock; `OVER` once the lease is over.
+    written_at: AtomicU64,
+    faults: Arc<Faults>,
+}
+
+const OVER: u64 = u64::MAX;
+
+impl Lease {
+    /// A lease that begins now.
+    pub(crate) fn new(length: Duration, archive: String, faults: Arc<Faults>) -> Self {
+        let lease = Self { length, archive, written_at: AtomicU64::new(0), faults };
+        lease.written_at.store(lease.now(), Ordering::SeqCst);
+        lease
+    }
+
+    /// Milliseconds since the machine was started, those in which it slept included: other machines were awake.
+    pub(crate) fn now(&self) -> u64 {
+        let now = clock_gettime(ClockId::Boottime);
+        let since =
+            Duration::new(now.tv_sec.try_into().unwrap_or_default(), now.tv_nsec.try_into().unwrap_or_default());
+        u64::try_from((since + self.faults.slept()).as_millis()).unwrap_or(OVER - 1)
+    }
+
+    /// The archive was written at an instant of the clock. A lease that is over by now is not renewed.
+    pub(crate) fn renew(&self, at: u64) {
+        if !self.is_over() {
+            self.written_at.fetch_max(at, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether the archive was not written for longer than the lease.
+    pub(crate) fn is_over(&self) -> bool {
+        let written_at = self.written_at.load(Ordering::SeqCst);
+        let is_over = written_at == OVER || u128::from(self.now().saturating_sub(written_at)) > self.length.as_millis();
+        if is_over {
+            self.written_at.store(OVER, Ordering::SeqCst);
+        }
+        is_over
+    }
+
+    /// Why the store stops when the lease is over.
+    pub(crate) fn why_over(&self) -> String {
+        format!(
+            "the archive `{}` was away for longer than --ship-lease, and another store may have taken over",
+            self.archive
+        )
+    }
+
+    /// # Errors
+    ///
+    /// [`Error::Failed`] when the lease is over.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.is_over() { Err(Error::Failed { why: self.why_over() }) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_ends_by_a_clock_that_runs_while_the_machine_sleeps_and_is_not_renewed() {
+        let faults = Arc::new(Faults::default());
+        let lease = Lease::new(Duration::from_secs(60), "a".to_owned(), Arc::clone(&faults));
+        faults.sleep(Duration::from_secs(50));
+        assert!(!lease.is_over());
+        lease.renew(lease.now());
+        faults.sleep(Duration::from_secs(50));
+        lease.check().unwrap();
+        faults.sleep(Duration::from_secs(15));
+        assert!(lease.check().unwrap_err().to_string().contains("--ship-lease"));
+        lease.renew(lease.now());
+        assert!(lease.is_over(), "another store may have taken over");
+    }
+
+    #[test]
+    fn a_write_that_ends_after_the_lease_does_not_renew_it() {
+        let faults = Arc::new(Faults::default());
+        let lease = Lease::new(Duration::from_secs(60), "a".to_owned(), Arc::clone(&faults));
+        faults.sleep(Duration::from_secs(30));
+        let began = lease.now();
+        faults.sleep(Duration::from_secs(31));
+        lease.renew(began);
+        assert!(lease.is_over());
+    }
+}
