@@ -42,7 +42,6 @@ impl Transition {
     /// The run that tries again what `run` failed at, with the `input` of that run. Its first turn is held back until
     /// `not_before`. Whoever starts it, and however often, starts the same.
     pub fn retry(run: &Run, run_id: RunId, input: Option<Payload>, not_before: Timestamp, now: Timestamp) -> Self {
-        let now = now.max(run.last_timestamp);
         let started = WorkflowStarted {
             input,
             attempt: run.started.attempt.map(|attempt| attempt.saturating_add(1)),
@@ -53,12 +52,17 @@ impl Transition {
     }
 
     fn follow(run: &Run, started: WorkflowStarted, by: Option<CallerName>, now: Timestamp) -> Self {
-        let now = now.max(run.last_timestamp);
         // Who repeats the request that started the first run hears of the one that is open now.
         let key = run.known.start();
         let next = Run::begin(now, &started, key);
-        let event =
-            Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(Box::new(started)), key, by: by.clone() };
+        let event = Event {
+            id: 1,
+            timestamp: now,
+            kind: EventKind::WorkflowStarted(Box::new(started)),
+            key,
+            by: by.clone(),
+            clock: None,
+        };
         let mut transition = Self::beginning(next, vec![event], Author::named(by));
         transition.schedule_turn(now);
         transition.author = Author::default();
