@@ -82,8 +82,6 @@ impl Transition {
     ///
     /// As for [`admit`](Self::admit).
     pub fn admit_new(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
-        // Time never goes back within a run, whatever the clock does.
-        let now = now.max(self.run.last_timestamp);
         let first = self.events().len();
         self.room = None;
         let outcome = self.outcome_of(command, now)?;

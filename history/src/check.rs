@@ -86,6 +86,8 @@ pub fn window(
 struct CheckedActivity {
     scheduled: ActivityScheduled,
     scheduled_at: Timestamp,
+    /// The earliest time by the clock at which it began to wait for a runner: when it was scheduled, or released by hand since.
+    waits_from: Timestamp,
     started: Option<(EventId, Timestamp)>,
     cancels: Vec<EventId>,
     closed: Option<EventId>,
@@ -106,6 +108,8 @@ struct CheckedTimer {
 #[derive(Default)]
 struct HistoryReader {
     last: Option<(EventId, Timestamp)>,
+    /// Time of the newest event by the service's clock.
+    last_at: Timestamp,
     start: Option<(WorkflowStarted, Timestamp)>,
     closed: Option<EventId>,
     /// Every DeciderScheduled, and when the turn began to wait for a decider.
@@ -135,6 +139,7 @@ struct HistoryReader {
 impl HistoryReader {
     fn read(&mut self, event: &Event) -> Result<(), Violation> {
         self.frame(event)?;
+        self.put_clock_back(event);
         if let Some((scheduled, by_hand)) = self.closing.take() {
             if closes_activity(&event.kind) != Some(scheduled) {
                 let found =
@@ -151,6 +156,7 @@ impl HistoryReader {
         self.others.read(event.id, &event.kind)?;
         self.updates.read(event.id, &event.kind)?;
         self.last = Some((event.id, event.timestamp));
+        self.last_at = event.at();
         let canceling = matches!(event.kind, EventKind::ActivityTaskCancel(_));
         self.canceling = canceling.then_some(event.id);
         Ok(())
@@ -166,6 +172,31 @@ impl HistoryReader {
                 broken(Rule::NewsIsAnswered, news, "the history ends and no turn waits")
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Timers keep what they had left if the clock of the world is put back while that of the run stands still.
+    fn put_clock_back(&mut self, event: &Event) {
+        let Some(at) = event.clock else { return };
+        if let Some(since) = self.clock.put_back(at) {
+            self.timers_keep(since, at);
+        }
+    }
+
+    /// What waits for somebody does so anew.
+    fn waits_anew(&mut self, at: Timestamp) {
+        if let Some((_, since)) = &mut self.waiting {
+            *since = at;
+        }
+        for activity in self.activities.values_mut().filter(|activity| activity.closed.is_none()) {
+            activity.waits_from = activity.waits_from.min(at);
+        }
+    }
+
+    /// What timers have left is the same at two instants.
+    fn timers_keep(&mut self, since: Timestamp, at: Timestamp) {
+        for timer in self.timers.values_mut().filter(|timer| timer.closed.is_none()) {
+            timer.set.0 = timer.set.0.min(since).minus(since.since(at));
         }
     }
 
@@ -185,11 +216,18 @@ impl HistoryReader {
             let found = format!("it is at {}, the one before it at {last_at}", event.timestamp);
             return broken(Rule::Time, id, found);
         }
+        if let Some(clock) = event.clock.filter(|clock| *clock >= event.timestamp) {
+            return broken(Rule::Time, id, format!("it is at {}, by a clock that is at {clock}", event.timestamp));
+        }
+        if event.clock.is_some() && event.timestamp != last_at {
+            let found = format!("it is at {}, held up by the one before it, which is at {last_at}", event.timestamp);
+            return broken(Rule::Time, id, found);
+        }
         if let Some(closed) = self.closed {
             return broken(Rule::NothingAfterClose, id, format!("event {closed} closed the run"));
         }
         match (id, &event.kind) {
-            (1, EventKind::WorkflowStarted(started)) => self.start = Some((started.as_ref().clone(), event.timestamp)),
+            (1, EventKind::WorkflowStarted(started)) => self.start = Some((started.as_ref().clone(), event.at())),
             (2, EventKind::DeciderScheduled(_)) => {}
             (1 | 2, other) => return broken(Rule::Beginning, id, other.name()),
             (_, EventKind::WorkflowStarted(_)) => return broken(Rule::Beginning, id, "a second WorkflowStarted"),
@@ -268,7 +306,7 @@ impl HistoryReader {
 
     /// Turns, activities, timers: what it does to them, and whether it may.
     fn life(&mut self, event: &Event) -> Result<(), Violation> {
-        let (id, at) = (event.id, event.timestamp);
+        let (id, at) = (event.id, event.at());
         match &event.kind {
             EventKind::WorkflowTimedOut(it) => {
                 self.workflow_times_out(id, at, it.timeout)?;
@@ -299,12 +337,15 @@ impl HistoryReader {
             EventKind::ActivityTimedOut(it) => self.activity_timed_out(id, at, it),
             EventKind::ActivityScheduledTimeout(it) => self.activity_not_started(id, at, it),
             EventKind::ActivityPaused(it) => self.activity_paused(id, it),
-            EventKind::ActivityResumed(it) => self.activity_resumed(id, it.scheduled_event_id),
-            EventKind::ActivityRetried(it) => self.activity_retried(id, it.scheduled_event_id),
-            EventKind::ActivityOptionsChanged(it) => self.activity_changed(id, it),
+            EventKind::ActivityResumed(it) => self.activity_resumed(id, at, it.scheduled_event_id),
+            EventKind::ActivityRetried(it) => self.activity_retried(id, at, it.scheduled_event_id),
+            EventKind::ActivityOptionsChanged(it) => self.activity_changed(id, at, it),
             EventKind::ActivityTaskCancel(it) => self.activity_asked_to_stop(id, it),
             EventKind::WorkflowPaused(it) => self.clock.pause(id, at, it),
-            EventKind::WorkflowResumed(_) => self.clock.resume(id, at),
+            EventKind::WorkflowResumed(_) => {
+                self.waits_anew(at);
+                self.clock.resume(id, at)
+            }
             EventKind::WorkflowReset(it) => self.branches(id, at, it),
             EventKind::TimerScheduled(it) => self.timer_set(id, (at, it.after), &it.timer_id),
             EventKind::TimerExpired(it) => {

@@ -83,11 +83,15 @@ pub struct Event {
     /// The name of the credential of whoever caused it; absent where time or the service did, and where there are no credentials.
     #[n(4)]
     pub by: Option<CallerName>,
+    /// The service's clock when the event was recorded, if it was behind `timestamp` because a clock had been put back; absent
+    /// otherwise. Deadlines count from it.
+    #[n(5)]
+    pub clock: Option<Timestamp>,
 }
 
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (EventHeader { id, timestamp, key, by }, kind) = tagged::read(deserializer)?;
+        let (EventHeader { id, timestamp, key, by, clock }, kind) = tagged::read(deserializer)?;
         let missing = D::Error::missing_field;
         Ok(Self {
             id: id.ok_or_else(|| missing("id"))?,
@@ -95,6 +99,7 @@ impl<'de> Deserialize<'de> for Event {
             kind,
             key,
             by,
+            clock,
         })
     }
 }
@@ -106,6 +111,7 @@ struct EventHeader {
     timestamp: Option<Timestamp>,
     key: Option<RequestKey>,
     by: Option<CallerName>,
+    clock: Option<Timestamp>,
 }
 
 impl tagged::CommonFields for EventHeader {
@@ -115,12 +121,19 @@ impl tagged::CommonFields for EventHeader {
             "timestamp" => tagged::set(&mut self.timestamp, "timestamp", map),
             "requestKey" => tagged::set(&mut self.key, "requestKey", map),
             "by" => tagged::set(&mut self.by, "by", map),
+            "clock" => tagged::set(&mut self.clock, "clock", map),
             _ => Ok(false),
         }
     }
 }
 
 impl Event {
+    /// Time by the service's clock when the event was recorded. Deadlines count from it. Unlike `timestamp` it is earlier than
+    /// that of the event before if the clock was put back between them.
+    pub fn at(&self) -> Timestamp {
+        self.clock.unwrap_or(self.timestamp)
+    }
+
     /// Reads an event from its JSON text.
     ///
     /// # Errors
@@ -187,7 +200,7 @@ macro_rules! held {
     };
 }
 
-const _: () = assert!(size_of::<Event>() <= 256, "box what has become large");
+const _: () = assert!(size_of::<Event>() <= 272, "box what has become large");
 
 macro_rules! column {
     (news) => {

@@ -101,8 +101,14 @@ mod tests {
 
     fn events(kinds: Vec<EventKind>) -> Vec<Event> {
         let at = |index: u64| Timestamp::from_millis(1_000 + 30_000 * index);
-        let event =
-            |(index, kind): (u64, EventKind)| Event { id: 3 + index, timestamp: at(index), kind, key: None, by: None };
+        let event = |(index, kind): (u64, EventKind)| Event {
+            id: 3 + index,
+            timestamp: at(index),
+            kind,
+            key: None,
+            by: None,
+            clock: None,
+        };
         (0..).zip(kinds).map(event).collect()
     }
 

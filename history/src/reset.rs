@@ -175,7 +175,7 @@ impl Points {
                 run.evolve(event);
                 run
             }
-            (none, EventKind::WorkflowStarted(started)) => none.insert(Run::begin(event.timestamp, started, event.key)),
+            (none, EventKind::WorkflowStarted(started)) => none.insert(Run::begin(event.at(), started, event.key)),
             (None, _) => return None,
         };
         // A turn that nothing calls for was recorded as a whole.

@@ -133,6 +133,9 @@ pub struct Run {
     /// The newest activities that succeeded, and whether one of them was scheduled again.
     #[cbor(n(27), default, skip_if = "Successes::is_empty")]
     pub successes: Successes,
+    /// Clock of the newest event, if that was behind its timestamp.
+    #[n(28)]
+    pub last_clock: Option<Timestamp>,
 }
 
 /// The DeciderScheduled of a run's first turn.
@@ -176,7 +179,7 @@ impl Run {
         let EventKind::WorkflowStarted(started) = &first.kind else {
             return None;
         };
-        let mut run = Self::begin(first.timestamp, started, first.key);
+        let mut run = Self::begin(first.at(), started, first.key);
         for event in events {
             run.evolve(event);
         }
@@ -186,6 +189,11 @@ impl Run {
     /// Whether an event of this run must be looked at by a decider: in SWF's dialect a child that has begun, too.
     pub fn is_looked_at(&self, kind: &EventKind) -> bool {
         kind.schedules_decider() || (self.started.is_swf() && matches!(kind, EventKind::ChildStarted(_)))
+    }
+
+    /// Time of the newest event by the service's clock.
+    pub fn last_at(&self) -> Timestamp {
+        self.last_clock.unwrap_or(self.last_timestamp)
     }
 
     /// Whether it is open.

@@ -93,6 +93,12 @@ impl Scene {
         self
     }
 
+    /// The clock is put back.
+    pub(crate) fn put_back(mut self, seconds: u64) -> Self {
+        self.now = self.now.minus(Duration::from_secs(seconds));
+        self
+    }
+
     /// A decider takes the turn.
     pub(crate) fn take(self) -> Self {
         let command = self.start_turn();

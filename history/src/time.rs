@@ -29,6 +29,12 @@ impl Timestamp {
         Self(self.0.saturating_add(span.0))
     }
 
+    /// The instant `span` earlier; the epoch instead of an underflow.
+    #[must_use]
+    pub const fn minus(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(span.0))
+    }
+
     /// How long after `earlier` this is; zero when it is not after.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {

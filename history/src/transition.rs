@@ -161,9 +161,12 @@ impl Transition {
         key: Option<RequestKey>,
         by: Option<CallerName>,
     ) -> EventId {
-        let event = Event { id: self.run.last_event_id + 1, timestamp: now, kind, key, by };
+        // Timestamps of a history never go back, whatever the clock does; deadlines count from what the clock says.
+        let timestamp = now.max(self.run.last_timestamp);
+        let clock = (now < timestamp).then_some(now);
+        let event = Event { id: self.run.last_event_id + 1, timestamp, kind, key, by, clock };
         for effect in owed(&self.run, &event) {
-            self.links.outbox.add(effect, event.timestamp);
+            self.links.outbox.add(effect, event.at());
         }
         if let Some(room) = &mut self.room {
             room.take_event(&event.kind);

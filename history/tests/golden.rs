@@ -121,7 +121,7 @@ fn origin() -> Option<Origin> {
 }
 
 fn event(kind: EventKind) -> Event {
-    Event { id: 300, timestamp: Timestamp::from_millis(1_700_000_000_042), kind, key: None, by: None }
+    Event { id: 300, timestamp: Timestamp::from_millis(1_700_000_000_042), kind, key: None, by: None, clock: None }
 }
 
 /// The texts in `golden/json`, by the names of their files.

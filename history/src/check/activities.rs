@@ -25,6 +25,7 @@ impl HistoryReader {
         let activity = CheckedActivity {
             scheduled: scheduled.clone(),
             scheduled_at: at,
+            waits_from: at,
             started: None,
             cancels: Vec::new(),
             closed: None,
@@ -77,8 +78,10 @@ impl HistoryReader {
         if it.last_failure.is_some() != (attempt > 1) {
             return broken(Rule::ActivityLife, id, format!("try {attempt} comes after {:?}", it.last_failure));
         }
-        let since = it.last_failure.as_ref().map_or(activity.scheduled_at, |failure| failure.at);
-        if since < activity.scheduled_at || started_at < since || at < started_at {
+        let earliest = activity.scheduled_at.min(started_at);
+        let since = it.last_failure.as_ref().map_or(earliest, |failure| failure.at);
+        // A try may begin before the activity was scheduled: the clock was put back between the two.
+        if since < earliest || started_at < since || at < started_at {
             let found = format!("try {attempt} at {started_at}, the one before it ended at {since}");
             return broken(Rule::NotBeforeTime, id, found);
         }
@@ -168,9 +171,11 @@ impl HistoryReader {
         if let Some((started, _)) = activity.started {
             return broken(Rule::ActivityLife, id, format!("event {started} started it in time"));
         }
-        let (since, limit) = (activity.scheduled_at, activity.scheduled.timeouts.schedule_to_start);
+        let (since, limit) = (activity.waits_from, activity.scheduled.timeouts.schedule_to_start);
         activity.closed = Some(id);
         match it.cause {
+            // Its tries leave no event, so that a clock that was put back between them shows only here.
+            None if activity.scheduled.retry.is_some() && at < since => Ok(()),
             None => self.clock.expired(id, at, since, limit),
             // No time is up.
             Some(_) => Ok(()),

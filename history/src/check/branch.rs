@@ -20,10 +20,11 @@ impl HistoryReader {
         if let Some(open) = self.others.open() {
             return broken(Rule::Branch, id, format!("event {open} is with another run"));
         }
-        if let Some((_, since)) = &mut self.waiting {
-            *since = at;
+        self.waits_anew(at);
+        let since = self.last_at;
+        if !self.clock.stands() {
+            self.timers_keep(since, at);
         }
-        let since = self.last.map_or(at, |(_, at)| at);
         self.clock.branch(since, at);
         for activity in self.activities.values_mut().filter(|activity| activity.closed.is_none()) {
             activity.started = None;

@@ -5,6 +5,7 @@ use super::part::attempts;
 use super::rule::{Rule, Violation, broken};
 use crate::event::{ActivityOptionsChanged, ActivityPaused, ActivityPausedCause, EventId};
 use crate::retry::WhenExhausted;
+use crate::time::Timestamp;
 
 impl HistoryReader {
     pub(super) fn activity_paused(&mut self, id: EventId, it: &ActivityPaused) -> Result<(), Violation> {
@@ -25,26 +26,33 @@ impl HistoryReader {
         Ok(())
     }
 
-    pub(super) fn activity_resumed(&mut self, id: EventId, scheduled: EventId) -> Result<(), Violation> {
+    pub(super) fn activity_resumed(&mut self, id: EventId, at: Timestamp, scheduled: EventId) -> Result<(), Violation> {
         let activity = self.open_activity(id, scheduled)?;
         if !activity.is_paused {
             return broken(Rule::Pause, id, "the activity is not paused");
         }
         activity.is_paused = false;
+        activity.waits_from = activity.waits_from.min(at);
         Ok(())
     }
 
-    pub(super) fn activity_retried(&mut self, id: EventId, scheduled: EventId) -> Result<(), Violation> {
+    pub(super) fn activity_retried(&mut self, id: EventId, at: Timestamp, scheduled: EventId) -> Result<(), Violation> {
         let activity = self.open_activity(id, scheduled)?;
         if let Some((started, _)) = activity.started {
             return broken(Rule::ActivityLife, id, format!("event {started} started it, and it starts once"));
         }
         activity.is_paused = false;
+        activity.waits_from = activity.waits_from.min(at);
         activity.tries_more = activity.tries_more.saturating_add(1);
         Ok(())
     }
 
-    pub(super) fn activity_changed(&mut self, id: EventId, it: &ActivityOptionsChanged) -> Result<(), Violation> {
+    pub(super) fn activity_changed(
+        &mut self,
+        id: EventId,
+        at: Timestamp,
+        it: &ActivityOptionsChanged,
+    ) -> Result<(), Violation> {
         let activity = self.open_activity(id, it.scheduled_event_id)?;
         let had_policy = activity.scheduled.retry.is_some();
         if had_policy && it.retry.is_none() {
@@ -53,6 +61,7 @@ impl HistoryReader {
         if !had_policy && it.retry.is_some() && activity.started.is_some() {
             return broken(Rule::ActivityLife, id, "it gives a retry policy to what was started without one");
         }
+        activity.waits_from = activity.waits_from.min(at);
         activity.attempts_max = activity.attempts_max.max(attempts(it.retry.as_ref()));
         activity.scheduled.retry.clone_from(&it.retry);
         activity.scheduled.timeouts = it.timeouts;

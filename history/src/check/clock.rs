@@ -31,11 +31,25 @@ impl CheckedClock {
         }
     }
 
+    /// The clock of the world was put back to `at`. While the run's stands still: since when it had, which is now then.
+    pub(super) fn put_back(&mut self, at: Timestamp) -> Option<Timestamp> {
+        for (since, until) in &mut self.stood {
+            (*since, *until) = ((*since).min(at), (*until).min(at));
+        }
+        let (_, since, stands) = self.paused.as_mut()?;
+        (*stands && *since > at).then(|| std::mem::replace(since, at))
+    }
+
     /// The time since the run that another branches off was here does not count, whatever else does not.
     pub(super) fn branch(&mut self, since: Timestamp, at: Timestamp) {
-        if self.paused.is_none_or(|(_, _, stands)| !stands) {
+        if !self.stands() {
             self.stood.push((since, at));
         }
+    }
+
+    /// Whether the clock stands still.
+    pub(super) fn stands(&self) -> bool {
+        self.paused.is_some_and(|(_, _, stands)| stands)
     }
 
     /// Whether the run is paused.

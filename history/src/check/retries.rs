@@ -24,7 +24,7 @@ impl HistoryReader {
         let is_execution =
             matches!(&event.kind, EventKind::WorkflowTimedOut(it) if it.timeout == WorkflowTimeout::Execution);
         match not_before {
-            Some(at) if !is_execution && event.timestamp <= at && is_in_time(at) => Ok(()),
+            Some(at) if !is_execution && event.at() <= at && is_in_time(at) => Ok(()),
             other => {
                 broken(Rule::Retry, id, format!("the next try is at {other:?}, all must end {limit} after {from}"))
             }

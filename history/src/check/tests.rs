@@ -273,6 +273,7 @@ fn numbered<const N: usize>(kinds: [(u64, EventKind); N]) -> Vec<Event> {
             kind,
             key: None,
             by: None,
+            clock: None,
         })
         .collect()
 }
@@ -299,7 +300,7 @@ fn decided<const N: usize>(rest: [(u64, EventKind); N]) -> Vec<Event> {
     for (seconds, kind) in rest {
         let id = events.len() as EventId + 1;
         let timestamp = Timestamp::from_millis(seconds * 1_000);
-        events.push(Event { id, timestamp, kind, key: None, by: None });
+        events.push(Event { id, timestamp, kind, key: None, by: None, clock: None });
     }
     events
 }
@@ -641,7 +642,7 @@ fn for_an_update<const N: usize>(rest: [EventKind; N]) -> Vec<Event> {
     let turn = [waits(), starts(5), completes(5, 6)];
     let mut events = decided([]);
     for (id, kind) in (5..).zip(turn.into_iter().chain(rest)) {
-        events.push(Event { id, timestamp: Timestamp::from_millis(0), kind, key: None, by: None });
+        events.push(Event { id, timestamp: Timestamp::from_millis(0), kind, key: None, by: None, clock: None });
     }
     events
 }

@@ -60,7 +60,7 @@ mod tests {
     fn signal(input: Option<Payload>) -> Event {
         let name = "a \"b\"\n\u{e9}".to_owned();
         let kind = EventKind::Signal(Signal { name, input, identity: None, origin: None, traceparent: None });
-        Event { id: 7, timestamp: Timestamp::from_millis(0), kind, key: None, by: None }
+        Event { id: 7, timestamp: Timestamp::from_millis(0), kind, key: None, by: None, clock: None }
     }
 
     #[test]

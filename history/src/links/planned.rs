@@ -31,6 +31,6 @@ impl PlannedReset {
     pub fn of(closing: &Event) -> Option<Self> {
         let EventKind::WorkflowTerminated(it) = &closing.kind else { return None };
         let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };
-        it.reset.map(|plan| Self { plan, by_hand, at: closing.timestamp, key: closing.key, by: closing.by.clone() })
+        it.reset.map(|plan| Self { plan, by_hand, at: closing.at(), key: closing.key, by: closing.by.clone() })
     }
 }

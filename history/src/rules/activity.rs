@@ -189,11 +189,11 @@ impl Transition {
 impl Run {
     pub(crate) fn activity_waits(&mut self, event: &Event, it: &ActivityScheduled) {
         if !self.is_lambda(&it.task_list) {
-            self.last_activity_at = Some(event.timestamp);
+            self.last_activity_at = Some(event.at());
         }
         let fingerprint = Fingerprint::of(it);
         self.successes.notice(fingerprint, event.id);
-        let pending = PendingActivity { fingerprint: Some(fingerprint), ..PendingActivity::new(it, event.timestamp) };
+        let pending = PendingActivity { fingerprint: Some(fingerprint), ..PendingActivity::new(it, event.at()) };
         self.activities.insert(event.id, pending);
     }
 
@@ -207,7 +207,7 @@ impl Run {
     pub(crate) fn activity_is_held(&mut self, event: &Event, scheduled_event_id: EventId) {
         if let Some(activity) = self.activities.get_mut(scheduled_event_id) {
             activity.started_event_id = Some(event.id);
-            activity.started_at = Some(event.timestamp);
+            activity.started_at = Some(event.at());
         }
     }
 
@@ -220,7 +220,7 @@ impl Run {
     pub(crate) fn activity_is_paused(&mut self, event: &Event, it: &ActivityPaused) {
         if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
             let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };
-            let (event_id, at, cause) = (event.id, event.timestamp, it.cause);
+            let (event_id, at, cause) = (event.id, event.at(), it.cause);
             activity.paused = Some(Box::new(PausedActivity { event_id, at, cause, by_hand }));
         }
     }
@@ -229,14 +229,14 @@ impl Run {
     pub(crate) fn activity_is_released(&mut self, event: &Event, scheduled_event_id: EventId) {
         if let Some(activity) = self.activities.get_mut(scheduled_event_id) {
             activity.paused = None;
-            activity.released = Some(Released { event_id: event.id, at: event.timestamp });
+            activity.release(Released { event_id: event.id, at: event.at() });
         }
     }
 
     pub(crate) fn activity_is_changed(&mut self, event: &Event, it: &ActivityOptionsChanged) {
         if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
             if activity.task_list != it.task_list {
-                activity.released = Some(Released { event_id: event.id, at: event.timestamp });
+                activity.release(Released { event_id: event.id, at: event.at() });
             }
             activity.task_list.clone_from(&it.task_list);
             activity.timeouts = it.timeouts;

@@ -63,7 +63,7 @@ impl Transition {
 impl Run {
     pub(crate) fn is_paused_by(&mut self, event: &Event, it: &WorkflowPaused) {
         let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };
-        let (event_id, at, stops_clock) = (event.id, event.timestamp, it.stop_clocks);
+        let (event_id, at, stops_clock) = (event.id, event.at(), it.stop_clocks);
         self.paused = Some(Box::new(RunPause { event_id, at, stops_clock, by_hand }));
         if stops_clock {
             self.clock.stop(at);
@@ -73,11 +73,11 @@ impl Run {
     /// What waited while it was paused waits for somebody from here on; its timers go on where they were.
     pub(crate) fn is_resumed(&mut self, event: &Event) {
         self.paused = None;
-        self.start_clock(event.timestamp);
+        self.start_clock(event.at());
         if let Some(task) = &mut self.turn_task {
-            task.waits_since = event.timestamp;
+            task.waits_since = event.at();
         }
-        self.activities.release(Released { event_id: event.id, at: event.timestamp });
+        self.activities.release(Released { event_id: event.id, at: event.at() });
     }
 
     /// Its clock goes on, if it stood still, and its timers with it.

@@ -38,14 +38,13 @@ impl Transition {
         now: Timestamp,
     ) -> Result<(), Fault> {
         validate::by_hand(by_hand)?;
-        let at = now.max(self.run.last_timestamp);
         if self.run.is_open() {
             let ByHand { identity, reason } = by_hand.clone();
             let reset = Some(plan);
             let terminated = WorkflowTerminated { reason, identity, reset, ..WorkflowTerminated::default() };
-            self.push_by(at, EventKind::WorkflowTerminated(terminated), key, by);
+            self.push_by(now, EventKind::WorkflowTerminated(terminated), key, by);
         } else {
-            self.links.reset = Some(Box::new(PlannedReset { plan, by_hand: by_hand.clone(), at, key, by }));
+            self.links.reset = Some(Box::new(PlannedReset { plan, by_hand: by_hand.clone(), at: now, key, by }));
             self.has_changed_beside = true;
         }
         Ok(())
@@ -61,7 +60,7 @@ impl Transition {
                 started.run_id = reset.plan.new_run_id;
             }
         }
-        let now = reset.at.max(run.last_timestamp);
+        let now = reset.at;
         let author = Author::named(reset.by.clone());
         let mut transition = Self::beginning(run, events, author);
         let ByHand { identity, reason } = reset.by_hand.clone();
@@ -89,11 +88,15 @@ impl Run {
     /// From here on it is a run of its own. Whoever has an activity has it of the other run, so it is handed out once more;
     /// the time since the other run was here does not count. `since` is when that was.
     pub(crate) fn branch(&mut self, it: &WorkflowReset, event: &Event, since: Timestamp) {
-        let at = event.timestamp;
+        let at = event.at();
         // A clock that stands still goes on standing still, since whenever it does.
-        if self.clock.stopped_at().is_none() && since < at {
-            self.clock.stop(since);
-            self.start_clock(at);
+        if self.clock.stopped_at().is_none() {
+            if since < at {
+                self.clock.stop(since);
+                self.start_clock(at);
+            } else {
+                self.timers_come_back(since, at);
+            }
         }
         if let Some(task) = &mut self.turn_task {
             task.waits_since = at;

@@ -94,9 +94,9 @@ impl DueTimers {
 impl Run {
     pub(crate) fn timer_is_set(&mut self, event: &Event, it: &TimerScheduled) {
         // While the clock stands still, it is set to what the clock shows.
-        let set_at = self.clock.stopped_at().unwrap_or(event.timestamp);
+        let set_at = self.clock.stopped_at().unwrap_or(event.at());
         let (scheduled_event_id, expires_at) = (event.id, set_at.plus(it.after));
-        let set_at = self.is_traced().then_some(event.timestamp);
+        let set_at = self.is_traced().then_some(event.at());
         let timer = PendingTimer { scheduled_event_id, expires_at, set_at };
         self.timers.insert(it.timer_id.clone(), timer);
     }
@@ -110,6 +110,14 @@ impl Run {
     pub(crate) fn timers_go_on(&mut self, stopped_at: Timestamp, span: Duration) {
         for timer in self.timers.values_mut().filter(|timer| timer.expires_at > stopped_at) {
             timer.expires_at = timer.expires_at.plus(span);
+        }
+    }
+
+    /// The clock of the world was put back from the first instant to the second while that of the run stood still: each timer has left
+    /// what it had left.
+    pub(crate) fn timers_come_back(&mut self, from: Timestamp, to: Timestamp) {
+        for timer in self.timers.values_mut() {
+            timer.expires_at = to.plus(timer.expires_at.since(from)).min(timer.expires_at);
         }
     }
 

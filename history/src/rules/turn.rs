@@ -197,7 +197,7 @@ impl Run {
         let started = &self.started;
         self.turn_task = Some(TurnTask {
             scheduled_event_id: event.id,
-            waits_since: event.timestamp,
+            waits_since: event.at(),
             attempt: it.attempt,
             not_before: it.not_before,
             task_list: Some(&it.task_list).filter(|list| **list != started.task_list).cloned(),
@@ -207,12 +207,12 @@ impl Run {
 
     pub(crate) fn turn_is_held(&mut self, event: &Event, scheduled_event_id: EventId) {
         let (attempt, task_list) = self.turn_task.take().map_or((1, None), |task| (task.attempt, task.task_list));
-        let (started_event_id, started_at) = (event.id, event.timestamp);
+        let (started_event_id, started_at) = (event.id, event.at());
         self.turn = Some(Turn { scheduled_event_id, started_event_id, started_at, attempt, task_list });
     }
 
     pub(crate) fn turn_is_answered(&mut self, event: &Event, it: &DeciderCompleted) {
-        self.end_turn(event.timestamp);
+        self.end_turn(event.at());
         (self.turns_lost, self.lost_turns) = (0, None);
         self.previous_started_event_id = it.started_event_id;
         self.awaiting.clone_from(&it.awaiting);
@@ -231,7 +231,7 @@ impl Run {
             lists.for_good.is_none()
         });
         match it.started_event_id {
-            Some(_) => self.end_turn(event.timestamp),
+            Some(_) => self.end_turn(event.at()),
             None => self.turn_task = None,
         }
     }
@@ -241,7 +241,7 @@ impl Run {
         if it.cause == DeciderFailedCause::Reported {
             self.lose_turn(event);
         }
-        self.end_turn(event.timestamp);
+        self.end_turn(event.at());
         if let (Some(task), Some(_)) = (&mut self.turn_task, it.next_not_before) {
             task.not_before = it.next_not_before;
         }
@@ -274,7 +274,7 @@ impl Run {
 
     fn lose_turn(&mut self, event: &Event) {
         self.turns_lost = self.turns_lost.saturating_add(1);
-        let since = self.lost_turns.map_or(event.timestamp, |lost| lost.since);
+        let since = self.lost_turns.map_or(event.at(), |lost| lost.since);
         self.lost_turns = Some(LostTurns { since, event_id: event.id });
     }
 

@@ -106,7 +106,7 @@ pub fn speculative_turn(
     started_at: Timestamp,
 ) -> Vec<Event> {
     let mut transition = Transition::of(run.clone());
-    transition.turn_of_its_own(identity, by, started_at.max(run.last_timestamp));
+    transition.turn_of_its_own(identity, by, started_at);
     transition.into_parts().1
 }
 
@@ -136,11 +136,9 @@ impl Transition {
             AnsweredTurn::Held(turn) => *turn,
             AnsweredTurn::Speculative { .. } if !records => return Ok(()),
             AnsweredTurn::Speculative { identity, by, started_at, .. } => {
-                self.turn_of_its_own(identity.as_deref(), by.as_ref(), (*started_at).max(self.run.last_timestamp))
+                self.turn_of_its_own(identity.as_deref(), by.as_ref(), *started_at)
             }
         };
-        // A clock that went back meanwhile must not take the history along.
-        let now = now.max(self.run.last_timestamp);
         let decision_event_id = self.turn_completed(turn, beside, now);
         for answer in answers {
             self.record_answer(answer, asked, decision_event_id, now);
@@ -295,13 +293,13 @@ fn validate_answers(answers: &[UpdateAnswer]) -> Result<(), Fault> {
 impl Run {
     pub(crate) fn update_is_answered(&mut self, event: &Event, accepted_event_id: EventId, update_id: &str) {
         self.updates.end(accepted_event_id);
-        self.remember(key_of_update(update_id), event.id, event.timestamp);
+        self.remember(key_of_update(update_id), event.id, event.at());
     }
 
     /// Those that were accepted will not be answered any more: the run has closed.
     pub(crate) fn updates_are_over(&mut self, event: &Event) {
         for (accepted_event_id, it) in self.updates.close() {
-            self.remember(key_of_update(&it.update_id), accepted_event_id, event.timestamp);
+            self.remember(key_of_update(&it.update_id), accepted_event_id, event.at());
         }
     }
 }

@@ -218,8 +218,14 @@ impl Transition {
         // Who begins the trace by it was in none.
         let traceparent = started.traceparent.filter(|it| it.span_id() != SpanId::of_run(run_id));
         let (by, author) = (start.by.clone(), Author::named(start.by.clone()).traced(traceparent));
-        let event =
-            Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(Box::new(started)), key: start.key, by };
+        let event = Event {
+            id: 1,
+            timestamp: now,
+            kind: EventKind::WorkflowStarted(Box::new(started)),
+            key: start.key,
+            by,
+            clock: None,
+        };
         let mut transition = Self::beginning(run, vec![event], author);
         transition.schedule_turn(now);
         if let Some(signal) = start.signal.clone() {
@@ -334,7 +340,7 @@ impl Run {
 
     pub(crate) fn close(&mut self, status: Status, event: &Event) {
         self.status = status;
-        self.closed_at = Some(event.timestamp);
+        self.closed_at = Some(event.at());
         self.left_open = self.count_open();
         self.turn_task = None;
         self.turn = None;
@@ -345,7 +351,7 @@ impl Run {
         self.awaiting.clear();
         self.lost_turns = None;
         self.children.clear();
-        self.clock.go(event.timestamp);
+        self.clock.go(event.at());
         self.updates_are_over(event);
         let followed_by = event.kind.followed_by().filter(|_| status != Status::ContinuedAsNew);
         self.retried_as = followed_by.map(|(run_id, _)| run_id);

@@ -69,7 +69,7 @@ impl Activities {
     /// All that no runner has wait for one from here on.
     pub(crate) fn release(&mut self, released: Released) {
         for activity in self.open.values_mut().filter(|activity| activity.held_since().is_none()) {
-            Arc::make_mut(activity).released = Some(released);
+            Arc::make_mut(activity).release(released);
         }
     }
 

@@ -82,6 +82,19 @@ impl RunClock {
         Duration::from_millis(self.stops.iter().chain(&open).map(within).fold(0, u64::saturating_add))
     }
 
+    /// The clock of the world was put back to `at`: what it has not come to again has not been. If the run's clock stands still, it does
+    /// so since then; answers since when it had.
+    pub(crate) fn put_back(&mut self, at: Timestamp) -> Option<Timestamp> {
+        self.stops.retain_mut(|stop| {
+            stop.to = stop.to.min(at);
+            stop.from < at
+        });
+        self.stopped_at
+            .as_mut()
+            .filter(|stopped_at| **stopped_at > at)
+            .map(|stopped_at| std::mem::replace(stopped_at, at))
+    }
+
     pub(crate) fn stop(&mut self, at: Timestamp) {
         self.stopped_at.get_or_insert(at);
     }

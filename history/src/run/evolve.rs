@@ -6,17 +6,22 @@ use crate::event::{Event, EventKind};
 impl Run {
     /// Takes one more event into the state. Total: stored events are facts, and facts are not argued with.
     pub fn evolve(&mut self, event: &Event) {
-        let since = self.last_timestamp;
+        let since = self.last_at();
         self.last_event_id = event.id;
-        self.last_timestamp = event.timestamp;
+        (self.last_timestamp, self.last_clock) = (event.timestamp, event.clock);
+        if let Some(at) = event.clock
+            && let Some(stopped_at) = self.clock.put_back(at)
+        {
+            self.timers_come_back(stopped_at, at);
+        }
         if event.kind.is_news() {
             self.version = event.id;
         }
         if let Some(key) = event.key {
-            self.remember(key, event.id, event.timestamp);
+            self.remember(key, event.id, event.at());
         }
         match &event.kind {
-            EventKind::WorkflowStarted(started) => *self = Self::begin(event.timestamp, started, event.key),
+            EventKind::WorkflowStarted(started) => *self = Self::begin(event.at(), started, event.key),
             EventKind::WorkflowSuccess(_) => self.close(Status::Success, event),
             EventKind::WorkflowFailed(_) => self.close(Status::Failed, event),
             EventKind::WorkflowCanceled(_) => self.close(Status::Canceled, event),
@@ -61,7 +66,7 @@ impl Run {
             EventKind::ExternalCancelDelivered(it) => self.external_is_known(Some(it.scheduled_event_id)),
             EventKind::ExternalSignalFailed(it) => self.external_is_known(it.scheduled_event_id),
             EventKind::ExternalCancelFailed(it) => self.external_is_known(it.scheduled_event_id),
-            EventKind::UpdateAccepted(it) => self.updates.accept(event.id, event.timestamp, it),
+            EventKind::UpdateAccepted(it) => self.updates.accept(event.id, event.at(), it),
             EventKind::UpdateCompleted(it) => self.update_is_answered(event, it.accepted_event_id, &it.update_id),
             EventKind::UpdateFailed(it) => self.update_is_answered(event, it.accepted_event_id, &it.update_id),
             EventKind::WorkflowCloseFailed(_)

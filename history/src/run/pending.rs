@@ -141,8 +141,17 @@ impl PendingActivity {
 
     /// Since when a runner could have taken it, or will be able to.
     pub fn waits_since(&self) -> Timestamp {
-        let waits_since = self.tries.as_ref().and_then(|tries| tries.waits_since).unwrap_or(self.scheduled_at);
-        self.released.map_or(waits_since, |released| waits_since.max(released.at))
+        let waits_since = self.tries.as_ref().and_then(|tries| tries.waits_since);
+        let released_at = self.released.map(|released| released.at);
+        waits_since.or(released_at).unwrap_or(self.scheduled_at)
+    }
+
+    /// It waits for a runner from here on, unless its next try has yet to come.
+    pub(crate) fn release(&mut self, released: Released) {
+        self.released = Some(released);
+        if let Some(tries) = self.tries.as_mut().filter(|tries| tries.not_before.is_none_or(|at| at <= released.at)) {
+            tries.waits_since = None;
+        }
     }
 
     /// How the try before this one ended.

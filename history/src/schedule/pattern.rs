@@ -158,9 +158,12 @@ impl Pattern {
             if found.is_some() {
                 return found;
             }
-            // Nothing is named before, whatever clocks show then.
+            // Nothing is named before, whatever clocks show then; unless they are put back first, and show once more what they have
+            // shown and what is named of it.
+            let until = until?;
             let sure = regular?.checked_sub(OFFSET_MAX).ok()?;
-            from = until?.max(sure);
+            let is_put_back = seconds_between(offset, zone.to_offset(until)) < 0;
+            from = if is_put_back { until } else { until.max(sure) };
         }
     }
 }

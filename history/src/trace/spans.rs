@@ -108,7 +108,7 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     fn event(&mut self, event: &Event) {
-        let at = event.timestamp;
+        let at = event.at();
         match &event.kind {
             EventKind::DeciderCompleted(it) => self.turn_ended(it.started_event_id, at, SpanEnd::Well),
             EventKind::DeciderFailed(it) if it.cause == DeciderFailedCause::Reported => {
@@ -185,7 +185,7 @@ impl Maker<'_> {
                 Some(EventKind::DeciderScheduled(it)) => it.attempt,
                 _ => self.before.and_then(|before| before.turn_task.as_ref()).map_or(1, |task| task.attempt),
             };
-            let started_at = started.timestamp;
+            let started_at = started.at();
             Some(Turn { scheduled_event_id, started_event_id, started_at, attempt, task_list: None })
         })
     }
@@ -211,7 +211,7 @@ impl Maker<'_> {
         before.or_else(|| {
             let scheduled = self.events.iter().find(|event| event.id == scheduled_event_id)?;
             let EventKind::ActivityScheduled(it) = &scheduled.kind else { return None };
-            Some(Arc::new(PendingActivity::new(it, scheduled.timestamp)))
+            Some(Arc::new(PendingActivity::new(it, scheduled.at())))
         })
     }
 
@@ -266,7 +266,7 @@ impl Maker<'_> {
     fn timer_ended(&mut self, timer_id: &str, scheduled_event_id: EventId, at: Timestamp) {
         let timer = self.before.and_then(|before| before.timers.get(timer_id));
         let timer = timer.filter(|timer| timer.scheduled_event_id == scheduled_event_id);
-        let set = || self.events.iter().find(|event| event.id == scheduled_event_id).map(|event| event.timestamp);
+        let set = || self.events.iter().find(|event| event.id == scheduled_event_id).map(|event| event.at());
         if let Some(set_at) = timer.and_then(|timer| timer.set_at).or_else(set) {
             self.timer_is_over(timer_id, scheduled_event_id, (set_at, at));
         }
@@ -281,7 +281,7 @@ impl Maker<'_> {
 
     fn signal_came(&mut self, event: &Event, signal: &Signal) {
         let name = format!("signal {}", signal.name);
-        let mut span = self.below_run(event.id, name, event.timestamp, event.timestamp);
+        let mut span = self.below_run(event.id, name, event.at(), event.at());
         span.attributes.push(("baton.event.id", event.id.into()));
         span.link = signal.traceparent;
         self.spans.push(span);

@@ -277,7 +277,11 @@ impl Transition {
         let has_policy = activity.retry.is_some();
         // Tries move no clock of the run, so that one that went back shows only here.
         let started_at = held.map_or(now, |held| held.at).min(now);
-        let earlier = |failure: &LastFailure| LastFailure { at: failure.at.min(started_at), ..failure.clone() };
+        let scheduled_at = activity.scheduled_at;
+        let earlier = |failure: &LastFailure| {
+            let at = failure.at.max(scheduled_at).min(started_at);
+            LastFailure { at, ..failure.clone() }
+        };
         let started = ActivityStarted {
             scheduled_event_id,
             activity_id: None,

@@ -58,7 +58,6 @@ impl Transition {
         asked: Option<&Event>,
         now: Timestamp,
     ) -> Self {
-        let now = now.max(run.last_timestamp);
         let started = WorkflowStarted {
             input,
             attempt: run.started.attempt.map(|attempt| attempt.saturating_add(1)),
@@ -75,12 +74,17 @@ impl Transition {
         asked: Option<&Event>,
         now: Timestamp,
     ) -> Self {
-        let now = now.max(run.last_timestamp);
         // Who repeats the request that started the first run hears of the one that is open now.
         let key = run.known.start();
         let next = Run::begin(now, &started, key);
-        let event =
-            Event { id: 1, timestamp: now, kind: EventKind::WorkflowStarted(Box::new(started)), key, by: by.clone() };
+        let event = Event {
+            id: 1,
+            timestamp: now,
+            kind: EventKind::WorkflowStarted(Box::new(started)),
+            key,
+            by: by.clone(),
+            clock: None,
+        };
         let mut transition = Self::beginning(next, vec![event], Author::named(by));
         transition.schedule_turn(now);
         transition.author = Author::default();

@@ -215,11 +215,11 @@ pub(crate) fn waits_anew(before: &Run, after: &Run) -> bool {
         let known = waited.peek().filter(|known| is_same_run && place(known) == place(&task));
         !known.is_some_and(|known| match (known, &task) {
             (TaskRef::Turn(known), TaskRef::Turn(task)) => {
-                let is_held_back = known.not_before.is_some_and(|at| at > before.last_timestamp);
+                let is_held_back = known.not_before.is_some_and(|at| at > before.last_at());
                 before.list_of_turn(known) == after.list_of_turn(task) && !is_held_back
             }
             (TaskRef::Activity(known), TaskRef::Activity(task)) => {
-                let is_held_back = known.activity.not_before().is_some_and(|at| at > before.last_timestamp);
+                let is_held_back = known.activity.not_before().is_some_and(|at| at > before.last_at());
                 let (known, task) = (known.activity, task.activity);
                 known.task_list == task.task_list && known.task_priority == task.task_priority && !is_held_back
             }

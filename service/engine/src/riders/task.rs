@@ -101,7 +101,7 @@ impl RequestReply {
         let wait = Duration::from(run.started.turn_timeout());
         let wait = if kind == RiderKind::Query { wait.min(ASK_TASK_WAIT) } else { wait };
         let timer = AbortOnDrop(self.lose_riders_after(key, run_id, kind, number, wait));
-        let started_at = self.clock.now().max(run.last_timestamp);
+        let started_at = self.clock.now();
         let (identity, by) = (taker.identity.clone(), taker.by.clone());
         let own = OwnTask { number, last_event_id, started_at, identity, by, _timer: timer };
         let taken = self.riders.take(key, run, &Carrier::Own(kind, Arc::new(own), taker));

@@ -46,7 +46,7 @@ impl RunWorker<'_> {
         attempt: &mut u32,
     ) -> Result<Option<()>, Refusal> {
         let (shop, key) = (self.shop, self.key);
-        let now = shop.clock.now().max(transition.run().last_timestamp);
+        let now = shop.clock.now();
         let spilled = transition.spill(self.committed(&transition), now);
         if let Err(refusal) = shop.marks.keep_marks(key, &spilled).await {
             self.state.forget();

@@ -126,7 +126,7 @@ async fn a_window_has_at_most_four_mib_and_only_its_packs_are_read() {
             let (task, read) = (turn.task(), metered.read());
             let (events, window) = (&task.events, json(&task.events));
             assert!(window <= PAGE_BYTES_MAX, "{what}, {id}: {window}");
-            assert_eq!(window, task.window_bytes + 1, "{what}, {id}: brackets, and no comma at the end");
+            assert_eq!(window, task.events_bytes + 1, "{what}, {id}: brackets, and no comma at the end");
             assert!(read <= PAGE_BYTES_MAX + EDGE, "{what}, {id}: {read} bytes of parts for {window}");
             assert_eq!(events.last().unwrap().id, task.started_event_id, "{what}, {id}");
             let oldest = events.first().unwrap().id;
