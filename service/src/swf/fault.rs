@@ -157,8 +157,8 @@ impl SwfFault {
 impl From<Refusal> for SwfFault {
     /// What has a message of its own is taken care of where it is known.
     fn from(refusal: Refusal) -> Self {
-        if let Some(fault) = fields::of_request(&refusal) {
-            return fault;
+        if let Some(message) = fields::of_request(&refusal) {
+            return Self::new(FaultKind::Validation, message);
         }
         let kind = match &refusal {
             Refusal::UnknownDomain { domain } => return Self::unknown_domain(domain),

@@ -2,14 +2,13 @@
 
 use history::Fault;
 
-use super::fault::{FaultKind, SwfFault};
 use engine::Refusal;
 
 /// A decision's type, of each decision that was sent, in order.
 pub(super) type DecisionKinds = Vec<String>;
 
-/// A refusal of a decider's answer, in the words of the wire. `None` if it is not about a field.
-pub(super) fn of_answer(kinds: &[String], refusal: &Refusal) -> Option<SwfFault> {
+/// The message for a refusal of a decider's answer, in the words of the wire. `None` if it is not about a field.
+pub(super) fn of_answer(kinds: &[String], refusal: &Refusal) -> Option<String> {
     invalid(refusal, |field| {
         let (index, rest) = field.strip_prefix("decisions[")?.split_once(']')?;
         let index: usize = index.parse().ok()?;
@@ -26,17 +25,17 @@ pub(super) fn of_answer(kinds: &[String], refusal: &Refusal) -> Option<SwfFault>
     })
 }
 
-/// A refusal of any other request, in the words of the wire. `None` if it is not about a field.
-pub(super) fn of_request(refusal: &Refusal) -> Option<SwfFault> {
+/// The message for a refusal of any other request, in the words of the wire. `None` if it is not about a field.
+pub(super) fn of_request(refusal: &Refusal) -> Option<String> {
     invalid(refusal, |_| None)
 }
 
 /// The same for a signal.
-pub(super) fn of_signal(refusal: &Refusal) -> Option<SwfFault> {
+pub(super) fn of_signal(refusal: &Refusal) -> Option<String> {
     invalid(refusal, |field| (field == "name").then(|| "signalName".to_owned()))
 }
 
-fn invalid(refusal: &Refusal, known: impl Fn(&str) -> Option<String>) -> Option<SwfFault> {
+fn invalid(refusal: &Refusal, known: impl Fn(&str) -> Option<String>) -> Option<String> {
     let (field, problem) = match refusal {
         Refusal::Fault(Fault::Invalid { field, problem }) => (field, problem.clone()),
         Refusal::Fault(Fault::TooLarge { field, found, max, unit }) => {
@@ -45,9 +44,7 @@ fn invalid(refusal: &Refusal, known: impl Fn(&str) -> Option<String>) -> Option<
         _ => return None,
     };
     let field = known(field).unwrap_or_else(|| of_any(field));
-    let message =
-        format!("1 validation error detected: Value at '{field}' failed to satisfy constraint: Member {problem}");
-    Some(SwfFault::new(FaultKind::Validation, message))
+    Some(format!("1 validation error detected: Value at '{field}' failed to satisfy constraint: Member {problem}"))
 }
 
 fn of_decision(kind: &str, field: &str) -> String {

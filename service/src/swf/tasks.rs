@@ -256,7 +256,10 @@ pub(super) async fn respond_decision(call: SwfCall, input: Map<String, Value>) -
             Ok(described) if described.run.is_open() => Err(turn_fault(&token, Fault::TurnCompleted.into())),
             _ => Err(unknown_execution(&token.workflow_id, Some(&token.run_id.to_string()))),
         },
-        Err(refusal) => Err(fields::of_answer(&kinds, &refusal).unwrap_or_else(|| turn_fault(&token, refusal))),
+        Err(refusal) => Err(match fields::of_answer(&kinds, &refusal) {
+            Some(message) => SwfFault::new(FaultKind::Validation, message),
+            None => turn_fault(&token, refusal),
+        }),
     }
 }
 

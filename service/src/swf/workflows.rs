@@ -132,7 +132,10 @@ async fn tell(call: &SwfCall, it: &Tell, command: Command) -> Answer {
             | Refusal::UnknownRun { .. }
             | Refusal::RunNotCurrent { .. },
         ) => Err(unknown()),
-        Err(refusal) if is_signal => Err(fields::of_signal(&refusal).unwrap_or_else(|| refusal.into())),
+        Err(refusal) if is_signal => Err(match fields::of_signal(&refusal) {
+            Some(message) => SwfFault::new(FaultKind::Validation, message),
+            None => refusal.into(),
+        }),
         Err(refusal) => Err(refusal.into()),
     }
 }

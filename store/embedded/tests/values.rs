@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use baton_store_embedded::Embedded;
 use baton_store_embedded::archive::{BackupOptions, RestoreOptions, restore};
-use baton_store_embedded::{Embedded, Options};
 use bytes::Bytes;
 use store::{Cas, Error, Expect, Head, PartKey, Store};
 use support::{Dice, RUN, change, head, key, small};
