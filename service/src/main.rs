@@ -13,6 +13,7 @@ mod notify;
 mod serve;
 mod shipping;
 mod spans;
+mod zoneinfo;
 
 use std::pin::Pin;
 use std::process::ExitCode;
