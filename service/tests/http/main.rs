@@ -22,6 +22,7 @@ mod calls;
 mod certificates;
 mod certified;
 mod changes;
+mod clocks;
 mod conditions;
 mod console;
 mod contract;
