@@ -10,6 +10,8 @@ mod pattern;
 mod state;
 #[cfg(feature = "schedules")]
 mod times;
+#[cfg(feature = "schedules")]
+mod zones;
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -25,6 +27,8 @@ pub use state::{
 };
 #[cfg(feature = "schedules")]
 pub use times::{NextTime, ScheduleTimes, Upcoming};
+#[cfg(feature = "schedules")]
+pub use zones::{use_zone_tables, zone_tables};
 
 /// The run was started by a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]

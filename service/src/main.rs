@@ -14,6 +14,7 @@ mod notify;
 mod serve;
 mod shipping;
 mod spans;
+mod zoneinfo;
 
 use std::pin::Pin;
 use std::process::ExitCode;

@@ -137,6 +137,9 @@ pub(crate) struct Serve {
     /// Hold runs over SWF's wire to AWS's limits: 25,000 events, a year, 100,000 open runs, 100 domains, 1,000 polls on a list
     #[arg(long, env = "BATON_SWF_LIMITS")]
     swf_limits: bool,
+    /// Directory of compiled time-zone tables to use for schedules, e.g. /usr/share/zoneinfo [default: those built in]
+    #[arg(long, env = "BATON_ZONEINFO", value_name = "DIR")]
+    zoneinfo: Option<PathBuf>,
     /// A function of SWF's Lambda tasks: an address that its input is posted to, or a line for the shell; may be repeated
     #[arg(long = "lambda", value_name = "NAME=URL|COMMAND")]
     #[serde(skip)]
@@ -198,6 +201,7 @@ impl Serve {
             shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),
             lambdas: self.lambdas,
             swf_limits: self.swf_limits || file.swf_limits,
+            zoneinfo: self.zoneinfo.or(file.zoneinfo),
             functions: file.functions,
             credentials: file.credentials,
             issuers: file.issuers,
@@ -359,6 +363,9 @@ impl Serve {
     }
 
     async fn serve(self, hangups: &Hangups, mut files: FileWatch) -> Result<(), String> {
+        if let Some(directory) = &self.zoneinfo {
+            crate::zoneinfo::use_directory(directory)?;
+        }
         self.start_log()?;
         let listen = match self.listen {
             Some(listen) => listen,

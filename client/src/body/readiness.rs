@@ -12,7 +12,8 @@ answers! {
     }
     /// Something that somebody should see to.
     ReadinessWarning {
-        /// What it is, for programs: `store-trouble`, `disk-low`, `clock-doubted` or `file-refused`. There may be others.
+        /// What it is, for programs: `store-trouble`, `disk-low`, `clock-doubted`, `clock-moved`, `clock-behind`, `clocks-apart`,
+        /// `zones-differ` or `file-refused`. There may be others.
         code: String,
         /// What is so.
         detail: String,

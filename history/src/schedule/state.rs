@@ -241,6 +241,8 @@ impl ScheduleState {
             let Some(action) = self.asked.pop_front() else { break };
             self.offer(action, rules, now);
         }
+        // What the clock has yet to come to was decided by one that was ahead: it goes on from now.
+        self.cursor = if self.cursor > now.plus(limits::SCHEDULE_AHEAD_MAX) { now } else { self.cursor };
         self.pass_time(rules, times, id, now);
         while !self.is_busy()
             && let Some(action) = self.waiting.front()

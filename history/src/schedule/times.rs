@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use jiff::SignedDuration;
-use jiff::tz::{TimeZone, TimeZoneDatabase};
+use jiff::tz::TimeZone;
 
 use super::pattern::Pattern;
 use super::{Calendar, Interval, ScheduleSpec};
@@ -285,11 +285,11 @@ fn next_of_interval(interval: &Interval, after: Timestamp) -> Option<Timestamp> 
     (SignedDuration::from_millis(i64::try_from(next).ok()?) <= last).then(|| Timestamp::from_millis(next))
 }
 
-/// The zone with this name, from the tables that are built in: the same on every node, whatever its machine has.
+/// The zone with this name, from the tables that are built in or that the service was given: never from what its machine has.
 fn zone(name: Option<&str>) -> Result<TimeZone, String> {
     let Some(name) = name else { return Ok(TimeZone::UTC) };
     let unknown = |_| format!("is `{name}`, expected the name of a time zone such as `Europe/Berlin` or `UTC`");
-    TimeZoneDatabase::bundled().get(name).map_err(unknown)
+    super::zones::database().get(name).map_err(unknown)
 }
 
 #[cfg(test)]

@@ -266,7 +266,7 @@ impl Maker<'_> {
     fn timer_ended(&mut self, timer_id: &str, scheduled_event_id: EventId, at: Timestamp) {
         let timer = self.before.and_then(|before| before.timers.get(timer_id));
         let timer = timer.filter(|timer| timer.scheduled_event_id == scheduled_event_id);
-        let set = || self.events.iter().find(|event| event.id == scheduled_event_id).map(|event| event.at());
+        let set = || self.events.iter().find(|event| event.id == scheduled_event_id).map(Event::at);
         if let Some(set_at) = timer.and_then(|timer| timer.set_at).or_else(set) {
             self.timer_is_over(timer_id, scheduled_event_id, (set_at, at));
         }

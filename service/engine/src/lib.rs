@@ -26,7 +26,7 @@ use views::metrics_page;
 use crate::base::disk::DiskReserve;
 use crate::base::shares::Shares;
 
-pub use base::clock::{Clock, SystemClock};
+pub use base::clock::{CLOCK_MOVED_MIN, Clock, ClockMove, ClockStanding, SystemClock};
 pub use base::disk::room::DiskRoom;
 pub use base::forms::{
     Admitted, Deletion, EventRange, HistoryPage, PAGE_BYTES_MAX, QueryOutcome, Reset, RunRef, RunState, SeenVersion,
@@ -187,7 +187,7 @@ impl Engine {
         let ids = Arc::new(base::clock::Ids::new(settings.seed));
         let mint = Arc::new(base::token::Mint::new(clock.clone(), secrets));
         let records = base::records::Records::new(store.clone());
-        let nodes = Arc::new(nodes::Nodes::new(records.clone(), settings.node, ids.op()));
+        let nodes = Arc::new(nodes::Nodes::new(records.clone(), settings.node, ids.op(), clock.clone()));
         let secrets = Arc::new(registry::keeper::SecretKeeper::new(
             records.clone(),
             clock.clone(),
@@ -204,7 +204,8 @@ impl Engine {
             registry.clone(),
             background.clone(),
         ));
-        let guard = Arc::new(time::guard::Guard::new(records, clock.clone(), notices.clone()));
+        let node = nodes.address().map(str::to_owned);
+        let guard = Arc::new(time::guard::Guard::new(records, clock.clone(), notices.clone(), node));
         let agenda = base::agenda::Agenda::new(nodes.is_shared().then_some(time::sweep::RESCAN_EVERY));
         let agenda = Arc::new(agenda);
         let watchers = Arc::<base::watch::Watchers>::default();
@@ -381,7 +382,8 @@ impl Engine {
             disk: self.disk_room(),
             store: self.store.stats(),
             runs: self.run_counts.gauged(),
-            is_clock_doubted: self.guard.doubt().is_some(),
+            clock: self.guard.standing(),
+            clocks_apart: self.nodes.clocks_apart(),
         };
         self.metrics.page(&gauges, self.clock.now())
     }

@@ -6,7 +6,7 @@
 pub(super) mod messages;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -16,8 +16,11 @@ use store::{Cas, Head};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::Refusal;
+use history::Timestamp;
+
+use crate::base::clock::CLOCK_MOVED_MIN;
 use crate::base::records::Records;
+use crate::{Clock, Refusal};
 
 /// How often a node says that it is there. Ours: a dead node is missed after three beats, one more until all have seen the last
 /// one, and its runs are to go on within six seconds, eight where the store is in trouble at the same time.
@@ -75,6 +78,12 @@ struct NodeEntry {
     /// Its version; absent where an older node, which knows of none, has written the record since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     version: Option<String>,
+    /// What its clock said as it beat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    clock: Option<Timestamp>,
+    /// Its time-zone tables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    zones: Option<String>,
 }
 
 /// A record in the store, by address.
@@ -109,6 +118,11 @@ pub struct Nodes {
     /// Versions of those that are alive, as far as they have said them.
     versions: RwLock<BTreeMap<String, String>>,
     groups: Mutex<Groups>,
+    /// How far the clocks of others are from this node's, as far as that is more than clocks may be.
+    clocks_apart: RwLock<BTreeMap<String, history::Duration>>,
+    clock: Arc<dyn Clock>,
+    /// Time-zone tables of others, if they are not this node's.
+    other_zones: RwLock<BTreeMap<String, String>>,
     /// When this node last began to say that it is there, and could.
     beaten: Mutex<Option<Instant>>,
     /// Notified when others have come or gone.
@@ -116,12 +130,25 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    pub(crate) fn new(records: Records, me: Option<Node>, boot: u64) -> Self {
+    pub(crate) fn new(records: Records, me: Option<Node>, boot: u64, clock: Arc<dyn Clock>) -> Self {
         let alive = me.iter().map(|node| (node.address.clone(), boot)).collect();
         let me = me.map(|node| (node, boot));
         let (alive, seen, beaten) = (RwLock::new(alive), Mutex::default(), Mutex::default());
         let (groups, versions) = (Mutex::default(), RwLock::default());
-        Self { records, me, alive, seen, versions, groups, beaten, changed: Notify::new() }
+        let (clocks_apart, other_zones) = (RwLock::default(), RwLock::default());
+        Self {
+            other_zones,
+            records,
+            me,
+            alive,
+            seen,
+            versions,
+            clocks_apart,
+            clock,
+            groups,
+            beaten,
+            changed: Notify::new(),
+        }
     }
 
     /// Whether others may work over the same store.
@@ -139,6 +166,16 @@ impl Nodes {
     pub fn versions(&self) -> BTreeMap<String, Option<String>> {
         let versions = self.versions.read().expect("no code panics while it holds this lock");
         self.alive().into_iter().map(|address| (address.clone(), versions.get(&address).cloned())).collect()
+    }
+
+    /// Time-zone tables of other nodes, of those that have others than this one.
+    pub fn other_zones(&self) -> BTreeMap<String, String> {
+        self.other_zones.read().expect("no code panics while it holds this lock").clone()
+    }
+
+    /// How far the clocks of other nodes are from this one's, for those that are more than a minute apart.
+    pub fn clocks_apart(&self) -> BTreeMap<String, history::Duration> {
+        self.clocks_apart.read().expect("no code panics while it holds this lock").clone()
     }
 
     /// Whether no other node can take this one for dead. What one is alone with while it is not, others may do, too.
@@ -195,11 +232,26 @@ impl Nodes {
         let Some((me, boot)) = &self.me else { return (record, false) };
         let before = record.get(&me.address).map(|entry| entry.pulse).filter(|beat| beat.boot == *boot);
         let pulse = Pulse { boot: *boot, count: before.map_or(1, |beat| beat.count + 1) };
-        record.insert(me.address.clone(), NodeEntry { pulse, version: Some(VERSION.to_owned()) });
+        let said_at = self.clock.now();
+        let own = NodeEntry {
+            pulse,
+            version: Some(VERSION.to_owned()),
+            clock: Some(said_at),
+            zones: Some(history::zone_tables()),
+        };
+        record.insert(me.address.clone(), own);
+        let mut apart = self.clocks_apart.write().expect("no code panics while it holds this lock");
         let mut seen = self.seen.lock().expect("no code panics while it holds this lock");
-        for (address, NodeEntry { pulse: beat, .. }) in record.iter().chain(elsewhere) {
+        for (address, NodeEntry { pulse: beat, clock, .. }) in record.iter().chain(elsewhere) {
             let entry = seen.entry(address.clone()).or_insert(SeenBeat { beat: *beat, since: now });
             if entry.beat != *beat {
+                // The beat is a second old at most, or two where the store is in trouble.
+                apart.remove(address);
+                if let Some(by) = clock.map(|clock| clock.since(said_at).max(said_at.since(clock)))
+                    && by > CLOCK_MOVED_MIN
+                {
+                    apart.insert(address.clone(), by);
+                }
                 *entry = SeenBeat { beat: *beat, since: now };
             }
         }
@@ -212,7 +264,14 @@ impl Nodes {
             all().filter(is_alive).map(|(address, entry)| (address.clone(), entry.pulse.boot)).collect();
         seen.retain(|address, _| record.contains_key(address) || elsewhere.contains_key(address));
         drop(seen);
+        apart.retain(|address, _| alive.iter().any(|(alive, _)| alive == address));
+        drop(apart);
         alive.sort();
+        let has_others = |entry: &NodeEntry| entry.zones.clone().filter(|zones| *zones != history::zone_tables());
+        *self.other_zones.write().expect("no code panics while it holds this lock") = all()
+            .filter(|(address, _)| alive.iter().any(|(alive, _)| alive == *address))
+            .filter_map(|(address, entry)| Some((address.clone(), has_others(entry)?)))
+            .collect();
         let mut versions = self.versions.write().expect("no code panics while it holds this lock");
         versions.retain(|address, _| alive.iter().any(|(alive, _)| alive == address));
         for (address, entry) in all() {
@@ -367,7 +426,7 @@ mod tests {
     use super::*;
 
     fn nodes(me: Option<Node>) -> Nodes {
-        Nodes::new(Records::new(Arc::new(store::memory::Memory::new())), me, 7)
+        Nodes::new(Records::new(Arc::new(store::memory::Memory::new())), me, 7, Arc::new(crate::SystemClock))
     }
 
     fn node(address: &str) -> Nodes {
@@ -375,7 +434,7 @@ mod tests {
     }
 
     fn record(beats: &[(&str, u64)]) -> NodesRecord {
-        let entry = |count| NodeEntry { pulse: Pulse { boot: 1, count }, version: None };
+        let entry = |count| NodeEntry { pulse: Pulse { boot: 1, count }, version: None, clock: None, zones: None };
         beats.iter().map(|(address, count)| ((*address).to_owned(), entry(*count))).collect()
     }
 
@@ -397,9 +456,35 @@ mod tests {
     }
 
     #[test]
+    fn a_node_whose_clock_or_zone_tables_differ_is_known_until_they_agree() {
+        let nodes = node("a");
+        let (start, mut said) = (Instant::now(), record(&[("b", 1)]));
+        let mut beat = |count: u64, ahead: u64, zones: &str| {
+            let entry = said.get_mut("b").unwrap();
+            entry.pulse.count = count;
+            entry.clock = Some(crate::SystemClock.now().plus(history::Duration::from_secs(ahead)));
+            entry.zones = Some(zones.to_owned());
+            nodes.take_in(said.clone(), &NodesRecord::new(), start);
+            (nodes.clocks_apart(), nodes.other_zones())
+        };
+        assert!(beat(1, 3_600, "1999a").0.is_empty(), "it may have said so long ago");
+        let (apart, zones) = beat(2, 3_600, "1999a");
+        assert!(apart["b"] > history::Duration::from_secs(3_590), "{apart:?}");
+        assert_eq!(zones["b"], "1999a");
+        let (apart, zones) = beat(3, 30, &history::zone_tables());
+        assert!(apart.is_empty() && zones.is_empty(), "{apart:?} {zones:?}");
+        beat(4, 3_600, "1999a");
+        nodes.take_in(NodesRecord::new(), &NodesRecord::new(), start + DEAD_AFTER);
+        assert!(nodes.clocks_apart().is_empty() && nodes.other_zones().is_empty(), "it has gone");
+    }
+
+    #[test]
     fn a_record_without_versions_is_read_and_one_with_them_by_who_knows_none() {
         let read: NodesRecord = serde_json::from_str(r#"{"a":{"boot":18446744073709551615,"count":7}}"#).unwrap();
-        assert_eq!(read["a"], NodeEntry { pulse: Pulse { boot: u64::MAX, count: 7 }, version: None });
+        assert_eq!(
+            read["a"],
+            NodeEntry { pulse: Pulse { boot: u64::MAX, count: 7 }, version: None, clock: None, zones: None }
+        );
         let written =
             serde_json::to_string(&node("a").take_in(NodesRecord::new(), &NodesRecord::new(), Instant::now()).0)
                 .unwrap();
@@ -509,7 +594,7 @@ mod tests {
     async fn crowd(store: &Arc<store::memory::Memory>, count: usize) -> Vec<Nodes> {
         let one = |at: usize| {
             let me = Node { address: format!("http://10.0.0.{at:03}") };
-            Nodes::new(Records::new(Arc::clone(store) as _), Some(me), 7)
+            Nodes::new(Records::new(Arc::clone(store) as _), Some(me), 7, Arc::new(crate::SystemClock))
         };
         let nodes: Vec<Nodes> = (0..count).map(one).collect();
         // With the second beat the first ones see that their record is full, with the third that there is another.
@@ -557,7 +642,7 @@ mod tests {
         let nodes = crowd(&store, GROUP + 2).await;
         let again = |at: usize, boot: u64| {
             let me = Node { address: nodes[at].address().unwrap().to_owned() };
-            Nodes::new(Records::new(Arc::clone(&store) as _), Some(me), boot)
+            Nodes::new(Records::new(Arc::clone(&store) as _), Some(me), boot, Arc::new(crate::SystemClock))
         };
         nodes[0].leave().await.unwrap();
         again(GROUP, 8).beat().await.unwrap();
@@ -570,7 +655,12 @@ mod tests {
     async fn a_record_that_came_while_a_node_left_is_found_with_the_tenth_beat() {
         let store = Arc::new(store::memory::Memory::new());
         let nodes = crowd(&store, GROUP).await;
-        let late = Nodes::new(Records::new(Arc::clone(&store) as _), Some(Node { address: "late".to_owned() }), 7);
+        let late = Nodes::new(
+            Records::new(Arc::clone(&store) as _),
+            Some(Node { address: "late".to_owned() }),
+            7,
+            Arc::new(crate::SystemClock),
+        );
         late.beat().await.unwrap();
         nodes[1].leave().await.unwrap();
         // It saw the record full before, and sees it with room now.

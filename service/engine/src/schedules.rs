@@ -189,6 +189,28 @@ impl Scheduler {
         Ok((rows.collect(), found.next))
     }
 
+    /// Looks at every schedule. One that was looked at while the clock was ahead has its next look in a time to come.
+    ///
+    /// # Errors
+    ///
+    /// The store's; schedules after the one that failed were not looked at.
+    pub(crate) async fn look_at_all(&self) -> Result<(), Refusal> {
+        for domain in self.registry.domains().await? {
+            let mut page = None;
+            loop {
+                let (rows, next) = self.list(&domain.name, LOOKED_AT_ONCE, page.as_ref()).await?;
+                for row in rows {
+                    self.look(&schedule_key(&domain.name, &row.id)).await?;
+                }
+                page = next;
+                if page.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Has a schedule be another one from now on. What it remembers stays; of what it names, what comes from now on counts.
     ///
     /// # Errors
@@ -396,6 +418,9 @@ impl Scheduler {
         }
     }
 }
+
+/// How many schedules are read at once when all are looked at. Ours: a page of a list.
+const LOOKED_AT_ONCE: usize = 100;
 
 /// How many of its next times a schedule shows.
 const NEXT_SHOWN: usize = 5;

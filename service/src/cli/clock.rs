@@ -6,7 +6,7 @@ use super::{Done, Target, print_json};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Clock {
-    /// Say that the service's clock is right although it has jumped ahead: what is past its retention by it is deleted
+    /// Say that the service's clock is right although it jumped: what is past its retention is deleted, and warnings end
     Confirm {
         #[command(flatten)]
         target: Target,

@@ -110,6 +110,8 @@ fn of_warning(ReadinessWarning { code, detail, advice }: ReadinessWarning) -> Ch
         "store-trouble" => ("store", Verdict::Failing),
         "disk-low" => ("disk", Verdict::Failing),
         "clock-doubted" => ("retention", Verdict::Failing),
+        "clock-behind" | "clock-moved" | "clocks-apart" => ("clock", Verdict::Failing),
+        "zones-differ" => ("zones", Verdict::Warning),
         "file-refused" => ("files", Verdict::Warning),
         "archive-behind" => ("archive", Verdict::Warning),
         // A newer service's own.

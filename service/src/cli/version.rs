@@ -52,9 +52,11 @@ impl Version {
     pub(super) fn run(self) -> Done {
         let (version, forms) = (env!("CARGO_PKG_VERSION"), all());
         if self.json {
-            return print_json(&serde_json::json!({ "version": version, "forms": forms }));
+            return print_json(
+                &serde_json::json!({ "version": version, "zoneTables": history::zone_tables(), "forms": forms }),
+            );
         }
-        print_line(&format!("baton {version}"))?;
+        print_line(&format!("baton {version}, time-zone tables {}", history::zone_tables()))?;
         print_rows(["FORM", "NUMBER"], forms.into_iter().map(|Form { form, number }| [form.to_owned(), number]))
     }
 }

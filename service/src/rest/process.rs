@@ -8,7 +8,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
 use client::body::{Readiness, ReadinessWarning};
-use engine::{Doubt, Engine, Refusal};
+use engine::{ClockMove, ClockStanding, Doubt, Engine, Refusal};
 
 use crate::front::Front;
 use crate::http::{Answer, AppState, bytes_of_json, json};
@@ -57,10 +57,47 @@ async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
         let detail = format!("{clock}: nothing is deleted by retention");
         warnings.push(warning("clock-doubted", detail, "where the clock is right: `baton clock confirm`"));
     }
+    warnings.extend(clock_warnings(engine));
     for what in front.reloads().refused() {
         let detail = format!("{what}: what the file has now is refused, and what it had before is in force");
         let advice = "correct the file: the service's log says what is wrong with it";
         warnings.push(warning("file-refused", detail, advice));
+    }
+    warnings
+}
+
+/// A clock that moved, clocks of nodes that are apart, and nodes with other time-zone tables.
+fn clock_warnings(engine: &Engine) -> Vec<ReadinessWarning> {
+    let mut warnings = Vec::new();
+    let ClockStanding { now, newest, behind, moves, .. } = engine.guard().standing();
+    if let (Some(behind), Some(newest)) = (behind, newest) {
+        let detail = format!(
+            "the clock says {now}, {behind} behind {newest}, the newest time that was seen over this store: what is \
+             due by then stands still meanwhile"
+        );
+        let advice = "correct the clock (NTP); where it is right: `baton clock confirm`";
+        warnings.push(warning("clock-behind", detail, advice));
+    }
+    if let Some(ClockMove { from, to, node }) = moves.last() {
+        let (by, how) =
+            if to > from { (to.since(*from), "jumped ahead by") } else { (from.since(*to), "was put back by") };
+        let node = node.as_ref().map(|node| format!(" of node {node}")).unwrap_or_default();
+        let detail = format!(
+            "the clock{node} {how} {by}, from {from} to {to} ({} such jumps are not confirmed): deadlines may be wrong",
+            moves.len()
+        );
+        let advice = "correct the clock (NTP), and look at what was armed meanwhile; where the clock is right: `baton clock confirm`";
+        warnings.push(warning("clock-moved", detail, advice));
+    }
+    for (node, by) in engine.nodes().clocks_apart() {
+        let detail = format!("the clock and that of node {node} are {by} apart");
+        warnings.push(warning("clocks-apart", detail, "correct the one that is wrong (NTP)"));
+    }
+    for (node, zones) in engine.nodes().other_zones() {
+        let own = history::zone_tables();
+        let detail = format!("node {node} has the time-zone tables {zones}, this one {own}");
+        let advice = "give all nodes the same --zoneinfo, or none, and the same version";
+        warnings.push(warning("zones-differ", detail, advice));
     }
     warnings
 }

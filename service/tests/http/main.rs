@@ -23,6 +23,7 @@ mod cancel;
 mod certificates;
 mod certified;
 mod changes;
+mod clocks;
 mod conditions;
 mod console;
 mod contract;

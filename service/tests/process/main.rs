@@ -45,6 +45,7 @@ mod terminal;
 mod tls;
 mod tokens;
 mod upgrading;
+mod zones;
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

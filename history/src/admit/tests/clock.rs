@@ -53,10 +53,10 @@ fn timestamps_never_go_back_and_the_clock_is_told_where_it_did() {
 #[test]
 fn every_deadline_of_a_run_touched_ahead_is_kept_by_the_right_clock() {
     use DeadlineKind as Kind;
+    type Armed = fn(Scene) -> Scene;
     let turn = |given: Scene| given.take();
     let retry = RetryPolicy { initial_interval: seconds(7), ..RetryPolicy::default() };
     // The kind, what is armed with the right clock, and after how many seconds it is due.
-    type Armed = fn(Scene) -> Scene;
     let with = |timeouts| move |given: Scene| turn(given).decide([schedule_with("a", timeouts)]);
     let timers: Armed = |given| given.decide([timer("t", 9)]);
     let given = timers(touched(scene()));

@@ -265,3 +265,19 @@ fn a_state_reads_what_it_writes() {
     let text = serde_json::to_string(&it.state).unwrap();
     assert_eq!(serde_json::from_str::<ScheduleState>(&text).unwrap(), it.state);
 }
+
+#[test]
+fn a_schedule_looked_at_ahead_goes_on_when_the_clock_is_right() {
+    // An hour ahead, then right: up to there everything was decided.
+    let ahead = scene(Overlap::AllowAll).look(60, &[]).start();
+    assert_eq!(ahead.state.cursor, at(60));
+    let right = ahead.look(1, &[]);
+    assert_eq!(right.state.cursor, at(1), "it goes on from now");
+    assert_eq!(right.due(), Some(120));
+    assert_eq!(right.start().look(2, &[]).starting(), [2]);
+    // Clocks of two nodes that are a minute apart, at most, decide nothing twice.
+    let other = scene(Overlap::AllowAll).look(5, &[]).start();
+    assert_eq!(other.state.cursor.since(at(4)), limits::SCHEDULE_AHEAD_MAX);
+    let other = other.look(4, &[]);
+    assert_eq!((other.state.cursor, other.starting()), (at(5), vec![]));
+}

@@ -1,5 +1,5 @@
 use jiff::civil::DateTime;
-use jiff::tz::AmbiguousOffset;
+use jiff::tz::{AmbiguousOffset, TimeZoneDatabase};
 use proptest::prelude::*;
 
 use super::*;

@@ -175,6 +175,11 @@ impl Agenda {
     /// When to wake up next, and whether the agenda must be extended by then. Who asks does so.
     pub(crate) fn next(&self, now: Timestamp) -> (Timestamp, bool) {
         let mut entries = self.lock();
+        // The clock was put back: what it was ahead for was not read, nor what others have written for now.
+        if entries.read_at > now.plus(AHEAD) {
+            entries.read_at = Timestamp::default();
+            entries.horizon = entries.horizon.min(now);
+        }
         // Half the distance ahead, so that what comes near is known well before it is due.
         let extend_at = Timestamp::from_millis(entries.horizon.as_millis().saturating_sub(AHEAD.as_millis() / 2));
         let extend_at = self.read_every.map_or(extend_at, |every| extend_at.min(entries.read_at.plus(every)));
@@ -232,6 +237,18 @@ mod tests {
         agenda.set(&run, Some(at(500)));
         agenda.set(&run, None);
         assert_eq!(agenda.take_due(at(500), 10), std::slice::from_ref(&run));
+    }
+
+    #[test]
+    fn the_index_is_read_again_at_once_after_the_clock_was_put_back() {
+        for read_every in [None, Some(Duration::from_secs(5))] {
+            let agenda = Agenda::new(read_every);
+            agenda.extend(at(7_200_000));
+            assert!(!agenda.next(at(7_200_000)).1);
+            assert_eq!(agenda.next(at(3_600_000)), (at(3_600_000), true));
+            assert_eq!(agenda.extend(at(3_600_000)).1, at(3_660_000));
+            assert!(!agenda.next(at(3_600_000)).1);
+        }
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use history::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// Time, as the engine sees it. Tests bring their own.
@@ -12,6 +14,11 @@ use uuid::Uuid;
 pub trait Clock: Send + Sync + 'static {
     /// Now.
     fn now(&self) -> Timestamp;
+
+    /// Time since some instant of this process, which setting the clock does not change; `None` if the clock cannot tell.
+    fn steady(&self) -> Option<Duration> {
+        None
+    }
 
     /// Returns once [`now`](Self::now) is at or after `at`; may return early, callers look again.
     async fn sleep_until(&self, at: Timestamp);
@@ -27,6 +34,16 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn steady(&self) -> Option<Duration> {
+        // One that goes on while the machine sleeps, so that waking up is no jump of the clock. Apple's monotonic one does.
+        #[cfg(target_os = "linux")]
+        const STEADY: ClockId = ClockId::Boottime;
+        #[cfg(not(target_os = "linux"))]
+        const STEADY: ClockId = ClockId::Monotonic;
+        let since = clock_gettime(STEADY);
+        Some(Duration::new(u64::try_from(since.tv_sec).ok()?, u32::try_from(since.tv_nsec).ok()?))
     }
 
     async fn sleep_until(&self, at: Timestamp) {
@@ -70,4 +87,35 @@ impl Ids {
     pub(crate) fn up_to(&self, longest: Duration) -> Duration {
         longest.mul_f64(self.with(fastrand::Rng::f64))
     }
+}
+
+/// By how much a clock may jump, or be behind the newest time that was seen, before that is told. Ours: more than a clock is
+/// drawn to the right time by.
+pub const CLOCK_MOVED_MIN: history::Duration = history::Duration::from_secs(60);
+
+/// A jump of a node's clock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockMove {
+    /// What the clock would have said, had it gone on; after a restart the newest time that was seen before.
+    pub from: Timestamp,
+    /// What it said.
+    pub to: Timestamp,
+    /// The node's address, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+}
+
+/// The clock as it is now, and what has been noticed of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClockStanding {
+    /// What it says.
+    pub now: Timestamp,
+    /// The newest time that any node over this store has seen.
+    pub newest: Option<Timestamp>,
+    /// By how much it is behind that; `None` up to [`CLOCK_MOVED_MIN`].
+    pub behind: Option<history::Duration>,
+    /// Whether it is too far ahead to be believed.
+    pub is_doubted: bool,
+    /// Jumps that no operator has confirmed, oldest first.
+    pub moves: Vec<ClockMove>,
 }

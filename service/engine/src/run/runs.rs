@@ -179,7 +179,7 @@ mod tests {
     async fn whoever_asks_where_nobody_works_on_runs_hears_that_the_outcome_is_not_known_and_can_ask_again() {
         let store: Arc<dyn Store> = Arc::new(Memory::new());
         let reader = Arc::new(RunReader::new(Arc::clone(&store)));
-        let nodes = Arc::new(Nodes::new(Records::new(Arc::clone(&store)), None, 1));
+        let nodes = Arc::new(Nodes::new(Records::new(Arc::clone(&store)), None, 1, Arc::new(crate::SystemClock)));
         let runs = Runs::new(store, reader, nodes, usize::MAX, Background::new());
         for _ in 0..2 {
             let heard = runs.look(&HeadKey::new("d", "w")).await;

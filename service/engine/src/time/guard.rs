@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use store::{Cas, Head};
 use tokio::time::Instant;
 
+use crate::base::clock::{CLOCK_MOVED_MIN, ClockMove, ClockStanding};
 use crate::base::notices::Notices;
 use crate::base::records::Records;
 use crate::{Clock, Refusal};
@@ -27,16 +28,28 @@ const BELIEVED_AFTER: std::time::Duration = std::time::Duration::from_secs(24 * 
 /// By how much a clock that is doubted may go on otherwise than time. Ours: more than a clock is drawn to the right time by.
 const DRIFT_MAX: Duration = Duration::from_secs(60);
 
-/// How often the newest time is written down. Ours: a small part of [`CLOCK_AHEAD_MAX`].
-const WRITE_EVERY: Duration = Duration::from_secs(3_600);
+/// How often the newest time is written down. Ours: as long as a clock may be behind before that is told, for one write a minute.
+const WRITE_EVERY: Duration = Duration::from_secs(60);
+
+/// How often the clock is compared with steady time. Ours: a jump for three seconds is seen.
+pub(crate) const WATCH_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// How many jumps are kept that nobody has confirmed. Ours: the newest are enough to see what is going on.
+const MOVES_MAX: usize = 16;
 
 /// The record's name in the store.
 const RECORD: &str = "clock";
 
 /// The record: the newest time that was seen, and believed.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct GuardRecord {
     newest: Timestamp,
+    /// Jumps that no operator has confirmed, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    moves: Vec<ClockMove>,
+    /// How often the clock was confirmed: a node that finds another number forgets what it had seen.
+    #[serde(default)]
+    confirmed: u64,
 }
 
 /// A clock that is doubted.
@@ -54,9 +67,51 @@ struct SeenTime {
     newest: Option<Timestamp>,
     written: Option<Timestamp>,
     doubt: Option<Doubt>,
+    /// Of the record.
+    moves: Vec<ClockMove>,
+    confirmed: u64,
+    /// Jumps that are to be written down: what the clock would have said, and what it said.
+    unwritten: Vec<(Timestamp, Timestamp)>,
+    /// The clock when it was last looked at, and steady time then.
+    last: Option<(Timestamp, std::time::Duration)>,
+    was_put_back: bool,
 }
 
 impl SeenTime {
+    /// Compares the clock with steady time.
+    fn watch(&mut self, now: Timestamp, steady: std::time::Duration) {
+        if let Some((said, then)) = self.last.replace((now, steady)) {
+            let passed = u64::try_from(steady.saturating_sub(then).as_millis()).unwrap_or(u64::MAX);
+            self.has_moved(said.plus(Duration::from_millis(passed)), now);
+        }
+    }
+
+    fn has_moved(&mut self, from: Timestamp, to: Timestamp) {
+        let by = from.since(to).max(to.since(from));
+        if by > CLOCK_MOVED_MIN && self.unwritten.len() < MOVES_MAX {
+            tracing::error!(
+                should_say = %from, says = %to, by = %by,
+                "the clock was set; what was armed by the wrong time is due by the wrong time"
+            );
+            self.unwritten.push((from, to));
+            self.was_put_back |= to < from;
+        }
+    }
+
+    /// Takes in what the record has.
+    fn take_in(&mut self, record: &GuardRecord) {
+        if self.confirmed != record.confirmed && self.written.is_some() {
+            self.believe(record.newest);
+        }
+        (self.moves, self.confirmed) = (record.moves.clone(), record.confirmed);
+    }
+
+    /// By how much the clock is behind the newest time that was seen.
+    fn behind(&self, now: Timestamp) -> Option<Duration> {
+        let behind = self.newest?.since(now);
+        (behind > CLOCK_MOVED_MIN).then_some(behind)
+    }
+
     /// Looks at the clock; `stored` is the newest time that any node has written down.
     fn look(&mut self, stored: Option<Timestamp>, now: Timestamp, at: Instant) -> Option<Doubt> {
         self.written = stored;
@@ -91,7 +146,7 @@ impl SeenTime {
     /// What is written down, as far as it need not be read again to judge the clock: an hour of no doubt takes one read.
     fn known(&self, now: Timestamp) -> Option<Timestamp> {
         let (newest, written) = (self.newest?, self.written?);
-        let is_clear = self.doubt.is_none() && now.since(newest) <= CLOCK_AHEAD_MAX;
+        let is_clear = self.doubt.is_none() && now.since(newest) <= CLOCK_AHEAD_MAX && self.behind(now).is_none();
         (is_clear && newest.max(now).since(written) < WRITE_EVERY).then_some(written)
     }
 
@@ -107,12 +162,13 @@ pub struct Guard {
     records: Records,
     clock: Arc<dyn Clock>,
     notices: Arc<Notices>,
+    node: Option<String>,
     seen: Mutex<SeenTime>,
 }
 
 impl Guard {
-    pub(crate) fn new(records: Records, clock: Arc<dyn Clock>, notices: Arc<Notices>) -> Self {
-        Self { records, clock, notices, seen: Mutex::default() }
+    pub(crate) fn new(records: Records, clock: Arc<dyn Clock>, notices: Arc<Notices>, node: Option<String>) -> Self {
+        Self { records, clock, notices, node, seen: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, SeenTime> {
@@ -120,11 +176,10 @@ impl Guard {
     }
 }
 
-fn read(head: Option<&Head>) -> Result<Option<Timestamp>, Refusal> {
+fn read(head: Option<&Head>) -> Result<Option<GuardRecord>, Refusal> {
     let read = |head: &Head| history::read_json::<GuardRecord>(&head.body);
     let record = head.map(read).transpose();
-    let record = record.map_err(|error| Refusal::Corrupt { what: format!("the record of the clock: {error}") })?;
-    Ok(record.map(|record| record.newest))
+    record.map_err(|error| Refusal::Corrupt { what: format!("the record of the clock: {error}") })
 }
 
 impl Guard {
@@ -137,18 +192,28 @@ impl Guard {
     pub(crate) async fn believed_now(&self) -> Result<Option<Timestamp>, Refusal> {
         let now = self.clock.now();
         let known = self.lock().known(now);
-        let (head, stored) = match known {
-            Some(written) => (None, Some(written)),
+        let (head, record) = match known {
+            Some(_) => (None, None),
             None => {
                 let head = self.records.load(RECORD).await?;
-                let stored = read(head.as_ref())?;
-                (head, stored)
+                let record = read(head.as_ref())?;
+                (head, record)
             }
         };
         let (before, doubt, news) = {
             let mut seen = self.lock();
             let before = seen.doubt;
-            let doubt = seen.look(stored, now, Instant::now());
+            let is_first = seen.newest.is_none();
+            if let Some(record) = &record {
+                seen.take_in(record);
+            }
+            let doubt = seen.look(known.or(record.as_ref().map(|record| record.newest)), now, Instant::now());
+            // The process has only just begun: nothing but the store tells that the clock is behind.
+            if is_first && let Some(behind) = seen.behind(now) {
+                seen.has_moved(now.plus(behind), now);
+            }
+            // It may have been put right while the service was down.
+            seen.was_put_back |= is_first && !seen.moves.is_empty();
             (before, doubt, seen.news())
         };
         match (before, doubt) {
@@ -159,14 +224,64 @@ impl Guard {
         }
         if let Some(newest) = news {
             // Another node that was first has written about the same, which is read with the next look.
-            if self.records.write(RECORD, head.as_ref(), &GuardRecord { newest }).await? == Cas::Won {
+            let record = GuardRecord { newest, ..record.unwrap_or_default() };
+            if self.records.write(RECORD, head.as_ref(), &record).await? == Cas::Won {
                 self.lock().written = Some(newest);
             }
         }
         Ok(doubt.is_none().then_some(now))
     }
 
-    /// Believes the clock as it is now; answers what it says.
+    /// Whether the clock was put back since this was last asked, as this node has seen it.
+    pub(crate) fn take_put_back(&self) -> bool {
+        std::mem::take(&mut self.lock().was_put_back)
+    }
+
+    /// Asks for a second try of what [`take_put_back`](Self::take_put_back) had asked for.
+    pub(crate) fn put_back_again(&self) {
+        self.lock().was_put_back = true;
+    }
+
+    /// Compares the clock with steady time, and writes down a jump.
+    pub(crate) async fn watch(&self) -> Result<(), Refusal> {
+        let unwritten = {
+            let mut seen = self.lock();
+            if let Some(steady) = self.clock.steady() {
+                seen.watch(self.clock.now(), steady);
+            }
+            seen.unwritten.clone()
+        };
+        if unwritten.is_empty() {
+            return Ok(());
+        }
+        let head = self.records.load(RECORD).await?;
+        let mut record = read(head.as_ref())?.unwrap_or_default();
+        let moves = unwritten.iter().map(|(from, to)| ClockMove { from: *from, to: *to, node: self.node.clone() });
+        record.moves.extend(moves);
+        let too_many = record.moves.len().saturating_sub(MOVES_MAX);
+        record.moves.drain(..too_many);
+        if record.newest == Timestamp::default() {
+            record.newest = unwritten.first().map(|(from, _)| *from).unwrap_or_default();
+        }
+        if self.records.write(RECORD, head.as_ref(), &record).await? == Cas::Won {
+            let mut seen = self.lock();
+            seen.moves = record.moves;
+            seen.unwritten.drain(..unwritten.len());
+        }
+        Ok(())
+    }
+
+    /// The clock as it is now, and what has been noticed of it.
+    pub fn standing(&self) -> ClockStanding {
+        let (now, seen) = (self.clock.now(), self.lock());
+        let unwritten = seen.unwritten.iter();
+        let unwritten = unwritten.map(|(from, to)| ClockMove { from: *from, to: *to, node: self.node.clone() });
+        let moves = seen.moves.iter().cloned().chain(unwritten).collect();
+        let is_doubted = seen.doubt.is_some();
+        ClockStanding { now, newest: seen.newest, behind: seen.behind(now), is_doubted, moves }
+    }
+
+    /// Believes the clock as it is now, whether it jumped ahead or was put back; answers what it says.
     ///
     /// # Errors
     ///
@@ -174,9 +289,16 @@ impl Guard {
     pub async fn confirm(&self) -> Result<Timestamp, Refusal> {
         loop {
             let head = self.records.load(RECORD).await?;
-            let newest = self.clock.now().max(read(head.as_ref())?.unwrap_or_default());
-            if self.records.write(RECORD, head.as_ref(), &GuardRecord { newest }).await? == Cas::Won {
-                self.lock().believe(newest);
+            let confirmed = read(head.as_ref())?.unwrap_or_default().confirmed + 1;
+            let (newest, moves) = (self.clock.now(), Vec::new());
+            let record = GuardRecord { newest, moves, confirmed };
+            if self.records.write(RECORD, head.as_ref(), &record).await? == Cas::Won {
+                let mut seen = self.lock();
+                seen.believe(newest);
+                (seen.written, seen.confirmed) = (Some(newest), confirmed);
+                seen.moves.clear();
+                seen.unwritten.clear();
+                drop(seen);
                 tracing::warn!(now = %newest, "the clock was confirmed");
                 return Ok(newest);
             }
@@ -239,17 +361,51 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_down_is_read_once_an_hour_and_whenever_the_clock_is_doubted() {
+    fn what_is_written_is_read_once_a_minute_and_while_in_doubt() {
         let mut bench = Bench::new();
         let known =
             |bench: &Bench, says: u64| bench.seen.known(Timestamp::from_millis(1_700_000_000_000 + says * 1_000));
         assert_eq!(known(&bench, 0), None);
         bench.is_believed(0, 0);
         bench.is_believed(30, 30);
-        assert!(known(&bench, HOUR - 1).is_some() && known(&bench, HOUR).is_none());
+        assert!(known(&bench, 59).is_some() && known(&bench, 60).is_none());
         assert!(known(&bench, 2 * DAY).is_none(), "another node may have been told that it is right");
         bench.is_believed(2 * DAY, 60);
         assert!(known(&bench, 60).is_none());
+    }
+
+    #[test]
+    fn a_clock_that_jumps_either_way_is_noticed_and_drift_is_not() {
+        let at = |seconds: u64| Timestamp::from_millis(1_700_000_000_000 + seconds * 1_000);
+        let steady = std::time::Duration::from_secs;
+        let mut seen = SeenTime::default();
+        seen.watch(at(0), steady(5));
+        // A minute of drift in each direction.
+        seen.watch(at(61), steady(6));
+        seen.watch(at(2), steady(7));
+        assert_eq!(seen.unwritten, []);
+        // Two days ahead for three seconds, then right.
+        seen.watch(at(2 * DAY + 3), steady(8));
+        seen.watch(at(2 * DAY + 6), steady(11));
+        seen.watch(at(7), steady(12));
+        assert_eq!(seen.unwritten, [(at(3), at(2 * DAY + 3)), (at(2 * DAY + 7), at(7))]);
+        // Just beyond a minute.
+        seen.watch(at(8 + 61), steady(13));
+        assert_eq!(seen.unwritten.len(), 3);
+    }
+
+    #[test]
+    fn a_clock_behind_the_newest_time_seen_is_noticed() {
+        let mut bench = Bench::new();
+        bench.is_believed(HOUR, 0);
+        let at = |seconds: u64| Timestamp::from_millis(1_700_000_000_000 + seconds * 1_000);
+        assert_eq!(bench.seen.behind(at(HOUR - 60)), None);
+        assert_eq!(bench.seen.behind(at(HOUR - 61)), Some(Duration::from_secs(61)));
+        bench.seen.take_in(&GuardRecord { newest: at(5), moves: Vec::new(), confirmed: 1 });
+        assert_eq!(bench.seen.behind(at(5)), Some(Duration::from_secs(HOUR - 5)), "it has yet to read the record once");
+        bench.seen.look(Some(at(HOUR)), at(5), bench.start);
+        bench.seen.take_in(&GuardRecord { newest: at(5), moves: Vec::new(), confirmed: 2 });
+        assert_eq!(bench.seen.behind(at(5)), None, "an operator confirmed it at another node");
     }
 
     #[test]

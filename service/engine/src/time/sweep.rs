@@ -25,7 +25,7 @@ use crate::lists::hand_out::TaskLists;
 use crate::nodes::Nodes;
 use crate::run::runs::Runs;
 use crate::schedules::Scheduler;
-use crate::time::guard::Guard;
+use crate::time::guard::{Guard, WATCH_EVERY};
 use crate::{Clock, Metrics, Refusal};
 
 /// How far ahead of time a node that takes over looks at runs: all those with a waiting task that has no row on its list, and
@@ -88,6 +88,7 @@ impl Sweeper {
         keep("writing down what waits", |sweep| Box::pin(async move { sweep.lists.keep_writing_down().await }));
         keep("telling operators", |sweep| Box::pin(async move { sweep.lists.keep_telling().await }));
         keep("forgetting old runs", |sweep| Box::pin(async move { sweep.expire().await }));
+        keep("watching the clock", |sweep| Box::pin(async move { sweep.watch_clock().await }));
         if self.nodes.is_shared() {
             keep("saying that this node is there", |sweep| Box::pin(async move { sweep.keep_beating().await }));
         }
@@ -238,6 +239,21 @@ impl Sweeper {
             tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that is due could not be looked at");
             // It must not be forgotten: its row is still in the store, but this agenda has passed it.
             self.agenda.look_again(key, self.clock.now());
+        }
+    }
+
+    async fn watch_clock(self: &Arc<Self>) {
+        loop {
+            if let Err(refusal) = self.guard.watch().await {
+                tracing::warn!(%refusal, "it could not be written down that the clock was set");
+            }
+            if self.guard.take_put_back()
+                && let Err(refusal) = self.schedules.look_at_all().await
+            {
+                tracing::warn!(%refusal, "schedules could not be looked at after the clock was put back");
+                self.guard.put_back_again();
+            }
+            tokio::time::sleep(WATCH_EVERY).await;
         }
     }
 

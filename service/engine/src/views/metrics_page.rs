@@ -12,6 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use crate::Metrics;
+use crate::base::clock::ClockStanding;
 use crate::base::disk::room::DiskRoom;
 use crate::base::metrics::label::LabelValue;
 use crate::base::metrics::measured::ListDepth;
@@ -32,7 +33,8 @@ pub(crate) struct Gauges {
     pub(crate) disk: Option<DiskRoom>,
     pub(crate) store: store::Stats,
     pub(crate) runs: Option<Gauged>,
-    pub(crate) is_clock_doubted: bool,
+    pub(crate) clock: ClockStanding,
+    pub(crate) clocks_apart: BTreeMap<String, history::Duration>,
 }
 
 impl Metrics {
@@ -227,6 +229,35 @@ impl MetricsPage {
 }
 
 impl Gauges {
+    fn write_clock(&self, text: &mut MetricsPage) {
+        for (name, help, number) in [
+            (
+                "clock_doubted",
+                "1 while the clock is too far ahead to be believed and nothing is deleted by retention",
+                u64::from(self.clock.is_doubted),
+            ),
+            (
+                "clock_jumps",
+                "Jumps of clocks of nodes over this store that no operator has confirmed",
+                self.clock.moves.len() as u64,
+            ),
+            (
+                "clock_behind_seconds",
+                "How far the clock is behind the newest time seen; 0 up to a minute",
+                self.clock.behind.unwrap_or_default().as_millis() / 1_000,
+            ),
+            (
+                "clock_apart_seconds",
+                "How far the clock and that of another node are apart, at most; 0 up to a minute",
+                self.clocks_apart.values().max().copied().unwrap_or_default().as_millis() / 1_000,
+            ),
+        ] {
+            text.family(name, MetricKind::Gauge, help, [(PageLabels::new(), number)]);
+        }
+        let zones = [(PageLabels::from([("version", history::zone_tables().as_str().into())]), 1_u64)];
+        text.family("zone_tables", MetricKind::Gauge, "1, with the version of the time-zone tables in use", zones);
+    }
+
     fn write(&self, text: &mut MetricsPage, now: Timestamp) {
         let store = self.store;
         for (name, kind, help, number) in [
@@ -236,12 +267,6 @@ impl Gauges {
             ("watched_runs", MetricKind::Gauge, "Runs that somebody waits for", self.watched_runs as u64),
             ("queries_waiting", MetricKind::Gauge, "Callers who wait for an answer or for news", self.askers as u64),
             ("updates_waiting", MetricKind::Gauge, "Updates that wait to be judged", self.updates as u64),
-            (
-                "clock_doubted",
-                MetricKind::Gauge,
-                "1 while the clock is too far ahead to be believed and nothing is deleted by retention",
-                u64::from(self.is_clock_doubted),
-            ),
             ("store_commits", MetricKind::Counter, "Commits of the store", store.commits),
             ("store_syncs", MetricKind::Counter, "Times that the disk was asked to keep what was written", store.syncs),
             ("store_bytes_written", MetricKind::Counter, "Bytes written to the store", store.bytes_written),
@@ -258,6 +283,7 @@ impl Gauges {
             text.family(name, kind, help, [(PageLabels::new(), number)]);
         }
         text.read_off.register_collector(Box::new(StoreTook(store.syncs_took)));
+        self.write_clock(text);
         if let Some(DiskRoom { free, reserve }) = self.disk {
             for (name, help, number) in [
                 ("disk_free_bytes", "Bytes that are free on the disk of the store", free),
