@@ -229,7 +229,7 @@ impl Engine {
         ] backlog: lists::backlog::Backlog::new(settings.waiting),
             polls: lists::polls::PollMemory::default(),
             in_flight: lists::in_flight::InFlight::default(),
-            unpolled: lists::unpolled::UnpolledLists::default(),
+            unpolled: lists::unpolled::ToldOfUnpolled::default(),
             lambda: OnceLock::new());
         let lookup = room!(run::lookup::RunLookup [runs, reader, registry, nodes, pollers]);
         let views = room!(views::Views [lookup, reader, store, registry, nodes, watchers, background]);

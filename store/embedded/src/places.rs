@@ -11,7 +11,7 @@ use bytes::Bytes;
 use redb::{ReadTransaction, ReadableTable as _, StorageError, Table, TableDefinition, TableError, WriteTransaction};
 
 use crate::keys;
-use crate::sums::{self, Stored};
+use crate::sums::{self, SummedValue};
 use crate::values::{LogPlace, ValueFiles};
 
 type Bytewise = TableDefinition<'static, &'static [u8], &'static [u8]>;
@@ -45,7 +45,7 @@ fn sealed<const N: usize>(key: &[u8], numbers: [u64; N]) -> Vec<u8> {
 /// The numbers of a row that has a checksum.
 fn unsealed<const N: usize>(key: &[u8], row: &[u8]) -> Result<[u64; N], StorageError> {
     match sums::unseal(key, row) {
-        Some(Stored::Value(row)) => numbers(row),
+        Some(SummedValue::Value(row)) => numbers(row),
         _ => {
             let what =
                 "the checksum of a row about values in the log does not match. Restore the directory from a backup";

@@ -12,7 +12,7 @@ const SUM: usize = 4;
 
 /// A value as redb has it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Stored<'a> {
+pub(crate) enum SummedValue<'a> {
     Value(&'a [u8]),
     /// The value stays in the log; `places` says where.
     Stays,
@@ -42,13 +42,13 @@ pub(crate) fn seal_staying(to: &mut Vec<u8>, key: &[u8]) {
 }
 
 /// The value that was sealed under a key; `None` if it is not what was written.
-pub(crate) fn unseal<'a>(key: &[u8], stored: &'a [u8]) -> Option<Stored<'a>> {
+pub(crate) fn unseal<'a>(key: &[u8], stored: &'a [u8]) -> Option<SummedValue<'a>> {
     let (value, found) = stored.split_last_chunk::<SUM>()?;
     let (found, expected) = (u32::from_le_bytes(*found), sum(key, value));
     if found == expected {
-        return Some(Stored::Value(value));
+        return Some(SummedValue::Value(value));
     }
-    (value.is_empty() && found == !expected).then_some(Stored::Stays)
+    (value.is_empty() && found == !expected).then_some(SummedValue::Stays)
 }
 
 /// The checksum of a number under a name.
@@ -88,7 +88,7 @@ mod tests {
         let mut stored = Vec::new();
         for (key, value) in [(&b"pkey"[..], &b"value"[..]), (b"h", b""), (b"", b"v")] {
             seal(&mut stored, key, value);
-            assert_eq!(unseal(key, &stored), Some(Stored::Value(value)));
+            assert_eq!(unseal(key, &stored), Some(SummedValue::Value(value)));
             for bit in 0..stored.len() * 8 {
                 let mut changed = stored.clone();
                 changed[bit / 8] ^= 1 << (bit % 8);
@@ -117,8 +117,8 @@ mod tests {
         let (mut empty, mut staying) = (Vec::new(), Vec::new());
         seal(&mut empty, b"pkey", b"");
         seal_staying(&mut staying, b"pkey");
-        assert_eq!(unseal(b"pkey", &empty), Some(Stored::Value(b"")));
-        assert_eq!(unseal(b"pkey", &staying), Some(Stored::Stays));
+        assert_eq!(unseal(b"pkey", &empty), Some(SummedValue::Value(b"")));
+        assert_eq!(unseal(b"pkey", &staying), Some(SummedValue::Stays));
         assert_eq!(unseal(b"pkex", &staying), None);
         assert!(may_stand_for_staying(&staying));
     }

@@ -19,7 +19,7 @@ use crate::disk::storage_error;
 use crate::places::{self, NeededSegments, PlaceChanges, StayingValues};
 use crate::private;
 use crate::staying::can_stay;
-use crate::sums::{self, Stored};
+use crate::sums::{self, SummedValue};
 use crate::values::{LogPlace, ValueFiles};
 
 const MAP: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("map");
@@ -547,8 +547,8 @@ fn guarded_pairs(mut pairs: impl Iterator<Item = Result<(Bytes, Bytes), Error>> 
 /// The value of a key that has `found` in the map.
 fn value(staying: Option<&StayingValues>, key: &[u8], found: &[u8]) -> Result<Bytes, Error> {
     match sums::unseal(key, found) {
-        Some(Stored::Value(value)) => Ok(Bytes::copy_from_slice(value)),
-        Some(Stored::Stays) => {
+        Some(SummedValue::Value(value)) => Ok(Bytes::copy_from_slice(value)),
+        Some(SummedValue::Stays) => {
             let place = staying.map(|staying| staying.get(key)).transpose().map_err(failed);
             let place = place.map_err(|error| sums::named(key, error))?.flatten();
             match staying.zip(place) {

@@ -1,6 +1,6 @@
 //! The figures, one after the other, each with what stands behind it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::arrows::Arrows;
 use crate::sources::Sources;
@@ -161,17 +161,7 @@ fn lengths(sources: &Sources) -> Vec<Measure> {
     let functions = sources.functions();
     let mut files: Vec<_> = sources.files.values().map(|file| (file.lines, file.path.as_str())).collect();
     files.sort_by(|one, other| other.cmp(one));
-    let mut by_crate: BTreeMap<&str, usize> = BTreeMap::new();
-    for file in sources.files.values() {
-        *by_crate.entry(file.path.split("/src/").next().unwrap_or_default()).or_default() += file.lines;
-    }
     vec![
-        Measure {
-            name: "lines",
-            what: "lines of product source, benches and tests apart",
-            found: sources.lines(),
-            behind: by_crate.iter().map(|(name, lines)| format!("{lines:>6} {name}")).collect(),
-        },
         Measure {
             name: "file",
             what: "lines of the longest file",

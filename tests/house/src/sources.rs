@@ -111,11 +111,6 @@ impl Sources {
         self.files.values().filter(move |file| file.path == place || file.path.starts_with(&inner))
     }
 
-    /// All lines of the product.
-    pub fn lines(&self) -> usize {
-        self.files.values().map(|file| file.lines).sum()
-    }
-
     /// The longest functions first.
     pub fn functions(&self) -> Vec<Length> {
         let mut all = Vec::new();

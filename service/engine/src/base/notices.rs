@@ -2,22 +2,18 @@
 //! limited by [`rate_limit`], so that a fault of ten thousand runs does not fill the log. Knows no run and no list: callers
 //! say what has happened, this room says it in words.
 
+mod kinds;
 mod rate_limit;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use history::Timestamp;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use rate_limit::{Admitted, KIND_LINES_MAX, Overdue, RateLimit};
-
-/// Span of the rate limit. Ours: a log is read by the minute.
-const SPAN: Duration = Duration::from_secs(60);
-
-/// Span of the rate limit for a doubted clock, which stays doubted for a day unless somebody acts. Ours.
-const CLOCK_SPAN: Duration = Duration::from_secs(3_600);
+pub(crate) use kinds::{NoticeKind, NoticeList};
+use rate_limit::{LineAllowed, Overdue, RateLimit};
 
 /// Interval at which omitted events are looked for. Ours: a small part of [`SPAN`].
 pub(crate) const NOTICES_EVERY: Duration = Duration::from_secs(10);
@@ -25,66 +21,6 @@ pub(crate) const NOTICES_EVERY: Duration = Duration::from_secs(10);
 /// Maximum number of characters of text that callers wrote, such as a reason, in one line. Ours: it says what it is about, and
 /// the line still fits a screen.
 const TEXT_CHARS_MAX: usize = 200;
-
-/// Kind of a notice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum NoticeKind {
-    /// A run is failing.
-    Failing,
-    /// A run is blocked.
-    Blocked,
-    /// A run is stuck.
-    Stuck,
-    /// A list with tasks has no poller.
-    Unpolled,
-    /// Such a list is polled again.
-    PolledAgain,
-    /// A task did not reach its poller.
-    DeliveryFailed,
-    /// The clock is doubted.
-    ClockDoubted,
-}
-
-impl NoticeKind {
-    /// Every kind.
-    const ALL: [Self; 7] = [
-        Self::Failing,
-        Self::Blocked,
-        Self::Stuck,
-        Self::Unpolled,
-        Self::PolledAgain,
-        Self::DeliveryFailed,
-        Self::ClockDoubted,
-    ];
-
-    /// Its index in [`ALL`](Self::ALL).
-    const fn place(self) -> usize {
-        self as usize
-    }
-
-    const fn span(self) -> Duration {
-        match self {
-            Self::ClockDoubted => CLOCK_SPAN,
-            _ => SPAN,
-        }
-    }
-
-    const fn lines_max(self) -> u32 {
-        match self {
-            Self::ClockDoubted => 1,
-            _ => KIND_LINES_MAX,
-        }
-    }
-}
-
-/// A task list, as a notice names it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct NoticeList {
-    pub(crate) domain: Arc<str>,
-    /// `decider` or `activity`.
-    pub(crate) side: &'static str,
-    pub(crate) name: Arc<str>,
-}
 
 /// A run that has become failing, blocked or stuck.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,14 +71,14 @@ impl Notices {
         self.0.lock().expect("no code panics while it holds this lock")
     }
 
-    fn admit(&self, kind: NoticeKind, list: Option<&NoticeList>, count: u64) -> Option<Admitted> {
+    fn admit(&self, kind: NoticeKind, list: Option<&NoticeList>, count: u64) -> Option<LineAllowed> {
         self.lock().admit(kind, list, count, Instant::now())
     }
 
     /// A run has become failing, blocked or stuck.
     pub(crate) fn of_run(&self, domain: &str, notice: &RunNotice) {
         let RunNotice { kind, workflow_id, run_id, why, advice } = notice;
-        let Some(Admitted { left_out, .. }) = self.admit(*kind, None, 1) else { return };
+        let Some(LineAllowed { left_out, .. }) = self.admit(*kind, None, 1) else { return };
         let what = match kind {
             NoticeKind::Failing => "failing",
             NoticeKind::Blocked => "blocked",
@@ -159,7 +95,7 @@ impl Notices {
 
     /// Tasks wait on a list that has no poller since this instant.
     pub(crate) fn unpolled(&self, list: &NoticeList, tasks: usize, since: Timestamp) {
-        let Some(Admitted { left_out, .. }) = self.admit(NoticeKind::Unpolled, Some(list), 1) else { return };
+        let Some(LineAllowed { left_out, .. }) = self.admit(NoticeKind::Unpolled, Some(list), 1) else { return };
         let NoticeList { domain, side, name } = list;
         let who = if *side == "decider" { "decider" } else { "runner" };
         let (of, shown) = (in_shell(domain), in_shell(name));
@@ -173,7 +109,7 @@ impl Notices {
 
     /// A list is polled again after [`unpolled`](Self::unpolled).
     pub(crate) fn polled_again(&self, list: &NoticeList) {
-        let Some(Admitted { left_out, .. }) = self.admit(NoticeKind::PolledAgain, Some(list), 1) else { return };
+        let Some(LineAllowed { left_out, .. }) = self.admit(NoticeKind::PolledAgain, Some(list), 1) else { return };
         let NoticeList { domain, side, name } = list;
         let left_out = (left_out > 0).then_some(left_out);
         tracing::info!(

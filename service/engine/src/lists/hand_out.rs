@@ -8,6 +8,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::base::agenda::Agenda;
 use crate::base::background::Background;
+use crate::base::notices::NOTICES_EVERY;
 use crate::base::notices::Notices;
 use crate::lists::backlog::Backlog;
 use crate::lists::elsewhere::Elsewhere;
@@ -16,7 +17,7 @@ use crate::lists::in_flight::InFlight;
 use crate::lists::matching::{Matching, Offered};
 use crate::lists::pollers::Pollers;
 use crate::lists::polls::PollMemory;
-use crate::lists::unpolled::UnpolledLists;
+use crate::lists::unpolled::{ToldOfUnpolled, WaitingList};
 use crate::lists::{ListKey, OnList, Poller, Side, Taker, WaitingRiders, WaitingTask};
 use crate::nodes::Nodes;
 use crate::run::request::RunRequest;
@@ -40,7 +41,7 @@ pub struct TaskLists {
     pub(crate) in_flight: InFlight,
     pub(crate) notices: Arc<Notices>,
     /// Lists of which an operator was told that they have no poller.
-    pub(crate) unpolled: UnpolledLists,
+    pub(crate) unpolled: ToldOfUnpolled,
     /// Who calls functions is told the domains in which Lambda tasks wait.
     pub(crate) lambda: OnceLock<UnboundedSender<Arc<str>>>,
 }
@@ -152,6 +153,34 @@ impl TaskLists {
             // Its poll may stand in the run as the one that has the task, and must get no other: its wait ends.
             Some(refusal) if self.lose_if_unknown(refusal, poller.taker.poll) => poller.end(),
             _ => self.return_poller(list, poller),
+        }
+    }
+}
+
+impl TaskLists {
+    /// Tells operators of lists without pollers, and of what the rate limit has left out, until the service stops.
+    pub(crate) async fn keep_telling(&self) {
+        loop {
+            tokio::time::sleep(NOTICES_EVERY).await;
+            self.tell_unpolled();
+            self.notices.tell_left_out();
+        }
+    }
+
+    fn tell_unpolled(&self) {
+        let unpolled_since = |list: &ListKey| self.pollers.unpolled_list(list).map(|it| it.since);
+        for list in self.unpolled.take_polled(unpolled_since) {
+            self.notices.polled_again(&list.named());
+        }
+        // Functions are called by the service itself.
+        let depths =
+            self.matching.depths().into_iter().filter(|(list, tasks, ..)| *tasks > 0 && &*list.name != LAMBDA_LIST);
+        let lists = depths.map(|(list, tasks, _, waits_since)| {
+            let unpolled_since = unpolled_since(&list);
+            WaitingList { list, tasks, waits_since, unpolled_since }
+        });
+        for (it, since) in self.unpolled.take_left(lists.collect(), self.clock.now()) {
+            self.notices.unpolled(&it.list.named(), it.tasks, since);
         }
     }
 }

@@ -3,12 +3,10 @@
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
-use history::{Duration, LAMBDA_LIST, Timestamp};
+use history::{Duration, Timestamp};
 use lru::LruCache;
 
-use crate::base::notices::NOTICES_EVERY;
 use crate::lists::ListKey;
-use crate::lists::hand_out::TaskLists;
 
 /// How long tasks wait on a list without a poller before an operator is told. Ours: a deployment is shorter, and so is the work
 /// of most pollers between two polls.
@@ -19,13 +17,13 @@ const TOLD_MAX: usize = 10_000;
 
 /// A list with tasks, as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct WaitingList {
-    list: ListKey,
-    tasks: usize,
+pub(crate) struct WaitingList {
+    pub(crate) list: ListKey,
+    pub(crate) tasks: usize,
     /// When its first task began to wait, if that is known.
-    waits_since: Option<Timestamp>,
+    pub(crate) waits_since: Option<Timestamp>,
     /// End of its last poll; `None` while it is polled.
-    unpolled_since: Option<Timestamp>,
+    pub(crate) unpolled_since: Option<Timestamp>,
 }
 
 impl WaitingList {
@@ -38,9 +36,9 @@ impl WaitingList {
 
 /// Lists of which an operator was told that they have no poller, and since when.
 #[derive(Debug)]
-pub(crate) struct UnpolledLists(Mutex<LruCache<ListKey, Timestamp>>);
+pub(crate) struct ToldOfUnpolled(Mutex<LruCache<ListKey, Timestamp>>);
 
-impl Default for UnpolledLists {
+impl Default for ToldOfUnpolled {
     fn default() -> Self {
         // Bounded, but not allocated ahead.
         let mut told = LruCache::unbounded();
@@ -49,9 +47,9 @@ impl Default for UnpolledLists {
     }
 }
 
-impl UnpolledLists {
+impl ToldOfUnpolled {
     /// Takes the lists that an operator is to be told of, each once until it is polled again.
-    fn take_left(&self, lists: Vec<WaitingList>, now: Timestamp) -> Vec<(WaitingList, Timestamp)> {
+    pub(crate) fn take_left(&self, lists: Vec<WaitingList>, now: Timestamp) -> Vec<(WaitingList, Timestamp)> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let left = lists.into_iter().filter_map(|it| it.is_left(now).map(|since| (it, since)));
         let mut left: Vec<_> = left.filter(|(it, _)| !told.contains(&it.list)).collect();
@@ -64,7 +62,7 @@ impl UnpolledLists {
     }
 
     /// Takes the lists that have been polled since an operator was told of them.
-    fn take_polled(&self, unpolled_since: impl Fn(&ListKey) -> Option<Timestamp>) -> Vec<ListKey> {
+    pub(crate) fn take_polled(&self, unpolled_since: impl Fn(&ListKey) -> Option<Timestamp>) -> Vec<ListKey> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_polled = |(list, since): &(&ListKey, &Timestamp)| unpolled_since(list).is_none_or(|end| end > **since);
         let polled: Vec<ListKey> = told.iter().filter(is_polled).map(|(list, _)| list.clone()).collect();
@@ -72,34 +70,6 @@ impl UnpolledLists {
             told.pop(list);
         }
         polled
-    }
-}
-
-impl TaskLists {
-    /// Tells operators of lists without pollers, and of what the rate limit has left out, until the service stops.
-    pub(crate) async fn keep_telling(&self) {
-        loop {
-            tokio::time::sleep(NOTICES_EVERY).await;
-            self.tell_unpolled();
-            self.notices.tell_left_out();
-        }
-    }
-
-    fn tell_unpolled(&self) {
-        let unpolled_since = |list: &ListKey| self.pollers.unpolled_list(list).map(|it| it.since);
-        for list in self.unpolled.take_polled(unpolled_since) {
-            self.notices.polled_again(&list.named());
-        }
-        // Functions are called by the service itself.
-        let depths =
-            self.matching.depths().into_iter().filter(|(list, tasks, ..)| *tasks > 0 && &*list.name != LAMBDA_LIST);
-        let lists = depths.map(|(list, tasks, _, waits_since)| {
-            let unpolled_since = unpolled_since(&list);
-            WaitingList { list, tasks, waits_since, unpolled_since }
-        });
-        for (it, since) in self.unpolled.take_left(lists.collect(), self.clock.now()) {
-            self.notices.unpolled(&it.list.named(), it.tasks, since);
-        }
     }
 }
 
@@ -118,7 +88,7 @@ mod tests {
 
     #[test]
     fn an_operator_is_told_once_a_task_has_waited_a_minute_without_a_poller() {
-        let lists = UnpolledLists::default();
+        let lists = ToldOfUnpolled::default();
         for (case, is_told) in [
             (waiting("polled", 0, None), false),
             (waiting("left-a-minute-ago", 0, Some(40)), true),
@@ -134,7 +104,7 @@ mod tests {
 
     #[test]
     fn each_list_is_told_once_until_it_is_polled_and_then_once_that_it_is() {
-        let lists = UnpolledLists::default();
+        let lists = ToldOfUnpolled::default();
         let left = |now| lists.take_left(vec![waiting("b", 0, Some(30)), waiting("a", 0, Some(20))], at(now));
         let names =
             |now: u64| left(now).into_iter().map(|(it, since)| (it.list.name.to_string(), since)).collect::<Vec<_>>();
@@ -151,7 +121,7 @@ mod tests {
 
     #[test]
     fn no_more_lists_are_remembered_than_may_be() {
-        let lists = UnpolledLists::default();
+        let lists = ToldOfUnpolled::default();
         let many = (0..TOLD_MAX + 5).map(|number| waiting(&number.to_string(), 0, Some(0))).collect();
         assert_eq!(lists.take_left(many, at(100)).len(), TOLD_MAX + 5);
         assert_eq!(lists.take_polled(|_| None).len(), TOLD_MAX);

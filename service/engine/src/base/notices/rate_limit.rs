@@ -6,11 +6,7 @@ use std::time::Duration;
 use lru::LruCache;
 use tokio::time::Instant;
 
-use super::{NoticeKind, NoticeList};
-
-/// Maximum number of lines of one kind per [`NoticeKind::span`]. Ours: few enough to read a minute of them, enough to see
-/// whether they have something in common.
-pub(super) const KIND_LINES_MAX: u32 = 10;
+use super::kinds::{NoticeKind, NoticeList};
 
 /// Maximum number of (kind, task list) pairs whose last line is remembered. About 200 bytes each. If more lists have notices
 /// within a span, the oldest is forgotten and its omitted events are counted for the kind.
@@ -18,7 +14,7 @@ pub(super) const LISTS_MAX: usize = 1_000;
 
 /// Permission to write a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Admitted {
+pub(super) struct LineAllowed {
     /// Number of events that the line stands for: of its list, or of its kind if it has no list.
     pub(super) count: u64,
     /// Number of events of the same kind that had no line since the last one.
@@ -93,7 +89,7 @@ impl RateLimit {
         list: Option<&NoticeList>,
         count: u64,
         at: Instant,
-    ) -> Option<Admitted> {
+    ) -> Option<LineAllowed> {
         let known = list.and_then(|list| self.lists.get_mut(&(kind, list.clone())));
         if let Some(window) = known
             && at.duration_since(window.told_at) < kind.span()
@@ -108,7 +104,7 @@ impl RateLimit {
         }
         let left_out = std::mem::take(&mut of_kind.left_out);
         let before = list.map_or(0, |list| self.is_told(kind, list, at));
-        Some(Admitted { count: count.saturating_add(before), left_out })
+        Some(LineAllowed { count: count.saturating_add(before), left_out })
     }
 
     /// Notes that a list has a line now; returns its omitted events before it.
@@ -156,6 +152,7 @@ impl RateLimit {
 
 #[cfg(test)]
 mod tests {
+    use super::super::kinds::KIND_LINES_MAX;
     use super::*;
 
     const KIND: NoticeKind = NoticeKind::DeliveryFailed;
@@ -164,8 +161,8 @@ mod tests {
         NoticeList { domain: "d".into(), side: "decider", name: name.into() }
     }
 
-    fn admitted(count: u64, left_out: u64) -> Option<Admitted> {
-        Some(Admitted { count, left_out })
+    fn admitted(count: u64, left_out: u64) -> Option<LineAllowed> {
+        Some(LineAllowed { count, left_out })
     }
 
     #[test]
@@ -222,7 +219,9 @@ mod tests {
         for number in 0..spans {
             let at = start + Duration::from_millis(number * 200);
             for _ in 0..2 {
-                if let Some(Admitted { count, left_out }) = limit.admit(KIND, Some(&list(&number.to_string())), 1, at) {
+                if let Some(LineAllowed { count, left_out }) =
+                    limit.admit(KIND, Some(&list(&number.to_string())), 1, at)
+                {
                     (told, lines) = (told + count + left_out, lines + 1);
                 }
             }

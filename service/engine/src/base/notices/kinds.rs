@@ -1,0 +1,74 @@
+//! Kinds of notices, and the task list that a notice may name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Maximum number of lines of one kind per [`NoticeKind::span`]. Ours: few enough to read a minute of them, enough to see
+/// whether they have something in common.
+pub(super) const KIND_LINES_MAX: u32 = 10;
+
+/// Span of the rate limit. Ours: a log is read by the minute.
+const SPAN: Duration = Duration::from_secs(60);
+
+/// Span of the rate limit for a doubted clock, which stays doubted for a day unless somebody acts. Ours.
+const CLOCK_SPAN: Duration = Duration::from_secs(3_600);
+
+/// Kind of a notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum NoticeKind {
+    /// A run is failing.
+    Failing,
+    /// A run is blocked.
+    Blocked,
+    /// A run is stuck.
+    Stuck,
+    /// A list with tasks has no poller.
+    Unpolled,
+    /// Such a list is polled again.
+    PolledAgain,
+    /// A task did not reach its poller.
+    DeliveryFailed,
+    /// The clock is doubted.
+    ClockDoubted,
+}
+
+impl NoticeKind {
+    /// Every kind.
+    pub(super) const ALL: [Self; 7] = [
+        Self::Failing,
+        Self::Blocked,
+        Self::Stuck,
+        Self::Unpolled,
+        Self::PolledAgain,
+        Self::DeliveryFailed,
+        Self::ClockDoubted,
+    ];
+
+    /// Its index in [`ALL`](Self::ALL).
+    pub(super) const fn place(self) -> usize {
+        self as usize
+    }
+
+    pub(super) const fn span(self) -> Duration {
+        match self {
+            Self::ClockDoubted => CLOCK_SPAN,
+            _ => SPAN,
+        }
+    }
+
+    pub(super) const fn lines_max(self) -> u32 {
+        match self {
+            Self::ClockDoubted => 1,
+            _ => KIND_LINES_MAX,
+        }
+    }
+}
+
+/// A task list, as a notice names it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct NoticeList {
+    pub(crate) domain: Arc<str>,
+    /// `decider` or `activity`.
+    pub(crate) side: &'static str,
+    pub(crate) name: Arc<str>,
+}
