@@ -54,9 +54,9 @@ struct Pulse {
     count: u64,
 }
 
-/// How many nodes share a record; those that come later have another one. Ours: a record of ten is written with one unit, and ten beats a second
+/// How many nodes share a record; those that come later have another one. Ours: a record of eight is written with one unit, and eight beats a second
 /// hardly ever lose a race. With one record for all, a hundred nodes wrote 23 units each a second (docs/scale.md).
-const GROUP: usize = 10;
+const GROUP: usize = 8;
 
 /// With each so many beats a node looks whether there is one more record than it knows. It does so with each beat while the last one is full. Ours:
 /// only a node that came while another left is found that late.
@@ -78,11 +78,12 @@ struct NodeEntry {
     /// Its version; absent where an older node, which knows of none, has written the record since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     version: Option<String>,
-    /// What its clock said as it beat.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    clock: Option<Timestamp>,
+    /// What its clock said as it beat, in seconds since 1970. Like the next name, its own is short, as a record of [`GROUP`]
+    /// nodes is to be written with one unit.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "at")]
+    clock: Option<u64>,
     /// Its time-zone tables.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "tz")]
     zones: Option<String>,
 }
 
@@ -236,7 +237,7 @@ impl Nodes {
         let own = NodeEntry {
             pulse,
             version: Some(VERSION.to_owned()),
-            clock: Some(said_at),
+            clock: Some(said_at.as_millis() / 1_000),
             zones: Some(history::zone_tables()),
         };
         record.insert(me.address.clone(), own);
@@ -247,7 +248,9 @@ impl Nodes {
             if entry.beat != *beat {
                 // The beat is a second old at most, or two where the store is in trouble.
                 apart.remove(address);
-                if let Some(by) = clock.map(|clock| clock.since(said_at).max(said_at.since(clock)))
+                if let Some(by) = clock
+                    .map(|clock| Timestamp::from_millis(clock.saturating_mul(1_000)))
+                    .map(|clock| clock.since(said_at).max(said_at.since(clock)))
                     && by > CLOCK_MOVED_MIN
                 {
                     apart.insert(address.clone(), by);
@@ -462,7 +465,7 @@ mod tests {
         let mut beat = |count: u64, ahead: u64, zones: &str| {
             let entry = said.get_mut("b").unwrap();
             entry.pulse.count = count;
-            entry.clock = Some(crate::SystemClock.now().plus(history::Duration::from_secs(ahead)));
+            entry.clock = Some(crate::SystemClock.now().as_millis() / 1_000 + ahead);
             entry.zones = Some(zones.to_owned());
             nodes.take_in(said.clone(), &NodesRecord::new(), start);
             (nodes.clocks_apart(), nodes.other_zones())

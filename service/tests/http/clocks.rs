@@ -137,8 +137,7 @@ async fn beat(store: &Arc<dyn Store>, clock: &Settable, count: u64, ahead: i64, 
     loop {
         let mut head = store.load(&key).await.unwrap().expect("the service has beaten");
         let mut record: Value = serde_json::from_slice(&head.body).unwrap();
-        record["http://other"] =
-            json!({ "boot": 1, "count": count, "clock": Timestamp::from_millis(said), "zones": zones });
+        record["http://other"] = json!({ "boot": 1, "count": count, "at": said / 1_000, "tz": zones });
         let expect = Expect::Exactly { run: head.run, version: head.version };
         head.version += 1;
         head.body = serde_json::to_vec(&record).unwrap().into();

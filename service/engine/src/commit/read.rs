@@ -227,7 +227,9 @@ impl RunReader {
         self.redeem(&source, &mut events).await?;
         if page.leaves_payloads_out {
             // Of notes that were kept apart.
-            events.iter_mut().for_each(|event| event.kind.leave_payloads_out());
+            for event in &mut events {
+                event.kind.leave_payloads_out();
+            }
         }
         if page.names_activities {
             self.name_activities(&source, &mut events).await?;
