@@ -30,22 +30,24 @@ pub(crate) struct MemoryLimit {
     pub(crate) file: PathBuf,
 }
 
-/// Sizes that hold unless an option says otherwise.
+/// Sizes in bytes that hold unless an option says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemorySizes {
-    pub(crate) cache_bytes: usize,
-    pub(crate) store_bytes: usize,
-    pub(crate) in_flight_bytes: usize,
+    /// Of runs in the engine's memory.
+    pub(crate) cache: usize,
+    /// Of the embedded store's own memory.
+    pub(crate) store: usize,
+    /// Of requests and answers that are under way.
+    pub(crate) in_flight: usize,
 }
 
 impl MemorySizes {
-    /// The sizes under a limit; those without one if it is `None`. `in_flight` has the least and the most of bytes in flight.
-    pub(crate) fn under(limit: Option<u64>, in_flight: (usize, usize)) -> Self {
+    /// The sizes under a limit; those without one if it is `None`. The pair has the least and the most of bytes in flight.
+    pub(crate) fn under(limit: Option<u64>, (least, most): (usize, usize)) -> Self {
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        let (least, most) = in_flight;
         let part = limit.map_or(PART_MIB * MIB, |limit| (limit / PARTS).clamp(PART_MIN_MIB * MIB, PART_MIB * MIB));
-        let in_flight_bytes = limit.map_or(most, |limit| size(limit / IN_FLIGHT_PARTS).clamp(least, most));
-        Self { cache_bytes: size(part), store_bytes: size(part), in_flight_bytes }
+        let in_flight = limit.map_or(most, |limit| size(limit / IN_FLIGHT_PARTS).clamp(least, most));
+        Self { cache: size(part), store: size(part), in_flight }
     }
 }
 
@@ -63,7 +65,7 @@ struct Mount<'a> {
 
 /// The mount on a line of `/proc/self/mountinfo`, if it is of control groups that limit memory.
 ///
-/// Source: proc_pid_mountinfo(5).
+/// Source: `proc_pid_mountinfo(5)`.
 fn mount(line: &str) -> Option<Mount<'_>> {
     let (before, after) = line.split_once(" - ")?;
     let mut before = before.split(' ').skip(3);
@@ -187,8 +189,8 @@ mod tests {
         let in_flight = (64 << 20, 256 << 20);
         let sizes = |limit: Option<u64>| {
             let sizes = MemorySizes::under(limit.map(|mib| mib * MIB), in_flight);
-            assert_eq!(sizes.cache_bytes, sizes.store_bytes);
-            (sizes.store_bytes as u64 / MIB, sizes.in_flight_bytes as u64 / MIB)
+            assert_eq!(sizes.cache, sizes.store);
+            (sizes.store as u64 / MIB, sizes.in_flight as u64 / MIB)
         };
         assert_eq!(sizes(None), (32, 256));
         assert_eq!(sizes(Some(1)), (2, 64));

@@ -271,12 +271,12 @@ impl Serve {
         let in_flight = (BYTES_IN_FLIGHT_MIN, FrontSettings::default().bytes_in_flight_max);
         let chosen = MemorySizes::under(limit.as_ref().map(|limit| limit.bytes), in_flight);
         let sizes = MemorySizes {
-            cache_bytes: self.cache_mib.map_or(chosen.cache_bytes, |mib| mib << 20),
-            store_bytes: self.store_memory_mib.map_or(chosen.store_bytes, |mib| mib.max(1) << 20),
+            cache: self.cache_mib.map_or(chosen.cache, |mib| mib << 20),
+            store: self.store_memory_mib.map_or(chosen.store, |mib| mib.max(1) << 20),
             ..chosen
         };
-        let (cache_mib, store_memory_mib) = (sizes.cache_bytes >> 20, sizes.store_bytes >> 20);
-        let in_flight_mib = sizes.in_flight_bytes >> 20;
+        let (cache_mib, store_memory_mib) = (sizes.cache >> 20, sizes.store >> 20);
+        let in_flight_mib = sizes.in_flight >> 20;
         match limit {
             Some(MemoryLimit { bytes, file }) => tracing::info!(
                 limit_mib = bytes >> 20,
@@ -399,9 +399,9 @@ impl Serve {
         let listener = service::http::listen(listen).map_err(|error| format!("{listen}: {error}"))?;
         let address = listener.local_addr().map_err(|error| format!("{listen}: {error}"))?;
         let memory = self.memory();
-        let (store, embedded) = self.open_store(memory.store_bytes).await?;
+        let (store, embedded) = self.open_store(memory.store).await?;
         self.shipping.begin(embedded.as_ref()).await?;
-        let cache_bytes = memory.cache_bytes;
+        let cache_bytes = memory.cache;
         let node = self.node(address, tls.is_some())?;
         let quotas = self.swf_limits.then(Quotas::default);
         let disk_reserve = self.disk_reserve.unwrap_or(DISK_RESERVE_MIB).saturating_mul(1 << 20);
@@ -415,8 +415,7 @@ impl Serve {
         if let Some(embedded) = &embedded {
             begin_new_life(embedded, &engine).await?;
         }
-        let settings =
-            FrontSettings { bytes_in_flight_max: memory.in_flight_bytes, requests_at_once: self.requests_at_once };
+        let settings = FrontSettings { bytes_in_flight_max: memory.in_flight, requests_at_once: self.requests_at_once };
         let front = Front::of(Arc::clone(&engine), &settings);
         if let Some(embedded) = embedded {
             front.tells_of_shipping(move || embedded.ship_standing());
@@ -537,9 +536,9 @@ mod tests {
     fn an_option_for_memory_wins_over_the_limit_of_the_control_group() {
         let chosen = Serve::default().memory();
         let said = Serve { cache_mib: Some(5), ..Serve::default() }.memory();
-        assert_eq!(said, MemorySizes { cache_bytes: 5 << 20, ..chosen });
+        assert_eq!(said, MemorySizes { cache: 5 << 20, ..chosen });
         let said = Serve { store_memory_mib: Some(7), ..Serve::default() }.memory();
-        assert_eq!(said, MemorySizes { store_bytes: 7 << 20, ..chosen });
+        assert_eq!(said, MemorySizes { store: 7 << 20, ..chosen });
     }
 
     #[test]

@@ -26,9 +26,9 @@ pub(crate) struct Shipping {
     ship_lease: Option<Duration>,
     /// Start without `--ship-to` although the data directory was shipped before. Another store may have taken over from it: make sure that
     /// none has
-    #[arg(long, env = "BATON_STOP_SHIPPING")]
-    #[serde(default)]
-    stop_shipping: bool,
+    #[arg(id = "stop_shipping", long = "stop-shipping", env = "BATON_STOP_SHIPPING")]
+    #[serde(default, rename = "stop-shipping")]
+    stops: bool,
 }
 
 /// The shortest lease. Ours: what an archive may take to answer when its disk is busy.
@@ -45,7 +45,7 @@ impl Shipping {
             ship_to: self.ship_to.or(file.ship_to),
             ship_keep: self.ship_keep.or(file.ship_keep),
             ship_lease: self.ship_lease.or(file.ship_lease),
-            stop_shipping: self.stop_shipping || file.stop_shipping,
+            stops: self.stops || file.stops,
         }
     }
 
@@ -57,14 +57,14 @@ impl Shipping {
             }
             let shipped_to = store.map(|store| store.shipped_to()).transpose().map_err(|error| error.to_string())?;
             return match shipped_to.flatten() {
-                Some(archive) if !self.stop_shipping => Err(format!(
+                Some(archive) if !self.stops => Err(format!(
                     "this data directory was shipped to `{archive}`, and another store may have taken over from it, which cannot be told \
                      without `--ship-to`. Start with `--ship-to {archive}`, or with `--stop-shipping` if no other store has taken over"
                 )),
                 _ => Ok(()),
             };
         };
-        if self.stop_shipping {
+        if self.stops {
             return Err("`--stop-shipping` is for a start without `--ship-to`: leave out one of them".to_owned());
         }
         let Some(store) = store else {

@@ -207,7 +207,9 @@ fn refusal_members(refusal: &Refusal) -> Value {
         }
         Refusal::UpdateNotAnswered { update_id, waits_for, .. } => {
             let mut extra = waits_for.as_ref().map_or_else(|| json!({}), turn_wait);
-            extra["updateId"] = json!(update_id);
+            if let Some(members) = extra.as_object_mut() {
+                members.insert("updateId".to_owned(), json!(update_id));
+            }
             extra
         }
         Refusal::NotAnswered { waits_for: Some(it), .. } => turn_wait(it),

@@ -36,6 +36,8 @@ fn retry() -> Value {
     json!({ "retry": { "initialInterval": "PT1H" }, "runTimeout": "PT1M" })
 }
 
+const SCHEDULES: &str = "/v1/domains/default/schedules";
+
 #[tokio::test]
 async fn a_run_that_was_asked_to_cancel_is_not_tried_again() {
     for times_out in [false, true] {
@@ -177,7 +179,6 @@ async fn a_child_and_a_scheduled_run_that_were_asked_to_cancel_are_final() {
         "scheduleId": "hourly",
         "schedule": { "spec": { "cron": ["0 * * * *"] }, "action": action, "overlap": "cancel-other" },
     });
-    const SCHEDULES: &str = "/v1/domains/default/schedules";
     api.post(SCHEDULES, &hourly).await.json(201);
     let show = || async { api.get(&format!("{SCHEDULES}/hourly")).await.json(200) };
     let words = |shown: &Value| -> Vec<Value> {

@@ -383,9 +383,9 @@ pub(crate) fn describe(bytes: &[u8]) -> String {
 
 /// A run id as people see it.
 fn run_text(run: RunId) -> String {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let parts = [&run[..4], &run[4..6], &run[6..8], &run[8..10], &run[10..]];
-    parts.map(hex).join("-")
+    let id = u128::from_be_bytes(run);
+    let part = |shift: u32| (id >> shift) & 0xffff;
+    format!("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", id >> 96, part(80), part(64), part(48), id & 0xffff_ffff_ffff)
 }
 
 /// The number at the end of a part's key.

@@ -305,7 +305,9 @@ async fn activities_of_an_exchange_have_at_most_eight_mib_at_once_and_none_is_lo
             let bytes: usize = activities.iter().map(|(_, it)| it.task().bytes()).sum();
             assert!(!activities.is_empty() && bytes <= EXCHANGE_BYTES_MAX, "{what}: {bytes}");
             count += activities.len();
-            activities.into_iter().for_each(|(_, it)| it.delivered());
+            for (_, it) in activities {
+                it.delivered();
+            }
         }
         assert_eq!(count, 40, "{what}");
     }

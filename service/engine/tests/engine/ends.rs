@@ -213,7 +213,9 @@ impl Case<'_> {
 
 fn delivered<T>(tasks: Vec<(u32, engine::Delivery<T>)>) -> usize {
     let count = tasks.len();
-    tasks.into_iter().for_each(|(_, delivery)| delivery.delivered());
+    for (_, delivery) in tasks {
+        delivery.delivered();
+    }
     count
 }
 

@@ -161,8 +161,8 @@ mod tests {
         NoticeList { domain: "d".into(), side: "decider", name: name.into() }
     }
 
-    fn admitted(count: u64, left_out: u64) -> Option<LineAllowed> {
-        Some(LineAllowed { count, left_out })
+    fn allowed(count: u64, left_out: u64) -> LineAllowed {
+        LineAllowed { count, left_out }
     }
 
     #[test]
@@ -170,27 +170,27 @@ mod tests {
         let (mut limit, start) = (RateLimit::default(), Instant::now());
         for kind in [NoticeKind::Failing, NoticeKind::Blocked, NoticeKind::Stuck] {
             for line in 0..KIND_LINES_MAX {
-                assert_eq!(limit.admit(kind, None, 1, start), admitted(1, 0), "{line}");
+                assert_eq!(limit.admit(kind, None, 1, start), Some(allowed(1, 0)), "{line}");
             }
             assert_eq!(limit.admit(kind, None, 1, start), None, "kinds do not share their lines");
             assert_eq!(limit.admit(kind, None, 1, start + kind.span() - Duration::from_millis(1)), None);
-            assert_eq!(limit.admit(kind, None, 1, start + kind.span()), admitted(1, 2));
-            assert_eq!(limit.admit(kind, None, 1, start + kind.span()), admitted(1, 0), "told once");
+            assert_eq!(limit.admit(kind, None, 1, start + kind.span()), Some(allowed(1, 2)));
+            assert_eq!(limit.admit(kind, None, 1, start + kind.span()), Some(allowed(1, 0)), "told once");
         }
     }
 
     #[test]
     fn a_list_has_one_line_a_span_with_the_count_of_what_came_since() {
         let (mut limit, start) = (RateLimit::default(), Instant::now());
-        assert_eq!(limit.admit(KIND, Some(&list("a")), 1, start), admitted(1, 0));
+        assert_eq!(limit.admit(KIND, Some(&list("a")), 1, start), Some(allowed(1, 0)));
         for _ in 0..3 {
             assert_eq!(limit.admit(KIND, Some(&list("a")), 1, start), None);
         }
-        assert_eq!(limit.admit(KIND, Some(&list("b")), 1, start), admitted(1, 0), "another list");
+        assert_eq!(limit.admit(KIND, Some(&list("b")), 1, start), Some(allowed(1, 0)), "another list");
         let runners = NoticeList { side: "activity", ..list("a") };
-        assert_eq!(limit.admit(KIND, Some(&runners), 1, start), admitted(1, 0), "another side of the same name");
-        assert_eq!(limit.admit(NoticeKind::Unpolled, Some(&list("a")), 1, start), admitted(1, 0), "another kind");
-        assert_eq!(limit.admit(KIND, Some(&list("a")), 1, start + KIND.span()), admitted(4, 0));
+        assert_eq!(limit.admit(KIND, Some(&runners), 1, start), Some(allowed(1, 0)), "another side of the same name");
+        assert_eq!(limit.admit(NoticeKind::Unpolled, Some(&list("a")), 1, start), Some(allowed(1, 0)), "another kind");
+        assert_eq!(limit.admit(KIND, Some(&list("a")), 1, start + KIND.span()), Some(allowed(4, 0)));
     }
 
     #[test]
@@ -239,8 +239,8 @@ mod tests {
     fn the_clock_has_one_line_an_hour() {
         let (mut limit, start) = (RateLimit::default(), Instant::now());
         let kind = NoticeKind::ClockDoubted;
-        assert_eq!(limit.admit(kind, None, 0, start), admitted(0, 0));
+        assert_eq!(limit.admit(kind, None, 0, start), Some(allowed(0, 0)));
         assert_eq!(limit.admit(kind, None, 0, start + Duration::from_secs(3_599)), None);
-        assert_eq!(limit.admit(kind, None, 0, start + Duration::from_secs(3_600)), admitted(0, 0));
+        assert_eq!(limit.admit(kind, None, 0, start + Duration::from_secs(3_600)), Some(allowed(0, 0)));
     }
 }
