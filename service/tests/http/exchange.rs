@@ -254,6 +254,26 @@ async fn slots_whose_answers_take_long_keep_what_came_and_take_no_more_until_the
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_answer_at_once_has_all_tasks_however_large_they_are() {
+    let api = Api::open().await;
+    // Three times as much as one line of an exchange may have.
+    let (count, input) = (100, "x".repeat(250_000));
+    for number in 0..count {
+        let mut activity = schedule("a", "acts");
+        activity["input"] = json!(input);
+        api.start(&format!("w{number}")).await;
+        api.decide(json!([activity])).await;
+    }
+    let said = exchange(&api, ACTIVITIES, json!({ "room": count })).await;
+    assert_eq!(slots(&said), (0..count).collect::<Vec<_>>());
+    for at in 0..100 {
+        assert_eq!(task(&said, at)["input"], json!(input), "{at}");
+    }
+    let metrics = api.engine.render_metrics();
+    assert!(metrics.contains("baton_deliveries_failed_total{reason=\"connection-closed\"} 0"), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_exchange_that_ends_in_vain_says_where_else_tasks_wait() {
     let api = Api::open().await;
     with_activities(&api, &["a"]).await;

@@ -13,8 +13,9 @@ use super::*;
 
 const KIB: usize = 1024;
 
-/// A pack is full with a MiB, and the one at the edge of a page may have others' payloads.
-const EDGE: usize = 1024 * KIB;
+/// What may be read beyond the edge of a page: a pack, which is full with a MiB, has payloads of events on both sides of it,
+/// and so has the chunk with the events themselves. How signals that come together share these is the store's affair.
+const EDGE: usize = (1024 + 256) * KIB;
 
 /// Counts the bytes of parts that are read.
 struct Counted {
