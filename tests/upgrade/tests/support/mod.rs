@@ -46,7 +46,9 @@ pub(crate) async fn hold(store: Arc<dyn Store>, recorded: &Recorded, what: &str)
         assert_eq!((&run.workflow_id, run.run_id, &run.status), (id, then.run_id, &then.status), "{what}");
         assert_eq!(run.events.len(), then.events.len(), "{what}: {id}");
         for (event, then) in run.events.iter().zip(&then.events) {
-            assert_eq!(event.get(), then.get(), "{what}: {id}");
+            let found =
+                if then.get().contains("\"activityId\":") { event.get().to_owned() } else { as_stored(event.get()) };
+            assert_eq!(found, then.get(), "{what}: {id}");
         }
     }
     assert_eq!(scene::repeat_start(&client, &recorded.held).await.unwrap(), recorded.held.start.1, "{what}");
@@ -55,6 +57,11 @@ pub(crate) async fn hold(store: Arc<dyn Store>, recorded: &Recorded, what: &str)
 
     serving.abort();
     engine.shutdown().await.unwrap();
+}
+
+/// An event without the name of its activity, which versions before this one did not add for readers.
+fn as_stored(event: &str) -> String {
+    event.rsplit_once(",\"activityId\":").map_or_else(|| event.to_owned(), |(stored, _)| format!("{stored}}}"))
 }
 
 /// Brings every run to its end that was open.
