@@ -26,8 +26,8 @@ while true; do
   # A poll whose answer is lost is repeated under its id: the turn that was started for it comes again.
   if [ -z "$poll" ] || [ $attempt -gt 32 ]; then poll=$$-$RANDOM-$RANDOM-$((polls += 1)) attempt=1; fi
   # `full`: the whole history comes with the task. Without it `events` is a window: what happened since the last turn.
-  task=$(post "$url/domains/default/task-lists/shell/decider/poll" \
-    <<<"{\"history\": \"full\", \"pollId\": \"$poll\", \"attempt\": $attempt}") || { attempt=$((attempt + 1)); sleep 1; continue; }
+  task=$(printf '{"history": "full", "pollId": "%s", "attempt": %d}' "$poll" "$attempt" |
+    post "$url/domains/default/task-lists/shell/decider/poll") || { attempt=$((attempt + 1)); sleep 1; continue; }
   poll=''
   [ -n "$task" ] || continue # nothing came
   turn=$url/decider-tasks/$(jq -r .token <<<"$task")

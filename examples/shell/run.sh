@@ -3,9 +3,11 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 url=${BATON_URL:-http://127.0.0.1:7420}/v1/domains/default
+# Each in a process group of its own, which ends as a whole: a poll that outlives its loop would take a task for nobody.
+set -m
 ./decider.sh & decider=$!
 ./runner.sh & runner=$!
-trap 'kill $decider $runner 2>/dev/null' EXIT
+trap 'kill -- -$decider -$runner 2>/dev/null' EXIT
 id=shell-$$
 curl -sf "$url/workflows" -H 'content-type: application/json' \
   -d "{\"workflowId\": \"$id\", \"workflowType\": \"greeting\", \"taskList\": \"shell\", \"input\": {\"name\": \"${1:-Ada}\"}}"

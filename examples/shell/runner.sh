@@ -8,8 +8,8 @@ poll='' attempt=1 polls=0
 while true; do
   # A poll whose answer is lost is repeated under its id: the task that was started for it comes again.
   if [ -z "$poll" ] || [ $attempt -gt 32 ]; then poll=$$-$RANDOM-$RANDOM-$((polls += 1)) attempt=1; fi
-  task=$(post "$url/domains/default/task-lists/shell/activity/poll" <<<"{\"pollId\": \"$poll\", \"attempt\": $attempt}") ||
-    { attempt=$((attempt + 1)); sleep 1; continue; }
+  task=$(printf '{"pollId": "%s", "attempt": %d}' "$poll" "$attempt" |
+    post "$url/domains/default/task-lists/shell/activity/poll") || { attempt=$((attempt + 1)); sleep 1; continue; }
   poll=''
   [ -n "$task" ] || continue # nothing came
   activity=$url/activity-tasks/$(jq -r .token <<<"$task")
