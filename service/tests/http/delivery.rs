@@ -11,7 +11,7 @@ use history::{Command, Decision, ScheduleActivity, Start};
 use serde_json::{Value, json};
 use service::http::ServerLimits;
 use simulation::latent::Latent;
-use simulation::stores::fresh;
+use simulation::stores::{fresh, many};
 use simulation::told::Told;
 use store::Store;
 use store_embedded::{Embedded, Options};
@@ -24,7 +24,7 @@ use crate::support::{Api, PATIENCE};
 const DOMAIN: &str = "default";
 
 /// Tasks of all loads over one store.
-const TASKS: usize = 5_000;
+const TASKS: u64 = 5_000;
 
 /// Clients that poll each list.
 const POLLERS: usize = 2;
@@ -158,12 +158,12 @@ fn failed(api: &Api) -> Vec<String> {
 }
 
 /// Every load over one store, all at once.
-async fn all_arrive_over(store: Arc<dyn Store>) {
+async fn all_arrive_over(store: Arc<dyn Store>, tasks: u64) {
     let settings = Settings { seed: Some(7), ..Settings::default() };
     let engine = engine::Engine::open(store, Arc::new(SystemClock), settings).await.unwrap();
     let api = Api::of(service::front::Front::from(engine), Told::new());
     let socket = Arc::new(Socket::of(api, ServerLimits::default()).await);
-    let each = TASKS / (WIRES.len() * WAITS.len() * 2);
+    let each = usize::try_from(tasks).unwrap() / (WIRES.len() * WAITS.len() * 2);
     let (mut loads, mut clients) = (Vec::new(), JoinSet::new());
     for wire in WIRES {
         for kind in [Kind::Turns, Kind::Activities] {
@@ -199,10 +199,10 @@ async fn all_arrive_over(store: Arc<dyn Store>) {
 async fn every_task_reaches_its_poll_over_the_embedded_store() {
     let directory = tempfile::tempdir().unwrap();
     let store = Embedded::open(Options::new(directory.path())).await.unwrap();
-    all_arrive_over(store).await;
+    all_arrive_over(store, TASKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_task_reaches_its_poll_over_a_store_that_takes_its_time() {
-    all_arrive_over(Latent::over(fresh().await, Duration::from_millis(5))).await;
+    all_arrive_over(Latent::over(fresh().await, Duration::from_millis(5)), many(TASKS)).await;
 }

@@ -100,7 +100,7 @@ export function StatePanel({ shown }: { shown: Shown }): JSX.Element {
           <OpenOnes title="updates" ones={updates} select={shown.select} />
         </>
       )}
-      {state.contextOf === undefined ? null : (
+      {state.context === undefined || state.contextOf === undefined ? null : (
         <Payload key={`context${state.asOf}`} name="context" json={rawOf(state.contextOf, 'context')} />
       )}
       {state.started && state.started.input !== undefined ? (
