@@ -100,11 +100,12 @@ impl Tasks {
     }
 
     /// The next turns that come into slots, with the slot of each: one at least, and none when the wait is over or each has its own.
-    /// Together they have at most [`EXCHANGE_BYTES_MAX`]; those beyond come with the next call, or go back with the slots.
+    /// Together they have at most [`EXCHANGE_BYTES_MAX`]; those beyond come with the next call.
     ///
     /// # Errors
     ///
-    /// The store's, if none of the turns could be read. A turn that cannot be read is given back.
+    /// The store's, if none of the turns could be read. A turn that cannot be read is given back, or left to its timeout if its
+    /// run is broken.
     pub async fn next_turns(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<DeciderTask>)>, Refusal> {
         let granted = slots.next().await?;
         self.read_turns(granted, slots).await
