@@ -34,14 +34,14 @@ impl Polls {
         Self { id, attempt: 1 }
     }
 
-    fn poll(&self) -> Poll {
-        let (wait, identity, attempt) = (Duration::from_secs(2), Some("sim".to_owned()), Some(self.attempt));
+    fn poll(&self, world: &World) -> Poll {
+        let (wait, identity, attempt) = (world.waits.next(world), Some("sim".to_owned()), Some(self.attempt));
         Poll { wait, identity, poll_id: self.id.clone(), attempt, ..Poll::default() }
     }
 
     /// For a turn.
     fn deciding(&self, world: &World) -> Poll {
-        Poll { queries: world.asks, updates: if world.asks { 8 } else { 0 }, ..self.poll() }
+        Poll { queries: world.asks, updates: if world.asks { 8 } else { 0 }, ..self.poll(world) }
     }
 
     /// What came of the poll, unless its answer was lost on the way, which the service does not know.
@@ -210,7 +210,8 @@ pub(crate) async fn decider(world: Arc<World>) {
     while !world.is_over() {
         world.while_deserted().await;
         let node = world.node();
-        let polled = answer(&world, node.tasks().poll_decider(DOMAIN, LIST, polls.deciding(&world))).await;
+        let poll = node.tasks().poll_decider(DOMAIN, LIST, polls.deciding(&world));
+        let polled = answer(&world, world.waits.end(&world, poll)).await;
         match polls.hear(&world, polled) {
             Ok(Some(delivery)) => turn(&world, delivery).await,
             Ok(None) => tokio::time::sleep(Duration::from_millis(1)).await,
@@ -325,7 +326,8 @@ pub(crate) async fn runner(world: Arc<World>) {
     while !world.is_over() {
         world.while_deserted().await;
         let node = world.node();
-        let polled = answer(&world, node.tasks().poll_activity(DOMAIN, LIST, polls.poll())).await;
+        let poll = node.tasks().poll_activity(DOMAIN, LIST, polls.poll(&world));
+        let polled = answer(&world, world.waits.end(&world, poll)).await;
         match polls.hear(&world, polled) {
             Ok(Some(delivery)) => activity(&world, delivery).await,
             Ok(None) => tokio::time::sleep(Duration::from_millis(1)).await,

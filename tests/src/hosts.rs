@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use crate::actors::{PATIENCE, activity, pause, turn};
 use crate::script::LIST;
+use crate::waits::Waits;
 use crate::world::{DOMAIN, World};
 
 /// The most tasks that a host has at once.
@@ -94,7 +95,7 @@ impl Host {
     async fn exchange(&mut self, mut free: Vec<u32>) {
         let queries = self.is_decider && self.world.asks;
         let poll = Poll {
-            wait: Duration::from_secs(2),
+            wait: self.world.waits.next(&self.world),
             identity: Some("host".to_owned()),
             queries,
             updates: if queries { 8 } else { 0 },
@@ -127,8 +128,12 @@ impl Host {
 
     /// Takes what comes, until each slot has its task or the wait is over. False: the connection broke before.
     async fn hears_all(&mut self, node: &Arc<Engine>, mut slots: Slots, free: &mut Vec<u32>) -> bool {
+        // As where the answer is no stream: the first tasks end the wait.
+        let mut at_once = self.world.waits == Waits::Short && self.world.dice(2) == 0;
         loop {
-            let Ok(Ok(line)) = timeout(PATIENCE, next(node, self.is_decider, &mut slots)).await else { return false };
+            let next = next(node, (self.is_decider, at_once), &mut slots);
+            let Ok(Ok(line)) = timeout(PATIENCE, next).await else { return false };
+            at_once = false;
             if line.is_empty() {
                 return true;
             }
@@ -155,7 +160,7 @@ impl Host {
 
 /// The node has not noticed that its connection is broken, and goes on.
 async fn fill_a_void(world: Arc<World>, node: Arc<Engine>, is_decider: bool, mut slots: Slots) {
-    while let Ok(Ok(line)) = timeout(PATIENCE, next(&node, is_decider, &mut slots)).await
+    while let Ok(Ok(line)) = timeout(PATIENCE, next(&node, (is_decider, false), &mut slots)).await
         && !line.is_empty()
     {
         for (_, task) in line {
@@ -164,12 +169,19 @@ async fn fill_a_void(world: Arc<World>, node: Arc<Engine>, is_decider: bool, mut
     }
 }
 
-async fn next(node: &Engine, is_decider: bool, slots: &mut Slots) -> Result<Vec<(u32, Task)>, Refusal> {
+/// The next tasks; or those that are to be answered at once, which end the wait.
+async fn next(
+    node: &Engine,
+    (is_decider, at_once): (bool, bool),
+    slots: &mut Slots,
+) -> Result<Vec<(u32, Task)>, Refusal> {
+    let tasks = node.tasks();
     if is_decider {
-        let turns = node.tasks().next_turns(slots).await?;
+        let turns = if at_once { tasks.last_turns(slots).await? } else { tasks.next_turns(slots).await? };
         Ok(turns.into_iter().map(|(slot, turn)| (slot, Task::Turn(turn))).collect())
     } else {
-        let activities = node.tasks().next_activities(slots).await?;
+        let activities =
+            if at_once { tasks.last_activities(slots).await? } else { tasks.next_activities(slots).await? };
         Ok(activities.into_iter().map(|(slot, activity)| (slot, Task::Activity(activity))).collect())
     }
 }

@@ -29,7 +29,9 @@ pub mod still;
 pub mod stored;
 pub mod stores;
 pub mod told;
+mod waits;
 mod world;
 
 pub use record::Record;
+pub use waits::Waits;
 pub use world::{Outcome, Plan, Tale, crash_at, know_each_other, simulate, simulate_over};

@@ -25,6 +25,7 @@ use crate::reluctant::Reluctant;
 use crate::repeating::{self, Repeats};
 use crate::resetting;
 use crate::rules::{Rule, Undone};
+use crate::waits::{self, Waits};
 
 /// The domain of every run.
 pub(crate) const DOMAIN: &str = "default";
@@ -54,6 +55,8 @@ pub struct Plan {
     pub repeats: bool,
     /// Whether deciders and runners are hosts, which exchange many tasks at once.
     pub hosts: bool,
+    /// How polls end.
+    pub waits: Waits,
     /// For how many minutes nobody polls before all comes to rest; every node is a new one then. 0: somebody always does.
     pub deserted_minutes: u32,
     /// What is broken about the store beyond its contract.
@@ -73,6 +76,7 @@ impl Default for Plan {
             asks: false,
             repeats: false,
             hosts: false,
+            waits: Waits::Long,
             deserted_minutes: 0,
             how: Break::Nothing,
             without: None,
@@ -132,6 +136,7 @@ pub(crate) struct World {
     pub(crate) asks: bool,
     /// Whether runs go on as new.
     pub(crate) goes_on: bool,
+    pub(crate) waits: Waits,
     chronicle: Chronicle,
     pub(crate) recorder: Recorder,
     /// What nodes are opened over.
@@ -141,6 +146,8 @@ pub(crate) struct World {
     /// How they reach each other, where they do.
     line: Option<Arc<Line>>,
     nodes: Mutex<Vec<Arc<Engine>>>,
+    /// Those whose place another has taken, where they are asked for what they gave back.
+    former: Mutex<Vec<Arc<Engine>>>,
     random: Mutex<fastrand::Rng>,
     pub(crate) facts: Mutex<Facts>,
     /// How many nodes have vanished so far.
@@ -162,7 +169,7 @@ impl World {
 
     /// Whether something bad happens now; never once all is calm.
     pub(crate) fn bad_luck(&self, percent: u64) -> bool {
-        self.dice(100) < percent && !self.is_calm.load(Ordering::SeqCst)
+        self.dice(100) < percent && !self.is_calm.load(Ordering::SeqCst) && self.waits == Waits::Long
     }
 
     pub(crate) fn is_calm(&self) -> bool {
@@ -228,6 +235,18 @@ impl World {
         }
         self.deaths.fetch_add(1, Ordering::SeqCst);
         old.begin_shutdown();
+        if self.waits != Waits::Long {
+            self.former.lock().expect("nobody panics with it").push(old);
+        }
+    }
+
+    /// Where no connection breaks, no task is given back because of one.
+    fn judge_deliveries(&self) {
+        let nodes = [&self.nodes, &self.former].map(|of| of.lock().expect("nobody panics with it").clone());
+        let given_back: u64 = nodes.iter().flatten().map(|node| waits::given_back(node)).sum();
+        if given_back > 0 {
+            self.facts().violations.push(format!("{given_back} tasks that were taken did not arrive"));
+        }
     }
 
     /// How many nodes have vanished so far.
@@ -367,6 +386,7 @@ impl World {
             short_lives: false,
             asks: false,
             goes_on: false,
+            waits: Waits::Long,
             chronicle,
             recorder,
             store,
@@ -374,6 +394,7 @@ impl World {
             knows_nodes: know_each_other(seed),
             line: None,
             nodes: Mutex::default(),
+            former: Mutex::default(),
             random: Mutex::new(fastrand::Rng::with_seed(seed)),
             facts: Mutex::default(),
             deaths: AtomicU64::new(0),
@@ -409,6 +430,9 @@ impl World {
                 self.facts().violations.push(error.to_string());
             }
         }
+        if self.waits != Waits::Long {
+            self.judge_deliveries();
+        }
         let histories = self.histories().await;
         self.facts().judge(&histories);
         let table = |(run_id, events): (&Uuid, &Vec<_>)| format!("run {run_id}\n{}", client::table::history(events));
@@ -443,7 +467,11 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
         below = Arc::new(Meddled(Reluctant::over(below, Arc::clone(&time), seed)));
     }
     let late_by = if plan.short_lives { LATE_BY } else { 0 };
-    let chances = Chances { late_by, ..Chances::bad_day() };
+    let mut chances = Chances { late_by, ..Chances::bad_day() };
+    if plan.waits != Waits::Long {
+        // Each call takes time, so that polls end at every instant of a commit.
+        chances = Chances { delay: 1000, delay_max: waits::DELAY_MAX, ..chances };
+    }
     let faults = Arc::new(FaultStore::new(Arc::new(Broken::over(below, plan.how)), seed, chances));
     faults.set_on(false);
     let mut store: Arc<dyn Store> = Arc::clone(&faults) as _;
@@ -455,7 +483,8 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
     let knows_nodes = world.knows_nodes || asks;
     let line = asks.then(|| Line::new(seed));
     let goes_on = plan.short_lives || plan.repeats;
-    let world = World { time, short_lives: plan.short_lives, asks, goes_on, knows_nodes, line, ..world };
+    let world =
+        World { time, short_lives: plan.short_lives, asks, goes_on, waits: plan.waits, knows_nodes, line, ..world };
     let world = Arc::new(world);
     for _ in 0..plan.nodes {
         let node = world.open_node().await;

@@ -6,7 +6,7 @@ use simulation::corpus::{self, Corpus};
 use simulation::hosts::Exchanged;
 use simulation::repeating::{Often, Repeats};
 use simulation::rules::Rule;
-use simulation::{Outcome, Plan, Tale, crash_at, know_each_other, simulate};
+use simulation::{Outcome, Plan, Tale, Waits, crash_at, know_each_other, simulate};
 
 /// Seeds that once failed. Always run.
 ///
@@ -127,6 +127,22 @@ fn every_seed_keeps_every_promise_where_hosts_exchange() {
         let is_one = number("BATON_SIM_SEED").is_some();
         assert!(is_one || (exchanged.lost > 0 && exchanged.came_again > 0), "{exchanged:?}");
     }
+}
+
+#[test]
+fn every_task_that_was_taken_arrives_at_whatever_instant_its_poll_ends() {
+    for (hosts, asks) in [(false, false), (true, false), (false, true)] {
+        let plan = Plan { waits: Waits::Short, steps: 100, hosts, asks, ..Plan::default() };
+        keep_every_promise(None, &[], 15, plan);
+    }
+}
+
+#[test]
+fn waits_whose_end_drops_what_is_on_its_way_are_caught() {
+    let plan = Plan { waits: Waits::CutOff, steps: 100, ..Plan::default() };
+    let is_found =
+        |seed: &u64| simulate(*seed, plan).violations.iter().any(|violation| violation.contains("did not arrive"));
+    assert!((0..3).any(|seed| is_found(&seed)), "no poll ended while a task was on its way to it");
 }
 
 /// Three hours: looks are a day apart then.

@@ -15,7 +15,7 @@ use service::audit::AuditLog;
 use service::http::with_audit_log;
 use simulation::meddled::{Meddled, Meddler};
 use store::memory::Memory;
-use store::{Cas, Error, Expect, Head, HeadKey, PartKey, Store};
+use store::{Cas, Error, Expect, Head, HeadKey, PartKey, RunId, Store};
 use tokio::sync::watch;
 
 use crate::hash::sha256_hex;
@@ -251,6 +251,56 @@ async fn slots_whose_answers_take_long_keep_what_came_and_take_no_more_until_the
     let came = lines.next().await.unwrap();
     assert_eq!((slots(&came), &task(&came, 0)["workflowId"]), (vec![1], &json!("d")), "the other slot waits again");
     assert_eq!(api.names("b").await, ["WorkflowStarted", "DeciderScheduled", "DeciderStarted"]);
+}
+
+/// A store in which parts of the run `bad` are damaged.
+struct Damaged {
+    store: Arc<dyn Store>,
+}
+
+#[async_trait]
+impl Meddler for Damaged {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error> {
+        if &*key.workflow_id == "bad" {
+            return Err(Error::Corrupt { what: "a part".to_owned() });
+        }
+        self.store.parts(key, run, want).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_of_a_broken_run_does_not_end_the_wait_of_the_other_slots() {
+    // Large enough to be a part of its own.
+    let large = json!("x".repeat(250_000));
+    for (path, list, is_decider) in [(TURNS, "deciders", true), (ACTIVITIES, "acts", false)] {
+        let api = Arc::new(Api::over(Arc::new(Meddled(Damaged { store: Arc::new(Memory::new()) }))).await);
+        let make = async |id: &str, input: &Value| {
+            let mut start = json!({ "workflowId": id, "workflowType": "test", "taskList": "deciders" });
+            if is_decider {
+                start["input"] = input.clone();
+            }
+            api.post(WORKFLOWS, &start).await.json(201);
+            if !is_decider {
+                let mut activity = schedule("a", "acts");
+                activity["input"] = input.clone();
+                api.decide(json!([activity])).await;
+            }
+        };
+        let mut lines = Lines::of(&api, path, &json!({ "room": 2 })).await;
+        let lines = tokio::spawn(async move { (lines.next().await, lines.next().await) });
+        api.until_pollers(list, 2).await;
+        make("bad", &large).await;
+        api.until_pollers(list, 1).await;
+        make("good", &json!(1)).await;
+        let (came, rest) = lines.await.unwrap();
+        let came = came.expect("the wait goes on");
+        assert_eq!((slots(&came), &task(&came, 0)["workflowId"]), (vec![1], &json!("good")), "{came}");
+        assert_eq!(rest, None, "each slot has had its task");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use history::{Payload, PollId};
 use tokio::time::Instant;
 
@@ -100,15 +100,14 @@ impl Tasks {
     }
 
     /// The next turns that come into slots, with the slot of each: one at least, and none when the wait is over or each has its own.
-    /// Together they have at most [`EXCHANGE_BYTES_MAX`]; those beyond come with the next call.
+    /// Together they have at most [`EXCHANGE_BYTES_MAX`]; those beyond come with the next call. The slot of a turn that cannot be
+    /// read stays empty: its turn is given back, or left to its timeout if its run is broken.
     ///
     /// # Errors
     ///
-    /// The store's, if none of the turns could be read. A turn that cannot be read is given back, or left to its timeout if its
-    /// run is broken.
+    /// The store's, if no task could be taken.
     pub async fn next_turns(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<DeciderTask>)>, Refusal> {
-        let granted = slots.next().await?;
-        self.read_turns(granted, slots).await
+        slots.next_read(self).await
     }
 
     /// The same for activities.
@@ -117,8 +116,7 @@ impl Tasks {
     ///
     /// As for [`next_turns`](Self::next_turns).
     pub async fn next_activities(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<ActivityTask>)>, Refusal> {
-        let granted = slots.next().await?;
-        self.read_activities(granted, slots).await
+        slots.next_read(self).await
     }
 
     /// Waits as [`next_turns`](Self::next_turns) does, and then ends the wait: returns the next turns together with
@@ -129,8 +127,7 @@ impl Tasks {
     ///
     /// As for [`next_turns`](Self::next_turns).
     pub async fn last_turns(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<DeciderTask>)>, Refusal> {
-        let granted = slots.last().await?;
-        self.read_turns(granted, slots).await
+        slots.last_read(self).await
     }
 
     /// The same for activities.
@@ -139,58 +136,42 @@ impl Tasks {
     ///
     /// As for [`next_turns`](Self::next_turns).
     pub async fn last_activities(&self, slots: &mut Slots) -> Result<Vec<(u32, Delivery<ActivityTask>)>, Refusal> {
-        let granted = slots.last().await?;
-        self.read_activities(granted, slots).await
+        slots.last_read(self).await
+    }
+}
+
+/// What comes into a slot.
+trait SlotsTask: Sized {
+    /// What was granted, with what its taker is to see.
+    fn read<'a>(tasks: &'a Tasks, grant: &'a Grant, events: TaskEvents) -> BoxFuture<'a, Result<Self, Refusal>>;
+
+    /// Bytes of what it brings.
+    fn bytes(&self) -> usize;
+}
+
+impl SlotsTask for DeciderTask {
+    fn read<'a>(tasks: &'a Tasks, grant: &'a Grant, events: TaskEvents) -> BoxFuture<'a, Result<Self, Refusal>> {
+        Box::pin(tasks.decider_task(grant, events))
     }
 
-    async fn read_turns(
-        &self,
-        granted: Vec<(u32, Grant)>,
-        slots: &mut Slots,
-    ) -> Result<Vec<(u32, Delivery<DeciderTask>)>, Refusal> {
-        let (mut read, mut refused, mut bytes) = (Vec::new(), None, 0);
-        let mut granted = granted.into_iter();
-        while has_room(bytes)
-            && let Some((slot, grant)) = granted.next()
-        {
-            match Box::pin(self.decider_task(&grant, slots.events)).await {
-                Ok(task) => {
-                    bytes += task.bytes();
-                    read.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) }));
-                }
-                Err(refusal) => {
-                    pass_over(Box::new(grant), &refusal);
-                    refused = Some(refusal);
-                }
-            }
-        }
-        slots.held_over.extend(granted);
-        or_refused(read, refused)
+    /// Its window, the context, and what rides with it.
+    fn bytes(&self) -> usize {
+        let of = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
+        let queries: usize = self.queries.iter().map(|query| query.name.len() + of(&query.input)).sum();
+        let updates: usize = self.updates.iter().map(|update| update.name.len() + of(&update.input)).sum();
+        self.events_bytes + of(&self.context) + queries + updates
+    }
+}
+
+impl SlotsTask for ActivityTask {
+    fn read<'a>(tasks: &'a Tasks, grant: &'a Grant, _: TaskEvents) -> BoxFuture<'a, Result<Self, Refusal>> {
+        Box::pin(tasks.activity_task(grant))
     }
 
-    async fn read_activities(
-        &self,
-        granted: Vec<(u32, Grant)>,
-        slots: &mut Slots,
-    ) -> Result<Vec<(u32, Delivery<ActivityTask>)>, Refusal> {
-        let (mut read, mut refused, mut bytes) = (Vec::new(), None, 0);
-        let mut granted = granted.into_iter();
-        while has_room(bytes)
-            && let Some((slot, grant)) = granted.next()
-        {
-            match Box::pin(self.activity_task(&grant)).await {
-                Ok(task) => {
-                    bytes += task.bytes();
-                    read.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) }));
-                }
-                Err(refusal) => {
-                    pass_over(Box::new(grant), &refusal);
-                    refused = Some(refusal);
-                }
-            }
-        }
-        slots.held_over.extend(granted);
-        or_refused(read, refused)
+    /// Its input, and what the last heartbeat said.
+    fn bytes(&self) -> usize {
+        let brought = [&self.input, &self.heartbeat_details];
+        brought.into_iter().flatten().map(Payload::len).sum()
     }
 }
 
@@ -199,24 +180,6 @@ fn or_refused<T>(tasks: Vec<T>, refused: Option<Refusal>) -> Result<Vec<T>, Refu
     match refused {
         Some(refusal) if tasks.is_empty() => Err(refusal),
         Some(_) | None => Ok(tasks),
-    }
-}
-
-impl DeciderTask {
-    /// Bytes of what it brings: its window, the context, and what rides with it.
-    pub fn bytes(&self) -> usize {
-        let of = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
-        let queries: usize = self.queries.iter().map(|query| query.name.len() + of(&query.input)).sum();
-        let updates: usize = self.updates.iter().map(|update| update.name.len() + of(&update.input)).sum();
-        self.events_bytes + of(&self.context) + queries + updates
-    }
-}
-
-impl ActivityTask {
-    /// Bytes of what it brings: its input, and what the last heartbeat said.
-    pub fn bytes(&self) -> usize {
-        let brought = [&self.input, &self.heartbeat_details];
-        brought.into_iter().flatten().map(Payload::len).sum()
     }
 }
 
@@ -365,13 +328,51 @@ impl Slots {
         or_refused(found, refused)
     }
 
-    /// The next tasks, and those for which slots are reserved when they come; nothing waits afterwards.
-    async fn last(&mut self) -> Result<Vec<(u32, Grant)>, Refusal> {
-        let mut granted = self.next().await?;
+    /// The next tasks that can be read. Others wait on meanwhile: what is wrong with one run does not end a wait.
+    async fn next_read<T: SlotsTask>(&mut self, from: &Tasks) -> Result<Vec<(u32, Delivery<T>)>, Refusal> {
+        let mut tasks = Vec::new();
+        loop {
+            let granted = self.next().await?;
+            let is_over = granted.is_empty();
+            self.read(granted, &mut tasks, from).await;
+            if is_over || !tasks.is_empty() {
+                return Ok(tasks);
+            }
+        }
+    }
+
+    /// The next tasks that can be read, and those for which slots are reserved when they come; nothing waits afterwards.
+    async fn last_read<T: SlotsTask>(&mut self, from: &Tasks) -> Result<Vec<(u32, Delivery<T>)>, Refusal> {
+        let mut tasks = self.next_read(from).await?;
         self.stand_down();
+        let mut granted = std::mem::take(&mut self.held_over);
         granted.extend(self.take_reserved().await);
         self.free.clear();
-        Ok(granted)
+        self.read(granted, &mut tasks, from).await;
+        Ok(tasks)
+    }
+
+    /// Reads tasks, to come with others, while there is room; those beyond are held over.
+    async fn read<T: SlotsTask>(
+        &mut self,
+        granted: Vec<(u32, Grant)>,
+        tasks: &mut Vec<(u32, Delivery<T>)>,
+        from: &Tasks,
+    ) {
+        let mut bytes = tasks.iter().map(|(_, delivery)| delivery.task().bytes()).sum();
+        let mut granted = granted.into_iter();
+        while has_room(bytes)
+            && let Some((slot, grant)) = granted.next()
+        {
+            match T::read(from, &grant, self.events).await {
+                Ok(task) => {
+                    bytes += task.bytes();
+                    tasks.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) }));
+                }
+                Err(refusal) => drop(pass_over(Box::new(grant), &refusal)),
+            }
+        }
+        self.held_over.extend(granted);
     }
 
     /// Waits until tasks come, and takes all that are there; none when the wait is over.
