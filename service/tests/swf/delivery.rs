@@ -1,0 +1,126 @@
+//! Long polls of SWF's wire that end while a task is on its way to them: it arrives, at whatever instant that is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Engine, Settings};
+use serde_json::{Value, json};
+use simulation::latent::Latent;
+use simulation::stores::fresh;
+use simulation::told::Told;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::support::{Swf, kind, register};
+
+/// A commit takes twice as long.
+const LATENCY: Duration = Duration::from_millis(3);
+
+/// How long SWF's polls wait. Source: AWS, Amazon SWF API Reference, `PollForDecisionTask`.
+const POLL: Duration = Duration::from_secs(60);
+
+/// When polls end, in milliseconds after the call that makes their task: before its commit, at each step of it, and after it.
+const INSTANTS: std::ops::RangeInclusive<u64> = 0..=10;
+
+struct Slow {
+    swf: Arc<Swf>,
+    engine: Arc<Engine>,
+}
+
+async fn slow() -> Slow {
+    let (store, settings) = (Latent::over(fresh().await, LATENCY), Settings { seed: Some(7), ..Settings::default() });
+    let engine = Engine::open(store, Told::new(), settings).await.unwrap();
+    let swf = Arc::new(Swf { router: service::api::router(Arc::clone(&engine)) });
+    register(&swf).await;
+    Slow { swf, engine }
+}
+
+impl Slow {
+    /// A poll's answer; without a `taskToken` where nothing came.
+    async fn poll(&self, operation: &str, list: &str) -> Value {
+        self.swf.ask(operation, &json!({ "domain": "default", "taskList": { "name": list } })).await.json()
+    }
+
+    async fn start(&self, id: &str, list: &str) {
+        let start =
+            json!({ "domain": "default", "workflowId": id, "workflowType": kind(), "taskList": { "name": list } });
+        self.swf.ask("StartWorkflowExecution", &start).await.json();
+    }
+
+    async fn schedule(&self, turn: &Value, list: &str) {
+        let attributes = json!({
+            "activityId": "a", "activityType": { "name": "charge", "version": "1" }, "taskList": { "name": list },
+        });
+        let decision =
+            json!({ "decisionType": "ScheduleActivityTask", "scheduleActivityTaskDecisionAttributes": attributes });
+        let answer = json!({ "taskToken": turn["taskToken"], "decisions": [decision] });
+        self.swf.ask("RespondDecisionTaskCompleted", &answer).await.nothing();
+    }
+
+    /// Deliveries that failed, by reason.
+    fn failed(&self) -> Vec<String> {
+        let metrics = self.engine.render_metrics();
+        let counts = metrics.lines().filter(|line| line.starts_with("baton_deliveries_failed_total"));
+        counts.filter(|line| !line.ends_with(" 0")).map(str::to_owned).collect()
+    }
+}
+
+/// Makes a task while the poll for it ends, at this instant. It comes to that poll, or to the next one.
+async fn ends(slow: &Arc<Slow>, operation: &'static str, list: &str, instant: u64, stops: bool) -> Value {
+    let is_activity = operation == "PollForActivityTask";
+    let turn = if is_activity {
+        slow.start(&list, "makers").await;
+        slow.poll("PollForDecisionTask", "makers").await
+    } else {
+        Value::Null
+    };
+    // A node stops while the poll has half of its time left.
+    let ends_at = Instant::now() + if stops { POLL / 2 } else { POLL };
+    let (poller, polled) = (Arc::clone(slow), list.to_owned());
+    let poll = tokio::spawn(async move { poller.poll(operation, &polled).await });
+    let (maker, made) = (Arc::clone(slow), list.to_owned());
+    let makes = tokio::spawn(async move {
+        sleep_until(ends_at - Duration::from_millis(instant)).await;
+        if is_activity { maker.schedule(&turn, &made).await } else { maker.start(&made, &made).await }
+    });
+    if stops {
+        sleep_until(ends_at).await;
+        slow.engine.begin_shutdown();
+    }
+    let first = poll.await.unwrap();
+    makes.await.unwrap();
+    // What would be given back is given back by then.
+    sleep(Duration::from_secs(1)).await;
+    first
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_arrives_at_whatever_instant_its_long_poll_ends() {
+    let slow = Arc::new(slow().await);
+    let mut came_at_once = 0;
+    for operation in ["PollForDecisionTask", "PollForActivityTask"] {
+        for instant in INSTANTS {
+            let list = format!("{operation}-{instant}");
+            let mut task = ends(&slow, operation, &list, instant, false).await;
+            if task["taskToken"].is_null() {
+                task = slow.poll(operation, &list).await;
+            } else {
+                came_at_once += 1;
+            }
+            assert_eq!(task["workflowExecution"]["workflowId"], json!(list), "{task}");
+            assert_eq!(slow.failed(), Vec::<String>::new(), "{list}");
+        }
+    }
+    assert!(came_at_once > 0, "no poll ended after its task was on the way");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_arrives_or_stays_at_whatever_instant_its_node_stops() {
+    for operation in ["PollForDecisionTask", "PollForActivityTask"] {
+        for instant in INSTANTS {
+            let slow = Arc::new(slow().await);
+            let list = format!("{operation}-{instant}");
+            drop(ends(&slow, operation, &list, instant, true).await);
+            assert_eq!(slow.failed(), Vec::<String>::new(), "{list}");
+        }
+    }
+}
