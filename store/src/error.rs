@@ -13,6 +13,14 @@ pub enum Error {
         /// How long to wait first, where the engine knows.
         retry_after: Option<Duration>,
     },
+    /// The disk has not enough room for anything but what deletes. Nothing was written. Asking again helps once there is room.
+    #[error("the disk of the store is full: {free} bytes are free, and {least} are needed to write")]
+    Full {
+        /// Bytes that are free.
+        free: u64,
+        /// Bytes that must be free.
+        least: u64,
+    },
     /// It may have been written, or not, or may still be.
     #[error("outcome unknown: {why}")]
     Unknown {

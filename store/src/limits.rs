@@ -48,6 +48,8 @@ pub struct Stats {
     pub opens_put_off: u64,
     /// How long syncs of the log took, each of which commits wait for.
     pub syncs_took: Took,
+    /// Bytes that must be free on the disk for anything but what deletes to be written; 0 where none are.
+    pub disk_least: u64,
 }
 
 /// How often something took how long.

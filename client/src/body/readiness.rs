@@ -12,7 +12,7 @@ answers! {
     }
     /// Something that somebody should see to.
     ReadinessWarning {
-        /// What it is, for programs: `store-trouble`, `disk-low`, `clock-doubted`, `clock-moved`, `clock-behind`, `clocks-apart`,
+        /// What it is, for programs: `store-trouble`, `disk-low`, `disk-full`, `clock-doubted`, `clock-moved`, `clock-behind`, `clocks-apart`,
         /// `zones-differ` or `file-refused`. There may be others.
         code: String,
         /// What is so.

@@ -197,6 +197,9 @@ fn of_calls(code: &str) -> Option<&'static str> {
         "disk-low" => {
             "ask again later; whoever looks after the service makes room on its disk, or starts it with a lower --disk-reserve"
         }
+        "disk-full" => {
+            "ask again later; whoever looks after the service makes room on its disk, or deletes closed runs"
+        }
         "stopping" | "unavailable" | "body-too-slow" => "ask again after a moment",
         "audit-log-unavailable" => "ask again after a moment; the service's log has the cause",
         "invalid-field" => "correct it",

@@ -108,7 +108,7 @@ fn said(text: &str) -> String {
 fn of_warning(ReadinessWarning { code, detail, advice }: ReadinessWarning) -> Check {
     let (what, verdict) = match code.as_str() {
         "store-trouble" => ("store", Verdict::Failing),
-        "disk-low" => ("disk", Verdict::Failing),
+        "disk-full" | "disk-low" => ("disk", Verdict::Failing),
         "clock-doubted" => ("retention", Verdict::Failing),
         "clock-behind" | "clock-moved" | "clocks-apart" => ("clock", Verdict::Failing),
         "zones-differ" => ("zones", Verdict::Warning),

@@ -195,6 +195,7 @@ fn refusal_members(refusal: &Refusal) -> Value {
         Refusal::QuotaExceeded(Throttled { kind, max, whose, .. }) => {
             json!({ "limit": kind.word(), "max": max, "of": whose.kind(), "name": &*whose.name() })
         }
+        Refusal::DiskFull { free, least } => json!({ "free": free, "least": least }),
         Refusal::DiskLow { room } => json!({ "free": room.free, "reserve": room.reserve }),
         Refusal::RunTooLarge { found, max } | Refusal::TooManyWaiting { found, max, .. } => {
             json!({ "found": found, "max": max })
@@ -347,7 +348,7 @@ impl Refused {
                 Some(retry_after.map_or(1, |wait| wait.as_secs().max(1)))
             }
             Self::Engine(Refusal::QuotaExceeded(throttled)) => Some(throttled.retry_after()),
-            Self::Engine(Refusal::DiskLow { .. }) => Some(DISK_LOW_WAIT),
+            Self::Engine(Refusal::DiskLow { .. } | Refusal::DiskFull { .. }) => Some(DISK_LOW_WAIT),
             Self::TooManyGuesses
             | Self::AuditLogUnavailable
             | Self::Overloaded { .. }

@@ -287,7 +287,7 @@ const REFUSALS: [(u16, &[&str]); 8] = [
 const REFUSALS_EVERYWHERE: [(u16, &[&str]); 2] = [(400, &["bad-header", "not-encrypted"]), (421, &["misdirected"])];
 
 /// What a call that changes something may be refused with, whether or not it has a body.
-const REFUSALS_OF_WRITES: [(u16, &[&str]); 1] = [(415, &["unsupported-media-type"])];
+const REFUSALS_OF_WRITES: [(u16, &[&str]); 2] = [(415, &["unsupported-media-type"]), (507, &["disk-full"])];
 
 /// What a call that the audit log has an entry of may be refused with, and the name of this among the problems that calls share.
 const REFUSALS_OF_CHANGES: [(u16, &[&str]); 1] =

@@ -40,7 +40,12 @@ async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
             "look at the store, and at the service's log; what is asked meanwhile is refused and can be asked again";
         warnings.push(warning("store-trouble", format!("the store does not answer as it should: {trouble}"), advice));
     }
-    if let Some(room) = engine.disk_room().filter(|room| room.is_low()) {
+    let room = engine.disk_room();
+    if let Some(room) = room.filter(|room| room.is_full()) {
+        let detail = room.full();
+        let advice = "make room on the disk, or delete closed runs";
+        warnings.push(warning("disk-full", detail, advice));
+    } else if let Some(room) = room.filter(|room| room.is_low()) {
         let detail = format!("{room}: no run is started, and what is open goes on");
         let advice = "make room on the disk, or start the service with a lower --disk-reserve";
         warnings.push(warning("disk-low", detail, advice));

@@ -100,12 +100,76 @@ async fn a_run_is_started_while_as_much_is_free_as_is_kept_and_not_with_a_byte_l
     assert_eq!(api.get("/readyz").await.text, READY);
 }
 
+/// What the store itself needs, with the memory and the segments that it has unless told otherwise.
+const LEAST: u64 = 2 * ((16 << 20) + 2 * (32 << 20) + (4 << 20));
+
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_reserve_a_run_is_started_whatever_is_free() {
-    let disk = Disk::open(0).await;
-    disk.has(0);
-    disk.api.start("w").await;
-    assert!(disk.api.engine.render_metrics().contains("baton_disk_reserve_bytes 0\n"));
+async fn a_reserve_below_what_the_store_needs_lets_runs_in_down_to_that() {
+    for reserve in [0, 1, 8 << 20, LEAST] {
+        let disk = Disk::open(reserve).await;
+        disk.has(LEAST);
+        disk.api.start("w").await;
+        disk.has(LEAST - 1);
+        disk.api.refused(start("another", &json!({})), 507, "disk-full").await;
+        let metrics = disk.api.engine.render_metrics();
+        for line in [format!("baton_disk_reserve_bytes {reserve}\n"), format!("baton_disk_least_bytes {LEAST}\n")] {
+            assert!(metrics.contains(&line), "{line}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_read_exported_and_deleted_from_and_everything_else_is_refused() {
+    let disk = with_reserve().await;
+    let api = &disk.api;
+    disk.has(RESERVE);
+    for id in ["open", "waits", "closed"] {
+        api.start(id).await;
+    }
+    let turn = api.turn().await;
+    assert_eq!(turn["workflowId"], "open");
+    api.post(&format!("{WORKFLOWS}/closed/terminate"), &json!({})).await.json(200);
+    let names = api.names("open").await;
+
+    disk.has(LEAST - 1);
+    let poll = "/v1/domains/default/task-lists/deciders/decider/poll";
+    let schedule = json!({ "scheduleId": "s", "schedule": { "spec": { "cron": ["30 2 * * *"] },
+        "action": { "workflowId": "report", "workflowType": "t", "taskList": "deciders" } } });
+    for refused in [
+        start("another", &json!({})),
+        start("open", &json!({ "signal": { "name": "s" } })),
+        Ask::post(&format!("{WORKFLOWS}/open/signals/s"), &json!({})),
+        Ask::post(&format!("{WORKFLOWS}/open/cancel"), &json!({})),
+        Ask::post(&format!("{WORKFLOWS}/open/terminate"), &json!({})),
+        Ask::post(&format!("{WORKFLOWS}/open/pause"), &json!({})),
+        Ask::post(&format!("{}/complete", turn_path(&turn)), &json!({ "decisions": [] })),
+        Ask::post(poll, &json!({})),
+        Ask::post("/v1/domains", &json!({ "name": "other" })),
+        Ask::post("/v1/domains/default/schedules", &schedule),
+    ] {
+        let problem = api.refused(refused, 507, "disk-full").await;
+        assert_eq!((&problem["free"], &problem["least"]), (&json!(LEAST - 1), &json!(LEAST)), "{problem}");
+        assert_eq!((&problem["retryable"], &problem["recorded"]), (&json!(true), &json!(false)), "{problem}");
+    }
+    assert_eq!(api.ask(start("another", &json!({}))).await.header("retry-after"), "10");
+    let ready = api.get("/readyz").await.json(200);
+    assert_eq!((&ready["ready"], &ready["warnings"][0]["code"]), (&json!(true), &json!("disk-full")), "{ready}");
+    assert_eq!(ready["warnings"].as_array().unwrap().len(), 1, "{ready}");
+
+    // What is there is shown, lists and exports too.
+    assert_eq!(api.names("open").await, names);
+    assert_eq!(api.get(WORKFLOWS).await.json(200)["workflows"].as_array().unwrap().len(), 3);
+    api.ask(Ask::new("DELETE", &format!("{WORKFLOWS}/closed"))).await.json(200);
+    api.refused(Ask::get(&format!("{WORKFLOWS}/closed")), 404, "unknown-workflow").await;
+
+    // With room again everything is as it was: the turn was not lost, and what waited is handed out.
+    disk.has(RESERVE);
+    api.post(&format!("{}/complete", turn_path(&turn)), &json!({ "decisions": [{ "type": "SucceedWorkflow" }] }))
+        .await
+        .json(200);
+    api.clock.advance(Duration::from_secs(10));
+    assert_eq!(api.turn().await["workflowId"], "waits");
+    assert_eq!(api.get("/readyz").await.text, READY);
 }
 
 #[tokio::test(flavor = "multi_thread")]

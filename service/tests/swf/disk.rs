@@ -8,7 +8,7 @@ use store_embedded::{Embedded, Options};
 
 use crate::support::{Swf, kind, register};
 
-const RESERVE: u64 = 64 << 20;
+const RESERVE: u64 = 512 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_without_room_on_the_disk_is_for_programs_a_service_that_is_away_for_a_while() {
@@ -28,7 +28,7 @@ async fn a_start_without_room_on_the_disk_is_for_programs_a_service_that_is_away
     let fault: Value = serde_json::from_str(&refused.text).unwrap();
     assert_eq!(fault["__type"], "com.amazon.coral.service#ServiceUnavailableException");
     let message = fault["message"].as_str().unwrap();
-    assert!(message.contains("63 MiB are free") && message.contains("64 MiB are kept"), "{message}");
+    assert!(message.contains("511 MiB are free") && message.contains("512 MiB are kept"), "{message}");
     faults.set_disk_free(RESERVE);
     swf.ask("StartWorkflowExecution", &start).await.json();
 }

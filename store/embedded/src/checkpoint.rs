@@ -13,6 +13,7 @@
 //! Both are cured by replaying from the position: pairs are written whole, so writing them again changes nothing.
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -41,10 +42,11 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     let mut emptying = half_unneeded(shared);
     while let Some(work) = next(shared, &mut emptying) {
         let done = match work {
-            CheckpointWork::Spare => shared
-                .segments
-                .prepare_spare(|| pause(shared))
-                .map_err(|error| Error::Failed { why: error.to_string() }),
+            CheckpointWork::Spare => prepare_spare(shared),
+            CheckpointWork::Room => {
+                shared.spare.take();
+                Ok(())
+            }
             CheckpointWork::Layer(frozen) => checkpoint(shared, &frozen).map(|()| emptying = half_unneeded(shared)),
             CheckpointWork::Emptying(segment) => empty(shared, segment, &mut emptying),
         };
@@ -57,6 +59,8 @@ pub(crate) fn run(shared: &Arc<Shared>) {
 
 enum CheckpointWork {
     Spare,
+    /// Of the disk, for when it is full.
+    Room,
     Layer(Arc<Frozen>),
     Emptying(u64),
 }
@@ -72,17 +76,22 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
         if std::mem::take(&mut state.needs_spare) && state.phase == Phase::Open {
             return Some(CheckpointWork::Spare);
         }
-        if let Some(frozen) = state.frozen.as_ref().filter(|frozen| frozen.durable_needed <= state.durable_batch) {
+        // Until there is room for it, the log has what is not in redb.
+        let bytes = state.frozen.as_ref().map_or(state.active.bytes, |frozen| frozen.layer.bytes);
+        let has_room = shared.spare.has_for_redb(bytes);
+        let is_durable = |frozen: &&Arc<Frozen>| frozen.durable_needed <= state.durable_batch;
+        if let Some(frozen) = state.frozen.as_ref().filter(is_durable).filter(|_| has_room) {
             return Some(CheckpointWork::Layer(Arc::clone(frozen)));
         }
-        if state.phase == Phase::Closing && state.frozen.is_none() {
-            if state.active.slots.is_empty() {
+        if state.phase == Phase::Closing && (state.frozen.is_none() || !has_room) {
+            if state.active.slots.is_empty() || !has_room {
                 return None;
             }
             state.freeze();
             continue;
         }
         if state.phase == Phase::Open
+            && shared.spare.has_for_redb(PIECE_BYTES)
             && let Some(segment) = emptying.pop_front()
         {
             return Some(CheckpointWork::Emptying(segment));
@@ -91,14 +100,34 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
         (state, waited) = shared.checkpoint_ready.wait_timeout(state, QUIET).unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
             let is_quiet = std::mem::replace(&mut batch_before, state.open_batch) == state.open_batch;
-            if is_quiet && state.logged >= QUIET_BYTES && state.frozen.is_none() {
+            let is_worth_it = is_quiet && state.logged >= QUIET_BYTES;
+            // What was deleted gives its room back only then.
+            let is_wanted = is_worth_it || state.logged > 0 && shared.spare.is_full();
+            if is_wanted && state.frozen.is_none() && has_room {
                 state.freeze();
+            } else if state.phase == Phase::Open && shared.spare.may_be_taken() {
+                return Some(CheckpointWork::Room);
             }
         }
     }
 }
 
+/// Where the disk is full, the commits make their own, which takes up no more than they write.
+fn prepare_spare(shared: &Shared) -> Result<(), Error> {
+    if shared.spare.is_full() {
+        return Ok(());
+    }
+    match shared.segments.prepare_spare(|| pause(shared)) {
+        Err(error) if error.kind() == ErrorKind::StorageFull => {
+            tracing::warn!(%error, "no segment of the log can be made ready");
+            Ok(())
+        }
+        prepared => prepared.map_err(|error| Error::Failed { why: error.to_string() }),
+    }
+}
+
 fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
+    shared.spare.let_go_if_full();
     write_layer(
         &shared.tree,
         &frozen.layer,
@@ -106,6 +135,7 @@ fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
         PIECE_BYTES.min(shared.half_bytes / 4),
         || {
             pause(shared);
+            shared.spare.let_go_if_full();
             shared.segments.point("checkpoint: piece")
         },
         || shared.segments.point("checkpoint: position"),
@@ -145,6 +175,7 @@ fn half_unneeded(shared: &Shared) -> VecDeque<u64> {
 
 /// Brings some of the values to redb that a segment is kept for, and puts it back where there may be more.
 fn empty(shared: &Shared, segment: u64, emptying: &mut VecDeque<u64>) -> Result<(), Error> {
+    shared.spare.let_go_if_full();
     match shared.tree.staying_in(segment, PIECE_BYTES.min(shared.half_bytes / 4)) {
         Ok(values) if values.is_empty() => release(shared)?,
         Ok(values) => {

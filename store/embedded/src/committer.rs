@@ -125,6 +125,7 @@ fn write(shared: &Shared, Writing { mut end, batch, commits }: Writing) {
     }
     let guard = WriterGuard(shared);
     shared.made_room();
+    shared.spare.let_go_if_full();
     match end.append(batch, commits, &shared.segments.opening) {
         Ok(is_half_full) => {
             if is_half_full {

@@ -91,7 +91,7 @@ async fn forget(
     run: RunId,
     condition: impl Fn(&Head) -> bool,
 ) -> Result<Option<Durable>, Error> {
-    shared.wait_for_room().await?;
+    shared.must_have_room_for_deleting().await?;
     let places = [keys::head(key), keys::kept(key, run)];
     let doomed = keys::doomed(key, run);
     shared.with(&places, |state: &mut State, found| {
@@ -119,7 +119,7 @@ async fn sweep(shared: &Arc<Shared>, key: &HeadKey, run: RunId) -> Result<Option
     let prefix = keys::parts_of(key, run);
     loop {
         let parts = shared.scan_keys(prefix.clone(), keys::after_prefix(&prefix), PARTS).await?;
-        shared.wait_for_room().await?;
+        shared.must_have_room_for_deleting().await?;
         let durable = {
             let mut state = shared.open()?;
             for (part, _) in &parts.pairs {

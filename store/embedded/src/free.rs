@@ -1,4 +1,4 @@
-//! How much room the disk of the directory has. Owns how often the system is asked: at most once a second.
+//! How much room the disk of the directory has. Owns how often the system is asked.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +11,12 @@ use crate::faults::Faults;
 /// How long an answer of the system holds. Ours: a disk does not fill up within a second by what a reserve is made for, and starts of
 /// runs, which ask each time, should not cost a call of the system each.
 const HOLDS: Duration = Duration::from_secs(1);
+
+/// While less is free, an answer holds only [`HOLDS_WHILE_LOW`]. Ours: more than a disk takes in within a second.
+const LOW: u64 = 1 << 30;
+
+/// How long an answer of the system holds while little is free. Ours: a fast disk takes a few MiB in that time.
+const HOLDS_WHILE_LOW: Duration = Duration::from_millis(10);
 
 /// The free room of a disk.
 #[derive(Debug)]
@@ -33,7 +39,7 @@ impl FreeSpace {
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match *known {
-            Some((at, bytes)) if at.elapsed() < HOLDS => bytes,
+            Some((at, bytes)) if at.elapsed() < holds(bytes) => bytes,
             _ => {
                 // What is kept for the system's administrator is not ours: `f_bavail`, not `f_bfree`.
                 let asked = rustix::fs::statvfs(&self.directory);
@@ -43,6 +49,15 @@ impl FreeSpace {
             }
         }
     }
+
+    /// What was known does not hold any more.
+    pub(crate) fn ask_again(&self) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+fn holds(bytes: Option<u64>) -> Duration {
+    if bytes.is_some_and(|bytes| bytes < LOW) { HOLDS_WHILE_LOW } else { HOLDS }
 }
 
 #[cfg(test)]

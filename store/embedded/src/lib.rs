@@ -39,6 +39,7 @@ mod range;
 mod read;
 mod record;
 mod recovery;
+mod room;
 mod segment;
 mod shared;
 mod staying;
@@ -71,7 +72,6 @@ use crate::archive::{
 };
 use crate::directory::Directory;
 use crate::disk::blocking;
-use crate::free::FreeSpace;
 use crate::open::Opened;
 use crate::shared::{Phase, Shared};
 
@@ -97,7 +97,6 @@ pub struct Embedded {
     directory: Mutex<Option<Directory>>,
     path: PathBuf,
     tree_path: PathBuf,
-    free: FreeSpace,
     recovery: Recovery,
     source: LogSource,
     ship: OnceLock<Arc<ShipState>>,
@@ -164,12 +163,12 @@ impl Embedded {
     }
 
     fn new(opened: Opened) -> Self {
-        let Opened { shared, threads, directory, tree_path, free, recovery, source } = opened;
+        let Opened { shared, threads, directory, tree_path, recovery, source } = opened;
         let ship = OnceLock::new();
         let forgetting = tokio::sync::Mutex::default();
         let (threads, beside, directory) = (threads.into(), Mutex::default(), Some(directory).into());
         let path = tree_path.parent().map(Path::to_owned).unwrap_or_default();
-        Self { shared, threads, beside, directory, path, tree_path, free, recovery, source, ship, forgetting }
+        Self { shared, threads, beside, directory, path, tree_path, recovery, source, ship, forgetting }
     }
 
     /// What opening took.
@@ -408,12 +407,13 @@ impl Store for Embedded {
             rows_read: self.shared.rows_read.load(Ordering::Relaxed),
             opens_put_off: segments.opening.put_off(),
             syncs_took: segments.took(),
+            disk_least: self.shared.spare.least(),
             ..Stats::default()
         }
     }
 
     fn disk_free(&self) -> Option<u64> {
-        self.free.bytes()
+        self.shared.spare.free()
     }
 
     async fn failed(&self) -> Error {

@@ -34,7 +34,7 @@ impl Shared {
         }
         let mut last = None;
         for marks in marks.chunks(AT_ONCE) {
-            self.wait_for_room().await?;
+            self.must_have_room().await?;
             let mut state = self.open()?;
             for mark in marks {
                 state.put(&keys::mark(key, mark.name), record(mark), false);
@@ -78,7 +78,7 @@ pub(crate) async fn forget_expired(
     if places.is_empty() {
         return Ok((0, None));
     }
-    shared.wait_for_room().await?;
+    shared.must_have_room_for_deleting().await?;
     let durable = shared.with(&places, |state, found| {
         for ((place, (index, _)), found) in places.iter().zip(&expired).zip(found) {
             state.delete(index);

@@ -12,13 +12,13 @@ use crate::archive::source::LogSource;
 use crate::directory::{Directory, log_path, make_known, tree_path};
 use crate::disk::storage_error;
 use crate::frame::{BatchOperation, operations};
-use crate::free::FreeSpace;
 use crate::log::{FoundLog, Live, Segments, Tail};
 use crate::log_end::LogEnd;
 use crate::names::{find_values, values_path};
 use crate::opening::Opening;
 use crate::options::{Options, Recovery};
 use crate::recovery::recover;
+use crate::room::SpareRoom;
 use crate::shared::{Shared, State};
 use crate::staying::may_stay;
 use crate::tree::{Tree, Verify};
@@ -31,13 +31,13 @@ pub(crate) struct Opened {
     pub(crate) threads: Vec<JoinHandle<()>>,
     pub(crate) directory: Directory,
     pub(crate) tree_path: PathBuf,
-    pub(crate) free: FreeSpace,
     pub(crate) recovery: Recovery,
     pub(crate) source: LogSource,
 }
 
 pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     let directory = Directory::take(&options.directory)?;
+    let spare = SpareRoom::open(options);
     let log = log_path(&options.directory);
     let opening = Arc::new(Opening::default());
     let files = ValueFiles::new(log.clone(), Arc::clone(&opening), Arc::clone(&options.faults));
@@ -69,8 +69,13 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     state.durable_batch = recovered.last_batch;
     let known = recovered.last_batch;
     if known > 0 && directory.known != Some(known) {
-        make_known(&options.directory, known)
-            .map_err(|error| storage_error(&error, "write KNOWN in", &options.directory))?;
+        match make_known(&options.directory, known) {
+            // What it said before holds as well, and says a little less.
+            Err(error) if directory.known.is_some() && error.kind() == std::io::ErrorKind::StorageFull => {
+                tracing::warn!(%error, "KNOWN could not be written");
+            }
+            made => made.map_err(|error| storage_error(&error, "write KNOWN in", &options.directory))?,
+        }
     }
     let next = kept.last_key_value().map_or(0, |(last, _)| last + 1).max(recovered.next_number);
     let found = FoundLog { live: recovered.segments, next, values: recovered.values, kept };
@@ -91,14 +96,13 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     }
     let first = (known == 0).then(|| options.directory.clone());
     state.log_end = Some(LogEnd::new(tail, first));
-    let shared = Arc::new(Shared::new(state, tree, segments, options.memory_bytes, options.log_bytes));
+    let shared = Arc::new(Shared::new(state, tree, segments, spare, options));
     let source = LogSource { shared: Arc::clone(&shared), log, id: directory.id };
     let threads = vec![
         spawn("store-commit", &shared, |shared| committer::run(shared))?,
         spawn("store-checkpoint", &shared, checkpoint::run)?,
     ];
-    let free = FreeSpace::of(&options.directory, Arc::clone(&options.faults));
-    Ok(Opened { shared, threads, directory, tree_path: tree_path(&options.directory), free, recovery, source })
+    Ok(Opened { shared, threads, directory, tree_path: tree_path(&options.directory), recovery, source })
 }
 
 /// Makes room for more of the log. The first full layer is written by the checkpoint's thread, when the store is open

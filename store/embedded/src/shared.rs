@@ -14,6 +14,8 @@ use crate::layer::{Layer, LayerValue};
 use crate::lease::Lease;
 use crate::log::Segments;
 use crate::log_end::LogEnd;
+use crate::options::Options;
+use crate::room::SpareRoom;
 use crate::tree::Tree;
 
 /// When the open batch holds this many bytes, commits wait for the next.
@@ -34,6 +36,7 @@ pub(crate) struct Shared {
     failure: watch::Sender<Option<Arc<str>>>,
     pub(crate) tree: Tree,
     pub(crate) segments: Arc<Segments>,
+    pub(crate) spare: SpareRoom,
     pub(crate) half_bytes: usize,
     pub(crate) log_bytes: u64,
     pub(crate) commits: AtomicU64,
@@ -182,7 +185,7 @@ impl State {
 }
 
 impl Shared {
-    pub(crate) fn new(state: State, tree: Tree, segments: Arc<Segments>, memory_bytes: usize, log_bytes: u64) -> Self {
+    pub(crate) fn new(state: State, tree: Tree, segments: Arc<Segments>, spare: SpareRoom, options: &Options) -> Self {
         Self {
             state: Mutex::new(state),
             batch_ready: Condvar::new(),
@@ -192,8 +195,9 @@ impl Shared {
             failure: watch::Sender::new(None),
             tree,
             segments,
-            half_bytes: (memory_bytes / 2).max(1),
-            log_bytes: log_bytes.max(2),
+            spare,
+            half_bytes: (options.memory_bytes / 2).max(1),
+            log_bytes: options.log_bytes.max(2),
             commits: AtomicU64::new(0),
             rows_read: AtomicU64::new(0),
             lease: OnceLock::new(),
@@ -213,8 +217,28 @@ impl Shared {
         if state.phase == Phase::Open { Ok(state) } else { Err(Error::Failed { why: "it was closed".to_owned() }) }
     }
 
-    /// Waits until there is room for a commit. A few commits may pass at once; the bound is kept to within their sizes.
-    pub(crate) async fn wait_for_room(&self) -> Result<(), Error> {
+    /// Waits until there is room in memory for a commit, which the disk must have now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`], and what [`open`](Self::open) says.
+    pub(crate) async fn must_have_room(&self) -> Result<(), Error> {
+        self.spare.must_have()?;
+        self.wait_for_room().await
+    }
+
+    /// The same for what deletes, which may have room where nothing else does.
+    ///
+    /// # Errors
+    ///
+    /// As for [`must_have_room`](Self::must_have_room).
+    pub(crate) async fn must_have_room_for_deleting(&self) -> Result<(), Error> {
+        self.spare.must_have_for_deleting()?;
+        self.wait_for_room().await
+    }
+
+    /// Waits until there is room in memory for a commit. A few commits may pass at once; the bound is kept to within their sizes.
+    async fn wait_for_room(&self) -> Result<(), Error> {
         loop {
             let notified = self.room.notified();
             tokio::pin!(notified);
@@ -369,6 +393,7 @@ impl Shared {
         let (tree, _) = Tree::open(&options.directory.join("tree.redb"), 1 << 20).unwrap();
         let found = crate::log::FoundLog { next: 1, ..crate::log::FoundLog::default() };
         let segments = Segments::new(&options.directory, 1, options, Arc::default(), found).unwrap();
-        Self::new(State::new(0), tree, Arc::new(segments), 1 << 20, 1 << 20)
+        let options = Options { memory_bytes: 1 << 20, log_bytes: 1 << 20, ..options.clone() };
+        Self::new(State::new(0), tree, Arc::new(segments), SpareRoom::open(&options), &options)
     }
 }

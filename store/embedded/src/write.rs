@@ -33,7 +33,7 @@ impl Shared {
         Self::check_commit(head, parts)?;
         let record = encode_head(head);
         let parts: Vec<_> = parts.iter().map(|(part, bytes)| (keys::part(key, head.run, *part), bytes)).collect();
-        self.wait_for_room().await?;
+        self.must_have_room().await?;
         let place = [keys::head(key)];
         let outcome = self.with(&place, |state, found| {
             let Some(FoundValue { value, batch }) = found.into_iter().next() else {
@@ -89,7 +89,7 @@ impl Shared {
     pub(crate) async fn put_kept(&self, key: &HeadKey, head: &Head, parts: &[(PartKey, Bytes)]) -> Result<Cas, Error> {
         Self::check_commit(head, parts)?;
         let place = keys::kept(key, head.run);
-        self.wait_for_room().await?;
+        self.must_have_room().await?;
         let outcome = self.with(&[keys::head(key), place.clone()], |state, found| {
             for FoundValue { value, batch } in found {
                 let there = value.as_ref().map(decode_head).transpose()?;
@@ -109,7 +109,7 @@ impl Shared {
 
     pub(crate) async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
         check_size(bytes.len(), LIMITS.part_max)?;
-        self.wait_for_room().await?;
+        self.must_have_room().await?;
         let durable = self.with(&[keys::head(key), keys::kept(key, run)], |state, found| {
             let mut is_known = false;
             for value in found.iter().filter_map(|found| found.value.as_ref()) {

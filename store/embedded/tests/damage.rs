@@ -281,7 +281,7 @@ async fn a_failing_write_stops_the_store() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_stops_the_store() {
+async fn a_disk_that_fills_up_under_a_write_stops_the_store() {
     let directory = TempDir::new().unwrap();
     let options = Options::new(directory.path());
     let faults = Arc::clone(&options.faults);

@@ -14,21 +14,24 @@ use crate::base::disk::room::DiskRoom;
 pub(crate) struct DiskReserve {
     store: Arc<dyn Store>,
     reserve: u64,
+    /// What the store itself needs.
+    least: u64,
     /// As it was said last.
     was_low: AtomicBool,
 }
 
 impl DiskReserve {
     pub(crate) fn new(store: Arc<dyn Store>, reserve: u64) -> Self {
-        Self { store, reserve, was_low: AtomicBool::new(false) }
+        let least = store.stats().disk_least;
+        Self { store, reserve, least, was_low: AtomicBool::new(false) }
     }
 
     /// How the disk stands; `None` where the store has none, or the system does not tell.
     pub(crate) fn room(&self) -> Option<DiskRoom> {
-        let room = DiskRoom { free: self.store.disk_free()?, reserve: self.reserve };
+        let room = DiskRoom { free: self.store.disk_free()?, reserve: self.reserve, least: self.least };
         if room.is_low() != self.was_low.swap(room.is_low(), Ordering::Relaxed) {
             if room.is_low() {
-                tracing::error!("{room}: no run is started until there is room; those that are open go on");
+                tracing::error!("{room}: no run is started until there is room");
             } else {
                 tracing::info!("{room}: runs are started again");
             }
@@ -40,8 +43,12 @@ impl DiskReserve {
     ///
     /// # Errors
     ///
-    /// [`Refusal::DiskLow`].
+    /// [`Refusal::DiskLow`], or [`Refusal::DiskFull`].
     pub(crate) fn must_have_room(&self) -> Result<(), Refusal> {
-        self.room().filter(|room| room.is_low()).map_or(Ok(()), |room| Err(Refusal::DiskLow { room }))
+        match self.room() {
+            Some(DiskRoom { free, least, .. }) if free < least => Err(Refusal::DiskFull { free, least }),
+            Some(room) if room.is_low() => Err(Refusal::DiskLow { room }),
+            _ => Ok(()),
+        }
     }
 }

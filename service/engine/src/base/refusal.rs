@@ -165,6 +165,17 @@ pub enum Refusal {
         /// What is free, and what is kept.
         room: DiskRoom,
     },
+    /// The disk is so full that the store writes nothing but what deletes.
+    #[error(
+        "the disk of the store is full: {} MiB are free, and {} MiB are needed to write; reading and deleting go on",
+        free >> 20, least.div_ceil(1 << 20)
+    )]
+    DiskFull {
+        /// Bytes that are free.
+        free: u64,
+        /// Bytes that must be free.
+        least: u64,
+    },
     /// No such schedule.
     #[error("no schedule `{schedule}` in domain `{domain}`")]
     UnknownSchedule {
@@ -377,6 +388,7 @@ impl From<store::Error> for Refusal {
     fn from(error: store::Error) -> Self {
         match error {
             store::Error::NotApplied { why, retry_after } => Self::Unavailable { why, retry_after },
+            store::Error::Full { free, least } => Self::DiskFull { free, least },
             // A store that failed while it wrote may have written.
             store::Error::Unknown { why } | store::Error::Failed { why } => Self::OutcomeUnknown { why },
             store::Error::TooLarge { max, found } => Self::RunTooLarge { found, max },

@@ -145,8 +145,8 @@ trait SlotsTask: Sized {
     /// What was granted, with what its taker is to see.
     fn read<'a>(tasks: &'a Tasks, grant: &'a Grant, events: TaskEvents) -> BoxFuture<'a, Result<Self, Refusal>>;
 
-    /// Bytes of what it brings.
-    fn bytes(&self) -> usize;
+    /// How many bytes it brings.
+    fn size(&self) -> usize;
 }
 
 impl SlotsTask for DeciderTask {
@@ -154,12 +154,8 @@ impl SlotsTask for DeciderTask {
         Box::pin(tasks.decider_task(grant, events))
     }
 
-    /// Its window, the context, and what rides with it.
-    fn bytes(&self) -> usize {
-        let of = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
-        let queries: usize = self.queries.iter().map(|query| query.name.len() + of(&query.input)).sum();
-        let updates: usize = self.updates.iter().map(|update| update.name.len() + of(&update.input)).sum();
-        self.events_bytes + of(&self.context) + queries + updates
+    fn size(&self) -> usize {
+        self.bytes()
     }
 }
 
@@ -168,8 +164,24 @@ impl SlotsTask for ActivityTask {
         Box::pin(tasks.activity_task(grant))
     }
 
-    /// Its input, and what the last heartbeat said.
-    fn bytes(&self) -> usize {
+    fn size(&self) -> usize {
+        self.bytes()
+    }
+}
+
+impl DeciderTask {
+    /// Bytes of what it brings: its window, the context, and what rides with it.
+    pub fn bytes(&self) -> usize {
+        let of = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
+        let queries: usize = self.queries.iter().map(|query| query.name.len() + of(&query.input)).sum();
+        let updates: usize = self.updates.iter().map(|update| update.name.len() + of(&update.input)).sum();
+        self.events_bytes + of(&self.context) + queries + updates
+    }
+}
+
+impl ActivityTask {
+    /// Bytes of what it brings: its input, and what the last heartbeat said.
+    pub fn bytes(&self) -> usize {
         let brought = [&self.input, &self.heartbeat_details];
         brought.into_iter().flatten().map(Payload::len).sum()
     }
@@ -359,14 +371,14 @@ impl Slots {
         tasks: &mut Vec<(u32, Delivery<T>)>,
         from: &Tasks,
     ) {
-        let mut bytes = tasks.iter().map(|(_, delivery)| delivery.task().bytes()).sum();
+        let mut bytes = tasks.iter().map(|(_, delivery)| delivery.task().size()).sum();
         let mut granted = granted.into_iter();
         while has_room(bytes)
             && let Some((slot, grant)) = granted.next()
         {
             match T::read(from, &grant, self.events).await {
                 Ok(task) => {
-                    bytes += task.bytes();
+                    bytes += task.size();
                     tasks.push((slot, Delivery { task: Box::new(task), receipt: Receipt(Box::new(grant)) }));
                 }
                 Err(refusal) => drop(pass_over(Box::new(grant), &refusal)),

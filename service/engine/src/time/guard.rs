@@ -225,8 +225,12 @@ impl Guard {
         if let Some(newest) = news {
             // Another node that was first has written about the same, which is read with the next look.
             let record = GuardRecord { newest, ..record.unwrap_or_default() };
-            if self.records.write(RECORD, head.as_ref(), &record).await? == Cas::Won {
-                self.lock().written = Some(newest);
+            match self.records.write(RECORD, head.as_ref(), &record).await {
+                Ok(Cas::Won) => self.lock().written = Some(newest),
+                Ok(Cas::Lost(_)) => {}
+                // Retention makes room, and what was written before holds.
+                Err(Refusal::DiskFull { .. }) => {}
+                Err(refusal) => return Err(refusal),
             }
         }
         Ok(doubt.is_none().then_some(now))

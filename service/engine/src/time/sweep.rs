@@ -236,7 +236,10 @@ impl Sweeper {
             None => self.runs.look(key).await,
         };
         if let Err(refusal) = looked {
-            tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that is due could not be looked at");
+            // That the disk is full is said once, and not of each run.
+            if !matches!(refusal, Refusal::DiskFull { .. }) {
+                tracing::warn!(%refusal, workflow_id = %key.workflow_id, "a run that is due could not be looked at");
+            }
             // It must not be forgotten: its row is still in the store, but this agenda has passed it.
             self.agenda.look_again(key, self.clock.now());
         }

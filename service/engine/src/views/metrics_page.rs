@@ -72,7 +72,7 @@ impl Metrics {
                 oldest: None,
             }],
             node_versions: BTreeMap::from([("n".to_owned(), None)]),
-            disk: Some(DiskRoom { free: 0, reserve: 0 }),
+            disk: Some(DiskRoom { free: 0, reserve: 0, least: 0 }),
             runs: Some(Gauged { by_domain, all_at: at, flagged_at: at }),
             ..Gauges::default()
         };
@@ -284,10 +284,15 @@ impl Gauges {
         }
         text.read_off.register_collector(Box::new(StoreTook(store.syncs_took)));
         self.write_clock(text);
-        if let Some(DiskRoom { free, reserve }) = self.disk {
+        if let Some(DiskRoom { free, reserve, least }) = self.disk {
             for (name, help, number) in [
                 ("disk_free_bytes", "Bytes that are free on the disk of the store", free),
                 ("disk_reserve_bytes", "Bytes of it that are kept for runs that are open, 0 for none", reserve),
+                (
+                    "disk_least_bytes",
+                    "Bytes of it that must be free for anything but what deletes to be written",
+                    least,
+                ),
             ] {
                 text.family(name, MetricKind::Gauge, help, [(PageLabels::new(), number)]);
             }

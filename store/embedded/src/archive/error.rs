@@ -53,9 +53,11 @@ impl From<Error> for ArchiveError {
             Error::Failed { why } => Self::Away { why },
             Error::Corrupt { what } => Self::Damaged { what },
             Error::InUse { .. } => Self::Refused { why: error.to_string() },
-            Error::NotApplied { .. } | Error::Unknown { .. } | Error::TooLarge { .. } | Error::InvalidPage => {
-                Self::Away { why: error.to_string() }
-            }
+            Error::NotApplied { .. }
+            | Error::Full { .. }
+            | Error::Unknown { .. }
+            | Error::TooLarge { .. }
+            | Error::InvalidPage => Self::Away { why: error.to_string() },
         }
     }
 }

@@ -10,12 +10,27 @@ pub struct DiskRoom {
     pub free: u64,
     /// Bytes that are kept for what is open; 0 where nothing is.
     pub reserve: u64,
+    /// Bytes that must be free for anything but what deletes to be written.
+    pub least: u64,
 }
 
 impl DiskRoom {
     /// Whether nothing new is to begin. What is free may be exactly the reserve.
     pub fn is_low(self) -> bool {
-        self.free < self.reserve
+        self.free < self.reserve || self.is_full()
+    }
+
+    /// Whether nothing is written but what deletes.
+    pub fn is_full(self) -> bool {
+        self.free < self.least
+    }
+
+    /// What is to be said of a disk that is full.
+    pub fn full(self) -> String {
+        let (free, least) = (self.free / MIB, self.least.div_ceil(MIB));
+        format!(
+            "{free} MiB are free on the disk of the store, and {least} MiB are needed to write: nothing is taken, and reading and deleting go on"
+        )
     }
 }
 

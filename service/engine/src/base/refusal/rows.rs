@@ -134,6 +134,12 @@ impl Refusal {
                 "ask again later; whoever looks after the service makes room on the disk, or lowers --disk-reserve",
             )
             .retryable(),
+            Self::DiskFull { .. } => row(
+                507,
+                "disk-full",
+                "ask again later; whoever looks after the service makes room on the disk, or deletes closed runs",
+            )
+            .retryable(),
             Self::NotAnswered { .. } => row(
                 504,
                 "query-not-answered",
