@@ -2,79 +2,30 @@
 //! transactions and their settings; knows nothing of what the keys mean. Every value has a checksum there (`sums.rs`), and redb's own
 //! checksums of its pages are verified when a small file is opened, or when that is asked for.
 
+mod opening;
+mod snapshot;
+mod tables;
+
 use std::fs::OpenOptions;
-use std::ops::Bound;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::Bytes;
-use redb::{
-    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction,
-};
+use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata};
 use store::Error;
 
 use crate::disk::storage_error;
 use crate::places::{self, NeededSegments, PlaceChanges, StayingValues};
 use crate::private;
 use crate::staying::can_stay;
-use crate::sums::{self, SummedValue};
+use crate::sums;
+use crate::tree::opening::{VERIFIED_AT_OPEN_MAX, add_sums, verify};
+use crate::tree::tables::{COPIED, MAP, META, Number, POSITION, SUMMED, TERMS, begin_write, failed, guarded};
 use crate::values::{LogPlace, ValueFiles};
 
-const MAP: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("map");
-const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-const POSITION: Number = Number { name: "position", sum: "position: checksum" };
-/// The position up to which rows have entries under their terms (`terms.rs`). It is the position where this version, or a later one, has
-/// written last; another, or none, where one has that made no entries.
-const TERMS: &str = "terms";
-/// As far as batches of an archive are in a copy that is not finished. Not where a log goes on.
-const COPIED: Number = Number { name: "copied", sum: "copied: checksum" };
-/// Present once every value has a checksum. Values of versions before that had none.
-const SUMMED: &str = "checksums";
-/// While values of an earlier version are given checksums: the last key that has one, under the empty key.
-const SUMMING: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("checksums: last key");
-
-/// The largest file whose pages are verified whenever it is opened. Ours: redb reads so much in about a tenth of a second, and a start
-/// with more is to take no longer. `baton fsck` and a backup of a stopped store verify files of any size.
-pub(crate) const VERIFIED_AT_OPEN_MAX: u64 = 64 << 20;
-/// How many pairs, and bytes of them, one transaction gives checksums.
-const SUMMED_AT_ONCE: (usize, usize) = (20_000, 8 << 20);
-
-/// A number beside the map, and the name under which its checksum is.
-struct Number {
-    name: &'static str,
-    sum: &'static str,
-}
-
-impl Number {
-    fn get(&self, meta: &impl ReadableTable<&'static str, u64>) -> Result<Option<u64>, Error> {
-        let number = meta.get(self.name).map_err(failed)?.map(|number| number.value());
-        let sum = meta.get(self.sum).map_err(failed)?.map(|sum| sum.value());
-        if sum != number.map(|number| sums::of_number(self.name, number)) {
-            let what = format!("the checksum of `{}` in `tree.redb` does not match. {FROM_BACKUP}", self.name);
-            return Err(Error::Corrupt { what });
-        }
-        Ok(number)
-    }
-
-    fn put(&self, meta: &mut Table<'_, &'static str, u64>, number: u64) -> Result<(), Error> {
-        meta.insert(self.name, number).map_err(failed)?;
-        meta.insert(self.sum, sums::of_number(self.name, number)).map_err(failed)?;
-        Ok(())
-    }
-}
-
-const FROM_BACKUP: &str = "Restore the directory from a backup";
-
-/// How much of a file is verified when it is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verify {
-    /// All pages if the file is small.
-    IfSmall,
-    /// All pages.
-    Always,
-}
+pub(crate) use opening::Verify;
+pub(crate) use snapshot::{Pairs, Snapshot};
 
 /// The map behind the log.
 #[derive(Debug)]
@@ -87,12 +38,6 @@ pub(crate) struct Tree {
     needed: Mutex<NeededSegments>,
     writes: AtomicU64,
     bytes_written: AtomicU64,
-}
-
-/// The map as it was at one moment.
-pub(crate) struct Snapshot {
-    map: redb::ReadOnlyTable<&'static [u8], &'static [u8]>,
-    staying: Option<StayingValues>,
 }
 
 /// What becomes of a key.
@@ -115,105 +60,6 @@ pub(crate) struct WholeSnapshot {
     pub(crate) map: Snapshot,
     pub(crate) position: u64,
     pub(crate) pairs: u64,
-}
-
-/// Pairs of a range, in one of both directions.
-pub(crate) type Pairs = Box<dyn Iterator<Item = Result<(Bytes, Bytes), Error>>>;
-
-fn failed(error: impl Into<redb::Error>) -> Error {
-    match error.into() {
-        redb::Error::Corrupted(what) => Error::Corrupt { what: format!("redb: {what}. {FROM_BACKUP}") },
-        // A page that is said to be where the file has ended.
-        redb::Error::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Error::Corrupt {
-            what: format!("redb: `tree.redb` is cut short, or a page of it was changed. {FROM_BACKUP}"),
-        },
-        error => Error::Failed { why: format!("redb: {error}") },
-    }
-}
-
-/// Calls redb, which takes what is in a page for what it wrote there and panics over some pages that were changed.
-fn guarded<T>(call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
-        Err(Error::Corrupt { what: format!("redb: a page of `tree.redb` cannot be read. {FROM_BACKUP}") })
-    })
-}
-
-/// Verifies redb's checksums of all pages.
-fn verify(database: &mut Database) -> Result<(), Error> {
-    match database.check_integrity() {
-        Ok(true) => Ok(()),
-        Ok(false) => {
-            tracing::warn!("redb has rebuilt what it keeps of the free pages of `tree.redb`; all data verifies");
-            Ok(())
-        }
-        Err(error) => Err(failed(error)),
-    }
-}
-
-/// Gives every value of an earlier version a checksum, in transactions of bounded size. Goes on where it was cut short. What redb cannot
-/// verify is refused first: a checksum must never be made of damage.
-fn add_sums(database: &mut Database) -> Result<(), Error> {
-    verify(database)?;
-    tracing::info!("values of an earlier version are given checksums: once, before the store opens");
-    let mut given = 0_u64;
-    loop {
-        let txn = begin_write(database)?;
-        let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-        {
-            let mut map = txn.open_table(MAP).map_err(failed)?;
-            let mut summing = txn.open_table(SUMMING).map_err(failed)?;
-            let last = summing.get(&[][..]).map_err(failed)?.map(|last| last.value().to_vec());
-            let after = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            let mut bytes = 0;
-            for pair in map.range::<&[u8]>((after, Bound::Unbounded)).map_err(failed)? {
-                let (key, value) = pair.map_err(failed)?;
-                bytes += key.value().len() + value.value().len();
-                pairs.push((key.value().to_vec(), value.value().to_vec()));
-                if pairs.len() >= SUMMED_AT_ONCE.0 || bytes >= SUMMED_AT_ONCE.1 {
-                    break;
-                }
-            }
-            let keys = pairs.iter().map(|(key, _)| key.as_slice());
-            let stay = places::seal_places(&txn, keys).map_err(failed)?;
-            let mut sealed = Vec::new();
-            for ((key, value), stays) in pairs.iter().zip(stay) {
-                if stays && value.is_empty() && can_stay(key) {
-                    sums::seal_staying(&mut sealed, key);
-                } else {
-                    sums::seal(&mut sealed, key, value);
-                }
-                map.insert(key.as_slice(), sealed.as_slice()).map_err(failed)?;
-            }
-            if let Some((last, _)) = pairs.last() {
-                summing.insert(&[][..], last.as_slice()).map_err(failed)?;
-            }
-        }
-        given += pairs.len() as u64;
-        if pairs.is_empty() {
-            places::seal_segments(&txn).map_err(failed)?;
-            let mut meta = txn.open_table(META).map_err(failed)?;
-            for number in [POSITION, COPIED] {
-                let found = meta.get(number.name).map_err(failed)?.map(|found| found.value());
-                if let Some(found) = found {
-                    number.put(&mut meta, found)?;
-                }
-            }
-            meta.insert(SUMMED, 1).map_err(failed)?;
-            txn.open_table(SUMMING).map_err(failed)?.remove(&[][..]).map_err(failed)?;
-        }
-        txn.commit().map_err(failed)?;
-        if pairs.is_empty() {
-            tracing::info!(values = given, "every value has a checksum now");
-            return Ok(());
-        }
-    }
-}
-
-/// Quick repair saves the allocator's state with each transaction, so that opening after a crash takes no walk through the whole file.
-fn begin_write(database: &Database) -> Result<WriteTransaction, Error> {
-    let mut txn = database.begin_write().map_err(failed)?;
-    txn.set_quick_repair(true);
-    Ok(txn)
 }
 
 impl Tree {
@@ -477,89 +323,6 @@ impl Tree {
     /// Closes the file.
     pub(crate) fn close(&self) {
         self.database.write().unwrap_or_else(PoisonError::into_inner).take();
-    }
-}
-
-impl Snapshot {
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
-        guarded(|| {
-            let Some(found) = self.map.get(key).map_err(failed)? else { return Ok(None) };
-            value(self.staying.as_ref(), key, found.value()).map(Some)
-        })
-    }
-
-    /// Every pair, in order of the keys.
-    pub(crate) fn all(&self) -> Result<Pairs, Error> {
-        let staying = self.staying.clone();
-        let range = guarded(|| self.map.range::<&[u8]>(..).map_err(failed))?;
-        Ok(guarded_pairs(range.map(move |pair| copy(staying.as_ref(), pair))))
-    }
-
-    /// The pairs with `from <= key < to`.
-    pub(crate) fn range(&self, from: &[u8], to: &[u8], is_reverse: bool) -> Result<Pairs, Error> {
-        let staying = self.staying.clone();
-        self.pairs(from, to, is_reverse, move |pair| copy(staying.as_ref(), pair))
-    }
-
-    /// The same with empty values, for whoever wants the keys alone.
-    pub(crate) fn keys(&self, from: &[u8], to: &[u8], is_reverse: bool) -> Result<Pairs, Error> {
-        self.pairs(from, to, is_reverse, |pair| {
-            let (key, _) = pair.map_err(failed)?;
-            Ok((Bytes::copy_from_slice(key.value()), Bytes::new()))
-        })
-    }
-
-    fn pairs(
-        &self,
-        from: &[u8],
-        to: &[u8],
-        is_reverse: bool,
-        copy: impl FnMut(Result<(Guard<'_>, Guard<'_>), redb::StorageError>) -> Result<(Bytes, Bytes), Error> + 'static,
-    ) -> Result<Pairs, Error> {
-        if from >= to {
-            return Ok(Box::new(std::iter::empty()));
-        }
-        let range = guarded(|| self.map.range(from..to).map_err(failed))?;
-        Ok(if is_reverse { guarded_pairs(range.rev().map(copy)) } else { guarded_pairs(range.map(copy)) })
-    }
-}
-
-type Guard<'a> = redb::AccessGuard<'a, &'static [u8]>;
-
-fn copy(
-    staying: Option<&StayingValues>,
-    pair: Result<(Guard<'_>, Guard<'_>), redb::StorageError>,
-) -> Result<(Bytes, Bytes), Error> {
-    let (key, found) = pair.map_err(failed)?;
-    Ok((Bytes::copy_from_slice(key.value()), value(staying, key.value(), found.value())?))
-}
-
-/// Pairs as they are read from redb, up to the first that cannot be.
-fn guarded_pairs(mut pairs: impl Iterator<Item = Result<(Bytes, Bytes), Error>> + 'static) -> Pairs {
-    let mut is_over = false;
-    Box::new(std::iter::from_fn(move || {
-        let next = if is_over { None } else { guarded(|| Ok(pairs.next())).unwrap_or_else(|error| Some(Err(error))) };
-        is_over = !matches!(next, Some(Ok(_)));
-        next
-    }))
-}
-
-/// The value of a key that has `found` in the map.
-fn value(staying: Option<&StayingValues>, key: &[u8], found: &[u8]) -> Result<Bytes, Error> {
-    match sums::unseal(key, found) {
-        Some(SummedValue::Value(value)) => Ok(Bytes::copy_from_slice(value)),
-        Some(SummedValue::Stays) => {
-            let place = staying.map(|staying| staying.get(key)).transpose().map_err(failed);
-            let place = place.map_err(|error| sums::named(key, error))?.flatten();
-            match staying.zip(place) {
-                Some((staying, place)) => staying.read(place).map_err(|error| sums::named(key, error)),
-                None => {
-                    let what = format!("its place in the log is missing from `tree.redb`. {FROM_BACKUP}");
-                    Err(sums::named(key, Error::Corrupt { what }))
-                }
-            }
-        }
-        None => Err(sums::changed(key)),
     }
 }
 

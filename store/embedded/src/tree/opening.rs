@@ -1,0 +1,147 @@
+//! What is done with a file when it is opened: verifying its pages, and giving checksums to the values of earlier versions.
+
+use std::ops::Bound;
+
+use redb::{Database, ReadableTable};
+use store::Error;
+
+use crate::places;
+use crate::staying::can_stay;
+use crate::sums;
+use crate::tree::tables::{COPIED, MAP, META, POSITION, SUMMED, SUMMING, begin_write, failed};
+
+/// The largest file whose pages are verified whenever it is opened. Ours: redb reads so much in about a tenth of a second, and a start
+/// with more is to take no longer. `baton fsck` and a backup of a stopped store verify files of any size.
+pub(crate) const VERIFIED_AT_OPEN_MAX: u64 = 64 << 20;
+/// How many pairs, and bytes of them, one transaction gives checksums.
+const SUMMED_AT_ONCE: (usize, usize) = (20_000, 8 << 20);
+
+/// How much of a file is verified when it is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verify {
+    /// All pages if the file is small.
+    IfSmall,
+    /// All pages.
+    Always,
+}
+
+/// Verifies redb's checksums of all pages.
+pub(crate) fn verify(database: &mut Database) -> Result<(), Error> {
+    match database.check_integrity() {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            tracing::warn!("redb has rebuilt what it keeps of the free pages of `tree.redb`; all data verifies");
+            Ok(())
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Gives every value of an earlier version a checksum, in transactions of bounded size. Goes on where it was cut short. What redb cannot
+/// verify is refused first: a checksum must never be made of damage.
+pub(crate) fn add_sums(database: &mut Database) -> Result<(), Error> {
+    verify(database)?;
+    tracing::info!("values of an earlier version are given checksums: once, before the store opens");
+    let mut given = 0_u64;
+    loop {
+        let count = add_some_sums(database)?;
+        given += count;
+        if count == 0 {
+            tracing::info!(values = given, "every value has a checksum now");
+            return Ok(());
+        }
+    }
+}
+
+/// One transaction of [`add_sums`]. Answers how many values it has given checksums: 0 when all had theirs, which it writes down.
+fn add_some_sums(database: &Database) -> Result<u64, Error> {
+    let txn = begin_write(database)?;
+    let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    {
+        let mut map = txn.open_table(MAP).map_err(failed)?;
+        let mut summing = txn.open_table(SUMMING).map_err(failed)?;
+        let last = summing.get(&[][..]).map_err(failed)?.map(|last| last.value().to_vec());
+        let after = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut bytes = 0;
+        for pair in map.range::<&[u8]>((after, Bound::Unbounded)).map_err(failed)? {
+            let (key, value) = pair.map_err(failed)?;
+            bytes += key.value().len() + value.value().len();
+            pairs.push((key.value().to_vec(), value.value().to_vec()));
+            if pairs.len() >= SUMMED_AT_ONCE.0 || bytes >= SUMMED_AT_ONCE.1 {
+                break;
+            }
+        }
+        let keys = pairs.iter().map(|(key, _)| key.as_slice());
+        let stay = places::seal_places(&txn, keys).map_err(failed)?;
+        let mut sealed = Vec::new();
+        for ((key, value), stays) in pairs.iter().zip(stay) {
+            if stays && value.is_empty() && can_stay(key) {
+                sums::seal_staying(&mut sealed, key);
+            } else {
+                sums::seal(&mut sealed, key, value);
+            }
+            map.insert(key.as_slice(), sealed.as_slice()).map_err(failed)?;
+        }
+        if let Some((last, _)) = pairs.last() {
+            summing.insert(&[][..], last.as_slice()).map_err(failed)?;
+        }
+    }
+    if pairs.is_empty() {
+        places::seal_segments(&txn).map_err(failed)?;
+        let mut meta = txn.open_table(META).map_err(failed)?;
+        for number in [POSITION, COPIED] {
+            let found = meta.get(number.name).map_err(failed)?.map(|found| found.value());
+            if let Some(found) = found {
+                number.put(&mut meta, found)?;
+            }
+        }
+        meta.insert(SUMMED, 1).map_err(failed)?;
+        txn.open_table(SUMMING).map_err(failed)?.remove(&[][..]).map_err(failed)?;
+    }
+    txn.commit().map_err(failed)?;
+    Ok(pairs.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::Tree;
+
+    /// A map as versions before form 4 wrote it, of so many values.
+    fn unsummed(path: &std::path::Path, count: u32) {
+        let database = Database::create(path).unwrap();
+        let txn = begin_write(&database).unwrap();
+        {
+            let mut map = txn.open_table(MAP).unwrap();
+            for number in 0..count {
+                map.insert(number.to_be_bytes().as_slice(), format!("value {number}").as_bytes()).unwrap();
+            }
+            txn.open_table(META).unwrap().insert(POSITION.name, 7).unwrap();
+        }
+        txn.commit().unwrap();
+    }
+
+    #[test]
+    fn checksums_that_were_given_to_some_values_are_given_to_the_rest_by_the_next_start() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let path = directory.path().join("tree.redb");
+        let count = u32::try_from(2 * SUMMED_AT_ONCE.0 + 5).unwrap();
+        unsummed(&path, count);
+        // Cut short after each of the transactions that this takes, and by the last one, which writes down that all is done.
+        for transactions in 0..=4 {
+            let cut_short = directory.path().join(format!("{transactions}.redb"));
+            std::fs::copy(&path, &cut_short).unwrap();
+            let database = Database::create(&cut_short).unwrap();
+            let given: Vec<u64> = (0..transactions).map(|_| add_some_sums(&database).unwrap()).collect();
+            assert!([20_000, 20_000, 5, 0].starts_with(&given), "{given:?}");
+            drop(database);
+            let (tree, position) = Tree::open(&cut_short, 1 << 20).unwrap();
+            assert_eq!(position, 7);
+            let snapshot = tree.snapshot().unwrap();
+            for number in 0..count {
+                let value = snapshot.get(&number.to_be_bytes()).unwrap().unwrap();
+                assert_eq!(value, format!("value {number}").as_bytes(), "after {transactions} transactions");
+            }
+        }
+    }
+}
