@@ -13,7 +13,7 @@ const BOUNDS: &[(&str, usize)] = &[
     ("ambiguous", 13),
     ("ambiguous-within", 0),
     ("references", 0),
-    ("file", 565),
+    ("file", 476),
     ("function", 76),
 ];
 
