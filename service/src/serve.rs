@@ -18,7 +18,7 @@ use service::access_log::AccessLog;
 use service::api::router_at;
 use service::audit::AuditLog;
 use service::front::{Front, FrontSettings};
-use service::http::{Console, Hosts, Server, ServerLimits, with_access_log, with_audit_log};
+use service::http::{Console, Hosts, MayAnswer, Server, ServerLimits, with_access_log, with_audit_log};
 use service::lambda::Function;
 use service::reload::{FileWatch, Hangups};
 use store::Store;
@@ -463,6 +463,13 @@ impl Serve {
         };
         let (router, access_log) = self.logged(router, &engine)?;
         let server = Server { listener, router, limits, tls };
+        let may_answer = match &embedded {
+            Some(embedded) => {
+                let embedded = Arc::clone(embedded);
+                MayAnswer::while_so(move || embedded.may_answer())
+            }
+            None => MayAnswer::default(),
+        };
         notify::ready();
         let stopping = async {
             drop(stop.await);
@@ -471,7 +478,7 @@ impl Serve {
             engine.begin_shutdown();
         };
         tokio::select! {
-            () = server.run_until(stopping) => {}
+            () = server.run_while(may_answer, stopping) => {}
             failed = store.failed() => {
                 // Whatever is in flight must not be acknowledged any more: leave at once.
                 tracing::error!(%failed, "the store has failed; stopping rather than answer what may not be kept");

@@ -23,7 +23,7 @@ use super::handshake::{Begun, Encrypted, shake_hands};
 use super::parked::Speaker;
 use super::problem::Refused;
 use super::record::PeerAddress;
-use super::stall::{LooksAtPeer, Stalling};
+use super::stall::{LooksAtPeer, MayAnswer, Stalling};
 use crate::tls::{Peer, Tls};
 
 /// Limits of connections.
@@ -100,6 +100,11 @@ pub struct Server {
 impl Server {
     /// Serves until `stop` resolves; then accepts no more, and waits for what is under way.
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
+        self.run_while(MayAnswer::default(), stop).await;
+    }
+
+    /// The same, and nothing is written to any connection once it may not answer any more.
+    pub async fn run_while(self, may_answer: MayAnswer, stop: impl Future<Output = ()>) {
         let Self { listener, router, limits, tls } = self;
         let connections = Arc::new(Semaphore::new(limits.connections_max));
         let stopping = watch::Sender::new(false);
@@ -143,7 +148,7 @@ impl Server {
                 stopped: stopping.subscribe(),
                 permit,
             };
-            connection.begin(stream, tls.clone());
+            connection.begin(stream, tls.clone(), may_answer.clone());
         }
         drop(listener);
         // What has not begun to speak HTTP has nothing under way; what has ends when that is answered.
@@ -170,9 +175,9 @@ struct Connection {
 
 impl Connection {
     /// Serves it in a task of its own, which is small as long as it may be: there are very many that wait.
-    fn begin(self, stream: TcpStream, tls: Option<Arc<Tls>>) {
+    fn begin(self, stream: TcpStream, tls: Option<Arc<Tls>>, may_answer: MayAnswer) {
         let looks = LooksAtPeer::default();
-        let stream = Stalling::new(stream, self.limits.write_wait, looks.clone());
+        let stream = Stalling::new(stream, self.limits.write_wait, looks.clone(), may_answer);
         match tls {
             None => {
                 tokio::spawn(looks.around(self.speaker(None).speak(stream)));

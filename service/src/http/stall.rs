@@ -1,5 +1,5 @@
-//! The stream of a connection: what is seen of its peer. One that does not read ends the connection once nothing could be written to it for
-//! too long; one that has hung up is seen at once where somebody wants to know.
+//! The stream of a connection: what is seen of its peer, and whether anything may be told to it. A peer that does not read ends the
+//! connection once nothing could be written to it for too long; one that has hung up is seen at once where somebody wants to know.
 
 use std::future::poll_fn;
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -49,6 +49,25 @@ pub(crate) async fn look_at_connection() {
     .await;
 }
 
+/// Whether this process may still answer. One whose lease on the store is over may not: another may have taken over since, and
+/// what was recorded here may be lost.
+#[derive(Clone, Default)]
+pub struct MayAnswer(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+
+impl MayAnswer {
+    /// For as long as this says so. It is asked before each write.
+    pub fn while_so(may: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(may)))
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.0.as_ref().is_none_or(|may| may()) {
+            return Ok(());
+        }
+        Err(Error::other("this process may not answer any more"))
+    }
+}
+
 /// A stream whose writes fail once its peer has taken nothing for `wait`.
 pub(super) struct Stalling<S> {
     stream: S,
@@ -56,11 +75,12 @@ pub(super) struct Stalling<S> {
     /// Runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
     looks: LooksAtPeer,
+    may_answer: MayAnswer,
 }
 
 impl<S> Stalling<S> {
-    pub(super) fn new(stream: S, wait: Duration, looks: LooksAtPeer) -> Self {
-        Self { stream, wait, stalled: None, looks }
+    pub(super) fn new(stream: S, wait: Duration, looks: LooksAtPeer, may_answer: MayAnswer) -> Self {
+        Self { stream, wait, stalled: None, looks, may_answer }
     }
 
     /// The stream itself.
@@ -99,6 +119,7 @@ impl<S: AsyncRead + AsFd + Unpin> AsyncRead for Stalling<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Stalling<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        self.may_answer.check()?;
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.judge(context, written)
     }
@@ -108,6 +129,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stalling<S> {
         context: &mut Context<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
+        self.may_answer.check()?;
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
         self.judge(context, written)
     }
@@ -152,7 +174,12 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let looks = LooksAtPeer::default();
-        let mut stream = Stalling::new(listener.accept().await.unwrap().0, Duration::from_secs(60), looks.clone());
+        let mut stream = Stalling::new(
+            listener.accept().await.unwrap().0,
+            Duration::from_secs(60),
+            looks.clone(),
+            MayAnswer::default(),
+        );
         // Until the reactor has said all that it knows.
         while reads(&mut stream, &mut [0; 8]).is_some() {}
         let _peer = does(peer);
@@ -186,6 +213,24 @@ mod tests {
             Some(peer)
         };
         assert_eq!(seen(write).await, 4);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_written_once_the_process_may_not_answer() {
+        use tokio::io::AsyncWriteExt as _;
+        let (stream, mut peer) = tokio::io::duplex(64);
+        let may = Arc::new(AtomicBool::new(true));
+        let asked = Arc::clone(&may);
+        let may_answer = MayAnswer::while_so(move || asked.load(Ordering::SeqCst));
+        let mut stream = Stalling::new(stream, Duration::from_secs(60), LooksAtPeer::default(), may_answer);
+        stream.write_all(b"before").await.unwrap();
+        may.store(false, Ordering::SeqCst);
+        stream.write_all(b"after").await.unwrap_err();
+        stream.write_vectored(&[IoSlice::new(b"after")]).await.unwrap_err();
+        drop(stream);
+        let mut read = String::new();
+        tokio::io::AsyncReadExt::read_to_string(&mut peer, &mut read).await.unwrap();
+        assert_eq!(read, "before");
     }
 
     #[tokio::test]

@@ -222,6 +222,11 @@ impl Embedded {
         self.ship.get().map(|ship| ship.standing(durable))
     }
 
+    /// Whether what was read or recorded here may still be told: not once a lease is over, when another store may have taken over.
+    pub fn may_answer(&self) -> bool {
+        self.shared.lease.get().is_none_or(|lease| !lease.is_over())
+    }
+
     /// Where a store was made from that was restored, or that took over, until [`forget_restored`](Self::forget_restored).
     ///
     /// # Errors
