@@ -417,7 +417,10 @@ impl Serve {
         }
         let settings = FrontSettings { bytes_in_flight_max: memory.in_flight, requests_at_once: self.requests_at_once };
         let front = Front::of(Arc::clone(&engine), &settings);
+        let mut may_answer = MayAnswer::default();
         if let Some(embedded) = embedded {
+            let leased = Arc::clone(&embedded);
+            may_answer = MayAnswer::while_so(move || leased.may_answer());
             front.tells_of_shipping(move || embedded.ship_standing());
         }
         if let Some(exporter) = &exporter {
@@ -463,13 +466,6 @@ impl Serve {
         };
         let (router, access_log) = self.logged(router, &engine)?;
         let server = Server { listener, router, limits, tls };
-        let may_answer = match &embedded {
-            Some(embedded) => {
-                let embedded = Arc::clone(embedded);
-                MayAnswer::while_so(move || embedded.may_answer())
-            }
-            None => MayAnswer::default(),
-        };
         notify::ready();
         let stopping = async {
             drop(stop.await);
