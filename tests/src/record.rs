@@ -372,7 +372,7 @@ impl Heard for QueryReply {
                 let result = result.as_ref().map(ToString::to_string);
                 format!("result {run_id} version {version} {result:?} {hash:x}")
             }
-            Self::Unchanged { run_id, version } => format!("unchanged {run_id} version {version}"),
+            Self::Unchanged { run_id, version, .. } => format!("unchanged {run_id} version {version}"),
         }
     }
 }

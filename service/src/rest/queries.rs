@@ -15,7 +15,7 @@ use super::extract::{
 use super::workflows::run_ref;
 use crate::access::Caller;
 use crate::http::{Answer, AppState, Json, Refused, json};
-use engine::{QueryReply, QueryRequest, SeenVersion};
+use engine::{QueryReply, QueryRequest, Refusal, SeenVersion};
 
 /// How long a query waits that does not say. Ours: two tasks that only ask.
 const QUERY_WAIT_DEFAULT: Duration = Duration::from_secs(10);
@@ -54,14 +54,22 @@ pub(super) async fn query(
     let seen = tag.map(|tag| seen(tag, params.watch)).transpose()?;
     let patience = wait.unwrap_or(if seen.is_some() { WAIT_MAX } else { QUERY_WAIT_DEFAULT });
     let ask = QueryRequest { name, input: query.input, seen };
-    let answered = engine.request_reply().query(&run_ref(&domain, &id, params.run_id), ask, patience).await?;
+    let answered = engine.request_reply().query(&run_ref(&domain, &id, params.run_id), ask, patience).await;
+    let answered = answered.map_err(|refusal| match refusal {
+        // What a decider says for people may be of payloads.
+        Refusal::QueryFailed { name, reason, message } => {
+            Refusal::QueryFailed { name, reason, message: message.filter(|_| caller.sees_payloads(&domain)) }
+        }
+        refusal => refusal,
+    })?;
     let response = match answered {
         QueryReply::Result { run_id, version, result, hash } => {
             let answer = body::QueryAnswer { run_id, version, result: caller.payload(&domain, result) };
             with_etag(json(StatusCode::OK, &answer), EntityTag { run_id, version, hash: Some(hash) })
         }
-        QueryReply::Unchanged { run_id, version } => {
-            not_modified(EntityTag { run_id, version, hash: tag.and_then(|tag| tag.hash) })
+        QueryReply::Unchanged { run_id, version, hash } => {
+            // Watched for any news, the tag is of what was seen.
+            not_modified(EntityTag { run_id, version, hash: hash.or(tag.and_then(|tag| tag.hash)) })
         }
     };
     Ok(with_wait_applied(response, wait))

@@ -1,9 +1,14 @@
 //! Queries over REST: answers and their entity tags, conditions, and everything that can be wrong with either side.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use service::access::{Credential, Credentials};
+use service::api::router_for;
+use sha2::{Digest as _, Sha256};
 
+use crate::hash::sha256_hex;
 use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS, turn_path};
 
 impl Api {
@@ -136,6 +141,69 @@ async fn if_none_match_holds_a_query_until_there_is_something_else_and_says_304_
     let began = tokio::time::Instant::now();
     let answer = api.ask_for(ask(&path).header("if-none-match", &tag), Duration::from_secs(90)).await;
     assert_eq!((answer.status.as_u16(), began.elapsed()), (304, Duration::from_secs(60)));
+}
+
+/// What a tag says of a result.
+fn hash_of(answer: &Answer) -> String {
+    answer.header("etag").trim_matches('"').rsplit('-').next().unwrap().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_sees_no_payloads_cannot_tell_from_a_tag_whether_a_result_is_the_one_that_they_guess() {
+    let api = Api::open().await;
+    let watcher = Credential {
+        name: "bare".to_owned(),
+        secret_sha256: sha256_hex("bare"),
+        readers_without_payloads: vec!["*".to_owned()],
+        ..Credential::default()
+    };
+    let guarded = api.with(router_for(Arc::clone(&api.engine), Credentials::new(vec![watcher]).unwrap()));
+    let bare =
+        |path: &str, input: i32| Ask::post(path, &json!({ "input": input })).header("authorization", "Bearer bare");
+    for id in ["v", "w"] {
+        api.idle(id).await;
+    }
+    let salary = |id: &str| format!("{WORKFLOWS}/{id}/queries/salary");
+    let answered = async |path: String, input: i32| {
+        let deciding = async {
+            let task = api.task().await;
+            let results = json!([seven(&task["queries"][0])]);
+            api.post(&format!("{}/complete", turn_path(&task)), &json!({ "queryResults": results })).await.json(200);
+        };
+        let (answer, ()) = tokio::join!(guarded.ask(bare(&path, input)), deciding);
+        assert_eq!(answer.json(200).get("result"), None);
+        hash_of(&answer)
+    };
+    let first = answered(salary("w"), 1).await;
+    let guess = hex(&Sha256::digest("7")[..8]);
+    assert_ne!(first, guess, "anybody could make it");
+    assert_eq!(first, answered(salary("w"), 1).await, "the same query of the same run has the same result");
+    // Nor is it seen that two results are the same, one of which is known.
+    let mut others = vec![first, answered(salary("w"), 2).await, answered(total("w"), 1).await];
+    others.push(answered(salary("v"), 1).await);
+    api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
+    let turn = api.task().await;
+    api.post(&format!("{}/complete", turn_path(&turn)), &json!({})).await.json(200);
+    others.push(answered(salary("w"), 1).await);
+    others.sort();
+    others.dedup();
+    assert_eq!(others.len(), 5, "of another run, version, query and input it is another");
+
+    // What the decider says for people is left out, too.
+    let failing = async {
+        let task = api.task().await;
+        let failed = json!([{ "id": task["queries"][0]["id"],
+            "error": { "reason": "no-salary", "message": "of Mr. Smith, 52,000" } }]);
+        api.post(&format!("{}/complete", turn_path(&task)), &json!({ "queryResults": failed })).await.json(200);
+    };
+    let (answer, ()) = tokio::join!(guarded.ask(bare(&salary("w"), 1)), failing);
+    let problem = answer.problem(422, "query-failed");
+    assert_eq!((&problem["reason"], &problem["message"]), (&json!("no-salary"), &Value::Null), "{problem}");
+    assert!(!answer.text.contains("52,000"), "{}", answer.text);
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[tokio::test]

@@ -123,6 +123,9 @@ const QUERY: &[u8] = b"question";
 /// What is signed to seal what leads to a page, before the parts of it. No token's content begins like this.
 const PAGE: &[u8] = b"page";
 
+/// What is signed to seal the result of a query. No token's content begins like this.
+const RESULT: &[u8] = b"result";
+
 /// Makes tokens with the present secret, and checks them with every one that is good.
 pub(crate) struct Mint {
     clock: Arc<dyn Clock>,
@@ -234,6 +237,15 @@ impl Mint {
         (is_whole && self.is_signed(check)).then_some(number)
     }
 
+    /// Seals what tells a result of a query from others, and takes the seal off again: without the secret nobody can tell from it
+    /// whether a result is the one that they guess. Of each run, version, query and input another.
+    pub(crate) fn result_seal(&self, run_id: Uuid, version: EventId, query: [&[u8]; 2]) -> u64 {
+        let [name, input] = query;
+        let parts = [run_id.as_bytes(), &version.to_be_bytes()[..], name, input];
+        let tag = of_parts(self.present().chain_update(RESULT), &parts).finalize().into_bytes();
+        tag.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+    }
+
     /// The seal of what leads to a page: of which list it is, and where in it the page begins.
     pub(crate) fn page_seal(&self, parts: &[&[u8]]) -> String {
         URL_SAFE_NO_PAD
@@ -303,9 +315,11 @@ impl Mint {
 
 /// With its length before each part, so that none begins where another ends.
 fn page_tag(keyed: Hmac<Sha256>, parts: &[&[u8]]) -> Hmac<Sha256> {
-    parts.iter().fold(keyed.chain_update(PAGE), |keyed, part| {
-        keyed.chain_update((part.len() as u64).to_be_bytes()).chain_update(part)
-    })
+    of_parts(keyed.chain_update(PAGE), parts)
+}
+
+fn of_parts(keyed: Hmac<Sha256>, parts: &[&[u8]]) -> Hmac<Sha256> {
+    parts.iter().fold(keyed, |keyed, part| keyed.chain_update((part.len() as u64).to_be_bytes()).chain_update(part))
 }
 
 fn query_tag(keyed: Hmac<Sha256>, run_id: Uuid, number: u64) -> Hmac<Sha256> {

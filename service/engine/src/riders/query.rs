@@ -56,7 +56,7 @@ pub enum QueryReply {
         version: EventId,
         /// The decider's answer.
         result: Option<Payload>,
-        /// The hash of it.
+        /// What tells it from others, sealed.
         hash: u64,
     },
     /// There was nothing else than what the caller has seen.
@@ -65,6 +65,8 @@ pub enum QueryReply {
         run_id: Uuid,
         /// Its version: a newer one than was seen where the result alone is watched.
         version: EventId,
+        /// What tells the result that was seen from others, sealed; where the result alone is watched.
+        hash: Option<u64>,
     },
 }
 
@@ -102,7 +104,26 @@ impl RequestReply {
         self.registry.must_know(&at.domain).await?;
         // Before anything is asked.
         crate::base::shares::watch()?;
-        let answered = self.query_within(at, ask, Instant::now() + wait, From::Caller).await;
+        // Callers see hashes of results sealed, nodes as they are.
+        let (name, input) = (ask.name.clone(), ask.input.clone());
+        let sealed = |hash: u64, run_id, version| {
+            let input = input.as_ref().and_then(Payload::text).unwrap_or_default();
+            hash ^ self.mint.result_seal(run_id, version, [name.as_bytes(), input.as_bytes()])
+        };
+        let open = |seen: SeenVersion| SeenVersion {
+            hash: seen.hash.map(|hash| sealed(hash, seen.run_id, seen.version)),
+            ..seen
+        };
+        let ask = QueryRequest { seen: ask.seen.map(open), ..ask };
+        let seen = ask.seen.and_then(|seen| seen.hash);
+        let mut answered = self.query_within(at, ask, Instant::now() + wait, From::Caller).await;
+        match &mut answered {
+            Ok(QueryReply::Result { run_id, version, hash, .. }) => *hash = sealed(*hash, *run_id, *version),
+            Ok(QueryReply::Unchanged { run_id, version, hash }) => {
+                *hash = seen.map(|seen| sealed(seen, *run_id, *version));
+            }
+            Err(_) => {}
+        }
         match &answered {
             Ok(QueryReply::Result { .. }) => self.metrics.queries_answered.inc(),
             Ok(QueryReply::Unchanged { .. }) => self.metrics.queries_unchanged.inc(),
@@ -138,7 +159,7 @@ impl RequestReply {
         };
         let name = || query.name.clone();
         match heard {
-            Some(QueryHeard::Unchanged(version)) => Ok(QueryReply::Unchanged { run_id, version }),
+            Some(QueryHeard::Unchanged(version)) => Ok(QueryReply::Unchanged { run_id, version, hash: None }),
             Some(QueryHeard::Answer(DeciderAnswer { version, outcome })) => match outcome {
                 QueryOutcome::Result(result) => {
                     Ok(QueryReply::Result { run_id, version, hash: hash(result.as_ref()), result })
@@ -155,7 +176,7 @@ impl RequestReply {
                     let version =
                         self.lookup.describe(&RunRef { run_id: Some(run_id), ..at.clone() }).await?.run.version;
                     if version == seen.version || place == (RiderPlace::Held { version }) {
-                        return Ok(QueryReply::Unchanged { run_id, version });
+                        return Ok(QueryReply::Unchanged { run_id, version, hash: None });
                     }
                 }
                 let waits_for = if waits { self.turn_wait(&key, run_id, &list).await } else { None };

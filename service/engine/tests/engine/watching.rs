@@ -78,7 +78,11 @@ async fn without_news_the_wait_ends_with_nothing_new() {
     for seen in [seen, SeenVersion { hash: None, ..seen }] {
         let watching = service.watch(seen).await;
         let SeenVersion { run_id, version, .. } = seen;
-        assert_eq!(watching.await.unwrap().unwrap(), QueryReply::Unchanged { run_id, version }, "S1.27");
+        assert_eq!(
+            watching.await.unwrap().unwrap(),
+            QueryReply::Unchanged { run_id, version, hash: seen.hash },
+            "S1.27"
+        );
     }
     service.no_task().await;
     assert_eq!(service.store.stats().commits, commits);
@@ -104,10 +108,13 @@ async fn who_watches_a_result_learns_of_the_version_up_to_which_it_is_the_same()
     let seen = service.see("7").await;
     let watching = service.watch(seen).await;
     service.news("7").await;
-    let QueryReply::Unchanged { version, .. } = watching.await.unwrap().unwrap() else { panic!("it was the same") };
+    let QueryReply::Unchanged { version, hash, .. } = watching.await.unwrap().unwrap() else {
+        panic!("it was the same")
+    };
+    assert!(hash.is_some() && hash != seen.hash, "it is sealed with the version");
     assert!(version > seen.version);
     // So that asking again costs no evaluation.
-    let watching = service.watch(SeenVersion { version, ..seen }).await;
+    let watching = service.watch(SeenVersion { version, hash, ..seen }).await;
     service.no_task().await;
     watching.abort();
     assert!(watching.await.unwrap_err().is_cancelled());
