@@ -50,7 +50,7 @@ pub(crate) use problem::Refused;
 pub(crate) use record::{Code, RequestId, RequestNotes};
 pub(crate) use routes::Routes;
 pub(crate) use session::SignIn;
-pub(crate) use shares::{answer_within, domain_of, in_turn_within};
+pub(crate) use shares::{answer_within, in_turn_within};
 pub use stall::MayAnswer;
 pub(crate) use stall::look_at_connection;
 pub(crate) use trace::trace_of;

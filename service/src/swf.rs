@@ -41,8 +41,8 @@ use crate::budget::{Purse, Who};
 use crate::fair::InTurn;
 use crate::front::Front;
 use crate::http::{
-    Audited, Code, MayBeLate, RequestId, RequestNotes, SwfOperation, answer_within, answered, domain_of, hold_answer,
-    hold_body, in_turn_within, of_token, read_body, trace_of,
+    Audited, Code, MayBeLate, RequestId, RequestNotes, SwfOperation, answer_within, answered, hold_answer, hold_body,
+    in_turn_within, of_token, read_body, trace_of,
 };
 use crate::tls::Peer;
 use call::{Answer, SwfCall};
@@ -255,7 +255,7 @@ fn let_in(
     let has = |name: &str| input.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
     // A page of a decision task is of one that was handed out.
     let is_page = operation == Operation::PollForDecisionTask && has("nextPageToken");
-    let (domain, is_of_task) = (need.and_then(domain_of), operation.is_of_task() || is_page);
+    let (domain, is_of_task) = (need.and_then(Need::domain), operation.is_of_task() || is_page);
     let under_way = front.engine().shares().admit(Asking { credential, domain, is_of_task });
     let under_way = under_way.map_err(|throttled| SwfFault::from(&throttled))?;
     Ok((domain.map(|domain| front.places().claim(domain, is_of_task)), under_way))

@@ -90,6 +90,21 @@ pub(crate) enum Need {
     Node,
 }
 
+impl Need {
+    /// The domain that it is about.
+    pub(crate) fn domain(&self) -> Option<&str> {
+        match self {
+            Self::Nothing | Self::Known | Self::Metrics | Self::Operator | Self::Node => None,
+            Self::Related(domain)
+            | Self::Reader(domain)
+            | Self::Application(domain)
+            | Self::DomainOperator(domain)
+            | Self::Decider(domain, _)
+            | Self::Runner(domain, _) => Some(domain),
+        }
+    }
+}
+
 impl Level {
     /// What a request about this needs.
     pub(crate) fn need<S: Subject>(self, subject: &S) -> Result<Need, S::Refusal> {

@@ -44,14 +44,21 @@ impl Pass {
         &self.need
     }
 
-    /// Whether they would still be let in.
+    /// Whether they would still be let in, and shown as much.
     pub(crate) fn is_good(&self) -> bool {
         self.standing().is_some()
     }
 
     /// How long they would still be let in; `None` where they would not.
     fn standing(&self) -> Option<Validity> {
-        self.credentials.would_admit(&self.admitted, self.clock.now(), |holder| self.need.is_met_by(holder))
+        let is_met = |holder: &Holder| self.need.is_met_by(holder) && self.shows_as_much(holder);
+        self.credentials.would_admit(&self.admitted, self.clock.now(), is_met)
+    }
+
+    /// Whether what was shown when they were let in may be shown as well to who holds their credential now.
+    fn shows_as_much(&self, holder: &Holder) -> bool {
+        let sees = |holder: &Holder, domain: &str| holder.is_operator || holder.sees_payloads(domain);
+        self.need.domain().is_none_or(|domain| sees(holder, domain) || !sees(&self.admitted.holder, domain))
     }
 
     /// Resolves when they would no longer be let in: what they have shown expires, or other credentials are in force.

@@ -23,7 +23,7 @@ use super::problem::Refused;
 use super::record::RequestNotes;
 use super::session::{self, EndsSession, SignIn};
 use super::shares;
-use crate::access::{Caller, Credentials, Denied, Level, NoEntry, Pass, Principal, Subject};
+use crate::access::{Caller, Credentials, Denied, Level, Need, NoEntry, Pass, Principal, Subject};
 use crate::fair::InTurn;
 use crate::front::Front;
 use crate::openapi::{Operation, OperationInput};
@@ -333,7 +333,7 @@ impl Gate {
     ) -> Result<(Option<InTurn>, Option<UnderWay>), Throttled> {
         // What is wrong with a token the call itself says.
         let asked = if pass.is_none() { level.need(subject).ok() } else { None };
-        let domain = pass.map(Pass::need).or(asked.as_ref()).and_then(shares::domain_of);
+        let domain = pass.map(Pass::need).or(asked.as_ref()).and_then(Need::domain);
         let credential = pass.map(|pass| pass.holder().name());
         let is_of_task = shares::is_of_task(path);
         let under_way = self.front.engine().shares().admit(Asking { credential, domain, is_of_task })?;

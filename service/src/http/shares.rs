@@ -10,7 +10,6 @@ use hyper::body::Body as _;
 
 use super::problem::Refused;
 use super::through::{Piece, Through, length, piece_of, through};
-use crate::access::Need;
 use crate::fair::InTurn;
 use engine::shares::UnderWay;
 
@@ -20,19 +19,6 @@ const OF_TASKS: [&str; 2] = ["{token}", "exchange"];
 /// Whether calls of this path name tasks that were handed out. An exchange that names none says so when its body was read.
 pub(super) fn is_of_task(path: &str) -> bool {
     path.split('/').any(|segment| OF_TASKS.contains(&segment))
-}
-
-/// The domain that a request is about.
-pub(crate) fn domain_of(need: &Need) -> Option<&str> {
-    match need {
-        Need::Nothing | Need::Known | Need::Metrics | Need::Operator | Need::Node => None,
-        Need::Related(domain)
-        | Need::Reader(domain)
-        | Need::Application(domain)
-        | Need::DomainOperator(domain)
-        | Need::Decider(domain, _)
-        | Need::Runner(domain, _) => Some(domain),
-    }
 }
 
 /// The same request, whose bytes count where somebody wants to know.

@@ -32,6 +32,10 @@ fn operator(name: &str) -> Credential {
     Credential { name: name.to_owned(), secret_sha256: sha256_hex(name), operator: true, ..Credential::default() }
 }
 
+fn credential(name: &str) -> Credential {
+    Credential { name: name.to_owned(), secret_sha256: sha256_hex(name), ..Credential::default() }
+}
+
 fn guarded(open: &Api, credentials: &Credentials) -> Api {
     let router = router_for(Arc::clone(&open.engine), credentials.clone());
     open.with(router)
@@ -258,4 +262,58 @@ async fn an_event_stream_is_cut_off_when_its_credential_is_revoked() {
     let (frame, ()) = tokio::join!(body.frame(), change);
     assert!(frame.unwrap().is_err());
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_sees_payloads_no_more_sees_none_in_what_was_asked_before() {
+    let open = Api::open().await;
+    open.start("w").await;
+    let sees = Credential { readers: vec!["default".to_owned()], ..credential("r") };
+    let bare = Credential { readers_without_payloads: vec!["default".to_owned()], ..credential("r") };
+    let path = format!("{WORKFLOWS}/w/history");
+    let signal = || Ask::post(&format!("{WORKFLOWS}/w/signals/s"), &json!({ "input": "salary" }));
+    for streams in [true, false] {
+        let credentials = Credentials::new(vec![sees.clone()]).unwrap();
+        let guarded = guarded(&open, &credentials);
+        let narrow = async {
+            tokio::task::yield_now().await;
+            credentials.replace(vec![bare.clone()]).unwrap();
+            open.ask(signal()).await.json(202);
+        };
+        if streams {
+            let ask = Ask::get(&path).header("accept", "text/event-stream");
+            let mut body = guarded.call(bearer(ask, "r")).await.into_body();
+            assert!(body.frame().await.unwrap().is_ok());
+            let (frame, ()) = tokio::join!(body.frame(), narrow);
+            assert!(frame.unwrap().is_err(), "the stream is cut off, and is asked for again");
+        } else {
+            let last = open.names("w").await.len();
+            let ask = Ask::get(&format!("{path}?after={last}")).header("prefer", "wait=20");
+            let (answer, ()) = tokio::join!(guarded.ask(bearer(ask, "r")), narrow);
+            assert!(!answer.text.contains("salary"), "{}", answer.text);
+        }
+        let again = guarded.ask(bearer(Ask::get(&path), "r")).await;
+        assert!(!again.json(200).to_string().contains("salary"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_sees_as_much_or_more_than_before_goes_on() {
+    let open = Api::open().await;
+    open.start("w").await;
+    let bare = Credential { readers_without_payloads: vec!["default".to_owned()], ..credential("r") };
+    let sees = Credential { readers: vec!["default".to_owned()], ..credential("r") };
+    let credentials = Credentials::new(vec![bare]).unwrap();
+    let guarded = guarded(&open, &credentials);
+    let ask = Ask::get(&format!("{WORKFLOWS}/w/history")).header("accept", "text/event-stream");
+    let mut body = guarded.call(bearer(ask, "r")).await.into_body();
+    assert!(body.frame().await.unwrap().is_ok());
+    let change = async {
+        for _ in 0..2 {
+            credentials.replace(vec![sees.clone()]).unwrap();
+        }
+        open.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
+    };
+    let (frame, ()) = tokio::join!(body.frame(), change);
+    assert!(frame.unwrap().is_ok());
 }
