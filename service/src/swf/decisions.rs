@@ -191,9 +191,7 @@ pub(super) fn read(decisions: Vec<Map<String, Value>>, workflow_type: Option<&st
             Some(Value::Object(attributes)) => attributes,
             _ => Map::new(),
         };
-        // What is null is absent.
-        let present = attributes.into_iter().filter(|(_, value)| !value.is_null()).collect();
-        let attributes: DecisionAttributes = take(present)?;
+        let attributes: DecisionAttributes = take(attributes)?;
         read.push(attributes.decision(&kind, workflow_type)?);
     }
     if read.iter().rev().skip(1).any(|decision| decision.closes().is_some()) {

@@ -21,6 +21,7 @@ mod histories;
 #[path = "../shared/holders.rs"]
 mod holders;
 mod ids;
+mod members;
 mod pages;
 mod right;
 mod shares;
