@@ -92,8 +92,9 @@ impl DecisionAttributes {
             "RequestCancelActivityTask" => CancelActivity { activity_id: self.activity_id }.into(),
             "CompleteWorkflowExecution" => SucceedWorkflow { result: payload(self.result)?, force: false }.into(),
             "FailWorkflowExecution" => {
+                let has_empty_reason = self.reason.as_deref() == Some("");
                 let (reason, details) = (self.reason.unwrap_or_default(), payload(self.details)?);
-                FailWorkflow { reason, details, force: false }.into()
+                FailWorkflow { reason, has_empty_reason, details, force: false }.into()
             }
             "CancelWorkflowExecution" => CancelWorkflow { details: payload(self.details)?, force: false }.into(),
             "ContinueAsNewWorkflowExecution" => ContinueAsNew {

@@ -13,6 +13,7 @@ mod both;
 mod disk;
 mod domains;
 mod edges;
+mod empties;
 mod functions;
 mod garbage;
 #[path = "../shared/hash.rs"]
