@@ -239,7 +239,7 @@ impl Decisions {
 
     /// Closes the run as failed.
     pub fn fail<T: Serialize + ?Sized>(self, reason: impl Into<String>, details: &T) -> Self {
-        self.push(FailWorkflow { reason: reason.into(), details: Some(payload(details)), force: false })
+        self.push(FailWorkflow { reason: reason.into(), details: Some(payload(details)), ..FailWorkflow::default() })
     }
 
     /// Closes the run because of this: as canceled if it [is a cancellation](Failure::is_canceled), else as failed, with its reason and

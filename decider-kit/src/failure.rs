@@ -205,7 +205,7 @@ impl Failure {
         if self.is_canceled() {
             return baton_history::CancelWorkflow { details: details.clone(), force: false }.into();
         }
-        FailWorkflow { reason: reason.clone(), details: details.clone(), force: false }.into()
+        FailWorkflow { reason: reason.clone(), details: details.clone(), ..FailWorkflow::default() }.into()
     }
 }
 

@@ -127,7 +127,8 @@ impl Transition {
             Command::SendAgain { scheduled_event_id, lost, poll } => self.send_again(*scheduled_event_id, *lost, *poll),
             Command::SucceedActivity { task, result } => self.succeed_activity(*task, result.as_ref(), now),
             Command::FailActivity { task, reason, details, non_retryable, retry_after } => {
-                let (details, non_retryable, retry_after) = (details.as_ref(), *non_retryable, *retry_after);
+                let (reason, details) = (reason.as_deref(), details.as_ref());
+                let (non_retryable, retry_after) = (*non_retryable, *retry_after);
                 self.fail_activity(*task, &Report { reason, details, non_retryable, retry_after }, now)
             }
             Command::Pause { stop_clocks, by_hand, .. } => self.pause(*stop_clocks, by_hand, key, now),

@@ -283,8 +283,8 @@ pub enum Command {
     FailActivity {
         /// The activity.
         task: TaskId,
-        /// Why, for programs.
-        reason: String,
+        /// Why, for programs. Only a run that was started over SWF's wire may have none.
+        reason: Option<String>,
         /// Why, for people and programs.
         details: Option<Payload>,
         /// Another try cannot help.

@@ -287,6 +287,9 @@ pub struct SucceedWorkflow {
 pub struct FailWorkflow {
     /// Why, for programs. 1 to 256 characters.
     pub reason: String,
+    /// In runs over SWF's wire: whether an empty `reason` is given rather than none.
+    #[serde(skip)]
+    pub has_empty_reason: bool,
     /// Why, for people and programs; at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,

@@ -327,7 +327,7 @@ pub(crate) fn fail(task: TaskId) -> Command {
 }
 
 pub(crate) fn fail_with(task: TaskId, reason: &str, retry_after: Option<Duration>) -> Command {
-    Command::FailActivity { task, reason: reason.to_owned(), details: None, non_retryable: false, retry_after }
+    Command::FailActivity { task, reason: Some(reason.to_owned()), details: None, non_retryable: false, retry_after }
 }
 
 pub(crate) fn signal(name: &str) -> Command {

@@ -22,7 +22,7 @@ pub(crate) fn tags(field: &str, tags: &[String], is_swf: bool) -> Result<(), Fau
     tags.try_for_each(|(index, tag)| name(&format!("{field}[{index}]"), tag))
 }
 
-/// A reason that a failure must have; over SWF's wire it need not.
+/// A reason that a failure must have; over SWF's wire it may be absent or empty.
 pub(crate) fn reason_of(field: &str, reason: &str, is_swf: bool) -> Result<(), Fault> {
     if is_swf && reason.is_empty() {
         return Ok(());
@@ -143,6 +143,15 @@ pub(crate) fn lambda_role(field: impl Display, role: Option<&str>) -> Result<(),
 
 pub(crate) fn identity(identity: Option<&str>) -> Result<(), Fault> {
     identity.map_or(Ok(()), |identity| name("identity", identity))
+}
+
+/// The identity of whoever takes a task, as the history has it. SWF has empty ones; elsewhere an empty one counts as none, as pollers
+/// over SWF's wire may take tasks of any run.
+pub(crate) fn taker_identity(identity: Option<&String>, is_swf: bool) -> Result<Option<String>, Fault> {
+    match identity.filter(|identity| is_swf || !identity.is_empty()) {
+        Some(empty) if empty.is_empty() => Ok(Some(String::new())),
+        given => self::identity(given.map(String::as_str)).map(|()| given.cloned()),
+    }
 }
 
 /// Whether a poll's id and the number of its try are acceptable.

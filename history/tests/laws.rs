@@ -266,7 +266,7 @@ fn decision(choice: &Choice) -> Decision {
         .into(),
         Choice::Close(kind, force) => match kind {
             0 => SucceedWorkflow { result: payload(), force }.into(),
-            1 => FailWorkflow { reason: "r".to_owned(), details: payload(), force }.into(),
+            1 => FailWorkflow { reason: "r".to_owned(), details: payload(), force, ..FailWorkflow::default() }.into(),
             2 => CancelWorkflow { details: payload(), force }.into(),
             _ => ContinueAsNew { input: payload(), force, ..ContinueAsNew::default() }.into(),
         },
@@ -401,7 +401,13 @@ fn command(
                         if any % 7 == 0 { "hopeless".to_owned() } else { "r".repeat(usize::from(any % 23) + 1) };
                     let details = (any % 2 == 0).then(|| Payload::of(&"d".repeat(usize::from(*any))).unwrap());
                     let retry_after = (any % 5 == 0).then(|| Duration::from_secs(u64::from(any % 4)));
-                    Command::FailActivity { task, reason, details, non_retryable: any % 3 == 0, retry_after }
+                    Command::FailActivity {
+                        task,
+                        reason: Some(reason),
+                        details,
+                        non_retryable: any % 3 == 0,
+                        retry_after,
+                    }
                 }
                 Answer::Canceled => Command::CancelActivity { task, details: None },
                 Answer::Return => {
@@ -446,6 +452,7 @@ fn command(
             let decision_event_id = 4;
             let close = match close {
                 0 => EventKind::WorkflowFailed(WorkflowFailed {
+                    has_empty_reason: false,
                     reason: "r".to_owned(),
                     details: None,
                     decision_event_id,
@@ -496,7 +503,7 @@ fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, beats: Vec<Hea
         5 => Command::SucceedActivity { task, result: None },
         6 => Command::FailActivity {
             task,
-            reason: "x".repeat(300),
+            reason: Some("x".repeat(300)),
             details: None,
             non_retryable: false,
             retry_after: None,

@@ -219,7 +219,7 @@ fn everything_that_is_open_at_once_has_room_for_whatever_comes_of_it() {
         assert_eq!(tasks.len(), 1_000);
         told.tell_all(tasks.into_iter().map(|task| Command::FailActivity {
             task,
-            reason: name("漢", 256),
+            reason: Some(name("漢", 256)),
             details: Some(details.clone()),
             non_retryable: false,
             retry_after: None,
@@ -351,7 +351,7 @@ fn activities_that_wait_for_somebody_when_their_tries_have_run_out_have_room_for
     let tasks = told.tasks();
     let fail = |task| {
         let (reason, details) = (name("b", 256), None);
-        Command::FailActivity { task, reason, details, non_retryable: false, retry_after: None }
+        Command::FailActivity { task, reason: Some(reason), details, non_retryable: false, retry_after: None }
     };
     told.tell_all(tasks.into_iter().map(fail));
     assert_eq!(told.run.activities.values().filter(|activity| activity.paused.is_some()).count(), count);

@@ -110,7 +110,7 @@ impl FunctionRunner {
             Ok(result) => Command::SucceedActivity { task: token.task, result: Payload::of(&result).ok() },
             Err(CallFailure { reason, details }) => Command::FailActivity {
                 task: token.task,
-                reason: reason.to_owned(),
+                reason: Some(reason.to_owned()),
                 details: Payload::of(&details.chars().take(RESULT_CHARS_MAX).collect::<String>()).ok(),
                 non_retryable: true,
                 retry_after: None,

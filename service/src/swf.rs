@@ -1,8 +1,9 @@
 //! AWS SWF's own wire protocol, so that existing programs run unchanged: `POST /` with `X-Amz-Target`, AWS JSON 1.0.
 //! Translates, and holds no rules: those are `history`'s, and the engine's.
 //!
-//! One call's way: `call` finds the operation; `access` finds out who asks, by the signature; `shape::check` holds the whole request against its fields
-//! (`operations.rs`); the operation's function asks the engine; the answer goes back with a request id.
+//! One call's way: `call` finds the operation; `access` finds out who asks, by the signature; `shape::reduce` checks the request and
+//! drops every member that its operation does not have (`operations.rs`), before authorization or anything else looks at it; the
+//! operation's function asks the engine; the answer goes back with a request id.
 
 mod access;
 mod call;
@@ -183,21 +184,22 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     let holder = admitted.as_ref().map(|admitted| Arc::clone(admitted.holder()));
     log.by(holder.and_then(|holder| Caller::holding(holder).by()));
     purse.is_known();
-    let input = object(&bytes)?;
-    shape::check(operation.fields(), &input)?;
-    if let Some(domain) = input.get("domain").and_then(Value::as_str) {
+    // From here on there are only members that the operation has.
+    let input = shape::reduce(operation.fields(), object(&bytes)?)?;
+    let need = access::need(operation, engine, &input);
+    if let Some(domain) = need.as_ref().ok().and_then(domain_of) {
         log.domain(domain);
     }
     let size = bytes.len() as u64;
     drop(bytes);
     let (Some(admitted), Some((credentials, ..))) = (admitted, signed) else {
-        let need = access::need(operation, engine, &input);
-        let let_in = let_in(front, None, need.as_ref(), operation, &input)?;
+        // What is wrong with a token the operation itself says.
+        let let_in = let_in(front, None, need.ok().as_ref(), operation, &input)?;
         let call = SwfCall::new(front, Caller::anybody(), region, trace);
         return Ok(AdmittedAction { operation, call, input, asked, let_in, pass: None, size, purse });
     };
     let noted = |fault, who: &str| noted(fault, &credentials, engine, Some(who), operation);
-    let may = access::check(admitted.holder(), operation, engine, &input);
+    let may = need.and_then(|need| access::check(admitted.holder(), need));
     let need = may.map_err(|fault| noted(fault, admitted.holder().name()))?;
     let let_in = let_in(front, Some(admitted.holder().name()), Some(&need), operation, &input)?;
     let pass = Pass::new(&credentials, engine.clock(), admitted, need);

@@ -362,7 +362,13 @@ pub(crate) async fn activity(world: &World, delivery: Delivery<ActivityTask>) {
     let fails = world.bad_luck(10);
     let command = if fails {
         let reason = "sim".to_owned();
-        Command::FailActivity { task: token.task, reason, details: None, non_retryable: false, retry_after: None }
+        Command::FailActivity {
+            task: token.task,
+            reason: Some(reason),
+            details: None,
+            non_retryable: false,
+            retry_after: None,
+        }
     } else {
         Command::SucceedActivity { task: token.task, result: None }
     };

@@ -294,7 +294,8 @@ impl Crowd {
             let (engine, details, reason) = (Arc::clone(&self.engine), Some(details.clone()), long("漢", 256));
             async move {
                 let (task, retry_after) = (token.task, None);
-                let fail = Command::FailActivity { task, reason, details, non_retryable: false, retry_after };
+                let fail =
+                    Command::FailActivity { task, reason: Some(reason), details, non_retryable: false, retry_after };
                 engine.tasks().answer_activity(&token, fail).await.expect("a failure has room");
             }
         })

@@ -162,7 +162,13 @@ impl<D: TakesTurns> Given<D> {
                 while self.run.activities.contains_key(&task.scheduled_event_id) {
                     let task = self.started(&activity_id);
                     let (reason, details) = (reason.clone(), details.clone());
-                    self.admit(&Command::FailActivity { task, reason, details, non_retryable, retry_after });
+                    self.admit(&Command::FailActivity {
+                        task,
+                        reason: Some(reason),
+                        details,
+                        non_retryable,
+                        retry_after,
+                    });
                 }
             }
             NewsKind::Canceled { activity_id, details } => {

@@ -145,6 +145,11 @@ pub struct ActivityFailed {
     /// Who said so, where it was not the runner.
     #[n(5)]
     pub by_hand: Option<ByHand>,
+    /// Whether an empty `reason` was given rather than none. Only runs that were started over SWF's wire have either.
+    #[n(6)]
+    #[cbor(default, skip_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_empty_reason: bool,
     /// The decider's name for it. Not stored: the REST API adds it when the event is read.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,

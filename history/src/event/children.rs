@@ -214,6 +214,11 @@ pub struct ChildFailed {
     #[n(5)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
+    /// Whether an empty `reason` was given rather than none. Only runs that were started over SWF's wire have either.
+    #[n(6)]
+    #[cbor(default, skip_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_empty_reason: bool,
 }
 
 /// The child has closed: WorkflowTimedOut.

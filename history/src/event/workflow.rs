@@ -135,6 +135,11 @@ pub struct WorkflowFailed {
     /// When its first turn is handed out at the earliest.
     #[n(4)]
     pub next_try_at: Option<Timestamp>,
+    /// Whether an empty `reason` was given rather than none. Only runs that were started over SWF's wire have either.
+    #[n(5)]
+    #[cbor(default, skip_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_empty_reason: bool,
 }
 
 /// The decider closed the run as canceled.

@@ -252,11 +252,15 @@ fn closed_child(
             let result = it.result.clone();
             EventKind::ChildSuccess(ChildSuccess { workflow_id, run_id, scheduled_event_id, started_event_id, result })
         }
-        EventKind::WorkflowFailed(it) => {
-            let (reason, details) = (it.reason.clone(), it.details.clone());
-            let it = ChildFailed { workflow_id, run_id, scheduled_event_id, started_event_id, reason, details };
-            EventKind::ChildFailed(it)
-        }
+        EventKind::WorkflowFailed(it) => EventKind::ChildFailed(ChildFailed {
+            workflow_id,
+            run_id,
+            scheduled_event_id,
+            started_event_id,
+            reason: it.reason.clone(),
+            details: it.details.clone(),
+            has_empty_reason: it.has_empty_reason,
+        }),
         EventKind::WorkflowTimedOut(it) => {
             let timeout = it.timeout;
             let it = ChildTimedOut { workflow_id, run_id, scheduled_event_id, started_event_id, timeout };

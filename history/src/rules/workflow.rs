@@ -282,8 +282,14 @@ impl Transition {
 
     pub(crate) fn fail_workflow(&self, it: &FailWorkflow, decision_event_id: EventId, now: Timestamp) -> EventKind {
         let (new_run_id, next_try_at) = self.next_try(Some(&it.reason), now).unzip();
-        let (reason, details) = (it.reason.clone(), it.details.clone());
-        EventKind::WorkflowFailed(WorkflowFailed { reason, details, decision_event_id, new_run_id, next_try_at })
+        EventKind::WorkflowFailed(WorkflowFailed {
+            reason: it.reason.clone(),
+            details: it.details.clone(),
+            decision_event_id,
+            new_run_id,
+            next_try_at,
+            has_empty_reason: it.has_empty_reason && it.reason.is_empty(),
+        })
     }
 
     pub(crate) fn continue_as_new(

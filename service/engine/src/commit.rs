@@ -458,7 +458,7 @@ pub(super) mod tests {
             let (reason, task) =
                 (reason(scheduled_event_id), TaskId { scheduled_event_id, started_event_id: 0, start: 1 });
             let (details, non_retryable, retry_after) = (None, false, None);
-            let fail = Command::FailActivity { task, reason, details, non_retryable, retry_after };
+            let fail = Command::FailActivity { task, reason: Some(reason), details, non_retryable, retry_after };
             let Prepared { next, parts } = commit(Some(&loaded), &[start, fail], op);
             kept.extend(parts);
             loaded = next;

@@ -213,7 +213,7 @@ impl Exchange {
             (None, Some(failure), None) => {
                 let body::FailActivity { reason, details, non_retryable, retry_after, next } = failure;
                 must_be_absent(next.as_ref())?;
-                Command::FailActivity { task, reason, details, non_retryable, retry_after }
+                Command::FailActivity { task, reason: Some(reason), details, non_retryable, retry_after }
             }
             (None, None, Some(body::CancelActivity { details, next })) => {
                 must_be_absent(next.as_ref())?;
@@ -259,6 +259,7 @@ pub(super) async fn turns(
     let poll = Poll {
         wait: at_most,
         identity,
+        is_swf: false,
         events_max: max_events,
         full_history: is_full(history),
         names_activities: true,

@@ -166,6 +166,7 @@ pub(super) async fn poll_decider(on: OnPoll, Json(poll): Json<body::PollDecider,
     let poll = Poll {
         wait: at_most,
         identity,
+        is_swf: false,
         events_max,
         full_history: is_full(history),
         names_activities: true,
@@ -217,6 +218,7 @@ fn next_poll(next: body::Next, caller: &Caller) -> Result<Poll, Refused> {
     Ok(Poll {
         wait,
         identity,
+        is_swf: false,
         events_max,
         full_history: is_full(history),
         names_activities: true,
@@ -337,7 +339,7 @@ pub(super) async fn succeed_activity(on: OnTask, Json(succeed): Json<body::Succe
 
 pub(super) async fn fail_activity(on: OnTask, Json(fail): Json<body::FailActivity>) -> Answer {
     let body::FailActivity { reason, details, non_retryable, retry_after, next } = fail;
-    let command = |task| Command::FailActivity { task, reason, details, non_retryable, retry_after };
+    let command = |task| Command::FailActivity { task, reason: Some(reason), details, non_retryable, retry_after };
     answer_activity(on, command, next).await
 }
 

@@ -118,7 +118,7 @@ fn text(input: &Map<String, Value>, name: &str) -> String {
     input.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// What a request is about.
+/// What a request is about, by the members that its operation has.
 struct RequestSubject<'a> {
     engine: &'a Engine,
     input: &'a Map<String, Value>,
@@ -175,23 +175,21 @@ impl Subject for RequestSubject<'_> {
     }
 }
 
-/// What a request needs, where that can be told.
-pub(super) fn need(operation: Operation, engine: &Engine, input: &Map<String, Value>) -> Option<Need> {
-    operation.level().need(&RequestSubject { engine, input }).ok()
-}
-
-/// What the holder needs to ask for this, and has.
+/// What a request needs. `input` has been reduced to the operation's shape: its members alone say what the request is about.
 ///
 /// # Errors
 ///
-/// `OperationNotPermittedFault`, or what is wrong with the token that the request names.
-pub(super) fn check(
-    holder: &Holder,
-    operation: Operation,
-    engine: &Engine,
-    input: &Map<String, Value>,
-) -> Result<Need, SwfFault> {
-    let need = operation.level().need(&RequestSubject { engine, input })?;
+/// What is wrong with the token or the resource that the request names.
+pub(super) fn need(operation: Operation, engine: &Engine, input: &Map<String, Value>) -> Result<Need, SwfFault> {
+    operation.level().need(&RequestSubject { engine, input })
+}
+
+/// What the holder needs, and has.
+///
+/// # Errors
+///
+/// `OperationNotPermittedFault`.
+pub(super) fn check(holder: &Holder, need: Need) -> Result<Need, SwfFault> {
     if need.is_met_by(holder) {
         return Ok(need);
     }

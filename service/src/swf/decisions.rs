@@ -92,8 +92,9 @@ impl DecisionAttributes {
             "RequestCancelActivityTask" => CancelActivity { activity_id: self.activity_id }.into(),
             "CompleteWorkflowExecution" => SucceedWorkflow { result: payload(self.result)?, force: false }.into(),
             "FailWorkflowExecution" => {
+                let has_empty_reason = self.reason.as_deref() == Some("");
                 let (reason, details) = (self.reason.unwrap_or_default(), payload(self.details)?);
-                FailWorkflow { reason, details, force: false }.into()
+                FailWorkflow { reason, has_empty_reason, details, force: false }.into()
             }
             "CancelWorkflowExecution" => CancelWorkflow { details: payload(self.details)?, force: false }.into(),
             "ContinueAsNewWorkflowExecution" => ContinueAsNew {
@@ -191,9 +192,7 @@ pub(super) fn read(decisions: Vec<Map<String, Value>>, workflow_type: Option<&st
             Some(Value::Object(attributes)) => attributes,
             _ => Map::new(),
         };
-        // What is null is absent.
-        let present = attributes.into_iter().filter(|(_, value)| !value.is_null()).collect();
-        let attributes: DecisionAttributes = take(present)?;
+        let attributes: DecisionAttributes = take(attributes)?;
         read.push(attributes.decision(&kind, workflow_type)?);
     }
     if read.iter().rev().skip(1).any(|decision| decision.closes().is_some()) {

@@ -268,3 +268,23 @@ pub(super) fn perform(operation: Operation, call: SwfCall, input: Map<String, Va
         Operation::CountClosedWorkflowExecutions => Box::pin(visibility::count(call, input, false)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_operation_has_the_members_of_awss_model() {
+        let mut lines: Vec<String> = Vec::new();
+        for operation in Operation::ALL {
+            let required = |field: &Field| if field.is_required { "!" } else { "" };
+            let mut members: Vec<_> =
+                operation.fields().iter().map(|field| format!("{}{}", field.name, required(field))).collect();
+            members.sort_unstable();
+            lines.push(format!("{}: {}", operation.name(), members.join(" ")));
+        }
+        let model = include_str!("../../tests/shared/swf-members.txt");
+        let model: Vec<&str> = model.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(lines, model);
+    }
+}

@@ -1,5 +1,6 @@
-//! What requests look like, and how one is held against that before anything else is done: the whole of it, with every
-//! error counted, as the real service does. Owns the checking; `operations.rs` has the shapes.
+//! Shapes of requests. A request is reduced to the shape of its operation before anything else looks at it, so that authorization,
+//! quotas, logs and the operation see the same members. All errors of a request are reported at once, as the real service does.
+//! Owns the checking; `operations.rs` has the shapes.
 //!
 //! Source: SWF's API reference, for messages, limits (of characters, not bytes) and the check of whole requests.
 
@@ -124,42 +125,48 @@ impl Form {
     }
 }
 
-/// Holds a request against its fields.
+/// Returns what a request has of these fields, all of it checked. Members of other names are dropped, and so are those that are
+/// `null`: that is the same as absent.
 ///
 /// # Errors
 ///
 /// `SerializationException` for a member of another kind; `ValidationException` with everything else that is wrong.
-pub(super) fn check(fields: &[Field], input: &Map<String, Value>) -> Result<(), SwfFault> {
+pub(super) fn reduce(fields: &[Field], input: Map<String, Value>) -> Result<Map<String, Value>, SwfFault> {
     let mut checker = Checker { path: String::new(), problems: Vec::new() };
-    checker.group(fields, input)?;
+    let reduced = checker.group(fields, input)?;
     let problems = checker.problems;
     if problems.is_empty() {
-        return Ok(());
+        return Ok(reduced);
     }
     let plural = if problems.len() == 1 { "error" } else { "errors" };
     let message = format!("{} validation {plural} detected: {}", problems.len(), problems.join("; "));
     Err(SwfFault::new(FaultKind::Validation, message))
 }
 
+/// Returns what was checked, and nothing else.
 struct Checker {
     path: String,
     problems: Vec<String>,
 }
 
 impl Checker {
-    fn group(&mut self, fields: &[Field], input: &Map<String, Value>) -> Result<(), SwfFault> {
+    fn group(&mut self, fields: &[Field], mut input: Map<String, Value>) -> Result<Map<String, Value>, SwfFault> {
+        let mut reduced = Map::new();
         for field in fields {
-            self.member(field.name, |checker| match input.get(field.name) {
+            let value = self.member(field.name, |checker| match input.remove(field.name) {
                 None | Some(Value::Null) => {
                     if field.is_required {
                         checker.problem("null", "Member must not be null");
                     }
-                    Ok(())
+                    Ok(None)
                 }
-                Some(value) => checker.value(field.shape, value),
+                Some(value) => checker.value(field.shape, value).map(Some),
             })?;
+            if let Some(value) = value {
+                reduced.insert(field.name.to_owned(), value);
+            }
         }
-        Ok(())
+        Ok(reduced)
     }
 
     fn member<T>(&mut self, name: &str, check: impl FnOnce(&mut Self) -> T) -> T {
@@ -173,28 +180,29 @@ impl Checker {
         checked
     }
 
-    fn value(&mut self, shape: &Shape, value: &Value) -> Result<(), SwfFault> {
-        match (shape, value) {
+    fn value(&mut self, shape: &Shape, value: Value) -> Result<Value, SwfFault> {
+        Ok(match (shape, value) {
             (Shape::Text { min, max, form }, Value::String(text)) => {
                 let found = text.chars().count();
                 if found < *min {
-                    self.text_problem(text, &format!("Member must have length greater than or equal to {min}"));
+                    self.text_problem(&text, &format!("Member must have length greater than or equal to {min}"));
                 } else if found > *max {
-                    self.text_problem(text, &format!("Member must have length less than or equal to {max}"));
-                } else if let Some(problem) = form.problem(text) {
-                    self.text_problem(text, problem);
+                    self.text_problem(&text, &format!("Member must have length less than or equal to {max}"));
+                } else if let Some(problem) = form.problem(&text) {
+                    self.text_problem(&text, problem);
                 }
-                Ok(())
+                Value::String(text)
             }
             (Shape::Word(words), Value::String(text)) => {
                 if !words.contains(&text.as_str()) {
                     let problem = format!("Member must satisfy enum value set: [{}]", words.join(", "));
-                    self.text_problem(text, &problem);
+                    self.text_problem(&text, &problem);
                 }
-                Ok(())
+                Value::String(text)
             }
             (Shape::Whole { min, max }, Value::Number(number)) => {
-                let Some(found) = whole(number) else { return Err(not_convertible(shape, value)) };
+                let number = Value::Number(number);
+                let Some(found) = whole(&number) else { return Err(not_convertible(shape, &number)) };
                 if found < *min {
                     let problem = format!("Member must have value greater than or equal to {min}");
                     self.text_problem(&found.to_string(), &problem);
@@ -202,44 +210,46 @@ impl Checker {
                     let problem = format!("Member must have value less than or equal to {max}");
                     self.text_problem(&found.to_string(), &problem);
                 }
-                Ok(())
+                number
             }
-            (Shape::Truth, Value::Bool(_)) | (Shape::Instant, Value::Number(_)) => Ok(()),
-            (Shape::Group(fields), Value::Object(members)) => self.group(fields, members),
-            (Shape::Decision(fields), Value::Object(members)) => self.decision(fields, members),
+            (Shape::Truth, value @ Value::Bool(_)) | (Shape::Instant, value @ Value::Number(_)) => value,
+            (Shape::Group(fields), Value::Object(members)) => Value::Object(self.group(fields, members)?),
+            (Shape::Decision(fields), Value::Object(members)) => Value::Object(self.decision(fields, members)?),
             (Shape::List { of, max }, Value::Array(entries)) => {
                 if entries.len() > *max {
                     let found = format!("{} entries", entries.len());
                     self.text_problem(&found, &format!("Member must have length less than or equal to {max}"));
                 }
-                for (index, entry) in entries.iter().enumerate() {
+                let entries = entries.into_iter().enumerate().map(|(index, entry)| {
                     self.member(&format!("{}.member", index + 1), |checker| match entry {
                         Value::Null => {
                             checker.problem("null", "Member must not be null");
-                            Ok(())
+                            Ok(Value::Null)
                         }
                         entry => checker.value(of, entry),
-                    })?;
-                }
-                Ok(())
+                    })
+                });
+                Value::Array(entries.collect::<Result<_, _>>()?)
             }
-            (shape, value) => Err(not_convertible(shape, value)),
-        }
+            (shape, value) => return Err(not_convertible(shape, &value)),
+        })
     }
 
-    /// Attributes of another type than the decision's are passed over; those of its type must be there if any of them must.
-    fn decision(&mut self, fields: &[Field], members: &Map<String, Value>) -> Result<(), SwfFault> {
-        let kind = members.get("decisionType").and_then(Value::as_str);
-        for field in fields {
+    /// Attributes of another type than the decision's are dropped; those of its type must be there if any of them must.
+    fn decision(
+        &mut self,
+        fields: &'static [Field],
+        members: Map<String, Value>,
+    ) -> Result<Map<String, Value>, SwfFault> {
+        let kind = members.get("decisionType").and_then(Value::as_str).map(str::to_owned);
+        let own = fields.iter().filter_map(|field| {
             let is_kind = field.name == "decisionType";
-            let is_own = kind.is_some_and(|kind| is_attributes_of(field.name, kind));
+            let is_own = kind.as_deref().is_some_and(|kind| is_attributes_of(field.name, kind));
             let needs_any = matches!(field.shape, Shape::Group(inner) if inner.iter().any(|inner| inner.is_required));
-            if is_kind || is_own {
-                let is_required = is_kind || needs_any;
-                self.group(&[Field { name: field.name, is_required, shape: field.shape }], members)?;
-            }
-        }
-        Ok(())
+            let is_required = is_kind || needs_any;
+            (is_kind || is_own).then_some(Field { name: field.name, is_required, shape: field.shape })
+        });
+        self.group(&own.collect::<Vec<_>>(), members)
     }
 
     fn text_problem(&mut self, found: &str, problem: &str) {
@@ -261,7 +271,7 @@ pub(super) fn is_attributes_of(member: &str, kind: &str) -> bool {
 }
 
 /// A number that is written as a whole one: without a fraction and an exponent. One that is too large becomes the largest.
-fn whole(number: &serde_json::Number) -> Option<i64> {
+fn whole(number: &Value) -> Option<i64> {
     number.as_i64().or_else(|| number.as_u64().map(|_| i64::MAX))
 }
 

@@ -39,9 +39,7 @@ struct PollTask {
 
 impl PollTask {
     fn poll(&self, caller: &Caller, events_max: Option<usize>, wait: Duration) -> Poll {
-        // Shown in histories; an empty one is none.
-        let identity = self.identity.clone().filter(|identity| !identity.is_empty());
-        Poll { wait, identity, by: caller.by(), events_max, ..Poll::default() }
+        Poll { wait, identity: self.identity.clone(), is_swf: true, by: caller.by(), events_max, ..Poll::default() }
     }
 }
 
@@ -327,7 +325,7 @@ pub(super) async fn respond_failed(call: SwfCall, input: Map<String, Value>) -> 
     let command = |token: &ActivityToken, it: RespondActivity| {
         Ok(Command::FailActivity {
             task: token.task,
-            reason: it.reason.unwrap_or_default(),
+            reason: it.reason,
             details: payload(it.details)?,
             non_retryable: false,
             retry_after: None,

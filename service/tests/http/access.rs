@@ -23,7 +23,7 @@ const NEEDLE: &str = "sesame-in-a-payload";
 const BEGIN: &str = "<!-- From here on made of the table: see service/tests/http/access.rs. -->\n";
 
 /// Every kind of credential, by name, which is its secret, and the levels that it meets in domain `default`.
-fn kinds() -> Vec<(Credential, &'static [Level])> {
+pub(crate) fn kinds() -> Vec<(Credential, &'static [Level])> {
     use Level as L;
     let reads: &[L] = &[L::Nothing, L::Known, L::Related, L::Reader];
     vec![
@@ -76,7 +76,7 @@ fn kinds() -> Vec<(Credential, &'static [Level])> {
     ]
 }
 
-fn guarded(api: &Api) -> Api {
+pub(crate) fn guarded(api: &Api) -> Api {
     guarded_by(api, Stanzas { credentials: credentials(), ..Stanzas::default() })
 }
 
@@ -109,12 +109,12 @@ fn guarded_by(api: &Api, stanzas: Stanzas) -> Api {
     api.with(router)
 }
 
-fn bearer(ask: Ask, secret: &str) -> Ask {
+pub(crate) fn bearer(ask: Ask, secret: &str) -> Ask {
     ask.header("authorization", &format!("Bearer {secret}"))
 }
 
 /// A request for a row: of domain `default`, list `deciders` or `acts`, and these tasks.
-fn request(call: CallAccess, turn: &str, activity: &str) -> Ask {
+pub(crate) fn request(call: CallAccess, turn: &str, activity: &str) -> Ask {
     let list = if call.level == Level::Decider { "deciders" } else { "acts" };
     let path = call.name.replace("/v1/decider-tasks/{token}", turn).replace("/v1/activity-tasks/{token}", activity);
     let path = path.replace("{domain}", "default").replace("{list}", list).replace("{id}", "w");

@@ -70,5 +70,6 @@ mod tokens;
 mod traces;
 mod tries;
 mod types;
+mod unknowns;
 mod unpolled;
 mod updates;

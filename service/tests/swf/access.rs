@@ -12,7 +12,7 @@ use service::api::{router, router_for};
 use simulation::stores::fresh;
 
 use crate::holders::{credential, one};
-use crate::support::{Answer, SWF, Swf, kind, start};
+use crate::support::{Answer, SWF, Swf, kind, register, start};
 
 /// Stands in every payload, and nowhere else.
 pub(crate) const NEEDLE: &str = "sesame-in-a-payload";
@@ -77,22 +77,6 @@ pub(crate) async fn as_of(swf: &Swf, who: &str, operation: &str, body: &Value) -
         ("authorization", bearer.as_str()),
     ];
     swf.send(&headers, body.to_string()).await
-}
-
-async fn register(swf: &Swf) {
-    let workflow = json!({
-        "domain": "default", "name": "order", "version": "1",
-        "defaultTaskStartToCloseTimeout": "60", "defaultExecutionStartToCloseTimeout": "3600",
-        "defaultTaskList": { "name": "deciders" }, "defaultChildPolicy": "TERMINATE",
-    });
-    swf.ask("RegisterWorkflowType", &workflow).await.nothing();
-    let activity = json!({
-        "domain": "default", "name": "charge", "version": "1",
-        "defaultTaskStartToCloseTimeout": "60", "defaultTaskHeartbeatTimeout": "NONE",
-        "defaultTaskScheduleToStartTimeout": "60", "defaultTaskScheduleToCloseTimeout": "120",
-        "defaultTaskList": { "name": "runners" },
-    });
-    swf.ask("RegisterActivityType", &activity).await.nothing();
 }
 
 /// A turn of list `deciders`, whose answer schedules an activity on `runners`; its task's token, and that of the next turn.

@@ -14,6 +14,7 @@ mod delivery;
 mod disk;
 mod domains;
 mod edges;
+mod empties;
 mod functions;
 mod garbage;
 #[path = "../shared/hash.rs"]
@@ -22,6 +23,7 @@ mod histories;
 #[path = "../shared/holders.rs"]
 mod holders;
 mod ids;
+mod members;
 mod pages;
 mod right;
 mod shares;

@@ -98,16 +98,21 @@ pub(crate) async fn ready() -> Swf {
     swf
 }
 
-/// Registers a domain's types.
+/// Registers the types of domain `default`.
 pub(crate) async fn register(swf: &Swf) {
+    register_in(swf, "default").await;
+}
+
+/// Registers a domain's types.
+pub(crate) async fn register_in(swf: &Swf, domain: &str) {
     let workflow = json!({
-        "domain": "default", "name": "order", "version": "1",
+        "domain": domain, "name": "order", "version": "1",
         "defaultTaskStartToCloseTimeout": "60", "defaultExecutionStartToCloseTimeout": "3600",
         "defaultTaskList": { "name": "deciders" }, "defaultChildPolicy": "TERMINATE",
     });
     swf.ask("RegisterWorkflowType", &workflow).await.nothing();
     let activity = json!({
-        "domain": "default", "name": "charge", "version": "1",
+        "domain": domain, "name": "charge", "version": "1",
         "defaultTaskStartToCloseTimeout": "60", "defaultTaskHeartbeatTimeout": "NONE",
         "defaultTaskScheduleToStartTimeout": "60", "defaultTaskScheduleToCloseTimeout": "120",
         "defaultTaskList": { "name": "runners" },

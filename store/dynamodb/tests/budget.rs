@@ -508,8 +508,13 @@ async fn an_activity_past_its_first_try_takes_2_write_units_more_once_and_2_when
         let token = service.engine.tasks().activity_token(&task.task().token).unwrap();
         task.delivered();
         let reason = "busy".to_owned();
-        let command =
-            Command::FailActivity { task: token.task, reason, details: None, non_retryable: false, retry_after: None };
+        let command = Command::FailActivity {
+            task: token.task,
+            reason: Some(reason),
+            details: None,
+            non_retryable: false,
+            retry_after: None,
+        };
         service.engine.tasks().answer_activity(&token, command).await.unwrap();
         let units = service.units();
         service.clock.advance(history::Duration::from_secs(3_600));

@@ -118,7 +118,7 @@ async fn closed(client: &Client) -> Result<(), Error> {
     let succeed = SucceedActivity { result: text(9_000), next: None };
     client.succeed_activity(&token, &succeed, Patience::None).await?;
     decide(client, "succeeded", vec![SucceedWorkflow { result: text(700), force: false }.into()]).await?;
-    let fail = FailWorkflow { reason: "declined".to_owned(), details: text(700), force: false };
+    let fail = FailWorkflow { reason: "declined".to_owned(), details: text(700), ..FailWorkflow::default() };
     begin(client, "failed", vec![fail.into()]).await?;
     client.start(&start_of("terminated"), None).await?;
     client.terminate("terminated", None, &TerminateWorkflow::default(), None).await?;

@@ -64,7 +64,10 @@ impl TestService {
             WorkResult::Success(result) => self.must(index, &Command::SucceedActivity { task, result: Some(result) }),
             WorkResult::Failure { reason, details, non_retryable, retry_after } => {
                 let details = Some(details);
-                self.must(index, &Command::FailActivity { task, reason, details, non_retryable, retry_after });
+                self.must(
+                    index,
+                    &Command::FailActivity { task, reason: Some(reason), details, non_retryable, retry_after },
+                );
             }
             WorkResult::Never => {}
         }

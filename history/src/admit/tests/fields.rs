@@ -232,7 +232,7 @@ fn the_fields_of_answers_have_their_limits() {
 
     let fail = |reason: &str, details: &Option<Payload>| Command::FailActivity {
         task,
-        reason: reason.to_owned(),
+        reason: Some(reason.to_owned()),
         details: details.clone(),
         non_retryable: true,
         retry_after: None,
@@ -270,7 +270,7 @@ fn the_fields_of_decisions_have_their_limits() {
         |details: &Option<Payload>| Decision::from(RecordMarker { name: "m".to_owned(), details: details.clone() });
     let succeed = |result: &Option<Payload>| Decision::from(SucceedWorkflow { result: result.clone(), force: false });
     let fail = |reason: String, details: &Option<Payload>| {
-        Decision::from(FailWorkflow { reason, details: details.clone(), force: false })
+        Decision::from(FailWorkflow { reason, details: details.clone(), ..FailWorkflow::default() })
     };
     let stop = |details: &Option<Payload>| Decision::from(CancelWorkflow { details: details.clone(), force: false });
     let longest = text(limits::REASON_CHARS_MAX);

@@ -49,6 +49,7 @@ impl Transition {
                     details: details.clone(),
                     non_retryable: false,
                     by_hand: Some(by_hand.clone()),
+                    has_empty_reason: false,
                 })
             }
             ActivityCommand::Retry => {

@@ -23,7 +23,7 @@ use crate::validate;
 
 /// What a runner says of a try that failed.
 pub(crate) struct Report<'a> {
-    pub(crate) reason: &'a str,
+    pub(crate) reason: Option<&'a str>,
     pub(crate) details: Option<&'a Payload>,
     pub(crate) non_retryable: bool,
     pub(crate) retry_after: Option<Duration>,
@@ -37,7 +37,7 @@ impl Transition {
         poll: Option<PollId>,
         now: Timestamp,
     ) -> Result<(), Fault> {
-        validate::identity(identity.map(String::as_str))?;
+        let identity = validate::taker_identity(identity, self.run.started.is_swf())?;
         must_be_open(&self.run)?;
         let waits = |activity: &&Arc<PendingActivity>| {
             activity.held_since().is_none()
@@ -48,9 +48,8 @@ impl Transition {
         let has_policy = activity.ok_or(Fault::ActivityNotWaiting { scheduled_event_id })?.retry.is_some();
         if has_policy {
             let by = self.author.by.clone();
-            self.change_tries(scheduled_event_id, |tries| tries.start(now, identity.cloned(), by));
+            self.change_tries(scheduled_event_id, |tries| tries.start(now, identity, by));
         } else {
-            let identity = identity.cloned();
             let (attempt, started_at, last_failure) = (None, None, None);
             let kept = None;
             let started = ActivityStarted {
@@ -86,6 +85,8 @@ impl Transition {
 
     pub(crate) fn fail_activity(&mut self, task: TaskId, report: &Report<'_>, now: Timestamp) -> Result<(), Fault> {
         let Report { reason, details, non_retryable, retry_after } = *report;
+        let has_empty_reason = reason.is_some_and(str::is_empty);
+        let reason = reason.unwrap_or_default();
         validate::reason_of("reason", reason, self.run.started.is_swf())?;
         validate::payload("details", details)?;
         validate::span("retryAfter", retry_after.unwrap_or_default())?;
@@ -114,6 +115,7 @@ impl Transition {
             details,
             non_retryable,
             by_hand,
+            has_empty_reason,
         };
         self.push(now, EventKind::ActivityFailed(failed));
         Ok(())

@@ -81,6 +81,7 @@ fn a_child_that_has_started_schedules_no_turn_and_one_that_has_closed_does() {
     assert!(started.links.is_empty() && started.run.turn_task.is_none());
     check(&started, &settle(5, EffectKind::StartChild, done()), "");
     let failed = WorkflowFailed {
+        has_empty_reason: false,
         reason: "no stock".to_owned(),
         details: None,
         decision_event_id: 4,

@@ -245,7 +245,7 @@ fn a_close_with_unseen_news_fails_unless_forced() {
     let busy = scene().take().then(&signal("late"));
     let forced: [Decision; 3] = [
         success_by_force(),
-        FailWorkflow { reason: "r".to_owned(), details: None, force: true }.into(),
+        FailWorkflow { reason: "r".to_owned(), force: true, ..FailWorkflow::default() }.into(),
         CancelWorkflow { details: None, force: true }.into(),
     ];
     // The turn that the news scheduled waits already; it is the new turn.

@@ -16,12 +16,15 @@ use crate::Refusal;
 use crate::lists::{ListKey, Side, Taker, WaitingTask};
 
 /// How somebody polls.
+#[expect(clippy::struct_excessive_bools, reason = "each is said by the wire or the caller, and none excludes another")]
 #[derive(Debug, Clone, Default)]
 pub struct Poll {
     /// How long to wait for a task.
     pub wait: Duration,
     /// Who polls; shown in the history.
     pub identity: Option<String>,
+    /// The poll came over SWF's wire, where an identity may be empty.
+    pub is_swf: bool,
     /// The name of the credential of whoever polls.
     pub by: Option<CallerName>,
     /// The most events that come with a decider task; 10,000 when absent or more.
@@ -146,7 +149,7 @@ pub const SLOTS_MAX: usize = 256;
 /// Who asks, and the earlier tries of the poll.
 pub(crate) fn taker(list: &ListKey, poll: &Poll) -> Result<(Taker, Vec<PollId>), Refusal> {
     let (identity, by) = (poll.identity.clone(), poll.by.clone());
-    if let Some(identity) = &identity {
+    if let Some(identity) = identity.as_ref().filter(|identity| !(poll.is_swf && identity.is_empty())) {
         history::admit::check_name("identity", identity)?;
     }
     history::admit::check_poll(poll.poll_id.as_deref(), poll.attempt)?;

@@ -19,7 +19,7 @@ impl Service {
         task.delivered();
         let fail = Command::FailActivity {
             task: token.task,
-            reason: "declined".to_owned(),
+            reason: Some("declined".to_owned()),
             details: None,
             non_retryable: false,
             retry_after: None,

@@ -168,7 +168,7 @@ async fn a_run_that_becomes_blocked_has_one_line_that_says_why_and_what_to_do() 
     task.delivered();
     let command = Command::FailActivity {
         task: token.task,
-        reason: "card-declined".to_owned(),
+        reason: Some("card-declined".to_owned()),
         details: None,
         non_retryable: false,
         retry_after: None,

@@ -48,7 +48,7 @@ pub(super) fn success(it: &ActivitySuccess) -> Words {
 
 pub(super) fn failed(it: &ActivityFailed) -> Words {
     let attributes = of_task(it.scheduled_event_id, it.started_event_id);
-    let attributes = attributes.maybe("reason", reason(&it.reason));
+    let attributes = attributes.maybe("reason", reason(&it.reason, it.has_empty_reason));
     ("ActivityTaskFailed", attributes.text("details", it.details.as_ref()))
 }
 

@@ -84,9 +84,9 @@ pub(super) fn of_task(scheduled: EventId, started: EventId) -> Attributes {
     none().with("scheduledEventId", scheduled).with("startedEventId", started)
 }
 
-/// An empty reason is none: the two are not told apart.
-pub(super) fn reason(reason: &str) -> Option<&str> {
-    Some(reason).filter(|reason| !reason.is_empty())
+/// The reason of a failure. An empty one may have been given, or none.
+pub(super) fn reason(reason: &str, has_empty_reason: bool) -> Option<&str> {
+    Some(reason).filter(|reason| has_empty_reason || !reason.is_empty())
 }
 
 /// A priority, as the wire has it.

@@ -57,7 +57,8 @@ pub(super) fn success(it: &ChildSuccess, related: &Related) -> Words {
 
 pub(super) fn failed(it: &ChildFailed, related: &Related) -> Words {
     let attributes = none().child(related, &it.workflow_id, it.run_id, it.scheduled_event_id);
-    let attributes = attributes.with("startedEventId", it.started_event_id).maybe("reason", reason(&it.reason));
+    let attributes =
+        attributes.with("startedEventId", it.started_event_id).maybe("reason", reason(&it.reason, it.has_empty_reason));
     ("ChildWorkflowExecutionFailed", attributes.text("details", it.details.as_ref()))
 }
 

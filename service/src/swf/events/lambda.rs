@@ -60,7 +60,8 @@ pub(super) fn words_of(kind: &EventKind, related: &Related) -> Option<Words> {
             Some(("LambdaFunctionCompleted", attributes.text("result", it.result.as_ref())))
         }
         EventKind::ActivityFailed(it) if is_lambda(it.scheduled_event_id) => {
-            let attributes = of_task(it.scheduled_event_id, it.started_event_id).maybe("reason", reason(&it.reason));
+            let attributes = of_task(it.scheduled_event_id, it.started_event_id)
+                .maybe("reason", reason(&it.reason, it.has_empty_reason));
             Some(("LambdaFunctionFailed", attributes.text("details", it.details.as_ref())))
         }
         EventKind::ActivityTimedOut(it) if is_lambda(it.scheduled_event_id) => {

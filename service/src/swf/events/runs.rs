@@ -35,7 +35,7 @@ pub(super) fn success(it: &WorkflowSuccess) -> Words {
 }
 
 pub(super) fn failed(it: &WorkflowFailed) -> Words {
-    let attributes = decided(it.decision_event_id).maybe("reason", reason(&it.reason));
+    let attributes = decided(it.decision_event_id).maybe("reason", reason(&it.reason, it.has_empty_reason));
     ("WorkflowExecutionFailed", attributes.text("details", it.details.as_ref()))
 }
 

@@ -116,7 +116,7 @@ fn a_failure_may_name_the_wait_and_end_the_tries() {
     check(&given, &fail_with(given.task("a"), "hopeless", Some(seconds(1))), over);
     let hopeless = Command::FailActivity {
         task: given.task("a"),
-        reason: "busy".to_owned(),
+        reason: Some("busy".to_owned()),
         details: None,
         non_retryable: true,
         retry_after: None,
@@ -240,7 +240,7 @@ fn details_of_a_try_that_is_not_the_last_are_kept_while_they_are_small() {
         let details = Payload::from_json(&format!("\"{}\"", "x".repeat(bytes - 2))).unwrap();
         let fails = Command::FailActivity {
             task: given.task("a"),
-            reason: "busy".to_owned(),
+            reason: Some("busy".to_owned()),
             details: Some(details),
             non_retryable: false,
             retry_after: None,

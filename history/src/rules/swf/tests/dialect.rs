@@ -198,16 +198,28 @@ fn what_is_no_reason_for_a_refusal_over_swf_is_one_otherwise() {
     let (native, swf_run) = (held(scene(), schedule("a")), held(swf(), act()));
     check(&native, &stop(&native), "fault cancel-not-requested");
     check(&swf_run, &stop(&swf_run), "ActivityCanceled DeciderScheduled");
-    // A failure without a reason.
-    let fail = |scene: &Scene| Command::FailActivity {
-        task: scene.task("a"),
-        reason: String::new(),
-        details: None,
-        non_retryable: false,
-        retry_after: None,
-    };
-    check(&native, &fail(&native), "fault invalid-field");
-    check(&swf_run, &fail(&swf_run), "ActivityFailed DeciderScheduled");
+    // A failure without a reason, or with an empty one.
+    for reason in [None, Some(String::new())] {
+        let fail = |scene: &Scene| Command::FailActivity {
+            task: scene.task("a"),
+            reason: reason.clone(),
+            details: None,
+            non_retryable: false,
+            retry_after: None,
+        };
+        check(&native, &fail(&native), "fault invalid-field");
+        check(&swf_run, &fail(&swf_run), "ActivityFailed DeciderScheduled");
+        let (_, events) = swf_run.clone().admit_within(&fail(&swf_run), None).unwrap();
+        let EventKind::ActivityFailed(failed) = &events[0].kind else { panic!("{events:?}") };
+        assert_eq!((failed.reason.as_str(), failed.has_empty_reason), ("", reason.is_some()));
+    }
+    // An empty identity: it is none in a run of another wire, whoever polled.
+    for (scene, expected) in [(scene(), None), (swf(), Some(""))] {
+        let takes = Command::StartTurn { scheduled_event_id: 2, identity: Some(String::new()), poll: None };
+        let (_, events) = scene.clone().admit_within(&takes, None).unwrap();
+        let EventKind::DeciderStarted(started) = &events[0].kind else { panic!("{events:?}") };
+        assert_eq!(started.identity.as_deref(), expected);
+    }
     // A name that is reserved otherwise, and a timeout of zero.
     let note = || Decision::from(RecordMarker { name: "baton.x".to_owned(), details: None });
     assert_eq!(names(scene(), vec![note()]), ["MarkerFailed", "DeciderScheduled"]);
