@@ -187,7 +187,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     // From here on there are only members that the operation has.
     let input = shape::reduce(operation.fields(), object(&bytes)?)?;
     let need = access::need(operation, engine, &input);
-    if let Some(domain) = need.as_ref().ok().and_then(domain_of) {
+    if let Some(domain) = need.as_ref().ok().and_then(Need::domain) {
         log.domain(domain);
     }
     let size = bytes.len() as u64;
