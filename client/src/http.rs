@@ -416,15 +416,15 @@ pub(crate) fn to_bytes_in(body: &impl Serialize, bytes: usize) -> Result<Bytes, 
 const ESCAPED: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Percent-encodes one segment of a path or one value of a query.
+/// One segment of a path. `.` and `..` mean something else to every HTTP library, even when they are encoded: the service takes them
+/// with a `~` behind, and what ends like that with one more.
 pub(crate) fn encode(text: &str) -> String {
-    match text {
-        // These segments mean something else to every HTTP library, even when they are encoded.
-        "." | ".." => text.replace('.', "%2E"),
-        // Beside `workflows/{id}` there is `workflows/count`; encoded it is an id.
-        "count" => "%63ount".to_owned(),
-        text => percent_encoding::utf8_percent_encode(text, ESCAPED).to_string(),
-    }
+    let is_dots = matches!(text.trim_end_matches('~'), "." | "..");
+    percent_encoded(text) + if is_dots { "~" } else { "" }
+}
+
+fn percent_encoded(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, ESCAPED).to_string()
 }
 
 pub(crate) fn push_query(query: &mut String, name: &str, value: Option<&str>) {
@@ -432,7 +432,7 @@ pub(crate) fn push_query(query: &mut String, name: &str, value: Option<&str>) {
         query.push(if query.is_empty() { '?' } else { '&' });
         query.push_str(name);
         query.push('=');
-        query.push_str(&encode(value));
+        query.push_str(&percent_encoded(value));
     }
 }
 
@@ -487,6 +487,21 @@ mod tests {
             assert!(Client::with_access("http://baton.example", access).is_ok());
         }
         assert!(Client::new("https://baton.example").is_ok());
+    }
+
+    #[test]
+    fn a_segment_is_never_one_that_a_library_takes_out_of_the_path() {
+        for (text, segment) in [
+            (".", ".~"),
+            ("..", "..~"),
+            (".~", ".~~"),
+            ("..~~", "..~~~"),
+            ("...", "..."),
+            ("~", "~"),
+            ("a/..", "a%2F.."),
+        ] {
+            assert_eq!(encode(text), segment);
+        }
     }
 
     #[test]

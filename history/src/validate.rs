@@ -59,6 +59,7 @@ pub(crate) fn awaiting(names: &[String]) -> Result<(), Fault> {
 /// [`Fault::Invalid`] or [`Fault::TooLarge`], naming `field`.
 pub fn name(field: &str, text: &str) -> Result<(), Fault> {
     name_up_to(field, text, limits::NAME_CHARS_MAX)?;
+    no_dots(field, text)?;
     bytes_up_to(field, text, limits::NAME_BYTES_MAX)
 }
 
@@ -69,7 +70,17 @@ pub fn name(field: &str, text: &str) -> Result<(), Fault> {
 /// [`Fault::Invalid`] or [`Fault::TooLarge`], naming `field`.
 pub fn type_name(field: &str, text: &str) -> Result<(), Fault> {
     name_up_to(field, text, limits::TYPE_CHARS_MAX)?;
+    no_dots(field, text)?;
     bytes_up_to(field, text, limits::TYPE_BYTES_MAX)
+}
+
+/// No name is `.` or `..`: clients and proxies take them out of paths, and what a call is about would be another thing.
+/// Source: RFC 3986, section 5.2.4.
+pub(crate) fn no_dots(field: &str, text: &str) -> Result<(), Fault> {
+    match text {
+        "." | ".." => Err(Fault::Invalid { field: field.to_owned(), problem: format!("must not be `{text}`") }),
+        _ => Ok(()),
+    }
 }
 
 fn bytes_up_to(field: &str, text: &str, max: usize) -> Result<(), Fault> {

@@ -140,7 +140,7 @@ impl Client {
     ///
     /// See [`Error`].
     pub async fn count(&self, filter: &Filter) -> Result<Count, Error> {
-        self.get(&format!("{}{}", self.domain_url("workflows/count"), filter_query(filter)), None).await
+        self.get(&format!("{}{}", self.domain_url("workflow-count"), filter_query(filter)), None).await
     }
 
     /// The state of a run; of the newest without a run id.

@@ -42,6 +42,7 @@ pub(crate) fn may_schedule(field: &impl Fn(&str) -> String, it: &ScheduleActivit
     // A Lambda task's name has more than its id.
     let chars_max = if is_swf { dialect::SWF_ACTIVITY_ID_CHARS_MAX } else { limits::NAME_CHARS_MAX };
     validate::name_up_to(&field("activityId"), &it.activity_id, chars_max)?;
+    validate::no_dots(&field("activityId"), &it.activity_id)?;
     validate::type_name(&field("activityType"), &it.activity_type)?;
     it.task_list.as_ref().map_or(Ok(()), |list| validate::name(&field("taskList"), list))?;
     validate::payload(&field("input"), it.input.as_ref())?;

@@ -356,7 +356,7 @@ await post(`${base}/domains`, {
   tags: { team: 'finance' },
 }).catch((error) => console.error(String(error)));
 // Everybody is where they are meant to be.
-const many = async (query) => (await call('GET', `${domain}/workflows/count?${query}`)).count;
+const many = async (query) => (await call('GET', `${domain}/workflow-count?${query}`)).count;
 for (const [query, count] of [
   ['type=order&status=open', 0],
   ['type=shipment&status=open', 0],
@@ -379,6 +379,6 @@ if (goesOn) {
 }
 over.abort();
 await Promise.all(workers);
-const { count } = await call('GET', `${domain}/workflows/count`);
+const { count } = await call('GET', `${domain}/workflow-count`);
 console.log(`${count} runs`);
 process.exit(0);

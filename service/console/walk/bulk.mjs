@@ -20,7 +20,7 @@ export function runsByHand(at) {
     await browser.go(address(`default/workflows?type=${type}`));
     await browser.shows('.row.run');
   };
-  const count = async (query) => (await at().service.call('GET', `/workflows/count?${query}`)).count;
+  const count = async (query) => (await at().service.call('GET', `/workflow-count?${query}`)).count;
   const rows = (selector) => at().browser.run(`() => document.querySelectorAll(${JSON.stringify(selector)}).length`);
 
   test('some runs are selected with the keyboard and signaled, each once, and the others are not', async () => {

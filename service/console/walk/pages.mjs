@@ -175,7 +175,7 @@ export function morePages(at) {
       browser.run(
         '() => [...document.querySelectorAll(".row.run")].slice(0, 9).map((row) => row.querySelector("bdi").innerText)',
       );
-    const { count: before } = await service.call('GET', '/workflows/count');
+    const { count: before } = await service.call('GET', '/workflow-count');
     await until('it is counted', async () => (await number()) === before);
     const shown = await rows();
     const start = { workflowId: 'followed', workflowType: 'followed', taskList: 'followed' };

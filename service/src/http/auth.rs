@@ -21,6 +21,7 @@ use super::held::hold_body;
 use super::later::{MayBeLate, answered};
 use super::problem::Refused;
 use super::record::RequestNotes;
+use super::segment::named;
 use super::session::{self, EndsSession, SignIn};
 use super::shares;
 use crate::access::{Caller, Credentials, Denied, Level, Need, NoEntry, Pass, Principal, Subject};
@@ -56,12 +57,12 @@ struct InPath<'a> {
 impl InPath<'_> {
     fn segment(&self, name: &str) -> Result<Option<String>, Refused> {
         let params = self.params.as_ref().map_err(|error| Refused::BadPath(error.to_string()))?;
-        Ok(params.iter().find(|(found, _)| *found == name).map(|(_, value)| value.to_owned()))
+        Ok(params.iter().find(|(found, _)| *found == name).map(|(_, value)| named(value).to_owned()))
     }
 
     /// All that varies in it, by name.
     fn names(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.params.iter().flat_map(|params| params.iter())
+        self.params.iter().flat_map(|params| params.iter()).map(|(name, value)| (name, named(value)))
     }
 
     fn must(&self, name: &str) -> Result<String, Refused> {

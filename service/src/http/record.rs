@@ -19,6 +19,7 @@ use serde_with::skip_serializing_none;
 use tokio::time::Instant;
 
 use super::around::{Around, With};
+use super::segment::named;
 use super::through::{Piece, Through, length, piece_of, through};
 use crate::access_log::AccessLog;
 use engine::Engine;
@@ -240,7 +241,7 @@ fn shown_path(route: &str, path: &str) -> String {
 fn domain_of(route: &str, path: &str) -> Option<String> {
     let segment =
         route.split('/').zip(path.split('/')).find(|(name, _)| *name == "{domain}").map(|(_, found)| found)?;
-    percent_decode_str(segment).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+    percent_decode_str(segment).decode_utf8().ok().map(|decoded| named(&decoded).to_owned())
 }
 
 /// The parameters that are kept, as they stand there.

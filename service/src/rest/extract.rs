@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::http::{AppState, Refused, trace_of};
+use crate::http::{AppState, Refused, named, trace_of};
 use crate::openapi::{Operation, OperationInput};
 
 /// The longest wait that a request may ask for. Source: SWF's 60 seconds.
@@ -32,7 +32,7 @@ impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Path<N> {
         let params = RawPathParams::from_request_parts(parts, state)
             .await
             .map_err(|error| Refused::BadPath(error.to_string()))?;
-        let segments: Vec<String> = params.iter().map(|(_, value)| value.to_owned()).collect();
+        let segments: Vec<String> = params.iter().map(|(_, value)| named(value).to_owned()).collect();
         segments.try_into().map(Path).map_err(|_| Refused::NoSuchPath)
     }
 }

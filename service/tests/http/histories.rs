@@ -4,7 +4,7 @@ use axum::response::Response;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use crate::support::{Api, Ask, PATIENCE, WORKFLOWS, ids, segment};
+use crate::support::{Api, Ask, COUNT, PATIENCE, WORKFLOWS, ids, segment, turn_path};
 
 /// A run of 22 events: two from the start, then signals.
 async fn busy(api: &Api, id: &str) {
@@ -219,14 +219,14 @@ async fn runs_are_listed_newest_first_by_page_and_by_filter_and_counted() {
                 None => break,
             }
         }
-        let count = api.get(&format!("{WORKFLOWS}/count?{query}")).await.json(200);
+        let count = api.get(&format!("{COUNT}?{query}")).await.json(200);
         assert_eq!((&count["count"], &count["truncated"]), (&json!(found.len()), &json!(false)), "{query}");
         let by_status = count["byStatus"].as_object().unwrap().values().map(|it| it.as_u64().unwrap());
         assert_eq!(by_status.sum::<u64>(), found.len() as u64, "{query}: {count}");
         found
     };
     assert_eq!(all("").await, ["w6", "w5", "w4", "w3", "w2", "w1", "w0"]);
-    let count = api.get(&format!("{WORKFLOWS}/count")).await.json(200);
+    let count = api.get(COUNT).await.json(200);
     assert_eq!(count["byStatus"], json!({ "open": 5, "success": 1, "terminated": 1 }));
     assert_eq!(all("status=open").await, ["w6", "w5", "w4", "w3", "w2"]);
     assert_eq!(all("status=closed").await, ["w1", "w0"]);
@@ -268,7 +268,7 @@ async fn runs_are_listed_newest_first_by_page_and_by_filter_and_counted() {
 #[tokio::test]
 async fn ids_with_slashes_percents_and_letters_of_any_script_go_through_the_path() {
     let api = Api::open().await;
-    for id in ["a/b", "100%", "%2F", "../x", "été 漢字 🎻", "a?b#c&d=e", "+ +", ".", "..", "a;b", "\"q\""] {
+    for id in ["a/b", "100%", "%2F", "../x", "été 漢字 🎻", "a?b#c&d=e", "+ +", "...", "a;b", "\"q\"", "~"] {
         let start = json!({ "workflowId": id, "workflowType": "t", "taskList": id });
         let run_id = api.post(WORKFLOWS, &start).await.json(201)["runId"].clone();
         let workflow = format!("{WORKFLOWS}/{}", segment(id));
@@ -285,12 +285,76 @@ async fn ids_with_slashes_percents_and_letters_of_any_script_go_through_the_path
 }
 
 #[tokio::test]
-async fn a_run_whose_id_is_count_is_found_under_its_encoded_id() {
+async fn nothing_is_named_by_dots_that_paths_lose_and_what_ends_like_their_alias_is_reached() {
+    let api = Api::open().await;
+    api.start("w").await;
+    for dots in [".", ".."] {
+        let start = |more: Value| {
+            let mut start = json!({ "workflowId": "v", "workflowType": "t", "taskList": "l" });
+            start.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            Ask::post(WORKFLOWS, &start)
+        };
+        let alias = format!("{dots}~");
+        let of = |path: &str| format!("/v1/domains/default/{path}");
+        let schedule = json!({ "scheduleId": dots, "schedule": { "spec": { "cron": ["30 2 * * *"] },
+            "action": { "workflowId": "s", "workflowType": "t", "taskList": "l" } } });
+        for refused in [
+            start(json!({ "workflowId": dots })),
+            start(json!({ "workflowType": dots })),
+            start(json!({ "taskList": dots })),
+            start(json!({ "signal": { "name": dots } })),
+            Ask::post(&format!("{WORKFLOWS}/w/signals/{alias}"), &json!({})),
+            Ask::post(&format!("{WORKFLOWS}/w/queries/{alias}"), &json!({})),
+            Ask::post(&format!("{WORKFLOWS}/w/updates/{alias}"), &json!({})),
+            Ask::post(&of(&format!("task-lists/{alias}/decider/poll")), &json!({})),
+            Ask::post(&of(&format!("task-lists/{alias}/activity/poll")), &json!({})),
+            Ask::post("/v1/domains", &json!({ "name": dots })),
+            Ask::post(&of("workflow-types"), &json!({ "name": dots })),
+            Ask::post(&of("activity-types"), &json!({ "name": dots })),
+            Ask::post(&of("schedules"), &schedule),
+        ] {
+            let problem = api.refused(refused, 400, "invalid-field").await;
+            assert!(problem["detail"].as_str().unwrap().contains(&format!("must not be `{dots}`")), "{problem}");
+        }
+        // Over a turn: what would be named is refused as a decision is.
+        let turn = api.turn().await;
+        let mut activity = schedule_of(dots);
+        for decisions in [
+            json!([activity]),
+            json!([{ "type": "StartTimer", "timerId": dots, "after": "PT1S" }]),
+            json!([{ "type": "StartChild", "workflowId": dots, "workflowType": "t" }]),
+            json!([{ "type": "SignalExternal", "workflowId": dots, "name": "s" }]),
+            json!([{ "type": "CancelExternal", "workflowId": dots }]),
+            json!([{ "type": "RecordMarker", "name": dots }]),
+        ] {
+            let complete = Ask::post(&format!("{}/complete", turn_path(&turn)), &json!({ "decisions": decisions }));
+            let problem = api.refused(complete, 400, "invalid-field").await;
+            assert!(problem["detail"].as_str().unwrap().contains(&format!("must not be `{dots}`")), "{problem}");
+        }
+        activity["activityId"] = json!(alias);
+        let done = json!({ "decisions": [activity] });
+        api.post(&format!("{}/complete", turn_path(&turn)), &done).await.json(200);
+        // The alias of dots names what has such a name from before, and nothing else.
+        api.refused(Ask::get(&format!("{WORKFLOWS}/{alias}")), 404, "unknown-workflow").await;
+        let pause = |segment: &str| Ask::post(&format!("{WORKFLOWS}/w/activities/{segment}/pause"), &json!({}));
+        api.refused(pause(&alias), 409, "activity-closed").await;
+        api.ask(pause(&format!("{alias}~"))).await.json(200);
+        api.post(&format!("{WORKFLOWS}/w/signals/again"), &json!({})).await.json(202);
+    }
+}
+
+fn schedule_of(activity_id: &str) -> Value {
+    json!({ "type": "ScheduleActivity", "activityId": activity_id, "activityType": "t", "taskList": "l" })
+}
+
+#[tokio::test]
+async fn no_name_is_one_that_a_path_takes_for_another_call() {
     let api = Api::open().await;
     api.start("count").await;
-    let described = api.get(&format!("{WORKFLOWS}/%63ount")).await.json(200);
-    assert_eq!(described["workflowId"], "count");
-    assert_eq!(api.get(&format!("{WORKFLOWS}/count")).await.json(200)["count"], 1);
+    for segment in ["count", "%63ount"] {
+        assert_eq!(api.get(&format!("{WORKFLOWS}/{segment}")).await.json(200)["workflowId"], "count");
+    }
+    assert_eq!(api.get(COUNT).await.json(200)["count"], 1);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use simulation::poison::{Poison, Trouble};
 use simulation::stores::fresh;
 
-use crate::support::{Api, Ask, WORKFLOWS, schedule, turn_path};
+use crate::support::{Api, Ask, COUNT, WORKFLOWS, schedule, turn_path};
 
 async fn answer(api: &Api, body: Value) {
     let path = format!("{}/complete", turn_path(&api.turn().await));
@@ -35,7 +35,7 @@ async fn a_run_with_nothing_pending_is_flagged_at_once_and_no_longer_when_it_is_
 
     assert_eq!(listed(&api, "status=stuck").await, ["forgotten"]);
     assert_eq!(listed(&api, "status=open").await, ["busy", "forgotten", "patient"]);
-    assert_eq!(api.get(&format!("{WORKFLOWS}/count?status=stuck")).await.json(200)["count"], json!(1));
+    assert_eq!(api.get(&format!("{COUNT}?status=stuck")).await.json(200)["count"], json!(1));
     let page = api.get(&format!("{WORKFLOWS}?status=stuck")).await.json(200);
     assert_eq!((&page["workflows"][0]["status"], &page["workflows"][0]["stuck"]), (&json!("open"), &json!(true)));
     for (id, is_stuck, awaiting) in

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, Ask, WORKFLOWS};
+use crate::support::{Answer, Api, Ask, COUNT, WORKFLOWS};
 
 /// Where runs are taken over.
 const IMPORTED: &str = "/v1/domains/default/imported-runs";
@@ -88,7 +88,7 @@ async fn a_run_that_is_taken_over_is_found_like_any_other_and_its_history_is_the
         ["status=success", "type=order", "tag=vip", "workflowId=w", "closedFrom=2001-01-01T00:00:00Z&type=order"]
     {
         assert_eq!(listed(&to, query).await, [run_id], "{query}");
-        let count = to.get(&format!("{WORKFLOWS}/count?{query}")).await.json(200);
+        let count = to.get(&format!("{COUNT}?{query}")).await.json(200);
         assert_eq!(count["count"], json!(1), "{query}");
     }
     for page in ["history?after=100&limit=7", "history?reverse=true&limit=50", "history?before=9", "result"] {

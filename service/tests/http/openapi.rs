@@ -59,7 +59,7 @@ async fn the_document_names_these_calls() {
         "get /v1/domains/{domain}/workflow-types",
         "get /v1/domains/{domain}/workflow-types/{type}",
         "get /v1/domains/{domain}/workflows",
-        "get /v1/domains/{domain}/workflows/count",
+        "get /v1/domains/{domain}/workflow-count",
         "get /v1/domains/{domain}/workflows/{id}",
         "get /v1/domains/{domain}/workflows/{id}/history",
         "get /v1/domains/{domain}/workflows/{id}/result",

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use store::Store;
 use store::memory::Memory;
 
-use crate::support::{Api, Ask, DECIDERS, WORKFLOWS, activity_path, schedule, turn_path};
+use crate::support::{Api, Ask, COUNT, DECIDERS, WORKFLOWS, activity_path, schedule, turn_path};
 
 const UNKNOWN_RUN: &str = "00000000-0000-7000-8000-000000000000";
 
@@ -34,7 +34,7 @@ async fn an_unknown_domain_is_named_by_every_call() {
     let api = Api::open().await;
     api.start("w").await;
     let domain = "/v1/domains/nowhere";
-    for path in ["", "/workflows", "/workflows/count", "/workflows/w", "/workflows/w/history", "/workflows/w/result"] {
+    for path in ["", "/workflows", "/workflow-count", "/workflows/w", "/workflows/w/history", "/workflows/w/result"] {
         api.refused(Ask::get(&format!("{domain}{path}")), 404, "unknown-domain").await;
     }
     let start = json!({ "workflowId": "w", "workflowType": "t" });
@@ -547,7 +547,7 @@ async fn a_workflow_id_is_open_once_and_used_again_as_its_policy_says() {
     api.refused(start(Some("reject-duplicate")), 409, "workflow-id-reuse-refused").await;
     run_id = api.ask(start(None)).await.json(201)["runId"].as_str().unwrap().to_owned();
     assert_eq!(api.get(&format!("{WORKFLOWS}/w")).await.json(200)["runId"], json!(run_id));
-    assert_eq!(api.get(&format!("{WORKFLOWS}/count")).await.json(200)["count"], 3);
+    assert_eq!(api.get(COUNT).await.json(200)["count"], 3);
 }
 
 #[tokio::test]

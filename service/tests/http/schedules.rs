@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use store::fault::{Chances, FaultStore};
 use store::memory::Memory;
 
-use crate::support::{Api, Ask, PATIENCE, WORKFLOWS};
+use crate::support::{Api, Ask, COUNT, PATIENCE, WORKFLOWS};
 
 const SCHEDULES: &str = "/v1/domains/default/schedules";
 
@@ -192,7 +192,7 @@ async fn a_schedule_is_changed_and_forgotten() {
     api.get(&format!("{SCHEDULES}/nightly")).await.problem(404, "unknown-schedule");
     assert_eq!(api.get(SCHEDULES).await.json(200)["schedules"], json!([]));
     api.clock.advance(Duration::from_days(3));
-    assert_eq!(api.get(&format!("{WORKFLOWS}/count")).await.json(200)["count"], json!(1), "its run goes on");
+    assert_eq!(api.get(COUNT).await.json(200)["count"], json!(1), "its run goes on");
     create(&api, &schedule("0 * * * *")).await;
 }
 
@@ -270,7 +270,7 @@ async fn a_year_of_a_monthly_schedule_has_twelve_runs() {
         (year[0].to_string(), year[8].to_string()),
         ("2023-11-30T05:00:00.000Z".to_owned(), "2024-07-31T04:00:00.000Z".to_owned())
     );
-    assert_eq!(api.get(&format!("{WORKFLOWS}/count")).await.json(200)["count"], json!(12));
+    assert_eq!(api.get(COUNT).await.json(200)["count"], json!(12));
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use engine::Clock as _;
 use serde_json::{Value, json};
 use store_embedded::{Embedded, Options};
 
-use crate::support::{Api, Ask, PATIENCE, WORKFLOWS, activity_path, schedule, turn_path};
+use crate::support::{Api, Ask, COUNT, PATIENCE, WORKFLOWS, activity_path, schedule, turn_path};
 
 const STATES: [&str; 7] = ["open", "paused", "blocked", "stuck", "failing", "retrying", "repeating"];
 
@@ -41,7 +41,7 @@ async fn until(api: &Api, expected: [i64; 7]) {
 async fn listed(api: &Api, status: &str) -> Vec<String> {
     let page = api.get(&format!("{WORKFLOWS}?status={status}")).await.json(200);
     let rows = page["workflows"].as_array().unwrap();
-    let count = api.get(&format!("{WORKFLOWS}/count?status={status}")).await.json(200);
+    let count = api.get(&format!("{COUNT}?status={status}")).await.json(200);
     assert_eq!((&count["count"], &count["truncated"]), (&json!(rows.len()), &json!(false)));
     for row in rows {
         assert_eq!(row["status"], "open");
@@ -60,7 +60,7 @@ async fn stands(api: &Api, state: &str) {
         assert_eq!(listed(api, other).await.len(), usize::from(other == state), "{other}, where it is {state}");
     }
     assert_eq!(listed(api, "open").await, ["w"]);
-    let count = api.get(&format!("{WORKFLOWS}/count")).await.json(200);
+    let count = api.get(COUNT).await.json(200);
     assert_eq!(count["byStatus"], json!({ state: 1 }));
     let expected = STATES.map(|other| i64::from(other == "open" || other == state));
     until(api, expected).await;

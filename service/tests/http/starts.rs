@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, Ask, DECIDERS, WORKFLOWS};
+use crate::support::{Api, Ask, COUNT, DECIDERS, WORKFLOWS};
 
 fn body(more: &Value) -> Value {
     let mut body = json!({ "workflowId": "w", "workflowType": "t", "taskList": "deciders" });
@@ -31,7 +31,7 @@ async fn an_open_run_is_used_or_ended_or_stands_in_the_way() {
     let last = api.get(&old).await.json(200)["events"][0].clone();
     assert_eq!((&last["type"], &last["identity"]), (&json!("WorkflowTerminated"), &json!("me")));
     assert_eq!(last["reason"], json!("replaced by a new start"));
-    let count = |status: &str| format!("{WORKFLOWS}/count?status={status}");
+    let count = |status: &str| format!("{COUNT}?status={status}");
     assert_eq!(api.get(&count("open")).await.json(200)["count"], json!(1));
     assert_eq!(api.get(&count("terminated")).await.json(200)["count"], json!(1));
     let nonsense = json!({ "conflictPolicy": "terminate-existing", "reusePolicy": "reject-duplicate" });

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, Ask, WORKFLOWS};
+use crate::support::{Api, Ask, COUNT, WORKFLOWS};
 
 async fn go_on(api: &Api, input: u64) {
     api.decide(json!([{ "type": "ContinueAsNew", "input": input }])).await;
@@ -24,7 +24,7 @@ async fn a_run_goes_on_at_once_under_its_id_and_both_histories_are_there() {
     let old = format!("{WORKFLOWS}/w/result?runId={}", first.as_str().unwrap());
     let closed = api.get(&old).await.json(200);
     assert_eq!((&closed["status"], &closed["continuedAs"]), (&json!("continued-as-new"), &second["runId"]));
-    let list = |status: &str| format!("{WORKFLOWS}/count?status={status}");
+    let list = |status: &str| format!("{COUNT}?status={status}");
     assert_eq!(api.get(&list("continued-as-new")).await.json(200)["count"], json!(1));
     assert_eq!(api.get(&list("open")).await.json(200)["count"], json!(1));
 

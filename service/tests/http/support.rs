@@ -27,6 +27,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const READY: &str = r#"{"ready":true,"warnings":[]}"#;
 
 /// The workflows of the domain that is always there.
+pub(crate) const COUNT: &str = "/v1/domains/default/workflow-count";
 pub(crate) const WORKFLOWS: &str = "/v1/domains/default/workflows";
 
 /// Where the tests' deciders poll.

@@ -169,9 +169,9 @@ GET ./workflows?tag=eu&startedFrom=2020-01-01T00:00:00Z
 ---
 GET ./workflows?status=asleep
 ---
-GET ./workflows/count
+GET ./workflow-count
 ---
-GET ./workflows/count?status=open
+GET ./workflow-count?status=open
 ---
 DELETE ./workflows/w?runId=$SECOND
 ---

@@ -69,7 +69,7 @@ async function planOf({ domain, chosen, filter }: Bulk): Promise<Plan> {
   if (!open) return { count: 0, truncated: false, first: [] };
   const query = queryOfFilter(open);
   const [{ count, truncated }, { workflows }] = await Promise.all([
-    get<Schemas['Count']>(`${domainPath(domain)}/workflows/count?${query}`),
+    get<Schemas['Count']>(`${domainPath(domain)}/workflow-count?${query}`),
     get<Schemas['Workflows']>(`${domainPath(domain)}/workflows?${query}&limit=${FIRST}`),
   ]);
   return { count, truncated, first: workflows };

@@ -86,7 +86,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
   /** How many there are at all, whatever the filter: so far one may have to look. */
   const countAll = async (): Promise<void> => {
     const { count, truncated } = await get<Schemas['Count']>(
-      `${domainPath(domain)}/workflows/count`,
+      `${domainPath(domain)}/workflow-count`,
       asking.current?.signal,
     );
     if (!truncated) setLooking((old) => ({ ...old, of: count }));
@@ -94,7 +94,7 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
   const count = async (): Promise<void> => {
     const { status: _, order: __, ...rest } = filter;
     const query = queryOfFilter(rest).toString();
-    const asked = `${domainPath(domain)}/workflows/count${query ? `?${query}` : ''}`;
+    const asked = `${domainPath(domain)}/workflow-count${query ? `?${query}` : ''}`;
     setCounts(talliesOf(await get<Schemas['Count']>(asked, asking.current?.signal)));
   };
   const failed = (error: unknown): void => {

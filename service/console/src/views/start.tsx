@@ -86,7 +86,7 @@ export function Start(): JSX.Element {
   useEffect(() => {
     if (!isKept || !domains) return;
     const count = async ({ name }: Schemas['Domain']): Promise<[string, Map<string, number>][]> => {
-      const counted = await get<Schemas['Count']>(`${domainPath(name)}/workflows/count`).catch(() => null);
+      const counted = await get<Schemas['Count']>(`${domainPath(name)}/workflow-count`).catch(() => null);
       if (!counted) return [];
       const shown = [...talliesOf(counted)].map(([status, tally]): [string, number] => [status, tally.count]);
       return [[name, new Map(shown)]];

@@ -29,7 +29,7 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
                 .refuses(507, &["disk-low"]),
         )
         .get(
-            "/v1/domains/{domain}/workflows/count",
+            "/v1/domains/{domain}/workflow-count",
             L::Reader,
             workflows::count,
             Doc::of("countWorkflows", "Count runs").answers::<body::Count>(200, "The count."),
