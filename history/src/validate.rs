@@ -156,13 +156,9 @@ pub(crate) fn identity(identity: Option<&str>) -> Result<(), Fault> {
     identity.map_or(Ok(()), |identity| name("identity", identity))
 }
 
-/// The identity of whoever takes a task, as the history has it. SWF has empty ones; elsewhere an empty one counts as none, as pollers
-/// over SWF's wire may take tasks of any run.
-pub(crate) fn taker_identity(identity: Option<&String>, is_swf: bool) -> Result<Option<String>, Fault> {
-    match identity.filter(|identity| is_swf || !identity.is_empty()) {
-        Some(empty) if empty.is_empty() => Ok(Some(String::new())),
-        given => self::identity(given.map(String::as_str)).map(|()| given.cloned()),
-    }
+/// The identity of whoever takes a task; over SWF's wire it may be empty.
+pub(crate) fn taker_identity(identity: Option<&str>, is_swf: bool) -> Result<(), Fault> {
+    self::identity(identity.filter(|identity| !(is_swf && identity.is_empty())))
 }
 
 /// Whether a poll's id and the number of its try are acceptable.

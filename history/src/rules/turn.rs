@@ -95,7 +95,7 @@ impl Transition {
         poll: Option<PollId>,
         now: Timestamp,
     ) -> Result<(), Fault> {
-        let identity = validate::taker_identity(identity, self.run.started.is_swf())?;
+        validate::taker_identity(identity.map(String::as_str), self.run.started.is_swf())?;
         must_be_open(&self.run)?;
         let is_free = self.run.turn.is_none() && self.run.paused.is_none();
         let task = self.run.turn_task.as_ref().filter(|_| is_free);
@@ -105,6 +105,7 @@ impl Transition {
         if !waits {
             return Err(Fault::TurnNotWaiting { scheduled_event_id });
         }
+        let identity = identity.cloned();
         self.push(now, EventKind::DeciderStarted(DeciderStarted { scheduled_event_id, identity }));
         self.links.sent.send(scheduled_event_id, poll);
         Ok(())

@@ -144,3 +144,26 @@ async fn a_run_that_was_started_over_swf_is_queried_over_rest() {
     let (answer, ()) = tokio::join!(rest(&swf, "POST", &path, Some(json!({}))), decide);
     assert_eq!(answer["result"], "waiting");
 }
+
+#[tokio::test]
+async fn an_empty_identity_takes_tasks_of_native_runs_and_is_none_there() {
+    let swf = ready().await;
+    let start = json!({ "workflowId": "n", "workflowType": "order/1", "taskList": "deciders" });
+    rest(&swf, "POST", &format!("{DOMAIN}/workflows"), Some(start)).await;
+    let poll = |list: &str| json!({ "domain": "default", "taskList": { "name": list }, "identity": "" });
+    let turn = swf.ask("PollForDecisionTask", &poll("deciders")).await.json();
+    let activity = json!({ "activityType": { "name": "charge", "version": "1" }, "activityId": "a", "taskList": { "name": "runners" } });
+    let decision =
+        json!({ "decisionType": "ScheduleActivityTask", "scheduleActivityTaskDecisionAttributes": activity });
+    let answer = json!({ "taskToken": turn["taskToken"], "decisions": [decision] });
+    swf.ask("RespondDecisionTaskCompleted", &answer).await.nothing();
+    let task = swf.ask("PollForActivityTask", &poll("runners")).await.json();
+    let failed = json!({ "taskToken": task["taskToken"], "reason": "declined" });
+    swf.ask("RespondActivityTaskFailed", &failed).await.nothing();
+    let history = rest(&swf, "GET", &format!("{DOMAIN}/workflows/n/history"), None).await;
+    let started = history["events"].as_array().unwrap().iter();
+    let started: Vec<_> =
+        started.filter(|event| event["type"].as_str().unwrap().ends_with("Started")).skip(1).collect();
+    assert_eq!(started.len(), 2, "{history}");
+    assert!(started.iter().all(|event| event.get("identity").is_none()), "{history}");
+}

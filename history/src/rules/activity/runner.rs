@@ -37,7 +37,7 @@ impl Transition {
         poll: Option<PollId>,
         now: Timestamp,
     ) -> Result<(), Fault> {
-        let identity = validate::taker_identity(identity, self.run.started.is_swf())?;
+        validate::taker_identity(identity.map(String::as_str), self.run.started.is_swf())?;
         must_be_open(&self.run)?;
         let waits = |activity: &&Arc<PendingActivity>| {
             activity.held_since().is_none()
@@ -48,8 +48,9 @@ impl Transition {
         let has_policy = activity.ok_or(Fault::ActivityNotWaiting { scheduled_event_id })?.retry.is_some();
         if has_policy {
             let by = self.author.by.clone();
-            self.change_tries(scheduled_event_id, |tries| tries.start(now, identity, by));
+            self.change_tries(scheduled_event_id, |tries| tries.start(now, identity.cloned(), by));
         } else {
+            let identity = identity.cloned();
             let (attempt, started_at, last_failure) = (None, None, None);
             let kept = None;
             let started = ActivityStarted {

@@ -100,6 +100,9 @@ pub(crate) fn start_task(
     now: Timestamp,
 ) -> Option<u32> {
     let Taker { identity, by, poll, .. } = taker.clone();
+    // Pollers over SWF's wire may take tasks of any run, and an empty identity stands in the histories of SWF's alone.
+    let is_swf = transition.run().started.is_swf();
+    let identity = identity.filter(|identity| is_swf || !identity.is_empty());
     let is_here = |task_list: &str| task_list == &*list.name;
     let activity = transition.run().activities.get(&scheduled_event_id);
     if activity.is_some_and(|activity| !is_here(&activity.task_list)) {

@@ -213,13 +213,10 @@ fn what_is_no_reason_for_a_refusal_over_swf_is_one_otherwise() {
         let EventKind::ActivityFailed(failed) = &events[0].kind else { panic!("{events:?}") };
         assert_eq!((failed.reason.as_str(), failed.has_empty_reason), ("", reason.is_some()));
     }
-    // An empty identity: it is none in a run of another wire, whoever polled.
-    for (scene, expected) in [(scene(), None), (swf(), Some(""))] {
-        let takes = Command::StartTurn { scheduled_event_id: 2, identity: Some(String::new()), poll: None };
-        let (_, events) = scene.clone().admit_within(&takes, None).unwrap();
-        let EventKind::DeciderStarted(started) = &events[0].kind else { panic!("{events:?}") };
-        assert_eq!(started.identity.as_deref(), expected);
-    }
+    // An empty identity.
+    let takes = Command::StartTurn { scheduled_event_id: 2, identity: Some(String::new()), poll: None };
+    check(&scene(), &takes, "fault invalid-field");
+    check(&swf(), &takes, "DeciderStarted");
     // A name that is reserved otherwise, and a timeout of zero.
     let note = || Decision::from(RecordMarker { name: "baton.x".to_owned(), details: None });
     assert_eq!(names(scene(), vec![note()]), ["MarkerFailed", "DeciderScheduled"]);
