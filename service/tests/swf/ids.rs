@@ -77,7 +77,7 @@ async fn a_workflow_id_is_any_text_without_control_characters_in_every_call() {
     let swf = ready().await;
     let default_of_flow = "0192f1c2-0000-7000-8000-000000000001:3";
     let longest = ":".repeat(256);
-    for id in [default_of_flow, "a/b", "a|b", "/", "arn", "arn:aws:swf:x", " x ", "%2F?#", "..", "\u{a0}", &longest] {
+    for id in [default_of_flow, "a/b", "a|b", "/", "arn", "arn:aws:swf:x", " x ", "%2F?#", "...", "\u{a0}", &longest] {
         let run_id = start(&swf, id).await;
         respond(&swf, &turn(&swf, "deciders").await, json!([])).await;
         for (operation, request) in calls(id, &run_id) {
@@ -105,6 +105,48 @@ async fn a_workflow_id_is_any_text_without_control_characters_in_every_call() {
         assert_eq!(described["status"], "terminated", "{path}");
         let history = rest(&swf, "GET", &format!("{path}/history"), None).await;
         assert_eq!(history["events"].as_array().unwrap().len(), told.len(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_named_by_dots_over_this_wire_either() {
+    let swf = ready().await;
+    start(&swf, "w").await;
+    let turn = turn(&swf, "deciders").await;
+    for dots in [".", ".."] {
+        let of = |member: &str, value: Value| {
+            let mut request = json!({ "domain": "default", "workflowId": "v", "workflowType": kind() });
+            request[member] = value;
+            request
+        };
+        let register = json!({ "name": dots, "workflowExecutionRetentionPeriodInDays": "1" });
+        let kind = json!({ "domain": "default", "name": dots, "version": "1" });
+        let told = json!({ "domain": "default", "workflowId": "w", "signalName": dots });
+        let timer = decision("StartTimer", &json!({ "timerId": dots, "startToFireTimeout": "1" }));
+        let marker = decision("RecordMarker", &json!({ "markerName": dots }));
+        let activity = json!({ "activityId": dots, "activityType": { "name": "charge", "version": "1" } });
+        let activity = decision("ScheduleActivityTask", &activity);
+        let decides = |it: &Value| json!({ "taskToken": turn["taskToken"], "decisions": [it] });
+        for (operation, request) in [
+            ("StartWorkflowExecution", of("workflowId", json!(dots))),
+            ("StartWorkflowExecution", of("taskList", json!({ "name": dots }))),
+            ("SignalWorkflowExecution", told),
+            ("RegisterDomain", register),
+            ("RegisterWorkflowType", kind.clone()),
+            ("RegisterActivityType", kind),
+            ("PollForDecisionTask", json!({ "domain": "default", "taskList": { "name": dots } })),
+            ("PollForActivityTask", json!({ "domain": "default", "taskList": { "name": dots } })),
+            ("RespondDecisionTaskCompleted", decides(&timer)),
+            ("RespondDecisionTaskCompleted", decides(&marker)),
+            ("RespondDecisionTaskCompleted", decides(&activity)),
+            ("RespondDecisionTaskCompleted", decides(&start_child(dots))),
+            ("RespondDecisionTaskCompleted", decides(&signal_external(dots, None))),
+            ("RespondDecisionTaskCompleted", decides(&cancel_external(dots, None))),
+        ] {
+            let answer = swf.ask(operation, &request).await;
+            assert_eq!(answer.status, 400, "{operation} {request}: {}", answer.text);
+            assert!(answer.text.contains(&format!("must not be `{dots}`")), "{operation}: {}", answer.text);
+        }
     }
 }
 
