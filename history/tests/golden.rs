@@ -257,7 +257,10 @@ fn run() -> Run {
     };
     run.activities = BTreeMap::from([(60_000, Arc::new(activity)), (60_002, Arc::new(waiting))]).into();
     let expires_at = Timestamp::from_millis(1_702_592_000_000);
-    run.timers.insert("patience".to_owned(), PendingTimer { scheduled_event_id: 60_003, expires_at, set_at: None });
+    run.timers.insert(
+        "patience".to_owned(),
+        PendingTimer { scheduled_event_id: 60_003, expires_at, set_at: None, after: None },
+    );
     run.cancel_requested = true;
     run
 }
@@ -331,7 +334,7 @@ fn paused_run() -> Run {
     let mut run = run();
     let at = |millis| Timestamp::from_millis(1_700_000_900_000 + millis);
     let paused = || WorkflowPaused { stop_clocks: true, identity: text("ann"), reason: text("the bank is down") };
-    let resumed = WorkflowResumed { identity: None, reason: None };
+    let resumed = WorkflowResumed::default();
     let events =
         [EventKind::WorkflowPaused(paused()), EventKind::WorkflowResumed(resumed), EventKind::WorkflowPaused(paused())];
     for (id, kind) in (70_001..).zip(events) {

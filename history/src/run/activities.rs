@@ -74,6 +74,20 @@ impl Activities {
         }
     }
 
+    /// Nothing of them counts from later than `at`.
+    pub(crate) fn count_from(&mut self, at: Timestamp) {
+        for activity in self.open.values_mut().map(Arc::make_mut) {
+            activity.count_from(at);
+        }
+    }
+
+    /// None of them is paused.
+    pub(crate) fn without_pauses(&mut self) {
+        for activity in self.open.values_mut().filter(|activity| activity.paused.is_some()).map(Arc::make_mut) {
+            activity.paused = None;
+        }
+    }
+
     /// Nobody has any of them, and nothing of them has been tried; whoever wants may take them from here on.
     pub(crate) fn begin_anew(&mut self, released: Released) {
         for activity in self.open.values_mut().map(Arc::make_mut) {
