@@ -61,6 +61,7 @@ pub use schedules::{ScheduleRow, ScheduleView, Scheduler};
 pub use tasks::slots::{EXCHANGE_BYTES_MAX, Slots};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, PendingQuery, Receipt, Tasks};
 pub use time::guard::{CLOCK_AHEAD_MAX, Doubt, Guard};
+pub use time::repair::{DeadlineRepair, LateRun, LateRuns, RepairedRun};
 pub use views::Views;
 pub use views::fsck::{Finding, FsckReport};
 pub use views::metrics_page::{MetricKind, MetricsPage, PageLabels};
@@ -125,6 +126,7 @@ pub struct Engine {
     agenda: Arc<base::agenda::Agenda>,
     sweep: Arc<time::sweep::Sweeper>,
     guard: Arc<time::guard::Guard>,
+    repair: Arc<time::repair::DeadlineRepair>,
     disk: Arc<DiskReserve>,
     open_runs: Arc<registry::quotas::OpenRuns>,
     run_counts: Arc<registry::run_counts::RunCounts>,
@@ -248,6 +250,7 @@ impl Engine {
             runs, lists, request_reply, riders, lookup, reader, registry, open_runs, nodes, mint, background
         ]);
         let schedules = room!(schedules::Scheduler [runs, commands, store, registry, agenda, ids, clock, metrics]);
+        let repair = room!(time::repair::DeadlineRepair [runs, lookup, store, registry, nodes, guard, clock]);
         let sweep = room!(time::sweep::Sweeper [
             runs, lists, schedules, store, limits, nodes, agenda, watchers, guard, clock, metrics,
             background
@@ -271,6 +274,7 @@ impl Engine {
             agenda,
             sweep,
             guard,
+            repair,
             disk,
             open_runs,
             run_counts,
@@ -334,6 +338,11 @@ impl Engine {
     /// What is believed of the clock.
     pub fn guard(&self) -> &Guard {
         &self.guard
+    }
+
+    /// Deadlines that were set while the clock was ahead.
+    pub fn repair(&self) -> &DeadlineRepair {
+        &self.repair
     }
 
     /// The secrets that tokens are made with.

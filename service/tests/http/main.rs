@@ -45,6 +45,7 @@ mod home;
 mod issuer;
 mod issuers;
 mod kits;
+mod late;
 mod liveness;
 mod moved;
 mod nodes;
