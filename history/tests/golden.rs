@@ -322,7 +322,7 @@ fn run_with_requests() -> Run {
     for id in 70_001..70_100 {
         run.evolve(&Event { id, timestamp: at(30), key: Some(RequestKey(id)), ..signal.clone() });
     }
-    assert_eq!(run.spill(70_100, at(31)).marks.len(), 51, "of a hundred, one is forgotten");
+    assert_eq!(run.spill(70_100, at(31), at(31)).marks.len(), 51, "of a hundred, one is forgotten");
     let started = WorkflowStarted { run_id: Uuid::from_u128(8), ..started() };
     let mut transition = Transition::of(Run::begin(at(31), &started, Some(RequestKey(2))));
     transition.take_over(&run, Links::default(), at(1_000), at(31));

@@ -188,11 +188,12 @@ impl Outbox {
         is_late
     }
 
-    /// Begins another round of deliveries, if anything is owed; true then. Where it was time, says when it is time again.
+    /// Begins another round of deliveries, if anything is owed; true then. Where it was time, or where the time is too far away, says when it is time again.
     pub(crate) fn see_to(&mut self, now: Timestamp) -> bool {
         let Some(at) = self.next_at() else { return false };
         self.round = self.round.wrapping_add(1);
-        if at <= now {
+        // Or where a clock that was ahead has said it.
+        if at <= now || at > now.plus(limits::EFFECT_WAIT_MAX) {
             self.next_at = now.plus(wait(self.tries));
             self.tries = self.tries.saturating_add(1);
         }

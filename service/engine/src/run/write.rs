@@ -47,7 +47,7 @@ impl RunWorker<'_> {
     ) -> Result<Option<()>, Refusal> {
         let (shop, key) = (self.shop, self.key);
         let now = shop.clock.now();
-        let spilled = transition.spill(self.committed(&transition), now);
+        let spilled = transition.spill(self.committed(&transition), now, shop.marks.past());
         if let Err(refusal) = shop.marks.keep_marks(key, &spilled).await {
             self.state.forget();
             return Err(refusal);
