@@ -209,7 +209,7 @@ impl Engine {
             background.clone(),
         ));
         let node = nodes.address().map(str::to_owned);
-        let guard = Arc::new(time::guard::Guard::new(records, clock.clone(), notices.clone(), node, newest));
+        let guard = Arc::new(time::guard::Guard::new(records, clock.clone(), notices.clone(), node, newest.clone()));
         let agenda = base::agenda::Agenda::new(nodes.is_shared().then_some(time::sweep::RESCAN_EVERY));
         let agenda = Arc::new(agenda);
         let watchers = Arc::<base::watch::Watchers>::default();
@@ -244,7 +244,7 @@ impl Engine {
         let effects = room!(run::effects::Effects [runs, reader, store, open_runs, metrics, background]);
         let workshop = room!(run::workshop::Workshop [
             runs, store, limits, reader, marks, disk, open_runs, nodes, lists, riders, request_reply, effects, watchers,
-            agenda, ids, clock, metrics, traces, notices
+            agenda, ids, clock, newest, metrics, traces, notices
         ]);
         runs.are_worked_on_by(Arc::downgrade(&workshop) as _);
         background.keeps(Arc::downgrade(&workshop) as _);

@@ -187,27 +187,3 @@ async fn a_task_that_waits_since_the_clock_was_ahead_outlives_its_node() {
     let api = open(&store, &clock, None).await;
     decide(&api, "w", json!([])).await;
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_clock_that_is_far_ahead_forgets_no_request() {
-    let (store, clock) = (fresh().await, Settable::new());
-    let api = open(&store, &clock, None).await;
-    pass(61).await;
-    let keyed = |path: &str, key: &str, body: Value| Ask::post(path, &body).header("idempotency-key", key);
-    let body = json!({ "workflowId": "w", "workflowType": "test", "taskList": "w", "reusePolicy": "allow-duplicate" });
-    let first = api.ask(keyed(WORKFLOWS, "first", body.clone())).await.json(201);
-    let signal = format!("{WORKFLOWS}/w/signals/s");
-    let signaled = api.ask(keyed(&signal, "signal", json!({}))).await.json(202);
-    decide(&api, "w", json!([{ "type": "SucceedWorkflow" }])).await;
-    // A week: what another run takes over is what is known by then.
-    clock.set(7 * 86_400);
-    pass(61).await;
-    assert_eq!(api.get("/readyz").await.json(200)["warnings"][0]["code"], "clock-doubted");
-    api.ask(keyed(WORKFLOWS, "second", body.clone())).await.json(201);
-    clock.set(0);
-    pass(2).await;
-    let again = api.ask(keyed(&signal, "signal", json!({}))).await.json(202);
-    assert_eq!(again, signaled, "it was recorded by the run before");
-    let again = api.ask(keyed(WORKFLOWS, "first", body)).await.json(200);
-    assert_eq!(again["runId"], first["runId"]);
-}

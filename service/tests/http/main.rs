@@ -73,3 +73,4 @@ mod tries;
 mod types;
 mod unpolled;
 mod updates;
+mod wrong_clock;

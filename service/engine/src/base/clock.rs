@@ -103,6 +103,13 @@ impl NewestTime {
         self.0.store(newest.as_millis(), Ordering::Relaxed);
     }
 
+    /// Until when a run is kept that was closed by a clock which is far behind the newest time that was seen: otherwise it would be past its
+    /// retention as soon as the clock is right. `None` if the clock is not.
+    pub(crate) fn kept_until(&self, closed_at: Timestamp, retention: history::Duration) -> Option<Timestamp> {
+        let newest = Timestamp::from_millis(self.0.load(Ordering::Relaxed));
+        (newest.since(closed_at) > CLOCK_AHEAD_MAX).then(|| newest.plus(retention))
+    }
+
     /// How far time has come for sure: what the clock says, unless it is too far ahead to be believed.
     pub(crate) fn past(&self, now: Timestamp) -> Timestamp {
         let newest = Timestamp::from_millis(self.0.load(Ordering::Relaxed));
