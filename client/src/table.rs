@@ -208,7 +208,10 @@ pub fn summary(event: &Event) -> String {
             let clocks = if it.stop_clocks { "with its clocks" } else { "" };
             format!("{clocks}{}", who(it.identity.as_deref(), it.reason.as_deref())).trim_start().to_owned()
         }
-        EventKind::WorkflowResumed(it) => who(it.identity.as_deref(), it.reason.as_deref()).trim_start().to_owned(),
+        EventKind::WorkflowResumed(it) => {
+            let repairs = if it.repairs_deadlines { "repairs deadlines" } else { "" };
+            format!("{repairs}{}", who(it.identity.as_deref(), it.reason.as_deref())).trim_start().to_owned()
+        }
         EventKind::WorkflowReset(it) => {
             let of = it.workflow_id.as_ref().map(|id| format!(" of `{id}`")).unwrap_or_default();
             let by = who(it.identity.as_deref(), it.reason.as_deref());

@@ -133,6 +133,9 @@ impl Transition {
             }
             Command::Pause { stop_clocks, by_hand, .. } => self.pause(*stop_clocks, by_hand, key, now),
             Command::Resume { by_hand, .. } => self.resume(by_hand, key, now),
+            Command::RepairDeadlines { beats, timers, by_hand, .. } => {
+                return self.repair_deadlines((beats, timers), by_hand, key, now);
+            }
             Command::ActOnActivity { activity_id, act, by_hand, .. } => {
                 self.act_on_activity(activity_id, act, by_hand, key, now)
             }

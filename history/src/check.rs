@@ -13,6 +13,7 @@ mod by_hand;
 mod clock;
 mod others;
 mod part;
+mod repair;
 mod retries;
 mod rule;
 mod timers;
@@ -134,6 +135,8 @@ struct HistoryReader {
     others: Others,
     clock: CheckedClock,
     updates: CheckedUpdates,
+    /// When deadlines were first repaired.
+    repaired_at: Option<Timestamp>,
 }
 
 impl HistoryReader {
@@ -301,6 +304,7 @@ impl HistoryReader {
             WorkflowTimeout::Run => (from, start.run_timeout),
             WorkflowTimeout::Execution => (start.execution_from.unwrap_or(from), Some(start.execution_timeout)),
         };
+        let from = self.repaired_at.map_or(from, |repaired_at| from.min(repaired_at));
         self.clock.expired(id, at, from, limit)
     }
 
@@ -342,7 +346,10 @@ impl HistoryReader {
             EventKind::ActivityOptionsChanged(it) => self.activity_changed(id, at, it),
             EventKind::ActivityTaskCancel(it) => self.activity_asked_to_stop(id, it),
             EventKind::WorkflowPaused(it) => self.clock.pause(id, at, it),
-            EventKind::WorkflowResumed(_) => {
+            EventKind::WorkflowResumed(it) => {
+                if it.repairs_deadlines {
+                    self.count_from(at);
+                }
                 self.waits_anew(at);
                 self.clock.resume(id, at)
             }

@@ -3,6 +3,8 @@
 mod by_hand;
 mod requests;
 
+use std::collections::BTreeMap;
+
 use crate::caller::CallerName;
 use crate::decision::Decision;
 use crate::event::{ByHand, ChildPolicy, EventId, EventKind, Origin, RequestKey, TurnList};
@@ -206,6 +208,17 @@ pub enum Command {
     },
     /// External: somebody has a paused run go on.
     Resume {
+        /// Who does it, and why.
+        by_hand: ByHand,
+        /// The request's key.
+        key: Option<RequestKey>,
+    },
+    /// External: somebody repairs deadlines that were set while the service's clock was ahead.
+    RepairDeadlines {
+        /// The newest heartbeats of the run's activities, which are repaired beside it.
+        beats: Vec<Heartbeat>,
+        /// How long timers run that an earlier version set, by their TimerScheduled, as far as they are [wanted](crate::Run::timers_without_span).
+        timers: BTreeMap<EventId, Duration>,
         /// Who does it, and why.
         by_hand: ByHand,
         /// The request's key.

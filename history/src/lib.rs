@@ -92,6 +92,7 @@ pub use permissions::Permissions;
 pub use registered::{ActivityDefaults, WorkflowDefaults};
 pub use reset::{Branch, BranchReader, Branching};
 pub use retry::{RetryPolicy, WhenExhausted, retry_of_request};
+pub use rules::repair::LateDeadline;
 pub use run::{
     Activities, Branched, Coming, ComingKind, Deadline, DeadlineKind, Fingerprint, HeldTry, KnownRequest,
     KnownRequests, LostTurns, OpenCounts, OpenUpdates, PausedActivity, PendingActivity, PendingChild, PendingExternal,

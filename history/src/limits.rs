@@ -92,6 +92,10 @@ pub const EFFECT_WAIT_FIRST: Duration = Duration::from_secs(30);
 /// The longest such wait; each is four times the one before. Ours.
 pub const EFFECT_WAIT_MAX: Duration = Duration::from_secs(3_600);
 
+/// By how much a deadline must be late because of a clock that was ahead before it is repaired. Ours: more than the clocks of two
+/// nodes are apart.
+pub const DEADLINE_LATE_MIN: Duration = Duration::from_secs(60);
+
 /// How far ahead of the clock a schedule may have decided its times before it goes on from what the clock says. Ours: more
 /// than the clocks of two nodes are apart, so that neither decides anew what the other has decided.
 pub const SCHEDULE_AHEAD_MAX: Duration = Duration::from_secs(60);

@@ -121,7 +121,7 @@ fn activity(activity: &PendingActivity, waits: bool) -> usize {
 
 /// A timer with this name.
 pub(crate) fn timer(timer_id: &str) -> usize {
-    str_of(timer_id.len()) + HEAD + ID + 2 * AT
+    str_of(timer_id.len()) + HEAD + ID + 3 * AT
 }
 
 /// A child with this workflow id: itself, and its start or its end that it is owed.
@@ -356,7 +356,12 @@ mod tests {
     fn timers_children_signals_and_updates_take_no_more_than_is_reserved_for_them() {
         let name = "n".repeat(40);
         let id = bytes(&ID_MAX);
-        let set = PendingTimer { scheduled_event_id: ID_MAX, expires_at: AT_MAX, set_at: Some(AT_MAX) };
+        let set = PendingTimer {
+            scheduled_event_id: ID_MAX,
+            expires_at: AT_MAX,
+            set_at: Some(AT_MAX),
+            after: Some(limits::SPAN_MAX),
+        };
         holds("a timer", bytes(&name) + bytes(&set), timer(&name), 0);
         let policy = ChildPolicy::RequestCancel;
         let workflow_id = name.clone();

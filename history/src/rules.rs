@@ -11,6 +11,7 @@ pub(crate) mod effect;
 pub(crate) mod external;
 pub(crate) mod marker;
 pub(crate) mod pause;
+pub(crate) mod repair;
 pub(crate) mod reset;
 pub(crate) mod sent;
 pub(crate) mod signal;

@@ -136,6 +136,9 @@ pub struct Run {
     /// Clock of the newest event, if that was behind its timestamp.
     #[n(28)]
     pub last_clock: Option<Timestamp>,
+    /// Since when its run timeout counts, if not since its first turn could be taken.
+    #[n(29)]
+    pub run_from: Option<Timestamp>,
 }
 
 /// The DeciderScheduled of a run's first turn.
@@ -271,12 +274,15 @@ impl Run {
     }
 
     /// What of the state the history tells at any time: all but the tries of activities, the requests that it knows,
-    /// and which activities succeeded, of which a run that an earlier version wrote knows less. This is the fold of
+    /// which activities succeeded and how long timers run, of which a run that an earlier version wrote knows less. This is the fold of
     /// the events.
     #[must_use]
     pub fn told(mut self) -> Self {
         self.activities.told();
         self.successes = Successes::default();
+        for timer in self.timers.values_mut() {
+            timer.after = None;
+        }
         self.known.told();
         self
     }

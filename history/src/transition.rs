@@ -130,9 +130,9 @@ impl Transition {
 
     /// Ends the commit: takes the requests out of the state that are too many for it, of those that were recorded up to
     /// the event `committed`; see [`Run::spill`].
-    pub fn spill(&mut self, committed: EventId, now: Timestamp) -> Spilled {
+    pub fn spill(&mut self, committed: EventId, now: Timestamp, past: Timestamp) -> Spilled {
         self.run.forget_recalled();
-        self.run.spill(committed, now)
+        self.run.spill(committed, now, past)
     }
 
     /// The state, what the run keeps of its dealings with others, and the events.

@@ -257,7 +257,10 @@ fn run() -> Run {
     };
     run.activities = BTreeMap::from([(60_000, Arc::new(activity)), (60_002, Arc::new(waiting))]).into();
     let expires_at = Timestamp::from_millis(1_702_592_000_000);
-    run.timers.insert("patience".to_owned(), PendingTimer { scheduled_event_id: 60_003, expires_at, set_at: None });
+    run.timers.insert(
+        "patience".to_owned(),
+        PendingTimer { scheduled_event_id: 60_003, expires_at, set_at: None, after: None },
+    );
     run.cancel_requested = true;
     run
 }
@@ -319,7 +322,7 @@ fn run_with_requests() -> Run {
     for id in 70_001..70_100 {
         run.evolve(&Event { id, timestamp: at(30), key: Some(RequestKey(id)), ..signal.clone() });
     }
-    assert_eq!(run.spill(70_100, at(31)).marks.len(), 51, "of a hundred, one is forgotten");
+    assert_eq!(run.spill(70_100, at(31), at(31)).marks.len(), 51, "of a hundred, one is forgotten");
     let started = WorkflowStarted { run_id: Uuid::from_u128(8), ..started() };
     let mut transition = Transition::of(Run::begin(at(31), &started, Some(RequestKey(2))));
     transition.take_over(&run, Links::default(), at(1_000), at(31));
@@ -331,7 +334,7 @@ fn paused_run() -> Run {
     let mut run = run();
     let at = |millis| Timestamp::from_millis(1_700_000_900_000 + millis);
     let paused = || WorkflowPaused { stop_clocks: true, identity: text("ann"), reason: text("the bank is down") };
-    let resumed = WorkflowResumed { identity: None, reason: None };
+    let resumed = WorkflowResumed::default();
     let events =
         [EventKind::WorkflowPaused(paused()), EventKind::WorkflowResumed(resumed), EventKind::WorkflowPaused(paused())];
     for (id, kind) in (70_001..).zip(events) {

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::collections::BTreeMap;
+
 use baton_history::event::{
     ActivityTimeouts, ByHand, ChildPolicy, LaterSignals, ResetPlan, WorkflowCanceled, WorkflowFailed, WorkflowSuccess,
     WorkflowTerminated, WorkflowTimedOut, WorkflowTimeout,
@@ -60,6 +62,7 @@ enum Step {
     /// Somebody pauses the run, with its clock going or not.
     Pause(bool, Option<u8>),
     Resume,
+    Repair,
     /// Somebody who operates the run does something to one of its activities.
     Act(u8, u8, Option<u8>),
     Answer(u8, Answer),
@@ -152,6 +155,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (any::<u8>(), 0..9_u8, key()).prop_map(|(pick, act, key)| Step::Act(pick, act, key)),
         1 => (any::<bool>(), key()).prop_map(|(stops, key)| Step::Pause(stops, key)),
         2 => Just(Step::Resume),
+        2 => Just(Step::Repair),
         2 => any::<u8>().prop_map(Step::Beat),
         5 => Just(Step::Fire),
         2 => (0..2_u8, 0..5_u8, any::<bool>()).prop_map(|(from, event, is_signal)| Step::Take(from, event, is_signal)),
@@ -363,6 +367,10 @@ fn command(
             Command::Pause { stop_clocks: *stop_clocks, by_hand: ByHand::default(), key: key(with) }
         }
         Step::Resume => Command::Resume { by_hand: ByHand::default(), key: None },
+        Step::Repair => {
+            let (beats, timers, by_hand) = (beats.clone(), BTreeMap::new(), ByHand::default());
+            Command::RepairDeadlines { beats, timers, by_hand, key: None }
+        }
         Step::Act(any, act, with) => {
             let mut activities: Vec<_> = run.activities.values().collect();
             if (4..7).contains(act) && activities.iter().any(|activity| activity.paused.is_some()) {
@@ -632,6 +640,13 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
     prop_assert!(turns <= most, "{:?} scheduled {} turns", command, turns);
     let version = added.iter().filter(|event| event.kind.is_news()).map(|event| event.id).next_back();
     prop_assert_eq!(transition.run().version, version.unwrap_or(before.run().version));
+    if let Command::RepairDeadlines { beats, .. } = command {
+        let heard = beats.iter().map(|beat| Heartbeat { at: beat.at.min(now), ..beat.clone() }).collect::<Vec<_>>();
+        prop_assert_eq!(run.late_deadlines(&heard, outbox, now), []);
+        prop_assert_eq!(run.paused.is_some(), before.run().paused.is_some());
+        // Whatever is repaired counts its whole span from now: the checker sees that none of it is early.
+        prop_assert!(run.timers.keys().eq(before.run().timers.keys()));
+    }
     if let Command::FireDeadlines { beats } = command {
         let next = transition.run().next_deadline(beats);
         prop_assert!(next.is_none_or(|next| next > now), "at {} a deadline of {:?} is left", now, next);
@@ -649,6 +664,7 @@ fn room(before: &Transition, after: &Transition, command: &Command) -> Result<()
         Command::CompleteTurn { .. }
             | Command::AnswerUpdates { .. }
             | Command::Pause { .. }
+            | Command::RepairDeadlines { .. }
             | Command::ActOnActivity {
                 act: ActivityCommand::Retry | ActivityCommand::Pause | ActivityCommand::Change(_),
                 ..

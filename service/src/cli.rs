@@ -152,6 +152,10 @@ impl Target {
         Ok(client.domain(&self.domain).patience(Patience::None).within(trace_of_caller().as_ref()))
     }
 
+    fn domain(&self) -> &str {
+        &self.domain
+    }
+
     fn secret(&self) -> Result<Option<String>, Failed> {
         let Some(file) = &self.secret_file else {
             return Ok(std::env::var("BATON_SECRET").ok().filter(|secret| !secret.is_empty()));

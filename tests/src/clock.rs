@@ -1,12 +1,15 @@
-//! Time that goes on when it is told to. Every node sees it a little differently.
+//! Time that goes on when it is told to. Every node sees it a little differently, and much where clocks are set.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use engine::Clock;
 use history::{Duration, Timestamp};
 use tokio::sync::Notify;
+
+/// When time begins.
+const BEGIN: u64 = 1_700_000_000_000;
 
 /// Time itself.
 pub(crate) struct Time {
@@ -16,7 +19,7 @@ pub(crate) struct Time {
 
 impl Time {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { now: AtomicU64::new(1_700_000_000_000), moved: Notify::new() })
+        Arc::new(Self { now: AtomicU64::new(BEGIN), moved: Notify::new() })
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -32,16 +35,31 @@ impl Time {
 /// The most that a node is ahead of time.
 pub(crate) const AHEAD_MAX: Duration = Duration::from_secs(2);
 
-/// What one node takes for the time: ahead by a fixed span.
+/// The most that a clock is set by, ahead or back.
+pub(crate) const CLOCK_SET_MAX: Duration = Duration::from_days(2);
+
+/// What one node takes for the time: off by a span that may be set.
 pub(crate) struct NodeClock {
-    pub(crate) time: Arc<Time>,
-    pub(crate) ahead: Duration,
+    time: Arc<Time>,
+    /// In milliseconds.
+    off: Arc<AtomicI64>,
+}
+
+impl NodeClock {
+    pub(crate) fn new(time: Arc<Time>, ahead: Duration) -> Self {
+        let off = i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX);
+        Self { time, off: Arc::new(AtomicI64::new(off)) }
+    }
 }
 
 #[async_trait]
 impl Clock for NodeClock {
     fn now(&self) -> Timestamp {
-        self.time.now().plus(self.ahead)
+        Timestamp::from_millis(self.time.now().as_millis().saturating_add_signed(self.off.load(Ordering::SeqCst)))
+    }
+
+    fn steady(&self) -> Option<std::time::Duration> {
+        Some(self.time.now().since(Timestamp::from_millis(BEGIN)).into())
     }
 
     async fn sleep_until(&self, at: Timestamp) {
@@ -54,5 +72,46 @@ impl Clock for NodeClock {
             }
             moved.await;
         }
+    }
+}
+
+/// The clocks of all nodes that there ever were, which are set while things go wrong: each by itself, ahead and back.
+#[derive(Default)]
+pub(crate) struct Clocks(Mutex<Vec<Arc<AtomicI64>>>);
+
+impl Clocks {
+    pub(crate) fn add(&self, clock: &NodeClock) {
+        self.all().push(Arc::clone(&clock.off));
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Arc<AtomicI64>>> {
+        self.0.lock().expect("no code panics while it holds this lock")
+    }
+
+    /// Sets one of them.
+    pub(crate) fn set_one(&self, random: &mut fastrand::Rng) {
+        let span = match random.u32(..5) {
+            0 | 1 => 0,
+            2 => 90_000,
+            3 => 3_600_000,
+            _ => i64::try_from(CLOCK_SET_MAX.as_millis()).unwrap_or(i64::MAX),
+        };
+        let off = random.i64(-span..=span);
+        let off = if off < 0 { off } else { off + Self::small(random) };
+        let all = self.all();
+        if let Some(clock) = all.get(random.usize(..all.len().max(1))) {
+            clock.store(off, Ordering::SeqCst);
+        }
+    }
+
+    /// Sets all of them right, as far as nodes are ever right.
+    pub(crate) fn set_right(&self, random: &mut fastrand::Rng) {
+        for clock in self.all().iter() {
+            clock.store(Self::small(random), Ordering::SeqCst);
+        }
+    }
+
+    fn small(random: &mut fastrand::Rng) -> i64 {
+        random.i64(0..i64::try_from(AHEAD_MAX.as_millis()).unwrap_or(i64::MAX))
     }
 }

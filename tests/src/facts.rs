@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use history::{Event, EventId, EventKind, Origin, RequestKey, Timestamp, check};
+use history::{Duration, Event, EventId, EventKind, Origin, RequestKey, Timestamp, check};
 use uuid::Uuid;
 
 use crate::asking::Told;
@@ -102,6 +102,10 @@ pub struct Facts {
     pub repeats: Repeats,
     /// What came of exchanges.
     pub exchanged: Exchanged,
+    /// How many late deadlines an operator has repaired.
+    pub repaired: usize,
+    /// By how much clocks may be ahead of each other besides, because they are set.
+    pub set_by: Duration,
     /// The tokens of all tasks that have reached a decider or a runner.
     tokens: BTreeSet<String>,
     /// Those of tasks that were lost on their way.
@@ -149,6 +153,10 @@ impl Facts {
         }
     }
 
+    fn ahead_max(&self) -> Duration {
+        Duration::from_millis(AHEAD_MAX.as_millis() + self.set_by.as_millis())
+    }
+
     /// Holds the histories against the promises and the invariants; adds what is wrong.
     pub fn judge(&mut self, histories: &Histories) {
         for (run_id, events) in histories {
@@ -166,7 +174,7 @@ impl Facts {
             }
         }
         for (key, runs) in starts.iter().filter(|(_, runs)| runs.len() > 1) {
-            if !follow_each_other(runs, histories) {
+            if !follow_each_other(runs, histories, self.ahead_max()) {
                 self.violations.push(format!("key {key:?} started {} runs", runs.len()));
             }
         }
@@ -176,7 +184,7 @@ impl Facts {
         self.branches_are_true(histories);
         self.accepted_once(histories);
         for promise in self.promises.clone() {
-            if !is_kept(&promise, histories, &self.promises) {
+            if !is_kept(&promise, histories, self) {
                 self.violations.push(format!("a promise is broken: {promise:?}"));
             }
         }
@@ -320,7 +328,7 @@ fn continued_from(events: &[Event]) -> Option<Uuid> {
 }
 
 /// Whether each of these runs of one key may have begun because those before it were forgotten, or goes on for another.
-fn follow_each_other(runs: &BTreeSet<Uuid>, histories: &Histories) -> bool {
+fn follow_each_other(runs: &BTreeSet<Uuid>, histories: &Histories, ahead_max: Duration) -> bool {
     let mut lives: Vec<(Timestamp, Timestamp)> = Vec::new();
     for events in runs.iter().filter_map(|run_id| histories.get(run_id)) {
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return false };
@@ -331,10 +339,10 @@ fn follow_each_other(runs: &BTreeSet<Uuid>, histories: &Histories) -> bool {
     }
     lives.sort_unstable();
     // Nodes disagree about the time.
-    lives.windows(2).all(|pair| matches!(pair, [(_, ends), (begins, _)] if *ends <= begins.plus(AHEAD_MAX)))
+    lives.windows(2).all(|pair| matches!(pair, [(_, ends), (begins, _)] if *ends <= begins.plus(ahead_max)))
 }
 
-fn is_kept(promise: &Promise, histories: &Histories, promises: &[Promise]) -> bool {
+fn is_kept(promise: &Promise, histories: &Histories, facts: &Facts) -> bool {
     let count = |run_id: &Uuid, is_it: &dyn Fn(&EventKind) -> bool| {
         histories.get(run_id).is_some_and(|events| events.iter().filter(|event| is_it(&event.kind)).count() == 1)
     };
@@ -375,7 +383,7 @@ fn is_kept(promise: &Promise, histories: &Histories, promises: &[Promise]) -> bo
             .flatten()
             .any(|event| matches!(&event.kind, EventKind::UpdateAccepted(it) if it.update_id == *update_id)),
         Promise::Late { run_id, started, by } => {
-            let by = by.plus(AHEAD_MAX);
+            let by = by.plus(facts.ahead_max());
             histories
                 .get(run_id)
                 .is_some_and(|events| events.iter().any(|event| event.timestamp <= by && ends(&event.kind, *started)))
@@ -384,7 +392,7 @@ fn is_kept(promise: &Promise, histories: &Histories, promises: &[Promise]) -> bo
             let is_mine = events.first().is_some_and(|event| event.key == Some(*key));
             // A commit may land long after the instant that its events name; but not after it was acknowledged.
             let closed_by = turn_that_closed(events);
-            let was_closed = promises.iter().any(|promise| {
+            let was_closed = facts.promises.iter().any(|promise| {
                 let Promise::Turn { run_id: of, started, at } = promise else { return false };
                 of == run_id && Some(*started) == closed_by && at < since
             });

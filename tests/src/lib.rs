@@ -21,6 +21,7 @@ pub mod meddled;
 pub mod poison;
 mod record;
 mod reluctant;
+mod repairing;
 pub mod repeating;
 mod resetting;
 pub mod rules;

@@ -34,6 +34,8 @@ pub enum Rule {
     KeptForOthers,
     /// A run that is looked at late is written down on its list first.
     WrittenDown,
+    /// An operator repairs late deadlines. Without one nothing is undone in the store.
+    LateDeadlinesAreRepaired,
 }
 
 #[derive(Default)]
@@ -96,7 +98,11 @@ impl Undone {
                     head.expires_at = head.expires_at.and(body.run.expires_at()).map(Timestamp::as_millis);
                 }
             }
-            Rule::NeverNoFromCache | Rule::OperationIds | Rule::ChunksByLastEvent | Rule::WrittenDown => {}
+            Rule::NeverNoFromCache
+            | Rule::OperationIds
+            | Rule::ChunksByLastEvent
+            | Rule::WrittenDown
+            | Rule::LateDeadlinesAreRepaired => {}
         }
         head
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use engine::{Engine, EventRange, Node, RunRef, Settings};
-use history::{Duration, Run};
+use history::{Duration, Run, Timestamp};
 use store::fault::{Chances, FaultStore};
 use store::memory::Memory;
 use store::{ListQuery, Store};
@@ -15,13 +15,14 @@ use crate::actors;
 use crate::asking::{self, Told};
 use crate::broken::{Break, Broken, Dying};
 use crate::chronicle::Chronicle;
-use crate::clock::{AHEAD_MAX, NodeClock, Time};
+use crate::clock::{AHEAD_MAX, CLOCK_SET_MAX, Clocks, NodeClock, Time};
 use crate::facts::{Facts, Histories};
 use crate::hosts::{Exchanged, Host};
 use crate::line::Line;
 use crate::meddled::Meddled;
 use crate::record::{Record, Recorder};
 use crate::reluctant::Reluctant;
+use crate::repairing;
 use crate::repeating::{self, Repeats};
 use crate::resetting;
 use crate::rules::{Rule, Undone};
@@ -57,6 +58,9 @@ pub struct Plan {
     pub hosts: bool,
     /// How polls end.
     pub waits: Waits,
+    /// Whether the clocks of nodes are set, each by itself, by up to two days ahead and back. When nothing is to go wrong any more, they are
+    /// right, and an operator confirms that and repairs late deadlines.
+    pub sets_clocks: bool,
     /// For how many minutes nobody polls before all comes to rest; every node is a new one then. 0: somebody always does.
     pub deserted_minutes: u32,
     /// What is broken about the store beyond its contract.
@@ -77,6 +81,7 @@ impl Default for Plan {
             repeats: false,
             hosts: false,
             waits: Waits::Long,
+            sets_clocks: false,
             deserted_minutes: 0,
             how: Break::Nothing,
             without: None,
@@ -103,6 +108,8 @@ pub struct Outcome {
     pub repeats: Repeats,
     /// What came of exchanges.
     pub exchanged: Exchanged,
+    /// How many late deadlines an operator has repaired.
+    pub repaired: usize,
     /// All of it, taken down.
     pub record: Record,
 }
@@ -137,6 +144,11 @@ pub(crate) struct World {
     /// Whether runs go on as new.
     pub(crate) goes_on: bool,
     pub(crate) waits: Waits,
+    /// See [`Plan::sets_clocks`].
+    pub(crate) sets_clocks: bool,
+    /// Whether an operator repairs late deadlines.
+    pub(crate) repairs: bool,
+    clocks: Clocks,
     chronicle: Chronicle,
     pub(crate) recorder: Recorder,
     /// What nodes are opened over.
@@ -201,7 +213,8 @@ impl World {
     async fn open_node(&self) -> Arc<Engine> {
         let ahead = Duration::from_millis(self.dice(AHEAD_MAX.as_millis()));
         let seed = self.dice(u64::MAX);
-        let clock = Arc::new(NodeClock { time: Arc::clone(&self.time), ahead });
+        let clock = Arc::new(NodeClock::new(Arc::clone(&self.time), ahead));
+        self.clocks.add(&clock);
         let address = format!("http://{seed:016x}");
         let node = self.knows_nodes.then(|| Node { address: address.clone() });
         let settings = Settings { seed: Some(seed), node, ..Settings::default() };
@@ -264,6 +277,9 @@ impl World {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             let jump = if self.dice(50) == 0 { self.dice(90_000) } else { self.dice(1_500) };
             self.time.advance(Duration::from_millis(jump));
+            if self.sets_clocks && self.dice(12) == 0 {
+                self.clocks.set_one(&mut self.random());
+            }
             match self.dice(40) {
                 0 => self.replace_node().await,
                 1 | 2 => faults.set_on(false),
@@ -295,11 +311,22 @@ impl World {
         open.is_ok_and(|page| page.rows.is_empty()) && due.is_ok_and(|due| due.is_empty())
     }
 
+    /// What is not at rest.
+    async fn left(&self) -> String {
+        let now = self.time.now();
+        let due = self.store.due(0, u64::MAX, None, 10).await.unwrap_or_default().into_iter();
+        let told = |due: store::Due| format!("{} is due at {}", due.key.workflow_id, Timestamp::from_millis(due.at));
+        format!("it is {now}, {}", due.map(told).collect::<Vec<_>>().join(", "))
+    }
+
     /// Whether every run comes to its end, with nothing but time passing.
     async fn come_to_rest(&self) -> bool {
-        for _ in 0..3_000 {
+        for second in 0..3_000_u32 {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             self.time.advance(Duration::from_secs(1));
+            if self.sets_clocks && second.is_multiple_of(20) {
+                repairing::repair_all(self).await;
+            }
             if self.is_at_rest().await {
                 return true;
             }
@@ -387,6 +414,9 @@ impl World {
             asks: false,
             goes_on: false,
             waits: Waits::Long,
+            sets_clocks: false,
+            repairs: true,
+            clocks: Clocks::default(),
             chronicle,
             recorder,
             store,
@@ -442,6 +472,7 @@ impl World {
         let told = self.facts().told;
         let repeats = self.facts().repeats;
         let exchanged = self.facts().exchanged;
+        let repaired = self.facts().repaired;
         let mut record = self.recorder.take();
         record.note_histories(&histories);
         Outcome {
@@ -453,6 +484,7 @@ impl World {
             told,
             repeats,
             exchanged,
+            repaired,
             record,
         }
     }
@@ -483,8 +515,11 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
     let knows_nodes = world.knows_nodes || asks;
     let line = asks.then(|| Line::new(seed));
     let goes_on = plan.short_lives || plan.repeats;
+    let sets_clocks = plan.sets_clocks;
+    let repairs = plan.without != Some(Rule::LateDeadlinesAreRepaired);
+    let short_lives = plan.short_lives;
     let world =
-        World { time, short_lives: plan.short_lives, asks, goes_on, waits: plan.waits, knows_nodes, line, ..world };
+        World { time, short_lives, asks, goes_on, sets_clocks, repairs, waits: plan.waits, knows_nodes, line, ..world };
     let world = Arc::new(world);
     for _ in 0..plan.nodes {
         let node = world.open_node().await;
@@ -511,6 +546,10 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
     world.go_wrong(plan.steps, &faults).await;
     faults.set_on(false);
     settle();
+    if plan.sets_clocks {
+        world.clocks.set_right(&mut world.random());
+        world.facts().set_by = CLOCK_SET_MAX.times(2);
+    }
     world.is_calm.store(true, Ordering::SeqCst);
     if let Some(line) = &world.line {
         line.calm();
@@ -520,7 +559,8 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
         world.be_deserted(plan.deserted_minutes, plan.nodes).await;
     }
     if !world.come_to_rest().await {
-        world.facts().violations.push("some runs do not come to an end".to_owned());
+        let left = world.left().await;
+        world.facts().violations.push(format!("some runs do not come to an end: {left}"));
     }
     world.judge(actors, faults.injected()).await
 }
@@ -530,7 +570,7 @@ async fn crash(tale: Tale, op: u64, lands: bool, hosts: bool) -> Option<Outcome>
     let memory: Arc<dyn Store> = Arc::new(Broken::over(Arc::new(Meddled(chronicle.clone())), Break::Nothing));
     let dying = Arc::new(Dying::new(Arc::clone(&memory), op, lands));
     let world = Arc::new(World::new(op, chronicle, Recorder::default(), memory, true));
-    let clock = Arc::new(NodeClock { time: Arc::clone(&world.time), ahead: Duration::ZERO });
+    let clock = Arc::new(NodeClock::new(Arc::clone(&world.time), Duration::ZERO));
     let settings = Settings { seed: Some(op), ..Settings::default() };
     let opened = Engine::open(Arc::clone(&dying) as _, clock, settings);
     let first = tokio::select! {

@@ -26,6 +26,9 @@ const REGRESSIONS_OF_SHORT_LIVES: &[u64] = &[1, 8, 57];
 /// * 17: an answer to a turn whose updates died with their node was refused as if its run had been another.
 const REGRESSIONS_OF_ASKING: &[u64] = &[17];
 
+/// The same where clocks are set.
+const REGRESSIONS_OF_CLOCKS: &[u64] = &[];
+
 /// How many fresh seeds are run unless `BATON_SIM_SEEDS` says otherwise. Worlds that are special in some way get a part of them.
 const SEEDS: u64 = 300;
 
@@ -54,6 +57,7 @@ struct Seen {
     told: Told,
     repeats: Repeats,
     exchanged: Exchanged,
+    repaired: usize,
 }
 
 /// Runs seeds and holds each world against every promise; and what it came to against the corpus, where its kind is in it.
@@ -71,6 +75,7 @@ fn keep_every_promise(kind: Option<&'static str>, regressions: &[u64], one_of: u
         seen.told.rejected += outcome.told.rejected;
         seen.repeats.add(&outcome.repeats);
         seen.exchanged.add(&outcome.exchanged);
+        seen.repaired += outcome.repaired;
         assert!(
             outcome.violations.is_empty(),
             "{}\n\nseed {seed} of {plan:?}:\n{}\n\nagain: BATON_SIM_SEED={seed}, and the name of this test",
@@ -151,6 +156,21 @@ const DESERTED: u32 = 180;
 #[test]
 fn every_seed_keeps_every_promise_where_nobody_polls_for_hours() {
     keep_every_promise(Some("deserted"), &[], 6, Plan { deserted_minutes: DESERTED, ..Plan::default() });
+}
+
+#[test]
+fn every_seed_keeps_every_promise_where_clocks_are_set() {
+    for (one_of, plan) in [
+        (5, Plan::default()),
+        (15, Plan { hosts: true, ..Plan::default() }),
+        (15, Plan { resets: true, ..Plan::default() }),
+        (15, Plan { asks: true, ..Plan::default() }),
+        (15, Plan { short_lives: true, ..Plan::default() }),
+    ] {
+        let seen = keep_every_promise(None, REGRESSIONS_OF_CLOCKS, one_of, Plan { sets_clocks: true, ..plan });
+        println!("{} late deadlines were repaired", seen.repaired);
+        assert!(number("BATON_SIM_SEED").is_some() || seen.repaired > 0, "no deadline was late");
+    }
 }
 
 #[test]
@@ -266,6 +286,15 @@ fn is_missed(rule: Rule, says: &str) {
     let plan = Plan { without: Some(rule), ..Plan::default() };
     let is_found = |seed: &u64| simulate(*seed, plan).violations.iter().any(|violation| violation.contains(says));
     assert!((0..SEEDS_WITHOUT).any(|seed| is_found(&seed)), "nobody missed {rule:?} in {SEEDS_WITHOUT} seeds");
+}
+
+#[test]
+fn late_deadlines_that_nobody_repairs_are_caught() {
+    let plan = Plan { sets_clocks: true, without: Some(Rule::LateDeadlinesAreRepaired), ..Plan::default() };
+    let says = |violation: &String| violation.contains("do not come to an end");
+    let caught = (0..SEEDS_WITHOUT).find(|seed| simulate(*seed, plan).violations.iter().any(says));
+    println!("seed {caught:?}");
+    assert!(caught.is_some(), "no deadline was late");
 }
 
 #[test]

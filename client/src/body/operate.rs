@@ -127,6 +127,57 @@ answers! {
         /// What it says.
         now: Timestamp,
     }
+    /// A deadline that is too late, because it was set while the service's clock was ahead.
+    LateDeadline {
+        /// What: `timer`, `execution`, `turn-start-to-close`, `first-turn`, `turn-again`, `effects`, ….
+        what: String,
+        /// The event that set it.
+        scheduled_event_id: Option<EventId>,
+        /// The name of the activity or timer.
+        name: Option<String>,
+        /// When it is due.
+        at: Timestamp,
+        /// When it is due after a repair.
+        repaired_at: Timestamp,
+    }
+    /// An open run with deadlines that are too late.
+    LateRun {
+        /// The workflow id.
+        workflow_id: String,
+        /// The run.
+        run_id: Uuid,
+        /// The workflow type.
+        workflow_type: String,
+        /// Whether it is paused. Its deadlines are then told as if it were resumed now.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        paused: bool,
+        /// The deadlines, in the order of time.
+        deadlines: Vec<LateDeadline>,
+    }
+    /// A page of open runs with deadlines that are too late.
+    LateRuns {
+        /// What the service's clock says.
+        now: Timestamp,
+        /// What speaks against the clock; absent if it is known to be right. Nothing is repaired meanwhile.
+        doubt: Option<String>,
+        /// The runs.
+        runs: Vec<LateRun>,
+        /// Number of open runs that were looked at for this page.
+        looked_at: u64,
+        /// What to pass as `page` for the next page; absent on the last one.
+        next_page: Option<String>,
+    }
+    /// What a repair of a run's deadlines has done.
+    RepairedDeadlines {
+        /// The workflow id.
+        workflow_id: String,
+        /// The run.
+        run_id: Uuid,
+        /// The first event that was recorded; absent if nothing had to be repaired.
+        event_id: Option<EventId>,
+        /// What was repaired.
+        deadlines: Vec<LateDeadline>,
+    }
     /// A run goes on from an event of another.
     WasReset {
         /// The workflow id.

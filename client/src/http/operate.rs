@@ -7,7 +7,7 @@ use super::{Client, encode, push_query, run_query, to_bytes};
 use crate::Error;
 use crate::body::{
     AuditEntries, ByHand, ChangeActivity, ChangeDomain, CompleteByHand, ConfirmedClock, Deleted, Domain, FailByHand,
-    PauseWorkflow, Recorded, ResetWorkflow, RotateSecret, RotatedSecret, WasReset,
+    LateRuns, PauseWorkflow, Recorded, RepairedDeadlines, ResetWorkflow, RotateSecret, RotatedSecret, WasReset,
 };
 
 /// What is done to an open activity by hand.
@@ -80,6 +80,34 @@ impl Client {
     pub async fn confirm_clock(&self) -> Result<ConfirmedClock, Error> {
         let (_, bytes) = self.send(Method::POST, &self.service_url("clock/confirm"), None, None, None).await?;
         self.read(&bytes)
+    }
+
+    /// A page of the open runs of the client's domain with deadlines that are too late because they were set while the service's clock
+    /// was ahead; `page` is what the page before named. With a workflow id, only its run.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn late_runs(&self, workflow_id: Option<&str>, page: Option<&str>) -> Result<LateRuns, Error> {
+        let mut query = String::new();
+        push_query(&mut query, "workflowId", workflow_id);
+        push_query(&mut query, "page", page);
+        self.get(&format!("{}{query}", self.domain_url("late-runs")), None).await
+    }
+
+    /// Repairs the deadlines of a run that are too late because they were set while the service's clock was ahead.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`]; `clock-doubted` unless the clock is known to be right.
+    pub async fn repair_deadlines(
+        &self,
+        workflow_id: &str,
+        run_id: Option<Uuid>,
+        repair: &ByHand,
+    ) -> Result<RepairedDeadlines, Error> {
+        self.write(&self.workflow_url(workflow_id, &format!("/repair-deadlines{}", run_query(run_id))), repair, None)
+            .await
     }
 
     /// Makes another secret for task tokens, and for what nodes show each other.

@@ -44,6 +44,9 @@ impl HistoryReader {
         *waits_since = at;
         turn.not_before = None;
         start.start_after = Some(at.since(*started_at));
+        if at < *started_at {
+            self.repaired_at = Some(self.repaired_at.map_or(at, |repaired_at| repaired_at.min(at)));
+        }
         Ok(())
     }
 

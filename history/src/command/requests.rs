@@ -14,6 +14,7 @@ impl Command {
             | Self::Terminate { key, .. }
             | Self::Pause { key, .. }
             | Self::Resume { key, .. }
+            | Self::RepairDeadlines { key, .. }
             | Self::ActOnActivity { key, .. } => *key,
             Self::StartTurn { .. }
             | Self::CompleteTurn { .. }

@@ -137,7 +137,7 @@ pub struct WorkflowPaused {
 
 /// The run goes on.
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowResumed {
@@ -147,4 +147,10 @@ pub struct WorkflowResumed {
     /// Why.
     #[n(1)]
     pub reason: Option<String>,
+    /// Whether it repairs deadlines that were set while the service's clock was ahead: what counts from a later time than this
+    /// event's counts from this event.
+    #[n(2)]
+    #[cbor(default, skip_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repairs_deadlines: bool,
 }

@@ -178,11 +178,22 @@ impl Outbox {
         place.is_some()
     }
 
-    /// Begins another round of deliveries, if anything is owed; true then. Where it was time, says when it is time again.
+    /// Has it seen to no later than soon after `now`; true where that is earlier than it was.
+    pub(crate) fn hurry(&mut self, now: Timestamp) -> bool {
+        let soon = now.plus(limits::EFFECT_WAIT_MAX);
+        let is_late = self.next_at().is_some_and(|at| at > soon);
+        if is_late {
+            self.next_at = now.plus(limits::EFFECT_WAIT_FIRST);
+        }
+        is_late
+    }
+
+    /// Begins another round of deliveries, if anything is owed; true then. Where it was time, or where the time is too far away, says when it is time again.
     pub(crate) fn see_to(&mut self, now: Timestamp) -> bool {
         let Some(at) = self.next_at() else { return false };
         self.round = self.round.wrapping_add(1);
-        if at <= now {
+        // Or where a clock that was ahead has said it.
+        if at <= now || at > now.plus(limits::EFFECT_WAIT_MAX) {
             self.next_at = now.plus(wait(self.tries));
             self.tries = self.tries.saturating_add(1);
         }

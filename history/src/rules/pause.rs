@@ -55,7 +55,11 @@ impl Transition {
             return Err(Fault::NotPaused);
         }
         let ByHand { identity, reason } = by_hand.clone();
-        self.push_keyed(now, EventKind::WorkflowResumed(WorkflowResumed { identity, reason }), key);
+        self.push_keyed(
+            now,
+            EventKind::WorkflowResumed(WorkflowResumed { identity, reason, ..WorkflowResumed::default() }),
+            key,
+        );
         Ok(())
     }
 }
@@ -71,7 +75,10 @@ impl Run {
     }
 
     /// What waited while it was paused waits for somebody from here on; its timers go on where they were.
-    pub(crate) fn is_resumed(&mut self, event: &Event) {
+    pub(crate) fn is_resumed(&mut self, event: &Event, it: &WorkflowResumed) {
+        if it.repairs_deadlines {
+            self.deadlines_are_repaired(event.at());
+        }
         self.paused = None;
         self.start_clock(event.at());
         if let Some(task) = &mut self.turn_task {

@@ -97,7 +97,7 @@ impl Run {
         let set_at = self.clock.stopped_at().unwrap_or(event.at());
         let (scheduled_event_id, expires_at) = (event.id, set_at.plus(it.after));
         let set_at = self.is_traced().then_some(event.at());
-        let timer = PendingTimer { scheduled_event_id, expires_at, set_at };
+        let timer = PendingTimer { scheduled_event_id, expires_at, set_at, after: Some(it.after) };
         self.timers.insert(it.timer_id.clone(), timer);
     }
 

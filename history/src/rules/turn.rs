@@ -187,7 +187,7 @@ fn failed(turn: TurnId, cause: DeciderFailedCause) -> DeciderFailed {
 }
 
 /// How long the next turn is held back after this many were lost in a row.
-fn turn_backoff(turns_lost: u32) -> Duration {
+pub(crate) fn turn_backoff(turns_lost: u32) -> Duration {
     let doublings = turns_lost.saturating_sub(1).min(16);
     limits::TURN_BACKOFF_FIRST.times(1 << doublings).min(limits::TURN_BACKOFF_MAX)
 }
@@ -256,6 +256,9 @@ impl Run {
     /// Lets the first turn be taken from `at` on, as if the run had been started to wait until then.
     pub(crate) fn release_first_turn(&mut self, at: Timestamp) {
         let waited = at.since(self.started.at);
+        if self.run_from.is_some() || at < self.started.at {
+            self.first_turn_counts_from(at);
+        }
         self.started.start_after = Some(waited).filter(|wait| *wait > Duration::ZERO);
         if let Some(task) = &mut self.turn_task {
             task.not_before = None;

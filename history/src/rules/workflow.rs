@@ -333,7 +333,7 @@ impl Run {
     pub(crate) fn request_cancel(&mut self, event: &Event, it: &WorkflowCancelRequested) {
         self.cancel_requested = true;
         if it.releases_first_turn {
-            self.release_first_turn(event.timestamp);
+            self.release_first_turn(event.at());
         }
     }
 
@@ -370,7 +370,8 @@ impl Run {
     pub(crate) fn each_workflow_deadline(&self, show: &mut impl FnMut(Deadline)) {
         let started = &self.started;
         self.show_after(started.execution_from(), Some(started.execution_timeout), DeadlineKind::Execution, show);
-        self.show_after(started.first_turn_at(), started.run_timeout, DeadlineKind::Run, show);
+        let from = self.run_from.unwrap_or_else(|| started.first_turn_at());
+        self.show_after(from, started.run_timeout, DeadlineKind::Run, show);
     }
 }
 

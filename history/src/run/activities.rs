@@ -66,10 +66,25 @@ impl Activities {
         self.open.get_mut(&scheduled_event_id).map(Arc::make_mut)
     }
 
-    /// All that no runner has wait for one from here on.
+    /// All that no runner has wait for one from here on. A try that is held is told by no event, and does not count as held here,
+    /// so that the state stays what the history tells.
     pub(crate) fn release(&mut self, released: Released) {
-        for activity in self.open.values_mut().filter(|activity| activity.held_since().is_none()) {
+        for activity in self.open.values_mut().filter(|activity| activity.started_at.is_none()) {
             Arc::make_mut(activity).release(released);
+        }
+    }
+
+    /// Nothing of them counts from later than `at`.
+    pub(crate) fn count_from(&mut self, at: Timestamp) {
+        for activity in self.open.values_mut().map(Arc::make_mut) {
+            activity.count_from(at);
+        }
+    }
+
+    /// None of them is paused.
+    pub(crate) fn without_pauses(&mut self) {
+        for activity in self.open.values_mut().filter(|activity| activity.paused.is_some()).map(Arc::make_mut) {
+            activity.paused = None;
         }
     }
 

@@ -30,7 +30,7 @@ impl Run {
             EventKind::WorkflowTerminated(it) => self.is_terminated(event, it),
             EventKind::WorkflowCancelRequested(it) => self.request_cancel(event, it),
             EventKind::WorkflowPaused(it) => self.is_paused_by(event, it),
-            EventKind::WorkflowResumed(_) => self.is_resumed(event),
+            EventKind::WorkflowResumed(it) => self.is_resumed(event, it),
             EventKind::WorkflowReset(it) => self.branch(it, event, since),
             EventKind::DeciderScheduled(it) => self.turn_waits(event, it),
             EventKind::DeciderStarted(it) => self.turn_is_held(event, it.scheduled_event_id),

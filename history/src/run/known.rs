@@ -197,9 +197,6 @@ impl KnownRequests {
         kept_until: Timestamp,
         now: Timestamp,
     ) -> (RequestMark, Timestamp) {
-        if self.marked.as_ref().is_some_and(|marked| marked.until < now) {
-            self.marked = None;
-        }
         let none = || Box::new(Marked { count: 0, until: now, notes: VecDeque::new() });
         let marked = self.marked.get_or_insert_with(none);
         if marked.notes.back().is_none_or(|(at, _)| at.plus(NOTE_EVERY) <= now) {

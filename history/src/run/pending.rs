@@ -239,6 +239,9 @@ pub struct PendingTimer {
     /// When it was set, in a run of which spans are wanted.
     #[n(2)]
     pub set_at: Option<Timestamp>,
+    /// How long it runs; `None` where an earlier version set it.
+    #[n(3)]
+    pub after: Option<Duration>,
 }
 
 /// A signal or cancel request that is on its way to another run.

@@ -26,7 +26,7 @@ use views::metrics_page;
 use crate::base::disk::DiskReserve;
 use crate::base::shares::Shares;
 
-pub use base::clock::{CLOCK_MOVED_MIN, Clock, ClockMove, ClockStanding, SystemClock};
+pub use base::clock::{CLOCK_AHEAD_MAX, CLOCK_MOVED_MIN, Clock, ClockMove, ClockStanding, SystemClock};
 pub use base::disk::room::DiskRoom;
 pub use base::forms::{
     Admitted, Deletion, EventRange, HistoryPage, PAGE_BYTES_MAX, QueryOutcome, Reset, RunRef, RunState, SeenVersion,
@@ -60,7 +60,8 @@ pub use run::commands::Commands;
 pub use schedules::{ScheduleRow, ScheduleView, Scheduler};
 pub use tasks::slots::{EXCHANGE_BYTES_MAX, Slots};
 pub use tasks::{ActivityTask, DeciderTask, Delivery, PendingQuery, Receipt, Tasks};
-pub use time::guard::{CLOCK_AHEAD_MAX, Doubt, Guard};
+pub use time::guard::{Doubt, Guard};
+pub use time::repair::{DeadlineRepair, LateRun, LateRuns, RepairedRun};
 pub use views::Views;
 pub use views::fsck::{Finding, FsckReport};
 pub use views::metrics_page::{MetricKind, MetricsPage, PageLabels};
@@ -125,6 +126,7 @@ pub struct Engine {
     agenda: Arc<base::agenda::Agenda>,
     sweep: Arc<time::sweep::Sweeper>,
     guard: Arc<time::guard::Guard>,
+    repair: Arc<time::repair::DeadlineRepair>,
     disk: Arc<DiskReserve>,
     open_runs: Arc<registry::quotas::OpenRuns>,
     run_counts: Arc<registry::run_counts::RunCounts>,
@@ -195,7 +197,9 @@ impl Engine {
             mint.clone(),
         ));
         let registry = Arc::new(Registry::new(store.clone(), clock.clone(), nodes.is_shared()));
-        let marks = Arc::new(registry::known::Marks::new(store.clone(), clock.clone(), metrics.clone()));
+        let newest = Arc::<base::clock::NewestTime>::default();
+        let marks =
+            Arc::new(registry::known::Marks::new(store.clone(), clock.clone(), newest.clone(), metrics.clone()));
         let open_runs = Arc::new(registry::quotas::OpenRuns::new(store.clone(), shares.clone(), settings.quotas));
         let disk = Arc::new(DiskReserve::new(store.clone(), settings.disk_reserve));
         let run_counts = Arc::new(registry::run_counts::RunCounts::new(
@@ -205,7 +209,7 @@ impl Engine {
             background.clone(),
         ));
         let node = nodes.address().map(str::to_owned);
-        let guard = Arc::new(time::guard::Guard::new(records, clock.clone(), notices.clone(), node));
+        let guard = Arc::new(time::guard::Guard::new(records, clock.clone(), notices.clone(), node, newest.clone()));
         let agenda = base::agenda::Agenda::new(nodes.is_shared().then_some(time::sweep::RESCAN_EVERY));
         let agenda = Arc::new(agenda);
         let watchers = Arc::<base::watch::Watchers>::default();
@@ -240,14 +244,17 @@ impl Engine {
         let effects = room!(run::effects::Effects [runs, reader, store, open_runs, metrics, background]);
         let workshop = room!(run::workshop::Workshop [
             runs, store, limits, reader, marks, disk, open_runs, nodes, lists, riders, request_reply, effects, watchers,
-            agenda, ids, clock, metrics, traces, notices
+            agenda, ids, clock, newest, metrics, traces, notices
         ]);
         runs.are_worked_on_by(Arc::downgrade(&workshop) as _);
         background.keeps(Arc::downgrade(&workshop) as _);
         let tasks = room!(tasks::Tasks [
             runs, lists, request_reply, riders, lookup, reader, registry, open_runs, nodes, mint, background
         ]);
-        let schedules = room!(schedules::Scheduler [runs, commands, store, registry, agenda, ids, clock, metrics]);
+        let schedules = room!(schedules::Scheduler [
+            runs, commands, store, registry, marks, agenda, ids, clock, metrics
+        ]);
+        let repair = room!(time::repair::DeadlineRepair [runs, lookup, store, registry, nodes, guard, clock]);
         let sweep = room!(time::sweep::Sweeper [
             runs, lists, schedules, store, limits, nodes, agenda, watchers, guard, clock, metrics,
             background
@@ -271,6 +278,7 @@ impl Engine {
             agenda,
             sweep,
             guard,
+            repair,
             disk,
             open_runs,
             run_counts,
@@ -334,6 +342,11 @@ impl Engine {
     /// What is believed of the clock.
     pub fn guard(&self) -> &Guard {
         &self.guard
+    }
+
+    /// Deadlines that were set while the clock was ahead.
+    pub fn repair(&self) -> &DeadlineRepair {
+        &self.repair
     }
 
     /// The secrets that tokens are made with.

@@ -20,6 +20,7 @@ use uuid::Uuid;
 use crate::base::agenda::Agenda;
 use crate::base::clock::Ids;
 use crate::base::records::schedule_key;
+use crate::registry::known::Marks;
 use crate::run::commands::Commands;
 use crate::run::runs::Runs;
 use crate::{Clock, Metrics, Refusal, Registry};
@@ -79,6 +80,7 @@ pub struct Scheduler {
     pub(crate) commands: Arc<Commands>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) marks: Arc<Marks>,
     pub(crate) agenda: Arc<Agenda>,
     pub(crate) ids: Arc<Ids>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -126,8 +128,7 @@ impl Scheduler {
         match self.store.commit(&key, Expect::Absent, &head, &[]).await? {
             Cas::Won => self.agenda.set(&key, head.due.map(Timestamp::from_millis)),
             Cas::Lost(Some(found)) if found.run == head.run => {}
-            Cas::Lost(Some(found))
-                if self.is_repeated(&key, &ScheduleRecord::decode(&found)?, request, now).await? => {}
+            Cas::Lost(Some(found)) if self.is_repeated(&key, &ScheduleRecord::decode(&found)?, request).await? => {}
             Cas::Lost(_) => return Err(Refusal::ScheduleExists { schedule: id.to_owned() }),
         }
         self.describe(&domain, id).await
@@ -344,10 +345,9 @@ impl Scheduler {
         key: &HeadKey,
         record: &ScheduleRecord,
         request: Option<RequestKey>,
-        now: Timestamp,
     ) -> Result<bool, Refusal> {
         let Some(request) = request else { return Ok(false) };
-        match record.state.is_repeated(request, now) {
+        match record.state.is_repeated(request, self.marks.past()) {
             Some(is_repeated) => Ok(is_repeated),
             None => Ok(self.store.marks(key, &[request.0]).await?.iter().any(Option::is_some)),
         }
@@ -368,7 +368,7 @@ impl Scheduler {
             let now = self.clock.now();
             let head = self.store.load(&key).await?.ok_or_else(|| unknown(domain, id))?;
             let mut record = ScheduleRecord::decode(&head)?;
-            if self.is_repeated(&key, &record, request, now).await? {
+            if self.is_repeated(&key, &record, request).await? {
                 return Ok(());
             }
             let before = record.clone();

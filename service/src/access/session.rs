@@ -12,6 +12,7 @@ use history::{CallerName, Duration, Timestamp};
 use lru::LruCache;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::set::Way;
 
@@ -35,12 +36,24 @@ struct KeptSession {
     csrf: Arc<str>,
     until: Timestamp,
     used: Timestamp,
+    /// The same by steady time: a session that was begun or used while the clock was ahead is not good for longer.
+    begun_at: Instant,
+    used_at: Instant,
     ended: watch::Sender<()>,
 }
 
 impl KeptSession {
     fn is_good(&self, now: Timestamp) -> bool {
-        now < self.until && now < self.used.plus(SESSION_IDLE_MAX)
+        let (age, idle) = (self.begun_at.elapsed(), self.used_at.elapsed());
+        let is_in_time =
+            age < std::time::Duration::from(SESSION_AGE_MAX) && idle < std::time::Duration::from(SESSION_IDLE_MAX);
+        is_in_time && now < self.until && now < self.used.plus(SESSION_IDLE_MAX)
+    }
+
+    /// It is used. No session is good for longer than one that is begun now.
+    fn use_at(&mut self, now: Timestamp) {
+        (self.used, self.used_at) = (now, Instant::now());
+        self.until = self.until.min(now.plus(SESSION_AGE_MAX));
     }
 
     fn session(&self) -> Session {
@@ -124,7 +137,8 @@ impl Sessions {
     /// Begins a session of somebody who was let in by this.
     pub(super) fn begin(&self, way: Way, who: CallerName, now: Timestamp) -> Option<BegunSession> {
         let (secret, csrf, until) = (drawn()?, drawn()?.into(), now.plus(SESSION_AGE_MAX));
-        let kept = KeptSession { way, who, csrf, until, used: now, ended: watch::Sender::new(()) };
+        let (begun_at, ended) = (Instant::now(), watch::Sender::new(()));
+        let kept = KeptSession { way, who, csrf, until, used: now, begun_at, used_at: begun_at, ended };
         let session = kept.session();
         let mut sessions = self.lock();
         let over: Vec<_> = sessions.iter().filter(|(_, it)| !it.is_good(now)).map(|(key, _)| *key).collect();
@@ -149,7 +163,7 @@ impl Sessions {
             sessions.pop(&key);
             return None;
         }
-        kept.used = now;
+        kept.use_at(now);
         Some((kept.session(), kept.way.clone()))
     }
 
@@ -193,6 +207,26 @@ mod tests {
         sessions.end(&begun.secret);
         assert!(begun.session.is_over() && sessions.find(&begun.secret, at(0)).is_none());
         assert!(sessions.find("", at(0)).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_begun_while_the_clock_was_ahead_is_good_no_longer() {
+        let two_days = 2 * 24 * 3_600;
+        let pass = async |seconds: Duration| tokio::time::advance(seconds.into()).await;
+        for (first, then) in [(two_days, 0), (0, 0)] {
+            let sessions = Sessions::default();
+            let begun = sessions.begin(WAY, who("a"), at(first)).unwrap();
+            pass(SESSION_IDLE_MAX).await;
+            assert!(sessions.find(&begun.secret, at(then)).is_none(), "it was idle for too long");
+            let begun = sessions.begin(WAY, who("a"), at(first)).unwrap();
+            for _ in 0..11 {
+                pass(Duration::from_secs(3_600)).await;
+                let (session, _) = sessions.find(&begun.secret, at(then)).unwrap();
+                assert!(session.until <= at(then).plus(SESSION_AGE_MAX));
+            }
+            pass(Duration::from_secs(3_600)).await;
+            assert!(sessions.find(&begun.secret, at(then)).is_none(), "it is too old");
+        }
     }
 
     #[test]

@@ -107,6 +107,9 @@ fn of_runs(code: &str) -> Option<&'static str> {
         "run-differs" => {
             "compare `baton history` of both services; `baton workflow delete --run` removes the one that is there, if it is the wrong one"
         }
+        "clock-doubted" => {
+            "correct the clocks of all nodes (NTP); where they are right: `baton clock confirm`, then the same command again"
+        }
         "run-closed" => "nothing more can happen to this run; start another one",
         "run-paused" => "`baton workflow resume` has it go on",
         "already-paused" => "nothing is left to do; `resume` has it go on",

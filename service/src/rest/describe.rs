@@ -133,7 +133,7 @@ fn open_activity(scheduled_event_id: EventId, activity: &PendingActivity, beats:
     }
 }
 
-fn deadline(run: &Run, coming: Coming) -> body::Deadline {
+pub(super) fn deadline(run: &Run, coming: Coming) -> body::Deadline {
     let (what, scheduled_event_id) = coming_words(coming.what);
     let name = scheduled_event_id.and_then(|id| match run.activities.get(&id) {
         Some(activity) => Some(activity.activity_id.clone()),

@@ -13,6 +13,7 @@ pub(super) enum ListKind {
     Runs,
     Schedules,
     TaskLists,
+    LateRuns,
 }
 
 impl ListKind {
@@ -21,6 +22,7 @@ impl ListKind {
             Self::Runs => b"rest/runs",
             Self::Schedules => b"rest/schedules",
             Self::TaskLists => b"rest/task-lists",
+            Self::LateRuns => b"rest/late-runs",
         }
     }
 

@@ -91,7 +91,7 @@ fn clock_warnings(engine: &Engine) -> Vec<ReadinessWarning> {
             "the clock{node} {how} {by}, from {from} to {to} ({} such jumps are not confirmed): deadlines may be wrong",
             moves.len()
         );
-        let advice = "correct the clock (NTP), and look at what was armed meanwhile; where the clock is right: `baton clock confirm`";
+        let advice = "correct the clock (NTP), and see `baton clock show` for what was armed meanwhile; where the clock is right: `baton clock confirm`";
         warnings.push(warning("clock-moved", detail, advice));
     }
     for (node, by) in engine.nodes().clocks_apart() {

@@ -21,8 +21,8 @@ use crate::http::{Answer, AppState, Json, Refused, json};
 use engine::{Engine, RunRef};
 
 /// Runs on a page where the request does not say, and at most.
-const LIST_DEFAULT: usize = 100;
-const LIST_MAX: usize = 1_000;
+pub(super) const LIST_DEFAULT: usize = 100;
+pub(super) const LIST_MAX: usize = 1_000;
 
 /// Runs that are looked at before a count is cut short, whether they match or not. Ours: a seventh of a second of work on one machine,
 /// and some 1,250 read units over DynamoDB.

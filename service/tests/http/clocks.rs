@@ -18,18 +18,18 @@ use tokio::time::Instant;
 use crate::support::{Api, Ask, READY};
 
 /// A clock that goes on as time does, and can be set.
-struct Settable {
+pub(crate) struct Settable {
     started: Instant,
     ahead: AtomicI64,
 }
 
 impl Settable {
-    fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { started: Instant::now(), ahead: AtomicI64::new(0) })
     }
 
     /// So many seconds ahead of the right time.
-    fn set(&self, ahead: i64) {
+    pub(crate) fn set(&self, ahead: i64) {
         self.ahead.store(ahead, Ordering::SeqCst);
     }
 }
@@ -51,7 +51,7 @@ impl Clock for Settable {
 }
 
 /// A service with such a clock.
-async fn open(store: &Arc<dyn Store>, clock: &Arc<Settable>, node: Option<&str>) -> Api {
+pub(crate) async fn open(store: &Arc<dyn Store>, clock: &Arc<Settable>, node: Option<&str>) -> Api {
     let node = node.map(|address| Node { address: address.to_owned() });
     let settings = Settings { node, ..Settings::default() };
     let engine = Engine::open(Arc::clone(store), Arc::clone(clock) as _, settings).await.unwrap();
@@ -60,7 +60,7 @@ async fn open(store: &Arc<dyn Store>, clock: &Arc<Settable>, node: Option<&str>)
 }
 
 /// Time in which the service compares its clock, and in a minute of it holds it against the store.
-async fn pass(seconds: u64) {
+pub(crate) async fn pass(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
 
@@ -81,7 +81,7 @@ async fn metric(api: &Api, name: &str) -> u64 {
     line.rsplit_once(' ').unwrap().1.parse().unwrap()
 }
 
-async fn confirm(api: &Api) {
+pub(crate) async fn confirm(api: &Api) {
     api.ask(Ask::new("POST", "/v1/clock/confirm")).await.json(200);
 }
 

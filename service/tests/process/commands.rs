@@ -294,6 +294,15 @@ async fn a_schedule_shows_everything_that_was_set() {
     }
 }
 
+/// The clock was never ahead.
+fn late_deadlines(shell: &Shell) {
+    let none = "0 deadlines of 0 runs, of 1 open runs,";
+    assert!(shell.ok("clock show --workflow w").contains(&format!("{none} are too late")));
+    assert!(shell.ok("clock repair --workflow w --dry-run").contains(&format!("{none} would be repaired")));
+    assert!(shell.ok("clock repair --all-domains --reason NTP").contains("0 deadlines of 0 runs, of "));
+    assert_eq!(shell.run("clock show --workflow w --all-domains").0, 2);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_paused_resumed_and_deleted_and_its_children_are_shown() {
     let shell = Shell::open("operate");
@@ -302,6 +311,7 @@ async fn a_run_is_paused_resumed_and_deleted_and_its_children_are_shown() {
     shell.decide(vec![StartChild { workflow_id, workflow_type, ..StartChild::default() }.into()]).await;
     assert!(shell.ok("workflow show w").contains("child      child: "));
 
+    late_deadlines(&shell);
     shell.ok("workflow pause w --stop-clocks --reason audit --identity ada");
     let shown = shell.ok("workflow show w");
     assert!(shown.contains(" by ada, its clocks stand still: audit"), "{shown}");

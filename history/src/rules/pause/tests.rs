@@ -169,3 +169,11 @@ fn a_paused_run_that_goes_on_as_new_is_paused_and_its_execution_has_run_as_long(
     check(&soon, &soon.fire(), "");
     check(&soon.clone().after(1), &soon.fire(), "WorkflowTimedOut");
 }
+
+#[test]
+fn a_try_that_is_held_leaves_the_state_the_fold_of_its_history() {
+    let again = scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
+    // Each step holds the state against the history.
+    let resumed = again.then(&pause()).then(&resume());
+    resumed.succeeds("a");
+}

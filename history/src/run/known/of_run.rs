@@ -114,12 +114,14 @@ impl Run {
     }
 
     /// Takes the oldest requests out of the state where there are too many, for the store to keep. Only those up to the event
-    /// `committed` leave it: what is told of them is true whatever becomes of the commit that they leave the state with.
-    pub fn spill(&mut self, committed: EventId, now: Timestamp) -> Spilled {
+    /// `committed` leave it: what is told of them is true whatever becomes of the commit that they leave the state with. What is old at
+    /// `past` is forgotten, which is earlier than `now` where the clock is too far ahead to be believed.
+    pub fn spill(&mut self, committed: EventId, now: Timestamp, past: Timestamp) -> Spilled {
         let mut spilled = Spilled::default();
         if self.known.len() > limits::REQUESTS_IN_STATE_MAX {
-            self.forget_old(now);
+            self.forget_old(past);
         }
+        self.known.marked.take_if(|marked| marked.until < past);
         let is_crowded = self.known.len() > limits::REQUESTS_IN_STATE_MAX;
         let keeps = limits::REQUESTS_IN_STATE_MAX - limits::REQUESTS_SPILLED_MIN;
         let has_too_many = |known: &KnownRequests| {

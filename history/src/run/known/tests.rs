@@ -17,7 +17,7 @@ fn signaled(scene: Scene, numbers: std::ops::Range<usize>) -> Scene {
 /// Ends a commit as the service does.
 fn spill(scene: &mut Scene) -> Spilled {
     let committed = scene.run.last_event_id;
-    scene.run.spill(committed, scene.now)
+    scene.run.spill(committed, scene.now, scene.now)
 }
 
 /// The run of the same workflow id that takes the place of this one.
@@ -61,9 +61,9 @@ fn the_oldest_leave_the_state_together_and_are_known_by_their_marks() {
 fn what_is_not_committed_stays_in_the_state() {
     let many = limits::REQUESTS_IN_STATE_MAX + 100;
     let mut given = signaled(scene(), 0..many);
-    assert_eq!(given.run.spill(2, given.now), Spilled::default());
+    assert_eq!(given.run.spill(2, given.now, given.now), Spilled::default());
     let third = given.run.request(key(3)).unwrap().event_id;
-    assert_eq!(given.run.spill(third, given.now).marks.len(), 4);
+    assert_eq!(given.run.spill(third, given.now, given.now).marks.len(), 4);
     assert!(given.run.request(key(4)).is_some());
     assert_eq!(
         spill(&mut given).marks.len(),
@@ -170,7 +170,7 @@ fn only_so_many_runs_before_it_are_in_the_state_of_a_run() {
     for number in 1..=10 {
         let kept_until = newest.now.plus(Duration::from_days(30));
         newest = replaced(&newest, &of(number), Uuid::from_u128(number as u128), kept_until);
-        let spilled = newest.run.spill(0, newest.now).marks;
+        let spilled = newest.run.spill(0, newest.now, newest.now).marks;
         assert!(spilled.iter().all(|(_, mark, until)| mark.event_id == 1 && *until == kept_until));
         marks.extend(spilled.into_iter().map(|(key, mark, _)| (key, mark.run_id)));
         newest = newest.then(&terminate());

@@ -1,6 +1,7 @@
 //! The one place where the service reads time and draws random numbers.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
@@ -86,6 +87,34 @@ impl Ids {
     /// A length of time of at most `longest`.
     pub(crate) fn up_to(&self, longest: Duration) -> Duration {
         longest.mul_f64(self.with(fastrand::Rng::f64))
+    }
+}
+
+/// How far the clock may be beyond the newest time that was seen. Ours: less than any retention that somebody would miss, and
+/// more than a service is down for an update.
+pub const CLOCK_AHEAD_MAX: history::Duration = history::Duration::from_days(1);
+
+/// The newest time that was seen and believed, for all that forgets by the clock.
+#[derive(Debug, Default)]
+pub(crate) struct NewestTime(AtomicU64);
+
+impl NewestTime {
+    pub(crate) fn set(&self, newest: Timestamp) {
+        self.0.store(newest.as_millis(), Ordering::Relaxed);
+    }
+
+    /// Until when a run is kept that was closed by a clock which is far behind the newest time that was seen: otherwise it would be past its
+    /// retention as soon as the clock is right. `None` if the clock is not.
+    pub(crate) fn kept_until(&self, closed_at: Timestamp, retention: history::Duration) -> Option<Timestamp> {
+        let newest = Timestamp::from_millis(self.0.load(Ordering::Relaxed));
+        (newest.since(closed_at) > CLOCK_AHEAD_MAX).then(|| newest.plus(retention))
+    }
+
+    /// How far time has come for sure: what the clock says, unless it is too far ahead to be believed.
+    pub(crate) fn past(&self, now: Timestamp) -> Timestamp {
+        let newest = Timestamp::from_millis(self.0.load(Ordering::Relaxed));
+        let is_doubted = newest > Timestamp::default() && now.since(newest) > CLOCK_AHEAD_MAX;
+        if is_doubted { newest } else { now }
     }
 }
 

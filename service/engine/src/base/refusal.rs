@@ -206,6 +206,14 @@ pub enum Refusal {
         /// The run id given.
         run_id: Uuid,
     },
+    /// Deadlines are not repaired by a clock that may be wrong.
+    #[error("the service's clock says {now}, which may be wrong: {why}")]
+    ClockDoubted {
+        /// What the clock says.
+        now: history::Timestamp,
+        /// What speaks against it.
+        why: String,
+    },
     /// A write names a run that is not the newest of its workflow id.
     #[error("run {run_id} is not the current run of workflow `{workflow_id}`, {current} is")]
     RunNotCurrent {

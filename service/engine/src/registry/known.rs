@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{RequestKey, RequestMark, Run, Spilled};
+use history::{RequestKey, RequestMark, Run, Spilled, Timestamp};
 use lru::LruCache;
 use store::{HeadKey, Store};
 use uuid::Uuid;
 
+use crate::base::clock::NewestTime;
 use crate::{Clock, Metrics, Refusal};
 
 /// How often marks are put in all before the commit is given up that they are for.
@@ -50,18 +51,29 @@ impl Absent {
 pub(crate) struct Marks {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    newest: Arc<NewestTime>,
     metrics: Arc<Metrics>,
     absent: Absent,
 }
 
 impl Marks {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Self {
-        Self { store, clock, metrics, absent: Absent::default() }
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        newest: Arc<NewestTime>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { store, clock, newest, metrics, absent: Absent::default() }
+    }
+
+    /// The time by which requests are forgotten: a clock that is too far ahead to be believed forgets none.
+    pub(crate) fn past(&self) -> Timestamp {
+        self.newest.past(self.clock.now())
     }
 
     /// Has a run, which is about to be judged, know what the store has of these requests. Reads nothing where there is nothing to be had.
     pub(crate) async fn recall(&self, key: &HeadKey, run: &mut Run, requests: &[RequestKey]) -> Result<(), Refusal> {
-        let now = self.clock.now();
+        let now = self.past();
         let must_look = |request: RequestKey| run.must_recall(request, now) && !self.absent.has(run, request);
         let names: Vec<u64> = requests.iter().filter(|request| must_look(**request)).map(|request| request.0).collect();
         if names.is_empty() {

@@ -43,7 +43,7 @@ impl RunWorker<'_> {
             }
             let mut transition = Transition::start(start, run_id, now)?;
             if let Some(existing) = self.state.known() {
-                existing.hand_over(&mut transition, now);
+                existing.hand_over(&mut transition, shop.marks.past());
             }
             if self.write(transition, 0, 0, &mut attempt).await?.is_some() {
                 return Ok(EffectOutcome::Settled(EffectResult::Done { run_id }));

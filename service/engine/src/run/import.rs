@@ -83,7 +83,7 @@ impl Workshop {
         let now = self.clock.now();
         let mut transition = Transition::of(imported.run().clone());
         if let Some(base) = base {
-            base.hand_over(&mut transition, now);
+            base.hand_over(&mut transition, self.marks.past());
         }
         let (run, links, _) = transition.into_all();
         let events = imported.events().to_vec();

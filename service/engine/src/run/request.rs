@@ -93,6 +93,7 @@ impl RunRequest {
                 Command::CompleteTurn { .. } | Command::AnswerUpdates { .. } => usize::MAX / 2,
                 Command::Pause { .. }
                 | Command::Resume { .. }
+                | Command::RepairDeadlines { .. }
                 | Command::RequestCancel { .. }
                 | Command::StartTurn { .. }
                 | Command::ReturnTurn { .. }

@@ -97,7 +97,7 @@ impl RunWorker<'_> {
                 room = shop.room_for(&key.domain, start, update.is_some()).await?;
             }
             if let Some(earlier) = self.state.known() {
-                earlier.hand_over(&mut transition, now);
+                earlier.hand_over(&mut transition, shop.marks.past());
             }
             if let Some(update) = update.as_deref_mut() {
                 update.put_ahead(&shop.riders, key, run_id, shop.clock.now())?;
@@ -149,7 +149,7 @@ impl RunWorker<'_> {
                     Transition::retry(run, run_id, input, not_before.unwrap_or(now), asked, now)
                 }
             };
-            loaded.hand_over(&mut transition, now);
+            loaded.hand_over(&mut transition, shop.marks.past());
             if self.write(transition, 0, 0, &mut attempt).await?.is_some() {
                 return Ok(());
             }

@@ -10,8 +10,8 @@ use history::{
 use store::HeadKey;
 use uuid::Uuid;
 
-use crate::commit::StoredRun;
 use crate::commit::state::CachedRun;
+use crate::commit::{self, StoredRun};
 use crate::lists::grant::Grant;
 use crate::lists::sync_match::{start_task, waiting_turn};
 use crate::lists::{ListKey, Taker, WaitingTask};
@@ -263,7 +263,11 @@ impl RunWorker<'_> {
             return Ok(Some(()));
         };
         let stored = loaded.head.due.map(Timestamp::from_millis);
-        if stored.is_none_or(|stored| stored > now) {
+        // By a clock that was ahead.
+        let due = || commit::due(loaded.run(), &loaded.body.links, &loaded.beats, loaded.body.offers, now);
+        let is_late =
+            |stored: Timestamp| due().is_some_and(|due| stored.since(due) > history::limits::DEADLINE_LATE_MIN);
+        if stored.is_none_or(|stored| stored > now && !is_late(stored)) {
             self.shop.agenda.set(self.key, stored);
             return Ok(Some(()));
         }

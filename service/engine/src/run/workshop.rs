@@ -5,7 +5,7 @@ use std::sync::Arc;
 use store::Store;
 
 use crate::base::agenda::Agenda;
-use crate::base::clock::Ids;
+use crate::base::clock::{Ids, NewestTime};
 use crate::base::disk::DiskReserve;
 use crate::base::notices::Notices;
 use crate::base::traces::Traces;
@@ -39,6 +39,7 @@ pub(crate) struct Workshop {
     pub(crate) agenda: Arc<Agenda>,
     pub(crate) ids: Arc<Ids>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) newest: Arc<NewestTime>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) traces: Arc<Traces>,
     pub(crate) notices: Arc<Notices>,

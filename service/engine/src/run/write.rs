@@ -47,7 +47,7 @@ impl RunWorker<'_> {
     ) -> Result<Option<()>, Refusal> {
         let (shop, key) = (self.shop, self.key);
         let now = shop.clock.now();
-        let spilled = transition.spill(self.committed(&transition), now);
+        let spilled = transition.spill(self.committed(&transition), now, shop.marks.past());
         if let Err(refusal) = shop.marks.keep_marks(key, &spilled).await {
             self.state.forget();
             return Err(refusal);
@@ -142,7 +142,12 @@ impl Workshop {
         let due = self.lazily(base, commit::due(&run, &links, beats, offers, now), now);
         let op = self.ids.op();
         let draft = Draft { base, run, links, events, copied, offers, op, due };
-        (op, commit::prepare(draft, &self.limits, |head| self.store.weight(key, head)))
+        let mut prepared = commit::prepare(draft, &self.limits, |head| self.store.weight(key, head));
+        let next = &mut prepared.next;
+        let kept_until =
+            next.body.run.closed_at.and_then(|at| self.newest.kept_until(at, next.body.run.started.retention));
+        next.head.expires_at = next.head.expires_at.map(|at| kept_until.map_or(at, |until| at.max(until.as_millis())));
+        (op, prepared)
     }
 
     /// Another has written to the run: waits a little, unless that has happened too often.

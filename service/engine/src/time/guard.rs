@@ -12,14 +12,10 @@ use serde::{Deserialize, Serialize};
 use store::{Cas, Head};
 use tokio::time::Instant;
 
-use crate::base::clock::{CLOCK_MOVED_MIN, ClockMove, ClockStanding};
+use crate::base::clock::{CLOCK_AHEAD_MAX, CLOCK_MOVED_MIN, ClockMove, ClockStanding, NewestTime};
 use crate::base::notices::Notices;
 use crate::base::records::Records;
 use crate::{Clock, Refusal};
-
-/// How far the clock may be beyond the newest time that was seen. Ours: less than any retention that somebody would miss, and
-/// more than a service is down for an update.
-pub const CLOCK_AHEAD_MAX: Duration = Duration::from_days(1);
 
 /// How long a clock that is doubted goes on as time does before it is believed. Ours: somebody has looked at the log and at
 /// `/readyz` meanwhile, and what should have been deleted is kept for no more than a day.
@@ -102,6 +98,7 @@ impl SeenTime {
     fn take_in(&mut self, record: &GuardRecord) {
         if self.confirmed != record.confirmed && self.written.is_some() {
             self.believe(record.newest);
+            self.was_put_back = true;
         }
         (self.moves, self.confirmed) = (record.moves.clone(), record.confirmed);
     }
@@ -163,12 +160,19 @@ pub struct Guard {
     clock: Arc<dyn Clock>,
     notices: Arc<Notices>,
     node: Option<String>,
+    newest: Arc<NewestTime>,
     seen: Mutex<SeenTime>,
 }
 
 impl Guard {
-    pub(crate) fn new(records: Records, clock: Arc<dyn Clock>, notices: Arc<Notices>, node: Option<String>) -> Self {
-        Self { records, clock, notices, node, seen: Mutex::default() }
+    pub(crate) fn new(
+        records: Records,
+        clock: Arc<dyn Clock>,
+        notices: Arc<Notices>,
+        node: Option<String>,
+        newest: Arc<NewestTime>,
+    ) -> Self {
+        Self { records, clock, notices, node, newest, seen: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, SeenTime> {
@@ -214,6 +218,7 @@ impl Guard {
             }
             // It may have been put right while the service was down.
             seen.was_put_back |= is_first && !seen.moves.is_empty();
+            self.newest.set(seen.newest.unwrap_or_default());
             (before, doubt, seen.news())
         };
         match (before, doubt) {
@@ -236,7 +241,7 @@ impl Guard {
         Ok(doubt.is_none().then_some(now))
     }
 
-    /// Whether the clock was put back since this was last asked, as this node has seen it.
+    /// Whether the clock was put back or confirmed since this was last asked, as this node has seen it.
     pub(crate) fn take_put_back(&self) -> bool {
         std::mem::take(&mut self.lock().was_put_back)
     }
@@ -299,7 +304,8 @@ impl Guard {
             if self.records.write(RECORD, head.as_ref(), &record).await? == Cas::Won {
                 let mut seen = self.lock();
                 seen.believe(newest);
-                (seen.written, seen.confirmed) = (Some(newest), confirmed);
+                self.newest.set(newest);
+                (seen.written, seen.confirmed, seen.was_put_back) = (Some(newest), confirmed, true);
                 seen.moves.clear();
                 seen.unwritten.clear();
                 drop(seen);

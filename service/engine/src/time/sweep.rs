@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use history::Timestamp;
-use store::{HeadKey, Store, UnixMs};
+use store::{Due, HeadKey, Store, UnixMs};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -89,6 +89,7 @@ impl Sweeper {
         keep("telling operators", |sweep| Box::pin(async move { sweep.lists.keep_telling().await }));
         keep("forgetting old runs", |sweep| Box::pin(async move { sweep.expire().await }));
         keep("watching the clock", |sweep| Box::pin(async move { sweep.watch_clock().await }));
+        keep("looking again after the clock was put back", |sweep| Box::pin(async move { sweep.look_behind().await }));
         if self.nodes.is_shared() {
             keep("saying that this node is there", |sweep| Box::pin(async move { sweep.keep_beating().await }));
         }
@@ -163,12 +164,19 @@ impl Sweeper {
         let looks = Arc::new(Semaphore::new(LOOKS_AT_ONCE));
         let mut shards = JoinSet::new();
         for shard in (0..self.limits.due_shards.max(1)).filter(|shard| self.nodes.is_home(*shard)) {
-            shards.spawn(Arc::clone(self).look_ahead_in(shard, until, Arc::clone(&looks)));
+            shards.spawn(Arc::clone(self).look_at_each(shard, until, |_| true, Arc::clone(&looks)));
         }
         while shards.join_next().await.is_some() {}
     }
 
-    async fn look_ahead_in(self: Arc<Self>, shard: u32, until: UnixMs, looks: Arc<Semaphore>) {
+    /// Looks at what of a shard is due until then, where that is wanted.
+    async fn look_at_each(
+        self: Arc<Self>,
+        shard: u32,
+        until: UnixMs,
+        is_wanted: impl Fn(&Due) -> bool,
+        looks: Arc<Semaphore>,
+    ) {
         let (mut after, mut under_way) = (None, JoinSet::new());
         loop {
             let due = match self.store.due(shard, until, after.as_ref(), TAKE_OVER_AT_ONCE).await {
@@ -181,7 +189,7 @@ impl Sweeper {
             };
             let Some(last) = due.last() else { break };
             after = Some(last.clone());
-            for due in due {
+            for due in due.into_iter().filter(&is_wanted) {
                 let Ok(look) = Arc::clone(&looks).acquire_owned().await else { return };
                 let sweep = Arc::clone(&self);
                 under_way.spawn(async move {
@@ -250,13 +258,29 @@ impl Sweeper {
             if let Err(refusal) = self.guard.watch().await {
                 tracing::warn!(%refusal, "it could not be written down that the clock was set");
             }
-            if self.guard.take_put_back()
-                && let Err(refusal) = self.schedules.look_at_all().await
-            {
+            tokio::time::sleep(WATCH_EVERY).await;
+        }
+    }
+
+    /// What was looked at while the clock was ahead has its next look in a time to come: whatever has one is looked at again once the
+    /// clock was put back, or confirmed.
+    async fn look_behind(self: &Arc<Self>) {
+        loop {
+            tokio::time::sleep(WATCH_EVERY).await;
+            if !self.guard.take_put_back() {
+                continue;
+            }
+            if let Err(refusal) = self.schedules.look_at_all().await {
                 tracing::warn!(%refusal, "schedules could not be looked at after the clock was put back");
                 self.guard.put_back_again();
             }
-            tokio::time::sleep(WATCH_EVERY).await;
+            let from = self.clock.now().as_millis();
+            for shard in (0..self.limits.due_shards.max(1)).filter(|shard| self.nodes.is_home(*shard)) {
+                let is_ahead = move |due: &Due| due.at > from && domain_of_schedule(&due.key).is_none();
+                Arc::clone(self)
+                    .look_at_each(shard, UnixMs::MAX, is_ahead, Arc::new(Semaphore::new(LOOKS_AT_ONCE)))
+                    .await;
+            }
         }
     }
 

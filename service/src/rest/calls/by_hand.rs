@@ -3,7 +3,7 @@
 use client::body;
 
 use super::super::document::{CallTable, Doc};
-use super::super::{activities, moved, operate};
+use super::super::{activities, clock, moved, operate};
 use super::codes::{NO_RUN, NO_WRITE};
 use crate::access::{CallEffect as E, Level as L};
 
@@ -52,6 +52,28 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_WRITE)
                 .refuses(409, &["not-paused"]),
+        )
+        .get(
+            "/v1/domains/{domain}/late-runs",
+            L::DomainOperator,
+            clock::late_runs,
+            Doc::of(
+                "listLateRuns",
+                "List open runs with deadlines that are too late because they were set while the clock was ahead",
+            )
+            .answers::<body::LateRuns>(200, "A page of runs.")
+            .refuses(400, &["bad-page"]),
+        )
+        .post(
+            "/v1/domains/{domain}/workflows/{id}/repair-deadlines",
+            L::DomainOperator,
+            E::Changes,
+            clock::repair_deadlines,
+            Doc::of("repairDeadlines", "Repair the deadlines of a run that were set while the clock was ahead")
+                .answers::<body::RepairedDeadlines>(200, "None of them is too late any more.")
+                .refuses(404, NO_RUN)
+                .refuses(409, NO_WRITE)
+                .refuses(409, &["clock-doubted", "state-limit"]),
         )
         .post(
             "/v1/domains/{domain}/workflows/{id}/reset",

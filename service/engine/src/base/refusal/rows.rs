@@ -95,6 +95,11 @@ impl Refusal {
             }
             Self::TypeInUse { .. } => row(409, "type-in-use", "deprecate it first"),
             Self::ScheduleExists { .. } => row(409, "schedule-exists", "change it with PUT, or choose another id"),
+            Self::ClockDoubted { .. } => row(
+                409,
+                "clock-doubted",
+                "correct the clocks of all nodes (NTP); where this one is right: POST /v1/clock/confirm, then ask again",
+            ),
             Self::RunNotCurrent { .. } => {
                 row(409, "run-not-current", "leave the run id out to reach the current run")
             }

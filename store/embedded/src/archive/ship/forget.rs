@@ -10,11 +10,20 @@ use crate::archive::layout::{ArchivedSegment, SegmentEnd, chunks_folder, pieces_
 use crate::archive::pieces::pieces_of;
 use crate::instant;
 
+/// How far the clock is believed beyond the last base but one, in milliseconds: a clock that is years ahead for a minute would have all
+/// bases go but the newest. Ours: where bases are further apart, older ones are kept for so much longer.
+const AHEAD_MAX: u64 = 24 * 3_600 * 1_000;
+
+/// To which instants and later ones a restore must be possible.
+fn kept_since(bases: impl DoubleEndedIterator<Item = u64>, now: u64, keep: Duration) -> u64 {
+    let now = bases.rev().nth(1).map_or(now, |base| now.min(base.saturating_add(AHEAD_MAX)));
+    now.saturating_sub(u64::try_from(keep.as_millis()).unwrap_or(u64::MAX))
+}
+
 impl Shipper {
     /// Removes what no restore to an instant within `keep` needs.
     pub(crate) fn forget(&mut self, keep: Duration) -> Result<(), ArchiveError> {
-        let keep = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
-        let since = instant::now().saturating_sub(keep);
+        let since = kept_since(self.manifest.bases.iter().map(|base| base.instant), instant::now(), keep);
         let Some(first) = self.manifest.bases.iter().rposition(|base| base.instant <= since).filter(|first| *first > 0)
         else {
             return Ok(());
@@ -66,5 +75,22 @@ impl Shipper {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_far_ahead_has_no_base_forgotten_that_is_needed() {
+        const HOUR: u64 = 3_600 * 1_000;
+        let (day, keep) = (24 * HOUR, Duration::from_secs(7 * 24 * 3_600));
+        let bases = |count: u64| (1..=count).map(move |number| number * day);
+        assert_eq!(kept_since(bases(20), 20 * day + HOUR, keep), 13 * day, "the last but one is a day old");
+        // Two years ahead: as if a day had passed; also where a base was taken meanwhile.
+        assert_eq!(kept_since(bases(20), 750 * day, keep), 13 * day);
+        assert_eq!(kept_since(bases(20).chain([750 * day]), 750 * day, keep), 14 * day);
+        assert_eq!(kept_since(bases(1), 20 * day, keep), 13 * day, "the only one is never forgotten");
     }
 }

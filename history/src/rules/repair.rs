@@ -1,0 +1,228 @@
+//! Repairing deadlines that were set while the service's clock was ahead. A clock that was two days ahead for a minute leaves timers,
+//! timeouts and retries that are due two days too late.
+//!
+//! | while the run is | `RepairDeadlines` |
+//! |---|---|
+//! | open, with a deadline that is too late | WorkflowPaused, WorkflowResumed (`repairsDeadlines`) |
+//! | paused, with a deadline that is too late | WorkflowResumed (`repairsDeadlines`), WorkflowPaused as it was before |
+//! | open or paused, with none | nothing |
+//! | closed | refused (run-closed) |
+//!
+//! No deadline may be later than one that is set now. So each is at most the event's time and its span: how long the timer runs, the
+//! timeout, the wait before another try. That leaves every deadline as it is that was set by a clock that was not ahead, and it can
+//! be repeated. A deadline that was moved counts its whole span from the repair, because the time when it was really set is unknown.
+//!
+//! That a clock was ahead shows only until the clock has come to the times that it had then. What is left after that is not told
+//! from what was set by a clock that was right.
+
+use std::collections::BTreeMap;
+
+use crate::command::Heartbeat;
+use crate::event::{ByHand, EventId, EventKind, RequestKey, WorkflowPaused, WorkflowResumed};
+use crate::fault::Fault;
+use crate::limits;
+use crate::links::Outbox;
+use crate::rules::turn::turn_backoff;
+use crate::run::{Coming, ComingKind, FIRST_TURN, PendingActivity, Run, TurnTask};
+use crate::time::{Duration, Timestamp};
+use crate::transition::{CommandOutcome, Transition, must_be_open};
+use crate::validate;
+
+/// A deadline that is too late because it was set while the service's clock was ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LateDeadline {
+    /// What is too late.
+    pub what: ComingKind,
+    /// When it is due.
+    pub at: Timestamp,
+    /// When it would be due if it were repaired now.
+    pub repaired_at: Timestamp,
+}
+
+impl Transition {
+    pub(crate) fn repair_deadlines(
+        &mut self,
+        (beats, timers): (&[Heartbeat], &BTreeMap<EventId, Duration>),
+        by_hand: &ByHand,
+        key: Option<RequestKey>,
+        now: Timestamp,
+    ) -> Result<CommandOutcome, Fault> {
+        validate::by_hand(by_hand)?;
+        must_be_open(&self.run)?;
+        let mut known = self.run.clone();
+        known.learn_timer_spans(timers);
+        // Heartbeats are kept beside the run, and repaired there.
+        if known.late_deadlines(beats, &self.links.outbox, now).is_empty() {
+            return Ok(self.nothing_to_do());
+        }
+        let mut after = self.clone();
+        after.run = known;
+        after.push_repair(by_hand, key, now);
+        let before = self.run.reserved_bytes(&self.links);
+        let (found, max) = (after.run.reserved_bytes(&after.links), limits::STATE_BYTES_MAX);
+        if found > max && found > before {
+            return Err(Fault::StateLimit { found, max });
+        }
+        let first = self.run.last_event_id + 1;
+        *self = after;
+        self.has_changed_beside |= self.links.outbox.hurry(now);
+        Ok(CommandOutcome::Recorded(first))
+    }
+
+    fn push_repair(&mut self, by_hand: &ByHand, key: Option<RequestKey>, now: Timestamp) {
+        let ByHand { identity, reason } = by_hand.clone();
+        let resumed = WorkflowResumed { identity, reason, repairs_deadlines: true };
+        match self.run.paused.as_deref().cloned() {
+            None => {
+                let ByHand { identity, reason } = by_hand.clone();
+                let paused = WorkflowPaused { stop_clocks: false, identity, reason };
+                self.push_keyed(now, EventKind::WorkflowPaused(paused), key);
+                self.push(now, EventKind::WorkflowResumed(resumed));
+            }
+            Some(before) => {
+                let (stop_clocks, ByHand { identity, reason }) = (before.stops_clock, before.by_hand);
+                self.push_keyed(now, EventKind::WorkflowResumed(resumed), key);
+                self.push(now, EventKind::WorkflowPaused(WorkflowPaused { stop_clocks, identity, reason }));
+            }
+        }
+    }
+}
+
+impl Run {
+    /// Deadlines that are too late because they were set while the service's clock was ahead of `now`, in the order of time. Those that
+    /// do not run because the run or an activity is paused are told as if it were resumed now.
+    pub fn late_deadlines(&self, beats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Vec<LateDeadline> {
+        let mut repaired = self.clone();
+        repaired.clock_is(now);
+        let run = repaired.clone().without_pauses(now);
+        repaired.deadlines_are_repaired(now);
+        let repaired = repaired.without_pauses(now);
+        let heard = beats.iter().map(|beat| Heartbeat { at: beat.at.min(now), ..beat.clone() });
+        let heard: Vec<Heartbeat> = heard.collect();
+        let mut hurried = outbox.clone();
+        hurried.hurry(now);
+        let after = repaired.future(&heard, &hurried, now);
+        let late = run.future(beats, outbox, now).into_iter().map(|Coming { at, what }| {
+            // One that is not to come any more has come.
+            let repaired_at = after.iter().find(|coming| coming.what == what).map_or(now, |coming| coming.at);
+            LateDeadline { what, at, repaired_at }
+        });
+        late.filter(|late| late.at.since(late.repaired_at) > limits::DEADLINE_LATE_MIN).collect()
+    }
+
+    /// The TimerScheduled of each open timer of which the state does not say how long it runs, because an earlier version set it. Only
+    /// those that may have been set while the service's clock was ahead of `now`.
+    pub fn timers_without_span(&self, now: Timestamp) -> Vec<EventId> {
+        let is_ahead = self.last_timestamp > now;
+        let unknown = self.timers.values().filter(|timer| is_ahead && timer.after.is_none());
+        unknown.map(|timer| timer.scheduled_event_id).collect()
+    }
+
+    /// Learns how long such timers run, by their TimerScheduled.
+    pub fn learn_timer_spans(&mut self, timers: &BTreeMap<EventId, Duration>) {
+        for timer in self.timers.values_mut().filter(|timer| timer.after.is_none()) {
+            timer.after = timers.get(&timer.scheduled_event_id).copied();
+        }
+    }
+
+    /// Nothing of it counts from later than `at`.
+    pub(crate) fn deadlines_are_repaired(&mut self, at: Timestamp) {
+        // By the clock of the run, which may stand still.
+        let shown = self.clock.stopped_at().unwrap_or(at);
+        for timer in self.timers.values_mut() {
+            timer.set_at = timer.set_at.map(|set_at| set_at.min(at));
+            timer.expires_at = timer.after.map_or(timer.expires_at, |after| timer.expires_at.min(shown.plus(after)));
+        }
+        if self.started.at > at {
+            self.first_turn_counts_from(at.plus(self.first_turn_wait()));
+        }
+        // That of a run before this one; not one that counts from this one's first turn.
+        if let Some(from) = self.started.execution_from
+            && from > at
+            && Some(from) != self.run_from
+        {
+            self.started.execution_from = Some(at);
+        }
+        let first_turn_wait = self.started.start_after.unwrap_or_default();
+        let backoff = turn_backoff(self.turns_lost);
+        if let Some(task) = &mut self.turn_task {
+            task.counts_from(at, if task.scheduled_event_id == FIRST_TURN { first_turn_wait } else { backoff });
+        }
+        if let Some(turn) = &mut self.turn {
+            turn.started_at = turn.started_at.min(at);
+        }
+        if let Some(lost) = &mut self.lost_turns {
+            lost.since = lost.since.min(at);
+        }
+        self.last_activity_at = self.last_activity_at.map(|last| last.min(at));
+        self.activities.count_from(at);
+    }
+
+    /// How long its first turn still has to wait if it is held back.
+    fn first_turn_wait(&self) -> Duration {
+        let first = self.turn_task.as_ref().filter(|task| task.scheduled_event_id == FIRST_TURN);
+        first.and_then(|task| task.not_before).and(self.started.start_after).unwrap_or_default()
+    }
+
+    /// Its timeouts count from `at`, unless they count from an earlier time.
+    pub(crate) fn first_turn_counts_from(&mut self, at: Timestamp) {
+        let run_from = self.run_from.unwrap_or_else(|| self.started.first_turn_at());
+        self.run_from = Some(run_from.min(at));
+        self.started.execution_from = Some(self.started.execution_from().min(at));
+    }
+
+    /// What the next event does to a clock that stands still, if the clock of the world was put back to `at`.
+    fn clock_is(&mut self, at: Timestamp) {
+        if at < self.last_timestamp
+            && let Some(stopped_at) = self.clock.put_back(at)
+        {
+            self.timers_come_back(stopped_at, at);
+        }
+    }
+
+    /// As if the run and its activities were resumed at `at`, with what they wait for as it is.
+    fn without_pauses(mut self, at: Timestamp) -> Self {
+        self.paused = None;
+        self.start_clock(at);
+        self.activities.without_pauses();
+        self
+    }
+}
+
+impl TurnTask {
+    /// It waits since `at` at the latest, and is held back for this long at most.
+    fn counts_from(&mut self, at: Timestamp, wait: Duration) {
+        self.waits_since = self.waits_since.min(at);
+        self.not_before = self.not_before.map(|not_before| not_before.min(at.plus(wait)));
+    }
+}
+
+impl PendingActivity {
+    /// Nothing of it counts from later than `at`.
+    pub(crate) fn count_from(&mut self, at: Timestamp) {
+        self.scheduled_at = self.scheduled_at.min(at);
+        self.started_at = self.started_at.map(|started_at| started_at.min(at));
+        if let Some(released) = &mut self.released {
+            released.at = released.at.min(at);
+        }
+        if let Some(paused) = &mut self.paused {
+            paused.at = paused.at.min(at);
+        }
+        let Some(tries) = self.tries.as_deref_mut() else { return };
+        if let Some(held) = &mut tries.held {
+            held.at = held.at.min(at);
+        }
+        let mut waits_from = at;
+        if let Some(failure) = &mut tries.last_failure {
+            // The wait before the next try, as it was drawn when the last one failed.
+            let until = tries.not_before.map(|next_at| next_at.min(at.plus(next_at.since(failure.at))));
+            waits_from = until.map_or(at, |until| until.max(at));
+            tries.not_before = until;
+            failure.at = failure.at.min(at);
+        }
+        tries.waits_since = tries.waits_since.map(|since| since.min(waits_from));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! An operator who has put the clocks right: confirms that, and repairs the deadlines that were set while one was ahead.
+
+use engine::{Refusal, RunRef};
+use history::Author;
+use history::event::ByHand;
+use store::ListQuery;
+
+use crate::world::{DOMAIN, World};
+
+/// Does so as far as it is admitted; what is not is for the next time.
+pub(crate) async fn repair_all(world: &World) {
+    let node = world.node();
+    if node.guard().confirm().await.is_err() || !world.repairs {
+        return;
+    }
+    let query = || ListQuery { domain: DOMAIN.into(), limit: 100, ..ListQuery::default() };
+    let mut page = None;
+    while let Ok(found) = node.repair().late_runs(query(), page.as_ref()).await {
+        for late in found.runs {
+            let started = &late.run.started;
+            let (domain, workflow_id) = (DOMAIN.into(), started.workflow_id.as_str().into());
+            let at = RunRef { domain, workflow_id, run_id: Some(started.run_id) };
+            let by_hand = ByHand { identity: Some("operator".to_owned()), reason: None };
+            match node.repair().repair(&at, by_hand, Author::default()).await {
+                // Nodes whose clocks were apart have yet to see that they are not any more.
+                Err(Refusal::ClockDoubted { .. }) => return,
+                Ok(done) => world.facts().repaired += done.late.deadlines.len(),
+                Err(_) => {}
+            }
+        }
+        page = found.next;
+        if page.is_none() {
+            return;
+        }
+    }
+}
