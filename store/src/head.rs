@@ -59,6 +59,10 @@ pub struct Row {
     pub closed_at: Option<UnixMs>,
     /// Its tags.
     pub tags: Vec<String>,
+    /// Reason that it closed with; `None` while it is open, if no reason was given, and in rows of versions that did not store it.
+    pub reason: Option<String>,
+    /// More about the reason, for people. No condition of a list looks at it.
+    pub details: Option<String>,
 }
 
 /// What a commit expects to find.

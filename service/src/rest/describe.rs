@@ -5,14 +5,14 @@ use axum::http::StatusCode;
 use client::body;
 use history::event::ByHand;
 use history::{
-    Coming, ComingKind, DeadlineKind, Effect, EffectKind, EventId, EventKind, Heartbeat, PausedActivity,
+    CloseReason, Coming, ComingKind, DeadlineKind, Effect, EffectKind, EventId, EventKind, Heartbeat, PausedActivity,
     PendingActivity, Repeated, Run, RunPause, Timestamp,
 };
 
 use super::extract::{EntityTag, IfNoneMatch, Params, Path, PreferWait, not_modified, with_etag, with_wait_applied};
 use super::workflows::{Awaited, run_ref};
 use crate::http::{Answer, Refused, json};
-use engine::{Engine, EventRange, RunRef, RunState, SeenVersion, Unpolled};
+use engine::{Engine, EventRange, Refusal, RunRef, RunState, SeenVersion, Unpolled};
 
 pub(super) async fn describe(on: Awaited) -> Answer {
     let (State(engine), Path([domain, id]), Params(query), PreferWait(wait), IfNoneMatch(known), caller) = on;
@@ -31,7 +31,9 @@ pub(super) async fn describe(on: Awaited) -> Answer {
     let failing = failing(&engine, &at, &described.run).await?;
     let repeating = repeating(&engine, &at, &described.run).await?;
     let unpolled = engine.pollers().unpolled(&at.domain, &described.run);
+    let closed = close_reason(&engine, &at, &described.run).await?;
     let mut body = render(&described, (failing, repeating), unpolled, engine.clock().now());
+    (body.reason, body.details_line) = (closed.reason, closed.details);
     if !caller.sees_payloads(&domain) {
         leave_payloads_out(&mut body);
     }
@@ -78,6 +80,8 @@ fn render(
         status: run.status,
         started_at: started.at,
         closed_at: run.closed_at,
+        reason: None,
+        details_line: None,
         execution_timeout: started.execution_timeout,
         run_timeout: started.run_timeout,
         continued_from: started.continued_from,
@@ -144,6 +148,7 @@ fn deadline(run: &Run, coming: Coming) -> body::Deadline {
 
 /// A description for who may not see payloads.
 fn leave_payloads_out(body: &mut body::Described) {
+    body.details_line = None;
     if let Some(failing) = &mut body.failing {
         failing.details = None;
     }
@@ -162,6 +167,22 @@ async fn repeating(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<bod
         _ => None,
     };
     Ok(Some(body::RepeatedActivities { times, event_id, activity_id }))
+}
+
+/// The reason of a closed run, read from its last event: rows of lists may be older than the reasons in them, and only those of
+/// the newest run of a workflow id are at hand. A run whose last event cannot be read is described without it.
+async fn close_reason(engine: &Engine, at: &RunRef, run: &Run) -> Result<CloseReason, Refused> {
+    if run.is_open() {
+        return Ok(CloseReason::default());
+    }
+    let at = RunRef { run_id: Some(run.started.run_id), ..at.clone() };
+    let newest = EventRange { reverse: true, limit: 1, ..EventRange::default() };
+    let events = match engine.views().history(&at, &newest).await {
+        Ok(page) => page.events,
+        Err(Refusal::Corrupt { .. }) => Vec::new(),
+        Err(refusal) => return Err(refusal.into()),
+    };
+    Ok(CloseReason::find(&events).unwrap_or_default())
 }
 
 /// How deciders fail at a run, where they do. Why they do is in its history alone.

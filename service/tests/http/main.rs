@@ -52,6 +52,7 @@ mod openapi;
 mod parked;
 mod pause;
 mod queries;
+mod reasons;
 mod recorded;
 mod refusals;
 mod reset;

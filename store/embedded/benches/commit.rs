@@ -24,6 +24,8 @@ fn head(version: u64) -> Head {
             started_at: 1,
             closed_at: None,
             tags: Vec::new(),
+            reason: None,
+            details: None,
         }),
         expires_at: None,
     }

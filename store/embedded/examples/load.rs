@@ -34,6 +34,8 @@ fn head(version: u64, number: u64) -> Head {
             started_at: number,
             closed_at: is_closed.then_some(number + 1),
             tags: Vec::new(),
+            reason: None,
+            details: None,
         }),
         expires_at: is_closed.then_some(number + 1),
     }

@@ -30,6 +30,8 @@ fn head(number: u64) -> Head {
             started_at: START + number,
             closed_at: None,
             tags: Vec::new(),
+            reason: None,
+            details: None,
         }),
         expires_at: None,
     }

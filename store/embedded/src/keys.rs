@@ -426,6 +426,8 @@ mod tests {
                     started_at: 7,
                     closed_at,
                     tags: Vec::new(),
+                    reason: None,
+                    details: None,
                 };
                 assert_eq!(read_count(&count("d\0", &row)).unwrap(), CountKey { is_open, is_flagged, status });
             }

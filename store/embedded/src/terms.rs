@@ -192,6 +192,8 @@ mod tests {
             started_at: 7,
             closed_at: None,
             tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            reason: None,
+            details: None,
         }
     }
 

@@ -63,6 +63,8 @@ impl ScheduleRecord {
                 started_at: self.created_at.as_millis(),
                 closed_at: None,
                 tags: Vec::new(),
+                reason: None,
+                details: None,
             }),
             expires_at: None,
         })
