@@ -121,7 +121,7 @@ fn flags(run: &Described) -> Vec<String> {
     }));
     lines.extend(run.failing.as_ref().map(|it| {
         let turn = it.scheduled_event_id.map(|id| format!(" of event {id}")).unwrap_or_default();
-        let timeout = it.timeout.map(|timeout| format!("timed out ({timeout:?})"));
+        let timeout = it.timeout.map(|timeout| format!("timed out ({timeout})"));
         let why = it.reason.clone().or(timeout).unwrap_or_else(|| "given back".to_owned());
         let details = it.details.as_ref().map(|details| format!(" {details}")).unwrap_or_default();
         let (turns, since, event_id) = (it.turns, it.since, it.event_id);
@@ -146,7 +146,7 @@ fn flags(run: &Described) -> Vec<String> {
 /// How the try before this one ended.
 fn last_failure(activity: &OpenActivity) -> String {
     let Some(failure) = &activity.last_failure else { return String::new() };
-    let timeout = failure.timeout.map(|timeout| format!("{timeout:?}"));
+    let timeout = failure.timeout.map(|timeout| timeout.to_string());
     let why = failure.reason.clone().or(timeout).map(|why| format!(": {why}")).unwrap_or_default();
     let details = failure.details.as_ref().map(|details| format!(" {details}")).unwrap_or_default();
     format!("; the last one failed at {}{why}{details}", failure.at)

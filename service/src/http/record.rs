@@ -29,8 +29,8 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 /// The same over SWF's wire, where the answer has it already.
 pub(super) const SWF_REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 
-/// Where the lines of requests in the service's own log come from: `--log info,baton_service::requests=debug` has them alone.
-const REQUESTS: &str = "baton_service::requests";
+/// Where the lines of requests in the service's own log come from: `--log info,baton::requests=debug` has them alone.
+const REQUESTS: &str = "baton::requests";
 
 /// Parameters of the query that are kept. Not there: `identity`, `reason`, `page`, `tag`, `type`, `workflowId`, `workflowIdPrefix`, and what is not known.
 const QUERY_KEPT: [&str; 14] = [

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use client::body;
 use history::event::ByHand;
 use history::{
-    CloseReason, Coming, ComingKind, DeadlineKind, Effect, EffectKind, EventId, EventKind, Heartbeat, PausedActivity,
+    Branched, CloseReason, Coming, ComingKind, DeadlineKind, Effect, EventId, EventKind, Heartbeat, PausedActivity,
     PendingActivity, Repeated, Run, RunPause, Timestamp,
 };
 
@@ -90,11 +90,7 @@ fn render(
         next_try_at: run.next_try_at(),
         retried_as: run.retried_by(),
         reset_as: *reset_as,
-        branched_from: run.branched.as_deref().map(|branched| body::BranchedFrom {
-            run_id: branched.run_id,
-            event_id: branched.base_event_id,
-            workflow_id: branched.workflow_id.clone(),
-        }),
+        branched_from: run.branched.as_deref().map(branched_from),
         tags: started.tags.clone(),
         cancel_requested: run.cancel_requested,
         stuck: run.is_stuck(),
@@ -117,6 +113,11 @@ fn render(
         outbox_tries: owed.tries(),
         unpolled: unpolled.into_iter().map(unpolled_list).collect(),
     }
+}
+
+fn branched_from(branched: &Branched) -> body::BranchedFrom {
+    let Branched { run_id, base_event_id: event_id, workflow_id, .. } = branched.clone();
+    body::BranchedFrom { run_id, event_id, workflow_id }
 }
 
 fn open_activity(scheduled_event_id: EventId, activity: &PendingActivity, beats: &[Heartbeat]) -> body::OpenActivity {
@@ -215,14 +216,7 @@ fn unpolled_list(unpolled: Unpolled) -> body::UnpolledList {
 }
 
 fn owed_effect(effect: &Effect) -> body::OwedEffect {
-    let what = match effect.kind {
-        EffectKind::StartChild => "start-child",
-        EffectKind::Signal => "signal",
-        EffectKind::RequestCancel => "request-cancel",
-        EffectKind::EndChild => "end-child",
-        EffectKind::TellParent => "tell-parent",
-    };
-    body::OwedEffect { what: what.to_owned(), event_id: effect.event_id, run_id: effect.of }
+    body::OwedEffect { what: effect.kind.word().to_owned(), event_id: effect.event_id, run_id: effect.of }
 }
 
 fn paused_run(pause: &RunPause) -> body::PausedRun {

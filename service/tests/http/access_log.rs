@@ -184,7 +184,7 @@ async fn traced(level: tracing::Level, asks: impl AsyncFnOnce(&Api)) -> Vec<Valu
     asks(&open.with(with_request_log(router, &open.engine, None))).await;
     let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.filter(|line| line["target"] == "baton_service::requests").collect()
+    lines.filter(|line| line["target"] == "baton::requests").collect()
 }
 
 /// What a subscriber has written.
