@@ -111,9 +111,9 @@ mod tests {
         EventKind::WorkflowFailed(WorkflowFailed { reason, details, decision_event_id, new_run_id, next_try_at })
     }
 
-    fn because(reason: &str, details: &str) -> Option<(Option<String>, Option<String>)> {
+    fn because(reason: &str, details: &str) -> (Option<String>, Option<String>) {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        Some((some(reason), some(details)))
+        (some(reason), some(details))
     }
 
     #[test]
@@ -124,29 +124,33 @@ mod tests {
             WorkflowTerminated { reason, details, ..WorkflowTerminated::default() }
         };
         let long = "漢".repeat(REASON_CHARS_MAX);
-        assert_eq!(find(failed("declined", None)), because("declined", ""));
-        assert_eq!(find(failed("declined", Some(r#""card 7""#))), because("declined", "card 7"));
-        assert_eq!(find(failed(&long, None)), because(&long, ""), "a reason is not cut");
-        assert_eq!(find(failed("", Some(r#""card 7""#))), because("", "card 7"), "SWF's deciders may give no reason");
+        assert_eq!(find(failed("declined", None)), Some(because("declined", "")));
+        assert_eq!(find(failed("declined", Some(r#""card 7""#))), Some(because("declined", "card 7")));
+        assert_eq!(find(failed(&long, None)), Some(because(&long, "")), "a reason is not cut");
+        assert_eq!(
+            find(failed("", Some(r#""card 7""#))),
+            Some(because("", "card 7")),
+            "SWF's deciders may give no reason"
+        );
         assert_eq!(find(failed("", None)), None);
         let end = |it| find(EventKind::WorkflowTerminated(it));
-        assert_eq!(end(terminated(Some("duplicate"), None)), because("duplicate", ""));
-        assert_eq!(end(terminated(None, details.clone())), because("", "undone"));
+        assert_eq!(end(terminated(Some("duplicate"), None)), Some(because("duplicate", "")));
+        assert_eq!(end(terminated(None, details.clone())), Some(because("", "undone")));
         assert_eq!(end(terminated(None, None)), None);
         let event_limit = WorkflowTerminated { cause: Some(TerminatedCause::EventLimit), ..terminated(None, None) };
-        assert_eq!(end(event_limit), because("event limit exceeded", ""));
+        assert_eq!(end(event_limit), Some(because("event limit exceeded", "")));
         let (new_run_id, run_id, signals) = (Uuid::nil(), Uuid::nil(), LaterSignals::default());
         let plan = ResetPlan { new_run_id, run_id, event_id: 4, signals };
         let reset = |reason| WorkflowTerminated { reset: Some(plan), ..terminated(reason, None) };
-        assert_eq!(end(reset(None)), because("reset", ""));
-        assert_eq!(end(reset(Some("bad deploy"))), because("bad deploy", ""));
+        assert_eq!(end(reset(None)), Some(because("reset", "")));
+        assert_eq!(end(reset(Some("bad deploy"))), Some(because("bad deploy", "")));
         let canceled = WorkflowCanceled { details: details.clone(), decision_event_id: 6 };
-        assert_eq!(find(EventKind::WorkflowCanceled(canceled)), because("", "undone"));
+        assert_eq!(find(EventKind::WorkflowCanceled(canceled)), Some(because("", "undone")));
         for (timeout, words) in
             [(WorkflowTimeout::Execution, "execution timeout"), (WorkflowTimeout::Run, "run timeout")]
         {
             let timed_out = WorkflowTimedOut { timeout, new_run_id: None, next_try_at: None };
-            assert_eq!(find(EventKind::WorkflowTimedOut(timed_out)), because(words, ""));
+            assert_eq!(find(EventKind::WorkflowTimedOut(timed_out)), Some(because(words, "")));
         }
         let success = WorkflowSuccess { result: details.clone(), decision_event_id: 6 };
         assert_eq!(find(EventKind::WorkflowSuccess(success)), None, "a result is not a reason");

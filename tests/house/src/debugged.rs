@@ -79,8 +79,8 @@ struct Messages<'a> {
 
 impl Messages<'_> {
     /// Looks at what the macro `name` is given, and at the macros within.
-    fn scan(&mut self, name: Option<String>, tokens: TokenStream) {
-        let is_one_of = |names: &[&str]| name.as_deref().is_some_and(|name| names.contains(&name));
+    fn scan(&mut self, name: Option<&str>, tokens: TokenStream) {
+        let is_one_of = |names: &[&str]| name.is_some_and(|name| names.contains(&name));
         if is_one_of(ASSERTIONS) {
             return;
         }
@@ -103,7 +103,7 @@ impl Messages<'_> {
                 TokenTree::Ident(ident) => (Some(ident.to_string()), None),
                 TokenTree::Punct(punct) if punct.as_char() == '!' => (None, called),
                 TokenTree::Group(group) => {
-                    self.scan(inner, group.stream());
+                    self.scan(inner.as_deref(), group.stream());
                     (None, None)
                 }
                 _ => (None, None),
@@ -115,7 +115,7 @@ impl Messages<'_> {
 impl Visit<'_> for Messages<'_> {
     fn visit_macro(&mut self, call: &syn::Macro) {
         let name = call.path.segments.last().map(|segment| segment.ident.to_string());
-        self.scan(name, call.tokens.clone());
+        self.scan(name.as_deref(), call.tokens.clone());
     }
 
     fn visit_attribute(&mut self, attribute: &syn::Attribute) {
