@@ -6,7 +6,7 @@ pub(super) mod state;
 
 use bytes::Bytes;
 use history::{CloseReason, Event, EventId, Heartbeat, Links, PackRef, Payload, Run, Timestamp, Transition, codec};
-use store::{Head, Limits, PartKey, Row};
+use store::{Head, Limits, PartKey, Row, RowReason};
 
 use self::head::Body;
 use crate::Refusal;
@@ -296,8 +296,7 @@ fn row(run: &Run, before: Option<&Row>, close_reason: Option<CloseReason>) -> Ro
         Some(row) if run.closed_at.is_none() && *row.status == *status => row.clone(),
         _ => {
             // Only the commit that closes the run has the reason; later ones keep it.
-            let kept = || before.map(|row| CloseReason { reason: row.reason.clone(), details: row.details.clone() });
-            let CloseReason { reason, details } = close_reason.or_else(kept).unwrap_or_default();
+            let told = close_reason.and_then(|it| RowReason::of(it.reason, it.details));
             Row {
                 workflow_type: run.started.workflow_type.as_str().into(),
                 status: status.into(),
@@ -305,8 +304,7 @@ fn row(run: &Run, before: Option<&Row>, close_reason: Option<CloseReason>) -> Ro
                 started_at: run.started.at.as_millis(),
                 closed_at: run.closed_at.map(Timestamp::as_millis),
                 tags: run.started.tags.clone(),
-                reason,
-                details,
+                why: told.or_else(|| before?.why.clone()),
             }
         }
     }

@@ -201,6 +201,7 @@ pub(super) async fn list(
 
 fn listed(listed: store::Listed, sees_payloads: bool) -> body::Listed {
     let row = listed.row;
+    let (reason, details) = row.why.map(|why| (why.reason, why.details)).unwrap_or_default();
     let stands = |standing: Standing| *row.status == *standing.word();
     body::Listed {
         workflow_id: listed.workflow_id.to_string(),
@@ -217,8 +218,8 @@ fn listed(listed: store::Listed, sees_payloads: bool) -> body::Listed {
         started_at: Timestamp::from_millis(row.started_at),
         closed_at: row.closed_at.map(Timestamp::from_millis),
         tags: row.tags,
-        reason: row.reason,
-        details_line: row.details.filter(|_| sees_payloads),
+        reason,
+        details_line: details.filter(|_| sees_payloads),
     }
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 use store::listing::Position;
-use store::{Error, Head, HeadKey, Mark, Order, PartKey, Row, RunId, UnixMs};
+use store::{Error, Head, HeadKey, Mark, Order, PartKey, Row, RowReason, RunId, UnixMs};
 
 use crate::attributes::{
     Item, binary, corrupt, number, read_binary, read_number, read_optional_number, read_text, text,
@@ -45,9 +45,9 @@ fn write_row(row: &Row) -> Result<Vec<u8>, Error> {
         retry_after: None,
     };
     let mut bytes = minicbor::to_vec(fields).map_err(failed)?;
-    if row.reason.is_some() || row.details.is_some() {
+    if row.why.is_some() {
         // A second CBOR item: versions that do not know it read the first and ignore the rest.
-        minicbor::encode((row.reason.as_deref(), row.details.as_deref()), &mut bytes).map_err(failed)?;
+        minicbor::encode((row.reason(), row.details()), &mut bytes).map_err(failed)?;
     }
     Ok(bytes)
 }
@@ -65,7 +65,7 @@ pub(crate) fn read_row(item: &Item) -> Result<Option<Row>, Error> {
     let (reason, details): (Option<String>, Option<String>) =
         if decoder.position() < bytes.len() { decoder.decode().map_err(|_| corrupt("w", item))? } else { (None, None) };
     let (workflow_type, status) = (Arc::from(workflow_type), Arc::from(status));
-    Ok(Some(Row { workflow_type, status, flagged, started_at, closed_at, tags, reason, details }))
+    Ok(Some(Row { workflow_type, status, flagged, started_at, closed_at, tags, why: RowReason::of(reason, details) }))
 }
 
 /// How long a run may have been open to be found by its close through the index of starts, in milliseconds. A row by close would
@@ -204,8 +204,7 @@ mod tests {
             started_at: u64::MAX >> 17,
             closed_at: Some(u64::MAX >> 16),
             tags: vec![name.clone(); 5],
-            reason: Some(name),
-            details: Some("漢".repeat(120)),
+            why: RowReason::of(Some(name), Some("漢".repeat(120))),
         };
         let mut state = 7_u64;
         let noise = (0..HEAD_HARD).map(|_| {
@@ -234,8 +233,7 @@ mod tests {
             started_at: 1,
             closed_at: Some(2),
             tags: vec!["eu".to_owned()],
-            reason: None,
-            details: None,
+            why: None,
         }
     }
 
@@ -255,7 +253,7 @@ mod tests {
         let some = |text: &str| Some(text.to_owned());
         for (reason, details) in [(some("declined"), some("card 7")), (some("declined"), None), (None, some("card 7"))]
         {
-            let row = Row { reason, details, ..row() };
+            let row = Row { why: RowReason::of(reason, details), ..row() };
             let stored = write_row(&row).unwrap();
             let (workflow_type, status, started_at, ..): Fields<'_> = minicbor::decode(&stored).unwrap();
             assert_eq!((workflow_type, status, started_at), ("order", "failed", 1));

@@ -24,8 +24,7 @@ fn head(version: u64) -> Head {
             started_at: 1,
             closed_at: None,
             tags: Vec::new(),
-            reason: None,
-            details: None,
+            why: None,
         }),
         expires_at: None,
     }

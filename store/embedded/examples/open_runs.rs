@@ -30,8 +30,7 @@ fn head(number: u64) -> Head {
             started_at: START + number,
             closed_at: None,
             tags: Vec::new(),
-            reason: None,
-            details: None,
+            why: None,
         }),
         expires_at: None,
     }

@@ -426,8 +426,7 @@ mod tests {
                     started_at: 7,
                     closed_at,
                     tags: Vec::new(),
-                    reason: None,
-                    details: None,
+                    why: None,
                 };
                 assert_eq!(read_count(&count("d\0", &row)).unwrap(), CountKey { is_open, is_flagged, status });
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
-use store::{Error, Head, Row, RunId, UnixMs};
+use store::{Error, Head, Row, RowReason, RunId, UnixMs};
 
 use crate::forms::RECORDS;
 
@@ -53,8 +53,8 @@ impl<'a> RowRecord<'a> {
             closed_at: row.closed_at,
             tags: row.tags.iter().map(String::as_str).collect(),
             flagged: row.flagged,
-            reason: row.reason.as_deref(),
-            details: row.details.as_deref(),
+            reason: row.reason(),
+            details: row.details(),
         }
     }
 
@@ -66,8 +66,7 @@ impl<'a> RowRecord<'a> {
             started_at: self.started_at,
             closed_at: self.closed_at,
             tags: self.tags.iter().map(|tag| (*tag).to_owned()).collect(),
-            reason: self.reason.map(str::to_owned),
-            details: self.details.map(str::to_owned),
+            why: RowReason::of(self.reason.map(str::to_owned), self.details.map(str::to_owned)),
         }
     }
 }
@@ -165,8 +164,7 @@ mod tests {
             started_at: 1,
             closed_at: Some(2),
             tags: vec!["eu".to_owned()],
-            reason: reason.map(str::to_owned),
-            details: details.map(str::to_owned),
+            why: RowReason::of(reason.map(str::to_owned), details.map(str::to_owned)),
         }
     }
 

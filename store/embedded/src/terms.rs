@@ -192,8 +192,7 @@ mod tests {
             started_at: 7,
             closed_at: None,
             tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
-            reason: None,
-            details: None,
+            why: None,
         }
     }
 

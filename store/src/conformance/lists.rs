@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Arc, Error, Expect, LATER, RUN, Store, at, head, key, row, start, win};
-use crate::{Head, HeadKey, ListQuery, Listed, Order, PageToken, Row, UnixMs};
+use crate::{Head, HeadKey, ListQuery, Listed, Order, PageToken, Row, RowReason, UnixMs};
 
 pub(super) fn query() -> ListQuery {
     ListQuery { domain: Arc::from("orders"), limit: 100, ..ListQuery::default() }
@@ -62,8 +62,8 @@ pub async fn lists_show_rows_newest_start_first(store: Arc<dyn Store>) {
 /// One by one and together.
 pub async fn every_condition_of_a_list_holds(store: Arc<dyn Store>) {
     let other = Row { workflow_type: Arc::from("refund/2/b"), tags: vec!["us".to_owned()], ..row(30, None) };
-    let (reason, details) = (Some("declined".to_owned()), Some("card 7".to_owned()));
-    let declined = Row { reason, details, ..row(20, Some(25)) };
+    let why = RowReason::of(Some("declined".to_owned()), Some("card 7".to_owned()));
+    let declined = Row { why, ..row(20, Some(25)) };
     for (id, row) in [("a", row(10, None)), ("b", declined.clone()), ("c", other)] {
         win(&*store, &key(id), Expect::Absent, &Head { row: Some(row), ..head(RUN, 1) }).await;
     }

@@ -166,8 +166,7 @@ pub(crate) fn row(before: Option<&Head>, now: Timestamp) -> Head {
         started_at: u64::MAX - now.as_millis(),
         closed_at: None,
         tags: Vec::new(),
-        reason: None,
-        details: None,
+        why: None,
     });
     Head {
         run: NO_RUN,

@@ -63,8 +63,7 @@ impl ScheduleRecord {
                 started_at: self.created_at.as_millis(),
                 closed_at: None,
                 tags: Vec::new(),
-                reason: None,
-                details: None,
+                why: None,
             }),
             expires_at: None,
         })

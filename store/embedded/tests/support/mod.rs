@@ -47,8 +47,7 @@ pub fn head(key: &HeadKey, version: u64) -> Head {
             started_at: 1,
             closed_at: None,
             tags: vec![format!("v{version}")],
-            reason: None,
-            details: None,
+            why: None,
         }),
         expires_at: None,
     }
