@@ -116,7 +116,7 @@ pub fn summary(event: &Event) -> String {
         }
         EventKind::WorkflowCanceled(it) => short(it.details.as_ref()).trim_start().to_owned(),
         EventKind::WorkflowContinuedAsNew(it) => format!("as {}{}", it.new_run_id, short(it.input.as_ref())),
-        EventKind::WorkflowTimedOut(it) => format!("{:?}{}", it.timeout, again(it.next_try_at)),
+        EventKind::WorkflowTimedOut(it) => format!("{}{}", it.timeout, again(it.next_try_at)),
         EventKind::WorkflowTerminated(it) => {
             let goes_on = it
                 .reset
@@ -124,7 +124,7 @@ pub fn summary(event: &Event) -> String {
             let (reason, details) = (it.reason.as_deref().unwrap_or_default(), short(it.details.as_ref()));
             format!("{reason}{details}{}", goes_on.unwrap_or_default()).trim_start().to_owned()
         }
-        EventKind::WorkflowCloseFailed(it) => format!("{:?}: {:?}", it.decision, it.cause),
+        EventKind::WorkflowCloseFailed(it) => format!("{}: {}", it.decision, it.cause),
         EventKind::WorkflowCancelRequested(it) => {
             let (reason, from) = (it.reason.as_deref().unwrap_or_default(), from(it.origin.as_ref()));
             let releases = if it.releases_first_turn { " releases the first turn" } else { "" };
@@ -134,16 +134,16 @@ pub fn summary(event: &Event) -> String {
         EventKind::DeciderScheduled(it) => format!("on {}", it.task_list),
         EventKind::DeciderStarted(it) => it.identity.as_ref().map(|who| format!("by {who}")).unwrap_or_default(),
         EventKind::DeciderCompleted(it) => short(it.context.as_ref()).trim_start().to_owned(),
-        EventKind::DeciderTimedOut(it) => format!("{:?}", it.timeout),
+        EventKind::DeciderTimedOut(it) => it.timeout.to_string(),
         EventKind::DeciderFailed(it) => {
-            let reason = it.reason.as_ref().map_or_else(|| format!("{:?}", it.cause), Clone::clone);
+            let reason = it.reason.clone().unwrap_or_else(|| it.cause.to_string());
             format!("{reason}{}", short(it.details.as_ref()))
         }
         EventKind::ActivityScheduled(it) => {
             let id = if it.activity_id == it.activity_type { String::new() } else { format!("`{}` ", it.activity_id) };
             format!("{id}{} on {}{}", it.activity_type, it.task_list, short(it.input.as_ref()))
         }
-        EventKind::ActivityScheduleFailed(it) => format!("`{}`: {:?}", it.activity_id, it.cause),
+        EventKind::ActivityScheduleFailed(it) => format!("`{}`: {}", it.activity_id, it.cause),
         EventKind::ActivityStarted(it) => it.identity.as_ref().map(|who| format!("by {who}")).unwrap_or_default(),
         EventKind::ActivitySuccess(it) => {
             format!("{}{}", short(it.result.as_ref()), by_hand(it.by_hand.as_ref())).trim_start().to_owned()
@@ -153,28 +153,28 @@ pub fn summary(event: &Event) -> String {
         }
         EventKind::ActivityCanceled(it) => short(it.details.as_ref()).trim_start().to_owned(),
         EventKind::ActivityTimedOut(it) => {
-            let cause = it.cause.map(|cause| format!(" ({cause:?})")).unwrap_or_default();
-            format!("{:?}{cause}{}", it.timeout, short(it.details.as_ref()))
+            let cause = it.cause.map(|cause| format!(" ({cause})")).unwrap_or_default();
+            format!("{}{cause}{}", it.timeout, short(it.details.as_ref()))
         }
         EventKind::ActivityScheduledTimeout(_) => "no runner took it".to_owned(),
         EventKind::ActivityTaskCancel(it) => format!("`{}`", it.activity_id),
-        EventKind::ActivityTaskCancelFailed(it) => format!("`{}`: {:?}", it.activity_id, it.cause),
+        EventKind::ActivityTaskCancelFailed(it) => format!("`{}`: {}", it.activity_id, it.cause),
         EventKind::TimerScheduled(it) => format!("`{}` after {}", it.timer_id, it.after),
-        EventKind::TimerScheduleFailed(it) => format!("`{}`: {:?}", it.timer_id, it.cause),
+        EventKind::TimerScheduleFailed(it) => format!("`{}`: {}", it.timer_id, it.cause),
         EventKind::TimerExpired(it) => format!("`{}`", it.timer_id),
         EventKind::TimerCanceled(it) => format!("`{}`", it.timer_id),
-        EventKind::TimerCancelFailed(it) => format!("`{}`: {:?}", it.timer_id, it.cause),
+        EventKind::TimerCancelFailed(it) => format!("`{}`: {}", it.timer_id, it.cause),
         EventKind::Signal(it) => format!("`{}`{}{}", it.name, short(it.input.as_ref()), from(it.origin.as_ref())),
         EventKind::Marker(it) => format!("`{}`{}", it.name, short(it.details.as_ref())),
-        EventKind::MarkerFailed(it) => format!("`{}`: {:?}", it.name, it.cause),
+        EventKind::MarkerFailed(it) => format!("`{}`: {}", it.name, it.cause),
         EventKind::ChildScheduled(it) => {
             format!("{} `{}` on {}{}", it.workflow_type, it.workflow_id, it.task_list, short(it.input.as_ref()))
         }
-        EventKind::ChildScheduleFailed(it) => format!("`{}`: {:?}", it.workflow_id, it.cause),
+        EventKind::ChildScheduleFailed(it) => format!("`{}`: {}", it.workflow_id, it.cause),
         EventKind::ChildStarted(it) => format!("`{}`, run {}", it.workflow_id, it.run_id),
         EventKind::ChildSuccess(it) => format!("`{}`{}", it.workflow_id, short(it.result.as_ref())),
         EventKind::ChildFailed(it) => format!("`{}`: {}{}", it.workflow_id, it.reason, short(it.details.as_ref())),
-        EventKind::ChildTimedOut(it) => format!("`{}`: {:?}", it.workflow_id, it.timeout),
+        EventKind::ChildTimedOut(it) => format!("`{}`: {}", it.workflow_id, it.timeout),
         EventKind::ChildCanceled(it) => format!("`{}`{}", it.workflow_id, short(it.details.as_ref())),
         EventKind::ChildTerminated(it) => {
             let reason = it.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
@@ -184,20 +184,20 @@ pub fn summary(event: &Event) -> String {
             format!("`{}` to `{}`{}", it.name, it.workflow_id, short(it.input.as_ref()))
         }
         EventKind::ExternalSignalDelivered(it) => format!("to `{}`", it.workflow_id),
-        EventKind::ExternalSignalFailed(it) => format!("to `{}`: {:?}", it.workflow_id, it.cause),
+        EventKind::ExternalSignalFailed(it) => format!("to `{}`: {}", it.workflow_id, it.cause),
         EventKind::ExternalCancelScheduled(it) => {
             let reason = it.reason.as_ref().map(|reason| format!(" {reason}")).unwrap_or_default();
             format!("of `{}`{reason}", it.workflow_id)
         }
         EventKind::ExternalCancelDelivered(it) => format!("of `{}`", it.workflow_id),
-        EventKind::ExternalCancelFailed(it) => format!("of `{}`: {:?}", it.workflow_id, it.cause),
+        EventKind::ExternalCancelFailed(it) => format!("of `{}`: {}", it.workflow_id, it.cause),
         EventKind::UpdateAccepted(it) => format!("`{}` as `{}`{}", it.name, it.update_id, short(it.input.as_ref())),
         EventKind::UpdateCompleted(it) => format!("`{}`{}", it.update_id, short(it.result.as_ref())),
         EventKind::UpdateFailed(it) => format!("`{}`: {}{}", it.update_id, it.reason, short(it.details.as_ref())),
         EventKind::ActivityPaused(it) => {
             let tries = match (it.cause, &it.last_failure) {
                 (ActivityPausedCause::TriesExhausted, Some(failure)) => {
-                    let timeout = failure.timeout.map(|timeout| format!("{timeout:?}"));
+                    let timeout = failure.timeout.map(|timeout| timeout.to_string());
                     format!("its tries ran out: {}", failure.reason.clone().or(timeout).unwrap_or_default())
                 }
                 _ => String::new(),

@@ -117,7 +117,10 @@ mod with_tls {
             | AlertDescription::CertificateUnknown
             | AlertDescription::AccessDenied
             | AlertDescription::DecryptError => "the service's log says why, at the level `debug`",
-            other => return TlsProblem::Other(format!("the service broke it off: {other:?}")),
+            other => {
+                let name = other.as_str().unwrap_or("an alert without a name");
+                return TlsProblem::Other(format!("the service broke it off: {name}"));
+            }
         };
         TlsProblem::CertificateRefused(why.to_owned())
     }

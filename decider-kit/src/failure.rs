@@ -219,23 +219,23 @@ impl fmt::Display for Failure {
                 write!(f, "activity `{activity_id}`: ")?;
                 match end {
                     ActivityEnd::Failed { .. } => f.write_str(&self.reason)?,
-                    ActivityEnd::TimedOut(timeout) => write!(f, "timed out ({timeout:?})")?,
+                    ActivityEnd::TimedOut(timeout) => write!(f, "timed out ({timeout})")?,
                     ActivityEnd::NotTaken => f.write_str("no runner took it in time")?,
                     ActivityEnd::Canceled => f.write_str("canceled")?,
-                    ActivityEnd::NotScheduled(cause) => write!(f, "could not be scheduled ({cause:?})")?,
+                    ActivityEnd::NotScheduled(cause) => write!(f, "could not be scheduled ({cause})")?,
                 }
             }
             Cause::Child { workflow_id, end } => {
                 write!(f, "child `{workflow_id}`: ")?;
                 match end {
                     ChildEnd::Failed | ChildEnd::Terminated => f.write_str(&self.reason)?,
-                    ChildEnd::TimedOut(timeout) => write!(f, "timed out ({timeout:?})")?,
+                    ChildEnd::TimedOut(timeout) => write!(f, "timed out ({timeout})")?,
                     ChildEnd::Canceled => f.write_str("canceled")?,
-                    ChildEnd::NotStarted(cause) => write!(f, "could not be started ({cause:?})")?,
+                    ChildEnd::NotStarted(cause) => write!(f, "could not be started ({cause})")?,
                 }
             }
-            Cause::External { workflow_id, cause } => write!(f, "`{workflow_id}` could not be reached ({cause:?})")?,
-            Cause::Timer { timer_id, cause } => write!(f, "timer `{timer_id}` could not be set ({cause:?})")?,
+            Cause::External { workflow_id, cause } => write!(f, "`{workflow_id}` could not be reached ({cause})")?,
+            Cause::Timer { timer_id, cause } => write!(f, "timer `{timer_id}` could not be set ({cause})")?,
         }
         match &self.details {
             Some(details) => write!(f, ": {details}"),

@@ -193,7 +193,11 @@ impl Works<TurnKind> for TurnWorker {
         let client = self.client.clone().within(trace.as_ref());
         let decided = self.decide(&client, task).instrument(span).await;
         if began.elapsed() > SLOW_TURN {
-            tracing::warn!(workflow_id, elapsed = ?began.elapsed(), "a slow turn: deciders decide, activities work");
+            tracing::warn!(
+                workflow_id,
+                elapsed_ms = began.elapsed().as_millis(),
+                "a slow turn: deciders decide, activities work"
+            );
         }
         let (complete, fail) = match decided {
             Ok(HostAnswer { decisions, query_results, cached }) => {

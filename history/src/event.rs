@@ -26,6 +26,7 @@ mod named;
 mod others;
 mod payloads;
 mod reset;
+mod shown;
 mod size;
 mod timers;
 mod updates;

@@ -23,6 +23,7 @@ pub mod admit;
 mod author;
 mod caller;
 pub mod check;
+mod closed;
 pub mod codec;
 mod command;
 mod decision;
@@ -66,6 +67,7 @@ mod warning;
 pub use admit::admit;
 pub use author::Author;
 pub use caller::CallerName;
+pub use closed::CloseReason;
 pub use command::{
     ActivityCommand, AnsweredTurn, Command, EffectResult, Heartbeat, OptionsChange, ProposedUpdate, TaskId, TurnAnswer,
     TurnId, UpdateAnswer, Verdict,

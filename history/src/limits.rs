@@ -36,6 +36,10 @@ pub const SWF_EVENTS_MAX: u64 = 25_000;
 /// Longest time that such a run is open. Source: SWF's year.
 pub const SWF_RUN_TIME_MAX: Duration = Duration::from_days(365);
 
+/// Maximum length of the line of details that lists show for a closed run, in characters. Ours: one line of a wide terminal. On
+/// DynamoDB it has to fit an item beside the largest state and the longest names.
+pub const CLOSE_DETAILS_CHARS_MAX: usize = 120;
+
 /// Longest `reason`, in characters. Source: SWF's 256.
 pub const REASON_CHARS_MAX: usize = 256;
 

@@ -72,7 +72,11 @@ impl Keeper {
         self.front.reloads().note(WHAT, taken.is_ok());
         match taken {
             Ok((count, found)) => {
-                tracing::info!(?why, count, "the credentials and limits of `{path}` were read again and are in force");
+                tracing::info!(
+                    why = why.word(),
+                    count,
+                    "the credentials and limits of `{path}` were read again and are in force"
+                );
                 config::warn_if_open(&self.path);
                 let keys = rest.keys().chain(found.keys());
                 let others: BTreeSet<&str> =
@@ -86,7 +90,7 @@ impl Keeper {
                 *rest = found;
             }
             Err(error) => tracing::error!(
-                ?why,
+                why = why.word(),
                 "credentials and limits were not read again, and those from before are in force: {error}"
             ),
         }

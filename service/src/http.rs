@@ -31,7 +31,7 @@ mod trace;
 pub use audit::with_audit_log;
 pub use console::Console;
 pub use guard::Hosts;
-pub use record::with_access_log;
+pub use record::with_request_log;
 pub use server::{Server, ServerLimits, listen};
 
 pub(crate) use accept::names as names_accepted;

@@ -27,6 +27,16 @@ pub enum Why {
     Change,
 }
 
+impl Why {
+    /// Its name for people.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Signal => "signal",
+            Self::Change => "change",
+        }
+    }
+}
+
 /// SIGHUP, for any number of those who wait for it. Until it is listened to, the signal ends the process.
 #[derive(Debug, Clone)]
 pub struct Hangups(watch::Receiver<u64>);

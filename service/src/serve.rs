@@ -18,7 +18,7 @@ use service::access_log::AccessLog;
 use service::api::router_at;
 use service::audit::AuditLog;
 use service::front::{Front, FrontSettings};
-use service::http::{Console, Hosts, MayAnswer, Server, ServerLimits, with_access_log, with_audit_log};
+use service::http::{Console, Hosts, MayAnswer, Server, ServerLimits, with_audit_log, with_request_log};
 use service::lambda::Function;
 use service::reload::{FileWatch, Hangups};
 use store::Store;
@@ -348,13 +348,13 @@ impl Serve {
         }
     }
 
-    /// The routes, with a line for each request where that is wanted.
+    /// The routes with a line for each request, and the access log if there is one.
     fn logged(&self, router: Router, engine: &Arc<Engine>) -> Result<(Router, Option<Arc<AccessLog>>), String> {
-        let Some(target) = &self.access_log else { return Ok((router, None)) };
+        let Some(target) = &self.access_log else { return Ok((with_request_log(router, engine, None), None)) };
         let target = target.parse().map_err(|error| format!("--access-log: {error}"))?;
         let counts = Arc::clone(engine);
         let log = AccessLog::open(target, move |lines| counts.metrics().access_log_lost(lines))?;
-        Ok((with_access_log(router, engine, Arc::clone(&log)), Some(log)))
+        Ok((with_request_log(router, engine, Some(Arc::clone(&log))), Some(log)))
     }
 
     fn open_audit_log(&self) -> Result<Option<Arc<AuditLog>>, String> {

@@ -128,6 +128,7 @@ fn row(started_at: UnixMs, closed_at: Option<UnixMs>) -> Row {
         started_at,
         closed_at,
         tags: vec!["eu".to_owned(), "vip".to_owned()],
+        why: None,
     }
 }
 

@@ -59,6 +59,36 @@ pub struct Row {
     pub closed_at: Option<UnixMs>,
     /// Its tags.
     pub tags: Vec<String>,
+    /// Why it closed; `None` while it is open, if nothing was said, and in rows of versions that did not store it.
+    pub why: Option<Box<RowReason>>,
+}
+
+/// Why a run closed, in its row. Boxed there: few rows have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowReason {
+    /// The whole reason, if there is one.
+    pub reason: Option<String>,
+    /// More about it, for people. No condition of a list looks at it.
+    pub details: Option<String>,
+}
+
+impl RowReason {
+    /// Returns what a row has of these: nothing, if both are absent.
+    pub fn of(reason: Option<String>, details: Option<String>) -> Option<Box<Self>> {
+        (reason.is_some() || details.is_some()).then(|| Box::new(Self { reason, details }))
+    }
+}
+
+impl Row {
+    /// The reason that it closed with.
+    pub fn reason(&self) -> Option<&str> {
+        self.why.as_ref()?.reason.as_deref()
+    }
+
+    /// More about the reason.
+    pub fn details(&self) -> Option<&str> {
+        self.why.as_ref()?.details.as_deref()
+    }
 }
 
 /// What a commit expects to find.

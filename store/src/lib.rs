@@ -19,6 +19,6 @@ pub mod memory;
 
 pub use contract::Store;
 pub use error::Error;
-pub use head::{Cas, Due, Expect, Head, HeadKey, MARK_BYTES_MAX, Mark, PartKey, Row, RunId, UnixMs};
+pub use head::{Cas, Due, Expect, Head, HeadKey, MARK_BYTES_MAX, Mark, PartKey, Row, RowReason, RunId, UnixMs};
 pub use limits::{HEAD_HARD_MIN, Limits, PART_MAX_MIN, Stats, TOOK_MICROS, Took};
 pub use listing::{Count, ListPage, ListQuery, Listed, Order, PageToken};

@@ -59,6 +59,8 @@ pub struct ListQuery {
     pub workflow_id_prefix: Option<String>,
     /// Carrying this tag.
     pub tag: Option<String>,
+    /// With exactly this reason.
+    pub reason: Option<String>,
     /// Started at or after.
     pub started_from: Option<UnixMs>,
     /// Started before.
@@ -87,6 +89,7 @@ impl ListQuery {
             || self.workflow_name.is_some()
             || self.workflow_id_prefix.is_some()
             || self.tag.is_some()
+            || self.reason.is_some()
     }
 
     /// From which instant to before which the list goes by what it is in order of.
@@ -201,6 +204,7 @@ pub fn matches(query: &ListQuery, workflow_id: &str, row: &Row) -> bool {
         && query.workflow_id.as_deref().is_none_or(|id| id == workflow_id)
         && query.workflow_id_prefix.as_deref().is_none_or(|prefix| workflow_id.starts_with(prefix))
         && query.tag.as_deref().is_none_or(|tag| row.tags.iter().any(|found| found == tag))
+        && query.reason.as_deref().is_none_or(|reason| row.reason() == Some(reason))
         && query.started_from.is_none_or(|from| row.started_at >= from)
         && query.started_before.is_none_or(|before| row.started_at < before)
         && query.closed_from.is_none_or(|from| row.closed_at.is_some_and(|at| at >= from))

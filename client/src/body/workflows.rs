@@ -74,6 +74,11 @@ answers! {
         closed_at: Option<Timestamp>,
         /// Its tags.
         tags: Vec<String>,
+        /// Reason that it failed or was terminated with; of a run that timed out, which timeout. Absent if the run closed under a
+        /// version that did not store it in lists.
+        reason: Option<String>,
+        /// First line of the closing event's details, at most 120 characters. Only for callers who may see payloads.
+        details_line: Option<String>,
         /// Nothing will ever wake it but its execution timeout.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         stuck: bool,
@@ -201,6 +206,10 @@ answers! {
         started_at: Timestamp,
         /// When it closed.
         closed_at: Option<Timestamp>,
+        /// Reason that it failed or was terminated with; of a run that timed out, which timeout.
+        reason: Option<String>,
+        /// First line of the closing event's details, at most 120 characters. Only for callers who may see payloads.
+        details_line: Option<String>,
         /// From start to close, at most, of all runs that go on for each other.
         execution_timeout: Duration,
         /// From start to close of this run, at most.

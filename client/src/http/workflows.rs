@@ -26,6 +26,8 @@ pub struct Filter {
     pub workflow_id_prefix: Option<String>,
     /// A tag.
     pub tag: Option<String>,
+    /// Reason that a run failed or was terminated with, or the timeout that ended it; the whole of it.
+    pub reason: Option<String>,
     /// Only runs that closed at this instant or later.
     pub closed_from: Option<Timestamp>,
     /// Only runs that closed before this instant.
@@ -276,6 +278,7 @@ fn filter_query(filter: &Filter) -> String {
     push_query(&mut query, "workflowId", filter.workflow_id.as_deref());
     push_query(&mut query, "workflowIdPrefix", filter.workflow_id_prefix.as_deref());
     push_query(&mut query, "tag", filter.tag.as_deref());
+    push_query(&mut query, "reason", filter.reason.as_deref());
     push_query(&mut query, "closedFrom", filter.closed_from.map(|at| at.to_string()).as_deref());
     push_query(&mut query, "closedBefore", filter.closed_before.map(|at| at.to_string()).as_deref());
     push_query(&mut query, "limit", filter.limit.map(|limit| limit.to_string()).as_deref());

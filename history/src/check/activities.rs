@@ -1,7 +1,7 @@
 //! Activities, as the checker sees them.
 
 use super::part::attempts;
-use super::rule::{Rule, Violation, broken};
+use super::rule::{Rule, Violation, broken, failed, or_none};
 use super::{CheckedActivity, HistoryReader};
 use crate::event::{
     ActivityScheduled, ActivityScheduledTimeout, ActivityStarted, ActivityTaskCancel, ActivityTimedOut,
@@ -76,7 +76,11 @@ impl HistoryReader {
             return broken(Rule::ActivityLife, id, format!("try {attempt} of {attempts_max}"));
         }
         if it.last_failure.is_some() != (attempt > 1) {
-            return broken(Rule::ActivityLife, id, format!("try {attempt} comes after {:?}", it.last_failure));
+            return broken(
+                Rule::ActivityLife,
+                id,
+                format!("try {attempt} comes after {}", failed(it.last_failure.is_some())),
+            );
         }
         let earliest = activity.scheduled_at.min(started_at);
         let since = it.last_failure.as_ref().map_or(earliest, |failure| failure.at);
@@ -123,7 +127,7 @@ impl HistoryReader {
             return broken(Rule::Link, id, format!("event {cancel} did not ask for this"));
         }
         if activity.started.map(|(started, _)| started) != started {
-            let found = format!("it names start {started:?}, the activity's is {:?}", activity.started);
+            let found = starts(started, activity.started);
             return broken(Rule::Link, id, found);
         }
         if started.is_none() && canceling != Some(cancel) {
@@ -141,7 +145,7 @@ impl HistoryReader {
     ) -> Result<(), Violation> {
         let activity = self.open_activity(id, it.scheduled_event_id)?;
         if activity.started.map(|(started, _)| started) != it.started_event_id {
-            let found = format!("it names start {:?}, the activity's is {:?}", it.started_event_id, activity.started);
+            let found = starts(it.started_event_id, activity.started);
             return broken(Rule::Link, id, found);
         }
         let timeouts = &activity.scheduled.timeouts;
@@ -152,7 +156,7 @@ impl HistoryReader {
             ActivityTimeout::ScheduleToClose => (Some(activity.scheduled_at), timeouts.schedule_to_close),
         };
         let Some(from) = from else {
-            return broken(Rule::ActivityLife, id, format!("{:?} of an activity that was not started", it.timeout));
+            return broken(Rule::ActivityLife, id, format!("{} of an activity that was not started", it.timeout));
         };
         activity.closed = Some(id);
         match it.cause {
@@ -191,4 +195,10 @@ impl HistoryReader {
         activity.cancels.push(id);
         Ok(())
     }
+}
+
+/// The start that an event names, beside the activity's.
+fn starts(named: Option<EventId>, found: Option<(EventId, Timestamp)>) -> String {
+    let found = or_none(found.map(|(started, _)| started));
+    format!("it names start {}, the activity's is {found}", or_none(named))
 }

@@ -2,7 +2,7 @@
 
 use super::HistoryReader;
 use super::part::attempts;
-use super::rule::{Rule, Violation, broken};
+use super::rule::{Rule, Violation, broken, failed};
 use crate::event::{ActivityOptionsChanged, ActivityPaused, ActivityPausedCause, EventId};
 use crate::retry::WhenExhausted;
 use crate::time::Timestamp;
@@ -20,7 +20,7 @@ impl HistoryReader {
             return broken(Rule::Pause, id, "its tries ran out, and its policy does not have it wait then");
         }
         if is_exhausted != it.last_failure.is_some() {
-            return broken(Rule::Pause, id, format!("{:?} after {:?}", it.cause, it.last_failure));
+            return broken(Rule::Pause, id, format!("{} after {}", it.cause, failed(it.last_failure.is_some())));
         }
         activity.is_paused = true;
         Ok(())

@@ -1,7 +1,7 @@
 //! Whether a run may be followed by another try.
 
 use super::HistoryReader;
-use super::rule::{Rule, Violation, broken};
+use super::rule::{Rule, Violation, broken, or_none};
 use crate::event::{Event, EventKind, WorkflowTimeout};
 
 impl HistoryReader {
@@ -13,7 +13,7 @@ impl HistoryReader {
         let Some(policy) = &start.retry else { return broken(Rule::Retry, id, "the run has no retry policy") };
         let attempt = start.attempt.unwrap_or(1);
         if !policy.allows_after(attempt) {
-            return broken(Rule::Retry, id, format!("it was try {attempt} of {:?}", policy.maximum_attempts));
+            return broken(Rule::Retry, id, format!("it was try {attempt} of {}", or_none(policy.maximum_attempts)));
         }
         if let Some(reason) = reason.filter(|reason| !policy.retries(reason)) {
             return broken(Rule::Retry, id, format!("`{reason}` is not retryable"));
@@ -26,7 +26,8 @@ impl HistoryReader {
         match not_before {
             Some(at) if !is_execution && event.at() <= at && is_in_time(at) => Ok(()),
             other => {
-                broken(Rule::Retry, id, format!("the next try is at {other:?}, all must end {limit} after {from}"))
+                let next = or_none(other);
+                broken(Rule::Retry, id, format!("the next try is at {next}, all must end {limit} after {from}"))
             }
         }
     }

@@ -100,6 +100,16 @@ pub(super) fn broken<T>(rule: Rule, event_id: EventId, found: impl Into<String>)
     Err(Violation { rule, event_id, found: found.into() })
 }
 
+/// What stands there, or `none`.
+pub(super) fn or_none(found: Option<impl std::fmt::Display>) -> String {
+    found.map_or_else(|| "none".to_owned(), |found| found.to_string())
+}
+
+/// A try's failure, if there is one.
+pub(super) const fn failed(is_there: bool) -> &'static str {
+    if is_there { "a failed try" } else { "no failed try" }
+}
+
 pub(super) fn not_before(id: EventId, at: Timestamp, due: Timestamp) -> Result<(), Violation> {
     if at < due {
         return broken(Rule::NotBeforeTime, id, format!("it is at {at}, its time is {due}"));

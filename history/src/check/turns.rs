@@ -1,7 +1,7 @@
 //! Turns, as the checker sees them.
 
 use super::HistoryReader;
-use super::rule::{Rule, Violation, broken, not_before};
+use super::rule::{Rule, Violation, broken, not_before, or_none};
 use crate::event::{DeciderScheduled, DeciderTimeout, EventId};
 use crate::time::Timestamp;
 
@@ -25,7 +25,8 @@ impl HistoryReader {
         if let Some(first) = start.and_then(|(start, started_at)| Some(started_at.plus(start.start_after?)))
             && scheduled.not_before != Some(first)
         {
-            let found = format!("the first turn is to wait until {first}, and waits until {:?}", scheduled.not_before);
+            let held_until = or_none(scheduled.not_before);
+            let found = format!("the first turn is to wait until {first}, and waits until {held_until}");
             return broken(Rule::NotBeforeTime, id, found);
         }
         self.turns.insert(id, scheduled.clone());
@@ -57,7 +58,7 @@ impl HistoryReader {
         match self.waiting.take() {
             Some((waiting, _)) if waiting == scheduled => {}
             other => {
-                let found = format!("it names turn {scheduled}, waiting is {:?}", other.map(|(id, _)| id));
+                let found = format!("it names turn {scheduled}, waiting is {}", or_none(other.map(|(id, _)| id)));
                 return broken(Rule::Link, id, found);
             }
         }
@@ -87,8 +88,8 @@ impl HistoryReader {
                 Ok(since)
             }
             other => {
-                let held = other.map(|(scheduled, started, _)| (scheduled, started));
-                broken(Rule::Link, id, format!("it names turn {:?}, started is {held:?}", (scheduled, started)))
+                let held = or_none(other.map(|(scheduled, started, _)| format!("turn {scheduled} by {started}")));
+                broken(Rule::Link, id, format!("it names turn {scheduled} by {started}, started is {held}"))
             }
         }
     }
@@ -114,7 +115,9 @@ impl HistoryReader {
                 }
                 _ => broken(Rule::Link, id, format!("turn {scheduled} is not waiting for a decider")),
             },
-            (timeout, started) => broken(Rule::Link, id, format!("{timeout:?} of a turn started by {started:?}")),
+            (timeout, started) => {
+                broken(Rule::Link, id, format!("{timeout} of a turn started by {}", or_none(started)))
+            }
         }
     }
 }

@@ -30,6 +30,19 @@ pub enum EffectKind {
     TellParent,
 }
 
+impl EffectKind {
+    /// Its name for people and in the REST API.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::StartChild => "start-child",
+            Self::Signal => "signal",
+            Self::RequestCancel => "request-cancel",
+            Self::EndChild => "end-child",
+            Self::TellParent => "tell-parent",
+        }
+    }
+}
+
 /// An effect on another run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub struct Effect {

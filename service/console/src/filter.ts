@@ -12,6 +12,7 @@ export const FIELDS = {
   workflowId: 'id',
   workflowIdPrefix: 'id-prefix',
   tag: 'tag',
+  reason: 'reason',
   startedFrom: 'from',
   startedBefore: 'before',
   closedFrom: 'closed-from',

@@ -245,21 +245,29 @@ function openReason(run: Described, now: number): string {
   return `Waits for ${waits.slice(0, 5).join(', ')}${waits.length > 5 ? ` and ${waits.length - 5} more` : ''}.`;
 }
 
+/** Returns the reason of a closed run with its line of details, fit to be shown; empty if it has neither. */
+export function closeReason(run: { reason?: string | null; detailsLine?: string | null }): string {
+  return visible([run.reason, run.detailsLine].filter(Boolean).join(': '));
+}
+
+type Closed = Pick<Described, 'startedAt' | 'closedAt'> & Partial<Pick<Described, 'reason' | 'detailsLine'>>;
+
 /** Says how a run closed. `last` is its closing event. */
-export function closedReason(run: Pick<Described, 'startedAt' | 'closedAt'>, last: Event | undefined): string {
+export function closedReason(run: Closed, last: Event | undefined): string {
   const took = run.closedAt ? ` after ${duration(Date.parse(run.closedAt) - Date.parse(run.startedAt))}` : '';
-  if (!last || !closes(last)) return `Closed${took}.`;
+  const { detailsLine } = run;
+  if (!last || !closes(last)) return `Closed${took}${why(closeReason(run))}.`;
   switch (last.type) {
     case 'WorkflowSuccess':
       return `Succeeded${took}.`;
     case 'WorkflowFailed':
-      return `Its decider failed it${took}: ${last.reason}.${last.newRunId ? ' Another try follows.' : ''}`;
+      return `Its decider failed it${took}${why(closeReason({ reason: last.reason, detailsLine }))}.${last.newRunId ? ' Another try follows.' : ''}`;
     case 'WorkflowCanceled':
-      return `Canceled${took}, as its decider decided.`;
+      return `Canceled${took}, as its decider decided${why(closeReason({ detailsLine }))}.`;
     case 'WorkflowTimedOut':
       return `Ran out of time${took}: ${last.timeout === 'Run' ? 'run timeout' : 'execution timeout'}.${last.newRunId ? ' Another try follows.' : ''}`;
     case 'WorkflowTerminated':
-      return `Terminated${who(last.identity)}${took}${why(last.reason ?? last.cause)}.`;
+      return `Terminated${who(last.identity)}${took}${why(closeReason({ reason: last.reason ?? run.reason ?? last.cause, detailsLine }))}.`;
     case 'WorkflowContinuedAsNew':
       return `Went on as a new run${took}.`;
     default:

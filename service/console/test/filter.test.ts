@@ -5,7 +5,13 @@ import { pathOf, routeOf, type Route } from '../src/route';
 import { duration, millisecondsOf, relative } from '../src/time';
 
 test('a filter is the same as text, as a query and as fields', () => {
-  const filter = { status: 'open', type: 'order', tag: 'customer: "ann" \\ b', workflowId: '<img src=x> & co' };
+  const filter = {
+    status: 'open',
+    type: 'order',
+    tag: 'customer: "ann" \\ b',
+    workflowId: '<img src=x> & co',
+    reason: 'card "7" declined',
+  };
   assert.deepEqual(parseFilter(textOfFilter(filter)), { filter, problems: [] });
   assert.deepEqual(filterOfQuery(queryOfFilter(filter)), filter);
 });

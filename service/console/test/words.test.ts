@@ -1,6 +1,6 @@
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { type Described, readMetrics, reasonOf, standingOf, subjectOf, visible } from '../src/words';
+import { type Described, closeReason, readMetrics, reasonOf, standingOf, subjectOf, visible } from '../src/words';
 import type { Event } from '../src/fold';
 
 const NOW = Date.parse('2026-11-23T06:10:00.000Z');
@@ -29,6 +29,26 @@ test('a run that waits for a list that nobody polls says which one', () => {
     reason({ turn: 'waiting', unpolled: [{ taskList: 'orders', decider: true, since: '2026-11-23T06:05:00.000Z' }] }),
     /nobody polls: orders \(deciders, for 5\sm\)/,
   );
+});
+
+test('closed runs say their reason and the first line of their details', () => {
+  const [status, closedAt] = ['failed', '2026-11-23T06:05:00.000Z'];
+  const told = (type: string, event: object, more: object): string =>
+    reason({ status, closedAt, ...more }, { type, ...event });
+  const both = { reason: 'declined', detailsLine: 'card 7\u001b' };
+  assert.equal(
+    told('WorkflowFailed', { reason: 'declined' }, both),
+    'Its decider failed it after 5 m: declined: card 7␛.',
+  );
+  assert.equal(told('WorkflowFailed', { reason: 'declined' }, {}), 'Its decider failed it after 5 m: declined.');
+  assert.equal(told('WorkflowTerminated', {}, { reason: 'reset' }), 'Terminated after 5 m: reset.');
+  assert.equal(told('WorkflowTerminated', { reason: 'old' }, both), 'Terminated after 5 m: old: card 7␛.');
+  assert.equal(
+    told('WorkflowCanceled', {}, { detailsLine: 'undone' }),
+    'Canceled after 5 m, as its decider decided: undone.',
+  );
+  assert.equal(told('Marker', {}, both), 'Closed after 5 m: declined: card 7␛.');
+  assert.equal(closeReason({}), '');
 });
 
 test('each way in which a run stands has its reason in words', () => {

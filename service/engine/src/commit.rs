@@ -5,8 +5,8 @@ pub(super) mod read;
 pub(super) mod state;
 
 use bytes::Bytes;
-use history::{Event, EventId, Heartbeat, Links, PackRef, Payload, Run, Timestamp, Transition, codec};
-use store::{Head, Limits, PartKey, Row};
+use history::{CloseReason, Event, EventId, Heartbeat, Links, PackRef, Payload, Run, Timestamp, Transition, codec};
+use store::{Head, Limits, PartKey, Row, RowReason};
 
 use self::head::Body;
 use crate::Refusal;
@@ -129,6 +129,8 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
     let Draft { base, run, links, mut events, copied, offers, op, due } = draft;
     // A new run begins with an empty tail, whatever the run before it left in the head.
     let same_run = base.filter(|base| base.run().started.run_id == run.started.run_id);
+    // Read here because large payloads leave their events below.
+    let close_reason = CloseReason::find(&events).filter(|_| !run.is_open());
     let (first, parts_of_first) = copy(&mut events, copied, &run, limits);
     let mut packer = Packer::new(op, limits);
     packer.take_payloads(&mut events);
@@ -145,7 +147,7 @@ pub(crate) fn prepare(draft: Draft<'_>, limits: &Limits, weigh: impl Fn(&Head) -
         ops.drain(..surplus);
     }
     let (tail, tail_first) = same_run.map_or(first, |base| (base.tail.clone(), base.body.tail_first));
-    let row = row(&run, same_run.and_then(|base| base.head.row.as_ref()));
+    let row = row(&run, same_run.and_then(|base| base.head.row.as_ref()), close_reason);
     // A run that owes something to others must not be forgotten.
     let expires_at = run.expires_at().filter(|_| links.outbox.is_empty());
     let expires_at = expires_at.map(|at| if is_needed(&run, &links) { kept(&run, at) } else { at });
@@ -286,20 +288,25 @@ impl<'a> Packer<'a> {
     }
 }
 
-fn row(run: &Run, before: Option<&Row>) -> Row {
+fn row(run: &Run, before: Option<&Row>, close_reason: Option<CloseReason>) -> Row {
     let standing = run.standing();
     let status = standing.word();
     match before {
         // Everything else stays as it is while the run is open.
         Some(row) if run.closed_at.is_none() && *row.status == *status => row.clone(),
-        _ => Row {
-            workflow_type: run.started.workflow_type.as_str().into(),
-            status: status.into(),
-            flagged: standing.is_flagged(),
-            started_at: run.started.at.as_millis(),
-            closed_at: run.closed_at.map(Timestamp::as_millis),
-            tags: run.started.tags.clone(),
-        },
+        _ => {
+            // Only the commit that closes the run has the reason; later ones keep it.
+            let told = close_reason.and_then(|it| RowReason::of(it.reason, it.details));
+            Row {
+                workflow_type: run.started.workflow_type.as_str().into(),
+                status: status.into(),
+                flagged: standing.is_flagged(),
+                started_at: run.started.at.as_millis(),
+                closed_at: run.closed_at.map(Timestamp::as_millis),
+                tags: run.started.tags.clone(),
+                why: told.or_else(|| before?.why.clone()),
+            }
+        }
     }
 }
 

@@ -286,7 +286,8 @@ impl Nodes {
         let mut known = self.alive.write().expect("no code panics while it holds this lock");
         let has_changed = *known != alive;
         if has_changed {
-            tracing::info!(nodes = ?alive, "nodes have come or gone");
+            let nodes: Vec<_> = alive.iter().map(|(address, _)| address.as_str()).collect();
+            tracing::info!(nodes = nodes.join(", "), "nodes have come or gone");
             *known = alive;
         }
         (record, has_changed)

@@ -22,6 +22,8 @@ pub(super) fn lines(run: &Described) -> String {
         format!("events     {}", run.history_length),
         format!("turn       {} on {}", run.turn, run.task_list),
     ];
+    let reason = super::workflow::close_reason(run.reason.as_deref(), run.details_line.as_deref());
+    lines.extend(reason.map(|reason| format!("reason     {reason}")));
     lines.extend(unpolled(run).into_iter().map(|line| format!("waits      {line}")));
     if !run.tags.is_empty() {
         lines.push(format!("tags       {}", run.tags.join(", ")));
@@ -119,7 +121,7 @@ fn flags(run: &Described) -> Vec<String> {
     }));
     lines.extend(run.failing.as_ref().map(|it| {
         let turn = it.scheduled_event_id.map(|id| format!(" of event {id}")).unwrap_or_default();
-        let timeout = it.timeout.map(|timeout| format!("timed out ({timeout:?})"));
+        let timeout = it.timeout.map(|timeout| format!("timed out ({timeout})"));
         let why = it.reason.clone().or(timeout).unwrap_or_else(|| "given back".to_owned());
         let details = it.details.as_ref().map(|details| format!(" {details}")).unwrap_or_default();
         let (turns, since, event_id) = (it.turns, it.since, it.event_id);
@@ -144,7 +146,7 @@ fn flags(run: &Described) -> Vec<String> {
 /// How the try before this one ended.
 fn last_failure(activity: &OpenActivity) -> String {
     let Some(failure) = &activity.last_failure else { return String::new() };
-    let timeout = failure.timeout.map(|timeout| format!("{timeout:?}"));
+    let timeout = failure.timeout.map(|timeout| timeout.to_string());
     let why = failure.reason.clone().or(timeout).map(|why| format!(": {why}")).unwrap_or_default();
     let details = failure.details.as_ref().map(|details| format!(" {details}")).unwrap_or_default();
     format!("; the last one failed at {}{why}{details}", failure.at)
@@ -179,6 +181,7 @@ mod tests {
         let described = json!({
             "workflowId": "order-1", "runId": run, "workflowType": "order", "taskList": "orders", "status": "open",
             "startedAt": at, "executionTimeout": "P365D", "tags": ["eu", "gold"], "cancelRequested": true,
+            "reason": "declined", "detailsLine": "card 7",
             "stuck": false, "repeating": { "times": 2, "eventId": 11, "activityId": "charge" },
             "awaiting": ["approve"], "version": 9, "historyLength": 12, "turn": "none",
             "parent": { "workflowId": "batch", "runId": run, "eventId": 7 },
@@ -212,6 +215,7 @@ status     open
 started    {at}
 events     12
 turn       none on orders
+reason     declined: card 7
 waits      nobody polls list `orders` for turns since {at}
 waits      nobody polls list `carriers` for activities since {at}
 tags       eu, gold

@@ -1,5 +1,6 @@
 //! `baton fsck`: holds a data directory against its own histories.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -51,7 +52,8 @@ impl Fsck {
             broken += report.findings.len();
             if let Some((counted, listed)) = &report.miscounted {
                 miscounted += 1;
-                print_line(&format!("{}: the store counts {counted:?}, and there are {listed:?}", domain.name))?;
+                let (name, counted, listed) = (&domain.name, numbers(counted), numbers(listed));
+                print_line(&format!("{name}: the store counts {counted}, and there are {listed}"))?;
             }
         }
         engine.shutdown().await.map_err(|refusal| failed(refusal.to_string()))?;
@@ -60,5 +62,23 @@ impl Fsck {
             (0, domains) => Err(failed(format!("the runs of {domains} domains are not counted as they are"))),
             (broken, _) => Err(failed(format!("{broken} runs are not in order"))),
         }
+    }
+}
+
+/// Numbers of runs by status, on one line.
+fn numbers(by_status: &BTreeMap<Arc<str>, u64>) -> String {
+    let numbers: Vec<_> = by_status.iter().map(|(status, runs)| format!("{runs} {status}")).collect();
+    if numbers.is_empty() { "no runs".to_owned() } else { numbers.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_of_runs_are_words() {
+        let of = |numbers: &[(&str, u64)]| {
+            super::numbers(&numbers.iter().map(|(word, runs)| ((*word).into(), *runs)).collect())
+        };
+        assert_eq!(of(&[("open", 3), ("success", 1)]), "3 open, 1 success");
+        assert_eq!(of(&[]), "no runs");
     }
 }

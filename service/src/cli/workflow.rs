@@ -16,6 +16,7 @@ use super::history::History;
 use super::query::Query;
 use super::update::Update;
 use super::{Done, Failed, Target, Who, described, note, print_json, print_line, print_text, read_input};
+pub(super) use list::close_reason;
 use list::{Filters, Order, list};
 use start::Start;
 

@@ -1,5 +1,5 @@
-//! What the access log says of a request: who sent what, how it went, how long it took. Names and numbers; no payload, no secret, no
-//! token, and of the query only what cannot be one.
+//! The line that each request leaves in the access log, and at debug in the service's own log: who sent what, how it went, how long
+//! it took. Names and numbers; no payload, no secret, no token, and of the query only what cannot be one.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +29,9 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 
 /// The same over SWF's wire, where the answer has it already.
 pub(super) const SWF_REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
+
+/// Where the lines of requests in the service's own log come from: `--log info,baton::requests=debug` has them alone.
+const REQUESTS: &str = "baton::requests";
 
 /// Parameters of the query that are kept. Not there: `identity`, `reason`, `page`, `tag`, `type`, `workflowId`, `workflowIdPrefix`, and what is not known.
 const QUERY_KEPT: [&str; 14] = [
@@ -75,7 +78,7 @@ impl RequestId {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Code(pub(crate) &'static str);
 
-/// What is found out about a request on its way, where there is a log.
+/// Facts about a request that are found on its way, for its line.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestNotes(Arc<Mutex<FoundRoute>>);
 
@@ -133,7 +136,8 @@ struct AccessEntry {
 
 /// A line under way. It is written when it is dropped: with the last byte of the answer, or when nobody wants that any more.
 struct AccessLine {
-    log: Arc<AccessLog>,
+    /// `None` if the line is for the service's own log alone.
+    log: Option<Arc<AccessLog>>,
     entry: AccessEntry,
     noted: RequestNotes,
     began: Instant,
@@ -148,28 +152,59 @@ impl Drop for AccessLine {
         entry.domain = domain.or_else(|| entry.domain.take());
         entry.bytes_in = self.bytes_in.load(Ordering::Relaxed);
         entry.milliseconds = milliseconds(self.began.elapsed());
-        if let Ok(mut line) = serde_json::to_vec(entry) {
+        let entry = &self.entry;
+        entry.trace();
+        if let Some(log) = &self.log
+            && let Ok(mut line) = serde_json::to_vec(entry)
+        {
             line.push(b'\n');
-            self.log.put(line);
+            log.put(line);
         }
     }
 }
 
-/// The same routes, with a line of this log for each request.
-pub fn with_access_log(router: Router, engine: &Arc<Engine>, log: Arc<AccessLog>) -> Router {
+impl AccessEntry {
+    /// Writes the entry to the service's own log, at debug.
+    fn trace(&self) {
+        tracing::debug!(
+            target: REQUESTS,
+            request_id = self.request_id,
+            by = self.by.as_ref().map(CallerName::as_str),
+            peer = self.peer.map(tracing::field::display),
+            method = self.method,
+            path = self.path,
+            query = self.query,
+            operation = self.operation,
+            domain = self.domain,
+            status = self.status,
+            code = self.code,
+            bytes_in = self.bytes_in,
+            bytes_out = self.bytes_out,
+            milliseconds = self.milliseconds,
+            "request"
+        );
+    }
+}
+
+/// The same routes, with a line for each request: in the access log, if there is one, and in the service's own log, if that takes
+/// lines at debug. If neither does, requests and responses pass unchanged.
+pub fn with_request_log(router: Router, engine: &Arc<Engine>, log: Option<Arc<AccessLog>>) -> Router {
     router.layer(With(RecordedCall { engine: Arc::clone(engine), log }))
 }
 
 #[derive(Clone)]
 struct RecordedCall {
     engine: Arc<Engine>,
-    log: Arc<AccessLog>,
+    log: Option<Arc<AccessLog>>,
 }
 
 impl Around for RecordedCall {
-    type After = Box<AccessLine>;
+    type After = Option<Box<AccessLine>>;
 
-    fn before(&self, request: Request) -> Result<(Request, Box<AccessLine>), Box<Response>> {
+    fn before(&self, request: Request) -> Result<(Request, Self::After), Box<Response>> {
+        if self.log.is_none() && !tracing::enabled!(target: REQUESTS, tracing::Level::DEBUG) {
+            return Ok((request, None));
+        }
         let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
         let path = route.as_deref().map(|route| shown_path(route, request.uri().path()));
         let request_id = RequestId::new();
@@ -194,17 +229,18 @@ impl Around for RecordedCall {
                 milliseconds: 0.0,
             },
             noted: noted.clone(),
-            log: Arc::clone(&self.log),
+            log: self.log.clone(),
             began: Instant::now(),
             bytes_in: Arc::clone(&bytes_in),
         };
         let mut request = request.map(|body| through(body, CountedIn(bytes_in)));
         request.extensions_mut().insert(noted);
         request.extensions_mut().insert(request_id);
-        Ok((request, Box::new(line)))
+        Ok((request, Some(Box::new(line))))
     }
 
-    fn after(mut line: Box<AccessLine>, mut response: Response) -> Response {
+    fn after(line: Self::After, mut response: Response) -> Response {
+        let Some(mut line) = line else { return response };
         line.entry.status = Some(response.status().as_u16());
         line.entry.code = response.extensions().get::<Code>().map(|code| code.0);
         match response.headers().get(SWF_REQUEST_ID).and_then(|id| id.to_str().ok()) {

@@ -5,14 +5,14 @@ use axum::http::StatusCode;
 use client::body;
 use history::event::ByHand;
 use history::{
-    Coming, ComingKind, DeadlineKind, Effect, EffectKind, EventId, EventKind, Heartbeat, PausedActivity,
+    Branched, CloseReason, Coming, ComingKind, DeadlineKind, Effect, EventId, EventKind, Heartbeat, PausedActivity,
     PendingActivity, Repeated, Run, RunPause, Timestamp,
 };
 
 use super::extract::{EntityTag, IfNoneMatch, Params, Path, PreferWait, not_modified, with_etag, with_wait_applied};
 use super::workflows::{Awaited, run_ref};
 use crate::http::{Answer, Refused, json};
-use engine::{Engine, EventRange, RunRef, RunState, SeenVersion, Unpolled};
+use engine::{Engine, EventRange, Refusal, RunRef, RunState, SeenVersion, Unpolled};
 
 pub(super) async fn describe(on: Awaited) -> Answer {
     let (State(engine), Path([domain, id]), Params(query), PreferWait(wait), IfNoneMatch(known), caller) = on;
@@ -31,7 +31,9 @@ pub(super) async fn describe(on: Awaited) -> Answer {
     let failing = failing(&engine, &at, &described.run).await?;
     let repeating = repeating(&engine, &at, &described.run).await?;
     let unpolled = engine.pollers().unpolled(&at.domain, &described.run);
+    let closed = close_reason(&engine, &at, &described.run).await?;
     let mut body = render(&described, (failing, repeating), unpolled, engine.clock().now());
+    (body.reason, body.details_line) = (closed.reason, closed.details);
     if !caller.sees_payloads(&domain) {
         leave_payloads_out(&mut body);
     }
@@ -78,6 +80,8 @@ fn render(
         status: run.status,
         started_at: started.at,
         closed_at: run.closed_at,
+        reason: None,
+        details_line: None,
         execution_timeout: started.execution_timeout,
         run_timeout: started.run_timeout,
         continued_from: started.continued_from,
@@ -86,11 +90,7 @@ fn render(
         next_try_at: run.next_try_at(),
         retried_as: run.retried_by(),
         reset_as: *reset_as,
-        branched_from: run.branched.as_deref().map(|branched| body::BranchedFrom {
-            run_id: branched.run_id,
-            event_id: branched.base_event_id,
-            workflow_id: branched.workflow_id.clone(),
-        }),
+        branched_from: run.branched.as_deref().map(branched_from),
         tags: started.tags.clone(),
         cancel_requested: run.cancel_requested,
         stuck: run.is_stuck(),
@@ -113,6 +113,11 @@ fn render(
         outbox_tries: owed.tries(),
         unpolled: unpolled.into_iter().map(unpolled_list).collect(),
     }
+}
+
+fn branched_from(branched: &Branched) -> body::BranchedFrom {
+    let Branched { run_id, base_event_id: event_id, workflow_id, .. } = branched.clone();
+    body::BranchedFrom { run_id, event_id, workflow_id }
 }
 
 fn open_activity(scheduled_event_id: EventId, activity: &PendingActivity, beats: &[Heartbeat]) -> body::OpenActivity {
@@ -144,6 +149,7 @@ pub(super) fn deadline(run: &Run, coming: Coming) -> body::Deadline {
 
 /// A description for who may not see payloads.
 fn leave_payloads_out(body: &mut body::Described) {
+    body.details_line = None;
     if let Some(failing) = &mut body.failing {
         failing.details = None;
     }
@@ -162,6 +168,22 @@ async fn repeating(engine: &Engine, at: &RunRef, run: &Run) -> Result<Option<bod
         _ => None,
     };
     Ok(Some(body::RepeatedActivities { times, event_id, activity_id }))
+}
+
+/// The reason of a closed run, read from its last event: rows of lists may be older than the reasons in them, and only those of
+/// the newest run of a workflow id are at hand. A run whose last event cannot be read is described without it.
+async fn close_reason(engine: &Engine, at: &RunRef, run: &Run) -> Result<CloseReason, Refused> {
+    if run.is_open() {
+        return Ok(CloseReason::default());
+    }
+    let at = RunRef { run_id: Some(run.started.run_id), ..at.clone() };
+    let newest = EventRange { reverse: true, limit: 1, ..EventRange::default() };
+    let events = match engine.views().history(&at, &newest).await {
+        Ok(page) => page.events,
+        Err(Refusal::Corrupt { .. }) => Vec::new(),
+        Err(refusal) => return Err(refusal.into()),
+    };
+    Ok(CloseReason::find(&events).unwrap_or_default())
 }
 
 /// How deciders fail at a run, where they do. Why they do is in its history alone.
@@ -194,14 +216,7 @@ fn unpolled_list(unpolled: Unpolled) -> body::UnpolledList {
 }
 
 fn owed_effect(effect: &Effect) -> body::OwedEffect {
-    let what = match effect.kind {
-        EffectKind::StartChild => "start-child",
-        EffectKind::Signal => "signal",
-        EffectKind::RequestCancel => "request-cancel",
-        EffectKind::EndChild => "end-child",
-        EffectKind::TellParent => "tell-parent",
-    };
-    body::OwedEffect { what: what.to_owned(), event_id: effect.event_id, run_id: effect.of }
+    body::OwedEffect { what: effect.kind.word().to_owned(), event_id: effect.event_id, run_id: effect.of }
 }
 
 fn paused_run(pause: &RunPause) -> body::PausedRun {

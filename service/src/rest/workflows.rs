@@ -130,6 +130,8 @@ pub(super) struct RunFilter {
     workflow_id_prefix: Option<String>,
     /// Only runs with this tag.
     tag: Option<String>,
+    /// Only runs that closed with exactly this `reason`.
+    reason: Option<String>,
     /// Only runs that started at this instant or later.
     started_from: Option<Timestamp>,
     /// Only runs that started before this instant.
@@ -170,6 +172,7 @@ fn list_query(domain: &str, params: &RunFilter) -> Result<ListQuery, Refused> {
         workflow_id: params.workflow_id.clone(),
         workflow_id_prefix: params.workflow_id_prefix.clone(),
         tag: params.tag.clone(),
+        reason: params.reason.clone(),
         started_from: params.started_from.map(Timestamp::as_millis),
         started_before: params.started_before.map(Timestamp::as_millis),
         closed_from: params.closed_from.map(Timestamp::as_millis),
@@ -180,18 +183,25 @@ fn list_query(domain: &str, params: &RunFilter) -> Result<ListQuery, Refused> {
     })
 }
 
-pub(super) async fn list(State(engine): AppState, Path([domain]): Path<1>, Params(it): Params<RunFilter>) -> Answer {
+pub(super) async fn list(
+    State(engine): AppState,
+    Path([domain]): Path<1>,
+    Params(it): Params<RunFilter>,
+    caller: Caller,
+) -> Answer {
     let query = list_query(&domain, &it)?;
     let page = it.page.as_deref().map(|page| ListKind::Runs.place(&engine, &domain, page)).transpose()?;
     let found = engine.views().list(&query, page.as_ref()).await?;
     let looked_at = found.looked_at;
-    let workflows = found.rows.into_iter().map(listed).collect();
+    let sees_payloads = caller.sees_payloads(&domain);
+    let workflows = found.rows.into_iter().map(|row| listed(row, sees_payloads)).collect();
     let next_page = found.next.map(|place| ListKind::Runs.token(&engine, &domain, &place));
     Ok(json(StatusCode::OK, &body::Workflows { workflows, next_page, looked_at }))
 }
 
-fn listed(listed: store::Listed) -> body::Listed {
+fn listed(listed: store::Listed, sees_payloads: bool) -> body::Listed {
     let row = listed.row;
+    let (reason, details) = row.why.map(|why| (why.reason, why.details)).unwrap_or_default();
     let stands = |standing: Standing| *row.status == *standing.word();
     body::Listed {
         workflow_id: listed.workflow_id.to_string(),
@@ -208,6 +218,8 @@ fn listed(listed: store::Listed) -> body::Listed {
         started_at: Timestamp::from_millis(row.started_at),
         closed_at: row.closed_at.map(Timestamp::from_millis),
         tags: row.tags,
+        reason,
+        details_line: details.filter(|_| sees_payloads),
     }
 }
 

@@ -74,6 +74,12 @@ pub(super) struct SwfFault {
     wait: u64,
 }
 
+impl std::fmt::Display for SwfFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
 impl SwfFault {
     pub(super) fn new(kind: FaultKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), wait: 1 }
@@ -232,7 +238,7 @@ impl From<Refused> for SwfFault {
             }
             Refused::BodyTooSlow => Self::new(FaultKind::TooSlow, "The request did not come in time"),
             Refused::BadJson(what) => Self::new(FaultKind::Serialization, what),
-            other => Self::new(FaultKind::Validation, format!("{other:?}")),
+            other => Self::new(FaultKind::Validation, other.to_string()),
         }
     }
 }

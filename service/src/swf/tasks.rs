@@ -172,7 +172,7 @@ async fn told_turn(call: &SwfCall, it: &PollTask, delivery: Delivery<DeciderTask
         Ok(told) => delivered(&told, receipt),
         Err(fault) if fault.is_overload() => Err(fault),
         Err(fault) => {
-            tracing::error!(%workflow_id, %run_id, ?fault, "a turn cannot be shown to the poll that took it");
+            tracing::error!(%workflow_id, %run_id, %fault, "a turn cannot be shown to the poll that took it");
             receipt.delivered();
             Ok(None)
         }

@@ -275,7 +275,9 @@ async fn a_reader_without_payloads_sees_what_happened_and_nothing_of_what_was_sa
     let history = format!("{WORKFLOWS}/w/history");
     let looks = |with_payloads: bool, result: bool| {
         let paths = [history.clone(), format!("{WORKFLOWS}/w"), "/v1/domains/default/schedules/s".to_owned()];
-        let paths = if result { vec![format!("{WORKFLOWS}/w/result"), history.clone()] } else { paths.to_vec() };
+        let closed =
+            || vec![format!("{WORKFLOWS}/w/result"), WORKFLOWS.to_owned(), format!("{WORKFLOWS}/w"), history.clone()];
+        let paths = if result { closed() } else { paths.to_vec() };
         let (guarded, history) = (&guarded, &history);
         async move {
             for path in &paths {

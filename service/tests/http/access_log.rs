@@ -1,7 +1,8 @@
 //! The access log: one line for each request, with who asked for what, and nothing that is nobody's business.
 
+use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use service::access::{CallAccess, Level, Wire};
@@ -9,9 +10,10 @@ use service::access::{Credential, Credentials};
 use service::access_log::AccessLog;
 use service::api::router_for;
 use service::api::table;
-use service::http::{Server, ServerLimits, with_access_log};
+use service::http::{Server, ServerLimits, with_request_log};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tracing_subscriber::fmt::MakeWriter;
 
 use crate::hash::sha256_hex;
 use crate::support::{Answer, Api, Ask, WORKFLOWS, activity_path, turn_path};
@@ -38,7 +40,7 @@ impl Logged {
         let secret_sha256 = sha256_hex(NEEDLE);
         let operator = Credential { name: "ops".to_owned(), secret_sha256, operator: true, ..Credential::default() };
         let router = router_for(Arc::clone(&open.engine), Credentials::new(vec![operator]).unwrap());
-        let router = with_access_log(router, &open.engine, Arc::clone(&log));
+        let router = with_request_log(router, &open.engine, Some(Arc::clone(&log)));
         let asks = open.with(router);
         Self { open, asks, log, path, _directory: directory }
     }
@@ -165,4 +167,84 @@ async fn a_line_says_where_a_request_came_from_and_how_many_bytes_it_had() {
     };
     assert!(line["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
     assert_eq!(line["bytesIn"], start.len(), "{line}");
+}
+
+/// The lines that a service without an access log writes to its own log at a level while it is asked.
+async fn traced(level: tracing::Level, asks: impl AsyncFnOnce(&Api)) -> Vec<Value> {
+    let written = Written::default();
+    let subscriber = tracing_subscriber::fmt().json().with_max_level(level).with_writer(written.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    // While only one subscriber exists, `tracing` asks only the thread that comes to a line first, which may be another test's.
+    let _second =
+        tracing::Dispatch::new(tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::sink).finish());
+    let open = Api::open().await;
+    let secret_sha256 = sha256_hex(NEEDLE);
+    let operator = Credential { name: "ops".to_owned(), secret_sha256, operator: true, ..Credential::default() };
+    let router = router_for(Arc::clone(&open.engine), Credentials::new(vec![operator]).unwrap());
+    asks(&open.with(with_request_log(router, &open.engine, None))).await;
+    let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["target"] == "baton::requests").collect()
+}
+
+/// What a subscriber has written.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Written {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// A start with a payload, and a request with a token, each by `ops`; answers their request ids.
+async fn two_requests(api: &Api) -> Vec<Option<String>> {
+    let start = json!({ "workflowId": "w", "workflowType": "t", "input": NEEDLE });
+    let asks = [
+        Ask::post(&format!("{WORKFLOWS}?page={NEEDLE}"), &start),
+        Ask::post(&format!("/v1/decider-tasks/{NEEDLE}/fail"), &json!({ "reason": NEEDLE })),
+    ];
+    let mut ids = Vec::new();
+    for ask in asks {
+        let answer = Answer::read(api.call(ask.header("authorization", &format!("Bearer {NEEDLE}"))).await).await;
+        ids.push(answer.headers.get("x-request-id").map(|id| id.to_str().unwrap().to_owned()));
+    }
+    ids
+}
+
+#[tokio::test]
+async fn each_request_is_one_line_at_debug_without_an_access_log() {
+    let mut ids = Vec::new();
+    let lines = traced(tracing::Level::DEBUG, async |api| ids = two_requests(api).await).await;
+    let found: Vec<&Value> = lines.iter().map(|line| &line["fields"]).collect();
+    assert_eq!(found.len(), 2, "{lines:?}");
+    assert_eq!((&found[0]["method"], &found[0]["path"]), (&json!("POST"), &json!(WORKFLOWS)));
+    assert_eq!(found[1]["path"], "/v1/decider-tasks/{token}/fail");
+    for (line, id) in found.iter().zip(ids) {
+        assert_eq!((&line["message"], &line["by"]), (&json!("request"), &json!("ops")), "{line}");
+        assert_eq!(line["request_id"].as_str(), id.as_deref(), "{line}");
+        assert!(line["status"].as_u64().is_some_and(|status| status == 400), "{line}");
+        assert!(line["code"].is_string() && line["milliseconds"].as_f64().is_some_and(|took| took > 0.0), "{line}");
+        assert!(line["bytes_in"].is_u64() && line["bytes_out"].as_u64().is_some_and(|bytes| bytes > 0), "{line}");
+        assert!(!line.to_string().contains(NEEDLE), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn above_debug_requests_leave_no_line_and_no_header() {
+    let mut ids = Vec::new();
+    let lines = traced(tracing::Level::INFO, async |api| ids = two_requests(api).await).await;
+    assert_eq!((lines, ids), (vec![], vec![None, None]));
 }

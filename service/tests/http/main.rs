@@ -53,6 +53,7 @@ mod openapi;
 mod parked;
 mod pause;
 mod queries;
+mod reasons;
 mod recorded;
 mod refusals;
 mod reset;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::body::{CompleteTurn, PollDecider, QueryResult, Rejection, UpdateResult};
+use client::body::{CompleteTurn, PollDecider, QueryResult, Rejection, TerminateWorkflow, UpdateResult};
 use client::{Client, Patience};
 use history::{Decision, ScheduleActivity, StartChild};
 use serde_json::Value;
@@ -107,7 +107,7 @@ async fn lists_have_a_header_and_name_every_run() {
     let run = shell.client().start(&start("w"), None).await.unwrap().run_id.to_string();
     let listed = shell.ok("workflow list");
     let lines: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(lines[0], ["started", "status", "type", "workflow", "id", "run", "id", "tags"]);
+    assert_eq!(lines[0], ["started", "status", "type", "workflow", "id", "run", "id", "tags", "reason"]);
     assert_eq!(&lines[1][1..], ["open", "test", "w", &run], "{listed}");
     assert!(shell.ok("workflow list --id-prefix w").contains(&run));
     assert!(!shell.ok("workflow list --id-prefix x").contains(&run));
@@ -116,6 +116,33 @@ async fn lists_have_a_header_and_name_every_run() {
     assert!(shell.ok("schedule list").starts_with(" created"), "{}", shell.ok("schedule list"));
     let domains = shell.ok("domain list");
     assert!(domains.lines().next().unwrap().contains("retention"), "{domains}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_show_and_find_the_reason_of_closed_runs() {
+    let shell = Shell::open("reasons");
+    for id in ["a", "b"] {
+        shell.ok(&format!("workflow start {id} --type test"));
+    }
+    let details = Some(history::Payload::of("\u{1b}[31mred").unwrap());
+    shell
+        .client()
+        .terminate("a", None, &TerminateWorkflow { details, ..TerminateWorkflow::default() }, None)
+        .await
+        .unwrap();
+    shell.ok("workflow terminate b --reason duplicate");
+    let listed = shell.ok("workflow list --reason duplicate");
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    assert!(listed.contains(" b ") && listed.trim_end().ends_with("duplicate"), "{listed}");
+    assert_eq!(
+        shell.ok("workflow count --reason duplicate").lines().next(),
+        shell.ok("workflow count --id b").lines().next()
+    );
+    assert!(shell.ok("workflow show b").contains("reason     duplicate\n"));
+    for line in ["workflow list --id a", "workflow show a"] {
+        let text = shell.ok(line);
+        assert!(text.contains("[31mred") && !text.contains('\u{1b}'), "details reach no terminal unescaped: {text}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

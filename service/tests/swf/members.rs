@@ -11,7 +11,7 @@ use service::access::{CallAccess, Credential, Credentials, Level, Wire};
 use service::access_log::AccessLog;
 use service::api::{router_for, table};
 use service::audit::AuditLog;
-use service::http::{with_access_log, with_audit_log};
+use service::http::{with_audit_log, with_request_log};
 use simulation::still;
 use simulation::stores::fresh;
 
@@ -327,7 +327,7 @@ async fn the_logs_name_nothing_that_an_operation_does_not_have() {
     let lost = |lines| panic!("{lines} lines are lost");
     let access = AccessLog::open(requests.to_str().unwrap().parse().unwrap(), lost).unwrap();
     let router = with_audit_log(world.guarded.router.clone(), Arc::clone(&audit));
-    let logged = Swf { router: with_access_log(router, &world.engine, Arc::clone(&access)) };
+    let logged = Swf { router: with_request_log(router, &world.engine, Some(Arc::clone(&access))) };
     for call in calls() {
         as_of(&logged, "operator", call.name, &with_all_strangers(&world, call)).await;
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 use store::listing::Position;
-use store::{Error, Head, HeadKey, Mark, Order, PartKey, Row, RunId, UnixMs};
+use store::{Error, Head, HeadKey, Mark, Order, PartKey, Row, RowReason, RunId, UnixMs};
 
 use crate::attributes::{
     Item, binary, corrupt, number, read_binary, read_number, read_optional_number, read_text, text,
@@ -40,8 +40,16 @@ pub(crate) fn read_key(item: &Item) -> Result<HeadKey, Error> {
 fn write_row(row: &Row) -> Result<Vec<u8>, Error> {
     let tags: Vec<&str> = row.tags.iter().map(String::as_str).collect();
     let fields = (&*row.workflow_type, &*row.status, row.started_at, row.closed_at, tags, row.flagged);
-    minicbor::to_vec(fields)
-        .map_err(|error| Error::NotApplied { why: format!("a row cannot be written: {error}"), retry_after: None })
+    let failed = |error: minicbor::encode::Error<std::convert::Infallible>| Error::NotApplied {
+        why: format!("a row cannot be written: {error}"),
+        retry_after: None,
+    };
+    let mut bytes = minicbor::to_vec(fields).map_err(failed)?;
+    if row.why.is_some() {
+        // A second CBOR item: versions that do not know it read the first and ignore the rest.
+        minicbor::encode((row.reason(), row.details()), &mut bytes).map_err(failed)?;
+    }
+    Ok(bytes)
 }
 
 type Fields<'a> = (&'a str, &'a str, u64, Option<u64>, Vec<String>, bool);
@@ -51,10 +59,13 @@ pub(crate) fn read_row(item: &Item) -> Result<Option<Row>, Error> {
         return Ok(None);
     }
     let bytes = read_binary(item, "w")?;
+    let mut decoder = minicbor::Decoder::new(&bytes);
     let (workflow_type, status, started_at, closed_at, tags, flagged): Fields<'_> =
-        minicbor::decode(&bytes).map_err(|_| corrupt("w", item))?;
+        decoder.decode().map_err(|_| corrupt("w", item))?;
+    let (reason, details): (Option<String>, Option<String>) =
+        if decoder.position() < bytes.len() { decoder.decode().map_err(|_| corrupt("w", item))? } else { (None, None) };
     let (workflow_type, status) = (Arc::from(workflow_type), Arc::from(status));
-    Ok(Some(Row { workflow_type, status, flagged, started_at, closed_at, tags }))
+    Ok(Some(Row { workflow_type, status, flagged, started_at, closed_at, tags, why: RowReason::of(reason, details) }))
 }
 
 /// How long a run may have been open to be found by its close through the index of starts, in milliseconds. A row by close would
@@ -192,7 +203,8 @@ mod tests {
             flagged: false,
             started_at: u64::MAX >> 17,
             closed_at: Some(u64::MAX >> 16),
-            tags: vec![name; 5],
+            tags: vec![name.clone(); 5],
+            why: RowReason::of(Some(name), Some("漢".repeat(120))),
         };
         let mut state = 7_u64;
         let noise = (0..HEAD_HARD).map(|_| {
@@ -211,5 +223,41 @@ mod tests {
         let found = size(&item);
         assert!(found <= ITEM_BYTES_MAX, "{found}");
         assert_eq!(read_head(&item).unwrap(), head);
+    }
+
+    fn row() -> Row {
+        Row {
+            workflow_type: "order".into(),
+            status: "failed".into(),
+            flagged: false,
+            started_at: 1,
+            closed_at: Some(2),
+            tags: vec!["eu".to_owned()],
+            why: None,
+        }
+    }
+
+    #[test]
+    fn rows_without_reasons_are_read() {
+        // As versions before the reason wrote it: ("order", "failed", 1, 2, ["eu"], false).
+        let stored = b"\x86\x65order\x66failed\x01\x02\x81\x62eu\xf4".to_vec();
+        assert_eq!(write_row(&row()).unwrap(), stored, "a row without a reason is stored as before");
+        let item = Item::from([("w".to_owned(), binary(stored.clone()))]);
+        assert_eq!(read_row(&item).unwrap(), Some(row()));
+        let damaged = Item::from([("w".to_owned(), binary([&stored[..], b"\xff"].concat()))]);
+        assert!(matches!(read_row(&damaged), Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn versions_without_reasons_read_rows_that_have_one() {
+        let some = |text: &str| Some(text.to_owned());
+        for (reason, details) in [(some("declined"), some("card 7")), (some("declined"), None), (None, some("card 7"))]
+        {
+            let row = Row { why: RowReason::of(reason, details), ..row() };
+            let stored = write_row(&row).unwrap();
+            let (workflow_type, status, started_at, ..): Fields<'_> = minicbor::decode(&stored).unwrap();
+            assert_eq!((workflow_type, status, started_at), ("order", "failed", 1));
+            assert_eq!(read_row(&Item::from([("w".to_owned(), binary(stored))])).unwrap(), Some(row));
+        }
     }
 }

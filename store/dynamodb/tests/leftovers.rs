@@ -24,6 +24,7 @@ fn head(run: u8, version: u64, expires_at: Option<u64>) -> Head {
         started_at: 1,
         closed_at: Some(2),
         tags: Vec::new(),
+        why: None,
     };
     Head { run: [run; 16], version, body: Bytes::from("b"), due: None, row: Some(row), expires_at }
 }

@@ -30,6 +30,7 @@ async fn with_runs(life: impl Fn(u64) -> Option<UnixMs>) -> Arc<dyn Store> {
             started_at,
             closed_at: life(number).map(|life| started_at + life),
             tags: Vec::new(),
+            why: None,
         };
         let run = u128::from(number).to_be_bytes();
         let head = Head { run, version: 1, body: Bytes::new(), due: None, row: Some(row), expires_at: None };

@@ -22,6 +22,7 @@ async fn each_kind_of_commit_stays_within_its_units() {
         started_at: 1,
         closed_at,
         tags: Vec::new(),
+        why: None,
     };
     let head = |version, status, due, closed_at, expires_at| Head {
         run: [7; 16],
@@ -72,6 +73,7 @@ async fn counting_costs_what_is_counted_and_rows_that_are_not_flagged_cost_those
             started_at: 1_700_000_000_000 + u64::from(index),
             closed_at: None,
             tags: Vec::new(),
+            why: None,
         };
         let head = Head { run: [7; 16], version: 1, body: uneven(9), due: None, row: Some(row), expires_at: None };
         assert_eq!(store.commit(&key, Expect::Absent, &head, &[]).await.unwrap(), Cas::Won);

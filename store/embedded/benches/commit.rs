@@ -24,6 +24,7 @@ fn head(version: u64) -> Head {
             started_at: 1,
             closed_at: None,
             tags: Vec::new(),
+            why: None,
         }),
         expires_at: None,
     }

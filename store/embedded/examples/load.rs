@@ -34,6 +34,7 @@ fn head(version: u64, number: u64) -> Head {
             started_at: number,
             closed_at: is_closed.then_some(number + 1),
             tags: Vec::new(),
+            why: None,
         }),
         expires_at: is_closed.then_some(number + 1),
     }

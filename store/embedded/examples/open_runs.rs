@@ -30,6 +30,7 @@ fn head(number: u64) -> Head {
             started_at: START + number,
             closed_at: None,
             tags: Vec::new(),
+            why: None,
         }),
         expires_at: None,
     }

@@ -100,6 +100,7 @@ async fn by_numbers(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Co
         workflow_id: None,
         workflow_id_prefix: None,
         tag: None,
+        reason: None,
         started_from: None,
         started_before: None,
         closed_from: None,

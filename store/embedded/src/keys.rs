@@ -426,6 +426,7 @@ mod tests {
                     started_at: 7,
                     closed_at,
                     tags: Vec::new(),
+                    why: None,
                 };
                 assert_eq!(read_count(&count("d\0", &row)).unwrap(), CountKey { is_open, is_flagged, status });
             }

@@ -88,7 +88,11 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
         bytes_cut: recovered.bytes_cut,
         layers_written,
     };
-    tracing::info!(directory = %options.directory.display(), position, ?recovery, "the store is open");
+    let Recovery { batches_replayed, bytes_read, bytes_cut, .. } = recovery;
+    tracing::info!(
+        directory = %options.directory.display(), position, batches_replayed, bytes_read, bytes_cut, layers_written,
+        "the store is open"
+    );
     find_doomed(&tree, &mut state)?;
     counts::load(&tree, &mut state)?;
     if !tree.has_terms() {

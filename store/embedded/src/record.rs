@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
-use store::{Error, Head, Row, RunId, UnixMs};
+use store::{Error, Head, Row, RowReason, RunId, UnixMs};
 
 use crate::forms::RECORDS;
 
@@ -22,6 +22,10 @@ struct RowRecord<'a> {
     tags: Vec<&'a str>,
     #[cbor(n(5), default, skip_if = "std::ops::Not::not")]
     flagged: bool,
+    #[b(6)]
+    reason: Option<&'a str>,
+    #[b(7)]
+    details: Option<&'a str>,
 }
 
 #[derive(Debug, Encode, Decode)]
@@ -49,6 +53,8 @@ impl<'a> RowRecord<'a> {
             closed_at: row.closed_at,
             tags: row.tags.iter().map(String::as_str).collect(),
             flagged: row.flagged,
+            reason: row.reason(),
+            details: row.details(),
         }
     }
 
@@ -60,6 +66,7 @@ impl<'a> RowRecord<'a> {
             started_at: self.started_at,
             closed_at: self.closed_at,
             tags: self.tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            why: RowReason::of(self.reason.map(str::to_owned), self.details.map(str::to_owned)),
         }
     }
 }
@@ -115,4 +122,71 @@ pub(crate) fn encode_row(row: &Row) -> Bytes {
 
 pub(crate) fn decode_row(bytes: &[u8]) -> Result<Row, Error> {
     Ok(decode::<RowRecord<'_>>(bytes, "row")?.to_row())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row as versions before the reason read and wrote it.
+    #[derive(Debug, PartialEq, Encode, Decode)]
+    struct EarlierRow<'a> {
+        #[b(0)]
+        workflow_type: &'a str,
+        #[b(1)]
+        status: &'a str,
+        #[n(2)]
+        started_at: UnixMs,
+        #[n(3)]
+        closed_at: Option<UnixMs>,
+        #[b(4)]
+        tags: Vec<&'a str>,
+        #[cbor(n(5), default, skip_if = "std::ops::Not::not")]
+        flagged: bool,
+    }
+
+    fn earlier(flagged: bool) -> EarlierRow<'static> {
+        EarlierRow {
+            workflow_type: "order",
+            status: "failed",
+            started_at: 1,
+            closed_at: Some(2),
+            tags: vec!["eu"],
+            flagged,
+        }
+    }
+
+    fn row(flagged: bool, reason: Option<&str>, details: Option<&str>) -> Row {
+        Row {
+            workflow_type: "order".into(),
+            status: "failed".into(),
+            flagged,
+            started_at: 1,
+            closed_at: Some(2),
+            tags: vec!["eu".to_owned()],
+            why: RowReason::of(reason.map(str::to_owned), details.map(str::to_owned)),
+        }
+    }
+
+    #[test]
+    fn rows_without_reasons_are_read_and_stored_as_before() {
+        for flagged in [false, true] {
+            let stored = encode(&earlier(flagged), 64);
+            assert_eq!(decode_row(&stored).unwrap(), row(flagged, None, None));
+            assert_eq!(encode_row(&row(flagged, None, None)), stored);
+        }
+    }
+
+    #[test]
+    fn versions_without_reasons_read_rows_that_have_one() {
+        for (reason, details) in [(Some("declined"), Some("card 7")), (Some("declined"), None), (None, Some("card 7"))]
+        {
+            for flagged in [false, true] {
+                let row = row(flagged, reason, details);
+                let stored = encode_row(&row);
+                assert_eq!(decode::<EarlierRow<'_>>(&stored, "row").unwrap(), earlier(flagged));
+                assert_eq!(decode_row(&stored).unwrap(), row);
+            }
+        }
+    }
 }

@@ -192,6 +192,7 @@ mod tests {
             started_at: 7,
             closed_at: None,
             tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            why: None,
         }
     }
 

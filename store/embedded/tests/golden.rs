@@ -34,6 +34,7 @@ fn closed() -> Head {
             started_at: 1_700_000_000_000,
             closed_at: Some(1_700_000_000_500),
             tags: vec!["eu".to_owned(), "größe".to_owned()],
+            why: None,
         }),
         expires_at: Some(1_800_000_000_000),
     }
@@ -52,6 +53,7 @@ fn open() -> Head {
             started_at: 1_700_000_001_000,
             closed_at: None,
             tags: Vec::new(),
+            why: None,
         }),
         expires_at: None,
     }

@@ -297,6 +297,7 @@ async fn a_page_of_a_list_looks_at_no_more_rows_than_it_has_and_one_more_of_each
         // Those that start late close early, and one in four is open.
         closed_at: (!number.is_multiple_of(4)).then_some(10_000 - number),
         tags: Vec::new(),
+        why: None,
     };
     start_runs(&store, RUNS, move |number| Head { row: Some(row(number)), ..of_one_kb(number) }).await;
     let domain = key("a").domain;
@@ -339,6 +340,7 @@ async fn few_runs_whose_ids_begin_alike_are_found_without_a_look_at_others() {
         started_at: number,
         closed_at: None,
         tags: Vec::new(),
+        why: None,
     };
     start_runs(&store, RUNS, move |number| Head { row: Some(row(number)), ..of_one_kb(number) }).await;
     // Many are looked for among the newest, once it is seen that they are many.
@@ -379,6 +381,7 @@ async fn runs_of_a_type_or_with_a_tag_are_found_without_a_look_at_others() {
         started_at: number,
         closed_at: (!number.is_multiple_of(4)).then_some(10_000 - number),
         tags: if number == 16 { vec!["rare".to_owned()] } else { Vec::new() },
+        why: None,
     };
     start_runs(&store, RUNS, move |number| Head { row: Some(row(number)), ..of_one_kb(number) }).await;
     let query = ListQuery { domain: key("a").domain, limit: LIMIT, ..ListQuery::default() };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Arc, Error, Expect, LATER, RUN, Store, at, head, key, row, start, win};
-use crate::{Head, HeadKey, ListQuery, Listed, Order, PageToken, Row, UnixMs};
+use crate::{Head, HeadKey, ListQuery, Listed, Order, PageToken, Row, RowReason, UnixMs};
 
 pub(super) fn query() -> ListQuery {
     ListQuery { domain: Arc::from("orders"), limit: 100, ..ListQuery::default() }
@@ -62,12 +62,14 @@ pub async fn lists_show_rows_newest_start_first(store: Arc<dyn Store>) {
 /// One by one and together.
 pub async fn every_condition_of_a_list_holds(store: Arc<dyn Store>) {
     let other = Row { workflow_type: Arc::from("refund/2/b"), tags: vec!["us".to_owned()], ..row(30, None) };
-    for (id, row) in [("a", row(10, None)), ("b", row(20, Some(25))), ("c", other)] {
+    let why = RowReason::of(Some("declined".to_owned()), Some("card 7".to_owned()));
+    let declined = Row { why, ..row(20, Some(25)) };
+    for (id, row) in [("a", row(10, None)), ("b", declined.clone()), ("c", other)] {
         win(&*store, &key(id), Expect::Absent, &Head { row: Some(row), ..head(RUN, 1) }).await;
     }
     let elsewhere = HeadKey { domain: Arc::from("other"), workflow_id: Arc::from("d") };
     win(&*store, &elsewhere, Expect::Absent, &head(RUN, 1)).await;
-    let cases: [(&[&str], ListQuery); 24] = [
+    let cases: [(&[&str], ListQuery); 28] = [
         (&["c", "b", "a"], query()),
         (&["c", "a"], ListQuery { open: Some(true), ..query() }),
         (&["b"], ListQuery { open: Some(false), ..query() }),
@@ -94,11 +96,18 @@ pub async fn every_condition_of_a_list_holds(store: Arc<dyn Store>) {
             ListQuery { closed_from: Some(25), closed_before: Some(26), workflow_id: Some("b".to_owned()), ..query() },
         ),
         (&["a"], ListQuery { open: Some(true), tag: Some("vip".to_owned()), ..query() }),
+        (&["b"], ListQuery { reason: Some("declined".to_owned()), ..query() }),
+        (&["b"], ListQuery { reason: Some("declined".to_owned()), tag: Some("vip".to_owned()), ..query() }),
+        (&[], ListQuery { reason: Some("decline".to_owned()), ..query() }),
+        (&[], ListQuery { reason: Some("declined".to_owned()), open: Some(true), ..query() }),
         (&["d"], ListQuery { domain: Arc::from("other"), ..query() }),
     ];
     for (expected, query) in cases {
         assert_eq!(ids(&*store, &query).await, expected, "{query:?}");
     }
+    let by_reason = ListQuery { reason: Some("declined".to_owned()), ..query() };
+    assert_eq!(rows(&*store, &by_reason).await.first().unwrap().row, declined);
+    assert_eq!(store.count(&by_reason, u64::MAX).await.unwrap().total(), 1);
     let edges = ListQuery { started_from: Some(0), started_before: Some(u64::MAX), ..query() };
     assert_eq!(ids(&*store, &edges).await, ["c", "b", "a"]);
     assert_eq!(ids(&*store, &ListQuery { started_before: Some(0), ..query() }).await, Vec::<String>::new());

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::arrows::Arrows;
 use crate::sources::Sources;
-use crate::{names, references};
+use crate::{debugged, names, references};
 
 /// The folder whose rooms have owners, and the file that builds them.
 const ENGINE_FOLDER: &str = "service/engine/src";
@@ -30,7 +30,7 @@ pub struct Measure {
 /// # Errors
 ///
 /// When a file cannot be read.
-pub fn all(sources: &Sources, arrows: &Arrows) -> std::io::Result<Vec<Measure>> {
+pub fn all(sources: &Sources, arrows: &Arrows) -> Result<Vec<Measure>, Box<dyn std::error::Error>> {
     let mut measures = circles(arrows);
     measures.extend(rooms(sources, arrows));
     measures.extend(words(sources)?);
@@ -105,10 +105,11 @@ fn room_of_engine(path: &str) -> Option<&str> {
     Some(inner.split('/').next().unwrap_or(inner).trim_end_matches(".rs"))
 }
 
-fn words(sources: &Sources) -> std::io::Result<Vec<Measure>> {
+fn words(sources: &Sources) -> Result<Vec<Measure>, Box<dyn std::error::Error>> {
     let ambiguous = names::ambiguous(sources);
     let within = names::within_one_crate(&ambiguous);
     let nowhere = references::nowhere()?;
+    let debugged = debugged::lines()?;
     let shown = |name: &str, files: &BTreeSet<String>| {
         let files: Vec<_> = files.iter().map(String::as_str).collect();
         format!("{name}: {}", files.join(", "))
@@ -131,6 +132,12 @@ fn words(sources: &Sources) -> std::io::Result<Vec<Measure>> {
             what: "references that lead nowhere",
             found: nowhere.len(),
             behind: nowhere.iter().map(|reference| format!("{} {}", reference.place, reference.name)).collect(),
+        },
+        Measure {
+            name: "debugged",
+            what: "messages with `Debug` forms, which only programmers can read",
+            found: debugged.len(),
+            behind: debugged,
         },
     ])
 }

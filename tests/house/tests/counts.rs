@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use house::arrows::{Arrow, circles};
-use house::{Arrows, Sources, names, references, texts};
+use house::{Arrows, Sources, debugged, names, references, texts};
 
 fn arrows(texts: &[(&str, &str)]) -> Vec<(String, String)> {
     let sources = Sources::of("house", texts).expect("they are Rust");
@@ -102,4 +102,29 @@ fn a_line_that_git_left_is_known_by_its_seven_signs() {
     }
     let middle = "=".repeat(7);
     assert!(texts::is_conflict(&middle) && !texts::is_conflict(&format!("{middle}=")));
+}
+
+#[test]
+fn debug_forms_count_in_messages_and_not_in_assertions_or_tests() {
+    let text = r#"
+        #[derive(Debug, Error)]
+        #[error("found {found:?}")]
+        struct Wrong { found: u8 }
+        fn say(it: u8) -> Result<(), Wrong> {
+            println!("{it:?}");
+            let _ = vec![format!("{:#?}", it)];
+            tracing::info!(it = ?it, "said");
+            tracing::info!(?it, "said");
+            tracing::info!(it = of(it)?, more = of(it)?.more, %it, "said, was it?");
+            println!("{it} {{:?");
+            assert!(it > 0, "{it:?}");
+            tokio::select! { it = wait() => tracing::warn!(?it, "late"), else => assert!(it, "{it:?}") }
+            panic!("{it:?}")
+        }
+        macro_rules! either { ($one:expr, $other:expr $(, ?$more:expr)?) => {} }
+        #[cfg(test)]
+        mod tests { fn say() { println!("{:?}", 1); } }
+    "#;
+    let sources = Sources::of("house", &[("lib.rs", text)]).expect("it is Rust");
+    assert_eq!(debugged::of(&sources), ["lib.rs:3", "lib.rs:6", "lib.rs:7", "lib.rs:8", "lib.rs:9", "lib.rs:13"]);
 }

@@ -13,6 +13,7 @@ const BOUNDS: &[(&str, usize)] = &[
     ("ambiguous", 13),
     ("ambiguous-within", 0),
     ("references", 0),
+    ("debugged", 0),
     ("file", 476),
     ("function", 76),
 ];

@@ -15,7 +15,7 @@ import { go, now, place } from '../state';
 import { type Tally, talliesOf } from '../tallies';
 import { duration } from '../time';
 import { Badge, Empty, Name, Refresh, Rows, Time, Trouble, useKeys, useNarrow } from '../ui';
-import { standingOf } from '../words';
+import { closeReason, standingOf } from '../words';
 import { acting } from './act';
 import { BulkBar, bulk } from './bulk';
 import { SaveView, SavedViews } from './saved';
@@ -34,7 +34,7 @@ const BEGUN: Looking = { at: 0, isOver: false };
 const LATE_MS = 150;
 /** Ours: pages that are read on by themselves while no run of theirs is like that. One looks at some 4,000 runs. */
 const EMPTY_PAGES_MAX = 300;
-const COLUMNS = ['', 'status', 'workflow id', 'type', 'started', 'took', 'tags'];
+const COLUMNS = ['', 'status', 'workflow id', 'type', 'started', 'took', 'reason · tags'];
 const SHOWN = ['open', ...STANDINGS, ...OUTCOMES] as const;
 
 function lookedAt({ at, of }: Looking): string {
@@ -376,6 +376,11 @@ export function Runs({ domain }: { domain: string }): JSX.Element {
                     {duration(Math.max(0, end - Date.parse(run.startedAt)))}
                   </span>
                   <span role="cell" class="cut tags">
+                    {closeReason(run) ? (
+                      <span class="quieter" title={closeReason(run)}>
+                        <Name>{closeReason(run)}</Name>{' '}
+                      </span>
+                    ) : null}
                     {run.tags.map((tag) => (
                       <span key={tag} class="tag">
                         <Name>{tag}</Name>

@@ -166,6 +166,7 @@ pub(crate) fn row(before: Option<&Head>, now: Timestamp) -> Head {
         started_at: u64::MAX - now.as_millis(),
         closed_at: None,
         tags: Vec::new(),
+        why: None,
     });
     Head {
         run: NO_RUN,

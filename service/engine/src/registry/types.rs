@@ -132,6 +132,7 @@ fn head_of<D: TypeKind>(version: u64, registered: &TypeRecord<D>) -> Result<Head
         started_at: registered.created_at.as_millis(),
         closed_at: registered.deprecated_at.map(Timestamp::as_millis),
         tags: Vec::new(),
+        why: None,
     };
     Ok(Head { run: [0; 16], version, body: body.into(), due: None, row: Some(row), expires_at: None })
 }

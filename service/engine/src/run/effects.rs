@@ -140,7 +140,7 @@ impl Effects {
                         Err(refusal) => {
                             room.metrics.put_off(refusal.code());
                             let workflow_id = &bundle.key.workflow_id;
-                            tracing::warn!(%refusal, %workflow_id, ?effect, "an effect on another run must wait");
+                            tracing::warn!(%refusal, %workflow_id, effect = effect.kind.word(), event_id = effect.event_id, "an effect on another run must wait");
                         }
                     }
                 });
@@ -169,7 +169,7 @@ impl Effects {
         let source = read::RunEvents { key, run_id, tail, tail_first };
         let asked = self.reader.read_one(&source, effect.event_id).await?;
         let errand = asked.as_ref().and_then(|event| effect.errand(started, event));
-        let nothing = || format!("event {} of run {run_id} does not ask for {effect:?}", effect.event_id);
+        let nothing = || format!("event {} of run {run_id} does not ask for {}", effect.event_id, effect.kind.word());
         let errand = Box::new(errand.ok_or_else(|| Refusal::Corrupt { what: nothing() })?);
         let target = HeadKey::new(&*key.domain, &*errand.workflow_id);
         let source = EffectSource { key: key.clone(), run_id, effect, round };

@@ -63,6 +63,7 @@ impl ScheduleRecord {
                 started_at: self.created_at.as_millis(),
                 closed_at: None,
                 tags: Vec::new(),
+                why: None,
             }),
             expires_at: None,
         })

@@ -30,7 +30,11 @@ impl Tasks {
                 Passed::Completed { decisions, context, awaiting, moves_to }
             }
             Command::FailTurn { reason, details, .. } => Passed::Failed { reason, details },
-            other => return Err(Refusal::Corrupt { what: format!("an answer to a turn: {other:?}") }),
+            _ => {
+                return Err(Refusal::Corrupt {
+                    what: "the answer to a turn is a command that answers none".to_owned(),
+                });
+            }
         };
         let Author { may, by, .. } = token.author.clone();
         let may = may.as_deref().map(<[_]>::to_vec);

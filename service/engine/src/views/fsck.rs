@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use history::{EffectKind, Event, EventId, EventKind, Links, RequestKey, Run, check, key_of_update};
+use history::{EffectKind, Event, EventId, EventKind, Links, Origin, RequestKey, Run, check, key_of_update};
 use store::{Count, HeadKey, ListQuery, Listed};
 use uuid::Uuid;
 
@@ -127,8 +127,9 @@ fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
     for effect in links.outbox.iter().filter(|effect| effect.of.is_none()) {
         if event(effect.event_id).and_then(|event| effect.errand(&run.started, event)).is_none() {
             return Some(format!(
-                "it owes {:?} for event {}, which asks for no such thing",
-                effect.kind, effect.event_id
+                "it owes {} for event {}, which asks for no such thing",
+                effect.kind.word(),
+                effect.event_id
             ));
         }
     }
@@ -162,7 +163,9 @@ fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
             _ => None,
         });
         if origin != Some(&seen.origin) {
-            return Some(format!("event {} is said to come from {:?}, and does not", seen.event_id, seen.origin));
+            let Origin { workflow_id, run_id, event_id } = &seen.origin;
+            let from = format!("event {event_id} of run {run_id} of `{workflow_id}`");
+            return Some(format!("event {} is said to come from {from}, and does not", seen.event_id));
         }
     }
     None
@@ -170,7 +173,7 @@ fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use history::{Command, Origin, SignalExternal, Start, StartChild, Timestamp, Transition, TurnId};
+    use history::{Command, SignalExternal, Start, StartChild, Timestamp, Transition, TurnId};
 
     use super::*;
 

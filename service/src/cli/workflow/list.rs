@@ -48,6 +48,9 @@ pub(crate) struct Filters {
     /// With this tag
     #[arg(long)]
     tag: Option<String>,
+    /// That closed with exactly this reason, as the list shows it
+    #[arg(long)]
+    reason: Option<String>,
     /// At most so many
     #[arg(long, default_value_t = 100)]
     pub(super) limit: usize,
@@ -61,6 +64,7 @@ impl Filters {
             workflow_id: self.workflow_id.clone(),
             workflow_id_prefix: self.workflow_id_prefix.clone(),
             tag: self.tag.clone(),
+            reason: self.reason.clone(),
             closed_from: None,
             closed_before: None,
             order: None,
@@ -82,6 +86,14 @@ fn standing(run: &Listed) -> &'static str {
     flags.into_iter().find(|(applies, _)| *applies).map_or(run.status.word(), |(_, standing)| standing.word())
 }
 
+/// The reason that a run closed with and its details, on one line.
+pub(crate) fn close_reason(reason: Option<&str>, details: Option<&str>) -> Option<String> {
+    match (reason, details) {
+        (Some(reason), Some(details)) => Some(format!("{reason}: {details}")),
+        (one, other) => one.or(other).map(str::to_owned),
+    }
+}
+
 pub(super) async fn list(filter: &Filter, most: usize, json: bool, target: &Target) -> Done {
     let client = target.client()?;
     let mut found: Vec<Listed> = Vec::new();
@@ -99,10 +111,12 @@ pub(super) async fn list(filter: &Filter, most: usize, json: bool, target: &Targ
         return print_json(&found);
     }
     print_rows(
-        ["started", "status", "type", "workflow id", "run id", "tags"],
+        ["started", "status", "type", "workflow id", "run id", "tags", "reason"],
         found.into_iter().map(|run| {
             let (started, status) = (run.started_at.to_string(), standing(&run).to_owned());
-            [started, status, run.workflow_type, run.workflow_id, run.run_id.to_string(), run.tags.join(", ")]
+            let reason = close_reason(run.reason.as_deref(), run.details_line.as_deref());
+            let (run_id, tags) = (run.run_id.to_string(), run.tags.join(", "));
+            [started, status, run.workflow_type, run.workflow_id, run_id, tags, reason.unwrap_or_default()]
         }),
     )
 }

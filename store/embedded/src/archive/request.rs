@@ -98,7 +98,10 @@ fn answer(source: &LogSource, directory: &Path, request: &BackupRequest) {
     });
     match done {
         Ok(report) => {
-            tracing::info!(archive = %request.archive.display(), ?report, "the store was backed up");
+            let BackupReport { epoch, batch, batches_new, base, .. } = report;
+            let (base_pairs, base_bytes) = base.map(|base| (base.pairs, base.bytes)).unzip();
+            let archive = request.archive.display();
+            tracing::info!(%archive, epoch, batch, batches_new, base_pairs, base_bytes, "the store was backed up");
             state.done = Some(report);
         }
         Err(error) => {

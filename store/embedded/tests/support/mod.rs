@@ -47,6 +47,7 @@ pub fn head(key: &HeadKey, version: u64) -> Head {
             started_at: 1,
             closed_at: None,
             tags: vec![format!("v{version}")],
+            why: None,
         }),
         expires_at: None,
     }

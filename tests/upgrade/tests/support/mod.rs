@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Client, Patience};
+use client::{Client, Filter, Patience};
 use engine::{Engine, Settings};
 use history::Status;
+use history::limits::CLOSE_DETAILS_CHARS_MAX;
 use service::front::Front;
 use service::http::{Server, ServerLimits};
 use simulation::told::Told;
@@ -51,12 +52,24 @@ pub(crate) async fn hold(store: Arc<dyn Store>, recorded: &Recorded, what: &str)
             assert_eq!(found, then.get(), "{what}: {id}");
         }
     }
+    closed_run_has_its_reason(&client, what).await;
     assert_eq!(scene::repeat_start(&client, &recorded.held).await.unwrap(), recorded.held.start.1, "{what}");
     scene::answer_held(&client, &recorded.held).await.unwrap_or_else(|error| panic!("{what}: {error}"));
     finish(&client, &clock, recorded, what).await;
 
     serving.abort();
     engine.shutdown().await.unwrap();
+}
+
+/// Rows of runs that closed before rows had reasons are listed without one; their descriptions have it, from the last event.
+async fn closed_run_has_its_reason(client: &Client, what: &str) {
+    let of_id = Filter { workflow_id: Some("failed".to_owned()), ..Filter::default() };
+    let listed = client.list(&of_id, None).await.unwrap().workflows;
+    assert_eq!(listed.len(), 1, "{what}");
+    assert!(listed.iter().all(|row| row.reason.is_none() && row.details_line.is_none()), "{what}: {listed:?}");
+    let described = client.describe("failed", None).await.unwrap();
+    assert_eq!(described.reason.as_deref(), Some("declined"), "{what}");
+    assert!(described.details_line.is_some_and(|line| line.chars().count() == CLOSE_DETAILS_CHARS_MAX), "{what}");
 }
 
 /// An event without the name of its activity, which versions before this one did not add for readers.
