@@ -107,7 +107,15 @@ mod tests {
 
     fn failed(reason: &str, details: Option<&str>) -> EventKind {
         let (reason, details) = (reason.to_owned(), details.map(Payload::from_trusted));
-        EventKind::WorkflowFailed(WorkflowFailed { reason, details, decision_event_id: 6, ..WorkflowFailed::default() })
+        let (decision_event_id, has_empty_reason, new_run_id, next_try_at) = (6, false, None, None);
+        EventKind::WorkflowFailed(WorkflowFailed {
+            reason,
+            has_empty_reason,
+            details,
+            decision_event_id,
+            new_run_id,
+            next_try_at,
+        })
     }
 
     fn because(reason: &str, details: &str) -> (Option<String>, Option<String>) {
