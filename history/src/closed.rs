@@ -110,11 +110,11 @@ mod tests {
         let (decision_event_id, has_empty_reason, new_run_id, next_try_at) = (6, false, None, None);
         EventKind::WorkflowFailed(WorkflowFailed {
             reason,
-            has_empty_reason,
             details,
             decision_event_id,
             new_run_id,
             next_try_at,
+            has_empty_reason,
         })
     }
 

@@ -191,7 +191,7 @@ impl Cli {
 
     pub(crate) async fn run(self) -> ExitCode {
         let done = match self.command {
-            Command::Serve(serve) => return serve.run().await,
+            Command::Serve(serve) => return Box::pin(serve.run()).await,
             Command::Domain(domain) => domain.run().await,
             Command::Workflow(workflow) => workflow.run().await,
             Command::Schedule(schedule) => schedule.run().await,

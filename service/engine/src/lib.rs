@@ -254,7 +254,7 @@ impl Engine {
         let schedules = room!(schedules::Scheduler [
             runs, commands, store, registry, marks, agenda, ids, clock, metrics
         ]);
-        let repair = room!(time::repair::DeadlineRepair [runs, lookup, store, registry, nodes, guard, clock]);
+        let repair = room!(time::repair::DeadlineRepair [runs, lookup, store, nodes, guard, clock]);
         let sweep = room!(time::sweep::Sweeper [
             runs, lists, schedules, store, limits, nodes, agenda, watchers, guard, clock, metrics,
             background

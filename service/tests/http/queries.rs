@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use service::access::{Credential, Credentials};
 use service::api::router_for;
-use sha2::{Digest as _, Sha256};
 
 use crate::hash::sha256_hex;
 use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS, turn_path};
@@ -175,7 +174,7 @@ async fn who_sees_no_payloads_cannot_tell_from_a_tag_whether_a_result_is_the_one
         hash_of(&answer)
     };
     let first = answered(salary("w"), 1).await;
-    let guess = hex(&Sha256::digest("7")[..8]);
+    let guess = sha256_hex("7")[..16].to_owned();
     assert_ne!(first, guess, "anybody could make it");
     assert_eq!(first, answered(salary("w"), 1).await, "the same query of the same run has the same result");
     // Nor is it seen that two results are the same, one of which is known.
@@ -200,10 +199,6 @@ async fn who_sees_no_payloads_cannot_tell_from_a_tag_whether_a_result_is_the_one
     let problem = answer.problem(422, "query-failed");
     assert_eq!((&problem["reason"], &problem["message"]), (&json!("no-salary"), &Value::Null), "{problem}");
     assert!(!answer.text.contains("52,000"), "{}", answer.text);
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[tokio::test]

@@ -68,7 +68,7 @@ impl Slow {
 async fn ends(slow: &Arc<Slow>, operation: &'static str, list: &str, instant: u64, stops: bool) -> Value {
     let is_activity = operation == "PollForActivityTask";
     let turn = if is_activity {
-        slow.start(&list, "makers").await;
+        slow.start(list, "makers").await;
         slow.poll("PollForDecisionTask", "makers").await
     } else {
         Value::Null

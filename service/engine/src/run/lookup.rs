@@ -24,6 +24,13 @@ pub(crate) struct RunLookup {
 }
 
 impl RunLookup {
+    /// # Errors
+    ///
+    /// [`Refusal::UnknownDomain`], or the store's.
+    pub(crate) async fn must_know_domain(&self, domain: &str) -> Result<(), Refusal> {
+        self.registry.must_know(domain).await.map(drop)
+    }
+
     /// A run as it is now: the current one from memory or the store, an earlier one from the store.
     pub(crate) async fn look_up(&self, at: &RunRef) -> Result<StoredRun, Refusal> {
         self.look_up_with(at, 0).await

@@ -232,9 +232,8 @@ impl Guard {
             let record = GuardRecord { newest, ..record.unwrap_or_default() };
             match self.records.write(RECORD, head.as_ref(), &record).await {
                 Ok(Cas::Won) => self.lock().written = Some(newest),
-                Ok(Cas::Lost(_)) => {}
-                // Retention makes room, and what was written before holds.
-                Err(Refusal::DiskFull { .. }) => {}
+                // On a full disk what was written before holds, and retention makes room.
+                Ok(Cas::Lost(_)) | Err(Refusal::DiskFull { .. }) => {}
                 Err(refusal) => return Err(refusal),
             }
         }

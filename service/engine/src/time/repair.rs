@@ -15,7 +15,7 @@ use crate::run::lookup::RunLookup;
 use crate::run::request::RunRequest;
 use crate::run::runs::Runs;
 use crate::time::guard::Guard;
-use crate::{Clock, EventRange, Refusal, Registry, RunRef, RunState};
+use crate::{Clock, EventRange, Refusal, RunRef, RunState};
 
 /// An open run with deadlines that are too late.
 #[derive(Debug, Clone)]
@@ -51,7 +51,6 @@ pub struct DeadlineRepair {
     pub(crate) runs: Arc<Runs>,
     pub(crate) lookup: Arc<RunLookup>,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) registry: Arc<Registry>,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) guard: Arc<Guard>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -73,7 +72,7 @@ impl DeadlineRepair {
     ///
     /// [`Refusal::UnknownDomain`], or the store's.
     pub async fn late_runs(&self, query: ListQuery, page: Option<&PageToken>) -> Result<LateRuns, Refusal> {
-        self.registry.must_know(&query.domain).await?;
+        self.lookup.must_know_domain(&query.domain).await?;
         let query = ListQuery { open: Some(true), ..query };
         let read = self.store.list(&query, page).await?;
         let mut found = LateRuns { looked_at: read.rows.len() as u64, next: read.next, ..LateRuns::default() };
