@@ -17,6 +17,8 @@ export function readHistory(text: string): Row {
       throw new NoHistory(`What stands at place ${index + 1} is no event: it needs an id, a type and a timestamp.`);
   });
   const history = events as Event[];
+  const wrong = history.map(notText).find((field) => field !== undefined);
+  if (wrong) throw new NoHistory(`Its events are not as Baton writes them: ${wrong} is no text.`);
   const [first, second] = history;
   if (first && second && first.id > second.id) history.reverse();
   const row = new Row(history);
@@ -31,6 +33,31 @@ export function readHistory(text: string): Row {
     throw new NoHistory(`Its events are not as Baton writes them: ${(error as Error).message}.`);
   }
   return row;
+}
+
+/** What is text in whichever event it stands, and is shown as such. */
+const TEXTS = [
+  'workflowId',
+  'runId',
+  'workflowType',
+  'taskList',
+  'identity',
+  'by',
+  'activityId',
+  'activityType',
+  'timerId',
+  'name',
+  'reason',
+  'updateId',
+] as const;
+
+/** The first member of an event that should be text and is something else. */
+function notText(event: Event): string | undefined {
+  const members = event as unknown as Record<string, unknown>;
+  const wrong = TEXTS.find(
+    (name) => members[name] !== undefined && members[name] !== null && typeof members[name] !== 'string',
+  );
+  return wrong && `\`${wrong}\` of event ${event.id}`;
 }
 
 /** Folds it as the views do: what breaks here would break them. */

@@ -94,3 +94,21 @@ test('a try is never one of fewer', () => {
   ] as const)
     assert.equal(triesOf(activity), said);
 });
+
+test('a history whose names are no text is refused in words', () => {
+  const started = {
+    id: 1,
+    type: 'WorkflowStarted',
+    timestamp: '2026-01-01T00:00:00Z',
+    workflowId: 'w',
+    runId: 'r',
+    workflowType: 't',
+    taskList: 'l',
+  };
+  assert.equal(readHistory(JSON.stringify([started])).last, 1);
+  for (const name of ['workflowId', 'runId', 'workflowType', 'taskList', 'identity', 'reason'])
+    for (const value of [{}, [], 7, true, { constructor: null }])
+      assert.throws(() => readHistory(JSON.stringify([{ ...started, [name]: value }])), {
+        message: `Its events are not as Baton writes them: \`${name}\` of event 1 is no text.`,
+      });
+});

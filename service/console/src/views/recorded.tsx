@@ -122,18 +122,27 @@ function Choose(): JSX.Element {
   );
 }
 
-function Shown({ name, history, view }: { name: string; history: History; view: View }): JSX.Element {
-  // What another program wrote may be of a shape that no view knows.
+interface Recording {
+  name: string;
+  history: History;
+  view: View;
+}
+
+/** What another program wrote may be of a shape that no view knows, nor the head of the page. */
+function Shown(recording: Recording): JSX.Element {
   const [broken] = useErrorBoundary();
-  if (broken)
-    return (
-      <main class="page" id="main">
-        <div class="trouble" role="alert">
-          <b>{visible(name)} cannot be shown.</b> <span>Its events are not as Baton writes them.</span>
-        </div>
-        <Choose />
-      </main>
-    );
+  if (!broken) return <Told {...recording} />;
+  return (
+    <main class="page" id="main">
+      <div class="trouble" role="alert">
+        <b>{visible(recording.name)} cannot be shown.</b> <span>Its events are not as Baton writes them.</span>
+      </div>
+      <Choose />
+    </main>
+  );
+}
+
+function Told({ name, history, view }: Recording): JSX.Element {
   const row = history.row.value;
   const { started, closed } = stateAsOf(row, row.last);
   const head = (
