@@ -47,10 +47,10 @@ impl Hosts {
 
     fn has(&self, host: &str) -> bool {
         let Some(known) = &self.known else { return true };
-        let host = host.trim_end_matches('.');
-        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        // A name may end with the dot of the root.
+        let host = host.strip_suffix('.').unwrap_or(host);
         let is_name = || host.eq_ignore_ascii_case("localhost") || ends_with_ignoring_case(host, ".localhost");
-        let is_loopback = address.map_or_else(|_| is_name(), |address| address.to_canonical().is_loopback());
+        let is_loopback = address(host).map_or_else(is_name, |address| address.to_canonical().is_loopback());
         is_loopback || known.iter().any(|name| name.eq_ignore_ascii_case(host))
     }
 }
@@ -58,6 +58,24 @@ impl Hosts {
 fn ends_with_ignoring_case(text: &str, end: &str) -> bool {
     let at = text.len().checked_sub(end.len());
     at.and_then(|at| text.get(at..)).is_some_and(|found| found.eq_ignore_ascii_case(end))
+}
+
+/// Parses an IP address as an authority writes it: brackets stand around IPv6 alone.
+fn address(host: &str) -> Option<IpAddr> {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']')?.parse().ok().map(IpAddr::V6),
+        None => host.parse().ok().map(IpAddr::V4),
+    }
+}
+
+/// Returns whether an authority is a host, alone or with a port. [`Authority`] itself also takes user information, text
+/// behind a bracket and ports that are no numbers.
+fn is_host_and_port(authority: &Authority) -> bool {
+    let host = authority.host();
+    let Some(rest) = authority.as_str().strip_prefix(host) else { return false };
+    let is_host = if host.starts_with('[') { address(host).is_some() } else { !host.is_empty() && !host.contains('%') };
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    is_host && (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
 }
 
 /// Lets requests go on, or says why not.
@@ -90,13 +108,12 @@ fn judge(hosts: &Hosts, method: &Method, uri: &Uri, headers: &HeaderMap) -> Resu
             return Err(Refused::BadHeader { header, problem });
         }
     }
-    let host = match headers.get(HOST) {
-        Some(value) => Some(authority(value).ok_or_else(|| Refused::BadHeader {
-            header: HOST,
-            problem: "is no name or address, with or without a port".to_owned(),
-        })?),
-        None => None,
-    };
+    let no_host =
+        || Refused::BadHeader { header: HOST, problem: "is no name or address, with or without a port".to_owned() };
+    let host = headers.get(HOST).map(|value| authority(value).ok_or_else(no_host)).transpose()?;
+    if uri.authority().is_some_and(|authority| !is_host_and_port(authority)) {
+        return Err(no_host());
+    }
     for host in host.iter().chain(uri.authority()) {
         if !hosts.has(host.host()) {
             return Err(Refused::Misdirected { host: host.host().to_owned() });
@@ -138,8 +155,7 @@ fn is_own_site(value: &HeaderValue) -> bool {
 
 fn authority(value: &HeaderValue) -> Option<Authority> {
     let authority: Authority = value.to_str().ok()?.parse().ok()?;
-    // A name before an `@` is no part of a host.
-    (!authority.as_str().contains('@')).then_some(authority)
+    is_host_and_port(&authority).then_some(authority)
 }
 
 /// Whether a page from there is a page of this host: the same name and the same port, whatever the scheme, as what encrypts

@@ -148,6 +148,84 @@ async fn a_name_that_somebody_points_at_this_machine_is_none_of_its_names() {
 }
 
 #[tokio::test]
+async fn only_a_whole_loopback_name_passes_the_host_guard() {
+    let api = local().await;
+    for (hosts, status, code) in [
+        (
+            &[
+                "[::1].evil.com",
+                "[::1]evil.com",
+                "[::1]:80.evil.com",
+                "[::1]:",
+                "[::1",
+                "::1",
+                "[127.0.0.1]",
+                "[localhost]",
+                "[::1%25lo]",
+                "[::1%lo]",
+                "[]",
+                "localhost:evil.com",
+                "localhost:65536",
+                "localhost:+80",
+                "localhost:-1",
+                "localhost:80:80",
+                "localhost:80@evil.com",
+                "evil.com@localhost",
+                "evil.com:80@localhost",
+                "localhost/evil.com",
+                "localhost evil.com",
+                "localhost#evil.com",
+                "localhost%2eevil.com",
+                ":7420",
+                "",
+            ][..],
+            400,
+            "bad-header",
+        ),
+        (
+            // Neither this service nor the resolver of a client agrees with every other on what these mean.
+            &[
+                "127.1",
+                "2130706433",
+                "0x7f000001",
+                "0177.0.0.1",
+                "127.0.0.1.evil.com",
+                "localhost..",
+                ".localhost.evil.com",
+                "[::ffff:10.0.0.7]",
+                "[::]",
+                "0.0.0.0",
+                "baton.lan.evil.com",
+            ],
+            421,
+            "misdirected",
+        ),
+    ] {
+        for host in hosts {
+            let ask = || Ask::get("/v1/domains").header("host", host);
+            let answer = api.ask(ask()).await;
+            assert_eq!(answer.status.as_u16(), status, "{host}: {}", answer.text);
+            answer.problem(status, code);
+        }
+    }
+    for host in [
+        "127.0.0.1",
+        "127.0.0.1.",
+        "[::1]",
+        "[0:0:0:0:0:0:0:1]:7420",
+        "[::ffff:127.0.0.1]:7420",
+        "LOCALHOST.:0",
+        "localhost:07420",
+        "localhost:65535",
+        "a.b.LocalHost",
+        "BATON.lan.",
+    ] {
+        let answer = api.ask(Ask::get("/v1/domains").header("host", host)).await;
+        assert_eq!(answer.status.as_u16(), 200, "{host}: {}", answer.text);
+    }
+}
+
+#[tokio::test]
 async fn what_counts_is_said_once() {
     let api = Api::open().await;
     let router = router_for(Arc::clone(&api.engine), operator());
