@@ -30,6 +30,15 @@ pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// under way at once, at some hundred bytes each.
 pub const VERIFIED_MAX: usize = 4_096;
 
+/// Types of tokens that are accepted, by their `typ`; a token without one is, too. Others are signed with the same keys and
+/// are for something else: a logout token (`logout+jwt`) or a proof of possession (`dpop+jwt`) grants nothing.
+///
+/// Source: RFC 8725, section 3.11 (explicit typing); RFC 9068, section 2.1 (`at+jwt`); RFC 7515, section 4.1.9 (`application/`).
+const TYPES: [&str; 2] = ["JWT", "at+jwt"];
+
+/// Names the key that the sender of a token has to prove to have. Source: RFC 7800, section 3.1.
+const CONFIRMATION: &str = "cnf";
+
 /// Somebody who showed a token that is believed.
 #[derive(Clone)]
 pub(super) struct Verified {
@@ -114,6 +123,9 @@ impl Trusted {
         if header.crit.is_some() {
             return Err(self.wrong("it has something critical that is not understood here"));
         }
+        if !header.typ.as_deref().is_none_or(is_accepted_type) {
+            return Err(self.wrong("its `typ` is neither `JWT` nor `at+jwt`: it was made for something else"));
+        }
         if !terms.algorithms.contains(&header.alg) {
             return Err(self.wrong("its algorithm is not one that this issuer signs with"));
         }
@@ -137,6 +149,11 @@ impl Trusted {
     /// Whose claims these are, when they are good, and what the rules give.
     fn judge(&self, claims: &Map<String, Value>) -> Result<Verified, String> {
         let terms = &self.terms;
+        if claims.contains_key(CONFIRMATION) {
+            return Err(format!(
+                "it has `{CONFIRMATION}`, and so is for the holder of a key alone, which the service cannot check"
+            ));
+        }
         let validity = validity(claims)?;
         let own = claims.get(&terms.name_claim).and_then(Value::as_str);
         let own = own.ok_or_else(|| format!("its claim `{}` is no text", terms.name_claim))?;
@@ -156,6 +173,14 @@ impl ClaimGrant {
             None | Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) => false,
         }
     }
+}
+
+/// Returns whether a token of this `typ` may be one that grants access.
+fn is_accepted_type(typ: &str) -> bool {
+    const PREFIX: &str = "application/";
+    let has_prefix = typ.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX));
+    let name = if has_prefix { &typ[PREFIX.len()..] } else { typ };
+    TYPES.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// When a token is good. One that never ends is never good.

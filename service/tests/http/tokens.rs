@@ -181,6 +181,42 @@ async fn a_token_of_the_issuer_is_let_in_and_no_other_is_and_nobody_hears_why() 
     assert_eq!((answers[0], answers[29]), (401, 429));
 }
 
+#[tokio::test(start_paused = true)]
+async fn only_an_access_token_without_a_constraint_is_accepted() {
+    let key = Key::ed("ed");
+    let (_open, guarded) = believing(&[&key]).await;
+    let typed =
+        |typ: Option<&str>| key.sign_as(&Header { typ: typ.map(str::to_owned), ..key.header() }, &claims("ops"));
+    let accepted = [None, Some("JWT"), Some("jwt"), Some("at+jwt"), Some("AT+JWT"), Some("application/at+jwt")];
+    for typ in accepted.into_iter().chain([Some("Application/JWT")]) {
+        let answer = domain(&guarded, &typed(typ)).await;
+        assert_eq!(answer.status.as_u16(), 200, "{typ:?}: {}", answer.text);
+    }
+    let refused = [
+        "logout+jwt",
+        "dpop+jwt",
+        "secevent+jwt",
+        "id+jwt",
+        "JWS",
+        "at+jwt2",
+        "application/",
+        "",
+        " JWT",
+        "application/application/jwt",
+        "text/jwt",
+        "at+jwt; x=y",
+    ];
+    let refused = refused.map(|typ| (typ.to_owned(), typed(Some(typ))));
+    let bound = [json!({ "jkt": "x" }), json!({ "x5t#S256": "x" }), json!({}), json!(null), json!("x")];
+    let bound = bound.map(|cnf| (format!("cnf {cnf}"), key.sign(&with(claims("ops"), "cnf", cnf))));
+    for (what, token) in refused.into_iter().chain(bound) {
+        let answer = domain(&guarded, &token).await;
+        assert_eq!(answer.status.as_u16(), 401, "{what}: {}", answer.text);
+        answer.problem(401, "token-refused");
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_token_of_yesterday_or_of_tomorrow_says_so_by_the_clock_of_the_service() {
     let key = Key::ed("ed");
