@@ -33,7 +33,7 @@ pub use page::page;
 pub(crate) use pass::Pass;
 pub use pass::REVOKED_WAIT;
 pub use remote::{FETCH_WAIT, KEYS_AGAIN_AFTER, KEYS_AGE_MAX};
-pub use secret::{AccessKey, EXPIRY_WARNING, Moment, SECRETS_MAX, Secret};
+pub use secret::{AccessKey, EXPIRY_WARNING, Moment, SECRET_CHARS_MIN, SECRETS_MAX, Secret};
 pub(crate) use session::Session;
 pub use session::{SESSION_AGE_MAX, SESSION_IDLE_MAX, SESSIONS_MAX, SESSIONS_OF_ONE_MAX};
 pub use set::Stanzas;

@@ -169,7 +169,7 @@ pub(super) fn signature(input: &[u8]) {
         let credential = Credential {
             name: "robot".to_owned(),
             access_key_id: Some("AKIDEXAMPLE".to_owned()),
-            secret_access_key: Some("nobody knows it".to_owned()),
+            secret_access_key: Some("nobody knows it at all".to_owned()),
             operator: true,
             ..Credential::default()
         };

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::certificate::CertificateName;
 use super::hex::unhex;
-use super::secret::{AccessKey, SECRETS_MAX, Secret, Validity};
+use super::secret::{AccessKey, SECRET_CHARS_MIN, SECRETS_MAX, SHA256_OF_NOTHING, Secret, Validity};
 
 /// A credential, as an operator writes it down. The secret of a bearer is nowhere but with its holder.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
@@ -353,6 +353,12 @@ fn secrets(credential: &Credential) -> Result<Vec<Digest>, String> {
         let validity = Validity::read(secret.not_before, secret.expires);
         let sha256 = unhex(&secret.sha256)
             .ok_or_else(|| format!("credential `{name}`: {what} must have 64 hexadecimal digits"))?;
+        if sha256 == SHA256_OF_NOTHING {
+            let how = "make one with `baton credential new`";
+            return Err(format!(
+                "credential `{name}`: {what} is the hash of the empty text, which is no secret; {how}"
+            ));
+        }
         Ok(Digest { sha256, validity: validity.map_err(|why| format!("credential `{name}`: a secret {why}"))? })
     };
     let first = first.into_iter().map(|secret| read("secret-sha256", secret));
@@ -371,6 +377,14 @@ fn keys(credential: &Credential) -> Result<Vec<Key>, String> {
         if key.id.is_empty() || key.secret.is_empty() {
             let both = "access-key-id and secret-access-key belong together, and neither is empty";
             return Err(format!("credential `{name}`: {both}"));
+        }
+        let found = key.secret.chars().count();
+        if found < SECRET_CHARS_MIN {
+            return Err(format!(
+                "credential `{name}`: the secret of the key `{}` has {found} characters, expected at least \
+                 {SECRET_CHARS_MIN}; make one with `baton credential new {name} --access-key`",
+                key.id
+            ));
         }
         let validity = Validity::read(key.not_before, key.expires);
         let validity = validity.map_err(|why| format!("credential `{name}`: the key `{}` {why}", key.id))?;

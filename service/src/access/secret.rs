@@ -10,6 +10,17 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 /// that each have their own.
 pub const SECRETS_MAX: usize = 16;
 
+/// The fewest characters of a secret that the configuration has itself, as it has those of keys that sign. Ours: the shortest that
+/// cannot be guessed offline if its characters are random (16 of 64 are 96 bits). Secrets that the service makes have 43;
+/// AWS's have 40. Of a secret that is there as its hash no length is known.
+pub const SECRET_CHARS_MIN: usize = 16;
+
+/// The SHA-256 of the empty text: a hash of a variable that was not set. Source: FIPS 180-4.
+pub(super) const SHA256_OF_NOTHING: [u8; 32] = [
+    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae, 0x41,
+    0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
+];
+
 /// How long before its end a secret is warned of. Ours: there is a working day in it, whatever the week.
 pub const EXPIRY_WARNING: history::Duration = history::Duration::from_days(7);
 
@@ -140,6 +151,11 @@ mod tests {
             let said = read(text).err().unwrap().to_string();
             assert!(said.contains(NO_MOMENT), "{text}: {said}");
         }
+    }
+
+    #[test]
+    fn the_hash_of_nothing_is_that_of_the_empty_text() {
+        assert_eq!(SHA256_OF_NOTHING, <[u8; 32]>::from(<sha2::Sha256 as sha2::Digest>::digest(b"")));
     }
 
     #[test]

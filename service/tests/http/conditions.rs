@@ -106,7 +106,7 @@ fn a_credential_that_could_never_match_is_refused_at_the_start() {
     let expected = "credential `rack`: access-key-id and secret-access-key belong together, and neither is empty";
     assert_eq!(refused, expected);
     let whole =
-        Credential { secret_access_key: Some("s".to_owned()), secret_sha256: String::new(), operator: true, ..half };
+        Credential { secret_access_key: Some("s".repeat(16)), secret_sha256: String::new(), operator: true, ..half };
     assert_eq!(format!("{whole:?}"), "Credential { name: \"rack\", .. }", "its secret is not told");
     let twin = Credential { name: "other".to_owned(), ..whole.clone() };
     let twice = Credentials::new(vec![whole, twin]).unwrap_err();

@@ -113,6 +113,30 @@ fn what_cannot_be_meant_is_refused_by_name() {
 }
 
 #[test]
+fn a_secret_that_can_be_guessed_is_refused_by_name() {
+    let refused = |credential| Credentials::new(vec![credential]).unwrap_err();
+    let empty = secret("").sha256;
+    for sha256 in [empty.clone(), empty.to_uppercase()] {
+        let first = refused(Credential { secret_sha256: sha256.clone(), ..operator("rack") });
+        assert!(first.contains("`rack`") && first.contains("hash of the empty text"), "{first}");
+        let other = Secret { sha256, ..Secret::default() };
+        let other = refused(Credential { secrets: vec![other], ..operator("rack") });
+        assert!(other.contains("`rack`") && other.contains("hash of the empty text"), "{other}");
+    }
+    let key = |secret: &str| AccessKey { id: "BATN".to_owned(), secret: secret.to_owned(), ..AccessKey::default() };
+    let short = refused(Credential { access_keys: vec![key("fifteen-letters")], ..operator("rack") });
+    let says = "credential `rack`: the secret of the key `BATN` has 15 characters, expected at least 16";
+    assert!(short.starts_with(says) && !short.contains("fifteen-letters"), "{short}");
+    let legacy = Credential {
+        access_key_id: Some("BATN".to_owned()),
+        secret_access_key: Some("ü".repeat(15)),
+        ..operator("rack")
+    };
+    assert!(refused(legacy).starts_with(says));
+    assert!(Credentials::new(vec![Credential { access_keys: vec![key("sixteen-letters!")], ..operator("r") }]).is_ok());
+}
+
+#[test]
 fn what_expires_within_a_week_is_known_before() {
     let week = EXPIRY_WARNING.as_millis();
     let credential = Credential {
@@ -123,7 +147,7 @@ fn what_expires_within_a_week_is_known_before() {
         ],
         access_keys: vec![AccessKey {
             id: "BATN".to_owned(),
-            secret: "s".to_owned(),
+            secret: "a-secret-of-the-tests".to_owned(),
             expires: Some(at(BEGIN + 1)),
             ..AccessKey::default()
         }],

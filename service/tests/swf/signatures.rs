@@ -248,13 +248,17 @@ async fn a_key_that_has_expired_is_told_to_whom_its_signature_is_right_and_anoth
             Some("com.amazon.coral.service#UnrecognizedClientException"),
             "The security token included in the request is good from 2023-11-14T22:13:20.001Z on",
         ),
-        (AccessKey { expires: at(SIGNED), secret: "another".to_owned(), ..key("BATNKEY") }, Some(INVALID), MISMATCH),
+        (
+            AccessKey { expires: at(SIGNED), secret: "another secret key".to_owned(), ..key("BATNKEY") },
+            Some(INVALID),
+            MISMATCH,
+        ),
     ] {
         let credential = Credential {
             name: "k".to_owned(),
             access_keys: vec![
                 key,
-                AccessKey { id: "OTHER".to_owned(), secret: "o".to_owned(), ..AccessKey::default() },
+                AccessKey { id: "OTHER".to_owned(), secret: "o".repeat(16), ..AccessKey::default() },
             ],
             operator: true,
             ..Credential::default()

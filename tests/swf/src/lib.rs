@@ -138,7 +138,7 @@ impl World {
         let settings = Settings { seed: Some(7), quotas, ..Settings::default() };
         let engine = Engine::open(Arc::new(Memory::new()), Arc::new(time), settings).await.expect("a new store");
         let router = service::api::router_for(Arc::clone(&engine), holders);
-        let swf = client(&router, time, &Credentials::new("id", "secret", None, None, "test"));
+        let swf = client(&router, time, &Credentials::new("id", "a secret of the tests", None, None, "test"));
         Self { swf, engine, router, time }
     }
 

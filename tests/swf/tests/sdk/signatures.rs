@@ -10,7 +10,7 @@ fn key(name: &str) -> Credential {
     Credential {
         name: name.to_owned(),
         access_key_id: Some(format!("{name}-id")),
-        secret_access_key: Some(format!("{name}-secret")),
+        secret_access_key: Some(format!("{name}-secret-access-key")),
         ..Credential::default()
     }
 }
@@ -23,7 +23,7 @@ fn one(text: &str) -> Vec<String> {
 async fn world() -> World {
     let own = Credential {
         access_key_id: Some("id".to_owned()),
-        secret_access_key: Some("secret".to_owned()),
+        secret_access_key: Some("a secret of the tests".to_owned()),
         operator: true,
         ..key("ops")
     };
@@ -40,8 +40,8 @@ async fn world() -> World {
 async fn each_holder_of_a_key_may_do_what_is_its_own_and_nothing_else() {
     let world = world().await;
     world.register().await;
-    let [shop, decider, runner] =
-        ["shop", "decider", "runner"].map(|name| world.client(&format!("{name}-id"), &format!("{name}-secret"), 0));
+    let [shop, decider, runner] = ["shop", "decider", "runner"]
+        .map(|name| world.client(&format!("{name}-id"), &format!("{name}-secret-access-key"), 0));
     let start = |client: &aws_sdk_swf::Client| {
         client.start_workflow_execution().domain("default").workflow_id("w").workflow_type(workflow(ORDER)).send()
     };
@@ -83,14 +83,14 @@ async fn a_key_that_is_unknown_or_has_another_secret_is_refused() {
     let world = world().await;
     let ask = |client: aws_sdk_swf::Client| async move { client.describe_domain().name("default").send().await };
     let unknown = "UnrecognizedClientException: The security token included in the request is invalid.";
-    assert_eq!(fault(ask(world.client("no", "secret", 0)).await), unknown);
+    assert_eq!(fault(ask(world.client("no", "a secret of the tests", 0)).await), unknown);
     let other = fault(ask(world.client("id", "secrets", 0)).await);
     assert!(other.starts_with("InvalidSignatureException: The request signature we calculated"), "{other}");
-    ask(world.client("id", "secret", 299)).await.unwrap();
-    let ahead = fault(ask(world.client("id", "secret", 301)).await);
+    ask(world.client("id", "a secret of the tests", 299)).await.unwrap();
+    let ahead = fault(ask(world.client("id", "a secret of the tests", 301)).await);
     assert!(ahead.starts_with("InvalidSignatureException: Signature not yet current: "), "{ahead}");
     world.pass(Duration::from_secs(301).as_secs()).await;
-    let late = fault(ask(world.client("id", "secret", -301)).await);
+    let late = fault(ask(world.client("id", "a secret of the tests", -301)).await);
     assert!(late.starts_with("InvalidSignatureException: Signature expired: "), "{late}");
 }
 
