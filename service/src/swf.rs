@@ -43,7 +43,7 @@ use crate::fair::InTurn;
 use crate::front::Front;
 use crate::http::{
     Audited, Code, MayBeLate, RequestId, RequestNotes, SwfOperation, answer_within, answered, hold_answer, hold_body,
-    in_turn_within, of_token, read_body, trace_of,
+    in_turn_within, must_not_be_encoded, of_token, read_body, trace_of,
 };
 use crate::tls::Peer;
 use call::{Answer, SwfCall};
@@ -62,6 +62,9 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 
 /// The content types that are taken: AWS JSON, and what clients of boto's second version send.
 const CONTENT_TYPES: [&str; 3] = ["application/x-amz-json-1.0", "application/x-amz-json-1.1", "application/json"];
+
+/// What AWS's older SDKs name as the encoding of bodies that are not encoded.
+const PLAIN_ENCODINGS: [&str; 1] = ["amz-1.0"];
 
 /// The region where the request does not name one.
 const REGION_DEFAULT: &str = "us-east-1";
@@ -154,6 +157,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     let asked = Audited::of(&request).filter(|_| operation.effect() == CallEffect::Changes);
     log.operation(operation.name());
     must_be_json(request.headers())?;
+    must_not_be_encoded(request.headers(), &PLAIN_ENCODINGS)?;
     let region = region(request.headers()).unwrap_or(REGION_DEFAULT).to_owned();
     let trace = trace_of(request.headers());
     let credentials = request.extensions().get::<Credentials>().cloned();

@@ -5,7 +5,8 @@ mod place;
 use std::time::Duration;
 
 use axum::extract::{FromRequest, Request};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use schemars::JsonSchema;
@@ -48,6 +49,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send, const MAX: usize> FromRequest<S
     type Rejection = Refused;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
+        must_not_be_encoded(request.headers(), &[])?;
         let content_type = request.headers().get(CONTENT_TYPE).cloned();
         let ticket = request.extensions().get::<Ticket>().cloned();
         let bytes = read(request, MAX).await?;
@@ -68,6 +70,20 @@ impl<S: Send + Sync, T: DeserializeOwned + Send, const MAX: usize> FromRequest<S
         announce(ticket, &bytes).await?;
         Ok(Json(body))
     }
+}
+
+/// Refuses a body in an encoding other than `identity` and those in `plain`, which name bodies as they are, too. The service
+/// decodes nothing: the limits of a body are those of what was sent.
+pub(crate) fn must_not_be_encoded(headers: &HeaderMap, plain: &[&str]) -> Result<(), Refused> {
+    for value in headers.get_all(CONTENT_ENCODING) {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        let mut encodings = value.split(',').map(str::trim).filter(|encoding| !encoding.is_empty());
+        let is_plain = |found: &str| plain.iter().chain(&["identity"]).any(|known| found.eq_ignore_ascii_case(known));
+        if let Some(encoding) = encodings.find(|found| !is_plain(found)) {
+            return Err(Refused::ContentEncoding(encoding.to_owned()));
+        }
+    }
+    Ok(())
 }
 
 /// The last that is done before the handler: where the call changes something and there is an audit log, that has its entry now.

@@ -45,6 +45,9 @@ pub(crate) enum Refused {
     /// The body is not JSON by its own account.
     #[error("expected application/json, found `{0}`")]
     ContentType(String),
+    /// The body is encoded, for which the service has no decoder.
+    #[error("expected a body without Content-Encoding, found `{0}`")]
+    ContentEncoding(String),
     /// A header is not what it should be.
     #[error("`{header}` {problem}")]
     BadHeader { header: HeaderName, problem: String },
@@ -307,6 +310,11 @@ impl Refused {
             Self::ContentType(_) => {
                 RefusalRow::new(415, "unsupported-media-type", "send JSON, and say so in Content-Type")
             }
+            Self::ContentEncoding(_) => RefusalRow::new(
+                415,
+                "unsupported-media-type",
+                "send the body as it is, uncompressed and without Content-Encoding",
+            ),
             Self::Misdirected { .. } => RefusalRow::new(
                 421,
                 "misdirected",

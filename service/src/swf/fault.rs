@@ -58,6 +58,7 @@ kinds! {
     Serialization BAD_REQUEST "com.amazon.coral.service#SerializationException";
     UnknownOperation BAD_REQUEST "com.amazon.coral.service#UnknownOperationException";
     TooLarge PAYLOAD_TOO_LARGE "com.amazon.coral.service#RequestEntityTooLargeException";
+    UnsupportedMediaType UNSUPPORTED_MEDIA_TYPE "com.amazon.coral.service#UnsupportedMediaTypeException";
     TooManyGuesses TOO_MANY_REQUESTS "com.amazon.coral.availability#ThrottlingException";
     Throttling TOO_MANY_REQUESTS "com.amazon.coral.availability#ThrottlingException";
     TooSlow REQUEST_TIMEOUT "com.amazon.coral.service#RequestTimeoutException";
@@ -237,6 +238,10 @@ impl From<Refused> for SwfFault {
                 Self::new(FaultKind::Unavailable, "The audit log cannot be written, so nothing is changed now")
             }
             Refused::BodyTooSlow => Self::new(FaultKind::TooSlow, "The request did not come in time"),
+            Refused::ContentEncoding(found) => Self::new(
+                FaultKind::UnsupportedMediaType,
+                format!("Content-Encoding '{found}' is not supported; send the body uncompressed"),
+            ),
             Refused::BadJson(what) => Self::new(FaultKind::Serialization, what),
             other => Self::new(FaultKind::Validation, other.to_string()),
         }

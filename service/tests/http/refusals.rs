@@ -140,6 +140,28 @@ async fn text_that_is_not_utf_8_is_refused() {
 }
 
 #[tokio::test]
+async fn an_encoded_body_is_refused_with_the_name_of_its_encoding() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let before = api.everything().await;
+    for encodings in
+        [&["gzip"][..], &["GZIP"], &["br"], &["identity, deflate"], &["identity", "zstd"], &["gzip, br"], &["amz-1.0"]]
+    {
+        let named = encodings.last().unwrap().rsplit(", ").last().unwrap().replace("identity", "deflate");
+        for path in [signal("w"), DECIDERS.to_owned(), format!("{WORKFLOWS}/w/cancel")] {
+            let ask = Ask::text(&path, "\u{1f}\u{8b}");
+            let ask = encodings.iter().fold(ask, |ask, encoding| ask.header("content-encoding", encoding));
+            let problem = api.refused(ask, 415, "unsupported-media-type").await;
+            assert!(problem["detail"].as_str().unwrap().contains(&named), "{encodings:?}: {problem}");
+        }
+    }
+    assert_eq!(api.everything().await, before);
+    for plain in ["identity", "Identity", "identity, IDENTITY", "", ","] {
+        api.ask(Ask::post(&signal("w"), &json!({})).header("content-encoding", plain)).await.json(202);
+    }
+}
+
+#[tokio::test]
 async fn a_body_of_another_type_is_refused() {
     let api = Api::open().await;
     api.start("w").await;

@@ -25,6 +25,24 @@ async fn an_operation_is_found_by_what_stands_behind_the_last_dot_of_its_target(
 }
 
 #[tokio::test]
+async fn an_encoded_body_is_a_415_that_names_its_encoding() {
+    let swf = Swf::open().await;
+    for encoding in ["gzip", "GZip", "identity, br", "aws-chunked", "amz-1.0, deflate"] {
+        let answer = swf.send(&[TARGET, JSON, ("content-encoding", encoding)], vec![0x1f, 0x8b]).await;
+        assert_eq!(answer.status, 415, "{encoding}: {}", answer.text);
+        let named = encoding.rsplit(", ").next().unwrap();
+        assert!(
+            answer.text.contains("UnsupportedMediaTypeException") && answer.text.contains(named),
+            "{}",
+            answer.text
+        );
+    }
+    for plain in ["identity", "IDENTITY", "amz-1.0", "AMZ-1.0", ""] {
+        swf.send(&[TARGET, JSON, ("content-encoding", plain)], DEFAULT).await.json();
+    }
+}
+
+#[tokio::test]
 async fn every_answer_has_a_request_id_of_its_own() {
     let swf = Swf::open().await;
     let answers = [swf.send(&[TARGET, JSON], DEFAULT).await, swf.send(&[TARGET, JSON], "!").await];
