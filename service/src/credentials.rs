@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use engine::shares::ShareLimits;
 use service::access::Credentials;
 use service::front::Front;
 use service::reload::{FileWatch, Why};
@@ -34,6 +35,7 @@ pub(crate) struct Keeper {
     /// Whether callers are asked for certificates.
     pub(crate) asks_callers: bool,
     pub(crate) credentials: Credentials,
+    pub(crate) limits: ShareLimits,
     pub(crate) front: Front,
 }
 
@@ -44,9 +46,13 @@ impl Keeper {
         let mut rest = config::read::<toml::Table>(&self.path).map(without_what_is_read_again).unwrap_or_default();
         let mut told = BTreeSet::new();
         self.warn_of_expiry(&mut told);
+        self.warn_of_unknown_domains().await;
         loop {
             tokio::select! {
-                why = self.files.changed() => self.read_again(why, &mut rest),
+                why = self.files.changed() => {
+                    self.read_again(why, &mut rest);
+                    self.warn_of_unknown_domains().await;
+                }
                 () = tokio::time::sleep(EXPIRY_LOOK_EVERY) => {}
             }
             self.warn_of_expiry(&mut told);
@@ -66,7 +72,8 @@ impl Keeper {
             files.watch(Serve::read_from(&self.path, &stanzas.issuers));
             let count = stanzas.credentials.len() + stanzas.issuers.len();
             credentials.replace(stanzas).map_err(|error| format!("{path}: {error}"))?;
-            self.front.engine().shares().replace(limits);
+            self.front.engine().shares().replace(limits.clone());
+            self.limits = limits;
             Ok((count, rest))
         });
         self.front.reloads().note(WHAT, taken.is_ok());
@@ -93,6 +100,33 @@ impl Keeper {
                 why = why.word(),
                 "credentials and limits were not read again, and those from before are in force: {error}"
             ),
+        }
+    }
+
+    /// Warns of domains that the file names and that do not exist: a slip of the pen gives and limits nothing.
+    async fn warn_of_unknown_domains(&self) {
+        let mut named = self.credentials.domains();
+        for domain in self.limits.domains() {
+            named.entry(domain.to_owned()).or_insert_with(|| "a limit".to_owned());
+        }
+        if named.is_empty() {
+            return;
+        }
+        match self.front.engine().registry().domains().await {
+            Ok(known) => {
+                for domain in known {
+                    named.remove(&domain.name);
+                }
+            }
+            // The next time that the file is read it is looked at again.
+            Err(error) => return tracing::debug!(%error, "the domains that the configuration names were not checked"),
+        }
+        let path = self.path.display();
+        for (domain, whose) in named {
+            tracing::warn!(
+                "`{path}` names the domain `{domain}`, which does not exist, for {whose}: correct the name, or create it \
+                 with `baton domain create`"
+            );
         }
     }
 

@@ -411,7 +411,7 @@ impl Serve {
         let engine = Engine::open(Arc::clone(&store), Arc::new(SystemClock), settings)
             .await
             .map_err(|refusal| refusal.to_string())?;
-        engine.shares().replace(limits);
+        engine.shares().replace(limits.clone());
         if let Some(embedded) = &embedded {
             begin_new_life(embedded, &engine).await?;
         }
@@ -431,7 +431,7 @@ impl Serve {
         tokio::spawn(credentials.clone().keep_keys(Arc::clone(&engine)));
         if let Some(path) = self.config.clone() {
             let (credentials, front) = (credentials.clone(), front.clone());
-            let keeper = Keeper { path, files, asks_callers, credentials, front };
+            let keeper = Keeper { path, files, asks_callers, credentials, limits, front };
             tokio::spawn(keeper.keep());
         }
         let data = match self.store.unwrap_or(StoreKind::Embedded) {

@@ -327,6 +327,14 @@ impl Holder {
         }
     }
 
+    /// The domains that its levels name; `*` is none.
+    pub(super) fn domains(&self) -> impl Iterator<Item = &str> {
+        let levels = [&self.readers, &self.readers_without_payloads, &self.applications, &self.operators];
+        let named = levels.into_iter().flat_map(|domains| &domains.0).map(String::as_str).filter(|name| *name != "*");
+        let lists = self.deciders.iter().map(|it| &it.lists).chain(&self.runners);
+        named.chain(lists.map(|lists| lists.domain.as_str()))
+    }
+
     /// Whether it may read the runs of this domain, with or without their payloads.
     pub(super) fn reads(&self, domain: &str) -> bool {
         self.sees_payloads(domain) || self.readers_without_payloads.has(domain)

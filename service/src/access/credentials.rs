@@ -1,5 +1,6 @@
 //! The credentials and issuers in force: one set, looked at once for each request, and exchanged as a whole.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -137,6 +138,11 @@ impl Credentials {
         // With what was fetched while it was read.
         self.0.set.send_modify(|in_force| *in_force = Arc::new(set.with_fetched_keys().unwrap_or(set)));
         Ok(())
+    }
+
+    /// The domains that credentials and rules of issuers name, each with the first that does, for people.
+    pub fn domains(&self) -> BTreeMap<String, String> {
+        self.now().domains()
     }
 
     /// Whether there is none, so that nobody is asked.

@@ -1,6 +1,6 @@
 //! Credentials and issuers that were read together: who is meant by what is shown.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use history::CallerName;
@@ -74,6 +74,24 @@ impl Set {
         }
         drop((names, accounts));
         Ok(Self { holders, issuers })
+    }
+
+    /// The domains that credentials and rules of issuers name, each with the first that does, for people.
+    pub(super) fn domains(&self) -> BTreeMap<String, String> {
+        let of = |whose: String, may: &Holder| {
+            let domains: Vec<String> = may.domains().map(str::to_owned).collect();
+            domains.into_iter().map(move |domain| (domain, whose.clone()))
+        };
+        let holders = self.holders.iter().flat_map(|holder| of(format!("credential `{}`", holder.name()), holder));
+        let rules = self.issuers.iter().flat_map(|issuer| {
+            let whose = format!("issuer `{}`", issuer.terms.name);
+            issuer.terms.grants.iter().flat_map(move |grant| of(whose.clone(), &grant.may))
+        });
+        let mut found = BTreeMap::new();
+        for (domain, whose) in holders.chain(rules) {
+            found.entry(domain).or_insert(whose);
+        }
+        found
     }
 
     pub(super) fn is_empty(&self) -> bool {

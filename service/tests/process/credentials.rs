@@ -129,6 +129,30 @@ async fn a_secret_that_expires_soon_is_warned_of_and_counted() {
     assert!(text(&service, "/metrics", "ops").await.contains("baton_secrets_expiring 1\n"));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_domain_that_does_not_exist_is_warned_of_by_name() {
+    let scratch = Scratch::new("no-domain");
+    let config = scratch.0.join("baton.toml");
+    let named = |level: &str, domain: &str| {
+        let rack = stanza("rack").replace("operator = true\n", "");
+        format!("{}{rack}{level} = ['default', '{domain}', '*']\n", stanza("ops"))
+    };
+    let limit = "[[limits]]\ndomain = 'limitless'\nopen-runs = 1\n[[limits]]\ndomain = 'default'\nopen-runs = 9\n";
+    write(&config, &format!("{}{limit}", named("readers", "shopp")));
+    let service = Service::start_after(&scratch.0, "umask 077", &["--config", config.to_str().unwrap()]);
+    let log = || std::fs::read_to_string(scratch.0.join("log")).unwrap();
+    let says = |domain: &str, whose: &str| {
+        format!("names the domain `{domain}`, which does not exist, for {whose}: correct the name, or create it")
+    };
+    until("the warning at the start", async || log().contains(&says("shopp", "credential `rack`"))).await;
+    until("that of a limit", async || log().contains(&says("limitless", "a limit"))).await;
+    let lists = named("runners", "x").replace("['default', 'x', '*']", "['default/*', 'sh%20op/PCI']");
+    write(&config, &lists);
+    until("the warning when it is read again", async || log().contains(&says("sh op", "credential `rack`"))).await;
+    assert!(!log().contains("the domain `default`") && !log().contains("the domain `*`"), "{}", log());
+    drop(service);
+}
+
 /// What `baton credential …` prints and says, where it is done.
 fn credential(config: &Path, args: &[&str]) -> (String, String) {
     let output = baton(&[&["credential"], args, &["--config", config.to_str().unwrap()]].concat());

@@ -82,6 +82,14 @@ pub struct ShareLimits {
 }
 
 impl ShareLimits {
+    /// The domains that have limits by name.
+    pub fn domains(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().filter_map(|whose| match whose {
+            Whose::Domain(name) => Some(&**name),
+            Whose::Credential(_) => None,
+        })
+    }
+
     /// Takes limits as they were written down.
     ///
     /// # Errors
