@@ -290,7 +290,8 @@ impl Gate {
         if level == Level::Nothing || self.credentials.is_empty() {
             return Ok(None);
         }
-        let cookie = session::cookie(headers, uri).filter(|_| !headers.contains_key(AUTHORIZATION));
+        let cookie =
+            session::cookie(headers, uri, self.front.has_tls()).filter(|_| !headers.contains_key(AUTHORIZATION));
         if let Some(secret) = cookie {
             match self.credentials.admit_session(&secret, self.front.engine().clock().now()) {
                 Ok(admitted) => {

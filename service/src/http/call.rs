@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 
 use axum::Router;
 use axum::http::HeaderValue;
-use axum::http::header::X_CONTENT_TYPE_OPTIONS;
+use axum::http::header::{CACHE_CONTROL, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -22,12 +22,28 @@ use super::problem::Refused;
 /// two beside what browsers send. What is larger is refused with 431, by the reader where it does not fit its buffer.
 pub(super) const HEADER_BYTES_MAX: usize = 64 * 1024;
 
+/// What [`STRICT_TRANSPORT_SECURITY`] says: browsers encrypt for a year, whatever a link says. Ours: the year that browsers
+/// themselves ask for at the least. Subdomains are others' and are left alone.
+const ENCRYPT_FOR_A_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
+/// Whether a connection is encrypted, which its answers say to browsers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encryption {
+    Plain,
+    Tls,
+}
+
 /// The answer to a call. A handler that panics, which none should, is answered for.
-pub(super) fn answer<B>(mut router: Router, mut request: Request<B>) -> BoxFuture<'static, Response>
+pub(super) fn answer<B>(
+    mut router: Router,
+    encryption: Encryption,
+    mut request: Request<B>,
+) -> BoxFuture<'static, Response>
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
 {
+    let with_own_headers = move |answer| with_own_headers(answer, encryption);
     if head_bytes(&request) > HEADER_BYTES_MAX {
         let refused = Refused::HeadersTooLarge { max: HEADER_BYTES_MAX }.into_response();
         return Box::pin(ready(with_own_headers(refused)));
@@ -39,22 +55,28 @@ where
         let comes_later = match called.await.map(|Ok(answer)| pending(answer)) {
             Ok(Ok(answer)) => return with_own_headers(answer),
             Ok(Err(comes_later)) => comes_later,
-            Err(panic) => return panicked(panic.as_ref()),
+            Err(panic) => return with_own_headers(panicked(panic.as_ref())),
         };
         let answer = AssertUnwindSafe(comes_later).catch_unwind().await;
-        answer.map_or_else(|panic| panicked(panic.as_ref()), with_own_headers)
+        with_own_headers(answer.unwrap_or_else(|panic| panicked(panic.as_ref())))
     })
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Response {
     tracing::error!(panic = words(panic), "a handler panicked; this is a defect of the service");
-    with_own_headers(Refused::Panicked.into_response())
+    Refused::Panicked.into_response()
 }
 
 /// The same answer, with the headers that each has.
-pub(super) fn with_own_headers(mut answer: Response) -> Response {
+pub(super) fn with_own_headers(mut answer: Response, encryption: Encryption) -> Response {
+    let headers = answer.headers_mut();
     // Nothing here is what it does not say that it is.
-    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // Answers hold what their reader alone may see. Files of the console and streams say themselves how they are kept.
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if encryption == Encryption::Tls {
+        headers.insert(STRICT_TRANSPORT_SECURITY, ENCRYPT_FOR_A_YEAR);
+    }
     answer
 }
 
@@ -91,7 +113,7 @@ mod tests {
     fn ask(answer: impl Future<Output = &'static str> + Send + 'static) -> BoxFuture<'static, Response> {
         let answer = Arc::new(Mutex::new(Some(later(answer))));
         let handler = service_fn(move |_| ready(Ok::<_, Infallible>(answer.lock().unwrap().take().unwrap())));
-        super::answer(Router::new().fallback_service(handler), Request::new(Body::empty()))
+        super::answer(Router::new().fallback_service(handler), Encryption::Plain, Request::new(Body::empty()))
     }
 
     #[tokio::test]
@@ -103,6 +125,7 @@ mod tests {
         let answer = answer.await;
         assert_eq!(answer.status(), 200);
         assert_eq!(answer.headers()[X_CONTENT_TYPE_OPTIONS], "nosniff");
+        assert_eq!(answer.headers()[CACHE_CONTROL], "no-store");
     }
 
     #[tokio::test]

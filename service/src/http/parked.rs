@@ -31,7 +31,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, Sleep};
 
 use super::again::PolledAgain;
-use super::call::answer;
+use super::call::{Encryption, answer};
 use super::record::PeerAddress;
 use crate::tls::Peer;
 use stream::Resumed;
@@ -130,6 +130,7 @@ impl SharedOfConnection {
 struct Calls {
     router: Router,
     remote: PeerAddress,
+    encryption: Encryption,
     peer: Option<Arc<Peer>>,
     shared: Arc<SharedOfConnection>,
 }
@@ -151,7 +152,7 @@ impl hyper::service::Service<Request<Incoming>> for Calls {
             let number = shared.calls.fetch_add(1, Ordering::Relaxed) + 1;
             let asked = AskedOfCall::of(&request);
             let request = request.map(|body| HeardBody::new(body, number, Arc::clone(&self.shared)));
-            let work = answer(self.router.clone(), request);
+            let work = answer(self.router.clone(), self.encryption, request);
             *standing = CallStanding::Works(CallUnderWay { work, since: Instant::now(), number, asked });
         }
         drop(standing);
@@ -319,13 +320,13 @@ impl Speaker {
     /// For calls of this router by the peer at this address, who has shown this certificate; until it says that the service stops.
     pub(super) fn new(
         (http, router): (Arc<http1::Builder>, Router),
-        (remote, peer): (PeerAddress, Option<Arc<Peer>>),
+        (remote, encryption, peer): (PeerAddress, Encryption, Option<Arc<Peer>>),
         park_after: Duration,
         (stopped, permit): (watch::Receiver<bool>, Option<OwnedSemaphorePermit>),
     ) -> Self {
         let (calls, heard, writes) = (AtomicU64::new(0), AtomicU64::new(0), Arc::default());
         let shared = Arc::new(SharedOfConnection { standing: Mutex::new(CallStanding::Idle), calls, heard, writes });
-        let calls = Calls { router, remote, peer, shared };
+        let calls = Calls { router, remote, encryption, peer, shared };
         Self(Box::new(Speaking { http, calls, park_after, stopped, _permit: permit }))
     }
 

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use super::call::{HEADER_BYTES_MAX, with_own_headers};
+use super::call::{Encryption, HEADER_BYTES_MAX, with_own_headers};
 use super::handshake::{Begun, Encrypted, shake_hands};
 use super::parked::Speaker;
 use super::problem::Refused;
@@ -180,7 +180,7 @@ impl Connection {
         let stream = Stalling::new(stream, self.limits.write_wait, looks.clone(), may_answer);
         match tls {
             None => {
-                tokio::spawn(looks.around(self.speaker(None).speak(stream)));
+                tokio::spawn(looks.around(self.speaker(Encryption::Plain, None).speak(stream)));
             }
             Some(tls) => {
                 tokio::spawn(looks.around(async move {
@@ -202,7 +202,7 @@ impl Connection {
             _ = stopped.wait_for(|stopped| *stopped) => return None,
         };
         match begun {
-            Begun::Encrypted(stream, peer) => return Some((self.speaker(peer), stream)),
+            Begun::Encrypted(stream, peer) => return Some((self.speaker(Encryption::Tls, peer), stream)),
             Begun::Plain(stream) => self.refuse(stream).await,
             Begun::Failed => {}
         }
@@ -210,15 +210,15 @@ impl Connection {
     }
 
     /// What answers what comes over it.
-    fn speaker(self, peer: Option<Arc<Peer>>) -> Speaker {
+    fn speaker(self, encryption: Encryption, peer: Option<Arc<Peer>>) -> Speaker {
         let Self { http, router, stopped, permit, remote, limits } = self;
-        Speaker::new((http, router), (remote, peer), limits.park_after, (stopped, permit))
+        Speaker::new((http, router), (remote, encryption, peer), limits.park_after, (stopped, permit))
     }
 
     /// Tells whoever does not encrypt that it is to be.
     async fn refuse(mut self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
         let service = service_fn(|_: Request<Incoming>| async {
-            Ok::<_, Infallible>(with_own_headers(Refused::NotEncrypted.into_response()))
+            Ok::<_, Infallible>(with_own_headers(Refused::NotEncrypted.into_response(), Encryption::Plain))
         });
         let mut http = http1::Builder::clone(&self.http);
         let mut connection = pin!(http.keep_alive(false).serve_connection(TokioIo::new(stream), service));

@@ -19,19 +19,33 @@ pub(crate) const CSRF: HeaderName = HeaderName::from_static("baton-csrf");
 /// Begins the name of the cookie.
 const COOKIE_NAME: &str = "baton-session";
 
+/// Begins the name of a cookie that browsers accept from this host alone, encrypted, for all paths: no neighboring subdomain and no
+/// unencrypted answer can put another in its place. Source: RFC 6265bis, section 4.1.3.2.
+const OF_HOST: &str = "__Host-";
+
+/// The names under which the cookie of a session may come, the better one first. Behind a proxy that encrypts, the service
+/// cannot tell from a request without an `Origin` which one its browser was given.
+fn cookie_names(headers: &HeaderMap, is_encrypted: bool) -> impl Iterator<Item = String> {
+    let name = cookie_name(headers);
+    [Some(format!("{OF_HOST}{name}")), (!is_encrypted).then_some(name)].into_iter().flatten()
+}
+
 /// The name of the cookie of the service at this host. Browsers send cookies to all ports of a host.
 fn cookie_name(headers: &HeaderMap) -> String {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
     host.and_then(|host| host.port_u16()).map_or_else(|| COOKIE_NAME.to_owned(), |port| format!("{COOKIE_NAME}-{port}"))
 }
 
-/// What the cookie of a session holds, where a page of ours had it sent.
-pub(super) fn cookie(headers: &HeaderMap, uri: &Uri) -> Option<String> {
-    let name = cookie_name(headers);
-    let pairs = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|all| all.split(';'));
-    let mut own = pairs.filter_map(|pair| pair.trim().split_once('=')).filter(|(found, _)| *found == name);
-    let secret = own.next()?.1.to_owned();
-    is_of_own_page(headers, uri).then_some(secret)
+/// What the cookie of a session holds, where a page of ours had it sent. `is_encrypted` says that the service itself encrypts.
+pub(super) fn cookie(headers: &HeaderMap, uri: &Uri, is_encrypted: bool) -> Option<String> {
+    if !is_of_own_page(headers, uri) {
+        return None;
+    }
+    cookie_names(headers, is_encrypted).find_map(|name| {
+        let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs = all.flat_map(|all| all.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.find(|(found, _)| *found == name).map(|(_, secret)| secret.to_owned())
+    })
 }
 
 /// Whether a request may do what it asks for: with a cookie alone nothing is changed, as another site may have had it sent.
@@ -62,7 +76,7 @@ pub(crate) struct SignIn {
     pub(crate) admitted: Option<Principal>,
     cookie_name: String,
     cookie: Option<String>,
-    is_encrypted: bool,
+    is_secure: bool,
 }
 
 impl SignIn {
@@ -74,12 +88,14 @@ impl SignIn {
     ) -> Self {
         // What encrypts may stand before the service.
         let is_https = |origin: &HeaderValue| origin.as_bytes().starts_with(b"https://");
+        let is_secure = is_encrypted || headers.get_all(ORIGIN).iter().any(is_https);
+        let name = cookie_name(headers);
         Self {
             credentials: credentials.clone(),
             admitted: admitted.cloned(),
-            cookie_name: cookie_name(headers),
-            cookie: cookie(headers, uri),
-            is_encrypted: is_encrypted || headers.get_all(ORIGIN).iter().any(is_https),
+            cookie_name: if is_secure { format!("{OF_HOST}{name}") } else { name },
+            cookie: cookie(headers, uri, is_encrypted),
+            is_secure,
         }
     }
 
@@ -87,7 +103,7 @@ impl SignIn {
     pub(crate) fn set_cookie(&self, secret: Option<&str>) -> HeaderValue {
         let age = secret.map_or(0, |_| SESSION_AGE_MAX.as_millis() / 1_000);
         let (name, secret) = (&self.cookie_name, secret.unwrap_or_default());
-        let secure = if self.is_encrypted { "; Secure" } else { "" };
+        let secure = if self.is_secure { "; Secure" } else { "" };
         let cookie = format!("{name}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}{secure}");
         HeaderValue::try_from(cookie).unwrap_or(HeaderValue::from_static(""))
     }

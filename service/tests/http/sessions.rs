@@ -102,7 +102,7 @@ async fn a_secret_becomes_a_cookie_that_no_page_can_read_and_that_no_other_site_
     let https =
         https.header("authorization", "Bearer ann").header("host", "baton.test").header("origin", "https://baton.test");
     let cookie = api.ask(https).await.header("set-cookie").to_owned();
-    assert!(cookie.starts_with("baton-session=") && cookie.ends_with("; Secure"), "{cookie}");
+    assert!(cookie.starts_with("__Host-baton-session=") && cookie.ends_with("; Secure"), "{cookie}");
 
     let ann = api.sign_in("ann").await;
     assert_eq!(api.reads(&ann).await, is(200, ""));
@@ -111,6 +111,52 @@ async fn a_secret_becomes_a_cookie_that_no_page_can_read_and_that_no_other_site_
     assert_eq!(api.status(ann.writes(Ask::post(SIGNAL, &json!({})))).await, is(202, ""));
     let history = api.ask(ann.with(Ask::get(&format!("{WORKFLOWS}/w/history")))).await.json(200);
     assert_eq!(history["events"][2]["by"], "ann", "events name the credential, as ever");
+}
+
+#[tokio::test]
+async fn a_cookie_under_tls_is_of_this_host_alone() {
+    let (api, credentials) = guarded().await;
+    let directory = tempfile::tempdir().unwrap();
+    crate::certificates::Authority::new().issue(&["localhost"]).write(directory.path());
+    let files = service::tls::TlsFiles {
+        certificate: directory.path().join("tls.crt"),
+        key: directory.path().join("tls.key"),
+        callers: None,
+    };
+    let tls = service::tls::Tls::open(files, Arc::new(engine::SystemClock)).unwrap();
+    api.front.tells_of_tls(tls.standing());
+    let router = router_for(api.front.clone(), credentials);
+    let api = Api { router, ..api };
+    // Also if the page does not say that it was encrypted.
+    let cookie = api.ask(signing_in("ann")).await.header("set-cookie").to_owned();
+    let (name, rest) = cookie.split_once('=').unwrap();
+    assert_eq!(name, "__Host-baton-session-7420");
+    let attributes: Vec<&str> = rest.split("; ").skip(1).collect();
+    assert!(attributes.contains(&"Secure") && attributes.contains(&"Path=/"), "{cookie}");
+    assert!(!cookie.to_lowercase().contains("domain"), "{cookie}");
+    let ann = api.sign_in("ann").await;
+    assert_eq!(api.reads(&ann).await, is(200, ""));
+    // A neighbor, or an answer that was not encrypted, can set one without the prefix.
+    let planted = SignedIn { cookie: ann.cookie.replace("__Host-", ""), ..ann.clone() };
+    assert_eq!(api.reads(&planted).await, is(401, "unauthorized"));
+    let both = SignedIn { cookie: format!("{}x; {}", planted.cookie, ann.cookie), ..ann.clone() };
+    assert_eq!(api.reads(&both).await, is(200, ""));
+    let over = api.ask(ann.writes(Ask::new("DELETE", "/v1/session"))).await;
+    let forgotten = over.header("set-cookie");
+    assert!(forgotten.starts_with("__Host-baton-session-7420=;") && forgotten.ends_with("; Secure"), "{forgotten}");
+}
+
+#[tokio::test]
+async fn a_session_behind_a_proxy_that_encrypts_is_found_without_an_origin() {
+    let (api, _) = guarded().await;
+    let page = |ask: Ask| ask.header("host", "baton.test").header("sec-fetch-site", "same-origin");
+    let ask = Ask::new("POST", "/v1/session").header("content-type", "application/json");
+    let ask = page(ask.header("authorization", "Bearer ann")).header("origin", "https://baton.test");
+    let cookie = api.ask(ask).await.header("set-cookie").split(';').next().unwrap().to_owned();
+    assert_eq!(api.status(page(Ask::get(WORKFLOWS)).header("cookie", &cookie)).await, is(200, ""));
+    // The one that a neighbor cannot have set counts.
+    let both = format!("baton-session=x; {cookie}");
+    assert_eq!(api.status(page(Ask::get(WORKFLOWS)).header("cookie", &both)).await, is(200, ""));
 }
 
 #[tokio::test]

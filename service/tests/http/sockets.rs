@@ -408,6 +408,32 @@ async fn a_head_of_64_kib_is_taken_and_one_byte_more_is_not() {
 }
 
 #[tokio::test]
+async fn every_answer_of_the_api_is_kept_out_of_caches() {
+    let socket = Socket::open().await;
+    socket.api.start("w").await;
+    let swf = "x-amz-target: SimpleWorkflowService.DescribeDomain\r\n";
+    for (method, path, headers, body) in [
+        ("GET", &*format!("{WORKFLOWS}/w"), "", ""),
+        ("GET", "/healthz", "", ""),
+        ("GET", "/v1/nothing", "", ""),
+        ("POST", &format!("{WORKFLOWS}/w/signals/s"), "", "{}"),
+        ("POST", &format!("{WORKFLOWS}/w/signals/s"), "", "!"),
+        ("POST", "/", swf, r#"{"name":"default"}"#),
+        ("POST", "/", swf, "!"),
+        ("PATCH", "/", "", ""),
+    ] {
+        let head = socket.call(method, path, headers, body).await.head().await;
+        assert!(head.contains("\r\ncache-control: no-store\r\n"), "{method} {path}: {head}");
+        assert!(!head.contains("strict-transport-security"), "it is not encrypted: {head}");
+    }
+    let head = socket.call("GET", "/console/console.js", "", "").await.head().await;
+    assert!(head.contains("\r\ncache-control: no-cache\r\n"), "assets are revalidated: {head}");
+    let history = format!("{WORKFLOWS}/w/history");
+    let head = socket.call("GET", &history, "accept: text/event-stream\r\n", "").await.head().await;
+    assert_eq!(head.matches("cache-control").count(), 1, "{head}");
+}
+
+#[tokio::test]
 async fn every_answer_says_that_its_kind_is_not_to_be_guessed() {
     let socket = Socket::open().await;
     let calls = [

@@ -152,6 +152,30 @@ async fn calls_are_answered_over_tls_to_those_who_trust_the_certificate_and_to_n
 }
 
 #[tokio::test]
+async fn every_answer_over_tls_has_browsers_encrypt_for_a_year() {
+    let encrypting = Encrypting::open(ServerLimits::default()).await;
+    for request in [
+        "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n".to_owned(),
+        "GET /v1/nothing HTTP/1.1\r\nhost: localhost\r\n\r\n".to_owned(),
+        "GET /console/ HTTP/1.1\r\nhost: localhost\r\n\r\n".to_owned(),
+        "POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n".to_owned(),
+    ] {
+        let mut peer = encrypting.connect().await;
+        peer.0.write_all(request.as_bytes()).await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(tokio::time::timeout(PATIENCE, peer.0.read_u8()).await.unwrap().unwrap());
+        }
+        let head = String::from_utf8(head).unwrap();
+        assert!(head.contains("\r\nstrict-transport-security: max-age=31536000\r\n"), "{request}{head}");
+    }
+    let mut plain = TcpStream::connect(encrypting.address).await.unwrap();
+    plain.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let answer = rest(&mut plain).await;
+    assert!(answer.starts_with("HTTP/1.1 400 ") && !answer.contains("strict-transport-security"), "{answer}");
+}
+
+#[tokio::test]
 async fn a_new_certificate_is_for_new_connections_and_those_that_are_open_go_on() {
     let service = Encrypting::open(ServerLimits::default()).await;
     let mut before = service.connect().await;
