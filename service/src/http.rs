@@ -10,6 +10,7 @@ mod body;
 mod call;
 mod console;
 mod deliver;
+mod drain;
 mod guard;
 mod handshake;
 mod held;

@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 
 use axum::Router;
 use axum::http::HeaderValue;
-use axum::http::header::{CACHE_CONTROL, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{CACHE_CONTROL, EXPECT, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -15,6 +15,7 @@ use hyper::Request;
 use hyper::body::Body;
 use tower::Service;
 
+use super::drain::DrainedBody;
 use super::later::{MayBeLate, pending};
 use super::problem::Refused;
 
@@ -40,8 +41,8 @@ pub(super) fn answer<B>(
     mut request: Request<B>,
 ) -> BoxFuture<'static, Response>
 where
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<axum::BoxError>,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<axum::BoxError> + Send,
 {
     let with_own_headers = move |answer| with_own_headers(answer, encryption);
     if head_bytes(&request) > HEADER_BYTES_MAX {
@@ -49,6 +50,8 @@ where
         return Box::pin(ready(with_own_headers(refused)));
     }
     request.extensions_mut().insert(MayBeLate);
+    let is_awaited = request.headers().contains_key(EXPECT);
+    let request = request.map(|body| DrainedBody::new(body, is_awaited));
     // In a box, of which nothing is left while an answer that comes later is waited for.
     let called = Box::pin(AssertUnwindSafe(router.call(request)).catch_unwind());
     Box::pin(async move {

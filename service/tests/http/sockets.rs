@@ -175,6 +175,57 @@ async fn a_body_that_says_that_it_is_too_large_is_refused_before_it_comes() {
 }
 
 #[tokio::test]
+async fn a_refusal_reaches_a_caller_that_sends_its_whole_body_first() {
+    let socket = Socket::open().await;
+    socket.api.start("w").await;
+    let body = " ".repeat(6 * 1024 * 1024);
+    let head = "content-type: application/json\r\n";
+    let (signals, unknown) = (format!("{WORKFLOWS}/w/signals/s"), "/v1/nothing".to_owned());
+    for (path, headers, framed, status) in [
+        (&signals, head, false, 413),
+        (&signals, head, true, 413),
+        (&signals, "content-type: text/plain\r\n", false, 413),
+        (&signals, "content-type: application/json\r\ncontent-encoding: gzip\r\n", false, 415),
+        (&unknown, head, false, 404),
+    ] {
+        for _ in 0..4 {
+            let mut peer = socket.connect().await;
+            let length = body.len();
+            let framing =
+                if framed { "transfer-encoding: chunked".to_owned() } else { format!("content-length: {length}") };
+            peer.send(&format!("POST {path} HTTP/1.1\r\nhost: h\r\n{headers}{framing}\r\n\r\n")).await;
+            // As Python has it: everything is sent before anything is read.
+            peer.send(&if framed { format!("{length:x}\r\n{body}\r\n0\r\n\r\n") } else { body.clone() }).await;
+            let (head, _) = peer.answer().await;
+            assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{path} {head}");
+            peer.call("GET", "/healthz", "", "").await;
+            assert!(peer.head().await.starts_with("HTTP/1.1 200 "), "the connection carries the next request");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refused_body_without_an_end_is_read_no_further_than_a_bound() {
+    let socket = Socket::open().await;
+    let begun = tokio::time::Instant::now();
+    let mut peer = socket.connect().await;
+    let head = "content-type: application/json\r\ncontent-length: 100000000000\r\n";
+    peer.send(&format!("POST {WORKFLOWS}/w/signals/s HTTP/1.1\r\nhost: h\r\n{head}\r\n")).await;
+    let answer = peer.read_all().await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let mut peer = socket.connect().await;
+    peer.send(&format!("POST {WORKFLOWS}/w/signals/s HTTP/1.1\r\nhost: h\r\n{head}\r\n")).await;
+    let chunk = vec![b' '; 1024 * 1024];
+    let mut sent = 0;
+    while sent < 64 && peer.0.write_all(&chunk).await.is_ok() {
+        sent += 1;
+    }
+    assert!(sent < 64, "the connection ends rather than take it all");
+    socket.answers_others().await;
+}
+
+#[tokio::test]
 async fn a_caller_that_leaves_in_the_middle_of_its_body_leaves_nothing_behind() {
     let socket = Socket::open().await;
     socket.api.start("w").await;

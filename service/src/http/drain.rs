@@ -1,0 +1,78 @@
+//! Bodies that nobody reads to their end: a request that is refused early leaves the rest of its body on the connection. Closing
+//! a connection with unread bytes resets it, and many clients then lose the answer: they send the whole body before they read
+//! anything. The rest is therefore read and thrown away, within bounds, while the answer is on its way.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body, Frame, SizeHint};
+
+/// Most bytes of a body that are thrown away. Ours: the largest body that any call takes a decider to send, so that a body for the
+/// wrong call is heard out; none of it is kept in memory.
+const DRAIN_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// How long the rest of a body may take to come. Ours: as long as a caller sends without a pause; one that reads has seen the
+/// answer by then.
+const DRAIN_WAIT: Duration = Duration::from_secs(1);
+
+/// A body whose rest is drained when it is dropped.
+pub(super) struct DrainedBody<B: Body<Data = Bytes> + Send + Unpin + 'static> {
+    /// `None` when it has ended.
+    body: Option<B>,
+    /// The caller waits for `100 Continue` before it sends the body. Reading would ask for it.
+    is_awaited: bool,
+}
+
+impl<B: Body<Data = Bytes> + Send + Unpin + 'static> DrainedBody<B> {
+    pub(super) fn new(body: B, is_awaited: bool) -> Self {
+        Self { body: Some(body).filter(|body| !body.is_end_stream()), is_awaited }
+    }
+}
+
+impl<B: Body<Data = Bytes> + Send + Unpin + 'static> Body for DrainedBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        self.is_awaited = false;
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(body).poll_frame(context));
+        if !matches!(frame, Some(Ok(_))) {
+            self.body = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl<B: Body<Data = Bytes> + Send + Unpin + 'static> Drop for DrainedBody<B> {
+    fn drop(&mut self) {
+        let rest = self.body.take().filter(|body| !self.is_awaited && !body.is_end_stream());
+        // Without a runtime there is no connection either.
+        if let (Some(rest), Ok(runtime)) = (rest, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(tokio::time::timeout(DRAIN_WAIT, drain(rest)));
+        }
+    }
+}
+
+/// Throws the rest of a body away, up to the bound.
+async fn drain(mut body: impl Body<Data = Bytes> + Unpin) {
+    let mut left = DRAIN_BYTES_MAX;
+    while let Some(Ok(frame)) = body.frame().await {
+        let bytes = frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
+        match left.checked_sub(bytes) {
+            Some(rest) => left = rest,
+            None => return,
+        }
+    }
+}
