@@ -103,7 +103,7 @@ impl Keeper {
         }
     }
 
-    /// Warns of domains that the file names and that do not exist: a slip of the pen gives and limits nothing.
+    /// Warns of domains that the file names and that do not exist. A misspelled name grants nothing and limits nothing.
     async fn warn_of_unknown_domains(&self) {
         let mut named = self.credentials.domains();
         for domain in self.limits.domains() {
