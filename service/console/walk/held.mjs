@@ -145,7 +145,7 @@ export function heldByAll(at, pages) {
       window.goOn = [];
       const json = (body) => new Response(JSON.stringify(body), { headers: { 'content-type': 'application/json' } });
       window.fetch = async (path, init) => {
-        if (/\\/workflows\\/count$/.test(path)) return json({ count: 1000000, truncated: false, byStatus: { open: 1000000 } });
+        if (/\\/workflow-count$/.test(path)) return json({ count: 1000000, truncated: false, byStatus: { open: 1000000 } });
         if (!/\\/workflows\\?.*tag=rare/.test(path)) return ask(path, init);
         if (pages > 0) await new Promise((done) => window.goOn.push(done));
         return ++pages < 3 ? json({ workflows: [], lookedAt: 4096, nextPage: String(pages) }) : ask(path.replace(/&page=.*/, '').replace('tag=rare', 'tag=declined'), init);
