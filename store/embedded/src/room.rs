@@ -45,11 +45,14 @@ impl SpareRoom {
             is_refused: AtomicBool::new(false),
             was_full: AtomicBool::new(false),
         };
-        let found = room.path.metadata().is_ok_and(|file| file.len() == room.bytes);
-        room.is_held.store(found, Ordering::SeqCst);
-        if room.is_full() {
-            room.let_go_if_full();
-        } else if room.may_be_taken() {
+        match room.path.metadata().map(|file| file.len()) {
+            Ok(found) if found == room.bytes => room.is_held.store(true, Ordering::SeqCst),
+            // Of a start with other sizes: it would take up room that nobody counts.
+            Ok(_) => room.remove(),
+            Err(_) => {}
+        }
+        room.let_go_if_full();
+        if room.may_be_taken() {
             room.take();
         }
         room
@@ -115,12 +118,16 @@ impl SpareRoom {
     /// Before anything is written: where the disk is full, this has the room that was kept for it.
     pub(crate) fn let_go_if_full(&self) {
         if self.is_held.load(Ordering::SeqCst) && self.is_full() && self.is_held.swap(false, Ordering::SeqCst) {
-            match std::fs::remove_file(&self.path) {
-                Ok(()) => tracing::warn!("the room on the disk that is kept for deleting is used"),
-                Err(error) => tracing::warn!(%error, "`{}` could not be removed", self.path.display()),
-            }
-            self.free.ask_again();
+            tracing::warn!("the room on the disk that is kept for deleting is used");
+            self.remove();
         }
+    }
+
+    fn remove(&self) {
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::warn!(%error, "`{}` could not be removed", self.path.display());
+        }
+        self.free.ask_again();
     }
 
     /// Whether the room is not held, and there is enough of it.

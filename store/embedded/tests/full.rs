@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_store_embedded::Embedded;
 use baton_store_embedded::faults::Faults;
+use baton_store_embedded::{Embedded, Options};
 use bytes::Bytes;
 use store::{Error, Head, ListQuery, Mark, PartKey, Store};
 use support::{RUN, check, head, key, next, small};
@@ -120,6 +120,22 @@ async fn a_store_opens_on_a_full_disk_and_what_was_left_of_the_log_is_there() {
         check(&*store, &key("a"), 300).await;
         drop((store, faults));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn room_that_was_kept_by_a_start_with_more_memory_is_given_back() {
+    let directory = TempDir::new().unwrap();
+    let more = Options { memory_bytes: 2 * small(directory.path()).memory_bytes, ..small(directory.path()) };
+    drop(Embedded::open(more).await.unwrap());
+    assert!(spare(directory.path()).is_some_and(|bytes| bytes > SPARE));
+    let (store, _faults) = open(directory.path(), u64::MAX).await;
+    assert_eq!(spare(directory.path()), Some(SPARE), "as much as this start needs");
+    drop(store);
+    // The other way round on a full disk: what is there is not what is needed, and would stay for ever.
+    let more = Options { memory_bytes: 2 * small(directory.path()).memory_bytes, ..small(directory.path()) };
+    more.faults.set_disk_free(0);
+    drop(Embedded::open(more).await.unwrap());
+    assert_eq!(spare(directory.path()), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
