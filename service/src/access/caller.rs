@@ -52,7 +52,7 @@ impl Caller {
 
     /// Whether payloads of the domain are shown to them.
     pub(crate) fn sees_payloads(&self, domain: &str) -> bool {
-        self.0.as_ref().is_none_or(|holder| holder.is_operator || holder.sees_payloads(domain))
+        self.0.as_ref().is_none_or(|holder| holder.is_shown_payloads(domain))
     }
 
     /// What they may see of events of the domain's runs.

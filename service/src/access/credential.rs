@@ -345,6 +345,11 @@ impl Holder {
         [&self.readers, &self.applications, &self.operators].iter().any(|domains| domains.has(domain))
     }
 
+    /// Whether payloads of this domain are shown to who holds it.
+    pub(super) fn is_shown_payloads(&self, domain: &str) -> bool {
+        self.is_operator || self.sees_payloads(domain)
+    }
+
     /// Whether any of its levels names this domain.
     pub(super) fn has_to_do_with(&self, domain: &str) -> bool {
         self.reads(domain)

@@ -57,8 +57,8 @@ impl Pass {
 
     /// Whether what was shown when they were let in may be shown as well to who holds their credential now.
     fn shows_as_much(&self, holder: &Holder) -> bool {
-        let sees = |holder: &Holder, domain: &str| holder.is_operator || holder.sees_payloads(domain);
-        self.need.domain().is_none_or(|domain| sees(holder, domain) || !sees(&self.admitted.holder, domain))
+        let is_less = |domain| self.admitted.holder.is_shown_payloads(domain) && !holder.is_shown_payloads(domain);
+        !self.need.domain().is_some_and(is_less)
     }
 
     /// Resolves when they would no longer be let in: what they have shown expires, or other credentials are in force.

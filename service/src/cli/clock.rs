@@ -110,7 +110,10 @@ impl Clock {
         match self {
             Self::Confirm { target } => print_json(&target.client()?.confirm_clock().await?),
             Self::Show { scope, json, quiet, target } => {
-                show(&scope, json, quiet, &target).await?;
+                let late = show(&scope, json, quiet, &target).await?;
+                if !json {
+                    note(&format!("{late} are too late"));
+                }
                 Ok(())
             }
             Self::Repair { scope, dry_run: true, quiet, target, .. } => {
@@ -163,9 +166,6 @@ async fn show(scope: &Scope, json: bool, quiet: Quiet, target: &Target) -> Resul
     }
     if let Some(doubt) = doubt {
         note(&format!("the service's clock may be wrong: {doubt}. Nothing is repaired before `baton clock confirm`"));
-    }
-    if !json {
-        note(&format!("{found} are too late"));
     }
     Ok(found)
 }

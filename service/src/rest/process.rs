@@ -42,7 +42,7 @@ async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
     }
     let room = engine.disk_room();
     if let Some(room) = room.filter(|room| room.is_full()) {
-        let detail = room.full();
+        let detail = Refusal::DiskFull { free: room.free, least: room.least }.to_string();
         let advice = "make room on the disk, or delete closed runs";
         warnings.push(warning("disk-full", detail, advice));
     } else if let Some(room) = room.filter(|room| room.is_low()) {

@@ -46,7 +46,7 @@ impl DiskReserve {
     /// [`Refusal::DiskLow`], or [`Refusal::DiskFull`].
     pub(crate) fn must_have_room(&self) -> Result<(), Refusal> {
         match self.room() {
-            Some(DiskRoom { free, least, .. }) if free < least => Err(Refusal::DiskFull { free, least }),
+            Some(room) if room.is_full() => Err(Refusal::DiskFull { free: room.free, least: room.least }),
             Some(room) if room.is_low() => Err(Refusal::DiskLow { room }),
             _ => Ok(()),
         }

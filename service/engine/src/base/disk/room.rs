@@ -24,14 +24,6 @@ impl DiskRoom {
     pub fn is_full(self) -> bool {
         self.free < self.least
     }
-
-    /// What is to be said of a disk that is full.
-    pub fn full(self) -> String {
-        let (free, least) = (self.free / MIB, self.least.div_ceil(MIB));
-        format!(
-            "{free} MiB are free on the disk of the store, and {least} MiB are needed to write: nothing is taken, and reading and deleting go on"
-        )
-    }
 }
 
 /// In whole MiB, as the reserve is given.
