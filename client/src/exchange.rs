@@ -30,11 +30,7 @@ pub trait Works<K: TaskKind>: Send + Sync + 'static {
     fn work(self: Arc<Self>, task: K::Task) -> impl Future<Output = TaskReply<K, Self::Context>> + Send + 'static;
 
     /// Hears what became of an answer; what is to be said in its place, where it was refused.
-    fn answered(
-        &self,
-        context: Self::Context,
-        outcome: Result<Outcome<()>, Error>,
-    ) -> Option<TaskReply<K, Self::Context>>;
+    fn answered(&self, context: Self::Context, outcome: Result<Outcome, Error>) -> Option<TaskReply<K, Self::Context>>;
 }
 
 /// Takes tasks of a list, has them worked on, and answers them, until `stop` resolves; then finishes those in hand, for as long as `drain`

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::body::{
     ActivityTask, Answered, Beaten, CancelActivity, CompleteTurn, DeciderTask, FailActivity, FailTurn, Heartbeat,
-    History, Next, PollActivity, PollDecider, SucceedActivity, Warning,
+    History, PollActivity, PollDecider, SucceedActivity, Warning,
 };
 use crate::http::{encode, push_page, to_bytes};
 use crate::retry::Waits;
@@ -19,15 +19,14 @@ use crate::{Client, Error, Page, Patience};
 /// What the service says to a poll in vain. Source: docs/rest.md.
 const UNPOLLED: &str = "baton-unpolled";
 
-/// How an answer to a task went.
+/// Result of answering a task.
 #[derive(Debug)]
-pub enum Outcome<T> {
-    /// It was recorded, and here is the next task if one was asked for and came in time.
-    Recorded(Option<T>),
-    /// It was recorded by an earlier try, whose answer was lost: perhaps with the next task, if one was asked for. Then
-    /// [poll](crate::polls::Polls::lost) for it with the next attempt.
+pub enum Outcome {
+    /// The answer was recorded.
+    Recorded,
+    /// An earlier attempt was recorded, and its response was lost.
     RecordedBefore,
-    /// It was not recorded: the task is no longer ours. Nothing to be done about it.
+    /// The answer was not recorded: the task no longer belongs to this caller, and nothing can be done about it.
     Lost(Error),
 }
 
@@ -98,9 +97,9 @@ impl Client {
         token: &str,
         complete: &CompleteTurn,
         patience: Patience,
-    ) -> Result<Outcome<DeciderTask>, Error> {
+    ) -> Result<Outcome, Error> {
         let url = self.service_url(&format!("decider-tasks/{token}/complete"));
-        self.answer(&url, complete, complete.next.as_ref(), patience).await
+        self.answer(&url, complete, patience).await
     }
 
     /// Gives a turn back.
@@ -108,14 +107,9 @@ impl Client {
     /// # Errors
     ///
     /// As for [`complete_turn`](Self::complete_turn).
-    pub async fn fail_turn(
-        &self,
-        token: &str,
-        fail: &FailTurn,
-        patience: Patience,
-    ) -> Result<Outcome<DeciderTask>, Error> {
+    pub async fn fail_turn(&self, token: &str, fail: &FailTurn, patience: Patience) -> Result<Outcome, Error> {
         let url = self.service_url(&format!("decider-tasks/{token}/fail"));
-        self.answer(&url, fail, fail.next.as_ref(), patience).await
+        self.answer(&url, fail, patience).await
     }
 
     /// A page of the history that a turn may see.
@@ -161,9 +155,9 @@ impl Client {
         token: &str,
         succeed: &SucceedActivity,
         patience: Patience,
-    ) -> Result<Outcome<ActivityTask>, Error> {
+    ) -> Result<Outcome, Error> {
         let url = self.service_url(&format!("activity-tasks/{token}/success"));
-        self.answer(&url, succeed, succeed.next.as_ref(), patience).await
+        self.answer(&url, succeed, patience).await
     }
 
     /// The activity could not be done.
@@ -171,14 +165,9 @@ impl Client {
     /// # Errors
     ///
     /// As for [`complete_turn`](Self::complete_turn).
-    pub async fn fail_activity(
-        &self,
-        token: &str,
-        fail: &FailActivity,
-        patience: Patience,
-    ) -> Result<Outcome<ActivityTask>, Error> {
+    pub async fn fail_activity(&self, token: &str, fail: &FailActivity, patience: Patience) -> Result<Outcome, Error> {
         let url = self.service_url(&format!("activity-tasks/{token}/failure"));
-        self.answer(&url, fail, fail.next.as_ref(), patience).await
+        self.answer(&url, fail, patience).await
     }
 
     /// The activity stopped, as it was asked to.
@@ -191,9 +180,9 @@ impl Client {
         token: &str,
         cancel: &CancelActivity,
         patience: Patience,
-    ) -> Result<Outcome<ActivityTask>, Error> {
+    ) -> Result<Outcome, Error> {
         let url = self.service_url(&format!("activity-tasks/{token}/canceled"));
-        self.answer(&url, cancel, cancel.next.as_ref(), patience).await
+        self.answer(&url, cancel, patience).await
     }
 
     /// The activity is alive; answers whether it should stop.
@@ -208,23 +197,15 @@ impl Client {
         self.read::<Beaten>(&bytes).map(|beaten| beaten.cancel_requested)
     }
 
-    async fn answer<T: DeserializeOwned>(
-        &self,
-        url: &str,
-        body: &impl Serialize,
-        next: Option<&Next>,
-        patience: Patience,
-    ) -> Result<Outcome<T>, Error> {
+    async fn answer(&self, url: &str, body: &impl Serialize, patience: Patience) -> Result<Outcome, Error> {
         let body = to_bytes(body)?;
-        let wait = next.map(|next| Duration::try_from_secs_f64(next.wait.unwrap_or(60.0)).unwrap_or_default());
         let mut waits = Waits::new(patience);
         let mut may_be_recorded = false;
         loop {
-            let error = match self.send_once(Method::POST, url, Some(body.clone()), wait, None).await {
+            let error = match self.send_once(Method::POST, url, Some(body.clone()), None, None).await {
                 Ok((_, bytes)) => {
-                    let Answered { next, warnings } = self.read::<Answered<T>>(&bytes)?;
-                    log_warnings(&warnings);
-                    return Ok(Outcome::Recorded(next));
+                    log_warnings(&self.read::<Answered>(&bytes)?.warnings);
+                    return Ok(Outcome::Recorded);
                 }
                 Err(error) => error,
             };

@@ -205,7 +205,7 @@ impl Works<TurnKind> for TurnWorker {
                 let update_results = updates.into_iter().map(UpdateResult::from).collect();
                 // Kept before the answer is sent: the next turn may come before what became of it is known.
                 self.keep(run_id, cached);
-                (Some(CompleteTurn { decisions, context, awaiting, query_results, update_results, next: None }), None)
+                (Some(CompleteTurn { decisions, context, awaiting, query_results, update_results }), None)
             }
             Err(WhyGivenBack { reason, message, is_lost }) => {
                 // Of a turn that is gone the log hears when its answer is refused.
@@ -213,17 +213,17 @@ impl Works<TurnKind> for TurnWorker {
                     tracing::error!(workflow_id, %reason, message, "a turn is given back");
                 }
                 let (reason, details) = (Some(reason.into_owned()), Payload::of(&message).ok());
-                (None, Some(FailTurn { reason, details, next: None }))
+                (None, Some(FailTurn { reason, details }))
             }
         };
         let context = OfTurn { token: token.clone(), workflow_id, run_id, is_given_back: fail.is_some() };
         TaskReply { reply: TurnReply { token, complete, fail }, patience: ANSWER_PATIENCE, context }
     }
 
-    fn answered(&self, of: OfTurn, outcome: Result<Outcome<()>, Error>) -> Option<TaskReply<TurnKind, OfTurn>> {
+    fn answered(&self, of: OfTurn, outcome: Result<Outcome, Error>) -> Option<TaskReply<TurnKind, OfTurn>> {
         let OfTurn { token, workflow_id, run_id, is_given_back } = of;
         match outcome {
-            Ok(Outcome::Recorded(_) | Outcome::RecordedBefore) => None,
+            Ok(Outcome::Recorded | Outcome::RecordedBefore) => None,
             Ok(Outcome::Lost(error)) => {
                 tracing::info!(%error, workflow_id, "an answer came too late");
                 self.forget(run_id);
@@ -237,7 +237,7 @@ impl Works<TurnKind> for TurnWorker {
                 }
                 // The answer itself is at fault: say so in the history rather than let the turn time out.
                 let (reason, details) = (Some("answer-refused".to_owned()), Payload::of(&error.to_string()).ok());
-                let fail = Some(FailTurn { reason, details, next: None });
+                let fail = Some(FailTurn { reason, details });
                 let context = OfTurn { token: token.clone(), workflow_id, run_id, is_given_back: true };
                 Some(TaskReply { reply: TurnReply { token, complete: None, fail }, patience: ANSWER_PATIENCE, context })
             }

@@ -172,7 +172,7 @@ async fn a_turn_is_decided_with_its_window_and_the_next_one_comes_with_the_answe
     poll.answer(200, &story.task()).await;
     let first = running.answer(&story, "complete").await;
     assert_eq!((&first.body["context"], &first.body["awaiting"]), (&story.seen(), &json!(["end"])));
-    assert_eq!(first.body["next"]["identity"], "me");
+    assert_eq!(first.body["poll"]["identity"], "me");
     first.record(story.next("more")).await;
     let second = running.answer(&story, "complete").await;
     assert_eq!(second.body["context"], story.seen(), "each once, in order, without a look back");
@@ -236,7 +236,7 @@ async fn a_turn_of_a_type_that_nobody_knows_is_given_back_with_its_name() {
     let back = running.answer(&story, "fail").await;
     assert_eq!(back.body["reason"], "unknown-workflow-type");
     assert_eq!(back.body["details"], "no decider for `other` on this host");
-    assert!(back.body["next"].is_object());
+    assert!(back.body["poll"].is_object());
 }
 
 #[tokio::test(start_paused = true)]
@@ -281,11 +281,11 @@ async fn an_answer_whose_answer_is_lost_is_given_again_and_so_is_the_poll_that_i
     lost.lose().await;
     let again = running.double.later().await;
     // A turn may have come with what was lost.
-    body["next"]["attempt"] = json!(2);
+    body["poll"]["attempt"] = json!(2);
     assert_eq!(again.body, body);
     again.refuse(409, "turn-completed", false).await;
     let poll = running.poll().await;
-    assert!(poll.body["pollId"] != body["next"]["pollId"] && poll.body.get("attempt").is_none(), "{}", poll.body);
+    assert!(poll.body["pollId"] != body["poll"]["pollId"] && poll.body.get("attempt").is_none(), "{}", poll.body);
     // It was recorded: the state is that of this turn.
     poll.answer(200, &story.next("more")).await;
     assert_eq!(running.answer(&story, "complete").await.body["context"], story.seen());
@@ -409,7 +409,7 @@ async fn a_host_that_stops_in_the_middle_of_a_turn_finishes_it_and_takes_nothing
     asked.answer(200, &before).await;
     let answer = running.answer(&story, "complete").await;
     assert_eq!(answer.body["decisions"][0]["type"], "SucceedWorkflow");
-    assert_eq!(answer.body.get("next"), None);
+    assert_eq!(answer.body.get("poll"), None);
     answer.record(Value::Null).await;
     running.ended.await.unwrap();
     assert!(!running.double.is_asked());

@@ -189,14 +189,10 @@ impl Works<ActivityKind> for ActivityWorker {
         TaskReply { reply: reply(token, &context, outcome), patience, context: of }
     }
 
-    fn answered(
-        &self,
-        of: OfActivity,
-        outcome: Result<Outcome<()>, Error>,
-    ) -> Option<TaskReply<ActivityKind, OfActivity>> {
+    fn answered(&self, of: OfActivity, outcome: Result<Outcome, Error>) -> Option<TaskReply<ActivityKind, OfActivity>> {
         let (workflow_id, activity_id) = (&*of.workflow_id, &*of.activity_id);
         match outcome {
-            Ok(Outcome::Recorded(_) | Outcome::RecordedBefore) => None,
+            Ok(Outcome::Recorded | Outcome::RecordedBefore) => None,
             Ok(Outcome::Lost(error)) => {
                 tracing::info!(%error, workflow_id, activity_id, "an answer came too late");
                 None
@@ -208,7 +204,7 @@ impl Works<ActivityKind> for ActivityWorker {
                 }
                 // The answer itself is at fault, e.g. too large: say so rather than let the activity time out.
                 let (reason, details) = ("answer-refused".to_owned(), Payload::of(&error.to_string()).ok());
-                let failure = FailActivity { reason, details, non_retryable: true, retry_after: None, next: None };
+                let failure = FailActivity { reason, details, non_retryable: true, retry_after: None };
                 let reply =
                     ActivityReply { token: of.token.clone(), failure: Some(failure), ..ActivityReply::default() };
                 Some(TaskReply { reply, patience: of.patience, context: OfActivity { is_refused: true, ..of } })
@@ -292,12 +288,12 @@ async fn beat(
 fn reply(token: String, context: &Context, outcome: Result<Payload, Failure>) -> ActivityReply {
     let reply = ActivityReply { token, ..ActivityReply::default() };
     match outcome {
-        Ok(result) => ActivityReply { success: Some(SucceedActivity { result: Some(result), next: None }), ..reply },
+        Ok(result) => ActivityReply { success: Some(SucceedActivity { result: Some(result) }), ..reply },
         Err(failure) if failure.is_cancellation && context.is_canceled() => {
-            ActivityReply { canceled: Some(CancelActivity { details: failure.details, next: None }), ..reply }
+            ActivityReply { canceled: Some(CancelActivity { details: failure.details }), ..reply }
         }
         Err(Failure { reason, details, non_retryable, retry_after, .. }) => {
-            let failure = FailActivity { reason, details, non_retryable, retry_after, next: None };
+            let failure = FailActivity { reason, details, non_retryable, retry_after };
             ActivityReply { failure: Some(failure), ..reply }
         }
     }

@@ -80,7 +80,7 @@ async fn outcome(host: impl FnOnce(Host) -> Host, task: &Value) -> (String, Valu
     let mut running = Running::start(host).await;
     running.poll().await.answer(200, task).await;
     let mut asked = running.double.next("").await;
-    asked.body.as_object_mut().unwrap().remove("next");
+    asked.body.as_object_mut().unwrap().remove("poll");
     (asked.path.rsplit('/').next().unwrap().to_owned(), asked.body)
 }
 
@@ -92,7 +92,7 @@ async fn an_activity_is_done_and_the_next_one_comes_with_the_answer_s_answer() {
     poll.answer(200, &with(task("a", "double"), json!({ "input": 4 }))).await;
     let first = running.about("a", "success").await;
     assert_eq!(first.body["result"], 8);
-    assert_eq!(first.body["next"]["identity"], "rack");
+    assert_eq!(first.body["poll"]["identity"], "rack");
     first.record(with(task("b", "double"), json!({ "input": 5 }))).await;
     let second = running.about("b", "success").await;
     assert_eq!(second.body["result"], 10);
@@ -316,12 +316,12 @@ async fn an_answer_whose_answer_is_lost_is_given_again_and_so_is_the_poll_that_i
     let mut running = Running::start(|host| host.register(activity_fn("double", double))).await;
     running.poll().await.answer(200, &with(task("a", "double"), json!({ "input": 1 }))).await;
     let lost = running.about("a", "success").await;
-    let poll_id = lost.body["next"]["pollId"].clone();
+    let poll_id = lost.body["poll"]["pollId"].clone();
     assert!(poll_id.is_string());
     lost.lose().await;
     let again = running.double.later().await;
     assert!(again.path.ends_with("/a/success"));
-    let next = &again.body["next"];
+    let next = &again.body["poll"];
     assert_eq!((&again.body["result"], &next["pollId"]), (&json!(2), &poll_id));
     assert_eq!(next["attempt"], 2, "an activity may have come with what was lost");
     // The first try was recorded: nothing is said of it in its place.
@@ -383,7 +383,7 @@ async fn no_more_activities_run_at_once_than_wanted() {
     free.notify_one();
     // All three are busy: the next request is an answer, and brings the next poll.
     let answer = running.double.next("/success").await;
-    assert!(answer.body["next"].is_object());
+    assert!(answer.body["poll"].is_object());
 }
 
 #[tokio::test(start_paused = true)]
@@ -398,7 +398,7 @@ async fn activities_are_taken_no_faster_than_the_rate_limit_says() {
         let token = number.to_string();
         poll.answer(200, &with(task(&token, "double"), json!({ "input": number }))).await;
         let answer = running.about(&token, "success").await;
-        assert_eq!(answer.body.get("next"), None, "the next one must wait for its turn");
+        assert_eq!(answer.body.get("poll"), None, "the next one must wait for its turn");
         answer.record(Value::Null).await;
     }
 }
@@ -477,7 +477,7 @@ async fn a_host_that_stops_lets_go_of_the_next_activity_once_its_answer_is_recor
     let mut running = Running::start(|host| host.register(activity_fn("double", double))).await;
     running.poll().await.answer(200, &with(task("a", "double"), json!({ "input": 1 }))).await;
     let held = running.about("a", "success").await;
-    assert!(held.body["next"].is_object());
+    assert!(held.body["poll"].is_object());
     // The answer is under way, and waits for the next activity.
     running.stop().await;
     while !running.ended.is_finished() {

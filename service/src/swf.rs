@@ -42,7 +42,7 @@ use crate::budget::{Purse, Who};
 use crate::fair::InTurn;
 use crate::front::Front;
 use crate::http::{
-    Audited, Code, MayBeLate, RequestId, RequestNotes, SwfOperation, answer_within, answered, hold_answer, hold_body,
+    Audited, Code, PeerPresence, RequestId, RequestNotes, SwfOperation, answer_within, hold_answer, hold_body,
     in_turn_within, must_not_be_encoded, of_token, read_body, trace_of,
 };
 use crate::tls::Peer;
@@ -81,12 +81,11 @@ pub(crate) fn router(front: Front, credentials: Credentials) -> Router {
 
 async fn call(State(front): State<Front>, request: Request) -> Response {
     let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::new);
-    let may_be_late = MayBeLate::is(&request);
     let asked = operation(request.headers()).ok().map(|operation| SwfOperation(operation.name()));
     match admit(&front, request).await {
         Ok(admitted) => {
-            let answer = answer(admitted).map(move |answer| told(&front, answer, asked, &id));
-            answered(Box::pin(answer), may_be_late).await
+            let answer = answer(admitted).await;
+            told(&front, answer, asked, &id)
         }
         Err(fault) => told(&front, Err(fault), asked, &id),
     }
@@ -160,6 +159,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     must_not_be_encoded(request.headers(), &PLAIN_ENCODINGS)?;
     let region = region(request.headers()).unwrap_or(REGION_DEFAULT).to_owned();
     let trace = trace_of(request.headers());
+    let peer = request.extensions().get::<PeerPresence>().cloned().unwrap_or_default();
     let credentials = request.extensions().get::<Credentials>().cloned();
     let credentials = credentials.ok_or_else(|| SwfFault::new(FaultKind::Internal, "no credentials to look at"))?;
     // Where there are none nobody is asked who they are.
@@ -199,7 +199,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     let (Some(admitted), Some((credentials, ..))) = (admitted, signed) else {
         // What is wrong with a token the operation itself says.
         let let_in = let_in(front, None, need.ok().as_ref(), operation, &input)?;
-        let call = SwfCall::new(front, Caller::anybody(), region, trace);
+        let call = SwfCall::new(front, Caller::anybody(), region, trace, peer);
         return Ok(AdmittedAction { operation, call, input, asked, let_in, pass: None, size, purse });
     };
     let noted = |fault, who: &str| noted(fault, &credentials, engine, Some(who), operation);
@@ -208,7 +208,7 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     let let_in = let_in(front, Some(admitted.holder().name()), Some(&need), operation, &input)?;
     let pass = Pass::new(&credentials, engine.clock(), admitted, need);
     let caller = Caller::holding(Arc::clone(pass.holder()));
-    let call = SwfCall::new(front, caller, region, trace);
+    let call = SwfCall::new(front, caller, region, trace, peer);
     let pass = Some((credentials, pass));
     Ok(AdmittedAction { operation, call, input, asked, let_in, pass, size, purse })
 }

@@ -3,7 +3,6 @@
 use history::event::ActivityTimeouts;
 use history::{Decision, Duration, Event, EventId, Payload, Timestamp, Traceparent};
 use serde::{Deserialize, Serialize};
-use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
 use super::{QueryResult, TaskQuery, TaskUpdate, UpdateResult};
@@ -40,25 +39,6 @@ bodies! {@request
         /// gets the task that had been started for one of them.
         attempt: Option<u32>,
     }
-    /// Take the next task with the answer to this one.
-    Next {
-        /// How many seconds to wait for it, 0 to 60; 60 when absent.
-        wait: Option<f64>,
-        /// Who polls; shown in the history.
-        identity: Option<String>,
-        /// Which events come with a decider task, as with a poll.
-        history: Option<TaskHistory>,
-        /// The most events that come with a decider task; 10,000 when absent or more.
-        max_events: Option<usize>,
-        /// This decider answers queries, as with a poll.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        queries: bool,
-        /// The most updates that a task may ask this decider to judge, as for a poll.
-        updates: Option<usize>,
-        /// Names the poll for it, so that it can be repeated when its answer is lost (by a poll with its second try); not used for another one. At most
-        /// 256 characters.
-        poll_id: Option<String>,
-    }
     /// A decider's answer.
     CompleteTurn {
         /// What to do, in order; nothing when empty.
@@ -77,8 +57,6 @@ bodies! {@request
         /// What it says to the task's updates, and to updates that earlier turns accepted. Recorded together with the decisions.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         update_results: Vec<UpdateResult>,
-        /// Take the next task.
-        next: Option<Next>,
     }
     /// Gives a turn back.
     FailTurn {
@@ -87,16 +65,12 @@ bodies! {@request
         /// More of it.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
-        /// Take the next task.
-        next: Option<Next>,
     }
     /// The activity is done.
     SucceedActivity {
         /// The result.
         #[serde(default, deserialize_with = "history::payload_present")]
         result: Option<Payload>,
-        /// Take the next task.
-        next: Option<Next>,
     }
     /// The activity could not be done.
     FailActivity {
@@ -110,16 +84,12 @@ bodies! {@request
         non_retryable: bool,
         /// Try again after this long, where the activity has a retry policy; as the policy says when absent.
         retry_after: Option<Duration>,
-        /// Take the next task.
-        next: Option<Next>,
     }
     /// The activity stopped, as it was asked to.
     CancelActivity {
         /// What was done.
         #[serde(default, deserialize_with = "history::payload_present")]
         details: Option<Payload>,
-        /// Take the next task.
-        next: Option<Next>,
     }
     /// The activity is alive.
     Heartbeat {
@@ -235,16 +205,13 @@ answers! {
     }
 }
 
-/// The answer to an answer: the next task, if it was asked for and came in time.
-#[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Answered{T}"))]
-pub struct Answered<T> {
-    /// The next task.
-    pub next: Option<T>,
-    /// Decisions that were recorded and are probably not meant.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<Warning>,
+answers! {
+    /// Acknowledgment of a recorded answer to a task.
+    Answered {
+        /// Decisions that were recorded and are probably not meant.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<Warning>,
+    }
 }
 
 /// Which events come with a decider task.

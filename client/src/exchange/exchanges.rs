@@ -40,7 +40,7 @@ pub(super) enum Happened<T, C> {
     /// A task has come. Its slot is free again with its answer.
     Task(Box<T>),
     /// An answer has come to its end, with what was given along with it.
-    Answered(C, Result<Outcome<()>, Error>),
+    Answered(C, Result<Outcome, Error>),
 }
 
 /// An answer that is not recorded yet.
@@ -365,7 +365,7 @@ impl<K: TaskKind, C> Exchanges<K, C> {
         let error = match receipt {
             Some(AnswerReceipt { problem: None, warnings }) => {
                 log_warnings(&warnings);
-                self.happened.push_back(Happened::Answered(answer.context, Ok(Outcome::Recorded(None))));
+                self.happened.push_back(Happened::Answered(answer.context, Ok(Outcome::Recorded)));
                 return;
             }
             Some(AnswerReceipt { problem: Some(problem), .. }) => {

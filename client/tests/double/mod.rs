@@ -24,8 +24,8 @@ pub struct Double {
     _clock: std::sync::mpsc::Sender<()>,
 }
 
-/// A request that waits for its answer. An exchange is shown by what it is for: as the one answer that it brings, with the poll that comes with
-/// it as `next`, or as a poll.
+/// A request that waits for its response. An exchange is shown as the one answer that it carries, with its poll as `poll`, or as a
+/// poll alone.
 pub struct Asked {
     pub path: String,
     pub body: Value,
@@ -211,7 +211,7 @@ fn shown(path: &str, body: &Value) -> (String, Value, Exchange) {
     let token = answer["token"].as_str().unwrap().to_owned();
     let (verb, mut said) = answer.into_iter().find(|(name, _)| name != "token").unwrap();
     if slot.is_some() {
-        said["next"] = poll(&["identity", "pollId", "attempt", "queries", "updates"]);
+        said["poll"] = poll(&["identity", "pollId", "attempt", "queries", "updates"]);
     }
     (format!("/v1/{side}-tasks/{token}/{verb}"), said, Exchange { has_answer: true, slot })
 }

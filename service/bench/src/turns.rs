@@ -159,7 +159,7 @@ async fn poll(client: &Client) -> Result<DeciderTask, Failed> {
 async fn complete(client: &Client, task: DeciderTask, decisions: Vec<Decision>) -> Result<(), Failed> {
     let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
     match client.complete_turn(&task.token, &complete, Patience::None).await? {
-        Outcome::Recorded(_) | Outcome::RecordedBefore => Ok(()),
+        Outcome::Recorded | Outcome::RecordedBefore => Ok(()),
         Outcome::Lost(error) => Err(error.into()),
     }
 }

@@ -1,5 +1,5 @@
-//! What is done before each call and after it, where both are done at once: a call that waits meanwhile has room for what is
-//! needed afterwards, and for nothing of its request. axum's `from_fn` keeps room for the request as well, several times.
+//! Middleware that needs only a few facts of the request when the response comes. Unlike axum's `from_fn`, it keeps no room
+//! for the request while the call waits.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -7,20 +7,17 @@ use std::task::{Context, Poll, ready};
 
 use axum::extract::Request;
 use axum::response::Response;
-use futures_util::FutureExt as _;
 use tower::{Layer, Service};
 
-use super::later::{later, pending};
-
-/// See the module.
+/// Middleware with a step before the call and one after it.
 pub(crate) trait Around: Clone + Send + Sync + 'static {
-    /// What is needed afterwards.
+    /// Facts that the second step needs.
     type After: Send + Unpin + 'static;
 
-    /// Has the call go on with this request, or answers it.
+    /// Passes the request on, or answers it.
     fn before(&self, request: Request) -> Result<(Request, Self::After), Box<Response>>;
 
-    /// Has the answer go on.
+    /// Passes the response on.
     fn after(after: Self::After, response: Response) -> Response;
 }
 
@@ -41,7 +38,7 @@ impl<A: Around, B: Around> Around for (A, B) {
     }
 }
 
-/// This around each call.
+/// Layer of such middleware.
 #[derive(Debug, Clone)]
 pub(crate) struct With<A>(pub(crate) A);
 
@@ -53,7 +50,7 @@ impl<A: Clone, S> Layer<S> for With<A> {
     }
 }
 
-/// Calls with something around them.
+/// Service behind such middleware.
 #[derive(Debug, Clone)]
 pub(crate) struct Surrounded<A, S> {
     what: A,
@@ -82,7 +79,7 @@ where
     }
 }
 
-/// A call with something around it.
+/// Call behind such middleware.
 pub(crate) enum SurroundedCall<A: Around, F> {
     Waits(F, Option<A::After>),
     Answered(Option<Box<Response>>),
@@ -95,14 +92,11 @@ impl<A: Around, F: Future<Output = Result<Response, Infallible>> + Unpin> Future
         let answer = match &mut *self {
             Self::Waits(work, after) => {
                 let Ok(answer) = ready!(Pin::new(work).poll(context));
-                after.take().map(|after| match pending(answer) {
-                    Ok(answer) => A::after(after, answer),
-                    Err(answer) => later(answer.map(|answer| A::after(after, answer))),
-                })
+                after.take().map(|after| A::after(after, answer))
             }
             Self::Answered(answer) => answer.take().map(|answer| *answer),
         };
-        // Nobody asks again.
+        // A future that has returned is not polled again.
         answer.map_or(Poll::Pending, |answer| Poll::Ready(Ok(answer)))
     }
 }

@@ -14,13 +14,13 @@ use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use history::CallerName;
 use serde_json::value::RawValue;
 use tower::Service;
 
 use super::around::{Around, With};
-use super::later;
 use super::problem::Refused;
 use super::record::{Code, PeerAddress, REQUEST_ID, RequestId, SWF_REQUEST_ID};
 use crate::access::{CallEffect, Level};
@@ -240,14 +240,14 @@ impl Route {
         S: Service<Request, Response = Response, Error = Infallible> + Send + 'static,
         S::Future: Send + 'static,
     {
-        let Some(ticket) = ticket else { return later::call(&mut handler, request) };
+        let Some(ticket) = ticket else { return Box::pin(handler.call(request).map(|Ok(response)| response)) };
         Box::pin(async move {
             if self.has_body {
                 request.extensions_mut().insert(ticket.clone());
             } else if let Err(refused) = ticket.announce().await {
                 return refused.into_response();
             }
-            let response = later::call(&mut handler, request).await;
+            let Ok(response) = handler.call(request).await;
             ticket.tell(response.status(), response.extensions().get::<Code>().map(|code| code.0));
             response
         })

@@ -10,7 +10,6 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Uri};
 use axum::response::{IntoResponse, Response};
-use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tower::{Layer, Service};
 
@@ -18,7 +17,6 @@ use history::CallerName;
 
 use super::audit::{Route, Ticket};
 use super::held::hold_body;
-use super::later::{MayBeLate, answered};
 use super::problem::Refused;
 use super::record::RequestNotes;
 use super::segment::named;
@@ -132,21 +130,16 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let may_be_late = MayBeLate::is(&request) && may_wait(&request, self.judged.route.path);
-        // In boxes, of which nothing is left while whoever was let in waits.
+        // Boxed: its room is freed before the call waits.
         let judging = Box::pin(self.judged.clone().judge(request));
         let handler = self.handler.clone();
-        let begin = Box::pin(judging.map(|let_in| match let_in {
-            Ok(let_in) => let_in.begin(handler),
-            Err(refused) => Box::pin(async move { refused }),
-        }));
-        Box::pin(async move { Ok(answered(begin.await, may_be_late).await) })
+        Box::pin(async move {
+            Ok(match judging.await {
+                Ok(let_in) => let_in.begin(handler).await,
+                Err(refused) => refused,
+            })
+        })
     }
-}
-
-/// Whether a request may wait for long for what it asks for: a poll does where nothing else is said.
-fn may_wait(request: &Request, path: &str) -> bool {
-    path.ends_with("/poll") || request.headers().contains_key("prefer")
 }
 
 /// A request that was let in.

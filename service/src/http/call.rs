@@ -16,12 +16,11 @@ use hyper::body::Body;
 use tower::Service;
 
 use super::drain::DrainedBody;
-use super::later::{MayBeLate, pending};
 use super::problem::Refused;
 
-/// Bytes of the request line and all headers, each line with its end and without needless spaces. Ours: a session cookie or
-/// two beside what browsers send. What is larger is refused with 431, by the reader where it does not fit its buffer.
-pub(super) const HEADER_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of the request line and all headers, each line with its end and without needless spaces. Larger ones fail with 431, by
+/// hyper if they do not fit its buffer. Source: Node.js, whose default is 16 KiB (`--max-http-header-size`).
+pub(super) const HEADER_BYTES_MAX: usize = 16 * 1024;
 
 /// What [`STRICT_TRANSPORT_SECURITY`] says: browsers encrypt for a year, whatever a link says. Ours: the year that browsers
 /// themselves ask for at the least. Subdomains are others' and are left alone.
@@ -35,11 +34,7 @@ pub(super) enum Encryption {
 }
 
 /// The answer to a call. A handler that panics, which none should, is answered for.
-pub(super) fn answer<B>(
-    mut router: Router,
-    encryption: Encryption,
-    mut request: Request<B>,
-) -> BoxFuture<'static, Response>
+pub(super) fn answer<B>(mut router: Router, encryption: Encryption, request: Request<B>) -> BoxFuture<'static, Response>
 where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<axum::BoxError> + Send,
@@ -49,18 +44,11 @@ where
         let refused = Refused::HeadersTooLarge { max: HEADER_BYTES_MAX }.into_response();
         return Box::pin(ready(with_own_headers(refused)));
     }
-    request.extensions_mut().insert(MayBeLate);
     let is_awaited = request.headers().contains_key(EXPECT);
     let request = request.map(|body| DrainedBody::new(body, is_awaited));
-    // In a box, of which nothing is left while an answer that comes later is waited for.
-    let called = Box::pin(AssertUnwindSafe(router.call(request)).catch_unwind());
+    let called = AssertUnwindSafe(router.call(request)).catch_unwind();
     Box::pin(async move {
-        let comes_later = match called.await.map(|Ok(answer)| pending(answer)) {
-            Ok(Ok(answer)) => return with_own_headers(answer),
-            Ok(Err(comes_later)) => comes_later,
-            Err(panic) => return with_own_headers(panicked(panic.as_ref())),
-        };
-        let answer = AssertUnwindSafe(comes_later).catch_unwind().await;
+        let answer = called.await.map(|Ok(answer)| answer);
         with_own_headers(answer.unwrap_or_else(|panic| panicked(panic.as_ref())))
     })
 }
@@ -103,43 +91,26 @@ fn words(panic: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::sync::{Arc, Mutex};
 
     use axum::body::Body;
-    use tokio::sync::oneshot;
     use tower::service_fn;
 
     use super::*;
-    use crate::http::later;
 
-    /// Asks a handler that says that its answer comes later.
-    fn ask(answer: impl Future<Output = &'static str> + Send + 'static) -> BoxFuture<'static, Response> {
-        let answer = Arc::new(Mutex::new(Some(later(answer))));
-        let handler = service_fn(move |_| ready(Ok::<_, Infallible>(answer.lock().unwrap().take().unwrap())));
-        super::answer(Router::new().fallback_service(handler), Encryption::Plain, Request::new(Body::empty()))
+    async fn ask(handler: fn() -> Response) -> Response {
+        let handler = service_fn(move |_| async move { Ok::<_, Infallible>(handler()) });
+        answer(Router::new().fallback_service(handler), Encryption::Plain, Request::new(Body::empty())).await
     }
 
     #[tokio::test]
-    async fn an_answer_that_comes_later_has_the_headers_of_each() {
-        let (tell, told) = oneshot::channel();
-        let mut answer = ask(async { told.await.unwrap() });
-        assert!((&mut answer).now_or_never().is_none());
-        tell.send("it has come").unwrap();
-        let answer = answer.await;
-        assert_eq!(answer.status(), 200);
-        assert_eq!(answer.headers()[X_CONTENT_TYPE_OPTIONS], "nosniff");
-        assert_eq!(answer.headers()[CACHE_CONTROL], "no-store");
+    async fn every_response_has_the_common_headers() {
+        let response = ask(|| "done".into_response()).await;
+        assert_eq!(response.headers()[X_CONTENT_TYPE_OPTIONS], "nosniff");
+        assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
     }
 
     #[tokio::test]
-    async fn a_handler_that_panics_later_is_answered_for() {
-        let answer = ask(async { panic!("a defect") });
-        assert_eq!(answer.await.status(), 500);
-    }
-
-    #[test]
-    fn a_call_that_waits_takes_little_room() {
-        let room = size_of_val(&*ask(async { "it has come" }));
-        assert!(room <= 128, "{room} bytes are taken for each call; what the router needs goes into a box");
+    async fn a_handler_that_panics_answers_500() {
+        assert_eq!(ask(|| panic!("a defect")).await.status(), 500);
     }
 }

@@ -4,29 +4,29 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::socket::Socket;
 use super::stall::Stalling;
 use crate::tls::{Peer, Tls};
 
 /// A connection that is encrypted.
-pub(super) type Encrypted = Box<TlsStream<Stalling<TcpStream>>>;
+pub(super) type Encrypted = Box<TlsStream<Stalling<Socket>>>;
 
 /// What came of it.
 pub(super) enum Begun {
     /// A connection that is encrypted, and the certificate that its caller has shown.
     Encrypted(Encrypted, Option<Arc<Peer>>),
     /// One whose peer speaks something else, HTTP by the look of it.
-    Plain(Stalling<TcpStream>),
+    Plain(Stalling<Socket>),
     /// None.
     Failed,
 }
 
 /// Has a connection be encrypted.
-pub(super) async fn shake_hands(stream: Stalling<TcpStream>, tls: &Arc<Tls>, wait: Duration) -> Begun {
-    let begun = tokio::time::timeout(wait, begin(stream, tls)).await;
+pub(super) async fn shake_hands(socket: &Socket, stream: Stalling<Socket>, tls: &Arc<Tls>, wait: Duration) -> Begun {
+    let begun = tokio::time::timeout(wait, begin(socket, stream, tls)).await;
     let begun = begun.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long")));
     if !matches!(begun, Ok(Begun::Encrypted(..))) {
         tls.standing().handshake_failed();
@@ -37,11 +37,9 @@ pub(super) async fn shake_hands(stream: Stalling<TcpStream>, tls: &Arc<Tls>, wai
     })
 }
 
-async fn begin(stream: Stalling<TcpStream>, tls: &Arc<Tls>) -> io::Result<Begun> {
-    let mut first = [0];
-    let is_there = stream.of().peek(&mut first).await? > 0;
-    let speaks_http = is_there && first.iter().all(u8::is_ascii_uppercase);
-    if speaks_http {
+async fn begin(socket: &Socket, stream: Stalling<Socket>, tls: &Arc<Tls>) -> io::Result<Begun> {
+    let first = socket.peek().await?;
+    if first.is_some_and(|byte| byte.is_ascii_uppercase()) {
         return Ok(Begun::Plain(stream));
     }
     let (config, verifier) = tls.begin();

@@ -1,43 +1,39 @@
 //! Connections: how many, how slow, how large their headers may be; and how they end.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::response::IntoResponse;
-use hyper::Request;
-use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use hyper_util::rt::TokioTimer;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use super::call::{Encryption, HEADER_BYTES_MAX, with_own_headers};
-use super::handshake::{Begun, Encrypted, shake_hands};
-use super::parked::Speaker;
+use super::call::{Encryption, HEADER_BYTES_MAX};
+use super::connection::Connection;
+use super::handshake::{Begun, shake_hands};
 use super::problem::Refused;
 use super::record::PeerAddress;
-use super::stall::{LooksAtPeer, MayAnswer, Stalling};
+use super::socket::Socket;
+use super::stall::{MayAnswer, Stalling};
+use super::unfinished::{UNFINISHED_BYTES_MAX, UnfinishedBytes, UnfinishedPart};
 use crate::tls::{Peer, Tls};
 
 /// Limits of connections.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
-    /// Connections at once; further ones wait to be accepted.
+    /// Connections at once; further ones wait to be accepted. While some wait, connections close whose clients have closed their
+    /// sending half.
     pub connections_max: usize,
     /// How long a connection may take until it is encrypted, where it is to be.
     pub handshake_wait: Duration,
     /// How long the headers of a request may take to come, and how long a connection may have none under way. Callers
     /// keep connections for less than this, so that none is closed under a request: ten seconds in `client`.
     pub header_wait: Duration,
-    /// How long a call may wait before its connection lays down what it needs to read and write only. Whoever waits does not see it.
-    pub park_after: Duration,
+    /// Bytes that unfinished requests and handshakes of all connections may take; beyond it the oldest are closed.
+    pub unfinished_bytes_max: usize,
     /// How long a peer may take nothing of what is written to it.
     pub write_wait: Duration,
     /// How long to wait for requests under way when the service stops.
@@ -50,8 +46,7 @@ impl Default for ServerLimits {
             connections_max: 20_000,
             handshake_wait: Duration::from_secs(10),
             header_wait: Duration::from_secs(15),
-            // What is answered sooner costs nothing more, and taking HTTP up again takes microseconds.
-            park_after: Duration::from_millis(50),
+            unfinished_bytes_max: UNFINISHED_BYTES_MAX,
             write_wait: Duration::from_secs(60),
             shutdown_wait: Duration::from_secs(10),
         }
@@ -61,8 +56,9 @@ impl Default for ServerLimits {
 /// Most headers of a request. Ours; browsers send about 20.
 const HEADERS_MAX: usize = 64;
 
-/// Bytes of buffer a connection may take; bounds what a slow reader holds back.
-const BUFFER_BYTES_MAX: usize = HEADER_BYTES_MAX;
+/// Bytes of a connection's read buffer, and of its write buffer. Ours: the largest head fits, and so does one a little larger, whose
+/// sender is told why it is refused.
+const BUFFER_BYTES_MAX: usize = HEADER_BYTES_MAX + 4 * 1024;
 
 /// The wait before a connection is accepted where the one before could not be. Ours: short against any caller's patience.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
@@ -107,16 +103,22 @@ impl Server {
     pub async fn run_while(self, may_answer: MayAnswer, stop: impl Future<Output = ()>) {
         let Self { listener, router, limits, tls } = self;
         let connections = Arc::new(Semaphore::new(limits.connections_max));
-        let stopping = watch::Sender::new(false);
+        let (stopping, crowded) = (watch::Sender::new(false), watch::Sender::new(false));
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(limits.header_wait)
             .max_headers(HEADERS_MAX)
-            .max_buf_size(BUFFER_BYTES_MAX);
+            .max_buf_size(BUFFER_BYTES_MAX)
+            // A client that sends nothing more may still read its response.
+            .half_close(true);
         let http = Arc::new(http);
+        let unfinished = UnfinishedBytes::new(limits.unfinished_bytes_max);
         tokio::pin!(stop);
         let mut is_refused = false;
         loop {
+            crowded.send_if_modified(|crowded| {
+                std::mem::replace(crowded, connections.available_permits() == 0) != *crowded
+            });
             let permit = tokio::select! {
                 permit = Arc::clone(&connections).acquire_owned() => permit.ok(),
                 () = &mut stop => break,
@@ -140,15 +142,19 @@ impl Server {
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection without TCP_NODELAY");
             }
-            let connection = Connection {
+            let accepted = Accepted {
+                socket: Socket::new(stream),
                 remote: PeerAddress(remote),
                 http: Arc::clone(&http),
                 router: router.clone(),
                 limits,
-                stopped: stopping.subscribe(),
-                permit,
+                may_answer: may_answer.clone(),
+                unfinished: Arc::clone(&unfinished),
+                stopping: stopping.subscribe(),
+                crowded: crowded.subscribe(),
+                _permit: permit,
             };
-            connection.begin(stream, tls.clone(), may_answer.clone());
+            accepted.spawn(tls.clone());
         }
         drop(listener);
         // What has not begun to speak HTTP has nothing under way; what has ends when that is answered.
@@ -162,79 +168,70 @@ impl Server {
     }
 }
 
-/// A connection, before anything came over it.
-struct Connection {
+/// An accepted connection over which nothing has come yet.
+struct Accepted {
+    socket: Socket,
     remote: PeerAddress,
     http: Arc<http1::Builder>,
     router: Router,
     limits: ServerLimits,
-    stopped: watch::Receiver<bool>,
+    may_answer: MayAnswer,
+    unfinished: Arc<UnfinishedBytes>,
+    stopping: watch::Receiver<bool>,
+    crowded: watch::Receiver<bool>,
     /// Held until the connection is over.
-    permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Connection {
-    /// Serves it in a task of its own, which is small as long as it may be: there are very many that wait.
-    fn begin(self, stream: TcpStream, tls: Option<Arc<Tls>>, may_answer: MayAnswer) {
-        let looks = LooksAtPeer::default();
-        let stream = Stalling::new(stream, self.limits.write_wait, looks.clone(), may_answer);
-        match tls {
-            None => {
-                tokio::spawn(looks.around(self.speaker(Encryption::Plain, None).speak(stream)));
+impl Accepted {
+    /// Serves the connection in a separate task.
+    fn spawn(self, tls: Option<Arc<Tls>>) {
+        tokio::spawn(async move {
+            let mut part = UnfinishedPart::new(&self.unfinished);
+            let socket = self.socket.clone();
+            let stream = Stalling::new(socket.clone(), self.limits.write_wait, self.may_answer.clone());
+            let served = match tls {
+                None => part.count_during(&socket, self.connection(Encryption::Plain, None).serve(stream)).await,
+                Some(tls) => part.count_during(&socket, Box::pin(self.serve_encrypted(stream, tls))).await,
+            };
+            if served.is_none() {
+                tracing::debug!(peer = %self.remote.0, "connection closed: its request was not complete and others need the room");
             }
-            Some(tls) => {
-                tokio::spawn(looks.around(async move {
-                    // In boxes, of which one is there at a time.
-                    let encrypted = Box::pin(self.shake_hands(stream, tls)).await;
-                    if let Some((speaker, stream)) = encrypted {
-                        Box::pin(speaker.speak(stream)).await;
-                    }
-                }));
-            }
-        }
+        });
     }
 
-    /// Has it be encrypted.
-    async fn shake_hands(self, stream: Stalling<TcpStream>, tls: Arc<Tls>) -> Option<(Speaker, Encrypted)> {
-        let mut stopped = self.stopped.clone();
+    async fn serve_encrypted(&self, stream: Stalling<Socket>, tls: Arc<Tls>) {
+        let mut stopping = self.stopping.clone();
         let begun = tokio::select! {
-            begun = shake_hands(stream, &tls, self.limits.handshake_wait) => begun,
-            _ = stopped.wait_for(|stopped| *stopped) => return None,
+            begun = shake_hands(&self.socket, stream, &tls, self.limits.handshake_wait) => begun,
+            _ = stopping.wait_for(|stopping| *stopping) => return,
         };
+        self.socket.reset_unfinished();
         match begun {
-            Begun::Encrypted(stream, peer) => return Some((self.speaker(Encryption::Tls, peer), stream)),
-            Begun::Plain(stream) => self.refuse(stream).await,
+            Begun::Encrypted(stream, certificate) => {
+                self.connection(Encryption::Tls, certificate).serve(stream).await;
+            }
+            Begun::Plain(stream) => {
+                let router = Router::new().fallback(async || Refused::NotEncrypted);
+                let mut http = http1::Builder::clone(&self.http);
+                http.keep_alive(false);
+                let connection = self.connection(Encryption::Plain, None);
+                Connection { http: Arc::new(http), router, ..connection }.serve(stream).await;
+            }
             Begun::Failed => {}
         }
-        None
     }
 
-    /// What answers what comes over it.
-    fn speaker(self, encryption: Encryption, peer: Option<Arc<Peer>>) -> Speaker {
-        let Self { http, router, stopped, permit, remote, limits } = self;
-        Speaker::new((http, router), (remote, encryption, peer), limits.park_after, (stopped, permit))
-    }
-
-    /// Tells whoever does not encrypt that it is to be.
-    async fn refuse(mut self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
-        let service = service_fn(|_: Request<Incoming>| async {
-            Ok::<_, Infallible>(with_own_headers(Refused::NotEncrypted.into_response(), Encryption::Plain))
-        });
-        let mut http = http1::Builder::clone(&self.http);
-        let mut connection = pin!(http.keep_alive(false).serve_connection(TokioIo::new(stream), service));
-        let mut is_stopping = false;
-        let ended = loop {
-            tokio::select! {
-                ended = &mut connection => break ended,
-                _ = self.stopped.wait_for(|stopped| *stopped), if !is_stopping => {
-                    is_stopping = true;
-                    connection.as_mut().graceful_shutdown();
-                }
-            }
-        };
-        if let Err(error) = ended {
-            tracing::debug!(%error, "a connection that was not encrypted ended early");
+    fn connection(&self, encryption: Encryption, certificate: Option<Arc<Peer>>) -> Connection {
+        Connection {
+            http: Arc::clone(&self.http),
+            router: self.router.clone(),
+            remote: self.remote,
+            encryption,
+            certificate,
+            socket: self.socket.clone(),
+            stopping: self.stopping.clone(),
+            crowded: self.crowded.clone(),
         }
-        drop(self.permit);
     }
 }

@@ -21,7 +21,7 @@ use super::extract::{NoQuery, Path, PreferWait, WAIT_MAX, with_wait_applied};
 use super::tasks::{activity_body, bytes_of, is_full, outcome, turn_body, unpolled_by, update_answers, warnings};
 use crate::access::{Caller, Level};
 use crate::http::{
-    Answer, AppState, AuditEach, Json, Refused, TURN_BYTES_MAX, bytes_of_json, deliver_tasks, look_at_connection,
+    Answer, AppState, AuditEach, Json, PeerPresence, Refused, TURN_BYTES_MAX, bytes_of_json, deliver_tasks,
     names_accepted,
 };
 use crate::openapi::{Operation, OperationInput};
@@ -180,14 +180,12 @@ impl Exchange {
         let turn = token.turn;
         let (command, results, updates) = match (complete, fail) {
             (Some(complete), None) => {
-                let body::CompleteTurn { decisions, context, awaiting, query_results, update_results, next } = complete;
-                must_be_absent(next.as_ref())?;
+                let body::CompleteTurn { decisions, context, awaiting, query_results, update_results } = complete;
                 let answer = TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() };
                 (Command::complete(turn, answer), query_results, update_answers(update_results)?)
             }
             (None, Some(fail)) => {
-                let body::FailTurn { reason, details, next } = fail;
-                must_be_absent(next.as_ref())?;
+                let body::FailTurn { reason, details } = fail;
                 (Command::FailTurn { turn, reason, details }, Vec::new(), Vec::new())
             }
             _ => return Err(must_be_one("complete` and `fail")),
@@ -206,33 +204,16 @@ impl Exchange {
         token.author = self.caller.author();
         let task = token.task;
         let command = match (success, failure, canceled) {
-            (Some(body::SucceedActivity { result, next }), None, None) => {
-                must_be_absent(next.as_ref())?;
-                Command::SucceedActivity { task, result }
-            }
+            (Some(body::SucceedActivity { result }), None, None) => Command::SucceedActivity { task, result },
             (None, Some(failure), None) => {
-                let body::FailActivity { reason, details, non_retryable, retry_after, next } = failure;
-                must_be_absent(next.as_ref())?;
+                let body::FailActivity { reason, details, non_retryable, retry_after } = failure;
                 Command::FailActivity { task, reason: Some(reason), details, non_retryable, retry_after }
             }
-            (None, None, Some(body::CancelActivity { details, next })) => {
-                must_be_absent(next.as_ref())?;
-                Command::CancelActivity { task, details }
-            }
+            (None, None, Some(body::CancelActivity { details })) => Command::CancelActivity { task, details },
             _ => return Err(must_be_one("success`, `failure` and `canceled")),
         };
         self.engine.tasks().answer_activity(&token, command).await?;
         Ok(Vec::new())
-    }
-}
-
-fn must_be_absent(next: Option<&body::Next>) -> Result<(), Refused> {
-    match next {
-        None => Ok(()),
-        Some(_) => {
-            let problem = "must be absent: an exchange takes tasks by its `room`".to_owned();
-            Err(Fault::Invalid { field: "next".to_owned(), problem }.into())
-        }
     }
 }
 
@@ -242,14 +223,14 @@ fn must_be_one(of: &str) -> Refused {
 }
 
 /// What an exchange takes beside its body: the list that the path names, and who asks.
-type OnExchange = (AppState, Path<2>, NoQuery, HowToAnswer, Caller);
+type OnExchange = (AppState, Path<2>, NoQuery, HowToAnswer, Caller, PeerPresence);
 
 pub(super) async fn turns(
     on: OnExchange,
     audit: AuditEach,
     Json(asked): Json<body::ExchangeTurns, TURN_BYTES_MAX>,
 ) -> Answer {
-    let (State(engine), Path([domain, list]), _, HowToAnswer { wait, lines }, caller) = on;
+    let (State(engine), Path([domain, list]), _, HowToAnswer { wait, lines }, caller, peer) = on;
     let body::ExchangeTurns { answers, room, slots, identity, history, max_events, queries, updates, poll_id, attempt } =
         asked;
     let call = "POST /v1/domains/{domain}/task-lists/{list}/decider/exchange";
@@ -273,7 +254,7 @@ pub(super) async fn turns(
     let receipt =
         async |it: body::TurnReply| exchange.receipt(&it.token.clone(), Box::pin(exchange.answer_turn(it))).await;
     let receipts = Exchange::receipts(join_all(answers.into_iter().map(receipt)), &mut slots).await;
-    let tasks = TasksOf::new(exchange, slots);
+    let tasks = TasksOf::new(exchange, slots, peer);
     Ok(with_wait_applied(answer(receipts, tasks, lines).await, wait))
 }
 
@@ -282,7 +263,7 @@ pub(super) async fn activities(
     audit: AuditEach,
     Json(asked): Json<body::ExchangeActivities, TURN_BYTES_MAX>,
 ) -> Answer {
-    let (State(engine), Path([domain, list]), _, HowToAnswer { wait, lines }, caller) = on;
+    let (State(engine), Path([domain, list]), _, HowToAnswer { wait, lines }, caller, peer) = on;
     let body::ExchangeActivities { answers, room, slots, identity, poll_id, attempt } = asked;
     let call = "POST /v1/domains/{domain}/task-lists/{list}/activity/exchange";
     let exchange = Exchange { engine, caller, domain, list, audit, call, level: Level::Runner };
@@ -294,7 +275,7 @@ pub(super) async fn activities(
         exchange.receipt(&it.token.clone(), Box::pin(exchange.answer_activity(it))).await
     };
     let receipts = Exchange::receipts(join_all(answers.into_iter().map(receipt)), &mut slots).await;
-    let tasks = TasksOf::new(exchange, slots);
+    let tasks = TasksOf::new(exchange, slots, peer);
     Ok(with_wait_applied(answer(receipts, tasks, lines).await, wait))
 }
 
@@ -303,24 +284,25 @@ struct TasksOf {
     engine: Arc<Engine>,
     slots: Slots,
     is_decider: bool,
+    peer: PeerPresence,
     /// Whose they are, until something comes: with nothing they are told where else tasks wait.
     waits: Option<(Caller, String)>,
 }
 
 impl TasksOf {
-    fn new(exchange: Exchange, slots: Slots) -> Self {
+    fn new(exchange: Exchange, slots: Slots, peer: PeerPresence) -> Self {
         let Exchange { engine, caller, domain, level, .. } = exchange;
         let waits = (!slots.are_filled()).then_some((caller, domain));
-        Self { engine, slots, is_decider: level == Level::Decider, waits }
+        Self { engine, slots, is_decider: level == Level::Decider, peer, waits }
     }
 
     /// The next that come, as JSON with these receipts, and what says that they were delivered; nothing where nothing more comes.
     async fn next(&mut self, receipts: Option<Vec<AnswerReceipt>>) -> Option<(Vec<u8>, Vec<Receipt>)> {
         if self.is_decider {
-            let found = self.engine.tasks().next_turns(&mut self.slots).await;
+            let found = self.peer.take(self.engine.tasks().next_turns(&mut self.slots)).await;
             self.rendered(receipts, found, turn_body)
         } else {
-            let found = self.engine.tasks().next_activities(&mut self.slots).await;
+            let found = self.peer.take(self.engine.tasks().next_activities(&mut self.slots)).await;
             self.rendered(receipts, found, activity_body)
         }
     }
@@ -329,11 +311,11 @@ impl TasksOf {
     async fn only(&mut self, receipts: Vec<AnswerReceipt>) -> (Vec<u8>, Vec<Receipt>) {
         let receipts = Some(receipts);
         let rendered = if self.is_decider {
-            let found = self.engine.tasks().last_turns(&mut self.slots).await;
+            let found = self.peer.take(self.engine.tasks().last_turns(&mut self.slots)).await;
             self.forget_other_lists();
             self.rendered(receipts, found, turn_body)
         } else {
-            let found = self.engine.tasks().last_activities(&mut self.slots).await;
+            let found = self.peer.take(self.engine.tasks().last_activities(&mut self.slots)).await;
             self.forget_other_lists();
             self.rendered(receipts, found, activity_body)
         };
@@ -358,6 +340,9 @@ impl TasksOf {
             tracing::debug!(%refusal, "no further tasks");
             Vec::new()
         });
+        if found.is_empty() && self.peer.has_left() {
+            self.slots.give_up();
+        }
         let waits = self.waits.take().filter(|_| found.is_empty());
         let unpolled = waits.and_then(|(caller, domain)| unpolled_by(&self.engine, &domain, &caller));
         let says_something = receipts.is_some() || unpolled.is_some() || !found.is_empty();
@@ -373,7 +358,6 @@ impl TasksOf {
 async fn answer(receipts: Vec<AnswerReceipt>, mut tasks: TasksOf, lines: bool) -> Response {
     if !lines {
         let (bytes, delivered) = tasks.only(receipts).await;
-        look_at_connection().await;
         return bytes_of_json(StatusCode::OK, deliver_tasks(at_once((bytes, delivered), tasks)));
     }
     let (has_answers, may_linger) = (!receipts.is_empty(), receipts.len() == 1 && tasks.slots.are_next());
@@ -438,7 +422,6 @@ const START_OF_TASKS: &[u8] = br#"{"tasks":["#;
 fn next_line(mut tasks: TasksOf) -> BoxFuture<'static, Option<(Piece, TasksOf)>> {
     Box::pin(async move {
         let (bytes, delivered) = tasks.next(None).await?;
-        look_at_connection().await;
         Some(((line(bytes), delivered), tasks))
     })
 }

@@ -134,7 +134,7 @@ pub(super) fn with_wait_applied(mut response: Response, wait: Option<Duration>) 
 }
 
 /// A number of seconds as a wait of at most a minute.
-pub(super) fn seconds_to_wait(seconds: Option<f64>) -> Option<Duration> {
+fn seconds_to_wait(seconds: Option<f64>) -> Option<Duration> {
     let seconds = seconds.filter(|seconds| *seconds >= 0.0)?;
     Some(Duration::try_from_secs_f64(seconds).unwrap_or(WAIT_MAX).min(WAIT_MAX))
 }

@@ -14,6 +14,7 @@ use super::fault::{FaultKind, JSON, SwfFault};
 use crate::access::Caller;
 use crate::budget::Budget;
 use crate::front::Front;
+use crate::http::PeerPresence;
 use engine::Engine;
 
 /// The account in the names of resources. Ours: there are no accounts, and this is what documentation and mocks use.
@@ -30,11 +31,19 @@ pub(super) struct SwfCall {
     pub(super) region: String,
     /// The trace that the caller is in.
     pub(super) trace: Option<TraceContext>,
+    /// Presence of the client.
+    pub(super) peer: PeerPresence,
 }
 
 impl SwfCall {
-    pub(super) fn new(front: &Front, caller: Caller, region: String, trace: Option<TraceContext>) -> Self {
-        Self { engine: Arc::clone(front.engine()), budget: Arc::clone(front.budget()), caller, region, trace }
+    pub(super) fn new(
+        front: &Front,
+        caller: Caller,
+        region: String,
+        trace: Option<TraceContext>,
+        peer: PeerPresence,
+    ) -> Self {
+        Self { engine: Arc::clone(front.engine()), budget: Arc::clone(front.budget()), caller, region, trace, peer }
     }
 }
 

@@ -20,7 +20,7 @@ use super::types::shown;
 use super::words::{self, List, set};
 use super::workflows::{run_ref, told, unknown_execution};
 use crate::access::Caller;
-use crate::http::{deliver_task, look_at_connection};
+use crate::http::deliver_task;
 use engine::{ActivityToken, DeciderTask, Delivery, Engine, EventRange, Poll, Receipt, Refusal, TurnToken};
 
 /// How long a poll waits. Source: SWF's API reference.
@@ -152,11 +152,11 @@ pub(super) async fn poll_decision(call: SwfCall, input: Map<String, Value>) -> A
     loop {
         let wait = deadline.saturating_duration_since(Instant::now());
         let poll = it.poll(&call.caller, Some(it.paging.size()), wait);
-        let Some(delivery) = call.engine.tasks().poll_decider(&it.domain, &it.task_list.name, poll).await? else {
+        let polled = call.engine.tasks().poll_decider(&it.domain, &it.task_list.name, poll);
+        let Some(delivery) = call.peer.take(polled).await? else {
             // Without a token: every client that was seen takes that for no task.
             return body(&json!({ "startedEventId": 0, "previousStartedEventId": 0 }));
         };
-        look_at_connection().await;
         if let Some(told) = Box::pin(told_turn(&call, &it, delivery)).await? {
             return Ok(Some(told));
         }
@@ -202,10 +202,10 @@ pub(super) async fn poll_activity(call: SwfCall, input: Map<String, Value>) -> A
     let it: Box<PollTask> = take(input)?;
     call.engine.pollers().must_have_room(call.engine.quotas(), &it.domain, &it.task_list.name, false)?;
     let poll = it.poll(&call.caller, None, POLL_WAIT);
-    let Some(delivery) = call.engine.tasks().poll_activity(&it.domain, &it.task_list.name, poll).await? else {
+    let polled = call.engine.tasks().poll_activity(&it.domain, &it.task_list.name, poll);
+    let Some(delivery) = call.peer.take(polled).await? else {
         return body(&json!({ "startedEventId": 0 }));
     };
-    look_at_connection().await;
     let (task, receipt) = delivery.split();
     let mut told = json!({
         "taskToken": task.token,

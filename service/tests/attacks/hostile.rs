@@ -355,8 +355,6 @@ impl Hostile {
         } else {
             let content = content.clone();
             let value = self.value("", &content, 0);
-            // What is answered with a poll waits for the next task.
-            waits |= value.get("next").is_some();
             self.body(&value)
         };
         if !body.is_empty() || self.once_in(10) {

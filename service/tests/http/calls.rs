@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use store::fault::{Chances, FaultStore};
 use store::memory::Memory;
 
-use crate::support::{Answer, Api, Ask, DECIDERS, READY, WORKFLOWS, activity_path, schedule, segment, turn_path};
+use crate::support::{Api, Ask, DECIDERS, READY, WORKFLOWS, activity_path, segment, turn_path};
 
 #[tokio::test]
 async fn domains_are_created_listed_and_shown() {
@@ -367,59 +367,6 @@ async fn an_activity_that_is_asked_to_stop_hears_it_from_its_heartbeat_and_stops
     let path = format!("{}/canceled", activity_path(&task));
     assert_eq!(api.post(&path, &json!({ "details": "undone" })).await.json(200), json!({}));
     assert!(api.names("w").await.contains(&"ActivityCanceled".to_owned()));
-}
-
-#[tokio::test]
-async fn an_answer_takes_the_next_turn_along() {
-    let api = Api::open().await;
-    api.start("one").await;
-    api.start("two").await;
-    let first = api.turn().await;
-    let body = json!({ "next": { "wait": 20, "identity": "d", "maxEvents": 2 } });
-    let second = api.post(&format!("{}/complete", turn_path(&first)), &body).await.json(200)["next"].clone();
-    assert_eq!(second["workflowId"], "two");
-    assert_eq!(second["events"].as_array().unwrap().len(), 2);
-    let body = json!({ "reason": "no", "next": { "wait": 0 } });
-    let third = api.post(&format!("{}/fail", turn_path(&second)), &body).await.json(200);
-    assert_eq!(third, json!({ "next": null }));
-}
-
-#[tokio::test]
-async fn an_answer_takes_the_next_activity_along() {
-    let api = Api::open().await;
-    api.start("w").await;
-    let ids = ["a", "b", "c", "d"];
-    let decisions: Vec<Value> = ids.iter().map(|id| schedule(id, "acts")).collect();
-    api.decide(json!(decisions)).await;
-    let mut task = api.take_activity("acts").await;
-    let answers = [("success", json!({})), ("failure", json!({ "reason": "no" })), ("success", json!({ "result": 1 }))];
-    for (answer, mut body) in answers {
-        body["next"] = json!({ "wait": 5 });
-        let next = api.post(&format!("{}/{answer}", activity_path(&task)), &body).await.json(200)["next"].clone();
-        assert!(next.is_object(), "{answer}: {next}");
-        assert_ne!(next["activityId"], task["activityId"]);
-        task = next;
-    }
-    api.decide(json!([{ "type": "CancelActivity", "activityId": task["activityId"] }])).await;
-    let body = json!({ "next": { "wait": 0 } });
-    let last = api.post(&format!("{}/canceled", activity_path(&task)), &body).await.json(200);
-    assert_eq!(last, json!({ "next": null }));
-}
-
-#[tokio::test]
-async fn an_answer_is_durable_when_its_headers_come_though_the_next_task_does_not() {
-    let api = Api::open().await;
-    api.start("w").await;
-    let turn = api.turn().await;
-    let body = json!({ "next": { "wait": 60 } });
-    let response = api.call(Ask::post(&format!("{}/complete", turn_path(&turn)), &body)).await;
-    assert_eq!(response.status(), 200);
-    assert_eq!(api.names("w").await.last().unwrap(), "DeciderCompleted");
-    let (answer, ()) = tokio::join!(Answer::read(response), async {
-        api.until_pollers("list=\"deciders\"", 1).await;
-        api.start("next").await;
-    });
-    assert_eq!(answer.json(200)["next"]["workflowId"], "next");
 }
 
 #[tokio::test]

@@ -123,7 +123,7 @@ async fn a_store_that_takes_nothing_is_answered_with_503_and_nothing_is_recorded
     let asks: [(String, Value); 4] = [
         (WORKFLOWS.to_owned(), json!({ "workflowId": "x", "workflowType": "t" })),
         (format!("{WORKFLOWS}/w/signals/s"), json!({})),
-        (format!("{}/success", activity_path(&task)), json!({ "next": { "wait": 60 } })),
+        (format!("{}/success", activity_path(&task)), json!({ "result": 1 })),
         ("/v1/domains".to_owned(), json!({ "name": "x" })),
     ];
     for (path, body) in asks {

@@ -13,7 +13,7 @@ use service::api::router_for;
 use simulation::told::BEGIN;
 
 use crate::hash::sha256_hex;
-use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS, turn_path};
+use crate::support::{Answer, Api, Ask, DECIDERS, WORKFLOWS};
 
 fn secret(text: &str) -> Secret {
     Secret { sha256: sha256_hex(text), ..Secret::default() }
@@ -246,27 +246,6 @@ async fn a_secret_that_expires_while_its_holder_waits_takes_no_task_either() {
     let (answer, ()) = tokio::join!(guarded.call(poll("soon")), expire);
     assert_eq!(Answer::read(answer).await.json(401)["code"], "revoked-secret");
     guarded.ask(poll("stays")).await.json(200);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_answer_that_waits_for_its_next_task_is_cut_off_without_one() {
-    let open = Api::open().await;
-    let credentials = Credentials::new(vec![decider("gone"), decider("stays")]).unwrap();
-    let guarded = guarded(&open, &credentials);
-    open.start("first").await;
-    let turn = turn_path(&guarded.ask(bearer(Ask::post(DECIDERS, &json!({})), "gone")).await.json(200));
-    let complete = json!({ "decisions": [{ "type": "SucceedWorkflow" }], "next": { "wait": 20 } });
-    let answer = guarded.call(bearer(Ask::post(&format!("{turn}/complete"), &complete), "gone")).await;
-    assert_eq!(answer.status().as_u16(), 200, "it is recorded");
-    let change = async {
-        open.until_pollers("deciders", 1).await;
-        credentials.replace(vec![decider("stays")]).unwrap();
-        open.start("second").await;
-    };
-    let (body, ()) = tokio::join!(answer.into_body().collect(), change);
-    assert!(body.is_err(), "{body:?}");
-    let turn = guarded.ask(bearer(Ask::post(DECIDERS, &json!({})), "stays")).await.json(200);
-    assert_eq!(turn["workflowId"], "second");
 }
 
 #[tokio::test(start_paused = true)]

@@ -288,21 +288,3 @@ async fn answers_that_nobody_asked_for_are_refused_and_the_task_stays() {
         assert_eq!(answer.json(200)["result"], Value::Null);
     }
 }
-
-#[tokio::test]
-async fn the_next_task_may_be_one_that_only_asks() {
-    let api = Api::open().await;
-    api.start("w").await;
-    let turn = api.turn().await;
-    let complete = json!({ "next": { "wait": 20, "queries": true } });
-    let path = format!("{}/complete", turn_path(&turn));
-    let of_w = total("w");
-    let deciding = async {
-        let next = api.post(&path, &complete).await.json(200)["next"].clone();
-        assert_eq!(next["onlyAsks"], true);
-        let results = json!({ "queryResults": [seven(&next["queries"][0])] });
-        api.post(&format!("{}/complete", turn_path(&next)), &results).await.json(200);
-    };
-    let (answer, ()) = tokio::join!(api.ask(ask(&of_w)), deciding);
-    assert_eq!(answer.json(200)["result"], 7);
-}

@@ -382,18 +382,6 @@ async fn a_token_that_the_service_did_not_make_for_this_is_refused() {
 }
 
 #[tokio::test]
-async fn a_next_whose_poll_would_be_refused_is_refused_with_the_answer() {
-    let api = Api::open().await;
-    api.start("w").await;
-    let path = format!("{}/complete", turn_path(&api.turn().await));
-    let problem = api.refused(Ask::post(&path, &json!({ "next": { "identity": "" } })), 400, "invalid-field").await;
-    assert_eq!(field_of(&problem), "next.identity");
-    let long = json!({ "next": { "identity": "x".repeat(257) } });
-    api.refused(Ask::post(&path, &long), 413, "too-large").await;
-    api.post(&path, &json!({})).await.json(200);
-}
-
-#[tokio::test]
 async fn a_turn_is_answered_once() {
     let api = Api::open().await;
     api.start("w").await;
@@ -402,7 +390,8 @@ async fn a_turn_is_answered_once() {
     let answer = json!({ "decisions": [schedule("a", "acts")] });
     api.post(&complete, &answer).await.json(200);
     api.refused(Ask::post(&complete, &answer), 409, "turn-completed").await;
-    api.refused(Ask::post(&complete, &json!({ "next": { "wait": 0 } })), 409, "turn-completed").await;
+    // Tasks are taken by polls and exchanges alone.
+    api.refused(Ask::post(&complete, &json!({ "next": { "wait": 0 } })), 400, "bad-json").await;
     api.refused(Ask::post(&format!("{}/fail", turn_path(&turn)), &json!({})), 409, "turn-completed").await;
 }
 

@@ -75,7 +75,7 @@ async fn succeed_one(client: &Client) -> Option<String> {
     let decisions = vec![Decision::from(SucceedWorkflow::default())];
     let complete = CompleteTurn { decisions, ..CompleteTurn::default() };
     match client.complete_turn(&task.token, &complete, Patience::None).await {
-        Ok(Outcome::Recorded(_)) => Some(task.workflow_id),
+        Ok(Outcome::Recorded) => Some(task.workflow_id),
         _ => None,
     }
 }

@@ -255,7 +255,7 @@ async fn answer(client: &Client, shared: &Shared, task: ActivityTask) {
         // Asked once each time, so that what is noted as acknowledged was: a client that repeats the answer by itself takes
         // "closed" for "recorded before".
         match client.succeed_activity(&task.token, &succeed, Patience::None).await {
-            Ok(Outcome::Recorded(_)) => {
+            Ok(Outcome::Recorded) => {
                 let ActivityTask { workflow_id, run_id, scheduled_event_id: event_id, .. } = task;
                 shared.ledger().results.push(Acknowledged { workflow_id, run_id, event_id, said });
                 return;

@@ -245,6 +245,13 @@ impl Slots {
         }
     }
 
+    /// Ends the wait of all slots at once. Tasks on their way to them go back to the list.
+    pub fn give_up(&mut self) {
+        self.free.clear();
+        self.held_over.clear();
+        (self.waiting, self.waits, self.is_withdrawn) = (None, 0, false);
+    }
+
     /// Tasks that wait, or where none does has the slots wait.
     fn poll(&mut self, stands_by: bool) -> Vec<(u32, OnList)> {
         let standing_by = if stands_by { self.free.clone() } else { Vec::new() };

@@ -68,8 +68,8 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::Decider,
             E::Changes,
             tasks::complete_turn,
-            Doc::of("completeTurn", "Complete a turn with decisions, and take the next if asked to")
-                .answers::<body::Answered<body::DeciderTask>>(200, "It is recorded.")
+            Doc::of("completeTurn", "Complete a turn with decisions")
+                .answers::<body::Answered>(200, "It is recorded.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_TURN),
@@ -79,8 +79,8 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::Decider,
             E::Changes,
             tasks::fail_turn,
-            Doc::of("failTurn", "Fail a turn, which is then tried again, and take the next if asked to")
-                .answers::<body::Answered<body::DeciderTask>>(200, "It is recorded.")
+            Doc::of("failTurn", "Fail a turn; the service then retries it")
+                .answers::<body::Answered>(200, "It is recorded.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_TURN),
@@ -90,8 +90,8 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::Runner,
             E::Changes,
             tasks::succeed_activity,
-            Doc::of("succeedActivity", "Report that an activity succeeded, and take the next if asked to")
-                .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
+            Doc::of("succeedActivity", "Report that an activity succeeded")
+                .answers::<body::Answered>(200, "It is recorded.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_ACTIVITY),
@@ -101,8 +101,8 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::Runner,
             E::Changes,
             tasks::fail_activity,
-            Doc::of("failActivity", "Report that an activity failed, and take the next if asked to")
-                .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
+            Doc::of("failActivity", "Report that an activity failed")
+                .answers::<body::Answered>(200, "It is recorded.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_ACTIVITY),
@@ -112,8 +112,8 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
             L::Runner,
             E::Changes,
             tasks::cancel_activity,
-            Doc::of("cancelActivity", "Report that an activity was canceled, and take the next if asked to")
-                .answers::<body::Answered<body::ActivityTask>>(200, "It is recorded.")
+            Doc::of("cancelActivity", "Report that an activity was canceled")
+                .answers::<body::Answered>(200, "It is recorded.")
                 .refuses(400, BAD_TOKEN)
                 .refuses(404, NO_RUN)
                 .refuses(409, NO_ACTIVITY)

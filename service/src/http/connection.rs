@@ -1,0 +1,177 @@
+//! One HTTP connection: its requests go to the router, one after the other, until either side ends it.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, ready};
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use futures_util::future::BoxFuture;
+use hyper::Request;
+use hyper::body::{Body as _, Incoming};
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+
+use super::call::{Encryption, answer};
+use super::record::PeerAddress;
+use super::socket::{PeerState, Socket};
+use super::through::{Piece, Through, piece_of, through};
+use crate::tls::Peer;
+
+/// A connection that is ready to carry requests.
+pub(super) struct Connection {
+    pub(super) http: Arc<http1::Builder>,
+    pub(super) router: Router,
+    pub(super) remote: PeerAddress,
+    pub(super) encryption: Encryption,
+    /// Certificate that the client has shown.
+    pub(super) certificate: Option<Arc<Peer>>,
+    pub(super) socket: Socket,
+    /// True once the service stops.
+    pub(super) stopping: watch::Receiver<bool>,
+    /// True while new connections wait because there are as many as allowed.
+    pub(super) crowded: watch::Receiver<bool>,
+}
+
+/// Something that happens to a connection.
+enum Event {
+    Ended(hyper::Result<()>),
+    /// The client does something that hyper does not look at while a call is under way.
+    Departed(PeerState),
+}
+
+impl Connection {
+    /// Answers requests until the connection ends. `stream` is the connection's socket, or the encrypted stream on it.
+    pub(super) async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin) {
+        let Self { http, router, remote, encryption, certificate, socket, mut stopping, mut crowded } = self;
+        let under_way = Arc::new(AtomicU32::new(0));
+        let has_call = {
+            let under_way = Arc::clone(&under_way);
+            move || under_way.load(Ordering::Relaxed) > 0
+        };
+        let calls = Calls { router, remote, encryption, certificate, socket: socket.clone(), under_way };
+        let mut connection = pin!(http.serve_connection(TokioIo::new(stream), calls));
+        let (mut is_stopping, mut has_left) = (false, false);
+        loop {
+            let event = poll_fn(|context| {
+                let had_call = has_call();
+                // First, so that a client that has left takes no task.
+                if had_call && let Poll::Ready(state) = socket.poll_departure(context) {
+                    return Poll::Ready(Event::Departed(state));
+                }
+                if let Poll::Ready(ended) = connection.as_mut().poll(context) {
+                    return Poll::Ready(Event::Ended(ended));
+                }
+                if !had_call && has_call() {
+                    socket.poll_departure(context).map(Event::Departed)
+                } else {
+                    Poll::Pending
+                }
+            });
+            tokio::select! {
+                biased;
+                event = event => match event {
+                    Event::Departed(PeerState::SendsNoMore | PeerState::Present) => has_left = true,
+                    Event::Departed(PeerState::Reset) => {
+                        return tracing::debug!("connection reset by the client during a call");
+                    }
+                    Event::Ended(Err(error)) => return tracing::debug!(%error, "connection ended early"),
+                    Event::Ended(Ok(())) => return,
+                },
+                _ = stopping.wait_for(|stopping| *stopping), if !is_stopping => {
+                    is_stopping = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                _ = crowded.wait_for(|crowded| *crowded), if has_left => {
+                    return tracing::debug!("connection closed: its client sends nothing more, and others wait");
+                }
+            }
+        }
+    }
+}
+
+/// Sends the requests of a connection to the router.
+struct Calls {
+    router: Router,
+    remote: PeerAddress,
+    encryption: Encryption,
+    certificate: Option<Arc<Peer>>,
+    socket: Socket,
+    under_way: Arc<AtomicU32>,
+}
+
+impl hyper::service::Service<Request<Incoming>> for Calls {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Call;
+
+    fn call(&self, mut request: Request<Incoming>) -> Call {
+        let under_way = CallUnderWay::new(&self.socket, &self.under_way);
+        let extensions = request.extensions_mut();
+        extensions.insert(self.remote);
+        extensions.insert(self.socket.presence());
+        if let Some(certificate) = &self.certificate {
+            extensions.insert(Arc::clone(certificate));
+        }
+        Call { answer: answer(self.router.clone(), self.encryption, request), under_way: Some(under_way) }
+    }
+}
+
+/// A call that waits for its response.
+struct Call {
+    answer: BoxFuture<'static, Response>,
+    under_way: Option<CallUnderWay>,
+}
+
+impl Future for Call {
+    type Output = Result<Response, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let response = ready!(self.answer.as_mut().poll(context));
+        let under_way = self.under_way.take();
+        // A body of unknown length is made while it is sent: the call lasts until its end.
+        let is_stream = response.body().size_hint().exact().is_none();
+        Poll::Ready(Ok(match under_way.filter(|_| is_stream) {
+            Some(under_way) => response.map(|body| through(body, StreamUnderWay { _call: under_way })),
+            None => response,
+        }))
+    }
+}
+
+/// Marks a call as under way until it is dropped.
+struct CallUnderWay {
+    socket: Socket,
+    count: Arc<AtomicU32>,
+}
+
+impl CallUnderWay {
+    fn new(socket: &Socket, count: &Arc<AtomicU32>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        socket.reset_unfinished();
+        Self { socket: socket.clone(), count: Arc::clone(count) }
+    }
+}
+
+impl Drop for CallUnderWay {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.socket.reset_unfinished();
+    }
+}
+
+/// A streamed body that keeps its call under way.
+struct StreamUnderWay {
+    _call: CallUnderWay,
+}
+
+impl Through for StreamUnderWay {
+    fn next(&mut self, body: &mut Body, context: &mut Context<'_>) -> Poll<Piece> {
+        piece_of(body, context)
+    }
+}

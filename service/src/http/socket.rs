@@ -1,0 +1,248 @@
+//! TCP sockets of connections, and the presence of their peers.
+//!
+//! hyper does not look at a peer while a call is under way, so that a client that closes its sending half after the request
+//! still gets its response. A closed sending half is also all that the service sees of a client that is gone. Only calls that
+//! take tasks must know the difference, and they cannot: they treat such a peer as gone ([`PeerPresence::left`]).
+
+use std::convert::Infallible;
+use std::io::Result;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::time::Timespec;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+
+use crate::openapi::{Operation, OperationInput};
+
+/// Event of a peer that has closed its sending half, whether or not bytes before it are unread.
+#[cfg(target_os = "linux")]
+const SENDING_HALF_CLOSED: PollFlags = PollFlags::RDHUP;
+#[cfg(not(target_os = "linux"))]
+const SENDING_HALF_CLOSED: PollFlags = PollFlags::HUP;
+
+/// The other end of a connection, as far as the system knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PeerState {
+    Present,
+    /// The peer sends nothing more. It may still read.
+    SendsNoMore,
+    /// The connection was reset.
+    Reset,
+}
+
+/// A connected TCP socket. Clones share it; all of them belong to the task of one connection.
+#[derive(Clone)]
+pub(super) struct Socket(Arc<SharedSocket>);
+
+struct SharedSocket {
+    socket: Mutex<SocketInner>,
+    has_left: AtomicBool,
+    left: Notify,
+}
+
+struct SocketInner {
+    stream: TcpStream,
+    /// Bytes are unread although the runtime does not report them any more: the next read asks the system first.
+    has_unreported: bool,
+    /// Bytes read since the last call began or ended: those of an unfinished request or handshake.
+    unfinished: usize,
+}
+
+impl Socket {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        let socket = Mutex::new(SocketInner { stream, has_unreported: false, unfinished: 0 });
+        Self(Arc::new(SharedSocket { socket, has_left: AtomicBool::new(false), left: Notify::new() }))
+    }
+
+    /// The presence of the peer, for the calls of this connection.
+    pub(super) fn presence(&self) -> PeerPresence {
+        PeerPresence(Some(self.clone()))
+    }
+
+    /// Bytes that were read and belong to no complete request.
+    pub(super) fn unfinished(&self) -> usize {
+        self.inner().unfinished
+    }
+
+    /// Starts counting unfinished bytes from zero: a call has begun or ended.
+    pub(super) fn reset_unfinished(&self) {
+        self.inner().unfinished = 0;
+    }
+
+    /// Waits for the first byte, without reading it; `None` at the end.
+    pub(super) async fn peek(&self) -> Result<Option<u8>> {
+        let mut first = [0];
+        let peeked =
+            std::future::poll_fn(|context| self.inner().stream.poll_peek(context, &mut ReadBuf::new(&mut first)));
+        Ok((peeked.await? > 0).then_some(first[0]))
+    }
+
+    /// Watches for the peer's departure while hyper does not read. The task is woken for whatever comes next.
+    pub(super) fn poll_departure(&self, context: &mut Context<'_>) -> Poll<PeerState> {
+        if self.0.has_left.load(Ordering::Relaxed) {
+            return Poll::Pending;
+        }
+        let mut inner = self.inner();
+        loop {
+            if inner.stream.poll_read_ready(context).is_pending() {
+                return Poll::Pending;
+            }
+            let state = inner.look();
+            if state != PeerState::Present {
+                drop(inner);
+                self.note_departure();
+                return Poll::Ready(state);
+            }
+            // Bytes of a later request. They stay unread, and no longer hide what follows them.
+            inner.has_unreported = true;
+            let nothing: Result<()> =
+                inner.stream.try_io(Interest::READABLE, || Err(std::io::ErrorKind::WouldBlock.into()));
+            drop(nothing);
+        }
+    }
+
+    fn has_left(&self) -> bool {
+        if !self.0.has_left.load(Ordering::Relaxed) {
+            if self.inner().look() == PeerState::Present {
+                return false;
+            }
+            self.note_departure();
+        }
+        true
+    }
+
+    fn note_departure(&self) {
+        self.0.has_left.store(true, Ordering::Relaxed);
+        self.0.left.notify_waiters();
+    }
+
+    fn inner(&self) -> MutexGuard<'_, SocketInner> {
+        self.0.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SocketInner {
+    /// Asks the system for the state of the peer.
+    fn look(&self) -> PeerState {
+        let mut polled = [PollFd::new(&self.stream, SENDING_HALF_CLOSED)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if poll(&mut polled, Some(&now)).is_err() {
+            return PeerState::Present;
+        }
+        let seen = polled[0].revents();
+        if seen.intersects(PollFlags::ERR | PollFlags::NVAL) {
+            PeerState::Reset
+        } else if seen.intersects(SENDING_HALF_CLOSED | PollFlags::HUP) {
+            PeerState::SendsNoMore
+        } else {
+            PeerState::Present
+        }
+    }
+
+    fn read(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        if std::mem::take(&mut self.has_unreported) && buffer.remaining() > 0 {
+            match rustix::io::read(&self.stream, buffer.initialize_unfilled()) {
+                Ok(bytes) => {
+                    // A full buffer may have left some.
+                    self.has_unreported = bytes == buffer.remaining();
+                    buffer.advance(bytes);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(error) => return Poll::Ready(Err(error.into())),
+            }
+        }
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        let before = buffer.filled().len();
+        let mut inner = self.inner();
+        let read = inner.read(context, buffer);
+        inner.unfinished = inner.unfinished.saturating_add(buffer.filled().len() - before);
+        read
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        Pin::new(&mut self.inner().stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[std::io::IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        Pin::new(&mut self.inner().stream).poll_write_vectored(context, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.inner().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.inner().stream).poll_shutdown(context)
+    }
+}
+
+/// Presence of the client that sent a request. Always present for requests that did not come over a socket.
+#[derive(Clone, Default)]
+pub(crate) struct PeerPresence(Option<Socket>);
+
+impl PeerPresence {
+    /// Whether the client is gone or has closed its sending half, as the system knows at this moment.
+    pub(crate) fn has_left(&self) -> bool {
+        self.0.as_ref().is_some_and(Socket::has_left)
+    }
+
+    /// Waits until the client is gone or has closed its sending half.
+    pub(crate) async fn left(&self) {
+        let Some(socket) = &self.0 else { return std::future::pending().await };
+        loop {
+            let left = socket.0.left.notified();
+            if socket.0.has_left.load(Ordering::Relaxed) {
+                return;
+            }
+            left.await;
+        }
+    }
+
+    /// Takes tasks for the client. A client that has left takes none: the tasks go back to their list.
+    pub(crate) async fn take<T: Default, E>(
+        &self,
+        tasks: impl Future<Output = std::result::Result<T, E>>,
+    ) -> std::result::Result<T, E> {
+        tokio::select! {
+            biased;
+            () = self.left() => Ok(T::default()),
+            taken = tasks => if self.has_left() { Ok(T::default()) } else { taken },
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for PeerPresence {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> std::result::Result<Self, Infallible> {
+        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_default())
+    }
+}
+
+impl OperationInput for PeerPresence {
+    fn describe(_: &mut Operation<'_>) {}
+}
