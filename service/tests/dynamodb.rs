@@ -131,7 +131,7 @@ async fn a_workflow_begun_on_a_node_that_is_killed_ends_on_another() {
     let client = second.client();
     let task =
         client.poll_activity("PCI", &PollActivity::default(), WAIT).await.unwrap().expect("the task is still there");
-    let result = client::body::SucceedActivity { result: None, ..client::body::SucceedActivity::default() };
+    let result = client::body::SucceedActivity { result: None };
     client.succeed_activity(&task.token, &result, Patience::None).await.unwrap();
     turn(&client, vec![SucceedWorkflow::default().into()]).await;
     let result = client.result("order-1", None, WAIT).await.unwrap();

@@ -42,7 +42,7 @@ async fn nothing_that_others_have_said_is_obeyed_by_the_terminal_of_whoever_look
     for _ in 0..2 {
         let poll = PollDecider { identity: name(), ..PollDecider::default() };
         let turn = client.poll_decider("deciders", &poll, Duration::from_secs(30)).await.unwrap().expect("a turn");
-        let fail = FailTurn { reason: Some("panic".to_owned()), details: payload(), ..FailTurn::default() };
+        let fail = FailTurn { reason: Some("panic".to_owned()), details: payload() };
         client.fail_turn(&turn.token, &fail, Patience::None).await.unwrap();
     }
     let pause = PauseWorkflow { reason: name(), identity: name(), ..PauseWorkflow::default() };

@@ -115,7 +115,7 @@ async fn closed(client: &Client) -> Result<(), Error> {
     let marker = RecordMarker { name: "step".to_owned(), details: text(3_000) };
     begin(client, "succeeded", vec![marker.into(), activity("a").into()]).await?;
     let token = take_activity(client).await?;
-    let succeed = SucceedActivity { result: text(9_000), next: None };
+    let succeed = SucceedActivity { result: text(9_000) };
     client.succeed_activity(&token, &succeed, Patience::None).await?;
     decide(client, "succeeded", vec![SucceedWorkflow { result: text(700), force: false }.into()]).await?;
     let fail = FailWorkflow { reason: "declined".to_owned(), details: text(700), ..FailWorkflow::default() };

@@ -249,7 +249,7 @@ async fn work(client: Client, shared: Arc<Shared>, stopped: watch::Receiver<bool
 
 async fn answer(client: &Client, shared: &Shared, task: ActivityTask) {
     let said = Payload::of(&shared.number()).expect("a number is JSON");
-    let succeed = SucceedActivity { result: Some(said.clone()), next: None };
+    let succeed = SucceedActivity { result: Some(said.clone()) };
     let give_up = Instant::now() + Duration::from_secs(60);
     loop {
         // Asked once each time, so that what is noted as acknowledged was: a client that repeats the answer by itself takes
