@@ -2,6 +2,8 @@
 
 extern crate baton_service as service;
 
+#[cfg(feature = "mimalloc")]
+mod allocator;
 mod cli;
 mod config;
 mod credentials;
@@ -19,10 +21,6 @@ mod zoneinfo;
 use std::pin::Pin;
 use std::process::ExitCode;
 
-#[cfg(feature = "mimalloc")]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = cli::Cli::read();
     // Only the service has more to do than one thread can.
@@ -31,6 +29,8 @@ fn main() -> ExitCode {
     } else {
         tokio::runtime::Builder::new_current_thread()
     };
+    #[cfg(feature = "mimalloc")]
+    builder.on_thread_park(allocator::return_unused);
     let runtime = match builder.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

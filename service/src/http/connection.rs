@@ -40,7 +40,7 @@ pub(super) struct Connection {
 }
 
 /// Something that happens to a connection.
-enum Event {
+enum ConnectionEvent {
     Ended(hyper::Result<()>),
     /// The client does something that hyper does not look at while a call is under way.
     Departed(PeerState),
@@ -63,13 +63,13 @@ impl Connection {
                 let had_call = has_call();
                 // First, so that a client that has left takes no task.
                 if had_call && let Poll::Ready(state) = socket.poll_departure(context) {
-                    return Poll::Ready(Event::Departed(state));
+                    return Poll::Ready(ConnectionEvent::Departed(state));
                 }
                 if let Poll::Ready(ended) = connection.as_mut().poll(context) {
-                    return Poll::Ready(Event::Ended(ended));
+                    return Poll::Ready(ConnectionEvent::Ended(ended));
                 }
                 if !had_call && has_call() {
-                    socket.poll_departure(context).map(Event::Departed)
+                    socket.poll_departure(context).map(ConnectionEvent::Departed)
                 } else {
                     Poll::Pending
                 }
@@ -77,12 +77,12 @@ impl Connection {
             tokio::select! {
                 biased;
                 event = event => match event {
-                    Event::Departed(PeerState::SendsNoMore | PeerState::Present) => has_left = true,
-                    Event::Departed(PeerState::Reset) => {
+                    ConnectionEvent::Departed(PeerState::SendsNoMore | PeerState::Present) => has_left = true,
+                    ConnectionEvent::Departed(PeerState::Reset) => {
                         return tracing::debug!("connection reset by the client during a call");
                     }
-                    Event::Ended(Err(error)) => return tracing::debug!(%error, "connection ended early"),
-                    Event::Ended(Ok(())) => return,
+                    ConnectionEvent::Ended(Err(error)) => return tracing::debug!(%error, "connection ended early"),
+                    ConnectionEvent::Ended(Ok(())) => return,
                 },
                 _ = stopping.wait_for(|stopping| *stopping), if !is_stopping => {
                     is_stopping = true;
@@ -109,9 +109,9 @@ struct Calls {
 impl hyper::service::Service<Request<Incoming>> for Calls {
     type Response = Response;
     type Error = Infallible;
-    type Future = Call;
+    type Future = CallResponse;
 
-    fn call(&self, mut request: Request<Incoming>) -> Call {
+    fn call(&self, mut request: Request<Incoming>) -> CallResponse {
         let under_way = CallUnderWay::new(&self.socket, &self.under_way);
         let extensions = request.extensions_mut();
         extensions.insert(self.remote);
@@ -119,17 +119,17 @@ impl hyper::service::Service<Request<Incoming>> for Calls {
         if let Some(certificate) = &self.certificate {
             extensions.insert(Arc::clone(certificate));
         }
-        Call { answer: answer(self.router.clone(), self.encryption, request), under_way: Some(under_way) }
+        CallResponse { answer: answer(self.router.clone(), self.encryption, request), under_way: Some(under_way) }
     }
 }
 
 /// A call that waits for its response.
-struct Call {
+struct CallResponse {
     answer: BoxFuture<'static, Response>,
     under_way: Option<CallUnderWay>,
 }
 
-impl Future for Call {
+impl Future for CallResponse {
     type Output = Result<Response, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

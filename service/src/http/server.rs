@@ -142,7 +142,7 @@ impl Server {
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection without TCP_NODELAY");
             }
-            let accepted = Accepted {
+            let accepted = AcceptedConnection {
                 socket: Socket::new(stream),
                 remote: PeerAddress(remote),
                 http: Arc::clone(&http),
@@ -169,7 +169,7 @@ impl Server {
 }
 
 /// An accepted connection over which nothing has come yet.
-struct Accepted {
+struct AcceptedConnection {
     socket: Socket,
     remote: PeerAddress,
     http: Arc<http1::Builder>,
@@ -183,7 +183,7 @@ struct Accepted {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Accepted {
+impl AcceptedConnection {
     /// Serves the connection in a separate task.
     fn spawn(self, tls: Option<Arc<Tls>>) {
         tokio::spawn(async move {

@@ -19,19 +19,19 @@ pub(super) const UNFINISHED_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// All unfinished bytes of a server.
 pub(super) struct UnfinishedBytes {
     max: usize,
-    state: Mutex<State>,
+    state: Mutex<UnfinishedTable>,
 }
 
 #[derive(Default)]
-struct State {
+struct UnfinishedTable {
     total: usize,
     next_number: u64,
     /// Connections with unfinished bytes, the oldest first.
-    connections: BTreeMap<u64, Unfinished>,
+    connections: BTreeMap<u64, UnfinishedConnection>,
     is_short: bool,
 }
 
-struct Unfinished {
+struct UnfinishedConnection {
     bytes: usize,
     close: Arc<CloseSignal>,
 }
@@ -48,19 +48,19 @@ impl UnfinishedBytes {
         Arc::new(Self { max, state: Mutex::default() })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, UnfinishedTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl UnfinishedTable {
     /// Sets the unfinished bytes of a connection, and returns its number.
     fn set(&mut self, number: Option<u64>, bytes: usize, close: &Arc<CloseSignal>) -> u64 {
         let number = number.unwrap_or_else(|| {
             self.next_number += 1;
             self.next_number
         });
-        let unfinished = Unfinished { bytes, close: Arc::clone(close) };
+        let unfinished = UnfinishedConnection { bytes, close: Arc::clone(close) };
         let before = self.connections.insert(number, unfinished).map_or(0, |before| before.bytes);
         self.total = self.total - before + bytes;
         number

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use client::Client;
 use history::Payload;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
@@ -13,6 +14,15 @@ use crate::support::{Scratch, Service, baton};
 
 const MIB: u64 = 1024 * 1024;
 
+/// Connections with unfinished requests. Each end of them is a descriptor of this process.
+const UNFINISHED: usize = 16_000;
+
+/// Has this process and its children open as many files as the system allows.
+fn raise_descriptors() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+}
+
 /// How long the service waits for a body.
 const BODY_WAIT: Duration = Duration::from_secs(30);
 
@@ -20,7 +30,10 @@ const BODY_WAIT: Duration = Duration::from_secs(30);
 const MORE_MAX: u64 = 600 * MIB;
 
 /// How much more than before may stay. What was read is cached, and allocators keep some.
-const MORE_STAYS: u64 = 150 * MIB;
+const MORE_STAYS: u64 = 50 * MIB;
+
+/// How soon the memory of a flood must be back.
+const BACK_WITHIN: Duration = Duration::from_secs(10);
 
 /// A line of the process's status, such as `VmRSS`, in bytes.
 fn memory(service: &Service, name: &str) -> u64 {
@@ -42,7 +55,7 @@ async fn until_it_is_back(service: &Service, client: &Client, before: u64) {
     while measured(client, "baton_bytes_in_flight").await > 64 * 1024 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    let deadline = tokio::time::Instant::now() + BACK_WITHIN;
     while memory(service, "VmRSS") > before + MORE_STAYS {
         let now = memory(service, "VmRSS") / MIB;
         assert!(tokio::time::Instant::now() < deadline, "{now} MiB stay of {} before", before / MIB);
@@ -169,4 +182,44 @@ async fn pages_that_are_never_read_take_a_bounded_part_of_the_memory_and_others_
     client.describe("w", None).await.unwrap();
     drop(readers);
     until_it_is_back(&service, &client, before).await;
+}
+
+/// Starts as many connections as the service takes, each with this many bytes of a request that never ends.
+async fn unfinished(service: &Service, count: usize, begin: &'static [u8], bytes: usize) -> Vec<TcpStream> {
+    let address = service.url.trim_start_matches("http://").to_owned();
+    let mut senders = JoinSet::new();
+    for _ in 0..count {
+        let address = address.clone();
+        senders.spawn(async move {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let rest = vec![b'x'; bytes - begin.len()];
+            // The service may close the connection at any time.
+            drop(stream.write_all(&[begin, &rest].concat()).await);
+            stream
+        });
+    }
+    senders.join_all().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unfinished_requests_take_a_bounded_part_of_the_memory() {
+    raise_descriptors();
+    let scratch = Scratch::new("flood-heads");
+    let service = Service::start(&scratch.0, &[]);
+    let client = service.client();
+    client.start(&start("w"), None).await.unwrap();
+    let before = memory(&service, "VmRSS");
+    let begin = b"GET /healthz HTTP/1.1\r\nhost: h\r\na: ";
+    for bytes in [16_000, 61_000] {
+        let streams = unfinished(&service, UNFINISHED, begin, bytes).await;
+        // Complete requests are answered meanwhile.
+        for _ in 0..20 {
+            client.describe("w", None).await.unwrap();
+        }
+        let most = memory(&service, "VmHWM") - before;
+        println!("{bytes} bytes each: {} MiB more", most / MIB);
+        assert!(most < MORE_MAX, "{bytes} bytes each: {} MiB more", most / MIB);
+        drop(streams);
+        until_it_is_back(&service, &client, before).await;
+    }
 }
