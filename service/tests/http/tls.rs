@@ -22,6 +22,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::certificates::{Authority, Issued, expired, not_yet};
+use crate::sockets::POLL;
 use crate::support::{Api, PATIENCE};
 
 /// The service on a socket that encrypts.
@@ -149,6 +150,25 @@ async fn calls_are_answered_over_tls_to_those_who_trust_the_certificate_and_to_n
     by_another_name.ready().await.unwrap_err();
     assert!(service.number("baton_tls_certificate_left_seconds") > 1_000_000_000);
     service.has_seen_fail(2).await;
+}
+
+#[tokio::test]
+async fn a_poller_that_closes_its_tls_connection_takes_no_task() {
+    let service = Encrypting::open(ServerLimits::default()).await;
+    let poll = format!("POST {POLL} HTTP/1.1\r\nhost: localhost\r\nprefer: wait=60\r\ncontent-length: 0\r\n\r\n");
+    for says_goodbye in [true, false] {
+        let mut peer = service.connect().await;
+        peer.0.write_all(poll.as_bytes()).await.unwrap();
+        service.api.until_pollers("list=\"deciders\"", 1).await;
+        if says_goodbye {
+            peer.0.shutdown().await.unwrap();
+        }
+        drop(peer);
+        let gone = service.api.until_pollers("list=\"deciders\"", 0);
+        tokio::time::timeout(Duration::from_secs(30), gone).await.expect("the service notices that the poller left");
+    }
+    service.api.start("w").await;
+    assert_eq!(service.api.turn().await["attempt"], 1);
 }
 
 #[tokio::test]
