@@ -47,6 +47,7 @@ mod issuers;
 mod kits;
 mod late;
 mod liveness;
+mod methods;
 mod moved;
 mod nodes;
 mod openapi;
