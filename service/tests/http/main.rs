@@ -25,6 +25,7 @@ mod certified;
 mod changes;
 mod clocks;
 mod conditions;
+mod confused;
 mod console;
 mod contract;
 mod credentials;
