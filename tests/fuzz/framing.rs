@@ -244,8 +244,8 @@ async fn by_hyper(stream_bytes: &[u8], answers_half_closed: bool) -> Outcome {
 pub(super) fn framing(input: &[u8]) {
     let stream_bytes = match input.split_first() {
         Some((&OF_FRAGMENTS, chosen)) => {
-            let fragments = chosen.iter().map(|byte| FRAGMENTS[usize::from(*byte) % FRAGMENTS.len()]);
-            fragments.take(FRAGMENTS_MAX).collect::<Vec<_>>().concat()
+            let fragments = chosen.iter().filter_map(|byte| FRAGMENTS.get(usize::from(*byte) % FRAGMENTS.len()));
+            fragments.take(FRAGMENTS_MAX).copied().collect::<Vec<_>>().concat()
         }
         _ => input.to_vec(),
     };

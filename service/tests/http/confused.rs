@@ -318,7 +318,8 @@ impl NodeWorld {
         Self { open, guarded, run_id, token }
     }
 
-    fn plain(&self, target: &str, message: &Value, authorization: &str) -> Sent {
+    /// A message with what the sender shows.
+    fn plain(target: &str, message: &Value, authorization: &str) -> Sent {
         let headers = [("authorization", authorization), ("content-type", "application/json")];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         Sent { method: "POST", target: target.to_owned(), headers, body: Some(message.clone()) }
@@ -350,7 +351,7 @@ async fn a_confused_message_of_a_node_is_answered_as_the_right_one_or_refused() 
     // No member of another call has a place in what this one takes: its own may still be among those that REST has.
     let nothing = || Documented { query: BTreeSet::new(), headers: BTreeSet::new(), members: None };
     for (target, message) in &all {
-        let plain = one.plain(target, message, &one.pass());
+        let plain = NodeWorld::plain(target, message, &one.pass());
         let expected = plain.to(&one.guarded).await;
         assert!(expected.status.is_success(), "{target}: {expected:?}");
         assert_eq!(told(&plain, &plain.to(&two.guarded).await), told(&plain, &expected), "{target}");
@@ -390,20 +391,20 @@ async fn the_pass_of_a_node_opens_no_call_of_another_wire() {
             continue;
         }
         let target = request(call, "/v1/decider-tasks/t", "/v1/activity-tasks/t").path();
-        let sent = Sent { method: call.method, ..world.plain(&target, &json!({}), &world.pass()) };
+        let sent = Sent { method: call.method, ..NodeWorld::plain(&target, &json!({}), &world.pass()) };
         let status = sent.to(&world.guarded).await.status.as_u16();
         // After many of them further ones are refused as guesses.
         assert!([401, 429].contains(&status), "{} {}: {status}", call.method, call.name);
     }
     for call in table().into_iter().filter(|call| call.wire == Wire::Swf) {
-        let mut sent = world.plain("/", &json!({ "domain": "default" }), &world.pass());
+        let mut sent = NodeWorld::plain("/", &json!({ "domain": "default" }), &world.pass());
         sent.headers.push(("x-amz-target".to_owned(), format!("SimpleWorkflowService.{}", call.name)));
         let answer = sent.to(&world.guarded).await;
         let is_let_in = answer.text.contains("Validation") || answer.text.contains("UnknownResource");
         assert!(answer.status.is_client_error() && !is_let_in, "{}: {answer:?}", call.name);
     }
     // Two of them are one too many.
-    let mut sent = world.plain("/nodes/lost", &json!({ "polls": [] }), &world.pass());
+    let mut sent = NodeWorld::plain("/nodes/lost", &json!({ "polls": [] }), &world.pass());
     sent.headers.push(("authorization".to_owned(), "Bearer operator".to_owned()));
     sent.to(&world.guarded).await.problem(400, "bad-header");
     assert_eq!(world.open.everything().await, before);

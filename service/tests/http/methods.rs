@@ -357,7 +357,7 @@ async fn bodies(api: &Api) -> Vec<(CallAccess, u64)> {
         }
         let ask =
             request(call, "/v1/decider-tasks/t", "/v1/activity-tasks/t").header("content-type", "application/json");
-        let endless = stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from_static(&[b' '; 65_536])));
+        let endless = stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from_static(&[b' '; 4_096])));
         let answer = api.ask(ask.body(Body::from_stream(endless))).await;
         found.push((call, answer.problem(413, "too-large")["max"].as_u64().unwrap()));
     }
