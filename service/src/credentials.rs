@@ -1,4 +1,5 @@
-//! The credentials of a running service, and its limits: read again when their file changes, and warned of before they expire.
+//! The credentials of a running service, and its limits: read again when their file changes, and warned of before they
+//! expire.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -108,19 +109,20 @@ impl Keeper {
         }
     }
 
-    /// Warns of domains that the file names and that do not exist. A misspelled name grants nothing and limits nothing.
+    /// Warns of domains that the file names and that do not exist. A misspelled name grants nothing and limits
+    /// nothing.
     async fn warn_of_unknown_domains(&self) {
         let path = self.path.display();
         for (domain, whose) in self.look_for_unknown_domains().await {
             tracing::warn!(
-                "`{path}` names the domain `{domain}`, which does not exist, for {whose}: correct the name, or create it \
-                 with `baton domain create`"
+                "`{path}` names the domain `{domain}`, which does not exist, for {whose}: correct the name, or create \
+                 it with `baton domain create`"
             );
         }
     }
 
-    /// Returns the domains that the file names and that do not exist, each with the credential or limit that names it. The
-    /// metrics have them from then on.
+    /// Returns the domains that the file names and that do not exist, each with the credential or limit that names it.
+    /// The metrics have them from then on.
     async fn look_for_unknown_domains(&self) -> BTreeMap<String, String> {
         let mut named = self.credentials.domains();
         for domain in self.limits.domains() {

@@ -1,5 +1,5 @@
-//! Bytes on one connection: the service takes the same requests out of them as hyper does by itself, with the same bodies, and
-//! answers them with the same statuses. What a proxy before the service reads differently from hyper is not looked for here.
+//! Bytes on one connection: the service reads the same requests from them as plain hyper does, with the same bodies,
+//! and answers with the same statuses. Differences between hyper and a proxy in front of the service are out of scope.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -33,14 +33,15 @@ const PAUSE_TIME: Duration = Duration::from_millis(20);
 /// How long a handler waits for a body that does not come.
 const BODY_WAIT: Duration = Duration::from_secs(1);
 
-/// Longest wait of a handler, in milliseconds. Ours: more than the service leaves a call alone before it looks at its connection.
+/// Longest wait of a handler, in milliseconds. Ours: more than the service leaves a call alone before it looks at its
+/// connection.
 const HANDLER_WAIT_MAX: u64 = 60;
 
 /// How long the client reads: longer than any connection stays open without requests.
 const CLIENT_WAIT: Duration = Duration::from_secs(120);
 
-/// Times that a difference must be seen. Time leaps when nothing is ready, and on a loaded machine the kernel may hand over bytes
-/// a moment later than they were sent.
+/// Times that a difference must be seen. Time leaps when nothing is ready, and on a loaded machine the kernel may hand
+/// over bytes a moment later than they were sent.
 const TIMES_SEEN: usize = 3;
 
 /// Most headers and most bytes of buffer, as the service has them.

@@ -1,4 +1,5 @@
-//! The paths of the service with their methods: the values of `Allow`, and hints for requests to paths that do not exist.
+//! The paths of the service with their methods: the values of `Allow`, and hints for requests to paths that do not
+//! exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,8 +46,8 @@ impl Paths {
         methods.is_open |= level == Level::Nothing;
     }
 
-    /// Returns each path with the level that `OPTIONS` needs there: none if a call of the path needs none, otherwise any
-    /// credential, as for a path that does not exist. A caller without a credential learns nothing from it.
+    /// Returns each path with the level that `OPTIONS` needs there: none if a call of the path needs none, otherwise
+    /// any credential, as for a path that does not exist. A caller without a credential learns nothing from it.
     pub(crate) fn levels(&self) -> impl Iterator<Item = (&'static str, Level)> + '_ {
         self.0.iter().map(|(path, methods)| (*path, if methods.is_open { Level::Nothing } else { Level::Known }))
     }
@@ -97,8 +98,8 @@ impl Paths {
         })
     }
 
-    /// Returns the existing path that differs from this one only in slashes, in the version before it, or in the case or the
-    /// plural of its words.
+    /// Returns the existing path that differs from this one only in slashes, in the version before it, or in the case
+    /// or the plural of its words.
     fn nearest(&self, path: &str) -> Option<String> {
         let found: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
         let with_version: Vec<&str> = std::iter::once(VERSION_SEGMENT).chain(found.iter().copied()).collect();

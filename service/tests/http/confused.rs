@@ -1,5 +1,6 @@
-//! Confused requests: right requests with query parameters, members, headers and path segments that belong to other calls, as a
-//! generator makes them from a seed. Each is answered as the right request is, or refused with 4xx and without an effect.
+//! Confused requests: right requests with query parameters, members, headers and path segments that belong to other
+//! calls, as a generator makes them from a seed. Each is answered as the right request is, or refused with 4xx and
+//! without an effect.
 
 use std::collections::BTreeSet;
 
@@ -75,8 +76,8 @@ impl Sent {
 /// Calls whose answers differ from one time to the next.
 const VARYING: [&str; 3] = ["/metrics", "/v1/session", "/v1/secret/rotate"];
 
-/// What an answer says, as far as it is the same at two services.
-fn told<'a>(sent: &Sent, answer: &'a Answer) -> (u16, &'a str) {
+/// Status and text of an answer; the text is empty where it differs between two equal services.
+fn summary<'a>(sent: &Sent, answer: &'a Answer) -> (u16, &'a str) {
     let varies = answer.status.is_success() && VARYING.iter().any(|path| sent.target.starts_with(path));
     (answer.status.as_u16(), if varies { "" } else { &answer.text })
 }
@@ -147,7 +148,8 @@ fn confuse(random: &mut Rng, known: &Known, own: &Documented, plain: &Sent) -> S
     sent
 }
 
-/// A service whose runs of domains `default` and `other` have a turn and an activity outstanding. Two of them are the same.
+/// A service whose runs of domains `default` and `other` have a turn and an activity outstanding. Two of them are the
+/// same.
 struct World {
     open: Api,
     guarded: Api,
@@ -193,11 +195,11 @@ impl World {
     }
 }
 
-/// Sends a confused request to one of two equal services, and the right one to the other. Where the confused one is refused the
-/// right one is sent to both, and is answered alike: the refusal had no effect.
+/// Sends a confused request to one of two equal services, and the right one to the other. Where the confused one is
+/// refused the right one is sent to both, and is answered alike: the refusal had no effect.
 async fn must_agree(routers: (&Router, &Router), plain: &Sent, confused: &Sent, what: &str) -> bool {
     let (expected, found) = (plain.to(routers.0).await, confused.to(routers.1).await);
-    if told(plain, &found) == told(plain, &expected) {
+    if summary(plain, &found) == summary(plain, &expected) {
         return false;
     }
     let what = format!("{what}: {confused:?}\n{found:?}, not\n{expected:?}");
@@ -206,7 +208,7 @@ async fn must_agree(routers: (&Router, &Router), plain: &Sent, confused: &Sent, 
     let is_denied = |answer: &Answer| [401, 403].contains(&answer.status.as_u16());
     assert_eq!(is_denied(&found), is_denied(&expected), "another authorization: {what}");
     let after = plain.to(routers.1).await;
-    assert_eq!(told(plain, &after), told(plain, &expected), "the refusal left something behind: {what}");
+    assert_eq!(summary(plain, &after), summary(plain, &expected), "the refusal left something behind: {what}");
     true
 }
 
@@ -233,7 +235,8 @@ async fn a_confused_request_is_answered_as_the_right_one_or_refused() {
     assert!(refused > 200 && answered > 1_000, "{refused} refused, {answered} answered");
 }
 
-/// Words of other calls behind or within a path make it another path: one that does not exist, or one that refuses the method.
+/// Words of other calls behind or within a path make it another path: one that does not exist, or one that refuses the
+/// method.
 #[tokio::test]
 async fn words_of_other_calls_in_a_path_make_it_no_other_call() {
     let (world, known) = (World::open().await, Known::new());
@@ -354,7 +357,7 @@ async fn a_confused_message_of_a_node_is_answered_as_the_right_one_or_refused() 
         let plain = NodeWorld::plain(target, message, &one.pass());
         let expected = plain.to(&one.guarded).await;
         assert!(expected.status.is_success(), "{target}: {expected:?}");
-        assert_eq!(told(&plain, &plain.to(&two.guarded).await), told(&plain, &expected), "{target}");
+        assert_eq!(summary(&plain, &plain.to(&two.guarded).await), summary(&plain, &expected), "{target}");
         let own: BTreeSet<String> = message.as_object().unwrap().keys().cloned().collect();
         // Those that are optional are not in the message.
         let optional = ["by", "may", "seen", "input", "reason", "details", "otherwise"].map(str::to_owned);

@@ -1,4 +1,5 @@
-//! Methods and paths: every path names its methods and answers `HEAD` and `OPTIONS`; a near miss names the path that exists.
+//! Methods and paths: every path names its methods and answers `HEAD` and `OPTIONS`; a near miss names the path that
+//! exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -197,8 +198,8 @@ async fn targets_that_are_no_paths_are_answered_over_a_connection() {
     socket.answers_others().await;
 }
 
-/// The status line and the headers of an answer, without those that differ from one answer to the next and without the framing
-/// of a body of unknown length.
+/// The status line and the headers of an answer, without those that differ from one answer to the next and without the
+/// framing of a body of unknown length.
 fn comparable(head: &str, path: &str) -> Vec<String> {
     let lines = head.lines().filter(|line| !line.is_empty()).map(str::to_lowercase);
     let lines = lines.filter(|line| !line.starts_with("date:") && !line.starts_with("transfer-encoding:"));
@@ -326,8 +327,8 @@ async fn a_path_with_an_empty_name_is_no_other_call() {
     assert_eq!(it.api.everything().await, before);
 }
 
-/// Whether a request for a path of this template could be taken for one of the other template: a name stands where the other has
-/// a word, and everything else fits.
+/// Whether a request for a path of this template could be taken for one of the other template: a name stands where the
+/// other has a word, and everything else fits.
 fn may_be_taken_for(template: &str, other: &str) -> bool {
     let (own, others): (Vec<&str>, Vec<&str>) = (template.split('/').collect(), other.split('/').collect());
     let is_name = |word: &str| word.starts_with('{');
@@ -368,7 +369,7 @@ async fn bodies(api: &Api) -> Vec<(CallAccess, u64)> {
 const DRAINED_MAX: u64 = 8 * 1024 * 1024 + 1;
 
 #[tokio::test]
-async fn every_call_with_a_body_has_its_413_heard() {
+async fn every_call_with_a_body_delivers_its_413() {
     let api = Api::open().await;
     let bodies = bodies(&api).await;
     assert!(bodies.len() > 35, "{}", bodies.len());
@@ -380,8 +381,8 @@ async fn every_call_with_a_body_has_its_413_heard() {
         let head = format!("host: h\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
         let sent = async {
             peer.send(&format!("{} {target} HTTP/1.1\r\n{head}", call.method)).await;
-            // As many clients do it: the whole body is sent before anything is read. A body larger than this is not read to
-            // its end, and its sender has to read the answer before that.
+            // As many clients do it: the whole body is sent before anything is read. A body larger than this is not
+            // read to its end, and its sender has to read the answer before that.
             if length <= DRAINED_MAX {
                 peer.send(&" ".repeat(usize::try_from(length).unwrap())).await;
             }

@@ -1,5 +1,6 @@
-//! Confused requests: right ones with members of other operations, query parameters, headers of other protocols and second
-//! targets, as a generator makes them from a seed. Each is answered as the right request is, or refused without an effect.
+//! Confused requests: right ones with members of other operations, query parameters, headers of other protocols and
+//! second targets, as a generator makes them from a seed. Each is answered as the right request is, or refused without
+//! an effect.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -75,7 +76,7 @@ impl Sent {
     }
 }
 
-fn told(answer: &Answer) -> (u16, &str) {
+fn summary(answer: &Answer) -> (u16, &str) {
     (answer.status, &answer.text)
 }
 
@@ -123,10 +124,10 @@ async fn a_confused_request_is_answered_as_the_right_one_or_refused() {
                 if is_doubled {
                     assert!(found.status == 400 && found.text.contains("UnknownOperation"), "{what}: {found:?}");
                     let after = plain.to(&two.guarded).await;
-                    assert_eq!(told(&after), told(&expected), "the refusal left something behind: {what}");
+                    assert_eq!(summary(&after), summary(&expected), "the refusal left something behind: {what}");
                     refused += 1;
                 } else {
-                    assert_eq!(told(&found), told(&expected), "{what}");
+                    assert_eq!(summary(&found), summary(&expected), "{what}");
                     answered += 1;
                 }
                 assert!(!is_refused(&expected) || found.status == 400, "{what}: {found:?}");
@@ -134,13 +135,13 @@ async fn a_confused_request_is_answered_as_the_right_one_or_refused() {
         }
     }
     assert!(answered > 1_000 && refused > 200, "{answered} answered, {refused} refused");
-    for domain in ["here", "there"] {
+    for (domain, run_id) in [("here", &one.here.run_id), ("there", &one.there.run_id)] {
         let open = json!({ "domain": domain, "startTimeFilter": { "oldestDate": 0 } });
-        let execution = json!({ "workflowId": domain, "runId": if domain == "here" { &one.here.run_id } else { &one.there.run_id } });
+        let execution = json!({ "workflowId": domain, "runId": run_id });
         let history = json!({ "domain": domain, "execution": execution });
         for (operation, input) in [("ListOpenWorkflowExecutions", open), ("GetWorkflowExecutionHistory", history)] {
             let (one, two) = (one.open.ask(operation, &input).await, two.open.ask(operation, &input).await);
-            assert_eq!(told(&one), told(&two), "seed {SEED}, {operation} of {domain}");
+            assert_eq!(summary(&one), summary(&two), "seed {SEED}, {operation} of {domain}");
         }
     }
 }
