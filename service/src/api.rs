@@ -1,11 +1,20 @@
 //! All ways in as one router: the REST API, SWF's wire, and the wire between nodes; and the table of all their calls.
 
-use axum::Router;
-use axum::handler::Handler;
+use std::sync::Arc;
 
-use crate::access::{CallAccess, Credentials, Wire};
+use axum::extract::MatchedPath;
+use axum::handler::Handler;
+use axum::http::header::ALLOW;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Router};
+
+use crate::access::{CallAccess, Credentials, Level, Wire};
 use crate::front::Front;
-use crate::http::{Console, Gate, Hosts, Judged, Refused, Route, Routes, With, check_host, console_routes, measure};
+use crate::http::{
+    Console, Gate, Hosts, Judged, Paths, Refused, Route, Routes, With, check_host, console_routes, measure,
+    with_options,
+};
 use crate::{nodes, rest, swf};
 
 pub use crate::rest::{document, recorded_document};
@@ -15,6 +24,9 @@ pub const REST_VERSION: &str = "v1";
 
 /// The version of SWF's API that its wire speaks. Source: the Amazon SWF API reference, "API Version 2012-01-25".
 pub const SWF_VERSION: &str = "2012-01-25";
+
+/// Target of `OPTIONS *`, which asks about the service as a whole (RFC 9110, 9.3.7).
+const ALL_PATHS: &str = "*";
 
 /// The routes of the API, for holders of credentials; for everybody when there are none. Under whatever name it is asked.
 pub fn router_for(front: impl Into<Front>, credentials: Credentials) -> Router {
@@ -27,18 +39,24 @@ pub fn router_at(front: impl Into<Front>, credentials: Credentials, hosts: Hosts
     let measured = front.clone();
     let gate = Gate::new(front.clone(), credentials.clone());
     let known = || Judged::new(gate.clone(), Route::UNKNOWN);
-    let ours = rest::routes(console).into_router(&gate);
-    let ours = match console {
-        Console::On => ours.merge(console_routes().into_router(&gate)),
-        Console::Off => ours,
-    };
+    let mut routes = vec![(Wire::Rest, rest::routes(console))];
+    if console == Console::On {
+        routes.push((Wire::Rest, console_routes()));
+    }
     // Nodes show each other something else.
-    let ours = if front.engine().nodes().is_shared() { ours.merge(nodes::routes().into_router(&gate)) } else { ours };
+    if front.engine().nodes().is_shared() {
+        routes.push((Wire::Nodes, nodes::routes()));
+    }
+    let mut paths = Paths::of(routes.iter().flat_map(|(wire, routes)| routes.rows(*wire)));
+    paths.add(swf::PATH, "POST", Level::Known);
+    let paths = Arc::new(paths);
+    let ours = routes.into_iter().fold(Router::new(), |router, (_, routes)| router.merge(routes.into_router(&gate)));
     // SWF's wire holds itself to the budget of bytes in flight, in its own words.
-    ours.with_state(front.clone())
+    with_options(ours, &paths, &gate)
+        .with_state(front.clone())
         .merge(swf::router(front, credentials))
-        .fallback(no_such_path.layer(known()))
-        .method_not_allowed_fallback(wrong_method.layer(known()))
+        .fallback(no_such_path.layer(known()).layer(Extension(Arc::clone(&paths))))
+        .method_not_allowed_fallback(wrong_method.layer(known()).layer(Extension(paths)))
         .layer(With((measure(measured), check_host(hosts))))
 }
 
@@ -55,11 +73,16 @@ pub fn table() -> Vec<CallAccess> {
     rest.chain(swf::rows()).chain(rows(nodes::routes(), Wire::Nodes)).collect()
 }
 
-async fn no_such_path() -> Refused {
-    Refused::NoSuchPath
+async fn no_such_path(Extension(paths): Extension<Arc<Paths>>, method: Method, uri: Uri) -> Response {
+    if method == Method::CONNECT && uri.path().is_empty() {
+        return paths.no_proxy().into_response();
+    }
+    if method == Method::OPTIONS && uri.path() == ALL_PATHS {
+        return (StatusCode::NO_CONTENT, [(ALLOW, paths.allow_anywhere())]).into_response();
+    }
+    paths.no_such_path(uri.path()).into_response()
 }
 
-/// axum adds the Allow header: it knows the path's methods.
-async fn wrong_method() -> Refused {
-    Refused::Method
+async fn wrong_method(Extension(paths): Extension<Arc<Paths>>, path: MatchedPath, method: Method) -> Refused {
+    paths.wrong_method(path.as_str(), &method)
 }

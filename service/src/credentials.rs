@@ -1,6 +1,7 @@
-//! The credentials of a running service, and its limits: read again when their file changes, and warned of before they expire.
+//! The credentials of a running service, and its limits: read again when their file changes, and warned of before they
+//! expire.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -53,7 +54,12 @@ impl Keeper {
                     self.read_again(why, &mut rest);
                     self.warn_of_unknown_domains().await;
                 }
-                () = tokio::time::sleep(EXPIRY_LOOK_EVERY) => {}
+                () = tokio::time::sleep(EXPIRY_LOOK_EVERY) => {
+                    // Domains are created while the service runs.
+                    if !self.front.unknown_domains().is_empty() {
+                        self.look_for_unknown_domains().await;
+                    }
+                }
             }
             self.warn_of_expiry(&mut told);
         }
@@ -103,31 +109,41 @@ impl Keeper {
         }
     }
 
-    /// Warns of domains that the file names and that do not exist. A misspelled name grants nothing and limits nothing.
+    /// Warns of domains that the file names and that do not exist. A misspelled name grants nothing and limits
+    /// nothing.
     async fn warn_of_unknown_domains(&self) {
+        let path = self.path.display();
+        for (domain, whose) in self.look_for_unknown_domains().await {
+            tracing::warn!(
+                "`{path}` names the domain `{domain}`, which does not exist, for {whose}: correct the name, or create \
+                 it with `baton domain create`"
+            );
+        }
+    }
+
+    /// Returns the domains that the file names and that do not exist, each with the credential or limit that names it.
+    /// The metrics have them from then on.
+    async fn look_for_unknown_domains(&self) -> BTreeMap<String, String> {
         let mut named = self.credentials.domains();
         for domain in self.limits.domains() {
             named.entry(domain.to_owned()).or_insert_with(|| "a limit".to_owned());
         }
-        if named.is_empty() {
-            return;
-        }
-        match self.front.engine().registry().domains().await {
-            Ok(known) => {
-                for domain in known {
-                    named.remove(&domain.name);
+        if !named.is_empty() {
+            match self.front.engine().registry().domains().await {
+                Ok(known) => {
+                    for domain in known {
+                        named.remove(&domain.name);
+                    }
+                }
+                // The result of the last look stays. The next time that the file is read there is another.
+                Err(error) => {
+                    tracing::debug!(%error, "the domains that the configuration names were not checked");
+                    return BTreeMap::new();
                 }
             }
-            // The next time that the file is read it is looked at again.
-            Err(error) => return tracing::debug!(%error, "the domains that the configuration names were not checked"),
         }
-        let path = self.path.display();
-        for (domain, whose) in named {
-            tracing::warn!(
-                "`{path}` names the domain `{domain}`, which does not exist, for {whose}: correct the name, or create it \
-                 with `baton domain create`"
-            );
-        }
+        self.front.note_unknown_domains(named.keys().cloned().collect());
+        named
     }
 
     /// Each once.

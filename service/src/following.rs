@@ -4,17 +4,21 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{ALLOW, CONTENT_TYPE};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use client::body::{Readiness, ReadinessWarning};
 use engine::{MetricKind, MetricsPage, PageLabels};
 use tokio::time::Instant;
 
-use crate::http::{Refused, json};
+use crate::access::Level;
+use crate::http::{Paths, Refused, json};
 
 /// How far a standby may be behind before it is told. Ours: what the archive may be behind before the service tells.
 const LAG_MAX: Duration = Duration::from_secs(10);
+
+/// Paths of a standby.
+const PATHS: [&str; 3] = ["/metrics", "/readyz", "/healthz"];
 
 /// How a standby stands, for whoever asks.
 #[derive(Debug, Clone, Default)]
@@ -82,11 +86,17 @@ impl StandbyView {
     }
 
     fn answer(&self, method: &Method, path: &str) -> Result<Response, Refused> {
-        if !matches!(path, "/metrics" | "/readyz" | "/healthz") {
-            return Err(Refused::NoSuchPath);
+        let mut paths = Paths::default();
+        for path in PATHS {
+            paths.add(path, "GET", Level::Nothing);
         }
-        if !matches!(*method, Method::GET | Method::HEAD) {
-            return Err(Refused::Method);
+        if !PATHS.contains(&path) {
+            return Err(paths.no_such_path(path));
+        }
+        match *method {
+            Method::GET | Method::HEAD => {}
+            Method::OPTIONS => return Ok((StatusCode::NO_CONTENT, [(ALLOW, paths.allow(path))]).into_response()),
+            _ => return Err(paths.wrong_method(path, method)),
         }
         Ok(match path {
             "/metrics" => {
@@ -155,7 +165,12 @@ mod tests {
         assert_eq!(status(&Method::GET, "/healthz"), 200);
         assert_eq!(status(&Method::HEAD, "/metrics"), 200);
         assert_eq!(status(&Method::GET, "/readyz"), 503);
-        assert_eq!(status(&Method::POST, "/readyz"), 405);
+        assert_eq!(status(&Method::OPTIONS, "/readyz"), 204);
+        let refused = following.answer(&Method::POST, "/readyz").unwrap_err().into_response();
+        assert_eq!(
+            (refused.status().as_u16(), &refused.headers()[ALLOW]),
+            (405, &"GET, HEAD, OPTIONS".parse().unwrap())
+        );
         assert_eq!(status(&Method::GET, "/v1/domains"), 404);
         assert_eq!(status(&Method::GET, "/"), 404);
     }

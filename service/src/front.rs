@@ -5,7 +5,8 @@ mod metrics;
 mod probe;
 mod process;
 
-use std::sync::{Arc, OnceLock};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use axum::extract::FromRef;
 use engine::Engine;
@@ -54,6 +55,8 @@ struct FrontParts {
     shipping: OnceLock<ShipTeller>,
     /// Of spans, where they go somewhere.
     spans: OnceLock<Arc<SpanCounts>>,
+    /// Domains that the configuration names and that do not exist.
+    unknown_domains: Mutex<BTreeSet<String>>,
 }
 
 /// Tells how a store is shipped; nothing where it is not.
@@ -74,6 +77,7 @@ impl Front {
             audit: OnceLock::new(),
             shipping: OnceLock::new(),
             spans: OnceLock::new(),
+            unknown_domains: Mutex::default(),
         }))
     }
 
@@ -135,6 +139,16 @@ impl Front {
     /// Has the metrics tell what becomes of spans.
     pub fn tells_of_spans(&self, counts: &Arc<SpanCounts>) {
         drop(self.0.spans.set(Arc::clone(counts)));
+    }
+
+    /// Has the metrics name these domains, which the configuration names and which do not exist.
+    pub fn note_unknown_domains(&self, domains: BTreeSet<String>) {
+        *self.0.unknown_domains.lock().unwrap_or_else(PoisonError::into_inner) = domains;
+    }
+
+    /// Returns the domains that the configuration names and that do not exist.
+    pub fn unknown_domains(&self) -> BTreeSet<String> {
+        self.0.unknown_domains.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Everything that is measured, as Prometheus text. Takes some milliseconds of a processor where there are many lists.

@@ -288,6 +288,11 @@ fn noted(fault: SwfFault, credentials: &Credentials, engine: &Engine, who: Optio
 }
 
 fn operation(headers: &HeaderMap) -> Result<Operation, SwfFault> {
+    if headers.get_all(TARGET).iter().nth(1).is_some() {
+        // A proxy may have decided by the other one.
+        let message = "X-Amz-Target must be there once".to_owned();
+        return Err(SwfFault::new(FaultKind::UnknownOperation, message));
+    }
     let target = headers.get(TARGET).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let name = target.rsplit('.').next().unwrap_or_default();
     Operation::named(name).ok_or_else(|| {

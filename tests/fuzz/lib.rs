@@ -3,21 +3,25 @@
 
 mod calls;
 mod files;
+mod framing;
 mod rows;
 mod times;
 
 use std::sync::LazyLock;
 
+pub use framing::framing_of;
+
 /// What is tried with each input.
 pub type Target = fn(&[u8]);
 
 /// All targets, by name. Each has a directory of inputs under `corpus`.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("rest", calls::rest),
     ("swf", calls::swf),
     ("signature", calls::signature),
     ("token", calls::token),
     ("jwt", calls::jwt),
+    ("framing", framing::framing),
     ("times", times::times),
     ("row", rows::row),
     ("file", files::file),

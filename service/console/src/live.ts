@@ -113,6 +113,11 @@ export class Run extends History {
         following.signal,
       );
     } catch (error) {
+      // The run had closed, and all of its events are here.
+      if (error instanceof Problem && error.status === 204) {
+        this.isClosed = true;
+        return;
+      }
       if (!following.signal.aborted || this.stop.signal.aborted) throw error;
       if (document.hidden)
         await new Promise<void>((done) => {

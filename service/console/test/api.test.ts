@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Problem, aheadBy, letIn, request, turnedAway } from '../src/api';
+import { Problem, aheadBy, letIn, request, stream, turnedAway } from '../src/api';
 
 const at = Date.parse('2026-11-25T12:00:00Z');
 
@@ -42,4 +42,20 @@ test('what was asked before somebody signed in, and is refused after, is asked a
   assert.equal((await request('/v1/domains')).status, 200);
   assert.deepEqual(asked, ['/v1/domains', '/v1/domains']);
   assert.equal(turnedAway.value, undefined, 'nobody is asked for a secret once more');
+});
+
+test('a stream without anything to come is told from one that has ended', async () => {
+  const read: string[] = [];
+  const take = (data: string): void => void read.push(data);
+  answering(
+    () => new Response('id: 1\nevent: Signal\ndata: {}\n\n'),
+    () => new Response(null, { status: 204 }),
+  );
+  const { signal } = new AbortController();
+  await stream('/v1/domains/default/workflows/w/history', take, signal);
+  await assert.rejects(
+    stream('/v1/domains/default/workflows/w/history?after=1', take, signal),
+    (error) => error instanceof Problem && error.status === 204,
+  );
+  assert.deepEqual(read, ['{}']);
 });

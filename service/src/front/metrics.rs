@@ -19,6 +19,10 @@ impl Front {
         self.budget().write(page);
         self.places().waits().write(page);
         self.reloads().write(page);
+        let help = "1 for each domain that the configuration names and that does not exist";
+        let unknown =
+            self.unknown_domains().into_iter().map(|domain| (vec![("domain", domain.as_str().into())], 1_u64));
+        page.family("unknown_domains", MetricKind::Gauge, help, unknown);
         if let Some(tls) = self.0.tls.get() {
             tls.write(page, self.engine().clock().now());
         }

@@ -188,6 +188,11 @@ impl Route {
     pub(crate) const UNKNOWN: Self =
         Self { method: "", path: "nothing", level: Level::Known, effect: CallEffect::Reads, has_body: false };
 
+    /// `OPTIONS` at a path.
+    pub(super) const fn options(path: &'static str, level: Level) -> Self {
+        Self { method: "OPTIONS", path, level, effect: CallEffect::Reads, has_body: false }
+    }
+
     /// The change that a request to this route is about to make, where it may make one and there is a log.
     pub(super) fn change<'a>(
         &self,

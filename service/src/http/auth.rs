@@ -17,6 +17,7 @@ use history::CallerName;
 
 use super::audit::{Route, Ticket};
 use super::held::hold_body;
+use super::paths::{empty_segment, other_segments};
 use super::problem::Refused;
 use super::record::RequestNotes;
 use super::segment::named;
@@ -63,8 +64,13 @@ impl InPath<'_> {
         self.params.iter().flat_map(|params| params.iter()).map(|(name, value)| (name, named(value)))
     }
 
+    /// Returns whether a name in it is empty. axum takes an empty segment for one that varies, unless it is the last.
+    fn has_empty_name(&self) -> bool {
+        self.names().any(|(_, name)| name.is_empty())
+    }
+
     fn must(&self, name: &str) -> Result<String, Refused> {
-        self.segment(name)?.ok_or(Refused::NoSuchPath)
+        self.segment(name)?.ok_or_else(other_segments)
     }
 }
 
@@ -189,15 +195,18 @@ impl Judged {
     /// Lets a request pass, or says why not.
     async fn judge(self, request: Request) -> Result<LetIn, Response> {
         let Self { gate, route } = self;
-        let Route { level, path, .. } = route;
+        let path = route.path;
         let (mut parts, body) = request.into_parts();
         let params = RawPathParams::from_request_parts(&mut parts, &()).await;
         let request = Request::from_parts(parts, body);
         let what = format!("{} {path}", request.method());
         let log = request.extensions().get::<RequestNotes>().cloned();
         let peer = request.extensions().get::<Arc<Peer>>();
-        let admitted = gate.admit(level, (request.method(), request.uri(), request.headers()), peer).await;
         let subject = InPath { engine: gate.front.engine(), params };
+        // A path with an empty name is refused as one that does not exist, and needs as much.
+        let is_unknown = subject.has_empty_name();
+        let level = if is_unknown { Route::UNKNOWN.level } else { route.level };
+        let admitted = gate.admit(level, (request.method(), request.uri(), request.headers()), peer).await;
         if let Some(log) = &log {
             let is_of_turns = level == Level::Decider;
             let list = is_of_turns.then(|| subject.of_decider());
@@ -218,6 +227,9 @@ impl Judged {
         }
         let (in_turn, under_way) =
             let_in.map_err(|throttled| Refused::from(Refusal::from(throttled)).into_response())?;
+        if is_unknown && pass.is_ok() {
+            return Err(empty_segment(request.uri().path()).into_response());
+        }
         let ticket = pass.is_ok().then(|| route.change(gate.front.engine(), &request, by, subject.names())).flatten();
         drop(subject);
         let pass = pass.map_err(|(refused, who)| gate.turned_away(refused, who.as_deref(), &what))?;

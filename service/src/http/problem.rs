@@ -1,7 +1,7 @@
 //! Refusals as problem documents (RFC 9457): which status, whether a retry can help, what to do.
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use client::body::Problem;
@@ -58,11 +58,16 @@ pub(crate) enum Refused {
     #[error("{0}")]
     BadPath(String),
     /// There is nothing at this path.
-    #[error("nothing is here")]
-    NoSuchPath,
+    #[error("{0}")]
+    NoSuchPath(String),
     /// The path takes other methods.
-    #[error("this path takes other methods")]
-    Method,
+    #[error("{detail}")]
+    Method {
+        /// Methods that the path takes, in words.
+        detail: String,
+        /// The same as the header.
+        allow: HeaderValue,
+    },
     /// `If-Match` names something else than what is.
     #[error("`If-Match` names {expected}, which is of another run")]
     Precondition { expected: String },
@@ -299,9 +304,9 @@ impl Refused {
                 "cross-site",
                 "send it from a program, or from a page that is served under the same host and port",
             ),
-            Self::NoSuchPath => RefusalRow::new(404, "no-such-path", "see /openapi.json"),
+            Self::NoSuchPath(_) => RefusalRow::new(404, "no-such-path", "see /openapi.json"),
             Self::NoAuditLog => RefusalRow::new(404, "no-audit-log", "start the service with --audit-log to have one"),
-            Self::Method => RefusalRow::new(405, "method-not-allowed", "see the Allow header, or /openapi.json"),
+            Self::Method { .. } => RefusalRow::new(405, "method-not-allowed", "see the Allow header, or /openapi.json"),
             Self::BodyTooSlow => {
                 RefusalRow::new(408, "body-too-slow", "send the whole body without long pauses").retryable()
             }
@@ -399,6 +404,9 @@ impl IntoResponse for Refused {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(seconds) = self.retry_after() {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Self::Method { allow, .. } = &self {
+            headers.insert(ALLOW, allow.clone());
         }
         if row.status == 401 {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

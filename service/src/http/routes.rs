@@ -1,12 +1,17 @@
 //! Routes, each with the level that it needs and with what it does: there is no way in that says nothing of it.
 
+use std::future::ready;
+
 use axum::Router;
 use axum::handler::Handler;
-use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::http::StatusCode;
+use axum::http::header::ALLOW;
+use axum::routing::{MethodFilter, MethodRouter, on, options};
 
 use super::audit;
 use super::auth::{Gate, Judged};
 use super::in_flight::account;
+use super::paths::Paths;
 use crate::access::{CallAccess, CallEffect, Level, Wire};
 use crate::front::Front;
 
@@ -67,4 +72,16 @@ impl Routes {
             router.route(is.path, judged)
         })
     }
+}
+
+/// Answers `OPTIONS` at each of these paths with its methods. There are no headers for other sites: no page of another site is
+/// let in by them.
+pub(crate) fn with_options(router: Router<Front>, paths: &Paths, gate: &Gate) -> Router<Front> {
+    paths.levels().fold(router, |router, (path, level)| {
+        let allow = paths.allow(path);
+        let answer = move || ready((StatusCode::NO_CONTENT, [(ALLOW, allow.clone())]));
+        let judged = options(answer).route_layer(Judged::new(gate.clone(), audit::Route::options(path, level)));
+        #[expect(clippy::disallowed_methods, reason = "it needs the level that its path has")]
+        router.route(path, judged)
+    })
 }

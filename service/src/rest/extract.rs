@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::header::{HeaderMap, HeaderValue};
 use axum::http::request::Parts;
-use axum::http::{HeaderName, Uri};
+use axum::http::{HeaderName, Method, Uri};
 use axum::response::Response;
 use history::{RequestKey, Run, TraceContext};
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::http::{AppState, Refused, named, trace_of};
+use crate::http::{AppState, Refused, named, other_segments, trace_of};
 use crate::openapi::{Operation, OperationInput};
 
 /// The longest wait that a request may ask for. Source: SWF's 60 seconds.
@@ -33,7 +33,7 @@ impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Path<N> {
             .await
             .map_err(|error| Refused::BadPath(error.to_string()))?;
         let segments: Vec<String> = params.iter().map(|(_, value)| named(value).to_owned()).collect();
-        segments.try_into().map(Path).map_err(|_| Refused::NoSuchPath)
+        segments.try_into().map(Path).map_err(|_| other_segments())
     }
 }
 
@@ -113,13 +113,18 @@ impl<S: Send + Sync> FromRequestParts<S> for PreferWait {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
-        wait(&parts.headers).map(Self)
+        let wait = wait(&parts.headers)?;
+        // A caller that asks for headers only is answered at once: waiting would hold its connection for nothing.
+        Ok(Self(if parts.method == Method::HEAD { wait.map(|_| Duration::ZERO) } else { wait }))
     }
 }
 
 impl OperationInput for PreferWait {
     fn describe(call: &mut Operation<'_>) {
-        call.header("Prefer", "`wait=N`: wait so many seconds, 0 to 60, for what is asked for (RFC 7240).");
+        call.header(
+            "Prefer",
+            "`wait=N`: wait so many seconds, 0 to 60, for what is asked for (RFC 7240). `HEAD` does not wait.",
+        );
         call.answer_header("Preference-Applied", "The wait that was taken, where one was asked for.");
     }
 }

@@ -8,7 +8,7 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::request::Parts;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use client::body;
 use futures_util::stream;
@@ -190,6 +190,10 @@ async fn stream_events(front: Front, caller: Caller, at: RunRef, after: u64) -> 
     engine::shares::watch().map_err(engine::Refusal::from)?;
     // The first look answers whether there is such a run at all.
     let run = front.engine().views().describe(&at).await?.run;
+    if !run.is_open() && after >= run.last_event_id {
+        // An `EventSource` connects again after every stream, also after one that has ended, until it is answered with 204.
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
     let at = RunRef { run_id: Some(run.started.run_id), ..at };
     let reader = StreamReader { front, caller, at, after, closed: false };
     let messages = stream::unfold(reader, |mut reader| async move {

@@ -5,6 +5,7 @@
 
 extern crate baton_service as service;
 
+mod connections;
 mod credentials;
 mod descriptors;
 mod files;

@@ -62,7 +62,7 @@ impl Audited {
 }
 
 /// A body that the call takes, with something secret in it wherever that can be.
-fn body(call: CallAccess) -> Value {
+pub(crate) fn body(call: CallAccess) -> Value {
     let action = json!({ "workflowId": "n", "workflowType": "t", "input": NEEDLE });
     let schedule = json!({ "spec": { "intervals": [{ "every": "P1D" }] }, "action": action });
     let last = call.name.rsplit('/').next().unwrap();

@@ -145,10 +145,34 @@ async fn a_stream_goes_on_after_the_last_event_id() {
     let seen: Vec<u64> = messages(api.call(after("3")).await, 9).await.iter().map(|(id, ..)| *id).collect();
     assert_eq!(seen, [4, 5]);
     assert_eq!(messages(api.call(stream(&format!("{path}?after=4"))).await, 9).await.len(), 1);
-    assert_eq!(messages(api.call(after("5")).await, 9).await.len(), 0);
-    assert_eq!(messages(api.call(after(&u64::MAX.to_string())).await, 9).await.len(), 0);
     api.refused(after("x"), 400, "bad-header").await;
     api.refused(stream(&format!("{WORKFLOWS}/nobody/history")), 404, "unknown-workflow").await;
+}
+
+/// An `EventSource` connects again whenever a stream ends, and stops only when it is answered with 204 (WHATWG HTML, 9.2).
+#[tokio::test]
+async fn a_reconnect_after_the_last_event_is_answered_with_204() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let path = format!("{WORKFLOWS}/w/history");
+    let open = messages(api.call(stream(&path)).await, 2).await;
+    let last_of_open = open.last().unwrap().0.to_string();
+    let (rest, _) = tokio::join!(
+        async { messages(api.call(stream(&path).header("last-event-id", &last_of_open)).await, usize::MAX).await },
+        api.decide(json!([{ "type": "SucceedWorkflow" }])),
+    );
+    let last = rest.last().unwrap().0;
+    let next_to_last = (last - 1).to_string();
+    let missed = messages(api.call(stream(&path).header("last-event-id", &next_to_last)).await, 9).await;
+    assert_eq!(missed.len(), 1, "what was missed comes first");
+    for end in [last, last + 1, u64::MAX] {
+        for ask in [stream(&path).header("last-event-id", &end.to_string()), stream(&format!("{path}?after={end}"))] {
+            let answer = api.ask(ask).await;
+            assert_eq!((answer.status.as_u16(), answer.text.as_str()), (204, ""), "after {end}");
+        }
+    }
+    let page = api.get(&format!("{path}?after={last}")).await.json(200);
+    assert_eq!(page["events"], json!([]), "a page is no stream");
 }
 
 #[tokio::test]

@@ -126,6 +126,7 @@ async fn the_router_takes_the_methods_of_the_document_and_names_them_when_asked_
         if expected.contains("GET") {
             expected.insert("HEAD".to_owned());
         }
+        expected.insert("OPTIONS".to_owned());
         for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"] {
             // It goes on until the service stops: `changes.rs` follows it.
             if path.ends_with("/changes") && ["GET", "HEAD"].contains(&method) {

@@ -346,9 +346,7 @@ async fn names_are_checked_wherever_they_come_from() {
     api.refused(Ask::post(&format!("{WORKFLOWS}/w/terminate"), &reason), 413, "too-large").await;
     let list = |name: &str| Ask::post(&format!("/v1/domains/default/task-lists/{name}/activity/poll"), &json!({}));
     api.refused(list(&long), 413, "too-large").await;
-    for name in ["", "%0A"] {
-        api.refused(list(name), 400, "invalid-field").await;
-    }
+    api.refused(list("%0A"), 400, "invalid-field").await;
     api.refused(Ask::post(DECIDERS, &json!({ "identity": "" })), 400, "invalid-field").await;
 }
 

@@ -274,6 +274,34 @@ async fn what_is_not_http_is_refused_and_the_connection_closed() {
     socket.answers_others().await;
 }
 
+/// hyper makes these answers itself, before there is a request, and offers no way to add headers to them. Without a body there is
+/// nothing that a cache could keep or a browser could take for a page, so the headers that all other answers have are not missed.
+#[tokio::test]
+async fn what_the_reader_of_http_refuses_has_no_body() {
+    let socket = Socket::open().await;
+    let many = format!("GET /healthz HTTP/1.1\r\nhost: h\r\n{}\r\n", "x: 1\r\n".repeat(100));
+    let long = format!("GET /{} HTTP/1.1\r\nhost: h\r\n\r\n", "x".repeat(66_000));
+    let large = format!("GET /healthz HTTP/1.1\r\nhost: h\r\nx: {}\r\n\r\n", "y".repeat(300_000));
+    for (request, status) in [
+        ("GET /healthz\r\n\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\nhost : h\r\n\r\n", 400),
+        (&many, 431),
+        (&long, 414),
+        (&large, 431),
+    ] {
+        let mut peer = socket.connect().await;
+        // The rest is not wanted once the answer is there.
+        drop(peer.0.write_all(request.as_bytes()).await);
+        let (head, body) = peer.answer().await;
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+        let lines: Vec<_> =
+            head.lines().filter(|line| !line.is_empty() && !line.starts_with("date: ")).skip(1).collect();
+        assert_eq!((lines, body.as_str()), (vec!["connection: close", "content-length: 0"], ""), "{head}");
+    }
+    socket.answers_others().await;
+}
+
 #[tokio::test]
 async fn headers_that_come_too_slowly_end_the_connection() {
     let limits = ServerLimits { header_wait: Duration::from_millis(200), ..ServerLimits::default() };

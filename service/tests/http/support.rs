@@ -63,6 +63,10 @@ impl Ask {
         self
     }
 
+    pub(crate) fn path(&self) -> String {
+        self.0.uri().path().to_owned()
+    }
+
     pub(crate) fn body(mut self, body: impl Into<Body>) -> Self {
         *self.0.body_mut() = body.into();
         self

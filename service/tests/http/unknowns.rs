@@ -15,16 +15,16 @@ use crate::access::{bearer, guarded, kinds, request};
 use crate::support::{Answer, Api, Ask, WORKFLOWS, activity_path, turn_path};
 
 /// What the document of the API says of one call.
-struct Documented {
-    query: BTreeSet<String>,
-    headers: BTreeSet<String>,
+pub(crate) struct Documented {
+    pub(crate) query: BTreeSet<String>,
+    pub(crate) headers: BTreeSet<String>,
     /// Absent for a call without a body.
-    members: Option<BTreeSet<String>>,
+    pub(crate) members: Option<BTreeSet<String>>,
 }
 
 impl Documented {
     /// Nothing for what is no part of the document, such as the console's pages.
-    fn of(call: CallAccess) -> Self {
+    pub(crate) fn of(call: CallAccess) -> Self {
         static DOCUMENT: LazyLock<Value> = LazyLock::new(|| json!(service::api::document()));
         let document = &*DOCUMENT;
         let path = call.name.split("{*").next().unwrap();

@@ -146,9 +146,23 @@ async fn a_domain_that_does_not_exist_is_warned_of_by_name() {
     };
     until("the warning at the start", async || log().contains(&says("shopp", "credential `rack`"))).await;
     until("that of a limit", async || log().contains(&says("limitless", "a limit"))).await;
+    let unknown = async |domain: &str| {
+        let line = format!("baton_unknown_domains{{domain=\"{domain}\"}} 1\n");
+        text(&service, "/metrics", "ops").await.contains(&line)
+    };
+    until("the metrics name both", async || unknown("shopp").await && unknown("limitless").await).await;
+    assert!(!unknown("default").await && !unknown("*").await);
+    let secret = scratch.0.join("secret");
+    std::fs::write(&secret, "ops").unwrap();
+    let doctor = baton(&["doctor", "--url", &service.url, "--secret-file", secret.to_str().unwrap()]);
+    let rows = String::from_utf8(doctor.stdout).unwrap();
+    let row =
+        rows.lines().find(|row| row.trim_start().starts_with("domains")).unwrap_or_else(|| panic!("no row in {rows}"));
+    assert!(row.contains("warning") && row.contains("`limitless`, `shopp`"), "{row}");
     let lists = named("runners", "x").replace("['default', 'x', '*']", "['default/*', 'sh%20op/PCI']");
     write(&config, &lists);
     until("the warning when it is read again", async || log().contains(&says("sh op", "credential `rack`"))).await;
+    until("the metrics name it, too", async || unknown("sh op").await && !unknown("shopp").await).await;
     assert!(!log().contains("the domain `default`") && !log().contains("the domain `*`"), "{}", log());
     drop(service);
 }

@@ -24,6 +24,7 @@ async fn it_says_what_is_wrong_with_a_service_and_how_bad_it_is_by_its_exit_code
         "ready",
         "store",
         "disk",
+        "domains",
         "version",
         "nodes",
         "clock",

@@ -10,6 +10,7 @@ extern crate baton_service as service;
 mod access;
 mod audit;
 mod both;
+mod confused;
 mod delivery;
 mod disk;
 mod domains;

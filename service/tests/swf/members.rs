@@ -20,14 +20,14 @@ use crate::holders::{credential, one};
 use crate::support::{Answer, Swf, execution, kind, ready, register_in, start};
 
 /// The members of each operation, by AWS's own model; `!` marks those that must be there.
-fn members() -> BTreeMap<&'static str, Vec<&'static str>> {
+pub(crate) fn members() -> BTreeMap<&'static str, Vec<&'static str>> {
     let lines = include_str!("../shared/swf-members.txt").lines().filter(|line| !line.starts_with('#'));
     let operations = lines.map(|line| line.split_once(':').unwrap());
     operations.map(|(operation, members)| (operation, members.split_whitespace().collect())).collect()
 }
 
 /// The members that this operation does not have, and others do.
-fn strangers(call: CallAccess) -> Vec<&'static str> {
+pub(crate) fn strangers(call: CallAccess) -> Vec<&'static str> {
     let all = members();
     let names = |of: &[&'static str]| of.iter().map(|member| member.trim_end_matches('!')).collect::<BTreeSet<_>>();
     let own = names(&all[call.name]);
@@ -36,9 +36,9 @@ fn strangers(call: CallAccess) -> Vec<&'static str> {
 }
 
 /// A run of a domain, and everything that names it in requests.
-struct Subject {
+pub(crate) struct Subject {
     domain: &'static str,
-    run_id: String,
+    pub(crate) run_id: String,
     turn: String,
     activity: String,
     /// Subject to the next page of a turn.
@@ -67,7 +67,7 @@ impl Subject {
     }
 
     /// Returns the values of a member that name this run or its domain.
-    fn values(&self, member: &str) -> Vec<Value> {
+    pub(crate) fn values(&self, member: &str) -> Vec<Value> {
         let one = match member {
             "domain" | "name" | "workflowId" => json!(self.domain),
             "runId" => json!(self.run_id),
@@ -93,7 +93,7 @@ impl Subject {
     }
 
     /// Returns a request about this run, with the required members only.
-    fn input(&self, call: CallAccess) -> Value {
+    pub(crate) fn input(&self, call: CallAccess) -> Value {
         let list = if call.level == Level::Decider { "deciders" } else { "runners" };
         let token = if call.level == Level::Decider { &self.turn } else { &self.activity };
         let mut input = Map::new();
@@ -111,16 +111,16 @@ impl Subject {
 }
 
 /// A service with two domains, `here` and `there`.
-struct World {
-    engine: Arc<Engine>,
-    open: Swf,
-    guarded: Swf,
-    here: Subject,
-    there: Subject,
+pub(crate) struct World {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) open: Swf,
+    pub(crate) guarded: Swf,
+    pub(crate) here: Subject,
+    pub(crate) there: Subject,
 }
 
 /// Every kind of credential, for each of the two domains. The name is the secret.
-fn credentials() -> Vec<Credential> {
+pub(crate) fn credentials() -> Vec<Credential> {
     let mut all = vec![
         Credential { operator: true, ..credential("operator") },
         Credential { metrics: true, ..credential("metrics") },
@@ -142,7 +142,7 @@ fn credentials() -> Vec<Credential> {
 }
 
 impl World {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let engine = still::open(fresh().await, 7).await;
         let open = Swf { router: router_for(Arc::clone(&engine), Credentials::default()) };
         for name in ["here", "there"] {
@@ -157,7 +157,7 @@ impl World {
     }
 }
 
-fn calls() -> Vec<CallAccess> {
+pub(crate) fn calls() -> Vec<CallAccess> {
     table().into_iter().filter(|call| call.wire == Wire::Swf).collect()
 }
 
@@ -191,11 +191,11 @@ fn with_all_strangers(world: &World, call: CallAccess) -> Value {
     request
 }
 
-fn told(answer: &Answer) -> (u16, &str) {
+pub(crate) fn told(answer: &Answer) -> (u16, &str) {
     (answer.status, &answer.text)
 }
 
-fn is_refused(answer: &Answer) -> bool {
+pub(crate) fn is_refused(answer: &Answer) -> bool {
     answer.text.contains("OperationNotPermittedFault")
 }
 

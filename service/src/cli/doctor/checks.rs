@@ -139,6 +139,7 @@ pub(super) fn checks(text: &str, now: Timestamp) -> Vec<Check> {
         "baton_reload_refused",
         "the service's log says what is wrong with the file",
     ));
+    checks.push(unknown_domains(&metrics));
     checks.push(archive(&metrics));
     checks.push(unpolled(&metrics));
     for (what, name, verdict, advice) in [
@@ -306,6 +307,23 @@ fn counted(metrics: &Metrics<'_>, what: &'static str, name: &str, advice: &str) 
     bad(what, Verdict::Warning, found, advice)
 }
 
+fn unknown_domains(metrics: &Metrics<'_>) -> Check {
+    let what = "domains";
+    let named: BTreeSet<_> = metrics
+        .of("baton_unknown_domains")
+        .filter(|sample| sample.value > 0.0)
+        .filter_map(|sample| sample.labels.get("domain"))
+        .map(|domain| format!("`{domain}`"))
+        .collect();
+    if named.is_empty() {
+        return well(what, "all that the configuration names exist".to_owned());
+    }
+    let named: Vec<_> = named.into_iter().collect();
+    let found = format!("the configuration names domains that do not exist: {}", named.join(", "));
+    let advice = "correct the names in the service's configuration, or create the domains: `baton domain create`";
+    bad(what, Verdict::Warning, found, advice)
+}
+
 fn unpolled(metrics: &Metrics<'_>) -> Check {
     let list = |sample: &Sample<'_>| {
         ["domain", "side", "list"].map(|label| sample.labels.get(label).cloned().unwrap_or_default())
@@ -400,6 +418,7 @@ mod tests {
             ("baton_tls_certificate_left_seconds 1209599", "certificate", Warning, "13 more days"),
             ("baton_tls_certificate_left_seconds 86399", "certificate", Failing, "0 more days"),
             ("baton_secrets_expiring 2", "secrets", Warning, "2 expire"),
+            ("baton_unknown_domains{domain=\"shopp\"} 1", "domains", Warning, "`shopp`"),
             ("baton_reload_refused{what=\"tls\"} 1", "files", Warning, "tls"),
             ("baton_ship_lag_seconds 10.1", "archive", Warning, "10 s behind"),
             ("baton_ship_failing 1", "archive", Warning, "0 s behind"),

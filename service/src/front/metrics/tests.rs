@@ -18,6 +18,7 @@ async fn metrics() -> BTreeMap<String, (String, BTreeSet<String>)> {
     let engine = Engine::open(Arc::new(Memory::new()), Arc::new(SystemClock), Settings::default()).await.unwrap();
     let front = Front::from(engine);
     front.reloads().expect("credentials");
+    front.note_unknown_domains(BTreeSet::from(["shopp".to_owned()]));
     front.call_times().sample();
     front.tells_of_tls(&Arc::new(TlsStanding::of(Timestamp::from_millis(1))));
     front.tells_of_audit_log(&Arc::default());

@@ -55,6 +55,10 @@ pub(super) fn all<const DOC: bool>(calls: CallTable<DOC>) -> CallTable<DOC> {
                     "A page of events; or a stream, whose messages have an Event each in `data`.",
                 )
                 .or_text(history::EVENT_STREAM)
+                .answers_nothing(
+                    204,
+                    "Of a stream: the run has closed and the caller has all of its events, so there is nothing to reconnect for.",
+                )
                 .refuses(404, NO_RUN),
         )
         .get(

@@ -1,0 +1,237 @@
+//! The paths of the service with their methods: the values of `Allow`, and hints for requests to paths that do not
+//! exist.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::http::{HeaderValue, Method};
+
+use super::problem::Refused;
+use crate::access::{CallAccess, Level};
+
+/// Longest path that a problem document repeats. Ours: a path with two names of the usual length fits.
+const SHOWN_BYTES_MAX: usize = 200;
+
+/// Version segment with which most paths of the REST API begin.
+const VERSION_SEGMENT: &str = "v1";
+
+/// Methods of one path.
+#[derive(Debug, Default)]
+struct PathMethods {
+    names: BTreeSet<&'static str>,
+    /// Whether at least one of its calls needs no credential.
+    is_open: bool,
+}
+
+/// Paths that have calls, by their templates.
+#[derive(Debug, Default)]
+pub(crate) struct Paths(BTreeMap<&'static str, PathMethods>);
+
+impl Paths {
+    /// Collects the paths of these calls. Each path takes `OPTIONS`, and `HEAD` if it takes `GET`.
+    pub(crate) fn of(calls: impl IntoIterator<Item = CallAccess>) -> Self {
+        let mut paths = Self::default();
+        for CallAccess { method, name, level, .. } in calls {
+            paths.add(name, method, level);
+        }
+        paths
+    }
+
+    /// Adds one call.
+    pub(crate) fn add(&mut self, path: &'static str, method: &'static str, level: Level) {
+        let methods = self.0.entry(path).or_default();
+        methods.names.extend([method, "OPTIONS"]);
+        if method == "GET" {
+            methods.names.insert("HEAD");
+        }
+        methods.is_open |= level == Level::Nothing;
+    }
+
+    /// Returns each path with the level that `OPTIONS` needs there: none if a call of the path needs none, otherwise
+    /// any credential, as for a path that does not exist. A caller without a credential learns nothing from it.
+    pub(crate) fn levels(&self) -> impl Iterator<Item = (&'static str, Level)> + '_ {
+        self.0.iter().map(|(path, methods)| (*path, if methods.is_open { Level::Nothing } else { Level::Known }))
+    }
+
+    fn names(&self, path: &str) -> Vec<&'static str> {
+        self.0.get(path).map(|methods| methods.names.iter().copied().collect()).unwrap_or_default()
+    }
+
+    /// Returns the methods of all paths.
+    fn all_names(&self) -> Vec<&'static str> {
+        let all: BTreeSet<_> = self.0.values().flat_map(|methods| &methods.names).copied().collect();
+        all.into_iter().collect()
+    }
+
+    /// Returns the `Allow` header of a path.
+    pub(crate) fn allow(&self, path: &str) -> HeaderValue {
+        allow(&self.names(path))
+    }
+
+    /// Returns the `Allow` header of the service as a whole, which `OPTIONS *` asks for.
+    pub(crate) fn allow_anywhere(&self) -> HeaderValue {
+        allow(&self.all_names())
+    }
+
+    /// Refuses a method that a path does not take.
+    pub(crate) fn wrong_method(&self, path: &str, method: &Method) -> Refused {
+        let names = self.names(path);
+        let shown = shortened(method.as_str());
+        let is_lower = names.iter().any(|name| name.eq_ignore_ascii_case(&shown));
+        let hint = if is_lower { "; the names of methods are case-sensitive" } else { "" };
+        let detail = format!("`{path}` takes {}, found `{shown}`{hint}", listed(&names));
+        Refused::Method { detail, allow: allow(&names) }
+    }
+
+    /// Refuses `CONNECT` to another host.
+    pub(crate) fn no_proxy(&self) -> Refused {
+        let names = self.all_names();
+        let detail = format!("this service is no proxy; its paths take {}, found `CONNECT`", listed(&names));
+        Refused::Method { detail, allow: allow(&names) }
+    }
+
+    /// Refuses a path that does not exist, with the path that the caller may have meant.
+    pub(crate) fn no_such_path(&self, path: &str) -> Refused {
+        let there_is_none = format!("there is no path `{}`", shortened(path));
+        Refused::NoSuchPath(match self.nearest(path) {
+            Some(near) if near.len() <= SHOWN_BYTES_MAX => format!("{there_is_none}; did you mean `{near}`?"),
+            _ => there_is_none,
+        })
+    }
+
+    /// Returns the existing path that differs from this one only in slashes, in the version before it, or in the case
+    /// or the plural of its words.
+    fn nearest(&self, path: &str) -> Option<String> {
+        let found: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+        let with_version: Vec<&str> = std::iter::once(VERSION_SEGMENT).chain(found.iter().copied()).collect();
+        [found, with_version].iter().find_map(|segments| {
+            let near = self.0.keys().filter_map(|template| meant(template, segments));
+            let nearest = near.min_by_key(|near| near.replaced);
+            nearest.map(|near| near.path)
+        })
+    }
+}
+
+/// A path that a caller may have meant.
+struct NearPath {
+    path: String,
+    /// Number of words that differ from those that the caller sent.
+    replaced: usize,
+}
+
+/// Returns the path of this template that has these segments, if its words are almost the same.
+fn meant(template: &str, segments: &[&str]) -> Option<NearPath> {
+    let words: Vec<&str> = template.split('/').filter(|word| !word.is_empty()).collect();
+    if words.len() != segments.len() || template.contains("{*") {
+        return None;
+    }
+    let (mut path, mut replaced) = (String::new(), 0);
+    for (word, segment) in words.iter().zip(segments) {
+        let is_name = word.starts_with('{');
+        if !is_name && !is_almost(word, segment) {
+            return None;
+        }
+        path.push('/');
+        path.push_str(if is_name { segment } else { word });
+        replaced += usize::from(!is_name && word != segment);
+    }
+    if path.is_empty() || template.ends_with('/') {
+        path.push('/');
+    }
+    Some(NearPath { path, replaced })
+}
+
+/// Returns whether two words are the same but for case and a plural.
+fn is_almost(word: &str, found: &str) -> bool {
+    let stem = |text: &str| text.strip_suffix(['s', 'S']).unwrap_or(text).to_ascii_lowercase();
+    stem(word) == stem(found)
+}
+
+/// Refuses a path with an empty segment in the place of a name.
+pub(super) fn empty_segment(path: &str) -> Refused {
+    let shown = shortened(path);
+    Refused::NoSuchPath(format!("there is no path `{shown}`: a name or an id in it is empty (two slashes in a row)"))
+}
+
+/// Refuses a path whose segments are not those of its route.
+pub(crate) fn other_segments() -> Refused {
+    Refused::NoSuchPath("there is no such path".to_owned())
+}
+
+fn allow(names: &[&str]) -> HeaderValue {
+    HeaderValue::try_from(names.join(", ")).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+/// `GET, HEAD and OPTIONS`.
+fn listed(names: &[&str]) -> String {
+    match names {
+        [] => "no method".to_owned(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// A request target is ASCII; a longer one is cut.
+fn shortened(text: &str) -> String {
+    match text.get(..SHOWN_BYTES_MAX) {
+        Some(begin) if text.len() > SHOWN_BYTES_MAX => format!("{begin}…"),
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths() -> Paths {
+        let mut paths = Paths::default();
+        for (method, path, level) in [
+            ("GET", "/", Level::Nothing),
+            ("POST", "/", Level::Known),
+            ("GET", "/healthz", Level::Nothing),
+            ("GET", "/v1/domains", Level::Known),
+            ("POST", "/v1/domains", Level::Operator),
+            ("GET", "/v1/domains/{domain}", Level::Related),
+            ("GET", "/v1/domains/{domain}/workflows/{id}", Level::Reader),
+            ("GET", "/console/{*view}", Level::Nothing),
+        ] {
+            paths.add(path, method, level);
+        }
+        paths
+    }
+
+    #[test]
+    fn near_misses_name_the_path_that_exists() {
+        for (path, near) in [
+            ("/v1/domains/", Some("/v1/domains")),
+            ("//v1//domains", Some("/v1/domains")),
+            ("/domains", Some("/v1/domains")),
+            ("/V1/Domain", Some("/v1/domains")),
+            ("/v1/domain/Shop", Some("/v1/domains/Shop")),
+            ("/v1/domains/a/workflow/b/", Some("/v1/domains/a/workflows/b")),
+            ("/healthz/", Some("/healthz")),
+            ("//", Some("/")),
+            ("/v1/domains/a/runs/b", None),
+            ("/nothing", None),
+        ] {
+            assert_eq!(paths().nearest(path).as_deref(), near, "{path}");
+        }
+        let long = format!("/v1/{}", "x".repeat(SHOWN_BYTES_MAX));
+        let Refused::NoSuchPath(detail) = paths().no_such_path(&long) else { unreachable!() };
+        assert!(detail.len() < SHOWN_BYTES_MAX + 40, "{detail}");
+    }
+
+    #[test]
+    fn a_path_names_its_methods_and_the_level_of_options() {
+        let paths = paths();
+        assert_eq!(paths.allow("/v1/domains"), "GET, HEAD, OPTIONS, POST");
+        assert_eq!(paths.allow("/v1/domains/{domain}"), "GET, HEAD, OPTIONS");
+        let levels: BTreeMap<_, _> = paths.levels().collect();
+        assert_eq!((levels["/"], levels["/v1/domains"]), (Level::Nothing, Level::Known));
+        let Refused::Method { detail, .. } = paths.wrong_method("/healthz", &Method::from_bytes(b"get").unwrap())
+        else {
+            unreachable!()
+        };
+        let expected = "`/healthz` takes GET, HEAD and OPTIONS, found `get`; the names of methods are case-sensitive";
+        assert_eq!(detail, expected);
+    }
+}
