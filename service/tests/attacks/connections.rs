@@ -140,11 +140,10 @@ async fn a_client_that_half_closes_gets_its_answer() {
     let answer = attack.rest().await;
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 
+    // A poll cannot tell such a client from one that is gone: it is answered, and takes no task.
     let mut attack = Attack::begin("half-closed-poll").await;
     attack.poll("content-length: 2\r\n", POLL_BODY).await;
     attack.stream.shutdown().await.unwrap();
-    tokio::time::sleep(SETTLED).await;
-    attack.start("w").await;
     let answer = attack.rest().await;
-    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("\"workflowId\":\"w\""), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
 }
