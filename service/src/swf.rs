@@ -66,7 +66,7 @@ const CONTENT_TYPES: [&str; 3] = ["application/x-amz-json-1.0", "application/x-a
 
 /// Memory that the members of a request may take, as a multiple of the largest request. Ours: room for as many decisions as may be,
 /// each with the four objects that the largest of them has.
-const MEMBERS_PER_BYTE_MAX: usize = 8;
+const MEMBERS_PER_BYTE_MAX: usize = 7;
 
 /// What AWS's older SDKs name as the encoding of bodies that are not encoded.
 const PLAIN_ENCODINGS: [&str; 1] = ["amz-1.0"];

@@ -81,5 +81,6 @@ pub struct QueryError {
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "bounded::list::<KNOWN_QUERIES_MAX, _, _>"
     )]
+    #[cfg_attr(feature = "schema", schemars(length(max = KNOWN_QUERIES_MAX)))]
     pub known: Vec<String>,
 }

@@ -104,9 +104,13 @@ impl<'de> Visitor<'de> for ValueReader {
         if let Shape::List { of, read: max, .. } = self.0 {
             while read.len() < *max {
                 take(size_of::<Value>())?;
-                let Some(entry) = entries.next_element_seed(ValueReader(of))? else { return Ok(Value::Array(read)) };
+                let Some(entry) = entries.next_element_seed(ValueReader(of))? else {
+                    read.shrink_to_fit();
+                    return Ok(Value::Array(read));
+                };
                 read.push(entry);
             }
+            read.shrink_to_fit();
         }
         while entries.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Value::Array(read))
