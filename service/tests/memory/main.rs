@@ -116,7 +116,8 @@ fn a_body_of_smallest_entries_takes_less_than_eight_times_its_bytes() {
                 assert!(!found.text.contains("\"bad-json\""), "{name}: {}", found.text);
                 for fill in [Fill::Outermost, Fill::Innermost] {
                     let bytes = Bytes::from(list.body(&document, body, fill, max));
-                    assert!(bytes.len() > max - max / 8 && bytes.len() <= max, "{name}: {} of {max}", bytes.len());
+                    // An entry with full lists in it may take a third of the largest body.
+                    assert!(bytes.len() > max / 2 && bytes.len() <= max, "{name}: {} of {max}", bytes.len());
                     let found = service.call(&method, &target, &bytes);
                     println!("{:6.2} {} {name} {fill:?}", per_byte(found.peak, bytes.len()), found.status);
                     assert!(found.peak < PER_BYTE_MAX * bytes.len(), "{name}: {} for {}", found.peak, bytes.len());
