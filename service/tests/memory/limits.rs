@@ -40,7 +40,7 @@ impl Measured {
         for more in [max + 1, max + 2, 3 * max] {
             assert!(self.is_too_long(path, &body(more), field, max), "{field} with {more} of {max}");
         }
-        // At last: what is taken is over.
+        // The accepted request comes last: it answers the turn.
         assert!(!self.is_too_long(path, &body(max), field, max), "{field} with {max}");
     }
 
@@ -69,12 +69,12 @@ fn a_list_of_a_start_has_as_many_entries_as_it_may() {
 }
 
 #[test]
-fn the_tags_of_a_domain_are_as_many_as_they_may() {
+fn a_domain_has_as_many_tags_as_it_may() {
     let service = Measured::open();
     service.hold("/v1/domains", "tags", 50, |count| json!({ "name": "d", "tags": tags(count) }));
     service.hold("/v1/domains/default/tags", "add", 50, |count| json!({ "add": tags(count) }));
     service.hold("/v1/domains/default/tags", "remove", 50, |count| json!({ "remove": texts(count) }));
-    // Some of those that are added are taken off again by the same request: none is lost unseen.
+    // The same request removes some of the added tags: the others must not be lost.
     let both = |count| json!({ "add": tags(count), "remove": texts(20) });
     service.hold("/v1/domains/default/tags", "add", 50, both);
 }

@@ -92,7 +92,7 @@ fn filled(path: &str) -> String {
 }
 
 #[test]
-fn a_body_of_smallest_entries_takes_less_than_eight_times_its_bytes() {
+fn a_body_of_smallest_entries_takes_under_8_times_its_bytes() {
     let service = Measured::open();
     let document = service.document();
     let too_large = Bytes::from(vec![b' '; TOO_LARGE]);
@@ -110,7 +110,7 @@ fn a_body_of_smallest_entries_takes_less_than_eight_times_its_bytes() {
             for list in schema::lists(&document, body) {
                 let name = format!("{method} {path} {list}");
                 assert!(list.is_bounded(), "{name} has no `maxItems` or `maxProperties`");
-                // It is what the call reads: with one entry nothing is wrong with it as JSON.
+                // With one entry per list the call parses it, so the bodies below are of its type.
                 let one = list.body(&document, body, Fill::Nothing, max);
                 let found = service.call(&method, &target, &Bytes::from(one));
                 assert!(!found.text.contains("\"bad-json\""), "{name}: {}", found.text);

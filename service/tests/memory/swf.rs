@@ -1,4 +1,4 @@
-//! The same of requests over SWF's wire.
+//! Memory that requests over SWF's wire take.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -13,7 +13,7 @@ mod right;
 /// Largest request over SWF's wire.
 const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 
-/// Smallest entries, and some that are smaller than they may be.
+/// Smallest values of each kind.
 const SMALL: [&str; 6] = ["0", "null", "{}", "[]", r#""""#, r#"{"":0}"#];
 
 fn ask(service: &Measured, operation: &str, body: &Bytes) -> Found {
@@ -22,7 +22,7 @@ fn ask(service: &Measured, operation: &str, body: &Bytes) -> Found {
     service.ask(request.body(Body::from(body.clone())).unwrap())
 }
 
-/// Holds a request against the bound; answers how it was answered.
+/// Asserts the bound for a request and returns the response.
 fn hold(service: &Measured, operation: &str, body: String, what: &str) -> Found {
     let body = Bytes::from(body);
     let found = ask(service, operation, &body);
@@ -43,7 +43,7 @@ fn room(operation: &str) -> usize {
 }
 
 #[test]
-fn a_request_of_smallest_members_takes_less_than_eight_times_its_bytes() {
+fn a_request_of_smallest_members_takes_under_8_times_its_bytes() {
     let service = Measured::open();
     for (operation, request) in right::requests("r") {
         let room = room(operation);
@@ -80,7 +80,7 @@ fn a_request_of_smallest_members_takes_less_than_eight_times_its_bytes() {
 }
 
 #[test]
-fn decisions_of_all_types_take_less_than_eight_times_their_bytes() {
+fn decisions_of_all_types_take_under_8_times_their_bytes() {
     let service = Measured::open();
     let types = ["activityType", "workflowType"].map(|name| (name, json!({ "name": "a", "version": "1" })));
     let mut attributes = json!({
@@ -116,7 +116,7 @@ fn decisions_of_all_types_take_less_than_eight_times_their_bytes() {
 }
 
 #[test]
-fn a_decision_with_the_attributes_of_every_type_has_those_of_its_own() {
+fn a_decision_keeps_only_the_attributes_of_its_type() {
     let service = Measured::open();
     let names = ["startTimer", "cancelTimer", "recordMarker", "scheduleActivityTask", "startChildWorkflowExecution"];
     let attributes = names.map(|name| format!(r#""{name}DecisionAttributes":{{"control":""}}"#)).join(",");
