@@ -6,13 +6,13 @@
 use serde::{Deserialize, Serialize};
 
 macro_rules! bodies {
-    (@request $( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($($serde:meta),+)])* $field:ident: $type:ty, )* } )+) => {
+    (@request $( $(#[doc = $doc:literal])+ $name:ident { $( $(#[doc = $fdoc:literal])+ $(#[serde($($serde:meta),+)])* $(#[at_most($max:ident)])? $(#[at_most_members($members:ident)])? $field:ident: $type:ty, )* } )+) => {
         $( #[serde_with::skip_serializing_none]
            #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
            #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
            #[serde(rename_all = "camelCase", deny_unknown_fields)]
            $(#[doc = $doc])+
-           pub struct $name { $( $(#[doc = $fdoc])+ $(#[serde($($serde),+)])* pub $field: $type, )* } )+
+           pub struct $name { $( $(#[doc = $fdoc])+ $(#[serde($($serde),+)])* $(#[cfg_attr(feature = "schema", schemars(length(max = $max)))])? $(#[cfg_attr(feature = "schema", schemars(extend("maxProperties" = $members)))])? pub $field: $type, )* } )+
     };
 }
 

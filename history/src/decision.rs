@@ -4,8 +4,10 @@ use serde::de::{Error, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_with::skip_serializing_none;
 
+use crate::bounded;
 use crate::event::{ActivityTimeouts, ChildPolicy, CloseDecision};
 use crate::ids::{NamedRun, ReusePolicy};
+use crate::limits::TAGS_MAX;
 use crate::payload::{self, Payload};
 use crate::retry::RetryPolicy;
 use crate::tagged::{self, Tagged};
@@ -203,7 +205,8 @@ pub struct StartChild {
     #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
     pub activity_timeouts: ActivityTimeouts,
     /// Tags, at most five.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<TAGS_MAX, _, _>")]
+    #[cfg_attr(feature = "schema", schemars(length(max = TAGS_MAX)))]
     pub tags: Vec<String>,
     /// How long it stays readable after it closed.
     pub retention: Option<Duration>,
@@ -327,6 +330,8 @@ pub struct ContinueAsNew {
     /// The task list of its deciders; this run's when absent.
     pub task_list: Option<String>,
     /// Its tags; this run's when absent.
+    #[serde(default, deserialize_with = "bounded::optional_list::<TAGS_MAX, _, _>")]
+    #[cfg_attr(feature = "schema", schemars(length(max = TAGS_MAX)))]
     pub tags: Option<Vec<String>>,
     /// Close even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

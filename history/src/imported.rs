@@ -183,6 +183,12 @@ fn take_activity_names(events: &mut [Event]) -> Result<(), ImportFault> {
 }
 
 fn read_event(text: &str, position: usize) -> Result<Event, ImportFault> {
+    // The comparison below takes many times as much memory as a text that is full of small values.
+    let (found, max) = (text.len(), limits::IMPORTED_EVENT_BYTES_MAX);
+    if found > max {
+        let problem = format!("it has {found} bytes, at most {max} are allowed");
+        return Err(ImportFault::Unreadable { position, problem });
+    }
     let unreadable = |error: serde_json::Error| ImportFault::Unreadable { position, problem: error.to_string() };
     let event = Event::from_json(text).map_err(unreadable)?;
     let written = serde_json::to_string(&event).map_err(unreadable)?;

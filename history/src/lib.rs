@@ -21,6 +21,7 @@
 
 pub mod admit;
 mod author;
+pub mod bounded;
 mod caller;
 pub mod check;
 mod closed;

@@ -177,6 +177,12 @@ pub const RESET_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Most of a history that is taken over from another service, in bytes, counted the same way. Ours: it is written with one commit, too.
 pub const IMPORTED_BYTES_MAX: usize = RESET_BYTES_MAX;
 
+/// Most events of such a history. Ours: as many as the size has room for if each takes the 64 bytes that are counted for it.
+pub const IMPORTED_EVENTS_MAX: usize = IMPORTED_BYTES_MAX / 64;
+
+/// Longest text of such an event, in bytes. Ours: two of the largest payloads with all their names, with room to spare.
+pub const IMPORTED_EVENT_BYTES_MAX: usize = 1024 * 1024;
+
 /// How far the last event of such a history may be ahead of the clock. Ours: as far as clocks of two services may differ.
 pub const IMPORTED_AHEAD_MAX: Duration = Duration::from_secs(3_600);
 
@@ -209,6 +215,22 @@ pub const UPDATES_PER_TURN_MAX: usize = 64;
 /// Most updates of a run that were accepted and not answered, when another one is taken. Ours: they are kept in the state
 /// of the run.
 pub const OPEN_UPDATES_MAX: usize = 1_000;
+
+/// Most answers to updates in one answer to a turn. Ours: one for each that the turn may be asked to judge, and for each that
+/// earlier turns may have accepted.
+pub const UPDATE_RESULTS_MAX: usize = UPDATES_PER_TURN_MAX + OPEN_UPDATES_MAX;
+
+/// Most answers to queries in one answer to a turn. Ours: as many queries as may wait for a run at once.
+pub const QUERY_RESULTS_MAX: usize = 1_000;
+
+/// Most names of queries that a decider lists because it does not know another; more are left out. Ours: a decider has tens.
+pub const KNOWN_QUERIES_MAX: usize = 1_000;
+
+/// Most answers in one exchange, and most of its slots. Ours: what a program does at once.
+pub const EXCHANGE_ANSWERS_MAX: usize = 256;
+
+/// Most tags of a domain. Source: SWF's 50.
+pub const DOMAIN_TAGS_MAX: usize = 50;
 
 /// Largest schedule, in bytes of JSON. Ours: its record is written anew with each action.
 pub const SCHEDULE_BYTES_MAX: usize = 64 * 1024;

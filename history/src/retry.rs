@@ -5,9 +5,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_with::skip_serializing_none;
 use uuid::Uuid;
 
+use crate::bounded;
 use crate::factor::Factor;
 use crate::ids::EventId;
-use crate::limits;
+use crate::limits::{self, NON_RETRYABLE_REASONS_MAX};
 use crate::time::Duration;
 
 /// When something that failed is tried again, and when no more.
@@ -34,6 +35,7 @@ pub struct RetryPolicy {
     /// Failures with one of these reasons are not tried again.
     #[n(4)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(max = NON_RETRYABLE_REASONS_MAX)))]
     pub non_retryable_reasons: Vec<String>,
     /// Up to this share of each wait is left out, by chance, so that many that failed together do not come back
     /// together; 0 to 1. None unless given.
@@ -95,7 +97,7 @@ pub fn retry_of_request<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Op
         backoff_coefficient: Option<Factor>,
         maximum_interval: Option<Duration>,
         maximum_attempts: Option<u32>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "bounded::list::<NON_RETRYABLE_REASONS_MAX, _, _>")]
         non_retryable_reasons: Vec<String>,
         jitter: Option<Factor>,
         #[serde(default)]

@@ -17,6 +17,8 @@ use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+use crate::bounded;
+use crate::limits::SCHEDULE_ENTRIES_MAX as ENTRIES_MAX;
 use crate::time::{Duration, Timestamp};
 
 pub use asked::Schedule;
@@ -54,16 +56,20 @@ pub struct Scheduled {
 pub struct ScheduleSpec {
     /// Cron expressions: minute, hour, day of month, month, day of week; with six fields the first is the second, with seven
     /// the last is the year. `*`, lists, ranges, steps, names, `L`, `W`, `#`, and `@daily` and its like.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<ENTRIES_MAX, _, _>")]
+    #[cfg_attr(feature = "schema", schemars(length(max = ENTRIES_MAX)))]
     pub cron: Vec<String>,
     /// Calendar entries.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<ENTRIES_MAX, _, _>")]
+    #[cfg_attr(feature = "schema", schemars(length(max = ENTRIES_MAX)))]
     pub calendars: Vec<Calendar>,
     /// Intervals.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<ENTRIES_MAX, _, _>")]
+    #[cfg_attr(feature = "schema", schemars(length(max = ENTRIES_MAX)))]
     pub intervals: Vec<Interval>,
     /// Times that are left out; what an entry does not say is any.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<ENTRIES_MAX, _, _>")]
+    #[cfg_attr(feature = "schema", schemars(length(max = ENTRIES_MAX)))]
     pub exclude: Vec<Calendar>,
     /// The time zone of expressions and calendars, by its IANA name such as `Europe/Berlin`; UTC when absent.
     pub time_zone: Option<String>,

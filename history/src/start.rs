@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+use crate::bounded;
 use crate::caller::CallerName;
 use crate::dialect::SwfRun;
 use crate::event::{ActivityTimeouts, Origin, RequestKey};
 use crate::ids::{ConflictPolicy, ReusePolicy};
-use crate::limits;
+use crate::limits::{self, TAGS_MAX};
 use crate::payload::Payload;
 use crate::registered::WorkflowDefaults;
 use crate::retry::RetryPolicy;
@@ -48,7 +49,8 @@ pub struct StartWorkflow {
     #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
     pub activity_timeouts: ActivityTimeouts,
     /// At most five tags.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<TAGS_MAX, _, _>")]
+    #[cfg_attr(feature = "schema", schemars(length(max = TAGS_MAX)))]
     pub tags: Vec<String>,
     /// How long it stays readable after it closed; as its domain says when absent.
     pub retention: Option<Duration>,

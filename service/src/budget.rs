@@ -4,6 +4,7 @@
 //! Bytes are held by way of a `Purse`, which a request has from its first byte to its answer, or of a `Share` that goes
 //! with the bytes of an answer until the last of them is written. Either gives back what it took when it is dropped.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,6 +19,12 @@ const STRANGERS_PART: usize = 8;
 
 /// Pages of histories that are made at once; further ones wait. Ours: each takes some times its 4 MiB while it is made.
 const PAGES_AT_ONCE: usize = 8;
+
+/// Maximum number of large bodies that are parsed at the same time; further ones wait. Ours: as many as there are cores, for
+/// parsing does nothing but compute.
+fn parsed_at_once() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
 
 /// A large page: there must be room for it before one is made. Ours: about what the calls that make them have as their bound.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -69,6 +76,7 @@ pub struct Budget {
     all: Pool,
     strangers: Pool,
     pages: Arc<Semaphore>,
+    parsing: Arc<Semaphore>,
     put_off: AtomicU64,
 }
 
@@ -79,6 +87,7 @@ impl Budget {
             all: Pool::new("all requests and answers", max),
             strangers: Pool::new("requests whose senders are not known yet", max / STRANGERS_PART),
             pages: Arc::new(Semaphore::new(PAGES_AT_ONCE)),
+            parsing: Arc::new(Semaphore::new(parsed_at_once())),
             put_off: AtomicU64::new(0),
         })
     }
@@ -238,6 +247,22 @@ impl Purse {
         call(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Takes more bytes, for what is made of the request.
+    ///
+    /// # Errors
+    ///
+    /// [`Exhausted`], having taken nothing.
+    pub(crate) fn take(&self, bytes: usize) -> Result<(), Exhausted> {
+        self.with(|share| share.grow(bytes))
+    }
+
+    /// Waits until a large body may be parsed; another may be when the permit is dropped.
+    pub(crate) async fn parsing(&self) -> Option<OwnedSemaphorePermit> {
+        let parsing = self.with(|share| Arc::clone(&share.budget.parsing));
+        // The semaphore is never closed.
+        parsing.acquire_owned().await.ok()
+    }
+
     /// The sender is known from now on.
     pub(crate) fn is_known(&self) {
         self.with(Share::is_known);
@@ -257,6 +282,11 @@ const GATHERED_MIN: usize = 1024;
 impl GatheredBytes {
     pub(crate) fn new(purse: Purse) -> Self {
         Self { bytes: Vec::new(), purse }
+    }
+
+    /// Purse that holds these bytes.
+    pub(crate) fn purse(&self) -> &Purse {
+        &self.purse
     }
 
     /// Appends what has come; `expected` is how much will come in all, where that is known.

@@ -42,7 +42,8 @@ pub(crate) use around::With;
 pub(crate) use audit::{AuditEach, Audited, Route, of_token};
 pub(crate) use auth::{Gate, Judged, NODE_SCHEME};
 pub(crate) use body::{
-    BODY_BYTES_MAX, IMPORT_BYTES_MAX, Json, POLL_BYTES_MAX, TURN_BYTES_MAX, must_not_be_encoded, read as read_body,
+    BODY_BYTES_MAX, IMPORT_BYTES_MAX, Json, POLL_BYTES_MAX, TURN_BYTES_MAX, must_not_be_encoded, parsed,
+    read as read_body,
 };
 pub(crate) use console::{ROOT as CONSOLE_ROOT, routes as console_routes};
 pub(crate) use deliver::{task as deliver_task, tasks as deliver_tasks};

@@ -31,7 +31,7 @@ const FORM: HeaderName = HeaderName::from_static("baton-nodes");
 /// A message of another node, of a form that is known here.
 struct PeerMessage<T, const MAX: usize = BODY_BYTES_MAX>(T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Send, const MAX: usize> FromRequest<S> for PeerMessage<T, MAX> {
+impl<S: Send + Sync, T: DeserializeOwned + Send + 'static, const MAX: usize> FromRequest<S> for PeerMessage<T, MAX> {
     type Rejection = Refused;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {

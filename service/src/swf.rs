@@ -1,8 +1,8 @@
 //! AWS SWF's own wire protocol, so that existing programs run unchanged: `POST /` with `X-Amz-Target`, AWS JSON 1.0.
 //! Translates, and holds no rules: those are `history`'s, and the engine's.
 //!
-//! One call's way: `call` finds the operation; `access` finds out who asks, by the signature; `shape::reduce` checks the request and
-//! drops every member that its operation does not have (`operations.rs`), before authorization or anything else looks at it; the
+//! One call's way: `call` finds the operation; `access` finds out who asks, by the signature; `read::request` reads the
+//! members that the operation has (`operations.rs`) and `shape::reduce` checks them, before authorization or anything else looks at it; the
 //! operation's function asks the engine; the answer goes back with a request id.
 
 mod access;
@@ -14,6 +14,7 @@ mod fault;
 mod fields;
 mod operations;
 mod page;
+mod read;
 mod shape;
 mod signature;
 mod tasks;
@@ -43,7 +44,7 @@ use crate::fair::InTurn;
 use crate::front::Front;
 use crate::http::{
     Audited, Code, PeerPresence, RequestId, RequestNotes, SwfOperation, answer_within, hold_answer, hold_body,
-    in_turn_within, must_not_be_encoded, of_token, read_body, trace_of,
+    in_turn_within, must_not_be_encoded, of_token, parsed, read_body, trace_of,
 };
 use crate::tls::Peer;
 use call::{Answer, SwfCall};
@@ -62,6 +63,10 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 
 /// The content types that are taken: AWS JSON, and what clients of boto's second version send.
 const CONTENT_TYPES: [&str; 3] = ["application/x-amz-json-1.0", "application/x-amz-json-1.1", "application/json"];
+
+/// Memory that the members of a request may take, as a multiple of the largest request. Ours: room for as many decisions as may be,
+/// each with the four objects that the largest of them has.
+const MEMBERS_PER_BYTE_MAX: usize = 7;
 
 /// What AWS's older SDKs name as the encoding of bodies that are not encoded.
 const PLAIN_ENCODINGS: [&str; 1] = ["amz-1.0"];
@@ -189,7 +194,8 @@ async fn admit(front: &Front, mut request: Request) -> Result<AdmittedAction, Sw
     log.by(holder.and_then(|holder| Caller::holding(holder).by()));
     purse.is_known();
     // From here on there are only members that the operation has.
-    let input = shape::reduce(operation.fields(), object(&bytes)?)?;
+    let parse = move |bytes: &[u8]| shape::reduce(operation.fields(), object(operation, bytes)?);
+    let (input, bytes) = parsed(bytes, MEMBERS_PER_BYTE_MAX * operation.body_bytes_max(), parse).await?;
     let need = access::need(operation, engine, &input);
     if let Some(domain) = need.as_ref().ok().and_then(Need::domain) {
         log.domain(domain);
@@ -320,11 +326,11 @@ fn region(headers: &HeaderMap) -> Option<&str> {
     Some(region).filter(|region| !region.is_empty() && region.bytes().all(is_plain))
 }
 
-/// The body as an object; no body at all is an empty one.
-fn object(bytes: &[u8]) -> Result<Map<String, Value>, SwfFault> {
+/// The body as an object, with the members that the operation has; no body at all is an empty one.
+fn object(operation: Operation, bytes: &[u8]) -> Result<Map<String, Value>, SwfFault> {
     if bytes.is_empty() {
         return Ok(Map::new());
     }
     // What is wrong with it is not said: the real service does not either.
-    history::read_json(bytes).map_err(|_| SwfFault::new(FaultKind::Serialization, String::new()))
+    read::request(operation.fields(), bytes).map_err(|_| SwfFault::new(FaultKind::Serialization, String::new()))
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use history::{Duration, Timestamp};
+use history::limits::DOMAIN_TAGS_MAX;
+use history::{Duration, Timestamp, bounded};
 use serde::{Deserialize, Serialize};
 
 bodies! {@request
@@ -15,16 +16,19 @@ bodies! {@request
         /// How long its runs stay readable after they closed; 30 days when absent.
         retention: Option<Duration>,
         /// Tags: at most 50, keys of 1 to 128 characters, values of at most 256.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "bounded::map::<DOMAIN_TAGS_MAX, _>")]
+        #[at_most_members(DOMAIN_TAGS_MAX)]
         tags: BTreeMap<String, String>,
     }
     /// Changes the tags of a domain.
     TagDomain {
-        /// Tags to add, or to replace.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        /// Tags to add, or to replace. At most 50.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "bounded::map::<DOMAIN_TAGS_MAX, _>")]
+        #[at_most_members(DOMAIN_TAGS_MAX)]
         add: BTreeMap<String, String>,
-        /// Keys of tags to take off.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        /// Keys of tags to take off. At most 50.
+        #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<DOMAIN_TAGS_MAX, _, _>")]
+        #[at_most(DOMAIN_TAGS_MAX)]
         remove: Vec<String>,
     }
 }

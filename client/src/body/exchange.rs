@@ -1,5 +1,7 @@
 //! Exchanges: many answers to tasks of one list in one request, and as many tasks as there is room for.
 
+use history::bounded;
+use history::limits::EXCHANGE_ANSWERS_MAX;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
@@ -9,13 +11,15 @@ bodies! {@request
     /// Answers turns of a task list and takes others.
     ExchangeTurns {
         /// Answers to turns of this list, at most 256. Each is judged by itself, and has its receipt at the same place.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<EXCHANGE_ANSWERS_MAX, _, _>")]
+        #[at_most(EXCHANGE_ANSWERS_MAX)]
         answers: Vec<TurnReply>,
         /// How many turns to take at most, 0 to 256. Each comes into a slot of its own, numbered from 0 on.
         #[serde(default)]
         room: u32,
         /// In the place of `room`, with a later `attempt`: the slots into which nothing had come.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<EXCHANGE_ANSWERS_MAX, _, _>")]
+        #[at_most(EXCHANGE_ANSWERS_MAX)]
         slots: Vec<u32>,
         /// Who polls; shown in the history.
         identity: Option<String>,
@@ -47,13 +51,15 @@ bodies! {@request
     /// Answers activities of a task list and takes others.
     ExchangeActivities {
         /// Answers to activities of this list, at most 256. Each is judged by itself, and has its receipt at the same place.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<EXCHANGE_ANSWERS_MAX, _, _>")]
+        #[at_most(EXCHANGE_ANSWERS_MAX)]
         answers: Vec<ActivityReply>,
         /// How many activities to take at most, 0 to 256. Each comes into a slot of its own, numbered from 0 on.
         #[serde(default)]
         room: u32,
         /// In the place of `room`, with a later `attempt`: the slots into which nothing had come.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<EXCHANGE_ANSWERS_MAX, _, _>")]
+        #[at_most(EXCHANGE_ANSWERS_MAX)]
         slots: Vec<u32>,
         /// Who polls; shown in the history.
         identity: Option<String>,

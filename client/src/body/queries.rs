@@ -1,6 +1,7 @@
 //! Queries: what an application asks, what a decider is asked, and what both are answered.
 
-use history::{EventId, Payload};
+use history::limits::KNOWN_QUERIES_MAX;
+use history::{EventId, Payload, bounded};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use uuid::Uuid;
@@ -74,7 +75,12 @@ pub struct QueryError {
     pub reason: String,
     /// Why, for people.
     pub message: Option<String>,
-    /// With `unknown-query`: the names that it knows.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// With `unknown-query`: the names that it knows; those beyond 1,000 are left out.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "bounded::list::<KNOWN_QUERIES_MAX, _, _>"
+    )]
+    #[cfg_attr(feature = "schema", schemars(length(max = KNOWN_QUERIES_MAX)))]
     pub known: Vec<String>,
 }

@@ -1,6 +1,8 @@
 //! Tasks: polls, what they hand out, and the answers.
 
+use history::bounded;
 use history::event::ActivityTimeouts;
+use history::limits::{AWAITING_MAX, DECISIONS_MAX, QUERY_RESULTS_MAX, UPDATE_RESULTS_MAX};
 use history::{Decision, Duration, Event, EventId, Payload, Timestamp, Traceparent};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -41,21 +43,26 @@ bodies! {@request
     }
     /// A decider's answer.
     CompleteTurn {
-        /// What to do, in order; nothing when empty.
-        #[serde(default)]
+        /// What to do, in order; nothing when empty. At most 2,500.
+        #[serde(default, deserialize_with = "bounded::list::<DECISIONS_MAX, _, _>")]
+        #[at_most(DECISIONS_MAX)]
         decisions: Vec<Decision>,
         /// What the decider wants to be told on the next turn. At most 32 KiB.
         #[serde(default, deserialize_with = "history::payload_present")]
         context: Option<Payload>,
         /// The signals that the run now waits for, by name; `baton.cancel` for a cancel request. A run that waits for nothing
         /// at all is flagged as stuck. At most 32.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<AWAITING_MAX, _, _>")]
+        #[at_most(AWAITING_MAX)]
         awaiting: Vec<String>,
-        /// What it says to the task's queries, from the state after these decisions.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        /// What it says to the task's queries, from the state after these decisions. At most 1,000.
+        #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<QUERY_RESULTS_MAX, _, _>")]
+        #[at_most(QUERY_RESULTS_MAX)]
         query_results: Vec<QueryResult>,
         /// What it says to the task's updates, and to updates that earlier turns accepted. Recorded together with the decisions.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        /// At most 1,064.
+        #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<UPDATE_RESULTS_MAX, _, _>")]
+        #[at_most(UPDATE_RESULTS_MAX)]
         update_results: Vec<UpdateResult>,
     }
     /// Gives a turn back.

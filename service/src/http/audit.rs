@@ -119,6 +119,23 @@ impl OperationInput for AuditEach {
     fn describe(_: &mut Operation<'_>) {}
 }
 
+/// A member of a body that the audit log records.
+#[derive(Debug)]
+pub(super) struct NamedMember {
+    member: String,
+    name: String,
+}
+
+/// Returns the members of a body that the audit log records.
+pub(super) fn named_members(body: &[u8]) -> Vec<NamedMember> {
+    let members: BTreeMap<String, &RawValue> = history::read_json(body).unwrap_or_default();
+    let named = members.into_iter().filter(|(member, _)| Names::has_member(member)).filter_map(|(member, value)| {
+        let name = serde_json::from_str(value.get()).ok()?;
+        Some(NamedMember { member, name })
+    });
+    named.collect()
+}
+
 #[derive(Debug)]
 enum AuditState {
     /// It has no entry yet.
@@ -147,17 +164,14 @@ impl Ticket {
 
     /// Has the entry be durable. Nothing may be changed where this is refused.
     pub(crate) async fn announce(&self) -> Result<(), Refused> {
-        self.announce_body(&[]).await
+        self.announce_with(Vec::new()).await
     }
 
-    /// The same with the names that are in a body.
-    pub(super) async fn announce_body(&self, body: &[u8]) -> Result<(), Refused> {
+    /// Announces the change as [`announce`](Self::announce) does, with the names that its body has.
+    pub(super) async fn announce_with(&self, members: Vec<NamedMember>) -> Result<(), Refused> {
         let AuditState::Asked(mut change) = self.take() else { return Err(Refused::Panicked) };
-        let members: BTreeMap<String, &RawValue> = history::read_json(body).unwrap_or_default();
-        for (member, value) in members.iter().filter(|(member, _)| Names::has_member(member)) {
-            if let Ok(name) = serde_json::from_str::<String>(value.get()) {
-                change.names.put(member, &name);
-            }
+        for NamedMember { member, name } in members {
+            change.names.put(&member, &name);
         }
         let announced = self.log.announce(*change).await.map_err(|_| Refused::AuditLogUnavailable)?;
         *self.lock() = AuditState::Announced(announced);

@@ -1,5 +1,6 @@
 //! Bodies of requests: read as far as they may go, then as JSON. Everything that is wrong is said.
 
+mod parsed;
 mod place;
 
 use std::time::Duration;
@@ -12,8 +13,9 @@ use hyper::body::Body as _;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
+pub(crate) use self::parsed::parsed;
 use self::place::place;
-use super::audit::Ticket;
+use super::audit::{NamedMember, Ticket, named_members};
 use super::problem::Refused;
 use crate::budget::{GatheredBytes, Purse};
 use crate::openapi::{Operation, OperationInput};
@@ -31,6 +33,11 @@ pub(crate) const IMPORT_BYTES_MAX: usize = history::limits::IMPORTED_BYTES_MAX;
 /// The largest body of a poll. Ours: a few names; it waits in memory for as long as the poll does.
 pub(crate) const POLL_BYTES_MAX: usize = 64 * 1024;
 
+/// Memory that the entries of a body's lists may take, as a multiple of the largest body of its kind. Ours: with the text
+/// itself and what is copied from it, a body takes less than eight times its bytes. A turn with as many decisions as may be
+/// takes a twentieth of it.
+const LISTS_PER_BYTE_MAX: usize = 5;
+
 /// How long a body may take to come. Ours: 8 MiB at 2 Mbit/s.
 const BODY_WAIT: Duration = Duration::from_secs(30);
 
@@ -45,7 +52,7 @@ impl<T: JsonSchema, const MAX: usize> OperationInput for Json<T, MAX> {
     }
 }
 
-impl<S: Send + Sync, T: DeserializeOwned + Send, const MAX: usize> FromRequest<S> for Json<T, MAX> {
+impl<S: Send + Sync, T: DeserializeOwned + Send + 'static, const MAX: usize> FromRequest<S> for Json<T, MAX> {
     type Rejection = Refused;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
@@ -55,7 +62,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send, const MAX: usize> FromRequest<S
         let bytes = read(request, MAX).await?;
         if bytes.is_empty() {
             let body = parse(b"{}")?;
-            announce(ticket, &[]).await?;
+            announce(ticket, Vec::new()).await?;
             return Ok(Json(body));
         }
         let is_json = content_type.as_ref().and_then(|value| value.to_str().ok()).is_some_and(|value| {
@@ -66,8 +73,14 @@ impl<S: Send + Sync, T: DeserializeOwned + Send, const MAX: usize> FromRequest<S
             let found = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
             return Err(Refused::ContentType(found.unwrap_or_else(|| "nothing".to_owned())));
         }
-        let body = parse(&bytes)?;
-        announce(ticket, &bytes).await?;
+        let is_announced = ticket.is_some();
+        let read = move |bytes: &[u8]| {
+            let body = parse(bytes)?;
+            Ok::<_, Refused>((body, if is_announced { named_members(bytes) } else { Vec::new() }))
+        };
+        let ((body, members), bytes) = parsed(bytes, LISTS_PER_BYTE_MAX.saturating_mul(MAX), read).await?;
+        drop(bytes);
+        announce(ticket, members).await?;
         Ok(Json(body))
     }
 }
@@ -87,9 +100,9 @@ pub(crate) fn must_not_be_encoded(headers: &HeaderMap, plain: &[&str]) -> Result
 }
 
 /// The last that is done before the handler: where the call changes something and there is an audit log, that has its entry now.
-async fn announce(ticket: Option<Ticket>, body: &[u8]) -> Result<(), Refused> {
+async fn announce(ticket: Option<Ticket>, members: Vec<NamedMember>) -> Result<(), Refused> {
     match ticket {
-        Some(ticket) => ticket.announce_body(body).await,
+        Some(ticket) => ticket.announce_with(members).await,
         None => Ok(()),
     }
 }

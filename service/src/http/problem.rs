@@ -27,6 +27,9 @@ pub(crate) enum Refused {
     /// The body is larger than it may be.
     #[error("the body has more than {max} bytes")]
     BodyTooLarge { max: usize },
+    /// The entries of the body's lists take more memory than they may.
+    #[error("the entries of the body's lists take more than {max} bytes of memory")]
+    ListsTooLarge { max: usize },
     /// The request line and the headers are larger than they may be.
     #[error("the request line and the headers have more than {max} bytes")]
     HeadersTooLarge { max: usize },
@@ -311,7 +314,9 @@ impl Refused {
                 RefusalRow::new(408, "body-too-slow", "send the whole body without long pauses").retryable()
             }
             Self::Precondition { .. } => RefusalRow::new(412, "version-moved", "read the run again and decide anew"),
-            Self::BodyTooLarge { .. } => RefusalRow::new(413, "too-large", "send less at once"),
+            Self::BodyTooLarge { .. } | Self::ListsTooLarge { .. } => {
+                RefusalRow::new(413, "too-large", "send less at once")
+            }
             Self::ContentType(_) => {
                 RefusalRow::new(415, "unsupported-media-type", "send JSON, and say so in Content-Type")
             }
@@ -348,7 +353,9 @@ impl Refused {
     fn members(&self) -> Value {
         match self {
             Self::Engine(refusal) => refusal_members(refusal),
-            Self::BodyTooLarge { max } | Self::HeadersTooLarge { max } => json!({ "max": max }),
+            Self::BodyTooLarge { max } | Self::ListsTooLarge { max } | Self::HeadersTooLarge { max } => {
+                json!({ "max": max })
+            }
             // The sentence says it all.
             _ => json!({}),
         }

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use client::body::{self, AnswerReceipt, Exchanged, SlotTask};
 use futures_util::future::{BoxFuture, JoinAll, join_all};
 use futures_util::stream::{self, BoxStream};
+use history::limits::EXCHANGE_ANSWERS_MAX;
 use history::{CallerName, Command, Fault, TurnAnswer};
 use memchr::memchr2;
 use serde::Serialize;
@@ -27,9 +28,6 @@ use crate::http::{
 use crate::openapi::{Operation, OperationInput};
 use engine::shares::Asking;
 use engine::{Delivery, Engine, Poll, Receipt, Refusal, SLOTS_MAX, Slots};
-
-/// The most answers of an exchange. Ours: as many as there may be slots for what comes.
-const ANSWERS_MAX: usize = SLOTS_MAX;
 
 /// How long the receipt of a single answer may wait for the task that comes next, to go with it. Ours: a program that does one task at a time
 /// has that within a millisecond, where others are as quick; and nothing waits for the receipt meanwhile. One that does several at a time has
@@ -86,8 +84,8 @@ struct Exchange {
 impl Exchange {
     /// An exchange without answers is a poll, and goes on its caller's shares like any other.
     fn must_have_share(&self, answers: usize) -> Result<(), Refused> {
-        if answers > ANSWERS_MAX {
-            let problem = format!("has {answers} answers, at most {ANSWERS_MAX} are allowed");
+        if answers > EXCHANGE_ANSWERS_MAX {
+            let problem = format!("has {answers} answers, at most {EXCHANGE_ANSWERS_MAX} are allowed");
             return Err(Fault::Invalid { field: "answers".to_owned(), problem }.into());
         }
         if answers == 0 {

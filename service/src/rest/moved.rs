@@ -3,7 +3,8 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use client::body;
-use history::ImportedRun;
+use history::limits::IMPORTED_EVENTS_MAX;
+use history::{Fault, ImportedRun};
 
 use super::extract::{NoQuery, Path};
 use crate::http::{Answer, AppState, IMPORT_BYTES_MAX, Json, Refused, json};
@@ -17,6 +18,10 @@ pub(super) async fn import(
 ) -> Answer {
     // Before anything is said of the history.
     engine.registry().domain(&domain).await?;
+    if events.len() > IMPORTED_EVENTS_MAX {
+        let problem = format!("has {} entries, at most {IMPORTED_EVENTS_MAX} are allowed", events.len());
+        return Err(Fault::Invalid { field: "events".to_owned(), problem }.into());
+    }
     let now = engine.clock().now();
     // A large history is some tenths of a second of work.
     let read = move || ImportedRun::from_json(events.iter().map(|event| event.get()), now);

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use client::body;
+use history::limits::KNOWN_QUERIES_MAX;
 use history::{Command, Fault, TaskId, TraceContext, TurnAnswer, TurnId, UpdateAnswer, Warning};
 use serde::Serialize;
 
@@ -69,7 +70,8 @@ pub(super) fn outcome(result: body::QueryResult) -> (String, QueryOutcome) {
     let body::QueryResult { id, result, error } = result;
     let outcome = match error {
         None => QueryOutcome::Result(result),
-        Some(body::QueryError { reason, known, .. }) if reason == body::UNKNOWN_QUERY => {
+        Some(body::QueryError { reason, mut known, .. }) if reason == body::UNKNOWN_QUERY => {
+            known.truncate(KNOWN_QUERIES_MAX);
             QueryOutcome::Unknown { known }
         }
         Some(body::QueryError { reason, message, .. }) => QueryOutcome::Failed { reason, message },

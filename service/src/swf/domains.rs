@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use history::Duration;
+use history::limits::DOMAIN_TAGS_MAX;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -27,8 +28,12 @@ struct DomainTag {
     value: Option<String>,
 }
 
-fn tags_of(tags: Vec<DomainTag>) -> BTreeMap<String, String> {
-    tags.into_iter().map(|tag| (tag.key, tag.value.unwrap_or_default())).collect()
+fn tags_of(tags: Vec<DomainTag>) -> Result<BTreeMap<String, String>, SwfFault> {
+    // A longer list was cut when the request was read, even if its entries name the same keys.
+    if tags.len() > DOMAIN_TAGS_MAX {
+        return Err(too_many_tags(Refusal::LimitExceeded { what: Limited::Tags, max: DOMAIN_TAGS_MAX }));
+    }
+    Ok(tags.into_iter().map(|tag| (tag.key, tag.value.unwrap_or_default())).collect())
 }
 
 #[derive(Deserialize)]
@@ -64,7 +69,7 @@ fn too_many_tags(refusal: Refusal) -> SwfFault {
 pub(super) async fn register(call: SwfCall, input: Map<String, Value>) -> Answer {
     let RegisterDomain { name, description, workflow_execution_retention_period_in_days, tags } = take(input)?;
     let retention = retention(&workflow_execution_retention_period_in_days);
-    let tags = tags_of(tags.unwrap_or_default());
+    let tags = tags_of(tags.unwrap_or_default())?;
     let domain = Domain { description, tags, ..Domain::new(&name, retention, call.engine.clock().now()) };
     call.engine.registry().must_have_room_for_domain(call.engine.quotas()).await?;
     call.engine.registry().create_domain(domain).await.map_err(too_many_tags)?;
@@ -154,14 +159,18 @@ impl Tagging {
 
 pub(super) async fn tag(call: SwfCall, input: Map<String, Value>) -> Answer {
     let mut tagging: Tagging = take(input)?;
-    let tags = tags_of(std::mem::take(&mut tagging.tags));
+    let tags = tags_of(std::mem::take(&mut tagging.tags))?;
     call.engine.registry().tag_domain(tagging.domain()?, &tags, &[]).await.map_err(too_many_tags)?;
     Ok(None)
 }
 
 pub(super) async fn untag(call: SwfCall, input: Map<String, Value>) -> Answer {
     let tagging: Tagging = take(input)?;
-    call.engine.registry().tag_domain(tagging.domain()?, &BTreeMap::new(), &tagging.tag_keys).await?;
+    call.engine
+        .registry()
+        .tag_domain(tagging.domain()?, &BTreeMap::new(), &tagging.tag_keys)
+        .await
+        .map_err(too_many_tags)?;
     Ok(None)
 }
 

@@ -232,6 +232,10 @@ impl From<Refused> for SwfFault {
             Refused::BodyTooLarge { max } => {
                 Self::new(FaultKind::TooLarge, format!("The request has more than {max} bytes"))
             }
+            Refused::ListsTooLarge { max } => Self::new(
+                FaultKind::TooLarge,
+                format!("The members of the request take more than {max} bytes of memory"),
+            ),
             Refused::Overloaded { .. } => Self::overloaded(),
             Refused::Crowded => Self::crowded(),
             Refused::AuditLogUnavailable => {

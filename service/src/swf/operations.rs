@@ -4,6 +4,7 @@
 
 use std::pin::Pin;
 
+use history::limits::{DECISIONS_MAX, DOMAIN_TAGS_MAX, TAGS_MAX};
 use history::{ActivityDefaults, WorkflowDefaults};
 use serde_json::{Map, Value};
 
@@ -94,12 +95,12 @@ const BY_ID: Shape = Shape::Group(fields![! workflowId: WORKFLOW_ID]);
 const BY_TYPE: Shape = Shape::Group(fields![! name: NAME, ? version: text(0, 64, Form::Any)]);
 const BY_TAG: Shape = Shape::Group(fields![! tag: SHORT]);
 const BY_STATUS: Shape = Shape::Group(fields![! status: CLOSE_STATUS]);
-const TAGS: Shape = Shape::List { of: &SHORT, max: 5 };
+const TAGS: Shape = Shape::List { of: &SHORT, max: TAGS_MAX, read: TAGS_MAX + 1 };
 const RESOURCE_TAG_KEY: Shape = text(1, 128, Form::Any);
-const RESOURCE_TAGS: Shape =
-    Shape::List { of: &Shape::Group(fields![! key: RESOURCE_TAG_KEY, ? value: SHORT]), max: usize::MAX };
-const RESOURCE_TAG_KEYS: Shape = Shape::List { of: &RESOURCE_TAG_KEY, max: usize::MAX };
-const DECISIONS: Shape = Shape::List { of: &Shape::Decision(DECISION), max: usize::MAX };
+const RESOURCE_TAG: Shape = Shape::Group(fields![! key: RESOURCE_TAG_KEY, ? value: SHORT]);
+const RESOURCE_TAGS: Shape = Shape::List { of: &RESOURCE_TAG, max: usize::MAX, read: DOMAIN_TAGS_MAX + 1 };
+const RESOURCE_TAG_KEYS: Shape = Shape::List { of: &RESOURCE_TAG_KEY, max: usize::MAX, read: DOMAIN_TAGS_MAX + 1 };
+const DECISIONS: Shape = Shape::List { of: &Shape::Decision(DECISION), max: usize::MAX, read: DECISIONS_MAX + 1 };
 
 const DECISION: &[Field] = fields![
     ! decisionType: DECISION_TYPE,

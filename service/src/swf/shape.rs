@@ -50,6 +50,8 @@ pub(super) enum Shape {
         of: &'static Shape,
         /// Most entries.
         max: usize,
+        /// Most entries that are read; the rules refuse a list for the last of them.
+        read: usize,
     },
     /// A decision: its attributes are those that its type names.
     Decision(&'static [Field]),
@@ -82,6 +84,10 @@ pub(super) enum Form {
     /// A signed number of 32 bits.
     Priority,
 }
+
+/// Most problems of a request that its fault names; it counts all of them. Ours: a decider that is wrong is mostly wrong in the
+/// same way in each decision.
+const PROBLEMS_NAMED_MAX: usize = 100;
 
 /// The longest retention, in days. Source: SWF's API reference.
 const DAYS_MAX: u32 = 90;
@@ -132,21 +138,25 @@ impl Form {
 ///
 /// `SerializationException` for a member of another kind; `ValidationException` with everything else that is wrong.
 pub(super) fn reduce(fields: &[Field], input: Map<String, Value>) -> Result<Map<String, Value>, SwfFault> {
-    let mut checker = Checker { path: String::new(), problems: Vec::new() };
+    let mut checker = Checker { path: String::new(), problems: Vec::new(), found: 0 };
     let reduced = checker.group(fields, input)?;
-    let problems = checker.problems;
-    if problems.is_empty() {
+    let Checker { problems, found, .. } = checker;
+    if found == 0 {
         return Ok(reduced);
     }
-    let plural = if problems.len() == 1 { "error" } else { "errors" };
-    let message = format!("{} validation {plural} detected: {}", problems.len(), problems.join("; "));
+    let plural = if found == 1 { "error" } else { "errors" };
+    let rest = if found > problems.len() { "; ..." } else { "" };
+    let message = format!("{found} validation {plural} detected: {}{rest}", problems.join("; "));
     Err(SwfFault::new(FaultKind::Validation, message))
 }
 
 /// Returns what was checked, and nothing else.
 struct Checker {
     path: String,
+    /// The first of them.
     problems: Vec<String>,
+    /// How many there are.
+    found: usize,
 }
 
 impl Checker {
@@ -215,7 +225,7 @@ impl Checker {
             (Shape::Truth, value @ Value::Bool(_)) | (Shape::Instant, value @ Value::Number(_)) => value,
             (Shape::Group(fields), Value::Object(members)) => Value::Object(self.group(fields, members)?),
             (Shape::Decision(fields), Value::Object(members)) => Value::Object(self.decision(fields, members)?),
-            (Shape::List { of, max }, Value::Array(entries)) => {
+            (Shape::List { of, max, .. }, Value::Array(entries)) => {
                 if entries.len() > *max {
                     let found = format!("{} entries", entries.len());
                     self.text_problem(&found, &format!("Member must have length less than or equal to {max}"));
@@ -258,7 +268,10 @@ impl Checker {
 
     fn problem(&mut self, found: &str, problem: &str) {
         let path = &self.path;
-        self.problems.push(format!("Value {found} at '{path}' failed to satisfy constraint: {problem}"));
+        self.found += 1;
+        if self.problems.len() < PROBLEMS_NAMED_MAX {
+            self.problems.push(format!("Value {found} at '{path}' failed to satisfy constraint: {problem}"));
+        }
     }
 }
 

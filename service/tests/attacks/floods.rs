@@ -36,7 +36,7 @@ const MORE_STAYS: u64 = 50 * MIB;
 const BACK_WITHIN: Duration = Duration::from_secs(10);
 
 /// A line of the process's status, such as `VmRSS`, in bytes.
-fn memory(service: &Service, name: &str) -> u64 {
+pub(crate) fn memory(service: &Service, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", service.child.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024

@@ -15,6 +15,7 @@ mod hash;
 mod hostile;
 mod line;
 mod lists;
+mod members;
 mod pages;
 #[path = "../swf/right.rs"]
 mod right;

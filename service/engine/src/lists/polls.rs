@@ -143,8 +143,8 @@ fn poll_id(list: &ListKey, id: &str, attempt: u32) -> PollId {
     PollId(digest.finalize().first_chunk().copied().map_or(0, u64::from_be_bytes))
 }
 
-/// Slots of a poll for several tasks, at most. Ours: what a program does at once; it may poll again meanwhile.
-pub const SLOTS_MAX: usize = 256;
+/// Maximum number of slots of a poll for several tasks. A program may poll again meanwhile.
+pub const SLOTS_MAX: usize = history::limits::EXCHANGE_ANSWERS_MAX;
 
 /// Who asks, and the earlier tries of the poll.
 pub(crate) fn taker(list: &ListKey, poll: &Poll) -> Result<(Taker, Vec<PollId>), Refusal> {

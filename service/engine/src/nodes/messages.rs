@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use history::bounded;
+use history::limits::{AWAITING_MAX, DECISIONS_MAX, QUERY_RESULTS_MAX, UPDATE_RESULTS_MAX};
 use history::{
     CallerName, Decision, EventId, Fault, Payload, Permissions, ProposedUpdate, UpdateAnswer, event::TurnList,
 };
@@ -138,7 +140,9 @@ pub enum FromJudge {
 pub struct PassedAnswer {
     pub(crate) token: String,
     pub(crate) what: Passed,
+    #[serde(deserialize_with = "bounded::list::<QUERY_RESULTS_MAX, _, _>")]
     pub(crate) results: Vec<(String, QueryOutcome)>,
+    #[serde(deserialize_with = "bounded::list::<UPDATE_RESULTS_MAX, _, _>")]
     pub(crate) updates: Vec<UpdateAnswer>,
     /// What its decider may decide: whatever one of these allows; everything when absent.
     pub(crate) may: Option<Vec<Permissions>>,
@@ -150,9 +154,11 @@ pub struct PassedAnswer {
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Passed {
     Completed {
+        #[serde(deserialize_with = "bounded::list::<DECISIONS_MAX, _, _>")]
         decisions: Vec<Decision>,
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "history::payload_present")]
         context: Option<Payload>,
+        #[serde(deserialize_with = "bounded::list::<AWAITING_MAX, _, _>")]
         awaiting: Vec<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         moves_to: Option<TurnList>,

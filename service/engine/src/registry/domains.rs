@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use history::{Duration, Fault, Unit, limits};
+use history::limits::{self, DOMAIN_TAGS_MAX};
+use history::{Duration, Fault, Unit};
 use store::{Cas, Head, ListQuery};
 
 use super::Registry;
@@ -19,9 +20,6 @@ const DELETE_AFTER: Duration = Duration::from_secs(60);
 
 /// Longest description, in bytes. Source: SWF's 1,024 characters, each of which may take four.
 pub(super) const DESCRIPTION_BYTES_MAX: usize = 4_096;
-
-/// Most tags of a domain. Source: SWF's API reference.
-const DOMAIN_TAGS_MAX: usize = 50;
 
 /// Longest key of a tag, in characters. Source: SWF's API reference.
 const TAG_KEY_CHARS_MAX: usize = 128;
@@ -203,6 +201,10 @@ impl Registry {
         add: &BTreeMap<String, String>,
         remove: &[String],
     ) -> Result<Domain, Refusal> {
+        // Longer lists were cut when the request was read.
+        if add.len().max(remove.len()) > DOMAIN_TAGS_MAX {
+            return Err(Refusal::LimitExceeded { what: Limited::Tags, max: DOMAIN_TAGS_MAX });
+        }
         let change = |domain: &mut Domain| {
             domain.tags.retain(|key, _| !remove.contains(key));
             domain.tags.extend(add.clone());

@@ -212,6 +212,10 @@ impl RequestReply {
     ) -> Result<Vec<(u64, QueryOutcome)>, Refusal> {
         let mut read: Vec<(u64, QueryOutcome)> = Vec::with_capacity(results.len());
         let invalid = |problem: String| Refusal::from(Fault::Invalid { field: "queryResults".to_owned(), problem });
+        let (found, max) = (results.len(), limits::QUERY_RESULTS_MAX);
+        if found > max {
+            return Err(invalid(format!("has {found} entries, at most {max} are allowed")));
+        }
         for (id, outcome) in results {
             let number = self
                 .mint

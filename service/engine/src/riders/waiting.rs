@@ -29,7 +29,7 @@ use crate::{QueryOutcome, Refusal, SeenVersion};
 
 /// Different queries, and updates, that are put to one run at the same time, at most of each. Ours: one task takes so many queries
 /// along; each update costs a turn, or a part of one.
-const RIDERS_PER_RUN_MAX: usize = 1_000;
+const RIDERS_PER_RUN_MAX: usize = history::limits::QUERY_RESULTS_MAX;
 
 /// Bytes of the queries, and of the updates, that are put to one run, at most of each: ids, names and inputs. Ours: 32 inputs
 /// of the largest size.

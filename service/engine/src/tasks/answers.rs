@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use history::admit::{check_payload, held, must_hold};
+use history::limits;
 use history::{
     Command, Decision, EventId, Fault, LAMBDA_LIST, Payload, Registration, Run, Surroundings, TurnLoss, UpdateAnswer,
     Warning,
@@ -97,6 +98,12 @@ impl Tasks {
         results: Vec<(String, QueryOutcome)>,
         updates: Vec<UpdateAnswer>,
     ) -> Result<Vec<Warning>, Refusal> {
+        // A longer list was cut when the request was read.
+        let (found, max) = (updates.len(), limits::UPDATE_RESULTS_MAX);
+        if found > max {
+            let problem = format!("has {found} entries, at most {max} are allowed");
+            return Err(Fault::Invalid { field: "updateResults".to_owned(), problem }.into());
+        }
         if let Some(node) = self.recorder_of(token) {
             Box::pin(self.pass_answer(node, token, command, results, updates)).await?;
             return Ok(Vec::new());
