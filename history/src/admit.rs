@@ -1,8 +1,9 @@
-//! Admitting commands to a history: which events a command adds, or why it is refused.
+//! Admission of commands: decides which events a command adds, or why it is refused.
 //!
-//! One [`Transition`] is one commit. It may admit several commands, each on the state that the one before it left, and
-//! a refused command leaves it as it was: every check comes before the first event. What stands here, and in `decisions` and
-//! `deadlines`, is a table of contents: what a command does, its subject says, in `rules`.
+//! One [`Transition`] is one commit. It may admit several commands, each on the state left by the previous one. A
+//! refused command changes nothing, because all checks run before the first event is recorded.
+//!
+//! This module and its submodules only dispatch. The rules are in `rules`, one module per subject.
 
 mod deadlines;
 mod decisions;
@@ -32,11 +33,11 @@ pub use crate::validate::{
     workflow_defaults as check_workflow_defaults,
 };
 
-/// The events that `command` adds to `run` at `now`.
+/// Returns the events that `command` adds to `run` at `now`.
 ///
 /// # Errors
 ///
-/// The fault that the command is refused with; nothing is recorded then.
+/// Returns the fault if the command is refused; nothing is recorded then.
 pub fn admit(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>, Fault> {
     let mut transition = Transition::of(run.clone());
     transition.admit(command, now)?;
@@ -44,18 +45,19 @@ pub fn admit(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>,
 }
 
 impl Transition {
-    /// What came of a command the first time, where this is a repeated request: one with the same key that was recorded, of this run
-    /// or one of its workflow id before it. One that names a run, `run_id`, repeats only what was recorded there.
+    /// Returns the outcome of the original request if this command repeats it: a request with the same key,
+    /// recorded by this run or by an earlier run of its workflow id. With a `run_id`, only requests recorded by
+    /// that run count.
     pub fn repeated(&self, command: &Command, run_id: Option<RunId>) -> Option<KnownRequest> {
         let request = self.run.request(command.request_key()?)?;
         run_id.is_none_or(|run_id| request.run_id == run_id).then_some(request)
     }
 
-    /// Admits one command that names no run.
+    /// Admits one command and detects repeated requests of any run of the workflow id.
     ///
     /// # Errors
     ///
-    /// The fault that the command is refused with; the transition is then as it was.
+    /// Returns the fault if the command is refused; the transition is then unchanged.
     pub fn admit(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         match self.repeated(command, None) {
             Some(request) => Ok(CommandOutcome::Repeated(request)),
@@ -63,8 +65,8 @@ impl Transition {
         }
     }
 
-    /// Admits one command that is not [repeated](Self::repeated), which this author gives: its events have his name, and it decides
-    /// no more than he may.
+    /// Admits one command of this author that is not [repeated](Self::repeated). Its events record the author's
+    /// name, and its decisions are checked against the author's permissions.
     ///
     /// # Errors
     ///
@@ -93,7 +95,8 @@ impl Transition {
         Ok(outcome)
     }
 
-    /// Every command, and what answers it. Most are recorded as what comes next; some can tell better.
+    /// Dispatches a command to its rule. Most commands return the id of their first event; those with a more
+    /// specific outcome return early.
     fn outcome_of(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         let next = self.run.last_event_id + 1;
         let key = command.request_key();

@@ -1,12 +1,14 @@
-//! The rules of Baton, pure: what a history is, which events a command may add to it, what state a history means.
+//! The rules of Baton as pure functions: history events, the commands that add them, and the run state they imply.
 //!
-//! This crate owns every piece of workflow semantics and nothing else. It has no clock, no randomness, no IO and no
-//! async; time comes in as an argument. The service, the stores, the kits and the tests all use these same rules.
+//! This crate owns all workflow semantics and nothing else. It has no clock, no randomness, no IO and no async; the
+//! caller passes the current time as an argument. The service, the stores, the kits and the tests all use the same
+//! rules.
 //!
-//! * [`Event`] is a fact with an id, [`Decision`] an imperative by a decider, [`Command`] anything that may change a run.
-//! * [`Run`] is the state of one run: a fold of its events by [`Run::evolve`], and never anything else.
-//! * [`Transition`] *admits* commands to a run: it yields events, or a [`Fault`] and nothing.
-//! * [`check::history`] holds any history against the invariants, without using any of the code above.
+//! * [`Event`] is a recorded fact, [`Decision`] a request by a decider, and [`Command`] any request to change a
+//!   run.
+//! * [`Run`] is the state of one run. It is always the fold of the run's events by [`Run::evolve`].
+//! * [`Transition`] admits commands to a run: each yields events, or fails with a [`Fault`] and changes nothing.
+//! * [`check::history`] checks a history against the invariants and shares no code with the rules above.
 //!
 //! ```
 //! use baton_history::{Command, Start, Timestamp, Transition};

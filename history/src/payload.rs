@@ -1,4 +1,4 @@
-//! Payloads: what callers hand through. Any JSON value, kept byte for byte, never looked into.
+//! Payloads: JSON values of callers, kept byte for byte and never interpreted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,32 +11,32 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::limits;
 
-/// Where the text of a large payload is kept when it is not in its event.
+/// Location of a large payload's text that is stored outside its event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct PackRef {
-    /// The operation that wrote the pack.
+    /// Id of the operation that wrote the pack.
     #[n(0)]
     pub op: u64,
-    /// Where the text begins in the pack, in bytes.
+    /// Offset of the text in the pack, in bytes.
     #[n(1)]
     pub offset: u32,
-    /// Its length in bytes.
+    /// Length of the text in bytes.
     #[n(2)]
     pub len: u32,
 }
 
-/// A JSON value, byte for byte as it was given.
+/// A JSON value, kept byte for byte as received.
 ///
-/// A payload is either its text or, inside a stored event, a claim check for a text kept elsewhere ([`PackRef`]).
-/// Whoever reads events from a store redeems the claim checks before anyone else sees the events.
+/// A payload is either its text or, inside a stored event, a claim check: a [`PackRef`] to a text stored elsewhere.
+/// Code that reads events from a store replaces claim checks by the text before it passes the events on.
 #[derive(Debug, Clone)]
 pub struct Payload(Repr);
 
 #[derive(Debug, Clone)]
 enum Repr {
-    /// As it was given: known to be JSON, so that it is not looked at once more where it goes on.
+    /// Text as received, known to be valid JSON, so that serialization need not parse it again.
     Given(Arc<Box<RawValue>>),
-    /// As it was read back.
+    /// Text as read from a store, not validated again.
     Text(Arc<str>),
     Stored(PackRef),
 }
@@ -50,28 +50,28 @@ impl PartialEq for Payload {
 impl Eq for Payload {}
 
 impl Payload {
-    /// The payload with this JSON text.
+    /// Creates a payload from a JSON text.
     ///
     /// # Errors
     ///
-    /// When `text` is not one JSON value, or one that is nested deeper than [`limits::PAYLOAD_DEPTH_MAX`], or has a number
-    /// that readers cannot be trusted with: one that is no double, or has more than [`limits::PAYLOAD_NUMBER_CHARS_MAX`]
-    /// characters.
+    /// Fails if `text` is not a single JSON value, if it is nested deeper than [`limits::PAYLOAD_DEPTH_MAX`], or if
+    /// it contains a number that not every reader can represent: one outside the range of a double, or longer than
+    /// [`limits::PAYLOAD_NUMBER_CHARS_MAX`] characters.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         Self::shallow(serde_json::from_str(text)?)
     }
 
-    /// `value` as JSON.
+    /// Creates a payload by serializing `value`.
     ///
     /// # Errors
     ///
-    /// When `value` has no JSON form, e.g. a map with keys that are not strings, or one that is nested deeper than
-    /// [`limits::PAYLOAD_DEPTH_MAX`].
+    /// Fails if `value` has no JSON form, for example a map with keys that are not strings, or is nested deeper
+    /// than [`limits::PAYLOAD_DEPTH_MAX`].
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         Self::shallow(to_raw_value(value)?)
     }
 
-    /// The payload that is this.
+    /// Checks the depth and the numbers of a JSON value and wraps it.
     fn shallow<E: de::Error>(given: Box<RawValue>) -> Result<Self, E> {
         let (depth, is_readable) = looked_over(given.get());
         let max = limits::PAYLOAD_DEPTH_MAX;
@@ -87,18 +87,18 @@ impl Payload {
         Ok(Self(Repr::Given(Arc::new(given))))
     }
 
-    /// A claim check.
+    /// Creates a claim check.
     pub fn stored(at: PackRef) -> Self {
         Self(Repr::Stored(at))
     }
 
-    /// A payload from a text that was a payload's text before, e.g. read back from a store. Not validated again, so that
-    /// what an earlier version took stays readable.
+    /// Creates a payload from a text that was accepted before, for example one read from a store. It is not
+    /// validated again, so texts accepted by an earlier version stay readable.
     pub fn from_trusted(text: &str) -> Self {
         Self(Repr::Text(Arc::from(text)))
     }
 
-    /// The JSON text; `None` for a claim check.
+    /// Returns the JSON text, or `None` for a claim check.
     pub fn text(&self) -> Option<&str> {
         match &self.0 {
             Repr::Given(raw) => Some(raw.get()),
@@ -107,27 +107,27 @@ impl Payload {
         }
     }
 
-    /// The claim check; `None` when the text is here.
+    /// Returns the claim check, or `None` if the text is present.
     pub fn claim(&self) -> Option<PackRef> {
         let Repr::Stored(at) = self.0 else { return None };
         Some(at)
     }
 
-    /// Its length in bytes, wherever the text is.
+    /// Returns the length of the text in bytes, wherever it is stored.
     pub fn len(&self) -> usize {
         self.text().map_or_else(|| self.claim().map_or(0, |at| at.len as usize), str::len)
     }
 
-    /// Never true: the shortest JSON text has one byte.
+    /// Always returns `false`: the shortest JSON text has one byte.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value, as a `T`.
+    /// Deserializes the value.
     ///
     /// # Errors
     ///
-    /// When the text is not a `T`, or is not here (see [`Payload::claim`]).
+    /// Fails if the text is not a `T`, or if the payload is a claim check (see [`Payload::claim`]).
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         let unredeemed = || de::Error::custom("the payload is a claim check that was not redeemed");
         self.text().ok_or_else(unredeemed).and_then(serde_json::from_str)
@@ -162,9 +162,9 @@ impl<'de> Deserialize<'de> for Payload {
     }
 }
 
-/// How many arrays and objects of a JSON value are in one another at most, and whether readers can be trusted with each of its numbers.
+/// Returns the nesting depth of a JSON value, and whether every reader can represent its numbers.
 fn looked_over(json: &str) -> (usize, bool) {
-    // A text alone has neither, however long it is.
+    // A string has no nesting and no numbers, however long it is.
     if json.starts_with('"') {
         return (0, true);
     }
@@ -185,15 +185,15 @@ fn looked_over(json: &str) -> (usize, bool) {
     (deepest, are_readable)
 }
 
-/// The numbers in what stands outside of texts, as they are written.
+/// Returns the numbers outside of strings, as written.
 fn numbers(outside: &str) -> impl Iterator<Item = &str> {
     let is_of_number = |c: char| matches!(c, '+' | '-' | '.' | 'e' | 'E' | '0'..='9');
     let words = outside.split(move |c| !is_of_number(c));
     words.filter(|word| word.starts_with(|c| matches!(c, '-' | '0'..='9')))
 }
 
-/// What a JSON value has before, between and behind its texts: brackets, numbers and what is around them. Texts are most of a
-/// large payload, and are passed over many bytes at a time.
+/// Returns the parts of a JSON value outside its strings: brackets, numbers and punctuation. Strings make up most
+/// of a large payload and are skipped many bytes at a time.
 fn outside_texts(json: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(json);
     std::iter::from_fn(move || {
@@ -203,7 +203,7 @@ fn outside_texts(json: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What comes behind a text that has begun.
+/// Returns the rest of `text` after the closing quote of a string that has already started.
 fn behind(text: &str) -> &str {
     let mut at = 0;
     while let Some(found) = text.as_bytes().get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
@@ -211,26 +211,27 @@ fn behind(text: &str) -> &str {
         if text.as_bytes().get(at) == Some(&b'"') {
             return text.get(at + 1..).unwrap_or_default();
         }
-        // Over what is escaped, too.
+        // Skip the backslash and the escaped character.
         at += 2;
     }
     ""
 }
 
-/// Whether whoever reads a number may be trusted with it. As a double it is neither infinite nor, being none, zero: what is
-/// beyond is an error in one language, infinity in the next, and gigabytes of digits in a third.
+/// Returns `true` if every reader can represent the number: as a double it is finite, and zero only if it is
+/// written as zero. For other numbers, one language reports an error, another reads infinity, and a third allocates
+/// gigabytes of digits.
 fn is_readable(number: &str) -> bool {
     if number.len() > limits::PAYLOAD_NUMBER_CHARS_MAX {
         return false;
     }
-    // Without an exponent so many digits cannot be too many.
+    // Without an exponent, fewer than 300 digits cannot exceed the range of a double.
     let is_plain = number.len() < 300 && !number.contains(['e', 'E']);
     let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
     let is_zero = !mantissa.contains(|c: char| matches!(c, '1'..='9'));
     is_plain || number.parse::<f64>().is_ok_and(|double| double.is_finite() && (double == 0.0) == is_zero)
 }
 
-/// Reads a field that is present, so that `null` is a payload like any other and only absence is `None`. For
+/// Deserializes a field that is present, so that `null` is a payload and only a missing field is `None`. For
 /// `#[serde(default, deserialize_with = "…")]`.
 ///
 /// # Errors
@@ -307,7 +308,7 @@ mod tests {
         assert!(claim.read::<u8>().is_err());
     }
 
-    /// A text with brackets that do not count, nested so deep in all.
+    /// A value with `levels` levels of nesting; its strings contain brackets that must not count.
     fn nested(levels: usize) -> String {
         let inner = r#"["[[\"[\\",{"{":[]}]"#;
         let around = levels - 3;
@@ -333,7 +334,7 @@ mod tests {
 
     #[test]
     fn the_deepest_payload_can_be_read_by_what_the_kits_and_their_callers_use() {
-        // In an event, in a window, in a task that comes with the answer to another.
+        // The payload is nested further in an event, a window, and a response.
         let edge = nested(limits::PAYLOAD_DEPTH_MAX);
         let answer = format!(r#"{{"next":{{"events":[{{"input":{edge}}}]}}}}"#);
         assert!(serde_json::from_str::<serde_json::Value>(&answer).is_ok());
@@ -389,7 +390,7 @@ mod tests {
             Payload::from_json(&format!("\"1e999 {}\"", "[".repeat(1_000))).is_ok(),
             "nor has one that is all of it levels"
         );
-        // What was taken before stays readable.
+        // Payloads accepted earlier stay readable.
         assert_eq!(serde_json::to_string(&Payload::from_trusted("1e999999999")).unwrap(), "1e999999999");
     }
 

@@ -30,7 +30,7 @@ pub struct StartWorkflow {
     pub workflow_type: String,
     /// The task list of its deciders; `default` when absent.
     pub task_list: Option<String>,
-    /// The input.
+    /// Input.
     #[serde(default, deserialize_with = "crate::payload_present")]
     pub input: Option<Payload>,
     /// From start to close, at most; a year when absent.
@@ -135,7 +135,7 @@ pub struct Start {
     pub workflow_type: String,
     /// The task list where its deciders poll. 1 to 256 characters.
     pub task_list: String,
-    /// The input.
+    /// Input.
     pub input: Option<Payload>,
     /// From start to close, at most; more than zero.
     pub execution_timeout: Duration,

@@ -20,7 +20,7 @@ pub enum ActivityOutcome {
 /// One scheduled activity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActivityTally {
-    /// The decider's name for it.
+    /// Id chosen by the decider.
     pub activity_id: String,
     /// Its type.
     pub activity_type: String,

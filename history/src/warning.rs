@@ -9,7 +9,7 @@ use crate::event::EventId;
 pub enum Warning {
     /// An activity was scheduled although one with the same id, type and input has succeeded in this run.
     ActivityRepeated {
-        /// The decider's name for it.
+        /// Id chosen by the decider.
         activity_id: String,
         /// The new ActivityScheduled.
         scheduled_event_id: EventId,

@@ -1,4 +1,4 @@
-//! What time does to a run: timers expire, and whoever took too long has timed out.
+//! Deadlines that have passed: timers expire, and late turns, activities and runs time out.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,23 @@ use crate::run::DeadlineKind;
 use crate::time::Timestamp;
 use crate::transition::Transition;
 
-/// What the events of deadlines need beside the run's state, found for all that are due at once.
+/// Data outside the run's state that deadline events need, collected once for all deadlines.
 struct Facts<'a> {
-    /// The newest sign of life of each activity.
+    /// Latest heartbeat of each activity.
     beats: BTreeMap<EventId, &'a command::Heartbeat>,
     timers: DueTimers,
 }
 
 impl Transition {
-    /// Records everything whose time has come, in the order of time.
+    /// Records the effect of every deadline that has passed, ordered by time.
     pub(crate) fn fire_deadlines(&mut self, beats: &[command::Heartbeat], now: Timestamp) {
         let due = self.run.deadlines_due(beats, now);
-        // The first beat of an activity counts, as it does for its deadline.
+        // If an activity has several heartbeats, the first one in the list counts, as it does for its deadline.
         let beats = beats.iter().rev().map(|beat| (beat.scheduled_event_id, beat)).collect();
         let mut facts = Facts { beats, timers: DueTimers::of(&self.run, now) };
         let (mut counted, mut bytes) = (self.events().len(), 0);
         for deadline in due {
-            // What has no room in this commit is still due after it.
+            // Deadlines that do not fit into this commit are still due in the next one.
             if !self.run.is_open() || bytes > limits::FIRED_BYTES_MAX {
                 break;
             }
@@ -39,7 +39,7 @@ impl Transition {
         }
     }
 
-    /// Records one; nothing when an earlier one made it moot.
+    /// Records the event of one deadline, unless an earlier one made it obsolete.
     fn fire(&mut self, deadline: DeadlineKind, facts: &mut Facts<'_>, now: Timestamp) {
         match deadline {
             DeadlineKind::Execution => self.workflow_takes_too_long(WorkflowTimeout::Execution, now),

@@ -1,7 +1,7 @@
-//! A decider's answer: DeciderCompleted, then one event or two for each decision, in order.
+//! A decider's answer: DeciderCompleted, followed by one or two events for each decision, in order.
 //!
-//! A table of contents, three times: whether the fields of a decision are acceptable, what it comes to, and how it fails that its
-//! decider's credential does not allow.
+//! This module dispatches each decision to its rule three times: to validate its fields, to record its events, and
+//! to record its failure if the decider's credential does not permit it.
 
 use crate::command::{TurnAnswer, TurnId};
 use crate::decision::Decision;
@@ -29,7 +29,7 @@ impl TurnAnswer {
             let problem = format!("has {found} entries, at most {max} are allowed");
             return Err(Fault::Invalid { field: "decisions".to_owned(), problem });
         }
-        // The whole batch, before anything of it is recorded.
+        // Validate the whole batch before anything is recorded.
         for (index, decision) in self.decisions.iter().enumerate() {
             if decision.closes().is_some() && index + 1 != found {
                 return Err(Fault::Invalid {
@@ -60,7 +60,7 @@ fn is_acceptable(field: &impl Fn(&str) -> String, decision: &Decision, is_swf: b
     }
 }
 
-/// The event of a decision that is not permitted: recorded as failed, like any other that cannot be.
+/// Returns the failure event of a decision that the credential does not permit.
 fn not_permitted(decision: &Decision, id: EventId) -> EventKind {
     let not_closed = |decision| workflow::not_closed(decision, CloseFailedCause::OperationNotPermitted, id);
     match decision {
@@ -85,7 +85,7 @@ fn not_permitted(decision: &Decision, id: EventId) -> EventKind {
 
 impl Transition {
     pub(crate) fn complete_turn(&mut self, turn: TurnId, answer: &TurnAnswer, now: Timestamp) -> Result<(), Fault> {
-        // State first: an answer that comes too late hears that, whatever else may be wrong with it.
+        // Check the state first, so that a late answer is reported as late even if it has other errors.
         must_hold(&self.run, turn)?;
         answer.validate(&self.run)?;
         answer.moves_to.as_ref().map_or(Ok(()), |to| self.may_move(to))?;
@@ -95,7 +95,7 @@ impl Transition {
     }
 
     pub(crate) fn carry_out_all(&mut self, answer: &TurnAnswer, decision_event_id: EventId, now: Timestamp) {
-        // A further turn that waits already means news since this one started.
+        // A turn that is already scheduled means that there is news since this turn started.
         let mut unseen = self.run.turn_task.is_some();
         let around = &answer.surroundings;
         let mut rooms = around.rooms.iter().copied();
@@ -106,7 +106,7 @@ impl Transition {
         }
     }
 
-    /// Records one decision; true when it failed, which the decider has yet to see.
+    /// Records one decision. Returns `true` if it failed, which is news that the decider has not seen.
     fn carry_out(
         &mut self,
         decision: &Decision,
@@ -149,7 +149,7 @@ impl Transition {
         failed
     }
 
-    /// Whether the decider's credential allows it.
+    /// Returns `true` if the decider's credential permits the decision.
     fn is_permitted(&self, decision: &Decision, around: &Surroundings) -> bool {
         let started = &self.run.started;
         self.author.may.as_ref().is_none_or(|may| may.iter().any(|may| may.allows(decision, started, around)))

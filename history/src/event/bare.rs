@@ -1,4 +1,4 @@
-//! Events for those who may not see what is in them.
+//! Redaction of events for callers that may not see payloads.
 
 use super::{EventKind, LastFailure};
 
@@ -9,8 +9,7 @@ fn leave_details_out(failure: &mut Option<LastFailure>) {
 }
 
 impl EventKind {
-    /// Takes every payload and every note of a decider's out: what happened is left, and none of what was said. Reasons, names
-    /// and ids stay.
+    /// Removes all payloads and deciders' notes. Reasons, names and ids stay.
     pub fn leave_payloads_out(&mut self) {
         match self {
             Self::WorkflowStarted(it) => it.input = None,

@@ -1,4 +1,4 @@
-//! The attributes of events that somebody who operates a run has caused, by hand.
+//! Attributes of the events that an operator causes.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -8,147 +8,148 @@ use super::{ActivityTimeouts, EventId};
 use crate::event::LastFailure;
 use crate::retry::RetryPolicy;
 
-/// An activity is not handed out any more. Whoever has it may still answer.
+/// An activity is paused: it is no longer handed out. A runner that already holds it may still report a result.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityPaused {
-    /// Its ActivityScheduled.
+    /// Id of the activity's ActivityScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Why, for programs.
+    /// Cause, for programs.
     #[n(1)]
     pub cause: ActivityPausedCause,
-    /// Who did it; absent when its tries ran out.
+    /// Identity of the operator; absent if retries were exhausted.
     #[n(2)]
     pub identity: Option<String>,
-    /// Why, for people.
+    /// Reason, for people.
     #[n(3)]
     pub reason: Option<String>,
-    /// How the last try ended, when its tries ran out.
+    /// Outcome of the last attempt, if retries were exhausted.
     #[n(4)]
     pub last_failure: Option<LastFailure>,
-    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
 
-/// A paused activity is handed out again.
+/// A paused activity was resumed and is handed out again.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityResumed {
-    /// Its ActivityScheduled.
+    /// Id of the activity's ActivityScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Who did it.
+    /// Identity of the operator.
     #[n(1)]
     pub identity: Option<String>,
-    /// Why.
+    /// Reason, for people.
     #[n(2)]
     pub reason: Option<String>,
-    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
 
-/// An activity is handed out for another try at once, whatever it waited for, and whoever had it.
+/// An activity is handed out at once for another attempt, even if it was waiting for a retry or a runner holds it.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityRetried {
-    /// Its ActivityScheduled.
+    /// Id of the activity's ActivityScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Who did it.
+    /// Identity of the operator.
     #[n(1)]
     pub identity: Option<String>,
-    /// Why.
+    /// Reason, for people.
     #[n(2)]
     pub reason: Option<String>,
-    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
 
-/// The options of an open activity are others from here on: all of them, those that stay as they were, too.
+/// The options of an open activity changed. Contains all options, including unchanged ones.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityOptionsChanged {
-    /// Its ActivityScheduled.
+    /// Id of the activity's ActivityScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// The task list where runners poll for it.
+    /// Task list that runners poll.
     #[n(1)]
     pub task_list: String,
-    /// Its timeouts.
+    /// Timeouts.
     #[n(2)]
     #[serde(default)]
     pub timeouts: ActivityTimeouts,
-    /// Whether and when it is tried again; never when absent.
+    /// Retry policy; no retries when absent.
     #[n(3)]
     pub retry: Option<RetryPolicy>,
-    /// Who did it.
+    /// Identity of the operator.
     #[n(4)]
     pub identity: Option<String>,
-    /// Why.
+    /// Reason, for people.
     #[n(5)]
     pub reason: Option<String>,
-    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
 
-/// Why an activity is paused.
+/// Reason why an activity is paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ActivityPausedCause {
-    /// Somebody did it.
+    /// An operator paused it.
     #[n(0)]
     ByHand,
-    /// Its tries ran out, and its retry policy has it wait for somebody then.
+    /// Its retries are exhausted, and its retry policy pauses it in that case.
     #[n(1)]
     TriesExhausted,
 }
 
-/// The run is paused: no turn and no activity is handed out. Whoever has one may still answer; what comes is recorded.
+/// The run is paused: no turn and no activity is handed out. A worker that already holds a task may still complete
+/// it, and new events are recorded.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowPaused {
-    /// Whether its clock stands still: its timers and all timeouts wait, too.
+    /// Whether the run's clock stops as well, which suspends its timers and all timeouts.
     #[n(0)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stop_clocks: bool,
-    /// Who did it.
+    /// Identity of the operator.
     #[n(1)]
     pub identity: Option<String>,
-    /// Why.
+    /// Reason, for people.
     #[n(2)]
     pub reason: Option<String>,
 }
 
-/// The run goes on.
+/// The run was resumed.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowResumed {
-    /// Who did it.
+    /// Identity of the operator.
     #[n(0)]
     pub identity: Option<String>,
-    /// Why.
+    /// Reason, for people.
     #[n(1)]
     pub reason: Option<String>,
-    /// Whether it repairs deadlines that were set while the service's clock was ahead: what counts from a later time than this
-    /// event's counts from this event.
+    /// Whether to repair deadlines that were set while the service's clock was ahead: a deadline that counts from a
+    /// time later than this event counts from this event instead.
     #[n(2)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -1,19 +1,19 @@
-//! Who did something by hand.
+//! Operator that reported an activity's outcome manually.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-/// Who did something by hand, and why.
+/// Operator that reported an activity's outcome manually, and the reason.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ByHand {
-    /// Who.
+    /// Identity of the operator.
     #[n(0)]
     pub identity: Option<String>,
-    /// Why.
+    /// Reason, for people.
     #[n(1)]
     pub reason: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The names of causes and timeouts for people: those that stand on the wire.
+//! Display forms of causes and timeouts: their names in JSON.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::{
     WorkflowTimeout,
 };
 
-/// `Display` for enums without fields: the variant's name.
+/// Implements `Display` for enums without fields as the variant's name.
 macro_rules! shown_by_name {
     ($($kind:ty),+ $(,)?) => {
         $(impl fmt::Display for $kind {

@@ -1,4 +1,4 @@
-//! Size of an event on the wire.
+//! Size of an event in JSON.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::Event;
 use crate::payload::Payload;
 
-/// The length of what was written.
+/// Writer that only counts bytes.
 struct JsonLength(usize);
 
 impl Write for JsonLength {
@@ -22,15 +22,16 @@ impl Write for JsonLength {
 }
 
 impl Event {
-    /// Length of its JSON form in bytes. A payload that is kept elsewhere counts as if its text were here, so that a reader can
-    /// stop before it fetches more than it may hold. So does a note of a try, of which this is the stored length.
+    /// Returns the length of the JSON form in bytes. A payload stored outside the event counts as if its text were
+    /// inside, so that a reader can stop before it loads more than its limit. A note stored outside counts with its
+    /// stored length.
     pub fn json_bytes(&self) -> usize {
         let notes: usize = self.notes_kept().map(|at| at.len as usize).sum();
         let claimed = self.kind.payload().filter(|payload| payload.claim().is_some()).map(Payload::len);
         let written = match claimed {
             None => json_length(self),
             Some(bytes) => {
-                // A claim check has no JSON form.
+                // A payload reference has no JSON form, so a placeholder stands in for it.
                 let stand_in = Payload::from_trusted("0");
                 let stand_in_bytes = stand_in.len();
                 let mut event = self.clone();
@@ -44,7 +45,7 @@ impl Event {
     }
 }
 
-/// Length of a value's JSON form in bytes; 0 where it has none.
+/// Returns the length of a value's JSON form in bytes, or 0 if it has none.
 pub fn json_length<T: Serialize + ?Sized>(value: &T) -> usize {
     let mut written = JsonLength(0);
     serde_json::to_writer(&mut written, value).map_or(0, |()| written.0)

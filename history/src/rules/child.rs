@@ -1,20 +1,30 @@
-//! Children: runs that a run starts, and of which it hears how they end. What becomes of them when it closes first.
+//! Children: runs that a run starts and whose outcome is reported to it, and the policy applied to them if the
+//! parent closes first.
 //!
-//! | while the child is | StartChild | it has been started | its start was refused | it closes | the run closes |
-//! |---|---|---|---|---|---|
-//! | not there | ChildScheduled | – | – | – | – |
-//! | wanted | ChildScheduleFailed (`WorkflowAlreadyOpen`) | ChildStarted | ChildScheduleFailed | ChildStarted, and as below | as below |
-//! | started | ChildScheduleFailed (`WorkflowAlreadyOpen`) | – | – | ChildSuccess, ChildFailed, ChildTimedOut, ChildCanceled or ChildTerminated | left alone, terminated or asked to cancel, as its policy says |
-//! | closed | ChildScheduled, which its reuse policy may refuse | – | – | – | – |
+//! | child is | input | result |
+//! |---|---|---|
+//! | not open | StartChild | ChildScheduled |
+//! | scheduled or started | StartChild | ChildScheduleFailed (`WorkflowAlreadyOpen`) |
+//! | scheduled | its start succeeds | ChildStarted |
+//! | scheduled | its start is refused | ChildScheduleFailed |
+//! | scheduled | it closes | ChildStarted, followed by the event of its close |
+//! | started | it closes | ChildSuccess, ChildFailed, ChildTimedOut, ChildCanceled or ChildTerminated |
+//! | scheduled or started | the parent closes | its policy applies |
 //!
-//! It is not tried where [`OPEN_CHILDREN_MAX`](limits::OPEN_CHILDREN_MAX) are open (`OpenChildrenLimit`), where its domain has no room for
-//! another run (`OpenRunsLimit`), where the state of the run has none (`StateLimit`), or where its type is deprecated
-//! (`WorkflowTypeDeprecated`). All but ChildScheduled and ChildStarted have a decider look; in SWF's dialect ChildStarted has, too. A child
-//! that continues as new, is tried again or is reset is one child: its parent hears how the last of its runs closes.
+//! Scheduling also fails in these cases:
 //!
-//! | the child, whose parent closes first, has the policy | becomes |
+//! * [`OPEN_CHILDREN_MAX`](limits::OPEN_CHILDREN_MAX) children are open (`OpenChildrenLimit`).
+//! * The domain has no capacity for another run (`OpenRunsLimit`).
+//! * The state of the run has no space for it (`StateLimit`).
+//! * Its type is deprecated (`WorkflowTypeDeprecated`).
+//!
+//! All events except ChildScheduled and ChildStarted schedule a turn; in SWF runs, ChildStarted does too. A child
+//! that continues as new, is retried or is reset counts as one child: its parent receives only the outcome of the
+//! last run.
+//!
+//! | policy of the child | event in the child if the parent closes first |
 //! |---|---|
-//! | `Abandon` | nothing |
+//! | `Abandon` | none |
 //! | `Terminate` | WorkflowTerminated |
 //! | `RequestCancel` | WorkflowCancelRequested |
 
@@ -36,7 +46,7 @@ use crate::time::Timestamp;
 use crate::transition::{CommandOutcome, Transition, must_be_open};
 use crate::validate;
 
-/// The reason that a child is given when it is ended because its parent closed.
+/// Reason recorded in a child that is terminated or asked to cancel because its parent closed.
 pub const PARENT_CLOSED: &str = "the parent has closed";
 
 pub(crate) fn may_start(field: &impl Fn(&str) -> String, it: &StartChild, is_swf: bool) -> Result<(), Fault> {
@@ -124,7 +134,7 @@ impl Transition {
             decider_start_to_close: settled.decider_start_to_close,
             decider_schedule_to_start: None,
             activity_timeouts: ActivityTimeouts::default(),
-            // What becomes of it is for this run's own policy to say.
+            // In SWF runs, the parent's own policy decides.
             child_policy: ChildPolicy::Abandon,
             swf: Some(settled.run),
             ..child
@@ -151,7 +161,7 @@ impl Transition {
         }
     }
 
-    /// What became of the start of a child.
+    /// Records the outcome of starting a child.
     pub(crate) fn settle_start(&mut self, scheduled_event_id: EventId, result: EffectResult, now: Timestamp) {
         let Some(child) = self.run.children.get(&scheduled_event_id) else { return };
         let cause = match result {
@@ -164,7 +174,7 @@ impl Transition {
         };
         let (workflow_id, decision_event_id) = (child.workflow_id.clone(), child.decision_event_id);
         let scheduled_event_id = Some(scheduled_event_id);
-        // What else there is to say of it, its ChildScheduled says.
+        // The ChildScheduled event has the other attributes.
         let (workflow_type, control) = (None, None);
         let failed =
             ChildScheduleFailed { workflow_id, cause, scheduled_event_id, decision_event_id, workflow_type, control };
@@ -178,7 +188,7 @@ impl Transition {
         self.push(now, EventKind::ChildStarted(ChildStarted { workflow_id, run_id, scheduled_event_id }));
     }
 
-    /// A child says how it closed.
+    /// Records that a child closed.
     pub(crate) fn take_child_close(
         &mut self,
         scheduled_event_id: EventId,
@@ -192,7 +202,7 @@ impl Transition {
             return Ok(nothing);
         }
         let first = CommandOutcome::Recorded(self.run.last_event_id + 1);
-        // That it has closed may be heard before that it has started.
+        // The report of the close can arrive before that of the start.
         self.links.outbox.remove(None, scheduled_event_id, EffectKind::StartChild);
         self.child_started(scheduled_event_id, run_id, now);
         let child = self.run.children.get(&scheduled_event_id);
@@ -207,7 +217,7 @@ impl Transition {
         Ok(first)
     }
 
-    /// A child has closed whose parent has, too: it need not be started any more, which would be once again, nor ended.
+    /// Removes the effects for a child that has closed after its parent: it need not be started again or ended.
     pub(crate) fn child_is_over(&mut self, parent: RunId, scheduled_event_id: EventId) {
         let of = taken_over(self.run.started.run_id, parent);
         for kind in [EffectKind::StartChild, EffectKind::EndChild] {
@@ -215,7 +225,7 @@ impl Transition {
         }
     }
 
-    /// The parent has closed.
+    /// Applies the child policy after the parent closed.
     pub(crate) fn take_parent_close(
         &mut self,
         origin: &Origin,
@@ -239,7 +249,7 @@ impl Transition {
     }
 }
 
-/// How a child closed, as its parent records it; `None` for what closes no run.
+/// Returns the parent's event for a child's closing event, or `None` if `close` does not close a run.
 fn closed_child(
     workflow_id: String,
     run_id: RunId,
@@ -297,7 +307,7 @@ impl Run {
         }
     }
 
-    /// It has closed, or does not start; `None` where it was not tried.
+    /// Removes a child that closed or could not be started. `None` means that it was never scheduled.
     pub(crate) fn child_is_gone(&mut self, scheduled_event_id: Option<EventId>) {
         if let Some(scheduled_event_id) = scheduled_event_id {
             self.children.remove(&scheduled_event_id);

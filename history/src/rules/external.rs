@@ -1,14 +1,17 @@
-//! Signals and cancel requests that a run sends to others.
+//! Signals and cancel requests to other runs.
 //!
-//! | what is sent is | SignalExternal · CancelExternal | the other takes it | the other has closed | there is no such run | this run closes |
-//! |---|---|---|---|---|---|
-//! | not there | ExternalSignalScheduled · ExternalCancelScheduled | – | – | – | – |
-//! | on its way | one more on its way | ExternalSignalDelivered · ExternalCancelDelivered | ExternalSignalFailed · ExternalCancelFailed (`WorkflowClosed`) | the same (`WorkflowUnknown`) | forgotten, and delivered all the same |
-//! | known | one more on its way | – | – | – | – |
+//! | request is | input | result |
+//! |---|---|---|
+//! | any | SignalExternal | ExternalSignalScheduled |
+//! | any | CancelExternal | ExternalCancelScheduled |
+//! | pending | the other run accepts it | ExternalSignalDelivered or ExternalCancelDelivered |
+//! | pending | the other run is closed | ExternalSignalFailed or ExternalCancelFailed (`WorkflowClosed`) |
+//! | pending | the other run does not exist | the same with `WorkflowUnknown` |
+//! | pending | this run closes | removed from the state, but still delivered |
 //!
-//! It is not sent, and the same failure says so at once, where [`OPEN_EXTERNALS_MAX`](limits::OPEN_EXTERNALS_MAX) are on their way
-//! (`OpenExternalsLimit`), or where the state of the run has no room for it (`StateLimit`). Whatever became of it has a decider look. What
-//! it does there, `signal` and `workflow` say: it happens once, in one run.
+//! It fails at once if [`OPEN_EXTERNALS_MAX`](limits::OPEN_EXTERNALS_MAX) requests are pending
+//! (`OpenExternalsLimit`) or the state of the run has no space for it (`StateLimit`). Every outcome schedules a
+//! turn. `signal` and `workflow` define the effect on the other run, which is applied once, in one run.
 
 use crate::command::EffectResult;
 use crate::decision::{CancelExternal, SignalExternal};
@@ -68,7 +71,7 @@ impl Transition {
         EventKind::ExternalCancelScheduled(scheduled)
     }
 
-    /// Why nothing more can be sent.
+    /// Returns the reason why no further request can be sent, if there is one.
     fn externals_limit(&mut self, workflow_id: &str) -> Option<ExternalFailedCause> {
         if self.run.externals.len() + self.links.outbox.taken_over() >= limits::OPEN_EXTERNALS_MAX {
             Some(ExternalFailedCause::OpenExternalsLimit)
@@ -79,7 +82,7 @@ impl Transition {
         }
     }
 
-    /// It is known what became of it.
+    /// Records the outcome of a signal or cancel request.
     pub(crate) fn settle_external(
         &mut self,
         scheduled_event_id: EventId,
@@ -138,7 +141,7 @@ impl Run {
         self.externals.insert(event_id, pending);
     }
 
-    /// It is known what became of it; `None` where it never was on its way.
+    /// Removes a request whose outcome is known. `None` means that it was never sent.
     pub(crate) fn external_is_known(&mut self, scheduled_event_id: Option<EventId>) {
         if let Some(scheduled_event_id) = scheduled_event_id {
             self.externals.remove(&scheduled_event_id);
@@ -151,12 +154,12 @@ mod tests {
     use crate::scene::{Scene, cancel_external, check, done, scene, settle, signal, signal_external, success};
     use crate::{EffectKind, EffectResult};
 
-    /// A signal and a cancel request are on their way, and a turn is held.
+    /// A scene with a signal and a cancel request pending and a turn held.
     fn sent() -> Scene {
         scene().decide([signal_external("b"), cancel_external("b")]).then(&signal("go")).take()
     }
 
-    /// Which they are.
+    /// Returns the ids and kinds of both requests.
     fn of(scene: &Scene) -> [(u64, EffectKind); 2] {
         let ids: Vec<_> = scene.run.externals.keys().copied().collect();
         [(ids[0], EffectKind::Signal), (ids[1], EffectKind::RequestCancel)]

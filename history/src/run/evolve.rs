@@ -1,10 +1,10 @@
-//! How each event changes the state of its run: a table of contents. What an event does, its subject says, in `rules`.
+//! Dispatches each event to the rule that applies it to the state of its run. The rules are in `rules`.
 
 use super::{Run, Status};
 use crate::event::{Event, EventKind};
 
 impl Run {
-    /// Takes one more event into the state. Total: stored events are facts, and facts are not argued with.
+    /// Applies one more event to the state. It never fails, because stored events are facts.
     pub fn evolve(&mut self, event: &Event) {
         let since = self.last_at();
         self.last_event_id = event.id;

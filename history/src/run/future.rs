@@ -1,4 +1,4 @@
-//! What is to come of a run by itself, in the order of time: what its clock will do, and what it waits for besides.
+//! Upcoming changes of a run that need no request: its deadlines, delayed turns and deliveries of effects.
 
 use super::{Deadline, DeadlineKind, Run};
 use crate::command::Heartbeat;
@@ -6,36 +6,36 @@ use crate::event::EventId;
 use crate::links::Outbox;
 use crate::time::Timestamp;
 
-/// Something that is to come.
+/// An upcoming change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coming {
-    /// When.
+    /// Time at which it is due.
     pub at: Timestamp,
-    /// What.
+    /// Kind of change.
     pub what: ComingKind,
 }
 
-/// What is to come. The order is that of one instant.
+/// Kind of an upcoming change. The order applies to changes at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ComingKind {
-    /// The first turn of a delayed start, or of another try, can be taken.
+    /// The first turn of a delayed start or of a retry becomes available.
     FirstTurn {
-        /// Its DeciderScheduled.
+        /// Id of the turn's DeciderScheduled event.
         scheduled_event_id: EventId,
     },
-    /// A turn that was given back can be taken again.
+    /// A turn that failed or timed out becomes available again.
     TurnAgain {
-        /// Its DeciderScheduled.
+        /// Id of the turn's DeciderScheduled event.
         scheduled_event_id: EventId,
     },
-    /// What the run owes to others is seen to again.
+    /// Undelivered effects on other runs are delivered again.
     Effects,
-    /// What time will do to it.
+    /// A deadline.
     Deadline(DeadlineKind),
 }
 
 impl Run {
-    /// Everything that is to come after `now`, in the order of time; and what should have come, first.
+    /// Returns all changes that are due at or after `now`, ordered by time; overdue ones come first.
     pub fn future(&self, beats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Vec<Coming> {
         let deadlines = self.deadlines(beats).into_iter();
         let mut coming: Vec<Coming> =
@@ -46,19 +46,19 @@ impl Run {
         coming
     }
 
-    /// When the first of [`future`](Self::future) is; quicker.
+    /// Returns the time of the first change that [`future`](Self::future) would return, at a lower cost.
     pub fn next_change(&self, beats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Option<Timestamp> {
         let held = self.held_turn(now).map(|coming| coming.at);
         self.next_deadline(beats).into_iter().chain(held).chain(outbox.next_at()).min()
     }
 
-    /// The turn that waits for a decider, while it is held back.
+    /// Returns the waiting turn while it is delayed.
     pub fn held_turn(&self, now: Timestamp) -> Option<Coming> {
         let is_next = self.turn.is_none() && self.paused.is_none();
         let task = self.turn_task.as_ref().filter(|_| is_next)?;
         let at = task.not_before.filter(|at| *at > now)?;
         let scheduled_event_id = task.scheduled_event_id;
-        // Only the turn of a delayed start is held back in its first attempt.
+        // In a first attempt, only the turn of a delayed start or a retry is delayed.
         let what = if task.attempt == 1 {
             ComingKind::FirstTurn { scheduled_event_id }
         } else {

@@ -1,37 +1,38 @@
-//! How a run stands, in one word for lists and counts: its status, and whether somebody may want to know of an open one.
+//! Condition of a run as a single word for lists and counts: its status, refined by flags for open runs that may
+//! need attention.
 
 use super::{Run, Status};
 
-/// How many turns in a row are lost when deciders are said to fail at them. Ours: one is what a deployment costs.
+/// Lost turns in a row from which a run counts as failing. Ours: a single one can be caused by a deployment.
 const FAILING_TURNS_MIN: u32 = 2;
 
-/// How a run stands.
+/// Condition of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// It is open, and goes its way.
+    /// Open, and none of the flags below applies.
     Open,
-    /// It is open and paused.
+    /// Open and paused.
     Paused,
-    /// It is open, and an activity of it is paused and waits for somebody.
+    /// Open, with a paused activity that needs an operator.
     Blocked,
-    /// It is open, and nothing will ever wake it.
+    /// Open, and nothing will ever wake it.
     Stuck,
-    /// It is open, and its turns were given back or timed out at least twice in a row.
+    /// Open, and at least two turns in a row failed or timed out.
     Failing,
-    /// It is open, and an activity of it is past its first try.
+    /// Open, with an activity that is past its first attempt.
     Retrying,
-    /// It is open, and an activity of it was scheduled again after it had succeeded.
+    /// Open, with an activity that was scheduled again after it had succeeded.
     Repeating,
-    /// It has closed.
+    /// Closed.
     Closed(Status),
 }
 
 impl Standing {
-    /// Those of open runs that somebody may want to know of. A run to which several apply stands as the first of them.
+    /// Conditions of open runs that may need attention. If several apply to a run, the first one counts.
     pub const FLAGGED: [Self; 6] =
         [Self::Paused, Self::Blocked, Self::Stuck, Self::Failing, Self::Retrying, Self::Repeating];
 
-    /// The word used in lists and in stores.
+    /// Returns the word used in lists and in stores.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Open => Status::Open.word(),
@@ -45,7 +46,7 @@ impl Standing {
         }
     }
 
-    /// The standing with this word.
+    /// Returns the condition with this word.
     pub fn from_word(word: &str) -> Option<Self> {
         let flagged = Self::FLAGGED.into_iter().find(|standing| standing.word() == word);
         flagged.or_else(|| match Status::from_word(word)? {
@@ -54,19 +55,19 @@ impl Standing {
         })
     }
 
-    /// Whether the run is open.
+    /// Returns `true` if the run is open.
     pub fn is_open(self) -> bool {
         !matches!(self, Self::Closed(_))
     }
 
-    /// Whether somebody may want to know of it.
+    /// Returns `true` if the run may need attention.
     pub fn is_flagged(self) -> bool {
         Self::FLAGGED.contains(&self)
     }
 }
 
 impl Run {
-    /// How it stands, in one word for lists.
+    /// Returns the condition of the run.
     pub fn standing(&self) -> Standing {
         let applies = |standing: &Standing| match standing {
             Standing::Open => true,
@@ -85,9 +86,8 @@ impl Run {
         }
     }
 
-    /// Whether nothing will ever wake it: it is open, no turn waits or is out, nothing is open, and
-    /// its last turn did not say that it waits for a signal. All that is left is its execution timeout, or somebody who
-    /// finds out.
+    /// Returns `true` if nothing will ever wake the run: it is open, no turn is scheduled or held, nothing else is
+    /// open, and its last turn awaits no signal. Only its execution timeout or a request can change it.
     pub fn is_stuck(&self) -> bool {
         self.is_open()
             && self.turn.is_none()
@@ -99,22 +99,22 @@ impl Run {
             && self.awaiting.is_empty()
     }
 
-    /// Whether it waits for somebody: an activity of it is paused, and no runner has that.
+    /// Returns `true` if the run needs an operator: one of its activities is paused and no runner holds it.
     pub fn is_blocked(&self) -> bool {
         self.is_open() && self.activities.values().any(|activity| activity.is_blocked())
     }
 
-    /// Whether deciders fail at it: its turns were given back or timed out at least twice in a row.
+    /// Returns `true` if at least two turns in a row failed or timed out.
     pub fn is_failing(&self) -> bool {
         self.is_open() && self.turns_lost >= FAILING_TURNS_MIN
     }
 
-    /// Whether an activity of it is past its first try: it waits for the next one, or is in it.
+    /// Returns `true` if an activity is past its first attempt, whether waiting or started.
     pub fn is_retrying(&self) -> bool {
         self.is_open() && self.activities.values().any(|activity| activity.attempt() > 1)
     }
 
-    /// Whether an activity of it was scheduled again, with the same type and input, after it had succeeded.
+    /// Returns `true` if an activity was scheduled again with the same id, type and input after it had succeeded.
     pub fn is_repeating(&self) -> bool {
         self.is_open() && self.successes.repeated().is_some()
     }

@@ -50,7 +50,7 @@ pub struct Action {
     pub number: u64,
     /// The time that the schedule names.
     pub nominal: Timestamp,
-    /// Why.
+    /// Cause, for programs.
     pub cause: ActionCause,
     /// What to do while an earlier run is open, where that is not what the schedule says.
     pub overlap: Option<Overlap>,
@@ -111,7 +111,7 @@ pub struct Recent {
     pub number: u64,
     /// The time that the schedule names.
     pub nominal: Timestamp,
-    /// Why.
+    /// Cause, for programs.
     pub cause: ActionCause,
     /// When it was decided.
     pub at: Timestamp,

@@ -1,4 +1,4 @@
-//! What somebody who operates a run does to one of its activities: done, failed, tried again, paused, resumed, changed.
+//! Manual changes to activities: complete, fail, retry, pause, resume, and change options.
 
 use crate::command::{ActivityCommand, OptionsChange};
 use crate::event::{
@@ -82,7 +82,7 @@ impl Transition {
     }
 }
 
-/// What a change of an activity's options records.
+/// Returns the event for a change of options.
 fn changed(
     change: &OptionsChange,
     scheduled_event_id: EventId,
@@ -105,8 +105,7 @@ fn changed(
     })))
 }
 
-/// An activity that waits to be tried again, or is paused, may be retried; one that a runner has only if that leaves no
-/// start in the history.
+/// Checks that an activity can be retried manually: it must be paused, delayed, or held without a recorded start.
 fn may_be_retried(activity: &PendingActivity, now: Timestamp) -> Result<(), Fault> {
     let needs_retry = activity.paused.is_some()
         || activity.held_since().is_some()

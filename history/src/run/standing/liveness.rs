@@ -1,4 +1,4 @@
-//! Whether anything will ever wake a run, and whether somebody may want to know of it.
+//! Liveness of runs: whether anything will wake a run, and which runs are flagged.
 
 use crate::event::ByHand;
 use crate::event::{ActivityTimeouts, EventKind};
@@ -96,15 +96,15 @@ fn a_run_fails_from_the_second_lost_turn_in_a_row_until_one_is_completed() {
     assert_eq!(twice.run.standing(), Standing::Failing);
     let lost = twice.run.lost_turns.unwrap();
     assert_eq!((lost.since, lost.event_id), (first, newest_loss(&twice).1), "since the first, by the newest");
-    // Also while a decider has it once more.
+    // The flag stays while a decider holds the next attempt.
     assert_eq!(twice.clone().take().run.standing(), Standing::Failing);
     let completed = twice.clone().decide([timer("t", 5)]);
     assert_eq!((completed.run.standing(), completed.run.lost_turns), (Standing::Open, None));
     assert_eq!(twice.then(&terminate()).run.standing(), Standing::Closed(crate::Status::Terminated));
-    // One that was lost before does not count with one that is lost now.
+    // A turn that was lost earlier does not count together with a later one.
     let again = lose(completed.then(&signal("go")));
     assert_eq!(again.run.standing(), Standing::Open);
-    // Turns that time out are lost like those that are given back.
+    // Turns that time out are lost in the same way as turns that fail.
     let mut given = scene();
     for standing in [Standing::Open, Standing::Failing] {
         let taken = given.take().after(30);
