@@ -1,11 +1,11 @@
-//! An independent checker: whether a history could have come from the rules at all.
+//! An independent checker that decides whether a history could have been produced by the rules.
 //!
-//! It owns the invariants of histories, written a second time and in another way than `admit` and `evolve` have them,
-//! and shares no code with either; not even the catalogue's columns. It is slow on purpose where that makes it plain,
-//! and it looks at whole histories: one that is cut in the middle of a commit may look broken at its end.
+//! It implements the invariants a second time, in a different way than `admit` and `evolve`, and shares no code
+//! with them, not even the columns of the event catalogue. It prefers clarity to speed. It expects whole histories:
+//! one that ends in the middle of a commit may appear broken.
 //!
-//! What a history cannot show is not checked: that a closing decision was forced, heartbeats, answers that
-//! were refused.
+//! Some things leave no trace in a history and are not checked: whether a closing decision was forced, heartbeats,
+//! and refused requests.
 
 mod activities;
 mod branch;
@@ -35,11 +35,11 @@ use updates::CheckedUpdates;
 
 pub use rule::{Rule, Violation};
 
-/// Holds a whole history against every rule.
+/// Checks a whole history against every rule.
 ///
 /// # Errors
 ///
-/// The first violation, in the order of events.
+/// Returns the first violation, in the order of events.
 pub fn history(events: &[Event]) -> Result<(), Violation> {
     let mut reader = HistoryReader::default();
     for event in events {
@@ -48,8 +48,8 @@ pub fn history(events: &[Event]) -> Result<(), Violation> {
     reader.end()
 }
 
-/// Whether `window` is what the decider of the turn that `started` began may see: the events from the DeciderStarted of
-/// the last completed turn (`previous_started`; 0 before the first) through `started`, both included.
+/// Checks that `window` contains exactly the events that the decider of the turn may see: from the DeciderStarted
+/// event of the last completed turn (`previous_started`; 0 before the first) through `started`, both included.
 ///
 /// # Errors
 ///
@@ -83,50 +83,50 @@ pub fn window(
     Ok(())
 }
 
-/// An activity, for the whole history.
+/// An activity, kept for the whole history.
 struct CheckedActivity {
     scheduled: ActivityScheduled,
     scheduled_at: Timestamp,
-    /// The earliest time by the clock at which it began to wait for a runner: when it was scheduled, or released by hand since.
+    /// Earliest time from which it could wait for a runner: when it was scheduled, or was last released.
     waits_from: Timestamp,
     started: Option<(EventId, Timestamp)>,
     cancels: Vec<EventId>,
     closed: Option<EventId>,
     is_paused: bool,
-    /// The most tries that any of its policies has allowed, and those that were added by hand.
+    /// Highest number of attempts that any of its policies allowed; `tries_more` counts manual retries.
     attempts_max: u32,
     tries_more: u32,
 }
 
-/// A timer, for the whole history.
+/// A timer, kept for the whole history.
 struct CheckedTimer {
     name: String,
     set: (Timestamp, Duration),
     closed: Option<EventId>,
 }
 
-/// Reads a history from its beginning.
+/// State of the checker, which reads a history from its beginning.
 #[derive(Default)]
 struct HistoryReader {
     last: Option<(EventId, Timestamp)>,
-    /// Time of the newest event by the service's clock.
+    /// Service's clock at the newest event.
     last_at: Timestamp,
     start: Option<(WorkflowStarted, Timestamp)>,
     closed: Option<EventId>,
-    /// Every DeciderScheduled, and when the turn began to wait for a decider.
+    /// Every DeciderScheduled event.
     turns: BTreeMap<EventId, DeciderScheduled>,
-    /// The turn that waits, and since when it could have been taken.
+    /// Turn that waits, and the time from which it could be taken.
     waiting: Option<(EventId, Timestamp)>,
-    /// The turn that is started: its DeciderScheduled, its DeciderStarted, and when.
+    /// Turn that is held: ids of its DeciderScheduled and DeciderStarted events, and the time of the start.
     active: Option<(EventId, EventId, Timestamp)>,
-    /// News that no DeciderScheduled answers yet.
+    /// First news that no DeciderScheduled event has followed yet.
     news: Option<EventId>,
-    /// The DeciderCompleted whose decisions are being read.
+    /// Id of the DeciderCompleted event whose decisions are being read.
     deciding: Option<EventId>,
-    /// The ActivityTaskCancel directly before, if that is what was directly before.
+    /// Id of the previous event, if it was an ActivityTaskCancel.
     canceling: Option<EventId>,
-    /// The activity whose last try was recorded directly before, to be closed by the next event; and whether only somebody
-    /// who operates the run may have begun it.
+    /// Activity whose last attempt was recorded by the previous event, so that this event must close it, and
+    /// whether only an operator can have started it.
     closing: Option<(EventId, bool)>,
     activities: BTreeMap<EventId, CheckedActivity>,
     newest_activity: BTreeMap<String, EventId>,
@@ -135,7 +135,7 @@ struct HistoryReader {
     others: Others,
     clock: CheckedClock,
     updates: CheckedUpdates,
-    /// When deadlines were first repaired.
+    /// Earliest time of a repair of deadlines.
     repaired_at: Option<Timestamp>,
 }
 
@@ -178,7 +178,7 @@ impl HistoryReader {
         }
     }
 
-    /// Timers keep what they had left if the clock of the world is put back while that of the run stands still.
+    /// Keeps the remaining time of timers if the service's clock is put back while the run's clock is stopped.
     fn put_clock_back(&mut self, event: &Event) {
         let Some(at) = event.clock else { return };
         if let Some(since) = self.clock.put_back(at) {
@@ -186,7 +186,7 @@ impl HistoryReader {
         }
     }
 
-    /// What waits for somebody does so anew.
+    /// Restarts the waits for workers.
     fn waits_anew(&mut self, at: Timestamp) {
         if let Some((_, since)) = &mut self.waiting {
             *since = at;
@@ -196,19 +196,19 @@ impl HistoryReader {
         }
     }
 
-    /// What timers have left is the same at two instants.
+    /// Moves timers so that their remaining time at `at` is the one they had at `since`.
     fn timers_keep(&mut self, since: Timestamp, at: Timestamp) {
         for timer in self.timers.values_mut().filter(|timer| timer.closed.is_none()) {
             timer.set.0 = timer.set.0.min(since).minus(since.since(at));
         }
     }
 
-    /// Whether the run was started over SWF's wire.
+    /// Returns `true` if the run was started over SWF's protocol.
     fn is_swf(&self) -> bool {
         self.start.as_ref().is_some_and(|(start, _)| start.swf.is_some())
     }
 
-    /// Ids, time, beginning and end.
+    /// Checks ids, times, and the first and last events.
     fn frame(&mut self, event: &Event) -> Result<(), Violation> {
         let id = event.id;
         let (last_id, last_at) = self.last.unwrap_or_default();
@@ -239,11 +239,11 @@ impl HistoryReader {
         Ok(())
     }
 
-    /// Whether it may stand at this place: decisions together, news answered.
+    /// Checks the position of an event: decisions directly follow their turn, and news is followed by a turn.
     fn place(&mut self, event: &Event) -> Result<(), Violation> {
         let id = event.id;
         let part = match &event.kind {
-            // In SWF's dialect a child that has begun is news.
+            // In SWF runs, the start of a child is news.
             EventKind::ChildStarted(_) if self.is_swf() => EventRole::News,
             kind => part(kind),
         };
@@ -308,7 +308,7 @@ impl HistoryReader {
         self.clock.expired(id, at, from, limit)
     }
 
-    /// Turns, activities, timers: what it does to them, and whether it may.
+    /// Checks and applies the event to turns, activities and timers.
     fn life(&mut self, event: &Event) -> Result<(), Violation> {
         let (id, at) = (event.id, event.at());
         match &event.kind {

@@ -1,6 +1,8 @@
-//! Traces: to which one a run belongs, and the ids of its spans. Pure: the same run has the same ids on any node, at any time.
+//! Traces: the trace that a run belongs to, and the ids of its spans. The same run has the same ids on any node at
+//! any time.
 //!
-//! Source: W3C Trace Context, <https://www.w3.org/TR/trace-context/>. What is malformed is ignored, as it says, and not refused.
+//! Source: W3C Trace Context, <https://www.w3.org/TR/trace-context/>. As required there, malformed values are
+//! ignored and not rejected.
 
 mod ids;
 mod spans;
@@ -14,29 +16,29 @@ use crate::event::EventId;
 use crate::ids::RunId;
 use crate::run::{Run, RunStart};
 
-/// The event whose span is that of the whole run.
+/// Id of the event whose span is that of the whole run.
 const RUN: EventId = 1;
 
 impl SpanId {
-    /// The span of a run, from its start to its close.
+    /// Returns the id of a run's span, from its start to its close.
     pub fn of_run(run_id: RunId) -> Self {
         Self::of(run_id, RUN, 0)
     }
 
-    /// The span that begins with this event of a run: a turn, an activity, a timer, a signal.
+    /// Returns the id of the span that begins with this event: a turn, an activity, a timer or a signal.
     pub fn of_event(run_id: RunId, event_id: EventId) -> Self {
         Self::of(run_id, event_id, 0)
     }
 
-    /// The span of a try of an activity with a retry policy: which [start](crate::TaskId::start) of it.
+    /// Returns the id of the span of an activity's attempt, given its [start number](crate::TaskId::start).
     pub fn of_try(run_id: RunId, scheduled_event_id: EventId, start: u32) -> Self {
         Self::of(run_id, scheduled_event_id, start)
     }
 }
 
 impl TraceContext {
-    /// That of a run which begins a trace, as nobody said to which one it belongs: the trace is named after the run, and what it
-    /// points to is the run's own span.
+    /// Creates the context of a run that begins a trace because its caller sent none. The trace id is derived from
+    /// the run, and the parent is the run's own span.
     pub fn root(run_id: RunId, is_sampled: bool) -> Self {
         let traceparent = Traceparent::new(TraceId::of(run_id), SpanId::of_run(run_id), is_sampled);
         Self { traceparent, tracestate: None }
@@ -44,20 +46,20 @@ impl TraceContext {
 }
 
 impl RunStart {
-    /// The trace that the run belongs to, for whoever goes on below this span of it; `None` where it belongs to none.
+    /// Returns the trace context for requests below this span of the run, or `None` if the run belongs to no trace.
     pub fn trace_below(&self, span: SpanId) -> Option<TraceContext> {
         let traceparent = self.traceparent?.with_span(span);
         Some(TraceContext { traceparent, tracestate: self.tracestate.clone() })
     }
 
-    /// The span that the run's own is below; `None` where it is the first of its trace.
+    /// Returns the parent of the run's span, or `None` if the run's span is the first of its trace.
     pub fn parent_span(&self) -> Option<SpanId> {
         self.traceparent.map(Traceparent::span_id).filter(|span| *span != SpanId::of_run(self.run_id))
     }
 }
 
 impl Run {
-    /// Whether its spans are wanted.
+    /// Returns `true` if the run's spans are exported.
     pub fn is_traced(&self) -> bool {
         self.started.traceparent.is_some_and(Traceparent::is_sampled)
     }
@@ -112,7 +114,7 @@ mod tests {
             closed.run.started.trace_below(SpanId::of_run(RUN_ID))
         );
         assert_eq!(next.run().started.traceparent.map(|it| it.to_string()).as_deref(), Some(CALLER));
-        // One that began its trace is above those that go on for it, and they are beside each other.
+        // A run that began its trace is the parent of all its successors, which are siblings.
         let root = Start { trace: Some(TraceContext::root(RUN_ID, true)), ..plain() };
         let root = Scene::of_run(&root, RUN_ID);
         assert_eq!(root.run.started.parent_span(), None);

@@ -1,4 +1,4 @@
-//! Activities, as the checker sees them.
+//! Checks of activities.
 
 use super::part::attempts;
 use super::rule::{Rule, Violation, broken, failed, or_none};
@@ -84,13 +84,14 @@ impl HistoryReader {
         }
         let earliest = activity.scheduled_at.min(started_at);
         let since = it.last_failure.as_ref().map_or(earliest, |failure| failure.at);
-        // A try may begin before the activity was scheduled: the clock was put back between the two.
+        // An attempt can begin before the activity was scheduled if the clock was put back in between.
         if since < earliest || started_at < since || at < started_at {
             let found = format!("try {attempt} at {started_at}, the one before it ended at {since}");
             return broken(Rule::NotBeforeTime, id, found);
         }
         activity.started = Some((id, started_at));
-        // Whether the try began before a pause cannot be told: tries move no clock, and clocks may go back.
+        // Whether the attempt began before a pause is not checked, because attempts record no events and clocks can
+        // be put back.
         self.closing = Some((it.scheduled_event_id, false));
         Ok(())
     }
@@ -178,10 +179,10 @@ impl HistoryReader {
         let (since, limit) = (activity.waits_from, activity.scheduled.timeouts.schedule_to_start);
         activity.closed = Some(id);
         match it.cause {
-            // Its tries leave no event, so that a clock that was put back between them shows only here.
+            // Attempts record no events, so a clock that was put back between them is noticed only here.
             None if activity.scheduled.retry.is_some() && at < since => Ok(()),
             None => self.clock.expired(id, at, since, limit),
-            // No time is up.
+            // No timeout has expired.
             Some(_) => Ok(()),
         }
     }
@@ -197,7 +198,7 @@ impl HistoryReader {
     }
 }
 
-/// The start that an event names, beside the activity's.
+/// Describes a mismatch between the start that an event names and that of the activity.
 fn starts(named: Option<EventId>, found: Option<(EventId, Timestamp)>) -> String {
     let found = or_none(found.map(|(started, _)| started));
     format!("it names start {}, the activity's is {found}", or_none(named))

@@ -1,4 +1,4 @@
-//! A run that branches off another, as the checker sees it.
+//! Checks of a run that branches off another.
 
 use super::HistoryReader;
 use super::rule::{Rule, Violation, broken};
@@ -6,7 +6,8 @@ use crate::event::{EventId, WorkflowReset};
 use crate::time::Timestamp;
 
 impl HistoryReader {
-    /// The events before this one are the other run's. From here on nobody has a task of it.
+    /// Checks a WorkflowReset event. The events before it belong to the other run, and its tasks are no longer
+    /// held.
     pub(super) fn branches(&mut self, id: EventId, at: Timestamp, it: &WorkflowReset) -> Result<(), Violation> {
         if it.event_id.checked_add(1) != Some(id) {
             return broken(Rule::Branch, id, format!("it follows event {} of run {}", it.event_id, it.run_id));

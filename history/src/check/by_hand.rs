@@ -1,4 +1,4 @@
-//! What is done to activities by hand, as the checker sees it.
+//! Checks of manual changes to activities.
 
 use super::HistoryReader;
 use super::part::attempts;

@@ -1,13 +1,13 @@
-//! The clock of a run, as the checker sees it: what it has counted, rather than when it will have.
+//! The run's clock in the checker. It measures elapsed time, instead of computing due times as the rules do.
 
 use super::rule::{Rule, Violation, broken};
 use crate::event::{EventId, WorkflowPaused};
 use crate::time::{Duration, Timestamp};
 
-/// When the run was paused, and when its clock stood still.
+/// Pauses of the run and stops of its clock.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CheckedClock {
-    /// The WorkflowPaused that holds, when, and whether the clock stands still.
+    /// Current pause: id of its WorkflowPaused event, its time, and whether the clock is stopped.
     paused: Option<(EventId, Timestamp, bool)>,
     stood: Vec<(Timestamp, Timestamp)>,
 }
@@ -31,7 +31,8 @@ impl CheckedClock {
         }
     }
 
-    /// The clock of the world was put back to `at`. While the run's stands still: since when it had, which is now then.
+    /// Adjusts the stops after the service's clock was put back to `at`. If the current stop began later, it now
+    /// begins at `at`, and its previous start is returned.
     pub(super) fn put_back(&mut self, at: Timestamp) -> Option<Timestamp> {
         for (since, until) in &mut self.stood {
             (*since, *until) = ((*since).min(at), (*until).min(at));
@@ -40,24 +41,24 @@ impl CheckedClock {
         (*stands && *since > at).then(|| std::mem::replace(since, at))
     }
 
-    /// The time since the run that another branches off was here does not count, whatever else does not.
+    /// Excludes the time between the last copied event and the reset, unless the clock was stopped anyway.
     pub(super) fn branch(&mut self, since: Timestamp, at: Timestamp) {
         if !self.stands() {
             self.stood.push((since, at));
         }
     }
 
-    /// Whether the clock stands still.
+    /// Returns `true` if the clock is stopped.
     pub(super) fn stands(&self) -> bool {
         self.paused.is_some_and(|(_, _, stands)| stands)
     }
 
-    /// Whether the run is paused.
+    /// Returns `true` if the run is paused.
     pub(super) fn is_paused(&self) -> bool {
         self.paused.is_some()
     }
 
-    /// What of the time between two instants the clock has counted, in milliseconds.
+    /// Returns the milliseconds between two times during which the clock ran.
     pub(super) fn counted(&self, from: Timestamp, to: Timestamp) -> u64 {
         let stands = self.paused.filter(|(_, _, stands)| *stands).map(|(_, since, _)| (since, to));
         let missed = self.stood.iter().copied().chain(stands).map(|(since, until)| {
@@ -67,7 +68,7 @@ impl CheckedClock {
         to.as_millis().saturating_sub(from.as_millis()).saturating_sub(missed.sum())
     }
 
-    /// Something may happen only when the clock has counted so much.
+    /// Checks that `limit` has elapsed on the run's clock.
     pub(super) fn expired(
         &self,
         id: EventId,

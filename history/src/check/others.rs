@@ -1,11 +1,11 @@
-//! Other runs, as the checker sees them: what is sent to them has one outcome, what comes from them comes once.
+//! Checks of links to other runs: each request to them has one outcome, and each of theirs is recorded once.
 
 use std::collections::BTreeMap;
 
 use super::rule::{Rule, Violation, broken};
 use crate::event::{EventId, EventKind, Origin};
 
-/// A signal or a cancel request to another run.
+/// A signal or cancel request to another run.
 struct CheckedExternal {
     is_signal: bool,
     workflow_id: String,
@@ -28,7 +28,7 @@ pub(super) struct Others {
 }
 
 impl Others {
-    /// What an event has to do with other runs, and whether it may.
+    /// Checks an event's links to other runs.
     pub(super) fn read(&mut self, id: EventId, kind: &EventKind) -> Result<(), Violation> {
         if let EventKind::WorkflowStarted(it) = kind {
             self.is_swf = it.swf.is_some();
@@ -76,7 +76,7 @@ impl Others {
         }
     }
 
-    /// Something that is with others and of which it is not known what became of it.
+    /// Returns the id of a request to another run that has no outcome yet.
     pub(super) fn open(&self) -> Option<EventId> {
         let children = self.children.iter().filter(|(_, child)| child.closed.is_none()).map(|(id, _)| *id);
         children.chain(self.externals.iter().filter(|(_, sent)| sent.closed.is_none()).map(|(id, _)| *id)).min()
@@ -84,7 +84,7 @@ impl Others {
 
     fn wanted(&mut self, id: EventId, workflow_id: &str) -> Result<(), Violation> {
         let is_open = |child: &CheckedChild| child.closed.is_none() && child.workflow_id == workflow_id;
-        // In SWF's dialect it is tried, and then fails.
+        // In an SWF run, the second child is scheduled and then fails.
         if let Some((other, _)) = self.children.iter().find(|(_, child)| is_open(child)).filter(|_| !self.is_swf) {
             return broken(Rule::IdInUse, id, format!("child `{workflow_id}` is open since event {other}"));
         }

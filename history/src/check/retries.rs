@@ -1,4 +1,4 @@
-//! Whether a run may be followed by another try.
+//! Check that a run may be retried.
 
 use super::HistoryReader;
 use super::rule::{Rule, Violation, broken, or_none};

@@ -1,4 +1,4 @@
-//! Timers, as the checker sees them.
+//! Checks of timers.
 
 use super::rule::{Rule, Violation, broken};
 use super::{CheckedTimer, HistoryReader};
@@ -22,7 +22,7 @@ impl HistoryReader {
         Ok(())
     }
 
-    /// Closes a timer; when it was set, and for how long.
+    /// Closes a timer, and returns when it was set and for how long.
     pub(super) fn close_timer(
         &mut self,
         id: EventId,

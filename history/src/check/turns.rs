@@ -1,11 +1,11 @@
-//! Turns, as the checker sees them.
+//! Checks of turns.
 
 use super::HistoryReader;
 use super::rule::{Rule, Violation, broken, not_before, or_none};
 use crate::event::{DeciderScheduled, DeciderTimeout, EventId};
 use crate::time::Timestamp;
 
-/// The DeciderScheduled of a run's first turn.
+/// Id of the DeciderScheduled event of a run's first turn.
 const FIRST_TURN: EventId = 2;
 
 impl HistoryReader {
@@ -34,8 +34,8 @@ impl HistoryReader {
         Ok(())
     }
 
-    /// A cancel request says that it lets the first turn be taken, which must have been held back. From here on the run
-    /// counts as one that was started to wait until now.
+    /// Applies a cancel request that releases the first turn, which must have been delayed. The run then counts as
+    /// started with a delay until now.
     pub(super) fn first_turn_released(&mut self, id: EventId, at: Timestamp) -> Result<(), Violation> {
         let first = self.waiting.as_mut().filter(|(waiting, _)| *waiting == FIRST_TURN);
         let turn = self.turns.get_mut(&FIRST_TURN).filter(|turn| turn.not_before.is_some_and(|held| held > at));

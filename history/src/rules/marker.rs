@@ -1,11 +1,11 @@
-//! Markers: what a decider notes in the history for itself. Nothing becomes of them.
+//! Markers: notes that a decider records in the history for its own use. They have no further effect.
 //!
-//! | RecordMarker, and its name | of a run that speaks SWF's dialect | of any other run |
+//! | name in RecordMarker | in an SWF run | in any other run |
 //! |---|---|---|
 //! | begins with [`baton.`](limits::MARKER_PREFIX_RESERVED) | Marker | MarkerFailed (`NameReserved`) |
-//! | is any other | Marker | Marker |
+//! | any other | Marker | Marker |
 //!
-//! MarkerFailed has a decider look; Marker is its own doing.
+//! MarkerFailed schedules a turn; Marker does not.
 
 use crate::decision::RecordMarker;
 use crate::event::{EventId, EventKind, Marker, MarkerFailed, MarkerFailedCause};

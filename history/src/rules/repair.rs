@@ -1,19 +1,19 @@
-//! Repairing deadlines that were set while the service's clock was ahead. A clock that was two days ahead for a minute leaves timers,
-//! timeouts and retries that are due two days too late.
+//! Repair of deadlines that were set while the service's clock was ahead. For example, a clock that was two days
+//! ahead for a minute leaves timers, timeouts and retries that are due two days too late.
 //!
-//! | while the run is | `RepairDeadlines` |
+//! | run is | `RepairDeadlines` |
 //! |---|---|
-//! | open, with a deadline that is too late | WorkflowPaused, WorkflowResumed (`repairsDeadlines`) |
-//! | paused, with a deadline that is too late | WorkflowResumed (`repairsDeadlines`), WorkflowPaused as it was before |
-//! | open or paused, with none | nothing |
-//! | closed | refused (run-closed) |
+//! | open, with a late deadline | WorkflowPaused, WorkflowResumed (`repairsDeadlines`) |
+//! | paused, with a late deadline | WorkflowResumed (`repairsDeadlines`), then WorkflowPaused as before |
+//! | open or paused, without one | no event |
+//! | closed | fails with run-closed |
 //!
-//! No deadline may be later than one that is set now. So each is at most the event's time and its span: how long the timer runs, the
-//! timeout, the wait before another try. That leaves every deadline as it is that was set by a clock that was not ahead, and it can
-//! be repeated. A deadline that was moved counts its whole span from the repair, because the time when it was really set is unknown.
+//! The repair limits each deadline to the time of the event plus its duration: that of the timer, the timeout or
+//! the backoff. Deadlines set by a correct clock stay unchanged, so the repair can be repeated. A repaired deadline
+//! counts its whole duration from the repair, because the true time at which it was set is unknown.
 //!
-//! That a clock was ahead shows only until the clock has come to the times that it had then. What is left after that is not told
-//! from what was set by a clock that was right.
+//! A late deadline can only be detected until the clock reaches the time that it had when it was ahead. After that,
+//! the remaining ones look like correct deadlines.
 
 use std::collections::BTreeMap;
 
@@ -31,11 +31,11 @@ use crate::validate;
 /// A deadline that is too late because it was set while the service's clock was ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LateDeadline {
-    /// What is too late.
+    /// Kind of deadline.
     pub what: ComingKind,
-    /// When it is due.
+    /// Time at which it is due.
     pub at: Timestamp,
-    /// When it would be due if it were repaired now.
+    /// Time at which it would be due after a repair now.
     pub repaired_at: Timestamp,
 }
 
@@ -51,7 +51,7 @@ impl Transition {
         must_be_open(&self.run)?;
         let mut known = self.run.clone();
         known.learn_timer_spans(timers);
-        // Heartbeats are kept beside the run, and repaired there.
+        // Heartbeats are stored apart from the run, and repaired there.
         if known.late_deadlines(beats, &self.links.outbox, now).is_empty() {
             return Ok(self.nothing_to_do());
         }
@@ -89,8 +89,8 @@ impl Transition {
 }
 
 impl Run {
-    /// Deadlines that are too late because they were set while the service's clock was ahead of `now`, in the order of time. Those that
-    /// do not run because the run or an activity is paused are told as if it were resumed now.
+    /// Returns the deadlines that are too late because they were set while the service's clock was ahead of `now`,
+    /// ordered by time. Deadlines suspended by a pause are computed as if the run or activity were resumed now.
     pub fn late_deadlines(&self, beats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Vec<LateDeadline> {
         let mut repaired = self.clone();
         repaired.clock_is(now);
@@ -103,31 +103,32 @@ impl Run {
         hurried.hurry(now);
         let after = repaired.future(&heard, &hurried, now);
         let late = run.future(beats, outbox, now).into_iter().map(|Coming { at, what }| {
-            // One that is not to come any more has come.
+            // A deadline that no longer exists after the repair is due now.
             let repaired_at = after.iter().find(|coming| coming.what == what).map_or(now, |coming| coming.at);
             LateDeadline { what, at, repaired_at }
         });
         late.filter(|late| late.at.since(late.repaired_at) > limits::DEADLINE_LATE_MIN).collect()
     }
 
-    /// The TimerScheduled of each open timer of which the state does not say how long it runs, because an earlier version set it. Only
-    /// those that may have been set while the service's clock was ahead of `now`.
+    /// Returns the ids of the TimerScheduled events of open timers whose duration the state lacks, because an
+    /// earlier version set them. Only timers that may have been set while the service's clock was ahead of `now`
+    /// are included.
     pub fn timers_without_span(&self, now: Timestamp) -> Vec<EventId> {
         let is_ahead = self.last_timestamp > now;
         let unknown = self.timers.values().filter(|timer| is_ahead && timer.after.is_none());
         unknown.map(|timer| timer.scheduled_event_id).collect()
     }
 
-    /// Learns how long such timers run, by their TimerScheduled.
+    /// Adds the durations of such timers, by the id of their TimerScheduled event.
     pub fn learn_timer_spans(&mut self, timers: &BTreeMap<EventId, Duration>) {
         for timer in self.timers.values_mut().filter(|timer| timer.after.is_none()) {
             timer.after = timers.get(&timer.scheduled_event_id).copied();
         }
     }
 
-    /// Nothing of it counts from later than `at`.
+    /// Moves all times of the run after `at` back to `at`.
     pub(crate) fn deadlines_are_repaired(&mut self, at: Timestamp) {
-        // By the clock of the run, which may stand still.
+        // Timers use the run's clock, which may be stopped.
         let shown = self.clock.stopped_at().unwrap_or(at);
         for timer in self.timers.values_mut() {
             timer.set_at = timer.set_at.map(|set_at| set_at.min(at));
@@ -136,7 +137,7 @@ impl Run {
         if self.started.at > at {
             self.first_turn_counts_from(at.plus(self.first_turn_wait()));
         }
-        // That of a run before this one; not one that counts from this one's first turn.
+        // The start of an earlier run's execution is moved, but not one derived from this run's first turn.
         if let Some(from) = self.started.execution_from
             && from > at
             && Some(from) != self.run_from
@@ -158,20 +159,20 @@ impl Run {
         self.activities.count_from(at);
     }
 
-    /// How long its first turn still has to wait if it is held back.
+    /// Returns how long the first turn is still delayed after the start.
     fn first_turn_wait(&self) -> Duration {
         let first = self.turn_task.as_ref().filter(|task| task.scheduled_event_id == FIRST_TURN);
         first.and_then(|task| task.not_before).and(self.started.start_after).unwrap_or_default()
     }
 
-    /// Its timeouts count from `at`, unless they count from an earlier time.
+    /// Makes the run's timeouts count from `at`, unless they already count from an earlier time.
     pub(crate) fn first_turn_counts_from(&mut self, at: Timestamp) {
         let run_from = self.run_from.unwrap_or_else(|| self.started.first_turn_at());
         self.run_from = Some(run_from.min(at));
         self.started.execution_from = Some(self.started.execution_from().min(at));
     }
 
-    /// What the next event does to a clock that stands still, if the clock of the world was put back to `at`.
+    /// Adjusts a stopped clock as the next event would if the service's clock was put back to `at`.
     fn clock_is(&mut self, at: Timestamp) {
         if at < self.last_timestamp
             && let Some(stopped_at) = self.clock.put_back(at)
@@ -180,7 +181,7 @@ impl Run {
         }
     }
 
-    /// As if the run and its activities were resumed at `at`, with what they wait for as it is.
+    /// Returns the run as if it and its activities were resumed at `at`, with their current waits.
     fn without_pauses(mut self, at: Timestamp) -> Self {
         self.paused = None;
         self.start_clock(at);
@@ -190,7 +191,7 @@ impl Run {
 }
 
 impl TurnTask {
-    /// It waits since `at` at the latest, and is held back for this long at most.
+    /// Limits the start of the wait to `at`, and the delay to `wait` after it.
     fn counts_from(&mut self, at: Timestamp, wait: Duration) {
         self.waits_since = self.waits_since.min(at);
         self.not_before = self.not_before.map(|not_before| not_before.min(at.plus(wait)));
@@ -198,7 +199,7 @@ impl TurnTask {
 }
 
 impl PendingActivity {
-    /// Nothing of it counts from later than `at`.
+    /// Moves all times of the activity after `at` back to `at`.
     pub(crate) fn count_from(&mut self, at: Timestamp) {
         self.scheduled_at = self.scheduled_at.min(at);
         self.started_at = self.started_at.map(|started_at| started_at.min(at));
@@ -214,7 +215,7 @@ impl PendingActivity {
         }
         let mut waits_from = at;
         if let Some(failure) = &mut tries.last_failure {
-            // The wait before the next try, as it was drawn when the last one failed.
+            // Keep the backoff that was drawn when the last attempt failed.
             let until = tries.not_before.map(|next_at| next_at.min(at.plus(next_at.since(failure.at))));
             waits_from = until.map_or(at, |until| until.max(at));
             tries.not_before = until;

@@ -1,18 +1,18 @@
-//! Timers: a decider sets one, and it expires unless the decider takes it back before.
+//! Timers: a decider sets one, and it expires unless the decider cancels it first.
 //!
-//! | while the timer is | StartTimer | CancelTimer | its time comes | the run closes |
+//! | timer is | StartTimer | CancelTimer | it is due | the run closes |
 //! |---|---|---|---|---|
 //! | not set | TimerScheduled | TimerCancelFailed (`TimerIdUnknown`) | – | – |
-//! | set | TimerScheduleFailed (`TimerIdAlreadyInUse`) | TimerCanceled | TimerExpired | forgotten |
+//! | set | TimerScheduleFailed (`TimerIdAlreadyInUse`) | TimerCanceled | TimerExpired | removed |
 //!
-//! A timer that is not set is not scheduled either where [`OPEN_TIMERS_MAX`](limits::OPEN_TIMERS_MAX) others are (`OpenTimersLimit`), or where
-//! the state of the run has no room for it (`StateLimit`). TimerExpired and both failures have a decider look; TimerScheduled and
-//! TimerCanceled are its own doing. Once a timer has expired or was taken back, its name is free.
+//! Setting a timer also fails if [`OPEN_TIMERS_MAX`](limits::OPEN_TIMERS_MAX) timers are set (`OpenTimersLimit`) or
+//! the state of the run has no space for it (`StateLimit`). TimerExpired and both failures schedule a turn;
+//! TimerScheduled and TimerCanceled do not. The id can be reused after the timer has expired or was canceled.
 //!
-//! | while the run is | a timer that is set | its time comes |
+//! | run is paused | set timer | it is due |
 //! |---|---|---|
-//! | paused with its clock going | runs on | TimerExpired; nobody looks before the run goes on |
-//! | paused with its clock standing still | runs from where the clock stopped | when the clock goes on, so much later |
+//! | with its clock running | runs on | TimerExpired; the turn waits for the resume |
+//! | with its clock stopped | stops, and continues on resume | later by the duration of the stop |
 
 use crate::decision::{CancelTimer, StartTimer};
 use crate::event::{
@@ -66,7 +66,7 @@ impl Transition {
         EventKind::TimerCanceled(TimerCanceled { timer_id, scheduled_event_id, decision_event_id })
     }
 
-    /// Its time has come.
+    /// Records the expiry of a timer.
     pub(crate) fn expire_timer(&mut self, scheduled_event_id: EventId, due: &mut DueTimers, now: Timestamp) {
         if let Some(timer_id) = due.take(scheduled_event_id) {
             self.push(now, EventKind::TimerExpired(TimerExpired { timer_id, scheduled_event_id }));
@@ -74,7 +74,7 @@ impl Transition {
     }
 }
 
-/// The names of the timers that are due, found for all of them at once: a run has them by their names.
+/// Ids of the timers that are due, collected in one pass because the state indexes timers by timer id.
 pub(crate) struct DueTimers(Vec<(EventId, String)>);
 
 impl DueTimers {
@@ -93,7 +93,7 @@ impl DueTimers {
 
 impl Run {
     pub(crate) fn timer_is_set(&mut self, event: &Event, it: &TimerScheduled) {
-        // While the clock stands still, it is set to what the clock shows.
+        // While the run's clock is stopped, its time is the start of the stop.
         let set_at = self.clock.stopped_at().unwrap_or(event.at());
         let (scheduled_event_id, expires_at) = (event.id, set_at.plus(it.after));
         let set_at = self.is_traced().then_some(event.at());
@@ -101,27 +101,28 @@ impl Run {
         self.timers.insert(it.timer_id.clone(), timer);
     }
 
-    /// It has expired, or was taken back.
+    /// Removes a timer that expired or was canceled.
     pub(crate) fn timer_is_over(&mut self, timer_id: &str) {
         self.timers.remove(timer_id);
     }
 
-    /// The clock goes on after so long.
+    /// Postpones the timers by the duration of a stop of the run's clock.
     pub(crate) fn timers_go_on(&mut self, stopped_at: Timestamp, span: Duration) {
         for timer in self.timers.values_mut().filter(|timer| timer.expires_at > stopped_at) {
             timer.expires_at = timer.expires_at.plus(span);
         }
     }
 
-    /// The clock of the world was put back from the first instant to the second while that of the run stood still: each timer has left
-    /// what it had left.
+    /// Adjusts the timers after the service's clock was put back from `from` to `to` while the run's clock was
+    /// stopped. Each timer keeps its remaining time.
     pub(crate) fn timers_come_back(&mut self, from: Timestamp, to: Timestamp) {
         for timer in self.timers.values_mut() {
             timer.expires_at = to.plus(timer.expires_at.since(from)).min(timer.expires_at);
         }
     }
 
-    /// Shows when each expires; none that the clock will not reach while it stands still.
+    /// Passes the time at which each timer expires to `show`, except for timers that the stopped clock cannot
+    /// reach.
     pub(crate) fn each_timer_deadline(&self, show: &mut impl FnMut(Deadline)) {
         let stopped_at = self.clock.stopped_at();
         let is_reached = |at: Timestamp| stopped_at.is_none_or(|stopped_at| at <= stopped_at);
@@ -137,12 +138,12 @@ mod tests {
     use crate::limits;
     use crate::scene::{Scene, cancel_timer, check, complete, pause, resume, scene, signal, stop, success, timer};
 
-    /// A turn is held, and no timer is set.
+    /// A scene with a turn held and no timer set.
     fn not_set() -> Scene {
         scene().take()
     }
 
-    /// A turn is held, and the timer is set.
+    /// A scene with a turn held and the timer set.
     fn set() -> Scene {
         scene().decide([timer("t", 9)]).then(&signal("go")).take()
     }

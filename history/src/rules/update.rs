@@ -1,15 +1,29 @@
-//! Updates: a caller asks for one, a decider judges it, and what it accepts is recorded with its decisions.
+//! Updates: a caller requests one, a decider accepts or rejects it, and an accepted update is recorded with its
+//! decisions.
 //!
-//! | while the update is | a caller asks for it | accepted, and done or failed | accepted, to be answered later | rejected | the run closes |
-//! |---|---|---|---|---|---|
-//! | new | it waits for a decider, beside the history | UpdateAccepted, UpdateCompleted or UpdateFailed | UpdateAccepted | nothing is recorded | refused (run-closed) |
-//! | accepted | the caller waits for its answer | UpdateCompleted or UpdateFailed | – | UpdateFailed | known as accepted by a run that closed |
-//! | answered | the caller hears the answer | refused (update-known) | refused (update-known) | nothing is recorded | – |
+//! | update is | input | result |
+//! |---|---|---|
+//! | new | a caller's request | waits for a decider, outside the history |
+//! | new | accepted, with a result or failure | UpdateAccepted, UpdateCompleted or UpdateFailed |
+//! | new | accepted, to be answered later | UpdateAccepted |
+//! | new | rejected | no event |
+//! | new | the run closes | fails with run-closed |
+//! | accepted | a caller's request | waits for the answer |
+//! | accepted | answered | UpdateCompleted or UpdateFailed |
+//! | accepted | rejected | UpdateFailed |
+//! | accepted | the run closes | known as accepted by a closed run |
+//! | answered | a caller's request | original answer |
+//! | answered | accepted | fails with update-known |
+//! | answered | rejected | no event |
 //!
-//! A new one is refused while the run is paused (run-paused), at another version than it was asked for (version-moved), or while
-//! [`OPEN_UPDATES_MAX`](limits::OPEN_UPDATES_MAX) are accepted and not answered (open-updates-limit). One that is to be answered later and for
-//! which the state of the run has no room has failed (`state-limit`). A turn that was made for updates alone, and in which there is nothing
-//! to record, leaves no event.
+//! A new update fails in these cases:
+//!
+//! * The run is paused (run-paused).
+//! * The run is not at the required version (version-moved).
+//! * [`OPEN_UPDATES_MAX`](limits::OPEN_UPDATES_MAX) accepted updates have no answer yet (open-updates-limit).
+//!
+//! An update that is accepted to be answered later fails (`state-limit`) if the state of the run has no space for
+//! it. A turn created only for updates leaves no event if it records nothing else.
 
 use std::collections::BTreeSet;
 
@@ -28,21 +42,21 @@ use crate::time::{Duration, Timestamp};
 use crate::transition::{Transition, must_be_at, must_be_open};
 use crate::validate;
 
-/// The reason of an update that was accepted to be answered later, and for which the state of its run has no room.
+/// Failure code of an update that was accepted to be answered later, but does not fit into the state of its run.
 const STATE_LIMIT: &str = "state-limit";
 
-/// What is known of an update, and if that is nothing, that a decider may be asked to judge it. It is known what came of it in runs
-/// of the workflow id before this one, too.
+/// Returns the status of an update, and checks that a new one may be proposed to a decider. Outcomes in earlier
+/// runs of the workflow id count.
 ///
 /// # Errors
 ///
-/// For a new one: a field that is not acceptable, [`Fault::RunClosed`], [`Fault::RunPaused`], [`Fault::VersionMoved`],
-/// [`Fault::OpenUpdatesLimit`]. An update that is known is never refused: its answer is there, or will be.
+/// For a new update: an invalid field, [`Fault::RunClosed`], [`Fault::RunPaused`], [`Fault::VersionMoved`] or
+/// [`Fault::OpenUpdatesLimit`]. A known update is never refused, because its answer exists or will.
 pub fn may_update(run: &Run, asked: &ProposedUpdate) -> Result<UpdateStanding, Fault> {
     may_update_in(run, asked, None)
 }
 
-/// The same for an update that names a run, `run_id`: what came of it elsewhere is not what was asked for.
+/// Does the same as [`may_update`] for a request that names a run. Only outcomes in that run count.
 ///
 /// # Errors
 ///
@@ -65,13 +79,13 @@ pub fn may_update_in(run: &Run, asked: &ProposedUpdate, run_id: Option<RunId>) -
     Ok(UpdateStanding::New)
 }
 
-/// What a start does that comes with an update, given the newest run of its workflow id: nothing, where that run knows the
-/// update, whether it is open or not. Who asks again must not start a second run.
+/// Returns the effect of a start that carries an update, given the newest run of its workflow id. If that run knows
+/// the update, nothing is started, even if the run is closed: a repeated request must not start a second run.
 ///
 /// # Errors
 ///
-/// As for [`starting`]; [`Fault::Invalid`] for an update with a condition, as a run that is yet to be started has no version,
-/// and for a first turn that is to wait, as somebody waits for it.
+/// As for [`starting`]. In addition, [`Fault::Invalid`] for an update with a required version, because a run that
+/// is not started yet has none, and for a delayed first turn, because the caller waits for the answer.
 pub fn starting_for(existing: Option<&Run>, start: &Start, asked: &ProposedUpdate) -> Result<Starting, Fault> {
     validate_asked(asked)?;
     let invalid = |field: &str, problem: &str| Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() };
@@ -98,7 +112,7 @@ fn validate_asked(asked: &ProposedUpdate) -> Result<(), Fault> {
     validate::identity(asked.identity.as_deref())
 }
 
-/// The events that a speculative turn will have if it is recorded: DeciderScheduled and DeciderStarted.
+/// Returns the events DeciderScheduled and DeciderStarted that a speculative turn will have if it is recorded.
 pub fn speculative_turn(
     run: &Run,
     identity: Option<&str>,
@@ -123,7 +137,7 @@ impl Transition {
         match turn {
             AnsweredTurn::Held(turn) => must_hold(&self.run, *turn)?,
             AnsweredTurn::Speculative { last_event_id, .. } if records => self.must_be_unmoved(*last_event_id)?,
-            // What was rejected was rejected, whatever has happened since.
+            // A rejection is valid even if the run has changed since.
             AnsweredTurn::Speculative { .. } => {}
         }
         beside.validate(&self.run)?;
@@ -147,7 +161,7 @@ impl Transition {
         Ok(())
     }
 
-    /// Whether there is anything to record, beside the turn itself.
+    /// Returns `true` if the answer records anything besides the turn itself.
     fn records(&self, answers: &[UpdateAnswer], beside: &TurnAnswer) -> bool {
         let records = |answer: &UpdateAnswer| match (self.run.update_standing(&answer.update_id), &answer.verdict) {
             (UpdateStanding::Accepted { .. }, verdict) => !matches!(verdict, Verdict::Later),
@@ -158,20 +172,22 @@ impl Transition {
         !beside.decisions.is_empty() || answers.iter().any(records)
     }
 
-    /// A turn that was not recorded can be recorded only where it began: its decider saw everything up to there.
+    /// Checks that no event was recorded since a speculative turn began, because its decider has not seen later
+    /// ones.
     fn must_be_unmoved(&self, last_event_id: EventId) -> Result<(), Fault> {
         let run = &self.run;
         let is_idle = run.is_open() && run.turn.is_none() && run.turn_task.is_none() && run.paused.is_none();
         if is_idle && run.last_event_id == last_event_id {
             return Ok(());
         }
-        // The ids that it would have had: nothing else can have been completed with them.
+        // The turn would have these ids, so only the same answer can have completed them.
         let [scheduled_event_id, started_event_id] = [last_event_id + 1, last_event_id + 2];
         must_hold(run, TurnId { scheduled_event_id, started_event_id })?;
         Err(Fault::TurnLost)
     }
 
-    /// Whether it accepts an update; `others` tells whether another one was accepted before it.
+    /// Returns `true` if the answer accepts a new update. `others` means that another update was accepted before
+    /// it.
     fn must_be_asked(&self, answer: &UpdateAnswer, asked: &[ProposedUpdate], others: bool) -> Result<bool, Fault> {
         let update_id = answer.update_id.clone();
         let standing = self.run.update_standing(&update_id);
@@ -189,13 +205,13 @@ impl Transition {
         }
         must_be_at(&self.run, asked.if_version)?;
         match asked.if_version {
-            // The other one is about to move the version.
+            // The other update will change the version.
             Some(expected) if others => Err(Fault::VersionMoved { expected, found: self.run.last_event_id + 1 }),
             _ => Ok(true),
         }
     }
 
-    /// Records that a turn was scheduled and started, for an update alone.
+    /// Records the events of a speculative turn.
     fn turn_of_its_own(&mut self, identity: Option<&str>, by: Option<&CallerName>, at: Timestamp) -> TurnId {
         let answers = std::mem::replace(&mut self.author, Author::named(by.cloned()));
         self.schedule_turn(at);
@@ -206,7 +222,7 @@ impl Transition {
         TurnId { scheduled_event_id, started_event_id }
     }
 
-    /// Whether the update that was accepted just now can wait for its answer.
+    /// Returns `true` if the update just accepted may wait for its answer.
     fn may_wait(&mut self) -> bool {
         self.run.updates.open().len() <= limits::OPEN_UPDATES_MAX && self.has_room(|_| 0)
     }
@@ -234,7 +250,7 @@ impl Transition {
                     identity: asked.identity.clone(),
                     decision_event_id,
                 };
-                // Who asks, not who judges.
+                // The author is the caller, not the decider.
                 self.push_by(now, EventKind::UpdateAccepted(accepted), None, asked.by.clone())
             }
         };
@@ -296,7 +312,7 @@ impl Run {
         self.remember(key_of_update(update_id), event.id, event.at());
     }
 
-    /// Those that were accepted will not be answered any more: the run has closed.
+    /// Ends all updates without an answer when the run closes.
     pub(crate) fn updates_are_over(&mut self, event: &Event) {
         for (accepted_event_id, it) in self.updates.close() {
             self.remember(key_of_update(&it.update_id), accepted_event_id, event.at());

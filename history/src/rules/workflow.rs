@@ -1,42 +1,47 @@
-//! The run as a whole: how it starts, how it ends, and which one goes on for it.
+//! The run as a whole: its start, its close, and its successor.
 //!
-//! | while the run is | it is started again (its reuse and conflict policies say so) | `RequestCancel` | Terminate | a decision that closes | the execution, or the run, takes too long |
-//! |---|---|---|---|---|---|
-//! | not there | WorkflowStarted, DeciderScheduled | – | – | – | – |
-//! | open | refused (workflow-already-open), or the open one is used, or terminated first | WorkflowCancelRequested | WorkflowTerminated | WorkflowFailed, WorkflowContinuedAsNew | WorkflowTimedOut |
-//! | open, with news that the decider has not seen | the same | the same | the same | WorkflowCloseFailed (`UnhandledEvents`), unless it is forced | the same |
-//! | closed | WorkflowStarted, or refused (workflow-id-reuse-refused) | refused (run-closed) | refused (run-closed) | – | – |
-//! | closed, and another one goes on for it | refused (workflow-already-open) | refused (run-closed) | refused (run-closed) | – | – |
+//! | run is | input | result |
+//! |---|---|---|
+//! | absent | a start | WorkflowStarted, DeciderScheduled |
+//! | open | a start | fails with workflow-already-open, uses the open run, or terminates it first |
+//! | open | `RequestCancel` | WorkflowCancelRequested |
+//! | open | Terminate | WorkflowTerminated |
+//! | open | a closing decision | the event of the decision, for example WorkflowFailed |
+//! | open, with unseen news | a closing decision | WorkflowCloseFailed (`UnhandledEvents`), unless it is forced |
+//! | open | its execution or run timeout | WorkflowTimedOut |
+//! | closed | a start | WorkflowStarted, or fails with workflow-id-reuse-refused |
+//! | closed, with a successor | a start | fails with workflow-already-open |
+//! | closed | `RequestCancel` or Terminate | fails with run-closed |
 //!
-//! A cancel request and a close that failed have a decider look. A request with a key that was recorded before answers as the first time,
-//! whatever the state.
+//! The conflict and reuse policies choose between the results of a start. A cancel request and a failed close
+//! schedule a turn. A request with a key that was recorded before gets its original response in every state.
 //!
-//! | a run with a retry policy ends with | another try |
+//! | run with a retry policy ends with | another attempt |
 //! |---|---|
-//! | WorkflowFailed, for a reason that may be retried | follows after a wait, while the policy has tries and the execution time |
+//! | WorkflowFailed, with a retryable reason | after the backoff, if the policy and the execution timeout allow it |
 //! | WorkflowTimedOut (`Run`) | the same |
-//! | WorkflowTimedOut (`Execution`), and all else | – |
-//! | any of these, after a cancel request | – |
+//! | WorkflowTimedOut (`Execution`), or anything else | none |
+//! | any of these, after a cancel request | none |
 //!
-//! A cancel request is never lost when one run follows another, and it never waits:
+//! A cancel request is not lost when another run follows, and it is never delayed:
 //!
-//! | a run that was asked to cancel is followed by | the request |
+//! | run with a cancel request is followed by | the request |
 //! |---|---|
-//! | another try, after it failed or passed its run timeout | there is no other try; the run's close is final, also for its parent and its schedule |
-//! | another try that an earlier version of these rules planned | WorkflowCancelRequested in the new run, which is event 3 |
-//! | the run that continues as new, decided over REST or SWF's wire | the same |
-//! | a reset, the request stands before the event that it goes back to | part of the copied history |
-//! | a reset, the request came later and the run did not close as canceled | comes again with the later signals (`reapply`), or not (`drop`) |
-//! | a reset, the run closed as canceled | answered, and not repeated |
-//! | the next action of its schedule, or a new start with its workflow id | concerns that run alone, and a new start is another run |
+//! | another attempt | prevents it: the close is final, also for its parent and its schedule |
+//! | another attempt planned by an earlier version | is event 3 of the new run |
+//! | the run that continues as new | is event 3 of the new run |
+//! | a reset to an event after the request | is part of the copied history |
+//! | a reset to an event before the request | is handled like a signal: reapplied, or dropped |
+//! | a reset after the run closed as canceled | counts as answered and is not reapplied |
+//! | the next action of its schedule, or a new start | does not apply to that run |
 //!
-//! A child is a run like any other: a request from its parent (CancelExternal, or the policy `RequestCancel` when the
-//! parent closes) counts as one from a caller, and so does the request of a schedule's overlap policy.
+//! A child is a run like any other: a request from its parent (CancelExternal, or the policy `RequestCancel`)
+//! counts like one from a caller. So does a request from a schedule's overlap policy.
 //!
-//! | while the first turn is held back (`startAfter`, the wait before another try) | |
+//! | input while the first turn is delayed | result |
 //! |---|---|
-//! | a cancel request comes | WorkflowCancelRequested that releases the turn: it can be taken at once, and timeouts count from then |
-//! | a signal, an update or a query comes | waits for the turn |
+//! | a cancel request | WorkflowCancelRequested makes the turn available; timeouts count from then |
+//! | a signal, an update or a query | waits for the turn |
 
 mod successor;
 
@@ -64,15 +69,16 @@ use crate::trace::SpanId;
 use crate::transition::{CommandOutcome, Transition, must_be_open};
 use crate::validate;
 
-/// Whether a workflow id whose newest run is `existing` may be started again.
+/// Checks whether a workflow id whose newest run is `existing` may be started again.
 ///
 /// # Errors
 ///
-/// [`Fault::AlreadyOpen`] while it is open, [`Fault::ReuseRefused`] when the policy refuses.
+/// [`Fault::AlreadyOpen`] if that run is open or has a successor, [`Fault::ReuseRefused`] if the policy does not
+/// allow it.
 pub fn may_start(existing: &Run, policy: ReusePolicy) -> Result<(), Fault> {
     let (run_id, status) = (existing.started.run_id, existing.status);
     let allowed = match (policy, status) {
-        // The run that goes on is about to be there.
+        // The successor is about to start.
         (_, Status::Open) => return Err(Fault::AlreadyOpen { run_id }),
         (_, _) if existing.goes_on() => return Err(Fault::AlreadyOpen { run_id }),
         (ReusePolicy::AllowDuplicate, _) => true,
@@ -82,30 +88,31 @@ pub fn may_start(existing: &Run, policy: ReusePolicy) -> Result<(), Fault> {
     if allowed { Ok(()) } else { Err(Fault::ReuseRefused { run_id, status }) }
 }
 
-/// What a start does, given the newest run of its workflow id.
+/// Effect of a start, given the newest run of its workflow id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Starting {
-    /// It starts a run.
+    /// Starts a run.
     New,
-    /// Nothing: the request was recorded before, by this run.
+    /// Does nothing, because this run has recorded the request before.
     Repeated {
-        /// Which.
+        /// Run id.
         run_id: Uuid,
     },
-    /// It uses the open run, and signals it where it carries a signal.
+    /// Uses the open run, and signals it if the start carries a signal.
     Existing {
-        /// Which.
+        /// Run id.
         run_id: Uuid,
     },
-    /// It terminates the open run, and then starts.
+    /// Terminates the open run and then starts a new one.
     TerminateFirst,
 }
 
-/// What a start does, given the newest run of its workflow id.
+/// Returns the effect of a start, given the newest run of its workflow id.
 ///
 /// # Errors
 ///
-/// As for [`may_start`]; [`Fault::Invalid`] for policies that contradict each other.
+/// As for [`may_start`]. In addition, [`Fault::Invalid`] for invalid fields and for policies that contradict each
+/// other.
 pub fn starting(existing: Option<&Run>, start: &Start) -> Result<Starting, Fault> {
     is_acceptable(start)?;
     let Some(run) = existing else { return Ok(Starting::New) };
@@ -167,7 +174,7 @@ pub(crate) fn not_closed(decision: CloseDecision, cause: CloseFailedCause, decis
     EventKind::WorkflowCloseFailed(WorkflowCloseFailed { decision, cause, decision_event_id })
 }
 
-/// Who asks for a run's end, and why.
+/// A request to cancel or terminate a run.
 #[derive(Default)]
 pub(crate) struct EndRequest<'a> {
     pub(crate) reason: Option<&'a String>,
@@ -178,11 +185,11 @@ pub(crate) struct EndRequest<'a> {
 }
 
 impl Transition {
-    /// A new run: WorkflowStarted, DeciderScheduled, and the signal that came with its start.
+    /// Starts a run: WorkflowStarted, DeciderScheduled, and the signal of the start.
     ///
     /// # Errors
     ///
-    /// [`Fault::Invalid`] or [`Fault::TooLarge`] for a field that is not acceptable.
+    /// [`Fault::Invalid`] or [`Fault::TooLarge`] for an invalid field.
     pub fn start(start: &Start, run_id: Uuid, now: Timestamp) -> Result<Self, Fault> {
         is_acceptable(start)?;
         let started = WorkflowStarted {
@@ -215,7 +222,7 @@ impl Transition {
             tracestate: start.trace.as_ref().and_then(|trace| trace.tracestate.clone()),
         };
         let run = Run::begin(now, &started, start.key);
-        // Who begins the trace by it was in none.
+        // If the run begins its trace, the caller had none.
         let traceparent = started.traceparent.filter(|it| it.span_id() != SpanId::of_run(run_id));
         let (by, author) = (start.by.clone(), Author::named(start.by.clone()).traced(traceparent));
         let event = Event {
@@ -246,7 +253,7 @@ impl Transition {
         Ok(())
     }
 
-    /// The event of a cancel request to this run, which releases its first turn if that is held back.
+    /// Returns the event of a cancel request, which releases the first turn if that is delayed.
     pub(crate) fn cancel_request(&self, request: WorkflowCancelRequested, now: Timestamp) -> EventKind {
         let releases_first_turn = self.run.is_first_turn_held_back(now);
         EventKind::WorkflowCancelRequested(WorkflowCancelRequested { releases_first_turn, ..request })
@@ -318,7 +325,7 @@ impl Transition {
         })
     }
 
-    /// The execution, or this run of it, took too long.
+    /// Closes the run after its execution or run timeout.
     pub(crate) fn workflow_takes_too_long(&mut self, timeout: WorkflowTimeout, now: Timestamp) {
         let next_try = match timeout {
             WorkflowTimeout::Execution => None,
@@ -366,7 +373,7 @@ impl Run {
         }
     }
 
-    /// Shows when the execution, and this run of it, will have taken too long.
+    /// Passes the deadlines of the execution and of the run to `show`.
     pub(crate) fn each_workflow_deadline(&self, show: &mut impl FnMut(Deadline)) {
         let started = &self.started;
         self.show_after(started.execution_from(), Some(started.execution_timeout), DeadlineKind::Execution, show);

@@ -1,10 +1,10 @@
-//! Time-zone tables: those that are compiled in, or others that the service was given.
+//! Time zone tables: the built-in ones, or others given to the service.
 
 use std::sync::{LazyLock, OnceLock};
 
 use jiff::tz::TimeZoneDatabase;
 
-/// A set of tables.
+/// A set of time zone tables.
 struct Tables {
     database: TimeZoneDatabase,
     version: String,
@@ -25,7 +25,7 @@ pub(super) fn database() -> &'static TimeZoneDatabase {
     &tables().database
 }
 
-/// Version of the time-zone tables in use, such as `2026e`.
+/// Returns the version of the time zone tables in use, such as `2026e`.
 pub fn zone_tables() -> String {
     tables().version.clone()
 }
