@@ -202,7 +202,7 @@ pub enum Command {
     },
     /// An operator pauses the run.
     Pause {
-        /// Whether its timers and all timeouts are suspended as well.
+        /// True if its timers and all timeouts are suspended as well.
         stop_clocks: bool,
         /// Operator, and the reason.
         by_hand: ByHand,
@@ -305,7 +305,7 @@ pub enum Command {
         reason: Option<String>,
         /// Failure details, for people and programs.
         details: Option<Payload>,
-        /// Whether a retry cannot help.
+        /// True if a retry cannot help.
         non_retryable: bool,
         /// Delay before the next attempt, instead of the backoff of the retry policy.
         retry_after: Option<Duration>,

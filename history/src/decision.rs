@@ -205,9 +205,9 @@ pub struct StartChild {
     /// Tags, at most five.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// How long the child stays readable after it closed.
+    /// Time for which the child stays readable after its close.
     pub retention: Option<Duration>,
-    /// Whether the workflow id may be reused if an earlier run with it has closed.
+    /// Reuse policy for a workflow id whose earlier run has closed.
     #[serde(default)]
     pub reuse_policy: ReusePolicy,
     /// Policy applied to the child if this run closes first.
@@ -275,7 +275,7 @@ pub struct SucceedWorkflow {
     /// Result, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
-    /// Whether to close even if there is news that this turn has not seen.
+    /// True to close even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
@@ -288,13 +288,13 @@ pub struct SucceedWorkflow {
 pub struct FailWorkflow {
     /// Failure code, for programs. 1 to 256 characters.
     pub reason: String,
-    /// Whether `reason` is given as an empty string rather than not at all. Only in runs over SWF's protocol.
+    /// True if `reason` is given as an empty string rather than not at all. Only in runs over SWF's protocol.
     #[serde(skip)]
     pub has_empty_reason: bool,
     /// Failure details, for people and programs. At most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// Whether to close even if there is news that this turn has not seen.
+    /// True to close even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
@@ -308,7 +308,7 @@ pub struct CancelWorkflow {
     /// Details, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// Whether to close even if there is news that this turn has not seen.
+    /// True to close even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
@@ -329,7 +329,7 @@ pub struct ContinueAsNew {
     pub task_list: Option<String>,
     /// Tags of the new run; this run's when absent.
     pub tags: Option<Vec<String>>,
-    /// Whether to close even if there is news that this turn has not seen.
+    /// True to close even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
     /// Additional settings, only in runs over SWF's protocol.

@@ -1,37 +1,38 @@
-//! How a decider lost its turn, as the history tells it.
+//! Reason why a decider lost its turn, according to the history.
 
 use crate::command::TurnId;
 use crate::event::{DeciderFailedCause, Event, EventKind};
 use crate::time::Duration;
 
-/// How a decider lost its turn.
+/// Reason why a decider lost its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnLoss {
-    /// It was not answered in time.
+    /// The turn was not answered in time.
     TimedOut {
-        /// How long after its DeciderStarted.
+        /// Time since its DeciderStarted event.
         after: Duration,
     },
-    /// It was given back, or never reached its decider.
+    /// The turn failed, or could not be delivered.
     GivenBack {
-        /// How long after its DeciderStarted.
+        /// Time since its DeciderStarted event.
         after: Duration,
-        /// By whom.
+        /// Cause, for programs.
         cause: DeciderFailedCause,
-        /// Why, in the decider's words.
+        /// Failure code from the decider.
         reason: Option<String>,
     },
-    /// It was answered, and a later one was, too.
+    /// The turn was answered, and so was a later one.
     Answered {
-        /// How long after its DeciderStarted.
+        /// Time since its DeciderStarted event.
         after: Duration,
     },
-    /// It never was: the run has no such turn.
+    /// The run has no such turn.
     NeverWas,
 }
 
 impl TurnLoss {
-    /// What became of a turn, by the events from its DeciderStarted on; `None` when they do not tell.
+    /// Returns the reason from the events that follow and include the turn's DeciderStarted event, or `None` if
+    /// they do not show it.
     pub fn find(turn: TurnId, events: &[Event]) -> Option<Self> {
         let Some(first) = events.first() else { return Some(Self::NeverWas) };
         let is_its_start = first.id == turn.started_event_id
@@ -54,7 +55,7 @@ impl TurnLoss {
         })
     }
 
-    /// The kind of it, for programs.
+    /// Returns the code for programs.
     pub fn word(&self) -> &'static str {
         match self {
             Self::TimedOut { .. } => "timed-out",
@@ -65,7 +66,7 @@ impl TurnLoss {
         }
     }
 
-    /// How long after its DeciderStarted.
+    /// Returns the time since its DeciderStarted event.
     pub fn after(&self) -> Option<Duration> {
         match self {
             Self::TimedOut { after } | Self::GivenBack { after, .. } | Self::Answered { after } => Some(*after),
@@ -150,7 +151,7 @@ mod tests {
                 Some("not-delivered: it was taken back after 30s, as the connection that polled for it had gone"),
             ),
             (vec![started(2), completed(3)], Some("answered: it was answered after 30s, and a later one was, too")),
-            // What became of others is no matter.
+            // The outcome of other turns does not matter.
             (vec![started(2), timed_out(Some(7)), timed_out(None), completed(8)], None),
             (vec![started(2)], None),
             (vec![], Some("never-was: the run has no such turn: other events came instead of it")),

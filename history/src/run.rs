@@ -85,7 +85,7 @@ pub struct Run {
     /// Open timers, by timer id.
     #[n(11)]
     pub timers: BTreeMap<String, PendingTimer>,
-    /// Whether a request to cancel the run was recorded.
+    /// True if a request to cancel the run was recorded.
     #[n(12)]
     pub cancel_requested: bool,
     /// Idempotency keys of earlier requests. Only part of this can be derived from the history.

@@ -1,4 +1,4 @@
-//! A run to test with: each step is one commit, and everything it comes to is held against the checker.
+//! Test fixture: a run that changes by one commit at a time, with every state checked against the checker.
 
 use std::sync::Arc;
 
@@ -26,12 +26,12 @@ pub(crate) struct Scene {
     pub(crate) around: Surroundings,
 }
 
-/// A run without timeouts for its activities, just started.
+/// Returns a new run without activity timeouts.
 pub(crate) fn scene() -> Scene {
     Scene::of(&plain())
 }
 
-/// A start whose activities have no timeouts.
+/// Returns a start without activity timeouts.
 pub(crate) fn plain() -> Start {
     Start { activity_timeouts: ActivityTimeouts::default(), ..Start::new("order-1", "order", "orders") }
 }
@@ -47,12 +47,12 @@ impl Scene {
         Self { run, links: Links::default(), events, now, beats: Vec::new(), around: Surroundings::default() }
     }
 
-    /// Admits one command as one commit, and holds everything against the laws.
+    /// Admits a command as one commit, and checks all invariants.
     pub(crate) fn admit(&mut self, command: &Command) -> Result<(CommandOutcome, Vec<Event>), Fault> {
         self.admit_within(command, None)
     }
 
-    /// The same, of a decider who may decide no more than this.
+    /// Admits a command of a decider with restricted permissions.
     pub(crate) fn admit_within(
         &mut self,
         command: &Command,
@@ -93,26 +93,26 @@ impl Scene {
         self
     }
 
-    /// The clock is put back.
+    /// Puts the clock back.
     pub(crate) fn put_back(mut self, seconds: u64) -> Self {
         self.now = self.now.minus(Duration::from_secs(seconds));
         self
     }
 
-    /// A decider takes the turn.
+    /// Starts the waiting turn.
     pub(crate) fn take(self) -> Self {
         let command = self.start_turn();
         self.then(&command)
     }
 
-    /// A decider takes the turn, unless one holds it, and answers.
+    /// Starts the waiting turn unless one is held, and completes it with these decisions.
     pub(crate) fn decide<const N: usize>(self, decisions: [Decision; N]) -> Self {
         let scene = if self.run.turn.is_none() { self.take() } else { self };
         let command = scene.complete(decisions);
         scene.then(&command)
     }
 
-    /// A runner takes the activity.
+    /// Starts the activity.
     pub(crate) fn takes(self, activity_id: &str) -> Self {
         let command = self.start_activity(activity_id);
         self.then(&command)
@@ -164,25 +164,25 @@ impl Scene {
         Command::complete(self.turn(), TurnAnswer { decisions, surroundings, ..TurnAnswer::default() })
     }
 
-    /// The service knows this of a type of activities.
+    /// Registers an activity type.
     pub(crate) fn with_activity(mut self, name: &str, registration: Registration<ActivityDefaults>) -> Self {
         self.around.activity_types.insert(name.to_owned(), registration);
         self
     }
 
-    /// The service knows this of a type of workflows.
+    /// Registers a workflow type.
     pub(crate) fn with_workflow(mut self, name: &str, registration: Registration<WorkflowDefaults>) -> Self {
         self.around.workflow_types.insert(name.to_owned(), registration);
         self
     }
 
-    /// The domain has this room for each of the next children.
+    /// Sets the domain's capacity for the next children.
     pub(crate) fn with_room(mut self, room: DomainRoom) -> Self {
         self.around.rooms = vec![room; 4];
         self
     }
 
-    /// There is something that does Lambda tasks.
+    /// Enables Lambda tasks.
     pub(crate) fn with_functions(mut self) -> Self {
         self.around.has_functions = true;
         self
@@ -208,7 +208,7 @@ impl Scene {
         Command::CancelActivity { task: self.task(activity_id), details: None }
     }
 
-    /// A decider answers a turn of which nothing is recorded.
+    /// Returns the command that completes a speculative turn.
     pub(crate) fn speculate<const N: usize>(
         &self,
         asked: &[ProposedUpdate],
@@ -224,7 +224,7 @@ impl Scene {
         answer_updates(turn, asked, answers, decisions.into())
     }
 
-    /// A decider answers the turn that it holds.
+    /// Returns the command that completes the held turn and answers updates.
     pub(crate) fn judge<const N: usize>(
         &self,
         asked: &[ProposedUpdate],
@@ -239,7 +239,7 @@ impl Scene {
     }
 }
 
-/// Nothing happens until just before `seconds`; then `then`.
+/// Checks that nothing happens until just before `seconds`, and that `then` happens at that time.
 #[track_caller]
 pub(crate) fn fires(given: &Scene, seconds: u64, then: &str) {
     let mut before = given.clone().after(seconds);
@@ -250,13 +250,13 @@ pub(crate) fn fires(given: &Scene, seconds: u64, then: &str) {
     check(&due, &due.fire(), then);
 }
 
-/// One case: what `when` adds to `given`, told in one line, or the code of its refusal.
+/// Checks that `when` adds the events `then` to `given`, or is refused with that code.
 #[track_caller]
 pub(crate) fn check(given: &Scene, when: &Command, then: &str) {
     check_within(given, None, when, then);
 }
 
-/// The same, of a decider who may decide no more than this.
+/// Checks a command of a decider with restricted permissions.
 #[track_caller]
 pub(crate) fn check_within(given: &Scene, may: Option<&Arc<Permissions>>, when: &Command, then: &str) {
     let found = match given.clone().admit_within(when, may) {
@@ -277,7 +277,7 @@ pub(crate) fn complete(turn: TurnId, decisions: Vec<Decision>) -> Command {
     Command::complete(turn, decisions)
 }
 
-/// An update `name` is asked for with this id.
+/// Returns an update with this id.
 pub(crate) fn update(update_id: &str) -> ProposedUpdate {
     ProposedUpdate {
         update_id: update_id.to_owned(),
@@ -358,7 +358,7 @@ pub(crate) fn pause() -> Command {
     Command::Pause { stop_clocks: false, by_hand: by_hand(), key: None }
 }
 
-/// With the clock standing still.
+/// Returns a pause that stops the clock.
 pub(crate) fn stop() -> Command {
     Command::Pause { stop_clocks: true, by_hand: by_hand(), key: None }
 }
@@ -406,7 +406,7 @@ pub(crate) fn marker(name: &str) -> Decision {
     Decision::from(RecordMarker { name: name.to_owned(), details: None })
 }
 
-/// A child that is open when its parent closes is done this to.
+/// Returns the decision to start a child with this policy.
 pub(crate) fn start_child(workflow_id: &str, child_policy: ChildPolicy) -> Decision {
     let (workflow_id, workflow_type) = (workflow_id.to_owned(), "child".to_owned());
     Decision::from(StartChild { workflow_id, workflow_type, child_policy, ..StartChild::default() })
@@ -416,7 +416,7 @@ pub(crate) fn child(workflow_id: &str) -> Decision {
     start_child(workflow_id, ChildPolicy::Terminate)
 }
 
-/// A child says how it closed.
+/// Returns the command that reports the close of a child.
 pub(crate) fn child_closes(scheduled_event_id: EventId, close: EventKind) -> Command {
     Command::TakeChildClose { scheduled_event_id, run_id: Uuid::from_u128(9), close: Box::new(close) }
 }
@@ -430,7 +430,7 @@ pub(crate) fn cancel_external(workflow_id: &str) -> Decision {
     Decision::from(CancelExternal { workflow_id: workflow_id.to_owned(), ..CancelExternal::default() })
 }
 
-/// An event of a run named by a number.
+/// Returns an event of the run with this number.
 pub(crate) fn origin(run: u128, event_id: EventId) -> Origin {
     Origin { workflow_id: format!("w{run}"), run_id: Uuid::from_u128(run), event_id }
 }
@@ -467,7 +467,7 @@ pub(crate) fn cancellation() -> Decision {
     Decision::from(CancelWorkflow::default())
 }
 
-/// Events in one line, each with what tells it apart.
+/// Formats events in one line, each with its distinctive attributes.
 pub(crate) fn told(events: &[Event]) -> String {
     let words = events.iter().map(|event| {
         let name = event.kind.name();

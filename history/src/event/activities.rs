@@ -139,14 +139,14 @@ pub struct ActivityFailed {
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// Whether the runner reported that a retry cannot help.
+    /// True if the runner reported that a retry cannot help.
     #[n(4)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub non_retryable: bool,
     /// Operator that failed the activity manually; absent if the runner did.
     #[n(5)]
     pub by_hand: Option<ByHand>,
-    /// Whether `reason` was given as an empty string rather than not at all. Only runs started over SWF's protocol
+    /// True if `reason` was given as an empty string rather than not at all. Only runs started over SWF's protocol
     /// have either.
     #[n(6)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
@@ -236,7 +236,7 @@ pub struct ActivityScheduledTimeout {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ActivityNotStartedCause {
-    /// It is a Lambda task, and the run has no Lambda role.
+    /// The activity is a Lambda task, and the run has no Lambda role.
     #[n(0)]
     LambdaRoleUndefined,
 }
@@ -383,7 +383,7 @@ pub enum ActivityScheduleFailedCause {
     /// Neither sets a heartbeat timeout. Only in runs over SWF's protocol.
     #[n(8)]
     DefaultHeartbeatUndefined,
-    /// It is a Lambda task, and the service has no functions. Only in runs over SWF's protocol.
+    /// The activity is a Lambda task, and the service has no functions. Only in runs over SWF's protocol.
     #[n(9)]
     LambdaUnavailable,
     /// The state of the run has no space for another activity.

@@ -124,7 +124,7 @@ pub enum ActivityPausedCause {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowPaused {
-    /// Whether the run's clock stops as well, which suspends its timers and all timeouts.
+    /// True if the run's clock stops as well, which suspends its timers and all timeouts.
     #[n(0)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stop_clocks: bool,
@@ -148,8 +148,8 @@ pub struct WorkflowResumed {
     /// Reason, for people.
     #[n(1)]
     pub reason: Option<String>,
-    /// Whether to repair deadlines that were set while the service's clock was ahead: a deadline that counts from a
-    /// time later than this event counts from this event instead.
+    /// True if the resume repairs deadlines that were set while the service's clock was ahead: a deadline that
+    /// counts from a time later than this event counts from this event instead.
     #[n(2)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

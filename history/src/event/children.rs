@@ -48,10 +48,10 @@ pub struct ChildScheduled {
     #[n(8)]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// How long the child stays readable after it closed.
+    /// Time for which the child stays readable after its close.
     #[n(9)]
     pub retention: Duration,
-    /// Whether the workflow id may be reused if an earlier run with it has closed.
+    /// Reuse policy for a workflow id whose earlier run has closed.
     #[n(10)]
     pub reuse_policy: ReusePolicy,
     /// Policy applied to the child if the parent closes first.
@@ -214,7 +214,7 @@ pub struct ChildFailed {
     #[n(5)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// Whether `reason` was given as an empty string rather than not at all. Only runs started over SWF's protocol
+    /// True if `reason` was given as an empty string rather than not at all. Only runs started over SWF's protocol
     /// have either.
     #[n(6)]
     #[cbor(default, skip_if = "std::ops::Not::not")]

@@ -53,7 +53,7 @@ pub struct WorkflowStarted {
     #[n(9)]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// How long the run stays readable after it closed.
+    /// Time for which the run stays readable after its close.
     #[n(10)]
     pub retention: Duration,
     /// Identity of the caller that started the run.
@@ -138,7 +138,7 @@ pub struct WorkflowFailed {
     /// Earliest time of that run's first turn.
     #[n(4)]
     pub next_try_at: Option<Timestamp>,
-    /// Whether `reason` was given as an empty string rather than not at all. Only runs started over SWF's protocol
+    /// True if `reason` was given as an empty string rather than not at all. Only runs started over SWF's protocol
     /// have either.
     #[n(5)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
@@ -282,7 +282,7 @@ pub struct WorkflowCancelRequested {
     /// Event of another run that requested it; absent if an application did.
     #[n(2)]
     pub origin: Option<Origin>,
-    /// Whether this request made a delayed first turn (`startAfter`, or the backoff of a retry) available at once.
+    /// True if this request made a delayed first turn (`startAfter`, or the backoff of a retry) available at once.
     /// The run's timeouts then count from this event.
     #[n(3)]
     #[cbor(default, skip_if = "std::ops::Not::not")]

@@ -65,7 +65,7 @@ impl Effect {
         Self { event_id, kind, lane: lane(workflow_id), of: None }
     }
 
-    /// Returns the effect requested by the run `owner` as it is stored in the outbox of the run `holder`.
+    /// Returns the form that an effect requested by the run `owner` has in the outbox of the run `holder`.
     #[must_use]
     pub fn held_by(self, holder: RunId, owner: RunId) -> Self {
         Self { of: taken_over(holder, owner), ..self }

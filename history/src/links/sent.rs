@@ -5,7 +5,7 @@ use minicbor::{Decode, Encode};
 
 use crate::event::EventId;
 
-/// One attempt of a poll, hashed to 64 bits with its task list. No two attempts have the same id, so it also
+/// Id of a single attempt of a poll, hashed to 64 bits with its task list. No two attempts have the same id, so it also
 /// identifies where a task was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode)]
 #[cbor(transparent)]

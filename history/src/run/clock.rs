@@ -14,7 +14,7 @@ pub struct RunPause {
     /// Time of the pause.
     #[n(1)]
     pub at: Timestamp,
-    /// Whether the run's clock is stopped.
+    /// True if the run's clock is stopped.
     #[n(2)]
     pub stops_clock: bool,
     /// Operator, and the reason.

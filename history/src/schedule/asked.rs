@@ -23,7 +23,7 @@ pub struct Schedule {
     pub overlap: Overlap,
     /// Missed times that are at most this old are caught up, oldest first; one day when absent.
     pub catch_up_window: Option<Duration>,
-    /// Whether a run that fails or times out pauses the schedule.
+    /// True if a run that fails or times out pauses the schedule.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pause_on_failure: bool,
     /// Number of remaining times that start an action; unlimited when absent. Manually requested actions do not

@@ -28,7 +28,7 @@ const OFFSET_MAX: SignedDuration = SignedDuration::from_hours(26);
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     cron: Cron,
-    /// Whether the pattern continues through an hour that occurs twice. It does if it matches every hour, every
+    /// True if the pattern continues through an hour that occurs twice. It does if it matches every hour, every
     /// second hour and so on; a pattern with specific hours occurs once.
     is_steady: bool,
 }
@@ -159,7 +159,7 @@ impl Pattern {
             if found.is_some() {
                 return found;
             }
-            // The pattern matches nothing in this period, whatever the next offset is. If clocks are put back next,
+            // The pattern matches nothing in this period, for any next offset. If clocks are put back next,
             // some local times occur again and must be searched.
             let until = until?;
             let sure = regular?.checked_sub(OFFSET_MAX).ok()?;

@@ -25,7 +25,7 @@ pub struct Rules {
     pub overlap: Overlap,
     /// Maximum age of a missed time that is caught up.
     pub catch_up: Duration,
-    /// Whether a run that failed or timed out pauses the schedule.
+    /// True if a run that failed or timed out pauses the schedule.
     pub pause_on_failure: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct Action {
     pub end: Option<OverlapEnd>,
 }
 
-/// How a later action ends a run.
+/// Method by which a later action ends a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverlapEnd {
@@ -81,7 +81,7 @@ pub struct Running {
     pub run_id: Uuid,
     /// Request to end the run.
     pub end: Option<OverlapEnd>,
-    /// Whether the request to end was delivered.
+    /// True if the request to end was delivered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_told: bool,
 }
@@ -286,7 +286,7 @@ impl ScheduleState {
         }
     }
 
-    /// Looks at every time that has come.
+    /// Processes every scheduled time that has passed.
     fn pass_time(&mut self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp) {
         if self.paused.is_some() {
             return;

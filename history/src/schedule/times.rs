@@ -16,8 +16,8 @@ use crate::time::{Duration, Timestamp};
 /// milliseconds at most.
 const EXCLUDED_MAX: usize = 1_000;
 
-/// How many evaluations of an entry one search may take before it is broken off likewise. Ours: each takes some tenths of a
-/// microsecond to some microseconds, and nothing else is done meanwhile.
+/// Evaluations of entries after which a search is interrupted and continues later. Ours: each takes from some tenths
+/// of a microsecond to some microseconds, and blocks other work.
 pub(super) const EVALUATIONS_AT_ONCE: usize = 25_000;
 
 /// Evaluations in one step of a list of times. Ours: one or two milliseconds.
@@ -37,7 +37,7 @@ pub struct ScheduleTimes {
     start_at: Option<Timestamp>,
     end_at: Option<Timestamp>,
     jitter: Duration,
-    /// Whether an exclusion matches every time.
+    /// True if an exclusion matches every time.
     is_all_excluded: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct ScheduleTimes {
 pub struct NextTime {
     /// The time.
     pub at: Timestamp,
-    /// Whether the schedule specifies this time. If `false`, the search was interrupted here: there is no time up
+    /// True if the schedule specifies this time. If `false`, the search was interrupted here: there is no time up
     /// to it, and the search must continue from it.
     pub is_named: bool,
 }

@@ -30,8 +30,8 @@ pub fn zone_tables() -> String {
     tables().version.clone()
 }
 
-/// Uses these time-zone tables in the whole process, in place of those that are compiled in. To be called before any
-/// schedule is read. False if others were given before.
+/// Replaces the built-in time zone tables for the whole process. Must be called before any schedule is parsed. Returns
+/// `false` if the tables were already replaced.
 pub fn use_zone_tables(database: TimeZoneDatabase, version: String) -> bool {
     GIVEN.set(Tables { database, version }).is_ok()
 }

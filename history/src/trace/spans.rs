@@ -1,15 +1,15 @@
-//! The spans that a commit ends: of a run, its turns, its activities and their tries, its timers, and the signals that it took.
+//! Spans that end with a commit: those of the run, turns, activities and their attempts, timers, and signals.
 //!
-//! | what | from | until | below |
+//! | span of | start | end | parent |
 //! |---|---|---|---|
-//! | a run | WorkflowStarted | the event that closes it | the span of whoever started it, or that of its parent |
-//! | a turn | DeciderStarted | the answer, or that none came | its run |
-//! | an activity | ActivityScheduled | the event that closes it | its run |
-//! | a try of one with a retry policy | a runner took it | it was answered, or took too long | its activity |
-//! | a timer | TimerScheduled | TimerExpired, TimerCanceled | its run |
-//! | a signal | Signal | the same instant | its run, with a link to the span of whoever sent it |
+//! | a run | WorkflowStarted | the closing event | the span of the caller or of the parent run |
+//! | a turn | DeciderStarted | the answer, a failure or a timeout | the run |
+//! | an activity | ActivityScheduled | the event that closes it | the run |
+//! | an attempt, with a retry policy | a runner takes it | its result or a timeout | the activity |
+//! | a timer | TimerScheduled | TimerExpired or TimerCanceled | the run |
+//! | a signal | Signal | the same time | the run, with a link to the sender's span |
 //!
-//! What is open when the run closes ends with it.
+//! The close of a run ends all its open spans.
 
 use std::sync::Arc;
 
@@ -21,48 +21,48 @@ use crate::run::{PendingActivity, PendingTimer, Run, Status, Turn};
 use crate::time::Timestamp;
 use crate::transition::Transition;
 
-/// A span that has ended.
+/// A completed span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// The trace that it belongs to.
+    /// Trace that it belongs to.
     pub trace_id: TraceId,
-    /// Its own id.
+    /// Id of the span.
     pub span_id: SpanId,
-    /// The span that it is below; `None` where it is the first of its trace.
+    /// Id of the parent span; `None` for the first span of its trace.
     pub parent: Option<SpanId>,
-    /// What vendors say of the trace.
+    /// The vendors' part of the trace context.
     pub tracestate: Option<String>,
-    /// What it is of: few words, of which there are few.
+    /// Short name with few distinct values, as required for span names.
     pub name: String,
-    /// When what it is of began.
+    /// Start time.
     pub began_at: Timestamp,
-    /// When that was over.
+    /// End time.
     pub ended_at: Timestamp,
-    /// When somebody took it, where it waited first.
+    /// Time at which a worker took the task, if it had to wait.
     pub taken_at: Option<Timestamp>,
-    /// What became of it.
+    /// Outcome.
     pub end: SpanEnd,
-    /// What else is known of it, by name.
+    /// Further attributes, by name.
     pub attributes: Vec<(&'static str, SpanValue)>,
-    /// A span elsewhere that led to it.
+    /// Span in another place that led to this one.
     pub link: Option<Traceparent>,
 }
 
-/// What became of what a span is of.
+/// Outcome of a span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpanEnd {
-    /// What should.
+    /// Success.
     Well,
-    /// Something else, in a word.
+    /// Failure, with a short code.
     Badly(String),
 }
 
-/// What is known of something.
+/// Value of a span attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpanValue {
-    /// In words.
+    /// Text.
     Text(String),
-    /// As a number.
+    /// Number.
     Number(u64),
 }
 
@@ -78,14 +78,15 @@ impl From<u64> for SpanValue {
     }
 }
 
-/// The spans that a transition ends, made from what is known of the run before. None of a run that is not [traced](Run::is_traced).
+/// Returns the spans that a transition ends, given the state before it. Returns none for a run that is not
+/// [traced](Run::is_traced).
 pub fn of_transition(before: Option<&Run>, made: &Transition) -> Vec<Span> {
     let run = made.run();
     let Some(traceparent) = run.started.traceparent.filter(|traceparent| traceparent.is_sampled()) else {
         return Vec::new();
     };
     let before = before.filter(|before| before.started.run_id == run.started.run_id);
-    // What was copied from another run has been told of there.
+    // Spans of copied events were exported for the run that they were copied from.
     let events = made.events().get(made.copied()..).unwrap_or_default();
     let mut maker = Maker { run, traceparent, before, events, spans: Vec::new() };
     maker.tries_that_failed();
@@ -115,7 +116,7 @@ impl Maker<'_> {
                 self.turn_ended(it.started_event_id, at, badly(it.reason.as_deref().unwrap_or("failed")));
             }
             EventKind::DeciderTimedOut(it) => {
-                // One that nobody took is no turn of anybody's.
+                // A turn that no decider took has no span.
                 if let (Some(started_event_id), DeciderTimeout::StartToClose) = (it.started_event_id, it.timeout) {
                     self.turn_ended(started_event_id, at, badly("timed-out"));
                 }
@@ -136,7 +137,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A span below that of the run.
+    /// Creates a span whose parent is that of the run.
     fn below_run(&self, event_id: EventId, name: String, began_at: Timestamp, ended_at: Timestamp) -> Span {
         let run_id = self.run.started.run_id;
         let parent = Some(SpanId::of_run(run_id));
@@ -172,7 +173,7 @@ impl Maker<'_> {
         }
     }
 
-    /// The turn that a decider held, or took in this very commit.
+    /// Returns the turn that a decider held before this commit or took in it.
     fn turn(&self, started_event_id: EventId) -> Option<Turn> {
         let held = self.before.and_then(|before| before.turn.as_ref());
         let held = held.filter(|turn| turn.started_event_id == started_event_id).cloned();
@@ -205,7 +206,7 @@ impl Maker<'_> {
         self.spans.push(span);
     }
 
-    /// The activity as it was before the commit, or as it was scheduled in it.
+    /// Returns the activity as it was before the commit, or as the commit scheduled it.
     fn activity(&self, scheduled_event_id: EventId) -> Option<Arc<PendingActivity>> {
         let before = self.before.and_then(|before| before.activities.get(&scheduled_event_id)).cloned();
         before.or_else(|| {
@@ -237,7 +238,7 @@ impl Maker<'_> {
         span
     }
 
-    /// The try that a runner held, with a retry policy.
+    /// Ends the span of an attempt that a runner held, if there is a retry policy.
     fn try_ended(&mut self, scheduled_event_id: EventId, activity: &PendingActivity, at: Timestamp, end: &SpanEnd) {
         let Some(tries) = activity.tries.as_deref() else { return };
         let Some(held) = &tries.held else { return };
@@ -251,7 +252,7 @@ impl Maker<'_> {
         self.spans.push(span);
     }
 
-    /// Tries that will be followed by others: nothing is recorded of them.
+    /// Ends the spans of failed attempts that are followed by others, which have no events.
     fn tries_that_failed(&mut self) {
         let Some(before) = self.before else { return };
         for (scheduled_event_id, activity) in before.activities.iter() {
@@ -303,7 +304,7 @@ impl Maker<'_> {
         self.spans.push(span);
     }
 
-    /// What was open in the run: runners and deciders may have told of spans below them.
+    /// Ends the open spans when the run closes, because workers may already have exported spans below them.
     fn ends_with_run(&mut self, at: Timestamp) {
         let Some(before) = self.before else { return };
         let end = badly("run-closed");

@@ -1,4 +1,5 @@
-//! Clocks that are set: timestamps never go back, and every deadline is kept by the clock as it was read for the command.
+//! Clocks that are set: timestamps never go back, and every deadline is kept by the clock as it was read for the
+//! command.
 
 use crate::event::ActivityTimeouts;
 use crate::scene::{

@@ -103,7 +103,8 @@ fn a_clock_that_goes_has_timers_and_timeouts_end_but_no_wait_for_somebody() {
     check(&waits.clone().after(1), &waits.fire(), "ActivityScheduledTimeout DeciderScheduled");
 }
 
-/// After `before` seconds its clock stands still for a thousand; `what` is due `left` seconds after that, and not before.
+/// After `before` seconds its clock stands still for a thousand; `what` is due `left` seconds after that, and not
+/// before.
 #[track_caller]
 fn shifts(given: &Scene, before: u64, left: u64, what: &str) {
     let given = given.clone().after(before).then(&stop());

@@ -87,8 +87,8 @@ fn an_action_is_decided_when_its_time_has_come_and_not_before() {
 #[test]
 fn what_an_action_does_while_a_run_is_open_is_what_the_schedule_says() {
     use Overlap::{AllowAll, BufferAll, BufferOne, CancelOther, Skip, TerminateOther};
-    // At 2, 3 and 4 the run of 1 is open: what waits then, what starts at once, how many are skipped, how the run is ended;
-    // and what starts when it has closed.
+    // At 2, 3 and 4 the run of 1 is open: what waits then, what starts at once, how many are skipped, how the run
+    // is ended; and what starts when it has closed.
     type Case = (Overlap, &'static [u64], &'static [u64], u64, Option<OverlapEnd>, &'static [u64]);
     let cases: [Case; 6] = [
         (Skip, &[], &[], 3, None, &[]),
