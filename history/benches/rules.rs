@@ -1,4 +1,4 @@
-//! What the rules cost: admitting, evolving, storing, and showing a window.
+//! Cost of the rules: admitting commands, evolving and storing runs, and reading windows.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot go on has failed")]
 
@@ -53,7 +53,7 @@ fn complete(run: &Run, decisions: Vec<Decision>) -> Command {
     Command::complete(TurnId { scheduled_event_id, started_event_id }, decisions)
 }
 
-/// A run of so many activities, one after the other, and its events.
+/// Returns a run of this many sequential activities, with its events.
 fn sequence(activities: usize) -> (Run, Vec<Event>) {
     let (mut run, mut events) = started();
     for index in 0..activities {
@@ -72,7 +72,7 @@ fn sequence(activities: usize) -> (Run, Vec<Event>) {
     (run, events)
 }
 
-/// `wide` with every activity started, and a sign of life of each.
+/// Returns `wide` with every activity started, and a heartbeat of each.
 fn beating(wide: &Run) -> (Run, Vec<Heartbeat>) {
     let waiting: Vec<_> =
         wide.activities.iter().filter(|(_, it)| it.held_since().is_none()).map(|(id, _)| *id).collect();
@@ -96,7 +96,7 @@ fn admitting(c: &mut Criterion) {
         let command = complete(&busy, vec![schedule("next")]);
         b.iter_batched(|| busy.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
-    // As many open activities as may be: what an answer costs in the widest run.
+    // The cost of an answer in a run with the maximum number of open activities.
     let ids = (0..baton_history::limits::OPEN_ACTIVITIES_MAX).map(|index| schedule(&format!("wide{index}")));
     let wide = admit(busy.clone(), &complete(&busy, ids.collect())).0;
     let scheduled_event_id = wide.last_event_id;
@@ -112,7 +112,7 @@ fn admitting(c: &mut Criterion) {
         b.iter_batched(|| busy.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
     let timers = (0..baton_history::limits::OPEN_TIMERS_MAX)
-        // Their names are in the reverse of the order in which they expire.
+        // Their ids sort in the reverse order of their expiry.
         .map(|index| {
             StartTimer {
                 timer_id: format!("t{:03}", baton_history::limits::OPEN_TIMERS_MAX - 1 - index),

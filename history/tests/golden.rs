@@ -1,7 +1,8 @@
-//! Yesterday's bytes can still be read: one golden file per stored form.
+//! Bytes written by earlier versions stay readable: one golden file per stored form.
 //!
-//! A new kind of event gets a sample in `golden/json` that uses every attribute, and others that leave some out. Its stored form is written
-//! from it (`BATON_GOLDEN=write cargo test -p baton-history`). A file that exists is never written again: when its test fails, the code is wrong.
+//! Each kind of event has a sample in `golden/json` that uses every attribute, and others that omit some. Its
+//! stored form is generated from it (`BATON_GOLDEN=write cargo test -p baton-history`). An existing file is never
+//! overwritten: if its test fails, the code is wrong.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::unnecessary_wraps, reason = "every field that takes a payload or a text is optional")]
@@ -124,7 +125,7 @@ fn event(kind: EventKind) -> Event {
     Event { id: 300, timestamp: Timestamp::from_millis(1_700_000_000_042), kind, key: None, by: None, clock: None }
 }
 
-/// The texts in `golden/json`, by the names of their files.
+/// Returns the texts in `golden/json` by file name.
 fn texts() -> BTreeMap<String, String> {
     let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/json")).unwrap();
     let named = |file: PathBuf| {
@@ -133,7 +134,7 @@ fn texts() -> BTreeMap<String, String> {
     files.map(|file| named(file.unwrap().path())).collect()
 }
 
-/// Every event of them, by the name of its file.
+/// Returns the events in `golden/json` by file name.
 fn samples() -> BTreeMap<String, Event> {
     texts().into_iter().map(|(name, text)| (name, Event::from_json(&text).unwrap())).collect()
 }
@@ -182,7 +183,7 @@ fn stored_events_of_every_kind_can_still_be_read() {
 #[test]
 fn json_events_of_every_kind_are_written_as_they_were_read() {
     for (name, text) in texts() {
-        // The API adds fields, and renames and reorders none.
+        // The API adds fields, and never renames or reorders any.
         assert_eq!(serde_json::to_string(&Event::from_json(&text).unwrap()).unwrap() + "\n", text, "{name}");
     }
 }
@@ -205,7 +206,7 @@ fn attributes_that_a_later_version_adds_are_passed_over() {
     assert_eq!(Event::from_json(text).unwrap().kind.name(), "Signal");
 }
 
-/// A run with everything in it.
+/// Returns a run in which every field is set.
 fn run() -> Run {
     let mut run = Run::begin(Timestamp::from_millis(1_700_000_000_000), &started(), Some(RequestKey(1)));
     let (name, input, identity, origin) = ("go".to_owned(), None, None, None);
@@ -265,7 +266,7 @@ fn run() -> Run {
     run
 }
 
-/// A run with tries of activities in every state.
+/// Returns a run with attempts of activities in every state.
 fn run_with_tries() -> Run {
     let mut run = run();
     let at = Timestamp::from_millis;
@@ -298,7 +299,7 @@ fn run_with_tries() -> Run {
     run
 }
 
-/// A run with an update that waits for its answer, and one that has it.
+/// Returns a run with an update that waits for its answer, and one that was answered.
 fn run_with_updates() -> Run {
     let mut run = run();
     for (id, update_id) in [(70_001, "match-6"), (70_002, "match-7")] {
@@ -313,7 +314,7 @@ fn run_with_updates() -> Run {
     run
 }
 
-/// A run that knows requests of runs before it, and others for which the store keeps marks.
+/// Returns a run that knows requests of earlier runs, and others that have marks in the store.
 fn run_with_requests() -> Run {
     let at = |hours: u64| Timestamp::from_millis(1_700_000_000_000 + hours * 3_600_000);
     let mut run = run();
@@ -329,7 +330,7 @@ fn run_with_requests() -> Run {
     transition.into_parts().0
 }
 
-/// A run that was paused with its clock standing still, and is again.
+/// Returns a run that was paused with its clock stopped, and is paused again.
 fn paused_run() -> Run {
     let mut run = run();
     let at = |millis| Timestamp::from_millis(1_700_000_900_000 + millis);
@@ -343,7 +344,7 @@ fn paused_run() -> Run {
     run
 }
 
-/// A run with activities that somebody has paused or let go on.
+/// Returns a run with activities that an operator paused or resumed.
 fn run_with_activities_by_hand() -> Run {
     let mut run = run();
     let mut activities: BTreeMap<_, _> = (*run.activities).clone();
@@ -358,7 +359,7 @@ fn run_with_activities_by_hand() -> Run {
     run
 }
 
-/// A run whose turns have moved to other lists, with an activity that has a priority.
+/// Returns a run whose turns have moved to other lists, with an activity that has a priority.
 fn moved_run() -> Run {
     let mut run = run();
     let for_now = TurnList { task_list: "debug".to_owned(), schedule_to_start: Some(Duration::from_secs(5)) };
@@ -377,7 +378,7 @@ fn moved_run() -> Run {
     run
 }
 
-/// A run with an activity that succeeded and was scheduled again.
+/// Returns a run with an activity that succeeded and was scheduled again.
 fn repeating_run() -> Run {
     let mut run = run();
     let schedule = |id| {
@@ -494,7 +495,7 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
         assert_eq!(codec::run(&current).unwrap(), sample, "{name}");
         let stored = golden(&format!("run/{name}.cbor"), &current);
         assert_eq!(codec::run(&stored).unwrap(), sample, "{name}");
-        // What a run does not use takes no byte of its state.
+        // An unused feature takes no space in the state.
         assert_eq!(stored, current, "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! Laws that hold for every history that commands can make, and for every nonsense that none can.
+//! Invariants of every history that commands can produce, and of arbitrary invalid input.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -22,7 +22,8 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use uuid::Uuid;
 
-/// The same cases every time, unless `BATON_SEED` names others. A failure prints it, and the smallest failing steps.
+/// Runs the same cases every time, unless `BATON_SEED` selects others. A failure prints the seed and the smallest
+/// failing steps.
 fn config(cases: u32) -> ProptestConfig {
     let seed = std::env::var("BATON_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or(0xBA70);
@@ -36,7 +37,7 @@ fn config(cases: u32) -> ProptestConfig {
     }
 }
 
-/// One thing that happens to a run. Numbers pick from what the run has, or name what it has not.
+/// A step in the life of a run. Numbers select from the items of the run, or name missing ones.
 #[derive(Debug, Clone)]
 enum Step {
     Signal {
@@ -49,7 +50,7 @@ enum Step {
     Terminate,
     TakeTurn,
     Complete(Vec<Choice>, bool),
-    /// Answers to updates, by a turn that is held or one that is not recorded yet, as of so many events ago.
+    /// Answers updates in a held turn, or in a speculative one based on the state this many events ago.
     Judge {
         answers: Vec<(u8, u8)>,
         choices: Vec<Choice>,
@@ -59,28 +60,28 @@ enum Step {
     FailTurn,
     ReturnTurn,
     TakeActivity(u8),
-    /// Somebody pauses the run, with its clock going or not.
+    /// Pauses the run, with its clock running or stopped.
     Pause(bool, Option<u8>),
     Resume,
     Repair,
-    /// Somebody who operates the run does something to one of its activities.
+    /// Changes an activity manually.
     Act(u8, u8, Option<u8>),
     Answer(u8, Answer),
     Beat(u8),
     Fire,
-    /// Something of one of a few others: a signal, or a cancel request.
+    /// Delivers a signal or cancel request of another run.
     Take(u8, u8, bool),
-    /// What became of one of the effects on others that are owed.
+    /// Reports the outcome of a pending effect.
     Settle(u8, u8),
-    /// How one of the children closed.
+    /// Reports the close of a child.
     ChildCloses(u8, u8),
-    /// The parent has closed.
+    /// Reports the close of the parent.
     ParentCloses(bool),
-    /// Another run goes on from one of the events, with the signals that came later or without.
+    /// Lets another run continue from one of the events, with or without the later signals.
     Reset(prop::sample::Index, bool),
-    /// The newest command once more, whatever has happened since.
+    /// Repeats the newest command.
     Repeat,
-    /// A command about events that may be anything.
+    /// Sends a command with arbitrary event ids.
     Junk(u8, u64, u64),
 }
 
@@ -99,7 +100,7 @@ enum Choice {
     Timer(u8, u8),
     CancelTimer(u8),
     Marker(bool),
-    /// To one of a few others: a signal, or a cancel request.
+    /// Sends a signal or cancel request to another run.
     External(u8, bool),
     Child(u8, u8),
     Close(u8, bool),
@@ -119,7 +120,7 @@ fn choice() -> impl Strategy<Value = Choice> {
     ]
 }
 
-/// A turn's choices: mostly one to three, now and then a close behind them, seldom one before.
+/// Generates the choices of a turn: usually one to three, sometimes followed and rarely preceded by a close.
 fn choices() -> impl Strategy<Value = Vec<Choice>> {
     let close = (0..4_u8, prop::bool::weighted(0.3)).prop_map(|(kind, is_forced)| Choice::Close(kind, is_forced));
     (vec(choice(), 0..4), option::weighted(0.12, close), prop::bool::weighted(0.1)).prop_map(
@@ -169,8 +170,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// How far the clock moves before a step, in milliseconds; now and then back. Then the step, and whether it is a commit
-/// of its own or folds into the next one.
+/// Generates steps, each with the milliseconds by which the clock moves before it (sometimes backwards), and
+/// whether it is a separate commit or part of the next one.
 fn steps() -> impl Strategy<Value = Vec<(i64, Step, bool)>> {
     let pause = prop_oneof![
         4 => Just(0_i64),
@@ -178,11 +179,11 @@ fn steps() -> impl Strategy<Value = Vec<(i64, Step, bool)>> {
         3 => 3_000..40_000_i64,
         1 => 40_000..4_000_000_i64,
         1 => -5_000..0_i64,
-        // A clock that was set: by hand, or as a machine came back.
+        // A clock that was adjusted manually or after a restart of the machine.
         1 => -200_000_000..200_000_000_i64,
     ];
     let steps = vec((pause, step(), prop::bool::weighted(0.7)), 1..130);
-    // Seldom does somebody terminate a run, and then things still happen to it.
+    // A termination is rare, and further steps follow it.
     (steps, option::weighted(0.1, any::<prop::sample::Index>())).prop_map(|(mut steps, end): (Vec<_>, _)| {
         if let Some(end) = end {
             let at = end.index(steps.len());
@@ -292,7 +293,7 @@ fn answer(id: u8, verdict: u8) -> UpdateAnswer {
     UpdateAnswer { update_id: format!("u{id}"), verdict }
 }
 
-/// The command of a step, given the run; `None` when there is nothing to do it to.
+/// Returns the command of a step for this run, or `None` if it does not apply.
 fn command(
     step: &Step,
     transition: &Transition,
@@ -343,12 +344,12 @@ fn command(
                 Some(turn) => AnsweredTurn::Held(turn),
                 None => {
                     let last_event_id = run.last_event_id.saturating_sub(*ago);
-                    // Taken in time, or at some other time when the clock was elsewhere.
+                    // Taken in time, or at another time because the clock was different.
                     let started_at = Timestamp::from_millis(now.as_millis() - 1_500 + 1_000 * ago);
                     AnsweredTurn::Speculative { last_event_id, started_at, identity: None, by: None }
                 }
             },
-            // One of them was not asked.
+            // One of them was not proposed.
             asked: (0..5_u8)
                 .map(|id| asked(id, condition.map(|off| run.version.saturating_add_signed(off.into()))))
                 .collect(),
@@ -524,14 +525,14 @@ fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, beats: Vec<Hea
     }
 }
 
-/// What a history came to, and where its commits ended.
+/// The resulting history, and the end of each of its commits.
 struct Story {
     run: Run,
     events: Vec<Event>,
     commits: Vec<usize>,
 }
 
-/// Lets the steps happen to a new run, and holds every one of them against the laws.
+/// Applies the steps to a new run, and checks the invariants after each.
 fn tell(steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
     let mut now = Timestamp::from_millis(1_700_000_000_000);
     let mut transition = Transition::start(&start(), Uuid::nil(), now).unwrap();
@@ -561,7 +562,7 @@ fn tell(steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
     Ok(Story { run: transition.run().clone(), events, commits })
 }
 
-/// Admits one command.
+/// Admits one command and checks its effects.
 fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result<(), TestCaseError> {
     let before = transition.clone();
     let outcome = transition.admit(command, now);
@@ -586,7 +587,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
             return Ok(());
         }
         Ok(CommandOutcome::Repeated(request)) => {
-            // What comes from others may have been taken by the run before.
+            // An effect of another run may have been accepted by the previous run.
             let is_taken = matches!(
                 command,
                 Command::TakeSignal { .. } | Command::TakeCancelRequest { .. } | Command::TakeParentClose { .. }
@@ -598,7 +599,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         }
         Ok(CommandOutcome::Recorded(event_id)) => prop_assert_eq!(event_id, before.run().last_event_id + 1),
     }
-    // Only a turn that decides nothing which goes on, or the end of what did, can leave a run stuck; and then it did.
+    // A run can only become stuck by a turn that opens nothing, or by the close of its last open item.
     let run = transition.run();
     let waits = run.turn_task.is_some() || run.waiting_tasks().next().is_some() || run.turn.is_some();
     let ends = run.deadlines(&[]).into_iter().any(|deadline| deadline.what != DeadlineKind::Execution);
@@ -612,7 +613,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         let is_conditional = asked.iter().any(|asked| asked.if_version.is_some());
         let count = added.iter().copied().filter(accepted).count();
         prop_assert!(count <= if is_conditional { 1 } else { answers.len() }, "{:?} accepted {}", command, count);
-        // What was rejected leaves the run as it was, to the byte.
+        // A rejection leaves the run unchanged, byte for byte.
         let rejects = answers.iter().all(|answer| {
             let is_new = before.run().updates.open().values().all(|open| open.update_id != answer.update_id);
             is_new && matches!(answer.verdict, Verdict::Rejected { .. })
@@ -624,17 +625,17 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         }
     }
     room(&before, transition, command)?;
-    // What is told of the future begins with what the run is looked at for.
+    // The first future change is the time at which the run is checked next.
     let (outbox, at) = (&transition.links().outbox, now);
     let future = run.future(&[], outbox, at);
     prop_assert_eq!(future.first().map(|coming| coming.at), run.next_change(&[], outbox, at));
     prop_assert!(future.is_sorted_by_key(|coming| coming.at));
     let all = run.deadlines(&[]).len() + usize::from(outbox.next_at().is_some());
     prop_assert!((all..=all + 1).contains(&future.len()), "{:?} of {:?}", future, run);
-    // Closed is final.
+    // A close is final.
     prop_assert!(before.run().is_open() || added.is_empty(), "{:?} after the close: {:?}", command, added);
     let turns = added.iter().filter(|event| matches!(event.kind, EventKind::DeciderScheduled(_))).count();
-    // One that was not recorded yet, and one for a decision that failed.
+    // One for the speculative turn itself, and one for a decision that failed.
     let most =
         1 + usize::from(matches!(command, Command::AnswerUpdates { turn: AnsweredTurn::Speculative { .. }, .. }));
     prop_assert!(turns <= most, "{:?} scheduled {} turns", command, turns);
@@ -644,7 +645,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         let heard = beats.iter().map(|beat| Heartbeat { at: beat.at.min(now), ..beat.clone() }).collect::<Vec<_>>();
         prop_assert_eq!(run.late_deadlines(&heard, outbox, now), []);
         prop_assert_eq!(run.paused.is_some(), before.run().paused.is_some());
-        // Whatever is repaired counts its whole span from now: the checker sees that none of it is early.
+        // A repaired deadline counts its whole duration from now; the checker verifies that none is early.
         prop_assert!(run.timers.keys().eq(before.run().timers.keys()));
     }
     if let Command::FireDeadlines { beats } = command {
@@ -656,7 +657,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
     Ok(())
 }
 
-/// What is open takes no more than was reserved for it when it was opened, whatever comes of it.
+/// Checks that the stored size stays within the reserved size.
 fn room(before: &Transition, after: &Transition, command: &Command) -> Result<(), TestCaseError> {
     let (run, links) = (after.run(), after.links());
     let opens = matches!(
@@ -675,7 +676,7 @@ fn room(before: &Transition, after: &Transition, command: &Command) -> Result<()
     if !run.is_open() {
         return Ok(());
     }
-    // Notes where they take the most.
+    // Move notes to packs, where references take their largest size.
     let mut stored = run.clone();
     stored.keep_notes(|_| PackRef { op: u64::MAX, offset: u32::MAX, len: u32::MAX });
     let empty = Run { activities: Activities::default(), ..bare(run) };
@@ -688,7 +689,7 @@ fn room(before: &Transition, after: &Transition, command: &Command) -> Result<()
         + size(minicbor::to_vec(stored.updates.open()).unwrap())
         + size(minicbor::to_vec(links.outbox.iter().collect::<Vec<_>>()).unwrap())
         + size(minicbor::to_vec(&links.sent).unwrap());
-    // What stands before each of these, and where the turn that is out went.
+    // Headers of these fields, and the poll that received the held turn.
     let rest = 40;
     prop_assert!(open <= reserved + rest, "{} bytes, {} reserved: {:?}", open, reserved, run);
     let mut all = minicbor::to_vec(&stored).unwrap();
@@ -697,7 +698,7 @@ fn room(before: &Transition, after: &Transition, command: &Command) -> Result<()
     Ok(())
 }
 
-/// The same run with nothing open.
+/// Returns the same run without open items.
 fn bare(run: &Run) -> Run {
     let started = run.started.clone();
     let mut bare = run.clone();
@@ -706,7 +707,7 @@ fn bare(run: &Run) -> Run {
     bare
 }
 
-/// Has another run go on from an event, or the nearest before it; false when it is refused.
+/// Resets the run to an event or the nearest earlier one. Returns `false` if the reset is refused.
 fn reset(
     transition: &mut Transition,
     events: &mut Vec<Event>,
@@ -729,7 +730,7 @@ fn reset(
                 prop_assert!(
                     before.is_none_or(|before| before < event_id) && after.is_none_or(|after| after > event_id)
                 );
-                // The first turn waits behind event 2, so there always is one.
+                // The first turn waits after event 2, so there always is one.
                 event_id = before.or(after).unwrap();
             }
             Err(fault) => {
@@ -763,7 +764,7 @@ fn reset(
     let signals: Vec<_> = events.iter().skip(kept).filter(late).filter(|_| !drops).map(|event| &event.kind).collect();
     let again: Vec<_> = transition.events().iter().skip(kept).filter(late).map(|event| &event.kind).collect();
     prop_assert_eq!(again, signals);
-    // Nobody has anything of it, and nothing that is timed has come nearer.
+    // No task of the new run is held, and no deadline has come closer.
     let run = transition.run();
     prop_assert!(run.turn.is_none() && run.turn_task.is_some());
     prop_assert!(run.activities.values().all(|activity| activity.held_since().is_none()));
@@ -780,7 +781,7 @@ fn reset(
     Ok(true)
 }
 
-/// Ends the commit: what was admitted becomes history.
+/// Finishes the commit: adds the admitted events to the history.
 fn commit(transition: &mut Transition, events: &mut Vec<Event>, commits: &mut Vec<usize>) -> Result<(), TestCaseError> {
     let links = transition.links().clone();
     let (run, added) = transition.clone().into_parts();
@@ -800,11 +801,11 @@ proptest! {
     #[test]
     fn a_history_is_what_the_laws_say(steps in steps()) {
         let story = tell(&steps)?;
-        // Ids have no gaps, though the checker says so, too.
+        // Ids have no gaps; the checker verifies this as well.
         for (id, event) in (1..).zip(&story.events) {
             prop_assert_eq!(event.id, id);
         }
-        // The state is a fold: of everything, or of a prefix and then the rest.
+        // The state is the fold of all events, also if a prefix is folded first.
         let told = story.run.told();
         prop_assert_eq!(&Run::replay(&story.events).unwrap().told(), &told);
         for commit in story.commits {
@@ -841,7 +842,7 @@ proptest! {
         let story = tell(&steps)?;
         let mut run = story.run;
         prop_assert_eq!(misnamed(&run), None);
-        // Nonsense, too: the same name open twice, one event twice, an event that takes another's place.
+        // Invalid histories as well: an id that is open twice, a repeated event, an event that replaces another.
         for (at, id) in order {
             let mut event = at.get(&story.events).clone();
             event.id = id.unwrap_or(event.id);
@@ -860,7 +861,7 @@ proptest! {
         more in vec(step(), 0..20),
     ) {
         let story = tell(&steps)?;
-        // Events of a real history, in any order, any number of times, some under other ids.
+        // Events of a valid history in any order and number, some with different ids.
         let events: Vec<_> = order
             .into_iter()
             .map(|(at, id)| {
@@ -919,7 +920,7 @@ proptest! {
     }
 }
 
-/// A name that [`Run::activity`] finds another activity by than a look at all of them does.
+/// Returns an activity id for which [`Run::activity`] and a linear search find different activities.
 fn misnamed(run: &Run) -> Option<String> {
     let names = (0..4).map(|id| format!("a{id}"));
     names.into_iter().find(|name| {
@@ -928,7 +929,7 @@ fn misnamed(run: &Run) -> Option<String> {
     })
 }
 
-/// The generator is worth something only if it gets around.
+/// The generator is only useful if it covers the rules.
 #[test]
 fn the_generator_reaches_every_kind_of_event_and_fault() {
     use proptest::strategy::ValueTree;

@@ -1,6 +1,6 @@
-//! The reference in `docs/deciders.md`: made of the types' own schemas and descriptions, and held to them.
+//! Reference in `docs/deciders.md`, generated from the schemas and doc comments of the types.
 //!
-//! `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` writes it anew.
+//! `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` regenerates it.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 
@@ -12,10 +12,10 @@ use baton_history::event::NAMED_WHEN_READ;
 use baton_history::{Decision, Event, EventKind};
 use serde_json::{Map, Value};
 
-/// What stands before the part that is made, and what behind it.
+/// Markers before and after the generated part.
 const BEGIN: &str = "<!-- From here on made of the code: see history/tests/reference.rs. -->\n";
 
-/// One of each decision, as a decider would send it.
+/// One sample of each decision.
 const DECISIONS: &[&str] = &[
     r#"{"type":"ScheduleActivity","activityId":"charge","activityType":"charge-card","taskList":"PCI","input":{"order":42},"timeouts":{"startToClose":"PT1M"},"retry":{"maximumAttempts":5}}"#,
     r#"{"type":"CancelActivity","activityId":"charge"}"#,
@@ -31,12 +31,12 @@ const DECISIONS: &[&str] = &[
     r#"{"type":"ContinueAsNew","input":{"month":13}}"#,
 ];
 
-/// The odd payload of the golden files, and what stands for it in the docs.
+/// The unusual payload of the golden files, and its replacement in the docs.
 const PAYLOADS: (&str, &str) = (r#"{"b": 1.50, "a": [1e2, "é"]}"#, r#"{"order":42}"#);
 
 struct Reference {
     definitions: Map<String, Value>,
-    /// Shapes that the tables name, and that are still to be told.
+    /// Types that tables refer to and that have no table yet.
     named: BTreeSet<String>,
 }
 
@@ -53,14 +53,14 @@ impl Reference {
         self.definitions.get_key_value(name).map(|(name, schema)| (name.as_str(), schema))
     }
 
-    /// Name and description of a variant, and the schema that has its fields.
+    /// Returns the name and description of a variant, and the schema with its fields.
     fn variant<'a>(&'a self, variant: &'a Value) -> (&'a str, &'a str, &'a Value) {
         let name = variant["properties"]["type"]["const"].as_str().unwrap();
         let fields = self.definition(variant).map_or(variant, |(_, schema)| schema);
         (name, variant["description"].as_str().or(fields["description"].as_str()).unwrap_or_default(), fields)
     }
 
-    /// What a field holds, in a word or two.
+    /// Returns the type of a field in a few words.
     fn kind(&mut self, schema: &Value) -> String {
         if let Some((name, definition)) = self.definition(schema) {
             let name = name.to_owned();
@@ -95,13 +95,13 @@ impl Reference {
         "any JSON".to_owned()
     }
 
-    /// A table of the fields of an object.
+    /// Returns a table of the fields of an object.
     fn table(&mut self, schema: &Value) -> String {
         let fields = schema["properties"].as_object().cloned().unwrap_or_default();
         let required = required(schema);
         let mut rows = String::new();
         let mut fields: Vec<_> = fields.iter().filter(|(name, _)| *name != "type").collect();
-        // What has to be there first.
+        // Required fields come first.
         fields.sort_by_key(|(name, _)| !required.contains(name.as_str()));
         for (name, field) in fields {
             let presence = if required.contains(name.as_str()) { "" } else { "?" };
@@ -112,7 +112,7 @@ impl Reference {
         if rows.is_empty() { String::new() } else { format!("| field | value | what |\n|---|---|---|\n{rows}\n") }
     }
 
-    /// The shapes that tables have named, and those that they name.
+    /// Returns the tables of all types that tables refer to, recursively.
     fn shapes(&mut self, told: &mut BTreeSet<String>) -> String {
         let mut text = String::new();
         while let Some(name) = self.named.pop_first() {
@@ -137,7 +137,7 @@ impl Reference {
     }
 }
 
-/// The JSON types that a value may have, `null` aside.
+/// Returns the JSON types that a value may have, except `null`.
 fn of_type(schema: &Value) -> Vec<&str> {
     match &schema["type"] {
         Value::Array(types) => types.iter().filter_map(Value::as_str).filter(|it| *it != "null").collect(),
@@ -146,7 +146,7 @@ fn of_type(schema: &Value) -> Vec<&str> {
     }
 }
 
-/// A value that needs no table.
+/// Returns the description of a type that needs no table.
 fn simple(schema: &Value) -> Option<String> {
     let of_type = of_type(schema);
     let is_duration = schema["pattern"].as_str().is_some_and(|it| it.starts_with("^P"))
@@ -165,7 +165,7 @@ fn simple(schema: &Value) -> Option<String> {
     Some(words.to_owned())
 }
 
-/// The words of an enumeration, each with what it means.
+/// Returns the values of an enumeration with their descriptions.
 fn constants(schema: &Value) -> Option<Vec<(&str, &str)>> {
     if let Some(words) = schema["enum"].as_array() {
         return words.iter().map(|word| Some((word.as_str()?, ""))).collect();
@@ -178,7 +178,7 @@ fn required(schema: &Value) -> BTreeSet<&str> {
     schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// A description as it stands in a table: on one line, without the numbers of rules and without the links of rustdoc.
+/// Formats a description for a table cell: on one line, and without rule numbers and rustdoc links.
 fn plain(described: &str) -> String {
     let mut text = String::new();
     let mut rest = described;
@@ -199,7 +199,7 @@ fn plain(described: &str) -> String {
     text.replace('\n', " ").replace('|', "\\|").replace("[`", "`").replace("`]", "`")
 }
 
-/// The golden file of an event, without what a decider does not see every day.
+/// Returns the golden file of an event without rarely used attributes.
 fn example(name: &str) -> String {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/json");
     let text = std::fs::read_to_string(folder.join(format!("{name}.json"))).unwrap();
@@ -211,7 +211,7 @@ fn example(name: &str) -> String {
     text
 }
 
-/// Where an event comes from, and what it does.
+/// Returns the source of each event and its effect.
 fn sources() -> BTreeMap<&'static str, String> {
     let mut sources = BTreeMap::new();
     for name in EventKind::NAMES {
@@ -282,7 +282,7 @@ fn the_reference_of_decisions_and_events_says_what_the_code_says() {
     }
 }
 
-/// The examples of the guide, which people copy.
+/// The examples of the guide are copied by readers, so they must be valid.
 #[test]
 fn the_decisions_in_the_guide_can_be_read() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/deciders.md");
@@ -300,7 +300,7 @@ fn the_decisions_in_the_guide_can_be_read() {
     assert!(read >= 3, "the guide shows decisions");
 }
 
-/// A stored form can only be held against what it was where a sample uses it.
+/// A stored form is only tested if a sample uses it.
 #[test]
 fn some_sample_of_an_event_has_each_of_its_attributes_and_some_sample_lacks_each_that_may_be_absent() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/json");
@@ -314,11 +314,11 @@ fn some_sample_of_an_event_has_each_of_its_attributes_and_some_sample_lacks_each
         let required = required(fields);
         for (attribute, schema) in fields["properties"].as_object().into_iter().flatten() {
             let with = of_kind.iter().filter(|sample| sample.contains_key(attribute)).count();
-            // Added when the event is read, and no part of its stored form.
+            // Added when the event is read, and not stored.
             if attribute == "activityId" && NAMED_WHEN_READ.contains(&name) {
                 continue;
             }
-            // What has a default is written all the same.
+            // Fields with a default are always written.
             let may_be_absent = !required.contains(attribute.as_str()) && schema.get("default").is_none();
             if with == 0 || (may_be_absent && with == of_kind.len()) {
                 missing.push(format!("{name}.{attribute}: {with} of {}", of_kind.len()));

@@ -1,4 +1,4 @@
-//! A run with as much open in it as may be: whatever comes of that has room, and what has none is not opened (ADR 18).
+//! A run with the maximum of open items: their outcomes always fit, and further items are not opened (ADR 18).
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -11,7 +11,7 @@ use baton_history::{
 };
 use uuid::Uuid;
 
-/// A run that is told things, one commit each.
+/// A run that receives commands, one commit each.
 struct Told {
     run: Box<Run>,
     links: Links,
@@ -43,7 +43,7 @@ impl Told {
         self.try_tell(command).unwrap()
     }
 
-    /// Many at once, as one commit.
+    /// Admits several commands in one commit.
     fn tell_all(&mut self, commands: impl IntoIterator<Item = Command>) {
         let mut transition = Transition::linked(self.run.clone(), self.links.clone());
         for command in commands {
@@ -69,7 +69,7 @@ impl Told {
         TurnId { scheduled_event_id: turn.scheduled_event_id, started_event_id: turn.started_event_id }
     }
 
-    /// A turn with these decisions; what was recorded behind its DeciderCompleted.
+    /// Completes a turn with these decisions. Returns the events after DeciderCompleted.
     fn decide(&mut self, decisions: Vec<Decision>) -> Vec<EventKind> {
         let (turn, context) = (self.turn(), None);
         let events = self.tell(&Command::complete(turn, TurnAnswer { decisions, context, ..TurnAnswer::default() }));
@@ -77,7 +77,7 @@ impl Told {
         events.into_iter().skip(1).map(|event| event.kind).collect()
     }
 
-    /// Has updates accepted that are answered later.
+    /// Accepts updates that will be answered later.
     fn accept(&mut self, ids: impl Iterator<Item = String> + Clone) -> Vec<EventKind> {
         let turn = AnsweredTurn::Held(self.turn());
         let ask = |update_id| ProposedUpdate {
@@ -105,8 +105,8 @@ impl Told {
         self.run.activities.iter().filter_map(|(id, activity)| activity.task(*id)).collect()
     }
 
-    /// What is stored of it, with what is said of tries where that takes the most, is no more than was reserved, and that no
-    /// more than may be.
+    /// Checks that the stored size, with notes in their largest form, is at most the reserved size, and that this
+    /// is within the limit. Returns the stored size.
     fn fits(&self) -> usize {
         let mut stored = self.run.clone();
         stored.keep_notes(|_| PackRef { op: u64::MAX, offset: u32::MAX, len: u32::MAX });
@@ -166,7 +166,7 @@ fn failures(kinds: &[EventKind]) -> Vec<String> {
         .collect()
 }
 
-/// Everything that the documented limits allow, at the same time.
+/// Returns a run with the maximum of open items of every kind at once.
 fn full() -> Told {
     let mut told = Told::new();
     let activities = names("charge", limits::OPEN_ACTIVITIES_MAX).map(|id| activity(id, Some(retry())));
@@ -203,7 +203,7 @@ fn everything_that_is_open_at_once_has_room_for_whatever_comes_of_it() {
     let at_open = told.fits();
     eprintln!("{} bytes reserved, {at_open} taken", told.run.reserved_bytes(&told.links));
 
-    // Every activity is taken by runners with the longest of names, and fails with as much as is kept of it, twice.
+    // Runners with the longest names take every activity, which fails twice with the largest details.
     let details = Payload::of(&name("d", limits::RETRIED_DETAILS_BYTES_MAX - 2)).unwrap();
     for _ in 0..2 {
         told.now = told.now.plus(Duration::from_secs(300));
@@ -231,7 +231,7 @@ fn everything_that_is_open_at_once_has_room_for_whatever_comes_of_it() {
     assert!(at_worst > at_open, "{at_worst} after {at_open}");
     assert!(told.run.timers.is_empty(), "they have expired meanwhile");
 
-    // All of it comes to its end.
+    // Everything is closed.
     told.now = told.now.plus(Duration::from_secs(300));
     let ids: Vec<_> = told.run.activities.keys().copied().collect();
     told.tell_all(ids.into_iter().map(|scheduled_event_id| Command::StartActivity {
@@ -264,15 +264,15 @@ fn everything_that_is_open_at_once_has_room_for_whatever_comes_of_it() {
     told.tell(&Command::AnswerUpdates { turn, asked, answers, beside: Box::new(decisions.into()) });
     let close = SucceedWorkflow { result: None, force: true }.into();
     told.decide(vec![close]);
-    // What came of a thousand updates is in the state until the store has it.
+    // The answers to a thousand updates stay in the state until the store has recorded them.
     assert!(!told.run.is_open() && told.fits() < 32 * 1024);
 }
 
-/// A run that has room for nothing more, whatever it is.
+/// Returns a run whose state has no space left for any item.
 fn crammed() -> Told {
     let mut told = Told::new();
     let opened = |kinds: &[EventKind]| kinds.iter().filter(|kind| kind.name() == "ActivityScheduled").count();
-    // Ever shorter names, until not even the shortest has room.
+    // Ever shorter names, until even the shortest does not fit.
     let mut count = 0;
     for len in [240, 60, 9] {
         let ids = (0..900).map(|index| format!("{index:03}{len:03}{}", name("n", len)));
@@ -305,13 +305,13 @@ fn what_has_no_room_is_recorded_as_failed_and_no_answer_is_refused() {
     let EventKind::UpdateFailed(failed) = &accepted[1] else { panic!("{accepted:?}") };
     assert_eq!(failed.reason, "state-limit");
 
-    // Others are heard, as often as they like.
+    // Signals are still accepted.
     for key in 0..100 {
         let (name, input) = (name("s", 256), Some(Payload::from_json("1").unwrap()));
         told.tell(&Command::Signal { name, input, identity: None, key: Some(RequestKey(key)), if_version: None });
     }
     told.fits();
-    // What would take room by hand hears so.
+    // A manual change that needs space is refused.
     let by_hand = ByHand { identity: Some(name("a", 256)), reason: Some(name("b", 256)) };
     let activity_id = told.run.activities.values().next().unwrap().activity_id.clone();
     let (act, key) = (ActivityCommand::Pause, None);
@@ -319,7 +319,7 @@ fn what_has_no_room_is_recorded_as_failed_and_no_answer_is_refused() {
     assert!(matches!(told.try_tell(&pause), Err(Fault::StateLimit { max: limits::STATE_BYTES_MAX, .. })));
     let pause = Command::Pause { stop_clocks: true, by_hand: by_hand.clone(), key: None };
     assert!(matches!(told.try_tell(&pause), Err(Fault::StateLimit { .. })));
-    // What gives room is taken, and then there is some.
+    // A change that frees space is accepted, and then something fits.
     let act = ActivityCommand::Succeed { result: None };
     told.tell(&Command::ActOnActivity { activity_id, act, by_hand, key: None });
     assert_eq!(failures(&told.decide(vec![timer("room".to_owned())])), [""; 0]);

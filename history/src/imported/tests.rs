@@ -6,7 +6,7 @@ fn now() -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000)
 }
 
-/// The history of a run with so many signals that was terminated.
+/// Returns the history of a terminated run with this many signals.
 fn closed(signals: usize, input: Option<&Payload>) -> Vec<Event> {
     let mut events = open(signals, input);
     let mut transition = Transition::of(Run::replay(&events).unwrap());
@@ -25,7 +25,7 @@ fn open(signals: usize, input: Option<&Payload>) -> Vec<Event> {
     transition.into_parts().1
 }
 
-/// What a history is refused for once something was done to it.
+/// Returns the refusal of a changed history.
 fn refused(change: impl FnOnce(&mut Vec<Event>)) -> ImportFault {
     let mut events = closed(2, None);
     change(&mut events);
@@ -88,7 +88,7 @@ fn what_is_read_of_an_event_is_all_that_stands_in_it() {
     assert!(matches!(read(&cut).unwrap_err(), ImportFault::Unreadable { position: 4, .. }));
 }
 
-/// The same JSON with other spacing, all within and around payloads.
+/// Returns the same JSON with different white space, inside and around payloads.
 fn spaced(text: &str) -> String {
     text.replace("\":", "\" :\n\t").replace(',', "\r\n, ").replace('{', "{ ")
 }

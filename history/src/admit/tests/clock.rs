@@ -1,5 +1,4 @@
-//! Clocks that are set: timestamps never go back, and every deadline is kept by the clock as it was read for the
-//! command.
+//! Clock adjustments: timestamps never decrease, and deadlines follow the clock as read for each command.
 
 use crate::event::ActivityTimeouts;
 use crate::scene::{
@@ -17,14 +16,14 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Touched while the clock was two days ahead, which is then right.
+/// Changes the run while the clock is two days ahead, and then corrects the clock.
 fn touched(given: Scene) -> Scene {
     let given = given.after(TWO_DAYS).then(&signal("ahead")).put_back(TWO_DAYS);
     assert!(given.run.last_timestamp > given.now);
     given
 }
 
-/// What is to come first of these, how long from now, in seconds.
+/// Returns the seconds until the first matching change.
 fn due_in(given: &Scene, wanted: impl Fn(&ComingKind) -> bool) -> Option<u64> {
     let future = given.run.future(&given.beats, &given.links.outbox, given.now);
     let at = future.iter().find(|coming| wanted(&coming.what))?.at;
@@ -57,7 +56,7 @@ fn every_deadline_of_a_run_touched_ahead_is_kept_by_the_right_clock() {
     type Armed = fn(Scene) -> Scene;
     let turn = |given: Scene| given.take();
     let retry = RetryPolicy { initial_interval: seconds(7), ..RetryPolicy::default() };
-    // The kind, what is armed with the right clock, and after how many seconds it is due.
+    // Each case: the kind, a run armed with the correct clock, and the seconds until it is due.
     let with = |timeouts| move |given: Scene| turn(given).decide([schedule_with("a", timeouts)]);
     let timers: Armed = |given| given.decide([timer("t", 9)]);
     let given = timers(touched(scene()));
@@ -118,7 +117,7 @@ fn a_clock_that_is_behind_counts_from_what_it_says() {
     assert_eq!(timer.expires_at, given.now.plus(seconds(3)));
     let fired = given.after(3);
     check(&fired, &fired.fire(), "TimerExpired(t) DeciderScheduled");
-    // The clock is right again: what was armed behind it is due at once.
+    // The clock is correct again, so deadlines armed while it was behind are due at once.
     let right = fired.after(3_597);
     check(&right, &right.fire(), "TimerExpired(t) DeciderScheduled");
 }
@@ -133,7 +132,7 @@ fn a_request_that_is_known_is_known_for_a_day_of_the_right_clock() {
 
 #[test]
 fn timers_of_a_run_stopped_ahead_keep_what_they_had_left() {
-    // Armed and stopped by a clock two days ahead: 9 s are left of 9.
+    // Armed and stopped by a clock two days ahead: all 9 s remain.
     let given = scene().after(TWO_DAYS).decide([timer("t", 9)]).then(&stop()).put_back(TWO_DAYS);
     let given = given.then(&signal("right")).after(100).then(&resume());
     check(&given.clone().after(8), &given.fire(), "");

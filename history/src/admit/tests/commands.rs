@@ -1,4 +1,4 @@
-//! Every command, every fault that depends on the run's state, keys and versions.
+//! Every command and every fault that depends on the run's state, idempotency keys and versions.
 
 use uuid::Uuid;
 
@@ -13,10 +13,10 @@ fn news_from_outside_schedules_one_turn() {
     let idle = scene().decide([]);
     check(&idle, &signal("go"), "Signal(go) DeciderScheduled");
     check(&idle, &request_cancel(), "WorkflowCancelRequested DeciderScheduled");
-    // A turn waits already.
+    // A turn is already waiting.
     check(&new, &signal("go"), "Signal(go)");
     check(&new, &request_cancel(), "WorkflowCancelRequested");
-    // A turn is started: one more waits behind it, and no third.
+    // A turn is held: one more waits behind it, and no third.
     check(&busy, &signal("go"), "Signal(go) DeciderScheduled");
     check(&busy.clone().then(&signal("go")), &signal("stop"), "Signal(stop)");
     assert!(!idle.run.cancel_requested);
@@ -58,7 +58,7 @@ fn a_repeated_key_answers_as_the_first_time() {
     let key = Some(RequestKey(5));
     let given = given.then(&Command::RequestCancel { reason: None, identity: None, key });
     check(&given, &Command::RequestCancel { reason: None, identity: None, key }, "repeats 4");
-    // Even when the run has closed or moved on since.
+    // Also if the run has closed or changed since.
     let terminate = Command::Terminate {
         reason: None,
         details: None,
@@ -93,7 +93,7 @@ fn a_repeated_request_hears_of_the_run_that_recorded_it_and_one_that_names_anoth
     for (run_id, expected) in [(None, Some(first)), (Some(old), Some(first)), (Some(new), None)] {
         assert_eq!(next.repeated(&again, run_id), expected);
     }
-    // It is one of its own then, and the newest that has the key.
+    // The run now has its own record, which is the newest with this key.
     assert_eq!(next.admit_new(&again, closed.now), Ok(CommandOutcome::Recorded(3)));
     let own = KnownRequest { run_id: new, event_id: 3 };
     assert_eq!((next.repeated(&again, Some(new)), next.repeated(&again, None)), (Some(own), Some(own)));
@@ -118,7 +118,7 @@ fn the_version_is_the_newest_news() {
     at(&given, 9);
     given = given.succeeds("a").take();
     at(&given, 11);
-    // A lost turn moves nothing.
+    // A lost turn does not change the version.
     given = given.clone().then(&given.fail_turn());
     at(&given, 11);
     given = given.after(1).take().after(30);

@@ -1,4 +1,4 @@
-//! Every decision, every way in which one fails, and closing.
+//! Every decision, every way in which one fails, and closing decisions.
 
 use crate::scene::{
     cancel, cancel_timer, cancellation, check, failure, marker, scene, schedule, signal, success, timer,
@@ -42,7 +42,7 @@ fn a_decision_that_fails_is_recorded_and_schedules_a_turn() {
     ] {
         check(&busy, &busy.complete([decision]), &format!("DeciderCompleted {then} DeciderScheduled"));
     }
-    // One turn for all of them, behind the last.
+    // One turn for all of them, after the last.
     check(
         &busy,
         &busy.complete([cancel("b"), marker("m"), cancel_timer("u")]),

@@ -1,4 +1,4 @@
-//! Every field, at its edge and one beyond it.
+//! Every field, at its limit and one beyond it.
 
 use uuid::Uuid;
 
@@ -19,7 +19,7 @@ fn text(bytes: usize) -> String {
     "x".repeat(bytes)
 }
 
-/// A JSON string of so many bytes.
+/// Returns a JSON string of this many bytes.
 #[expect(clippy::unnecessary_wraps, reason = "every field that takes one is optional")]
 fn payload(bytes: usize) -> Option<Payload> {
     Some(Payload::from_json(&format!("\"{}\"", text(bytes - 2))).unwrap())
@@ -54,7 +54,7 @@ fn names_of_a_start_have_their_limits() {
             (text(1), "ok".to_owned()),
             (text(max), "ok".to_owned()),
             (text(longer), format!("too-large `{field}` has {longer} characters, at most {max} are allowed")),
-            // Characters, not bytes; but of four bytes each there are fewer.
+            // The limit is in characters, but fewer fit if each takes four bytes.
             ("漢".repeat(max), "ok".to_owned()),
             ("漢".repeat(longer), format!("too-large `{field}` has {longer} characters")),
             ("🚚".repeat(max), format!("too-large `{field}` has {four} bytes, at most {thrice} are allowed")),
@@ -118,7 +118,7 @@ fn the_timeouts_of_a_start_are_neither_zero_nor_endless() {
             start(&it, &then);
         }
     }
-    // Retention may be zero: forgotten as soon as closed.
+    // Retention may be zero: the run expires as soon as it closes.
     start(&Start { retention: Duration::ZERO, ..plain() }, "ok");
     start(&Start { retention: limits::SPAN_MAX, ..plain() }, "ok");
     start(&Start { retention: beyond, ..plain() }, "invalid-field `retention` is ");
@@ -189,7 +189,7 @@ fn the_fields_of_requests_have_their_limits() {
     check(&open, &end("r", &too_much, "i"), TOO_LARGE);
     check(&open, &end("r", &None, &too_long), TOO_LARGE);
 
-    // Who polls is a field like any other.
+    // The identity of a poller has the same limit.
     let poll =
         |identity: &str| Command::StartTurn { scheduled_event_id: 2, identity: Some(identity.to_owned()), poll: None };
     check(&open, &poll(&name), "DeciderStarted");
@@ -360,7 +360,7 @@ fn the_fields_of_decisions_have_their_limits() {
         (stop(&most), Ok("WorkflowCanceled")),
         (stop(&too_much), Err("details")),
     ] {
-        // A good decision before it does not help: nothing of the answer is recorded.
+        // A valid decision before it makes no difference: nothing of the answer is recorded.
         let command = complete(busy.turn(), vec![marker("fine"), decision]);
         match (busy.clone().admit(&command), field) {
             (Ok((_, events)), Ok(expected)) => assert_eq!(events[2].kind.name(), expected),

@@ -1,4 +1,4 @@
-//! What a decider may decide, where its credential says so.
+//! Decisions permitted by the decider's credential.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn may(permissions: Permissions) -> Arc<Permissions> {
     Arc::new(permissions)
 }
 
-/// An activity of this type, on a list, or on whichever there is.
+/// Returns an activity of this type, on a given list or the default one.
 fn activity(kind: &str, list: Option<&str>) -> Decision {
     let (activity_id, activity_type) = ("a".to_owned(), kind.to_owned());
     let task_list = list.map(str::to_owned);
@@ -36,7 +36,7 @@ fn go_on(kind: Option<&str>, list: Option<&str>) -> Decision {
     Decision::from(ContinueAsNew { workflow_type, task_list, ..ContinueAsNew::default() })
 }
 
-/// The type of the run is `order`, its list `orders`.
+/// The type of the run is `order`, and its list is `orders`.
 fn busy() -> Scene {
     scene().take()
 }
@@ -77,7 +77,7 @@ fn what_is_allowed_is_done_beside_what_is_not() {
     let when = busy.complete([marker("m"), timer("t", 1), marker("n")]);
     let then = "DeciderCompleted Marker(m) TimerScheduleFailed(t, OperationNotPermitted) Marker(n) DeciderScheduled";
     check_within(&busy, Some(&marks), &when, then);
-    // A close that is allowed waits for the decider to see what was not.
+    // A permitted close fails, because the decider has not seen the refused decision.
     let closes = may(Permissions { decisions: Some(names(&["SucceedWorkflow"])), ..Permissions::default() });
     let then = "DeciderCompleted TimerScheduleFailed(t, OperationNotPermitted) WorkflowCloseFailed(SucceedWorkflow) \
          DeciderScheduled";
@@ -134,7 +134,7 @@ fn children_and_runs_that_go_on_are_of_the_types_and_on_the_lists_that_are_allow
         (&lists, child_of("invoice", None), failed),
         (&types, child_of("invoice/3", None), "DeciderCompleted ChildScheduled(c)"),
         (&types, child_of("order", None), failed),
-        // What the run has from its own start is none of the decider's choosing.
+        // The list and type of the run itself are not the decider's choice.
         (&lists, go_on(None, None), goes_on),
         (&lists, go_on(None, Some("orders")), goes_on),
         (&lists, go_on(None, Some("mail")), goes_on),

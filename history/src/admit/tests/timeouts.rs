@@ -1,4 +1,4 @@
-//! What time does to several things at once.
+//! Several deadlines at once.
 
 use crate::event::ActivityTimeouts;
 use crate::scene::{check, scene, schedule_with, signal, timer};
@@ -17,7 +17,7 @@ fn timers_expire_in_the_order_of_time_with_one_turn_for_all() {
     check(&given, &given.fire(), "TimerExpired(now) DeciderScheduled");
     let late = given.clone().after(20);
     check(&late, &late.fire(), "TimerExpired(now) TimerExpired(a) TimerExpired(b) DeciderScheduled");
-    // While a turn waits, no further one.
+    // No further turn is scheduled while one is waiting.
     let given = given.then(&signal("go")).after(10);
     check(&given, &given.fire(), "TimerExpired(now) TimerExpired(a)");
 }

@@ -1,4 +1,4 @@
-//! Registered types: what a decision leaves out, the defaults of its type say.
+//! Registered types, which provide the defaults for absent fields of decisions.
 
 use crate::decision::{ScheduleActivity, StartChild};
 use crate::event::{ActivityTimeouts, EventKind};

@@ -1,4 +1,4 @@
-//! The table of activities, a line a cell, and what it leaves to be said.
+//! The table of activities, with one case per line, and further rules.
 
 use crate::event::{ActivityTimeouts, ByHand};
 use crate::scene::{
@@ -17,12 +17,12 @@ const TIMEOUTS: ActivityTimeouts = ActivityTimeouts {
     heartbeat: None,
 };
 
-/// The activity waits for a runner, and a turn is held.
+/// A scene with the activity waiting and a turn held.
 fn waits() -> Scene {
     scene().decide([schedule_with("a", TIMEOUTS)]).then(&signal("go")).take()
 }
 
-/// A runner has it, and a turn is held.
+/// A scene with the activity held and a turn held.
 fn is_held() -> Scene {
     waits().takes("a")
 }
@@ -132,11 +132,11 @@ fn a_runner_answers_once_and_a_decider_looks_at_it() {
         check(&answered, &Command::CancelActivity { task: stale, details: None }, "fault activity-closed");
         check(&answered, &Command::ReturnActivity { task: stale, poll: None }, "fault activity-closed");
     }
-    // An open activity, and a start that is not its own.
+    // An open activity with the start of another one.
     let other = TaskId { started_event_id: 99, ..given.task("b") };
     check(&given, &succeed(other), "fault activity-closed");
     check(&given, &fail(other), "fault activity-closed");
-    // Nobody answers what nobody took.
+    // A waiting activity accepts no result.
     let waiting = scene().decide([schedule("a")]);
     check(&waiting, &succeed(NO_TASK), "fault activity-closed");
 }
@@ -188,12 +188,12 @@ fn an_activity_that_shows_no_life_in_time_times_out() {
     check(&given, &given.fire(), "");
     let given = given.takes("a");
     fires(&given, 10, "ActivityTimedOut(Heartbeat) DeciderScheduled");
-    // Each beat puts the deadline off, and its details go into the timeout.
+    // Each heartbeat postpones the deadline, and its details are recorded in the timeout.
     let given = given.after(9).beat("a", "7");
     fires(&given, 10, "ActivityTimedOut(Heartbeat, 7) DeciderScheduled");
     let given = given.after(9).beat("a", "8");
     fires(&given, 10, "ActivityTimedOut(Heartbeat, 8) DeciderScheduled");
-    // Without them, the engine would fire it; a beat of another activity does not count.
+    // Without it, the timeout applies; a heartbeat of another activity does not count.
     let mut given = given;
     given.beats[0].scheduled_event_id += 1;
     check(&given, &given.fire(), "ActivityTimedOut(Heartbeat) DeciderScheduled");
@@ -255,7 +255,7 @@ fn canceling_an_activity_that_nobody_took_ends_it_on_the_spot() {
         &busy.complete([cancel("a"), schedule("a")]),
         "DeciderCompleted ActivityTaskCancel(a) ActivityCanceled ActivityScheduled(a) DeciderScheduled",
     );
-    // The decider knows what it did: this alone is no unseen news.
+    // The decider caused this event, so it is not unseen news.
     check(
         &busy,
         &busy.complete([cancel("a"), success()]),
@@ -275,7 +275,7 @@ fn canceling_an_activity_that_a_runner_has_only_asks() {
     let given = given.decide([cancel("a")]);
     let cancel_event_id = given.run.activity("a").unwrap().1.cancel_event_id;
     assert_eq!(cancel_event_id, Some(given.events.last().unwrap().id));
-    // Asked twice, it is recorded twice.
+    // A second request is recorded as well.
     let given = given.then(&signal("stop!")).take();
     check(&given, &given.complete([cancel("a")]), "DeciderCompleted ActivityTaskCancel(a)");
 }

@@ -1,4 +1,4 @@
-//! The table of children, a line a cell, and what parent and child do to each other.
+//! The table of children, with one case per line, and effects between parent and child.
 
 use uuid::Uuid;
 
@@ -23,7 +23,7 @@ fn owed(scene: &Scene) -> Vec<(u64, EffectKind)> {
     scene.links.outbox.ready().map(|effect| (effect.event_id, effect.kind)).collect()
 }
 
-/// The errands that a run owes and that can be run now.
+/// Returns the effects of a run that can be delivered now.
 fn errands(scene: &Scene) -> Vec<Errand> {
     let event = |event_id: u64| -> &Event { &scene.events[usize::try_from(event_id).unwrap() - 1] };
     let ready = scene.links.outbox.ready();
@@ -60,7 +60,7 @@ fn a_child_that_is_wanted() {
     ] {
         check(&given, &start(result), &format!("ChildScheduleFailed(c, {cause}) DeciderScheduled"));
     }
-    // That it has closed may be heard before that it has started.
+    // The report of the close can arrive before that of the start.
     check(&given, &child_closes(5, succeeded()), "ChildStarted(c) ChildSuccess DeciderScheduled");
 }
 
@@ -152,7 +152,7 @@ fn a_run_that_has_the_childs_id_is_the_child_or_stands_in_its_way() {
     let run_id = errand.run_id.unwrap();
     let child = || Transition::start(start, run_id, wanted.now).unwrap();
     assert_eq!(child().undergo(&errand, wanted.now), EffectResult::Done { run_id });
-    // Another run of its own, which follows the child under its id.
+    // A separate run that follows the child with the same workflow id.
     let later = Uuid::from_u128(5);
     let mut follower = Transition::start(start, later, wanted.now).unwrap();
     assert_eq!(follower.undergo(&errand, wanted.now), EffectResult::Done { run_id: later });
@@ -217,7 +217,7 @@ fn a_child_is_ended_by_its_parent_and_by_no_other_and_once() {
     let names = |transition: &Transition| transition.events().iter().map(|it| it.kind.name()).collect::<Vec<_>>();
     for (policy, expected) in [
         (ChildPolicy::Terminate, vec!["WorkflowTerminated"]),
-        // A turn waits already.
+        // A turn is already waiting.
         (ChildPolicy::RequestCancel, vec!["WorkflowCancelRequested"]),
     ] {
         let mut transition = Transition::of(child.run.clone());
@@ -240,7 +240,7 @@ fn a_child_that_closes_owes_it_to_its_parent() {
     assert_eq!(owed(&closed), [(5, EffectKind::TellParent)]);
     let [errand] = &errands(&closed)[..] else { panic!("one errand") };
     assert_eq!((errand.workflow_id.as_str(), errand.run_id), ("p", Some(parent.run_id)));
-    // The parent: of another run, then one that wants no such child, then the right one.
+    // Not the parent: another run, then one without this child. Then the parent itself.
     let wanted = with_child();
     let mut transition = Transition::of(wanted.run.clone());
     assert_eq!(transition.undergo(errand, wanted.now), EffectResult::Unknown, "another run");
@@ -284,7 +284,7 @@ fn a_closed_parent_that_hears_of_a_child_neither_starts_nor_ends_it_any_more() {
         by: None,
         trace: None,
     };
-    // That the child has started was never heard, but for this.
+    // The start of the child was never reported.
     let closed = scene().decide([child("c"), child("d"), success()]);
     let parent = closed.run.started.run_id;
     let followed =

@@ -1,4 +1,4 @@
-//! Signals and cancel requests between runs: what is owed, what is taken once, what became of it.
+//! Signals and cancel requests between runs: pending effects, effects applied once, and outcomes.
 
 use crate::command::EffectResult;
 use crate::decision::{CancelExternal, SignalExternal};
@@ -49,7 +49,7 @@ fn an_effect_of_another_is_taken_once_however_often_it_comes() {
     let asked = taken.then(&cancel_of(1, 7));
     check(&asked, &cancel_of(1, 7), "repeats 6");
     assert!(asked.run.cancel_requested);
-    // It was taken before the run closed, so that it must not be said to have failed.
+    // It was accepted before the run closed, so it must not be reported as failed.
     let closed = asked.then(&terminate());
     check(&closed, &signal_of(1, 5), "repeats 4");
     check(&closed, &signal_of(1, 9), "fault run-closed");
@@ -153,7 +153,7 @@ fn what_an_earlier_run_has_taken_is_not_taken_again_by_the_next_or_under_another
     };
     let fresh = || Transition::linked(Scene::of(&plain()).run, taken.links.clone());
     let run_id = taken.run.started.run_id;
-    // A new run of the workflow id goes on with what the one before it has seen, even for an errand to that one.
+    // A new run of the workflow id inherits the accepted effects, even for an effect addressed to its predecessor.
     for errand in [errand.clone(), Errand { run_id: Some(Uuid::from_u128(77)), ..errand.clone() }] {
         let mut next = fresh();
         assert_eq!(next.undergo(&errand, taken.now), EffectResult::Done { run_id });
@@ -168,7 +168,7 @@ fn what_an_earlier_run_has_taken_is_not_taken_again_by_the_next_or_under_another
     assert_eq!(closed.undergo(&other, Timestamp::from_millis(0)), EffectResult::Closed);
 }
 
-/// What a closed run owes, in the outbox of the run that followed it.
+/// Returns a successor with the pending effects of a closed run in its outbox.
 fn followed(by: &Scene) -> Scene {
     let run_id = by.run.started.run_id;
     Scene { links: by.links.clone().handed_over(run_id), ..Scene::of_run(&plain(), Uuid::from_u128(50)) }
@@ -184,7 +184,7 @@ fn what_a_closed_run_owes_goes_over_to_the_next_which_settles_it_without_an_even
         next.links.outbox.round() > closed.links.outbox.round(),
         "whoever delivered for the run that closed is late"
     );
-    // Its own event 5 is something else.
+    // Event 5 of the successor itself is unrelated.
     let own = Command::SettleEffect {
         owner: next.run.started.run_id,
         event_id: 5,
@@ -202,7 +202,7 @@ fn what_a_closed_run_owes_goes_over_to_the_next_which_settles_it_without_an_even
     };
     check(&next, &of_before, "");
     assert!(next.clone().then(&of_before).links.is_empty());
-    // And over again to the one after that, as what it is.
+    // The run after that takes it over unchanged.
     assert_eq!(followed(&next).links.outbox.ready().next(), Some(effect));
 }
 

@@ -1,4 +1,4 @@
-//! Runs that somebody has paused, with their clocks going or standing still.
+//! Paused runs, with their clocks running or stopped.
 
 use crate::event::{ActivityTimeouts, EventKind};
 use crate::scene::{
@@ -37,7 +37,7 @@ fn nothing_of_a_paused_run_is_handed_out_until_it_is_resumed() {
         check(&paused, &turn, "fault turn-not-waiting");
         check(&paused, &activity, "fault activity-not-waiting");
         check(&paused, &command, "fault already-paused");
-        // What comes is recorded and waits.
+        // New events are recorded, and their turns wait.
         check(&paused, &signal("t"), "Signal(t)");
         check(&paused, &request_cancel(), "WorkflowCancelRequested");
         let resumed = paused.then(&signal("t")).then(&resume());
@@ -46,7 +46,7 @@ fn nothing_of_a_paused_run_is_handed_out_until_it_is_resumed() {
         check(&resumed, &activity, "ActivityStarted");
         check(&resumed, &resume(), "fault not-paused");
     }
-    // News schedules a turn all the same, which waits.
+    // News still schedules a turn, which waits.
     check(&scene().decide([]).then(&pause()), &signal("s"), "Signal(s) DeciderScheduled");
     let EventKind::WorkflowPaused(paused) = &scene().then(&stop()).events[2].kind else { panic!() };
     assert_eq!((paused.stop_clocks, paused.identity.as_deref()), (true, Some("ann")));
@@ -66,7 +66,7 @@ fn whoever_has_something_of_a_paused_run_may_finish_it_and_the_run_can_be_ended(
     let start = decided.start_activity("c");
     check(&decided, &start, "fault activity-not-waiting");
     check(&decided.then(&resume()), &start, "ActivityStarted");
-    // Nor is it tried again.
+    // It is not retried either.
     let tried = scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
     let tried = tried.then(&pause());
     let failed = tried.clone().then(&fail_with(tried.task("a"), "busy", None)).after(60);
@@ -90,7 +90,7 @@ fn a_clock_that_goes_has_timers_and_timeouts_end_but_no_wait_for_somebody() {
     check(&later, &later.fire(), "ActivityTimedOut(ScheduleToClose)");
     let resumed = later.then(&resume()).after(9);
     check(&resumed, &resumed.fire(), "ActivityTimedOut(ScheduleToClose)");
-    // The turn and the activity have waited for somebody since the resume.
+    // The turn and the activity have waited for a worker since the resume.
     let resumed = given.clone().after(45).then(&given.fire()).then(&resume());
     check(&resumed.clone().after(4), &resumed.fire(), "");
     let expected = "ActivityTimedOut(ScheduleToClose)";
@@ -103,8 +103,8 @@ fn a_clock_that_goes_has_timers_and_timeouts_end_but_no_wait_for_somebody() {
     check(&waits.clone().after(1), &waits.fire(), "ActivityScheduledTimeout DeciderScheduled");
 }
 
-/// After `before` seconds its clock stands still for a thousand; `what` is due `left` seconds after that, and not
-/// before.
+/// Checks that if the clock is stopped for a thousand seconds after `before` seconds, `what` is due exactly `left`
+/// seconds after the stop.
 #[track_caller]
 fn shifts(given: &Scene, before: u64, left: u64, what: &str) {
     let given = given.clone().after(before).then(&stop());
@@ -134,7 +134,7 @@ fn what_is_timed_goes_on_where_it_was_when_the_clock_stood_still() {
     let limits = ActivityTimeouts { heartbeat: Some(seconds(50)), ..none };
     let beats = one(limits).after(20).beat("a", "7");
     shifts(&beats, 30, 20, "ActivityTimedOut(Heartbeat, 7) DeciderScheduled");
-    // Twice, and what is set while it stands still.
+    // Two stops, and deadlines set during a stop.
     let twice = Scene::of(&start).decide([timer("t", 60)]).then(&stop()).after(500).then(&resume());
     shifts(&twice, 30, 30, "TimerExpired(t) DeciderScheduled");
     let given = Scene::of(&start).take().then(&stop()).after(500);
@@ -174,7 +174,7 @@ fn a_paused_run_that_goes_on_as_new_is_paused_and_its_execution_has_run_as_long(
 #[test]
 fn a_try_that_is_held_leaves_the_state_the_fold_of_its_history() {
     let again = scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
-    // Each step holds the state against the history.
+    // Each step compares the state with the history.
     let resumed = again.then(&pause()).then(&resume());
     resumed.succeeds("a");
 }

@@ -1,4 +1,4 @@
-//! Runs that were touched while the clock was two days ahead for a moment.
+//! Runs that were changed while the clock was two days ahead for a moment.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// This happens while the clock is two days ahead; a minute later it is right.
+/// Runs `then` while the clock is two days ahead, and corrects the clock a minute later.
 fn ahead(given: Scene, then: impl FnOnce(Scene) -> Scene) -> Scene {
     then(given.after(TWO_DAYS)).after(60).put_back(TWO_DAYS)
 }
@@ -27,7 +27,7 @@ fn command(given: &Scene) -> Command {
     Command::RepairDeadlines { beats: given.beats.clone(), timers: BTreeMap::new(), by_hand: by_hand(), key: None }
 }
 
-/// Repaired once, twice and a second later: the first time alone leaves anything.
+/// Repairs once, twice, and a second later, and checks that only the first repair changes anything.
 fn repaired(given: Scene) -> Scene {
     let repair = command(&given);
     let now = given.now;
@@ -44,20 +44,20 @@ fn repaired(given: Scene) -> Scene {
     given
 }
 
-/// What is late, and in how many seconds it is due before and after the repair.
+/// Returns the late deadlines with the seconds until they are due before and after the repair.
 fn late(given: &Scene) -> Vec<(ComingKind, u64, u64)> {
     let late = given.run.late_deadlines(&given.beats, &given.links.outbox, given.now);
     let wait = |at: crate::Timestamp| at.since(given.now).as_millis() / 1_000;
     late.into_iter().map(|late| (late.what, wait(late.at), wait(late.repaired_at))).collect()
 }
 
-/// In how many seconds each of these is due.
+/// Returns the seconds until each matching change is due.
 fn due_in(given: &Scene, wanted: impl Fn(&ComingKind) -> bool) -> Vec<u64> {
     let future = given.run.future(&given.beats, &given.links.outbox, given.now).into_iter();
     future.filter(|Coming { what, .. }| wanted(what)).map(|it| it.at.since(given.now).as_millis() / 1_000).collect()
 }
 
-/// One deadline of a kind is two days late, and is due so many seconds after the repair.
+/// Checks that one matching deadline is two days late, and is due this many seconds after the repair.
 #[track_caller]
 fn comes_back(given: Scene, after: u64, wanted: impl Fn(&ComingKind) -> bool) -> Scene {
     let found: Vec<_> = late(&given).into_iter().filter(|(what, ..)| wanted(what)).collect();
@@ -96,7 +96,7 @@ fn timeouts_and_retries_of_activities_count_from_the_repair() {
     let held = ahead(scene(), |given| with(both)(given).takes("a"));
     comes_back(held.clone(), 8, deadline(|kind| matches!(kind, Kind::ActivityStartToClose { .. })));
     comes_back(held, 3, deadline(|kind| matches!(kind, Kind::ActivityHeartbeat { .. })));
-    // The runner was taken for alive by the wrong clock, and then it died.
+    // The wrong clock recorded a heartbeat of the runner, which then crashed.
     let beats = ActivityTimeouts { heartbeat: Some(seconds(3)), ..NONE };
     let beaten = ahead(with(beats)(scene()).takes("a"), |given| given.beat("a", "1"));
     let given = comes_back(beaten, 3, deadline(|kind| matches!(kind, Kind::ActivityHeartbeat { .. })));
@@ -113,7 +113,7 @@ fn timeouts_and_retries_of_activities_count_from_the_repair() {
     for (after, given) in [
         (7, ahead(scene(), failed(None))),
         (4, ahead(scene(), failed(Some(4)))),
-        // Scheduled by the right clock: no event tells that the wrong one has been there.
+        // Scheduled by the correct clock, so no event shows that the wrong one was used.
         (
             7,
             ahead(scene().decide([schedule_again("a", retry.clone(), NONE)]).takes("a"), |given| {
@@ -142,7 +142,7 @@ fn turns_held_back_ahead_can_be_taken_a_whole_wait_after_the_repair() {
     comes_back(given, 50, deadline(|kind| matches!(kind, DeadlineKind::TurnScheduleToStart { .. })));
 }
 
-/// A run that was started while the clock was ahead.
+/// Returns a run that was started while the clock was ahead.
 fn started_ahead(start: &Start) -> Scene {
     let mut given = Scene::of(start);
     let began = given.now.plus(seconds(TWO_DAYS));
@@ -165,7 +165,7 @@ fn timeouts_and_delays_of_a_run_started_ahead_count_from_the_repair() {
     assert_eq!(due_in(&given, deadline(|kind| *kind == DeadlineKind::Execution)), [3_100]);
     check(&given.clone().after(99), &given.start_turn(), "fault turn-not-waiting");
     given.clone().after(100).take();
-    // A cancel request lets it begin: its timeouts count from then.
+    // A cancel request releases the first turn, and the timeouts count from then.
     let released = given.after(20).then(&request_cancel());
     assert_eq!(due_in(&released, deadline(|kind| *kind == DeadlineKind::Run)), [600]);
     assert_eq!(due_in(&released, deadline(|kind| *kind == DeadlineKind::Execution)), [3_000]);
@@ -188,7 +188,7 @@ fn another_try_that_began_ahead_waits_its_backoff_from_the_repair() {
 
 #[test]
 fn effects_owed_since_ahead_are_seen_to_soon_after_the_repair() {
-    // One try after the other, until the next is an hour away.
+    // Several rounds, until the next one is an hour away.
     let given = ahead(scene(), |given| {
         (0..6).fold(given.decide([child("c")]), |given, _| given.after(3_600).then(&Command::SeeToEffects))
     });
@@ -223,7 +223,7 @@ fn a_timer_of_a_run_stopped_ahead_keeps_what_it_had_left() {
     let given = given.then(&resume());
     check(&given.clone().after(3), &given.fire(), "");
     check(&given.clone().after(4), &given.fire(), "TimerExpired(t) DeciderScheduled");
-    // Set while the clock of the run stood still since before the wrong time.
+    // Set while the run's clock was stopped, since before the wrong time.
     let held = scene().take().then(&stop());
     let given = ahead(held, |given| given.decide([timer("t", 900)]));
     assert_eq!(late(&given), [], "it counts from the stop");
@@ -257,7 +257,7 @@ fn deadlines_set_by_the_right_clock_stay_as_they_are() {
     let before = given.run.future(&given.beats, &given.links.outbox, given.now);
     assert_eq!(late(&given), []);
     check(&given, &command(&given), &format!("repeats {}", given.run.last_event_id));
-    // One more that is late: the others stay.
+    // Only the late one of several is repaired.
     let mut given = ahead(given, |given| given.then(&signal("s")).decide([timer("late", 5)]));
     given.now = given.now.minus(seconds(60));
     let given = repaired(given);
@@ -266,7 +266,7 @@ fn deadlines_set_by_the_right_clock_stay_as_they_are() {
     let what = ComingKind::Deadline(DeadlineKind::Timer { scheduled_event_id: late });
     after.retain(|coming| coming.what != what);
     assert_eq!(after, before);
-    // A clock that is ahead by less than a minute is no wrong one.
+    // A clock that is ahead by less than a minute counts as correct.
     let given = scene().after(50).decide([timer("t", 9)]).put_back(50);
     assert_eq!(late_count(&given), 0);
 }

@@ -1,4 +1,4 @@
-//! Runs that go on from an earlier event of another.
+//! Runs that continue from an earlier event of another run.
 
 use uuid::Uuid;
 
@@ -29,7 +29,7 @@ fn ann() -> ByHand {
     ByHand { identity: Some("ann".to_owned()), reason: Some("it was wrong".to_owned()) }
 }
 
-/// The run that goes on from an event, and the one that it was.
+/// Returns the run that continues from an event, and the original run.
 fn reset_with(given: &Scene, event_id: EventId, signals: LaterSignals) -> (Scene, Scene) {
     let branch = read(given, event_id, signals).unwrap();
     let run_id = given.run.started.run_id;
@@ -52,7 +52,7 @@ fn reset(given: &Scene, event_id: EventId) -> Scene {
     reset_with(given, event_id, LaterSignals::Reapply).0
 }
 
-/// Every event from which another run may go on.
+/// Returns every event from which another run can continue.
 fn points(given: &Scene) -> Vec<EventId> {
     (1..=given.run.last_event_id).filter(|id| read(given, *id, LaterSignals::Drop).is_ok()).collect()
 }
@@ -78,18 +78,18 @@ fn a_run_goes_on_where_no_decider_is_at_work_and_no_commit_is_cut() {
     refused(1, None, Some(2));
     refused(7, Some(6), Some(9));
     refused(11, Some(10), None);
-    // Not while a decider has the turn, and not from an event that closed the run.
+    // Not while a turn is held, and not from a closing event.
     let held = given.take();
     assert_eq!(points(&held), [2, 6, 9, 10]);
     assert_eq!(points(&held.then(&terminate())), [2, 6, 9, 10]);
-    // A decision that fails is news: its turn's DeciderScheduled belongs to it.
+    // A failed decision is news, so DeciderScheduled follows in the same commit.
     let failed = scene().decide([timer("t", 60), timer("t", 60)]);
     assert_eq!(
         told(&failed.events[4..]),
         "TimerScheduled(t) TimerScheduleFailed(t, TimerIdAlreadyInUse) DeciderScheduled"
     );
     assert_eq!(points(&failed), [2, 7]);
-    // A turn that nothing called for was recorded as a whole, with its update.
+    // A turn without news was recorded at once, together with its update.
     let asked = [update("u")];
     let given = scene().decide([]);
     let update = given.speculate(&asked, &[("u", updated())], []);
@@ -111,7 +111,7 @@ fn the_old_run_is_terminated_and_names_the_new_one_which_names_it() {
     assert_eq!((it.identity.as_deref(), it.reason.as_deref()), (Some("ann"), Some("it was wrong")));
     let (dropped, _) = reset_with(&given, 5, LaterSignals::Drop);
     assert_eq!(told(&dropped.events[5..]), "WorkflowReset DeciderScheduled");
-    // The request is known that made it, and each that came to the old run, whether it is wanted or not.
+    // The request for the reset is known, and so are all requests to the old run, whether reapplied or not.
     for new in [&new, &dropped] {
         let own = Some(KnownRequest { run_id: new_run_id, event_id: 6 });
         let (first, before) = (KnownRequest { run_id: Uuid::nil(), event_id: 6 }, given.run.clone());
@@ -122,12 +122,12 @@ fn the_old_run_is_terminated_and_names_the_new_one_which_names_it() {
         assert_eq!(transition.admit(&keyed_signal("s", 3), given.now), Ok(CommandOutcome::Repeated(first)));
         assert_eq!(transition.run().request(RequestKey(7)), own);
     }
-    // One that has closed cannot say it in its history.
+    // A closed run cannot record the reset in its history.
     let (new, old) = reset_with(&given.then(&terminate()), 5, LaterSignals::Reapply);
     assert_eq!(told(&old.events[7..]), "WorkflowTerminated");
     assert_eq!((old.run.goes_on(), old.links.reset.unwrap().plan.new_run_id), (false, new_run_id));
     assert!(new.run.is_open());
-    // And once more, from the branch.
+    // A second reset, of the branch.
     let (third, _) = reset_with(&new.decide([]), 7, LaterSignals::Drop);
     assert_eq!(told(&third.events[5..]), "WorkflowReset DeciderScheduled WorkflowReset");
 }
@@ -138,7 +138,7 @@ fn what_is_timed_has_as_long_to_go_as_it_had() {
     let given = scene().after(10).decide([timer("t", 60), schedule_with("a", timeouts)]).after(30);
     let given = given.then(&signal("s")).after(1_000);
     let then = given.now;
-    // Event 8 is of thirty seconds after the timer was set: it has thirty left.
+    // Event 8 was recorded thirty seconds after the timer was set, so thirty seconds remain.
     let new = reset(&given, 8);
     assert_eq!(new.run.timers["t"].expires_at, then.plus(seconds(30)));
     check(&new.clone().after(29), &new.fire(), "");
@@ -209,7 +209,7 @@ fn what_was_with_others_there_is_in_the_way() {
     };
     let given = scene().decide([child("child-1")]);
     refused(&given, 5, "child `child-1`");
-    // Before, it can.
+    // An earlier event is possible.
     assert_eq!(reset(&given, 2).run.children.len(), 0);
     refused(&scene().decide([signal_external("other")]), 5, "`other`");
 }
@@ -250,13 +250,13 @@ fn a_cancel_request_comes_again_with_later_signals_unless_answered() {
         assert_eq!(told_from(&given, 5, LaterSignals::Reapply), again);
         assert!(reset(&given, 5).run.cancel_requested);
         assert_eq!(told_from(&given, 5, LaterSignals::Drop), "WorkflowReset DeciderScheduled");
-        // What stands before the event is part of the history.
+        // A request before the event is part of the history.
         assert!(reset_with(&given, 7, LaterSignals::Drop).0.run.cancel_requested);
     }
     let canceled = asked.decide([crate::scene::cancellation()]);
     assert_eq!(told_from(&canceled, 5, LaterSignals::Reapply), "WorkflowReset DeciderScheduled Signal(s)");
     assert!(!reset(&canceled, 5).run.cancel_requested);
-    // In the new run it releases the first turn, which is held back there.
+    // In the new run it releases the first turn, which is delayed there.
     let later = crate::Start { start_after: Some(seconds(100)), ..crate::scene::plain() };
     let given = Scene::of(&later).after(100).decide([]).then(&request_cancel());
     let given = Scene { now: given.now, ..given };

@@ -1,4 +1,4 @@
-//! Started tasks whose way to their takers is not certain: sent again to whoever says so, given back by nobody else.
+//! Delivery of started tasks: redelivery after a lost response, and tasks given back after a failed delivery.
 
 use crate::scene::{Scene, check, scene, schedule, schedule_again, signal, success, terminate};
 use crate::{Command, Links, PollId, RetryPolicy};
@@ -20,14 +20,14 @@ fn again(scheduled_event_id: u64, lost: PollId, poll: PollId) -> Command {
     Command::SendAgain { scheduled_event_id, lost, poll: Some(poll) }
 }
 
-/// With a turn that went to the first poll.
+/// A scene with a turn sent to the first poll.
 fn turn() -> Scene {
     let given = scene();
     let take = take_turn(&given, FIRST);
     given.then(&take)
 }
 
-/// With an activity `a`, tried again, and an activity `b`, both with the first poll; turns are done.
+/// A scene with an activity `a` with retries and an activity `b`, both sent to the first poll, and no turn.
 fn activities() -> Scene {
     let given = scene().decide([schedule_again("a", RetryPolicy::default(), NONE), schedule("b")]);
     let (a, b) = (take(&given, "a", FIRST), take(&given, "b", FIRST));
@@ -107,13 +107,13 @@ fn where_a_task_went_is_forgotten_as_soon_as_it_is_held_no_more() {
         assert_eq!(ended.links, Links::default(), "{end:?}");
         check(&ended, &again(2, FIRST, SECOND), if ended.run.is_open() { NO_TASK } else { "fault run-closed" });
     }
-    // News beside it changes nothing.
+    // Unrelated news changes nothing.
     assert_eq!(sent(&given.clone().then(&signal("go"))), [(2, FIRST)]);
 
     let given = activities();
     let (a, b) = (given.scheduled("a"), given.scheduled("b"));
     assert_eq!(sent(&given.clone().succeeds("b")), [(a, FIRST)]);
-    // Its next try is another sending.
+    // The next attempt is a new delivery.
     let fails = given.fail("a");
     assert_eq!(sent(&given.clone().then(&fails)), [(b, FIRST)]);
     let back = Command::ReturnActivity { task: given.task("a"), poll: Some(FIRST) };

@@ -1,4 +1,4 @@
-//! What runs of SWF's dialect have that others do not: Lambda tasks, turns that move to another list, limits.
+//! Features of SWF runs: Lambda tasks, turns that move to another list, and limits.
 
 mod dialect;
 
@@ -36,7 +36,7 @@ fn call(id: &str) -> Decision {
     .into()
 }
 
-/// What came behind the newest DeciderCompleted, with its causes.
+/// Formats the events after the newest DeciderCompleted, with their causes.
 fn since_the_turn(scene: &Scene) -> String {
     let at = scene.events.iter().rposition(|event| event.kind.name() == "DeciderCompleted").unwrap();
     told(&scene.events[at + 1..])
@@ -60,7 +60,7 @@ fn a_lambda_task_of_a_run_without_a_role_is_scheduled_and_never_called() {
     let run = Scene::of(&start(SwfRun::default())).with_functions().decide([call("l")]);
     assert_eq!(since_the_turn(&run), "ActivityScheduled(lambda:l) ActivityScheduledTimeout DeciderScheduled");
     assert!(run.run.activities.is_empty());
-    // In a run that speaks no dialect the list is one like others.
+    // In other runs, the list has no special meaning.
     let native = scene().decide([call("l")]);
     assert_eq!(since_the_turn(&native), "ActivityScheduled(lambda:l)");
 }
@@ -92,7 +92,7 @@ fn move_to(scene: Scene, list: &str, schedule_to_start: Option<u64>) -> Scene {
     scene.then(&command)
 }
 
-/// Where the turn waits that a signal asks for.
+/// Returns the task list of the turn that a signal schedules.
 fn list_of_next(scene: &Scene) -> String {
     let asked = scene.clone().then(&signal("s"));
     let task = asked.run.turn_task.clone().unwrap();
@@ -117,11 +117,11 @@ fn a_move_with_a_timeout_ends_when_a_turn_times_out_and_one_for_good_stands_bene
     let task = due.run.turn_task.clone().unwrap();
     assert_eq!((due.run.list_of_turn(&task), task.schedule_to_start), ("orders", None));
     assert_eq!(due.run.turn_lists, None);
-    // Held and not answered is the same.
+    // A turn that is held and not answered has the same effect.
     let held = for_now.take().after(10_000);
     let due = held.clone().then(&held.fire());
     assert_eq!(due.run.next_turn_list(), "orders");
-    // For good, and then for now.
+    // A permanent move, followed by a temporary one.
     let good = move_to(scene(), "others", None).then(&signal("s"));
     let both = move_to(good, "debug", Some(5)).then(&signal("s"));
     assert_eq!(both.run.next_turn_list(), "debug");
@@ -171,20 +171,20 @@ fn the_limits_of_swf_are_25_000_events_and_a_year() {
 
 #[test]
 fn a_run_is_terminated_by_the_command_that_gives_it_more_events_than_may_be() {
-    // WorkflowStarted, DeciderScheduled, and as many signals.
+    // WorkflowStarted, DeciderScheduled, and two signals.
     let full = Scene::of(&limited(4, Duration::from_days(1))).then(&signal("a")).then(&signal("b"));
     assert_eq!((full.run.last_event_id, full.run.is_open()), (4, true), "as many as may be");
     check(&full, &signal("c"), "Signal(c) WorkflowTerminated");
     let ended = full.clone().then(&signal("c"));
     let EventKind::WorkflowTerminated(it) = &ended.events.last().unwrap().kind else { panic!("not terminated") };
     assert_eq!(it.cause, Some(TerminatedCause::EventLimit));
-    // A whole batch is recorded before, and one that closes the run closes it.
+    // A whole batch is recorded before the check, and a closing decision in it closes the run.
     let busy = Scene::of(&limited(4, Duration::from_days(1))).take();
     let many = busy.complete([marker("a"), marker("b"), marker("c")]);
     check(&busy, &many, "DeciderCompleted Marker(a) Marker(b) Marker(c) WorkflowTerminated");
     let close = busy.complete([marker("a"), success()]);
     check(&busy, &close, "DeciderCompleted Marker(a) WorkflowSuccess");
-    // Whoever has no limits has none.
+    // Without limits, the run is not terminated.
     let free = Scene::of(&start(SwfRun::default())).take();
     check(
         &free,
@@ -208,7 +208,7 @@ fn child() -> Decision {
     StartChild { workflow_id, workflow_type, ..StartChild::default() }.into()
 }
 
-/// A run up to these limits, whose type and whose child's are known.
+/// Returns a run with these limits, with its type and its child's type registered.
 fn typed(events: u64) -> Scene {
     let scene = Scene::of(&limited(events, Duration::from_days(1)));
     scene.with_workflow("C", known(order())).with_workflow("order", known(order()))
@@ -260,12 +260,12 @@ fn a_child_is_not_started_in_a_domain_that_is_full() {
     let refused = parent.clone().with_room(DomainRoom::FullForSwf).decide([child()]);
     assert_eq!(since_the_turn(&refused), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
     assert_eq!(since_the_turn(&parent.decide([child()])), "ChildScheduled(c)");
-    // Others know no such limit, unless it is the domain's.
+    // Other runs have no such limit, except for the domain's own.
     let native = scene().with_room(DomainRoom::FullForSwf).decide([child(), schedule("a")]);
     assert_eq!(since_the_turn(&native), "ChildScheduled(c) ActivityScheduled(a)");
     let full = scene().with_room(DomainRoom::Full).decide([child()]);
     assert_eq!(since_the_turn(&full), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
-    // There may be room for the first of several, and for no other.
+    // The capacity may suffice for only the first of several children.
     let mut one = scene();
     one.around.rooms = vec![DomainRoom::Free, DomainRoom::Full];
     let told = since_the_turn(&one.decide([crate::scene::child("a"), schedule("x"), child()]));

@@ -1,17 +1,17 @@
-//! The table of turns, a line a cell, and what it leaves to be said.
+//! The table of turns, with one case per line, and further rules.
 
 use crate::event::TurnList;
 use crate::scene::{Scene, check, complete, fires, pause, plain, scene, signal, success, terminate};
 use crate::{Command, Duration, EventKind, Payload, Start, TaskRef, TurnAnswer, TurnId, admit, limits};
 
-/// What is said of a turn: it is answered, given back, not delivered.
+/// Returns the commands that end a turn: answered, failed, and not delivered.
 fn of(turn: TurnId) -> [Command; 3] {
     let answer = complete(turn, vec![]);
     let given_back = Command::FailTurn { turn, reason: None, details: None };
     [answer, given_back, Command::ReturnTurn { turn, poll: None }]
 }
 
-/// A decider polls for the turn that this DeciderScheduled scheduled.
+/// Returns the poll for the turn of this DeciderScheduled event.
 fn poll(scheduled_event_id: u64) -> Command {
     Command::StartTurn { scheduled_event_id, identity: None, poll: None }
 }
@@ -37,7 +37,7 @@ fn a_turn_that_waits() {
     fires(&given, 60, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
     check(&given, &signal("go"), "Signal(go)");
     assert_eq!(given.clone().then(&terminate()).run.turn_task, None);
-    // The time does not run while nobody can take it.
+    // The timeout does not run while the turn cannot be taken.
     let paused = given.then(&pause()).after(3_600);
     check(&paused, &paused.fire(), "");
     check(&paused, &paused.start_turn(), "fault turn-not-waiting");
@@ -131,7 +131,7 @@ fn an_answer_needs_the_turn_and_is_taken_once() {
     check(&answered, &complete(turn, vec![success()]), "fault turn-completed");
     check(&answered, &Command::FailTurn { turn, reason: None, details: None }, "fault turn-completed");
     check(&answered, &Command::ReturnTurn { turn, poll: None }, "fault turn-completed");
-    // The repeated answer that closed the run was heard, too.
+    // The repeated answer that closed the run was accepted as well.
     let closed = busy.clone().decide([success()]);
     check(&closed, &complete(turn, vec![success()]), "fault turn-completed");
 
@@ -166,7 +166,7 @@ fn a_turn_given_back_waits_longer_each_time() {
     }
     assert_eq!(given.run.turn.as_ref().unwrap().attempt, 14);
     assert_eq!(limits::TURN_BACKOFF_MAX, Duration::from_secs(600));
-    // An answer ends the series.
+    // A completed turn ends the series.
     let given = given.decide([]).then(&signal("go")).take();
     check(&given, &given.fail_turn(), "DeciderFailed(Reported) DeciderScheduled(+PT1S)");
     assert_eq!(given.run.turn.as_ref().unwrap().attempt, 1);
@@ -177,7 +177,7 @@ fn a_turn_given_back_while_another_waits_schedules_no_third() {
     let busy = scene().take().then(&signal("go"));
     check(&busy, &busy.fail_turn(), "DeciderFailed(Reported)");
     check(&busy, &Command::ReturnTurn { turn: busy.turn(), poll: None }, "DeciderFailed(DeliveryFailed)");
-    // It waits already, without a wait of its own; news must not let a decider that fails spin.
+    // It was scheduled without a delay, but a failing decider must not loop without one.
     let next = busy.clone().then(&busy.fail_turn());
     check(&next, &next.start_turn(), "fault turn-not-waiting");
     let next = next.after(1);
@@ -207,7 +207,7 @@ fn a_window_begins_at_the_last_completed_turn() {
     assert_eq!(completed.run.previous_started_event_id, 3);
     let lost = completed.then(&signal("go")).take();
     let lost = lost.clone().then(&lost.fail_turn());
-    // What a lost turn was shown is shown again.
+    // Events shown in a lost turn are shown again.
     assert_eq!(lost.run.previous_started_event_id, 3);
 }
 
@@ -224,7 +224,7 @@ fn a_turn_that_nobody_takes_in_time_times_out_and_waits_again() {
     fires(&given, 10, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
     let taken = given.after(9).take().after(1);
     check(&taken, &taken.fire(), "");
-    // Without that timeout a turn waits as long as it takes.
+    // Without that timeout, a turn can wait indefinitely.
     let patient = scene().after(86_400);
     check(&patient, &patient.fire(), "");
 }
@@ -248,11 +248,11 @@ fn a_turn_that_is_held_back_times_out_from_the_end_of_that() {
 fn a_turn_that_is_not_answered_in_time_times_out_and_is_scheduled_again() {
     let given = scene().take();
     fires(&given, 30, "DeciderTimedOut(StartToClose) DeciderScheduled");
-    // Unless one waits behind it.
+    // No turn is scheduled if one is already waiting.
     fires(&given.then(&signal("go")), 30, "DeciderTimedOut(StartToClose)");
     let lost = scene().take().after(30);
     let lost = lost.clone().then(&lost.fire());
-    // The timeout was the wait: the next decider may come at once.
+    // The timeout itself was the delay, so the next turn is available at once.
     check(&lost, &lost.start_turn(), "DeciderStarted");
     assert_eq!(lost.run.turns_lost, 1);
 }

@@ -1,4 +1,4 @@
-//! Updates: judged in one turn, recorded with its decisions or not at all.
+//! Updates: accepted or rejected in one turn, and recorded with its decisions or not at all.
 
 use crate::admit::{Starting, may_update, speculative_turn, starting_for};
 use crate::event::EventKind;
@@ -12,7 +12,7 @@ use crate::{
 };
 use uuid::Uuid;
 
-/// A run with nothing outstanding.
+/// Returns a run without a turn.
 fn idle() -> Scene {
     scene().decide([])
 }
@@ -21,7 +21,7 @@ fn ids(count: usize) -> Vec<String> {
     (0..count).map(|index| format!("u{index}")).collect()
 }
 
-/// The standing of update `u` where somebody asks for it, or why it is refused.
+/// Returns the status of update `u`, or the code of its refusal.
 fn asked(given: &Scene) -> Result<UpdateStanding, &'static str> {
     may_update(&given.run, &update("u")).map_err(|fault| fault.code())
 }
@@ -91,7 +91,7 @@ fn a_start_that_comes_with_an_update_does_nothing_where_the_run_knows_the_update
         (Some(idle()), &use_existing, update("u"), Ok(Starting::Existing { run_id })),
         (Some(idle()), &plain(), update("u"), Err("workflow-already-open")),
         (Some(accepted.clone()), &use_existing, update("u"), repeated),
-        // Whatever its policies would have it do.
+        // Independently of the policies of the start.
         (Some(accepted), &plain(), update("u"), repeated),
         (Some(ended.clone()), &use_existing, update("u"), repeated),
         (Some(ended), &use_existing, update("v"), reuse),
@@ -124,7 +124,7 @@ fn an_accepted_update_its_decisions_and_its_answer_are_one_commit() {
             idle().speculate(&asked, &[("u", failed())], []),
             format!("{one_turn} UpdateAccepted(u) UpdateFailed(u, no stock)"),
         ),
-        // On a turn that is outstanding for another reason it rides along.
+        // It can also be answered by a turn that is held for another reason.
         (
             scene().take(),
             scene().take().judge(&asked, &[("u", updated())], [marker("m")]),
@@ -135,7 +135,7 @@ fn an_accepted_update_its_decisions_and_its_answer_are_one_commit() {
             scene().take().judge(&asked, &[("u", Verdict::Later)], []),
             "DeciderCompleted UpdateAccepted(u)".to_owned(),
         ),
-        // Several, in the order of the answers.
+        // Several updates, in the order of the answers.
         (
             idle(),
             idle().speculate(&[update("u"), update("v")], &[("v", Verdict::Later), ("u", updated())], []),
@@ -152,14 +152,14 @@ fn a_rejected_update_leaves_the_run_as_it_was() {
     let scene = idle();
     let (before, events) = (scene.run.clone(), scene.events.clone());
     let both = scene.speculate(&asked, &[("u", rejected()), ("v", rejected())], []);
-    // Nor is anything recorded that nobody answered.
+    // A repeated rejection does not change the run either.
     let one = scene.speculate(&asked, &[("u", rejected())], []);
     let after = (0..100).fold(scene, |scene, _| scene.then(&both).then(&one));
     assert_eq!((after.run, after.events), (before, events));
-    // Where a turn is outstanding, it leaves nothing of itself.
+    // If a turn is held, the rejection leaves no further event.
     let busy = idle().then(&signal("go")).take();
     check(&busy, &busy.judge(&asked, &[("u", rejected()), ("v", rejected())], []), "DeciderCompleted");
-    // Of two, only what was accepted is recorded, and so is what the decider decided beside them.
+    // Of two updates, only the accepted one is recorded, together with the decisions.
     let scene = idle();
     let one_turn = "DeciderScheduled DeciderStarted DeciderCompleted";
     let command = scene.speculate(&asked, &[("u", rejected()), ("v", updated())], []);
@@ -179,12 +179,12 @@ fn a_turn_of_which_nothing_is_recorded_counts_only_where_nothing_has_happened_si
     check(&signaled, &no, "");
     check(&signaled.clone().take(), &yes, "fault turn-lost");
     check(&signaled.decide([]), &yes, "fault turn-lost");
-    // What does not move the version is enough: the decider has not seen it.
+    // Even an event that does not change the version counts, because the decider has not seen it.
     let busy = idle().then(&signal("go")).decide([schedule("a")]);
     let command = busy.speculate(&asked, &[("u", updated())], []);
     check(&busy.clone().takes("a"), &command, "fault turn-lost");
     check(&scene.clone().then(&terminate()), &yes, "fault run-closed");
-    // Who repeats it after it was recorded hears just that.
+    // Repeating the answer after it was recorded fails with turn-completed.
     check(&scene.clone().then(&yes), &yes, "fault turn-completed");
     check(&scene.clone().then(&yes), &no, "");
     check(&scene.then(&yes).then(&terminate()), &yes, "fault turn-completed");
@@ -218,7 +218,7 @@ fn an_update_that_was_accepted_is_answered_by_a_later_turn() {
         UpdateStanding::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id }
     );
     assert_eq!(done.run.version, done.run.last_event_id, "who watches the run is told");
-    // By a turn that was made for another one, too; a word that says nothing new records nothing.
+    // A turn for another update can also answer it. An answer without news records nothing.
     let one_turn = "DeciderScheduled DeciderStarted DeciderCompleted";
     check(&still, &still.speculate(&[], &[("u", updated())], []), &format!("{one_turn} UpdateCompleted(u)"));
     check(&still, &still.speculate(&[update("v")], &[("u", Verdict::Later), ("v", rejected())], []), "");
@@ -250,7 +250,7 @@ fn what_nobody_asked_and_what_is_said_twice_is_refused_as_a_whole() {
     }
     let done = scene.clone().then(&scene.speculate(&asked, &[("u", updated())], []));
     check(&done, &done.speculate(&[], &[("u", updated())], []), "fault update-unknown");
-    // Two turns were asked the same: the second has not seen what the first one did.
+    // Two turns were asked about the same update, and the second has not seen the result of the first.
     check(&done, &done.speculate(&asked, &[("u", updated())], []), "fault update-known");
     check(&done, &done.speculate(&asked, &[("u", Verdict::Later)], []), "fault update-known");
     check(&done, &done.speculate(&asked, &[("u", rejected())], []), "");
@@ -265,7 +265,7 @@ fn a_conditional_update_is_accepted_at_its_version_only() {
     check(&scene, &scene.speculate(&stale, &[("u", updated())], []), "fault version-moved");
     let one = scene.speculate(&asked, &[("u", updated())], []);
     assert_eq!(scene.clone().then(&one).run.version, 9);
-    // The first moves the version under the second.
+    // The first update changes the version that the second requires.
     check(&scene, &scene.speculate(&asked, &[("u", updated()), ("v", updated())], []), "fault version-moved");
     check(
         &scene,
@@ -292,7 +292,7 @@ fn who_asks_hears_what_is_known_before_a_decider_does() {
     let done = scene.clone().then(&scene.speculate(&[update("u")], &[("u", updated())], []));
     let ended = Ok(UpdateStanding::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id });
     assert_eq!(may_update(&done.run, &update("u")), ended);
-    // The same request once more, whose condition was true when it was accepted.
+    // A repeated request, whose condition held when it was accepted.
     assert_eq!(may_update(&done.run, &update_at("u", version)), ended);
     let closed = done.then(&terminate());
     assert_eq!(may_update(&closed.run, &update("u")), ended, "a lost answer is fetched when the run has closed, too");

@@ -1,4 +1,4 @@
-//! The table of runs, a line a cell, and what it leaves to be said.
+//! The table of runs, with one case per line, and further rules.
 
 mod tries;
 
@@ -22,7 +22,7 @@ fn go_on() -> Decision {
     Decision::from(ContinueAsNew::default())
 }
 
-/// What each of them leaves.
+/// Closing events of the four closing decisions.
 const CLOSED: [&str; 4] = ["WorkflowSuccess", "WorkflowFailed(no stock)", "WorkflowCanceled", "WorkflowContinuedAsNew"];
 
 #[test]
@@ -55,7 +55,7 @@ fn a_run_that_has_closed() {
         check(&given, &request_cancel(), "fault run-closed");
         check(&given, &terminate(), "fault run-closed");
         let again = may_start(&given.run, ReusePolicy::AllowDuplicate).map_err(|fault| fault.code());
-        // Another one goes on for it.
+        // A successor continues it.
         let goes_on = given.run.status == Status::ContinuedAsNew;
         assert_eq!(again, if goes_on { Err("workflow-already-open") } else { Ok(()) });
     }
@@ -91,7 +91,7 @@ fn an_id_is_started_again_as_its_policy_says() {
             assert_eq!(run.status, *status);
             let allowed = match policy {
                 AllowDuplicate => true,
-                // Whatever was not a success counts as failed.
+                // Every close other than a success counts as a failure.
                 AllowDuplicateFailedOnly => *status != Status::Success,
                 RejectDuplicate => false,
             };
@@ -124,7 +124,7 @@ fn a_run_that_takes_too_long_times_out() {
     let start = Start { execution_timeout: Duration::from_secs(10), ..plain() };
     fires(&Scene::of(&start), 10, "WorkflowTimedOut");
     let given = Scene::of(&start).decide([timer("t", 10), timer("u", 11)]);
-    // What came due before it is recorded before it; what came after, not at all.
+    // Deadlines that were due earlier are recorded first, and later ones not at all.
     let late = given.after(60);
     check(&late, &late.fire(), "TimerExpired(t) WorkflowTimedOut");
 }
@@ -214,7 +214,7 @@ fn a_first_turn_that_is_to_wait_does_and_the_execution_timeout_with_it() {
     let given = Scene::of(&start);
     assert_eq!(told(&given.events), "WorkflowStarted DeciderScheduled(+PT1M)");
     assert!(!given.run.is_stuck());
-    // News is recorded, and waits with it.
+    // News is recorded, and its turn is delayed as well.
     let given = given.then(&signal("go")).after(59);
     check(&given, &given.start_turn(), "fault turn-not-waiting");
     check(&given, &given.fire(), "");
@@ -248,7 +248,7 @@ fn a_close_with_unseen_news_fails_unless_forced() {
         FailWorkflow { reason: "r".to_owned(), force: true, ..FailWorkflow::default() }.into(),
         CancelWorkflow { details: None, force: true }.into(),
     ];
-    // The turn that the news scheduled waits already; it is the new turn.
+    // The turn scheduled by the news is already waiting, so no further one is scheduled.
     check(&busy, &busy.complete([success()]), "DeciderCompleted WorkflowCloseFailed(SucceedWorkflow)");
     check(&busy, &busy.complete([failure()]), "DeciderCompleted WorkflowCloseFailed(FailWorkflow)");
     check(&busy, &busy.complete([cancellation()]), "DeciderCompleted WorkflowCloseFailed(CancelWorkflow)");
@@ -273,7 +273,7 @@ fn every_kind_of_news_holds_a_close_up() {
         let given = given.clone().then(&news);
         check(&given, &given.complete([success()]), "DeciderCompleted WorkflowCloseFailed(SucceedWorkflow)");
     }
-    // That a runner took an activity is no news.
+    // The start of an activity is not news.
     let given = on_time.takes("b");
     check(&given, &given.complete([success()]), "DeciderCompleted WorkflowSuccess");
 }

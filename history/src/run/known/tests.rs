@@ -14,13 +14,13 @@ fn signaled(scene: Scene, numbers: std::ops::Range<usize>) -> Scene {
     numbers.fold(scene, |scene, number| scene.then(&keyed_signal("go", number as u64)))
 }
 
-/// Ends a commit as the service does.
+/// Finishes a commit as the service does.
 fn spill(scene: &mut Scene) -> Spilled {
     let committed = scene.run.last_event_id;
     scene.run.spill(committed, scene.now, scene.now)
 }
 
-/// The run of the same workflow id that takes the place of this one.
+/// Returns a new run of the workflow id that replaces this one.
 fn replaced(scene: &Scene, start: &Start, run_id: Uuid, kept_until: Timestamp) -> Scene {
     let mut transition = Transition::start(start, run_id, scene.now).unwrap();
     transition.take_over(&scene.run, Links::default(), kept_until, scene.now);
@@ -52,7 +52,7 @@ fn the_oldest_leave_the_state_together_and_are_known_by_their_marks() {
     }
     given.run.forget_recalled();
     assert!(given.run.request(key(0)).is_none() && given.run.request(key(many - 1)).is_some());
-    // When the last mark is forgotten, nobody looks any more.
+    // After the last mark has expired, the store is not read any more.
     let until = given.run.known_until().unwrap();
     assert!(given.run.must_recall(key(0), until) && !given.run.must_recall(key(0), until.plus(HOUR)));
 }
@@ -90,7 +90,7 @@ fn what_is_older_than_a_day_leaves_the_state_without_a_mark() {
     let mut given = signaled(given, 30..30 + young);
     assert_eq!(spill(&mut given), Spilled::default());
     assert!(given.run.request(key(29)).is_none() && given.run.request(key(30 + young - 1)).is_some());
-    // One that may be a day old, to the hour, is not.
+    // A request that may be less than a day old, in whole hours, is kept.
     let given = signaled(scene(), 0..30).after(24 * 3_600);
     assert_eq!(spill(&mut signaled(given, 30..30 + young)).marks.len(), 30 + limits::REQUESTS_SPILLED_MIN);
 }
@@ -116,11 +116,11 @@ fn more_than_a_hundred_thousand_are_forgotten_the_oldest_first_and_counted_where
     given.run.recall(key(0), RequestMark { event_id: 1, ..first });
     assert!(given.run.request(key(0)).is_some(), "a start is known for as long as its run is kept");
     given.run.forget_recalled();
-    // What was written more than a day ago would be forgotten anyway.
+    // Marks older than a day would be forgotten anyway.
     let mut later = given.after(25 * 3_600);
     later.run.known.marked.as_mut().unwrap().until = later.now.plus(HOUR);
     assert_eq!(forgotten(&mut later, limits::REQUESTS_MAX + 500), 0);
-    // A mark of another life of the workflow id says nothing.
+    // A mark with an impossible number is ignored.
     later.run.recall(key(5), RequestMark { number: u64::MAX, ..first });
     assert!(later.run.request(key(5)).is_none());
 }
@@ -137,13 +137,13 @@ fn a_run_that_takes_the_place_of_another_knows_its_requests_and_who_started_it()
         let expected = Some(KnownRequest { run_id: RUNS[run], event_id });
         assert_eq!(third.run.request(key(number)), expected, "{number}");
     }
-    // For two days the signals, the starts until their runs are forgotten.
+    // Signals are known for two days, and starts until their runs expire.
     assert_eq!(third.run.known_until(), Some(kept_until.plus(HOUR)));
     let fourth = |days: u64| replaced(&third.clone().after(days * 86_400), &plain(), Uuid::from_u128(4), kept_until);
     assert!(fourth(0).run.request(key(2)).is_some() && fourth(2).run.request(key(2)).is_none());
     assert!(fourth(29).run.request(key(501)).is_some() && fourth(31).run.request(key(501)).is_none());
     assert!(fourth(31).run.known.is_empty(), "nothing is left of them");
-    // A run that goes on for another was started by the same request, and is what that one hears of.
+    // A successor was started by the same request, which now returns the successor.
     let going_on = replaced(&first, &of(501), RUNS[1], kept_until);
     assert_eq!(going_on.run.request(key(501)), Some(KnownRequest { run_id: RUNS[1], event_id: 1 }));
     assert_eq!(going_on.run.known.len(), 3);
@@ -153,7 +153,7 @@ fn a_run_that_takes_the_place_of_another_knows_its_requests_and_who_started_it()
 fn a_request_that_two_runs_recorded_leaves_one_mark_and_that_is_what_came_of_it() {
     let first = signaled(scene(), 0..3).then(&terminate());
     let mut second = replaced(&first, &plain(), RUNS[1], first.now.plus(HOUR));
-    // As a reset is, in the run that it ends and in the one that goes on.
+    // A reset is recorded in the run that it ends and in the run that continues.
     second.run.remember(key(1), 2, second.now);
     let mut second = signaled(second, 3..2 * limits::REQUESTS_IN_STATE_MAX);
     let marks = spill(&mut second).marks;

@@ -1,4 +1,4 @@
-//! What is noticed, and what is not.
+//! Which repetitions are noticed, and which are not.
 
 use super::*;
 use crate::Standing;
@@ -7,7 +7,7 @@ use crate::event::ActivityTimeouts;
 use crate::scene::{Scene, child, fail, scene, schedule, schedule_with, success, timer};
 use crate::{Decision, Duration, Run, Transition, Warning};
 
-/// An activity with an input.
+/// Returns an activity with an input.
 fn with_input(activity_id: &str, input: &str) -> Decision {
     let input = Some(Payload::from_json(input).unwrap());
     Decision::from(ScheduleActivity {
@@ -18,12 +18,12 @@ fn with_input(activity_id: &str, input: &str) -> Decision {
     })
 }
 
-/// Schedules it and has it succeed.
+/// Schedules an activity and completes it.
 fn done(scene: Scene, decision: Decision, activity_id: &str) -> Scene {
     scene.decide([decision]).takes(activity_id).succeeds(activity_id)
 }
 
-/// The warnings about a turn that decides this.
+/// Returns the warnings about a turn with these decisions.
 fn warned<const N: usize>(given: &Scene, decisions: [Decision; N]) -> Vec<(String, EventId)> {
     let given = if given.run.turn.is_none() { given.clone().take() } else { given.clone() };
     let mut transition = Transition::linked(given.run.clone(), given.links.clone());
@@ -52,10 +52,10 @@ fn what_succeeded_and_is_scheduled_again_is_warned_of() {
     let shipped = done(charged.clone(), schedule("ship"), "ship");
     assert_eq!(names(&shipped, [schedule("charge")]), ["charge"], "a turn later, too");
     assert_eq!(names(&shipped, [schedule("ship"), schedule("new"), schedule("charge")]), ["ship", "charge"]);
-    // The neighbours: timeouts are no part of what is done.
+    // Timeouts are not part of the fingerprint.
     let timeouts = ActivityTimeouts { start_to_close: Some(Duration::from_secs(9)), ..ActivityTimeouts::default() };
     assert_eq!(names(&charged, [schedule_with("charge", timeouts)]), ["charge"]);
-    // What is refused schedules nothing: it is open already.
+    // A refused decision schedules nothing: the activity is already open.
     let open = charged.decide([schedule("charge")]).then(&crate::scene::signal("go"));
     assert_eq!(names(&open, [schedule("charge")]), [""; 0]);
 }
@@ -76,7 +76,7 @@ fn what_failed_or_is_open_or_has_another_input_is_not_warned_of() {
         ..ScheduleActivity::default()
     };
     assert_eq!(names(&first, [Decision::from(another_type)]), [""; 0], "another type");
-    // A failure after a success takes nothing back: it has succeeded.
+    // A failure after a success does not undo the success.
     let again = done(scene(), schedule("a"), "a").decide([schedule("a")]).takes("a");
     let failed = again.clone().then(&fail(again.task("a")));
     assert_eq!(names(&failed, [schedule("a")]), ["a"]);
@@ -96,7 +96,7 @@ fn the_newest_successes_are_remembered_and_no_more() {
     let given = (0..=most).fold(scene(), |given, n| done(given, schedule(&format!("a{n}")), &format!("a{n}")));
     assert_eq!(names(&given, [schedule("a0")]), [""; 0], "one too many has succeeded since");
     assert_eq!(names(&given, [schedule("a1")]), ["a1"], "the oldest that is remembered");
-    // What succeeds again is the newest.
+    // A repeated success counts as the newest.
     let again = done(given, schedule("a1"), "a1");
     assert_eq!(names(&again, [schedule("a1"), schedule("a3")]), ["a1", "a3"]);
     let one_more = done(again, schedule("b"), "b");
@@ -117,13 +117,13 @@ fn the_memory_takes_few_bytes_of_the_state() {
     assert!(sizes[0] <= 3 + 9, "{sizes:?}");
     assert!(sizes.iter().all(|size| *size <= 4 + 9 * most), "{sizes:?}");
     let forgotten = Run { successes: Successes::default(), ..given.run.clone() };
-    // Beside the memory itself a byte for each field before it that the run has nothing in.
+    // One more byte for each absent field before it.
     assert!(state(&given.run) - state(&forgotten) - bytes(&given.run) <= 8, "nothing else grows");
     let open = given.decide([schedule("x")]);
     let mut without = open.run.clone();
     without.activities.told();
     assert!(state(&open.run) - state(&without) <= 15, "of an open activity");
-    // Nothing has succeeded: no byte.
+    // Without a success the memory takes no space.
     assert_eq!(bytes(&scene().run), bytes(&scene().decide([schedule("x")]).run));
 }
 

@@ -3,7 +3,7 @@ use crate::schedule::{Interval, ScheduleSpec};
 
 const ID: Uuid = Uuid::from_u128(7);
 
-/// A schedule that names every minute from 1970 on, and what it does with that.
+/// A schedule with a time every minute from 1970, and its rules.
 #[derive(Clone)]
 struct Scene {
     state: ScheduleState,
@@ -28,14 +28,14 @@ fn scene(overlap: Overlap) -> Scene {
 }
 
 impl Scene {
-    /// Looks at it in this minute, and sees this of the runs that it has.
+    /// Evaluates the schedule in this minute, with the observed states of its runs.
     fn look(mut self, minute: u64, sights: &[Sight]) -> Self {
         self.now = at(minute);
         self.state.step(self.rules, &self.times, ID, self.now, sights);
         self
     }
 
-    /// Everything that was decided has started.
+    /// Starts all decided actions.
     fn start(mut self) -> Self {
         for action in self.state.starting.clone() {
             let run_id = Uuid::from_u128(u128::from(action.number));
@@ -87,8 +87,8 @@ fn an_action_is_decided_when_its_time_has_come_and_not_before() {
 #[test]
 fn what_an_action_does_while_a_run_is_open_is_what_the_schedule_says() {
     use Overlap::{AllowAll, BufferAll, BufferOne, CancelOther, Skip, TerminateOther};
-    // At 2, 3 and 4 the run of 1 is open: what waits then, what starts at once, how many are skipped, how the run
-    // is ended; and what starts when it has closed.
+    // At minutes 2, 3 and 4, the run of minute 1 is open. Each case: the waiting actions, the actions started at
+    // once, the number of skipped ones, how the run is ended, and the actions started after its close.
     type Case = (Overlap, &'static [u64], &'static [u64], u64, Option<OverlapEnd>, &'static [u64]);
     let cases: [Case; 6] = [
         (Skip, &[], &[], 3, None, &[]),
@@ -140,7 +140,7 @@ fn what_was_missed_is_made_good_within_the_catch_up_window_oldest_first() {
     assert_eq!(back.state.counts.missed, 19);
     let queue = scene(Overlap::BufferAll).look(30, &[]);
     assert_eq!((queue.starting(), queue.waiting()), (vec![20], (21..=30).collect()));
-    // A hundred years are not looked at minute by minute.
+    // A hundred years are not evaluated minute by minute.
     let long = scene(Overlap::Skip).look(52_596_000, &[]);
     assert_eq!((long.starting(), long.state.counts.skipped), (vec![52_595_990], 10));
     assert!(long.state.counts.missed >= limits::SCHEDULE_MISSED_MAX);
@@ -268,14 +268,14 @@ fn a_state_reads_what_it_writes() {
 
 #[test]
 fn a_schedule_looked_at_ahead_goes_on_when_the_clock_is_right() {
-    // An hour ahead, then right: up to there everything was decided.
+    // An hour ahead, then correct: all times up to then were decided.
     let ahead = scene(Overlap::AllowAll).look(60, &[]).start();
     assert_eq!(ahead.state.cursor, at(60));
     let right = ahead.look(1, &[]);
     assert_eq!(right.state.cursor, at(1), "it goes on from now");
     assert_eq!(right.due(), Some(120));
     assert_eq!(right.start().look(2, &[]).starting(), [2]);
-    // Clocks of two nodes that are a minute apart, at most, decide nothing twice.
+    // Two nodes whose clocks differ by at most a minute decide nothing twice.
     let other = scene(Overlap::AllowAll).look(5, &[]).start();
     assert_eq!(other.state.cursor.since(at(4)), limits::SCHEDULE_AHEAD_MAX);
     let other = other.look(4, &[]);

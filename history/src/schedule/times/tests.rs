@@ -21,7 +21,7 @@ fn read(spec: &ScheduleSpec) -> ScheduleTimes {
     ScheduleTimes::new("spec", spec).unwrap_or_else(|fault| panic!("{spec:?}: {fault}"))
 }
 
-/// The first times after an instant, as instants in UTC without seconds where they are none.
+/// Compares the first times after an instant, as UTC times with seconds only if they are not zero.
 #[track_caller]
 fn check(spec: &ScheduleSpec, after: &str, expected: &[&str]) {
     let found = read(spec).upcoming(at(after), expected.len()).times;
@@ -42,10 +42,10 @@ fn expressions_name_what_crontabs_name() {
         ("0 0 * * FRIL", "2026-11-28T00:00:00Z", &["2026-12-25T00:00Z", "2027-01-29T00:00Z"]),
         ("0 0 * * TUE#2", "2026-11-28T00:00:00Z", &["2026-12-08T00:00Z", "2027-01-12T00:00Z"]),
         ("0 0 15W * *", "2026-07-31T00:00:00Z", &["2026-08-14T00:00Z", "2026-09-15T00:00Z"]),
-        // Either day will do, as in any crontab.
+        // Either day matches, as in any crontab.
         ("0 0 13 * FRI", "2026-11-01T00:00:00Z", &["2026-11-06T00:00Z", "2026-11-13T00:00Z", "2026-11-20T00:00Z"]),
         ("0 0 29 2 *", "2026-01-01T00:00:00Z", &["2028-02-29T00:00Z", "2032-02-29T00:00Z"]),
-        // A second before, a year behind.
+        // A second before the five fields, and a year after them.
         ("*/20 * * * * *", "2026-01-01T00:00:00Z", &["2026-01-01T00:00:20Z", "2026-01-01T00:00:40Z"]),
         ("0 30 12 1 1 * 2028", "2026-01-01T00:00:00Z", &["2028-01-01T12:30Z"]),
         ("@monthly", "2026-01-15T00:00:00Z", &["2026-02-01T00:00Z", "2026-03-01T00:00Z"]),
@@ -58,7 +58,7 @@ fn expressions_name_what_crontabs_name() {
 
 #[test]
 fn a_time_that_clocks_leave_out_comes_as_much_later_as_they_are_put_forward() {
-    // Berlin, 2026-03-29: 02:00 is 03:00.
+    // Berlin, 2026-03-29: 02:00 becomes 03:00.
     let berlin = |cron: &str| spec(&[cron], "Europe/Berlin");
     let night = "2026-03-28T12:00:00Z";
     check(&berlin("30 2 * * *"), night, &["2026-03-29T01:30Z", "2026-03-30T00:30Z"]);
@@ -74,7 +74,7 @@ fn a_time_that_clocks_leave_out_comes_as_much_later_as_they_are_put_forward() {
         "2026-03-29T00:00:00Z",
         &["2026-03-29T00:30Z", "2026-03-29T01:30Z", "2026-03-29T02:30Z"],
     );
-    // Half an hour on Lord Howe, 2026-10-04, and a whole day in Samoa, 2011-12-30.
+    // Half an hour on Lord Howe on 2026-10-04, and a whole day in Samoa on 2011-12-30.
     check(
         &spec(&["15 2 * * *"], "Australia/Lord_Howe"),
         "2026-10-03T12:00:00Z",
@@ -89,7 +89,7 @@ fn a_time_that_clocks_leave_out_comes_as_much_later_as_they_are_put_forward() {
 
 #[test]
 fn a_time_that_comes_twice_counts_once_unless_every_hour_is_named() {
-    // Berlin, 2026-10-25: 03:00 is 02:00 again. New York, 2026-11-01: 02:00 is 01:00 again.
+    // Berlin, 2026-10-25: 03:00 becomes 02:00. New York, 2026-11-01: 02:00 becomes 01:00.
     let berlin = |cron: &str| spec(&[cron], "Europe/Berlin");
     let night = "2026-10-24T12:00:00Z";
     check(&berlin("30 2 * * *"), night, &["2026-10-25T00:30Z", "2026-10-26T01:30Z"]);
@@ -106,7 +106,7 @@ fn a_time_that_comes_twice_counts_once_unless_every_hour_is_named() {
         "2026-10-25T00:00:00Z",
         &["2026-10-25T00:30Z", "2026-10-25T01:30Z", "2026-10-25T03:30Z"],
     );
-    // In the second of the two.
+    // A search that starts in the second of the two hours.
     check(&berlin("30 2 * * *"), "2026-10-25T01:10:00Z", &["2026-10-26T01:30Z"]);
 }
 
@@ -182,7 +182,7 @@ fn a_search_through_what_is_excluded_is_broken_off_and_goes_on() {
     assert!(next.is_named && next.at == at("2027-01-01T00:00:00Z"), "{next:?}");
 }
 
-/// A hundred expressions that name every second, each in its own words.
+/// Returns a hundred different expressions that match every second.
 fn every_second(exclude: Vec<Calendar>) -> ScheduleSpec {
     let cron = (0..100).map(|at| format!("* * {hour}-23,0-{hour} * * *", hour = at % 24)).collect::<Vec<_>>();
     let mut it = spec(&cron.iter().map(String::as_str).collect::<Vec<_>>(), "UTC");
@@ -327,7 +327,7 @@ fn what_cannot_be_meant_is_refused_with_its_place_and_what_was_expected() {
     }
 }
 
-/// In the last six, clocks go back or forward at midnight, or to it.
+/// In the last six zones, clocks are put back or forward at or to midnight.
 const ZONES: [&str; 12] = [
     "UTC",
     "Europe/Berlin",
@@ -349,29 +349,29 @@ const DAYS: [&str; 9] =
 
 #[test]
 fn an_hour_that_comes_twice_before_midnight_counts_on_its_day() {
-    // Santiago, 2027-04-04: midnight is 23:00 on Saturday again.
+    // Santiago, 2027-04-04: midnight becomes 23:00 on Saturday.
     let santiago = |cron: &str| spec(&[cron], "America/Santiago");
     let saturday = "2027-04-04T01:20:00Z";
     let both = &["2027-04-04T02:17Z", "2027-04-04T03:17Z", "2027-04-10T04:17Z"];
     check(&santiago("17 * * * SAT"), saturday, both);
     check(&santiago("17 * 3 4 *"), saturday, &["2027-04-04T02:17Z", "2027-04-04T03:17Z", "2028-04-03T04:17Z"]);
-    // A certain hour happens once, on whatever day.
+    // A specific hour occurs once, on any day.
     check(&santiago("17 23 * * SAT"), saturday, &["2027-04-04T02:17Z", "2027-04-11T03:17Z"]);
     check(&santiago("17 * * * SUN"), saturday, &["2027-04-04T04:17Z", "2027-04-04T05:17Z"]);
-    // 2027-09-05: Sunday begins at 1:00. What it leaves out comes as much later, and is no Saturday's.
+    // 2027-09-05: Sunday begins at 1:00. A skipped time moves to later on Sunday, and does not count for Saturday.
     let spring = "2027-09-05T02:50:00Z";
     check(&santiago("17 * * * SAT"), spring, &["2027-09-05T03:17Z", "2027-09-11T03:17Z"]);
     check(&santiago("17 * * * SUN"), spring, &["2027-09-05T04:17Z", "2027-09-05T05:17Z"]);
     check(&santiago("17 0 * * SUN"), spring, &["2027-09-05T04:17Z", "2027-09-12T03:17Z"]);
-    // Nuuk, 2027-10-31: midnight is 23:00 on Saturday again.
+    // Nuuk, 2027-10-31: midnight becomes 23:00 on Saturday.
     let nuuk = spec(&["30 * * * SAT"], "America/Nuuk");
     check(&nuuk, "2027-10-31T00:00:00Z", &["2027-10-31T00:30Z", "2027-10-31T01:30Z", "2027-11-06T02:30Z"]);
-    // Berlin, whose clocks go back within a Sunday.
+    // In Berlin, clocks are put back during a Sunday.
     let berlin = spec(&["30 * * * SUN"], "Europe/Berlin");
     check(&berlin, "2027-10-31T00:00:00Z", &["2027-10-31T00:30Z", "2027-10-31T01:30Z", "2027-10-31T02:30Z"]);
 }
 
-/// What the pattern names, by a look at every minute that clocks show or leave out.
+/// Finds the next match by testing every minute that clocks show or skip.
 fn by_looking(pattern: &Pattern, is_steady: bool, zone: &TimeZone, after: jiff::Timestamp) -> Option<jiff::Timestamp> {
     let mut shown: DateTime = zone.to_datetime(after.checked_sub(SignedDuration::from_hours(30)).unwrap());
     shown = shown.with().second(0).subsec_nanosecond(0).build().unwrap();
@@ -412,11 +412,11 @@ proptest! {
         let Ok(pattern) = Pattern::cron("cron", &text) else { return Err(TestCaseError::reject("no expression")) };
         let begin = "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap();
         let begin = begin.checked_add(SignedDuration::from_hours(24 * day)).unwrap();
-        // Shortly before clocks change, where they do.
+        // Shortly before a change of the clocks, if there is one.
         let change = zone.following(begin).next().map_or(begin, |change| change.timestamp());
         let after = change.checked_sub(SignedDuration::from_secs(before)).unwrap();
         let from = after.checked_add(SignedDuration::from_secs(1)).unwrap();
-        // As far as is looked.
+        // Limit of the search.
         let last = after.checked_add(SignedDuration::from_hours(60)).unwrap();
         let found = pattern.next(&zone, from).filter(|at| *at < last);
         let expected = by_looking(&pattern, hour.starts_with('*'), &zone, after).filter(|at| *at < last);
@@ -436,7 +436,7 @@ proptest! {
         let begin = at("2026-01-01T00:00:00Z").plus(Duration::from_days(day));
         let found = times.upcoming(begin, 50).times;
         prop_assert!(found.is_sorted_by(|a, b| a < b) && found.iter().all(|at| *at > begin), "{:?}", found);
-        // From wherever one asks, the same one comes next.
+        // Any start between two times finds the same next time.
         for pair in found.windows(2) {
             let between = Timestamp::from_millis(u64::midpoint(pair[0].as_millis(), pair[1].as_millis()));
             let next = times.upcoming(between.max(pair[0]), 1).times;

@@ -1,4 +1,4 @@
-//! One line a span: its name, from and until which second, below what, and how it ended.
+//! One line per span: its name, start and end in seconds, its parent, and its outcome.
 
 use uuid::Uuid;
 
@@ -17,7 +17,7 @@ use crate::trace::TraceContext;
 const RUN_ID: Uuid = Uuid::from_u128(7);
 const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// The run of somebody whose trace is known.
+/// A run whose caller sent a trace context.
 fn given() -> Scene {
     started(TraceContext::of_headers(CALLER, Some("a=b")))
 }
@@ -33,7 +33,7 @@ fn spans(given: &Scene, when: &Command) -> Vec<Span> {
     of_transition(Some(&given.run), &transition)
 }
 
-/// What a span is below, by the name that a test has for it.
+/// Returns the test's name for a span.
 fn name_of(span: SpanId) -> String {
     let caller: Traceparent = CALLER.parse().unwrap();
     if span == caller.span_id() {
@@ -69,7 +69,7 @@ fn a_turn_is_a_span_from_where_a_decider_took_it() {
     check(&held, &held.fail_turn(), &["turn order 3-5 below the run confused"]);
     let late = held.clone().after(100);
     check(&late, &late.fire(), &["turn order 3-105 below the run timed-out"]);
-    // Nobody took it, so that nobody knows of it.
+    // A turn that no decider took has no span.
     check(&given(), &given().start_turn(), &[]);
 }
 
@@ -96,7 +96,7 @@ fn each_try_is_a_span_below_its_activity() {
     let second = first.then(&fails).after(4).takes("a").after(2);
     let ends = ["activity A 0-7 below the run", &format!("try A 5-7 {below}")];
     check(&second, &second.succeed("a"), &ends);
-    // As they were said to runners when they took them.
+    // The same ids that runners received with the task.
     let [activity, second_try] = &*spans(&second, &second.succeed("a")) else { panic!("two spans") };
     assert_eq!(activity.span_id, SpanId::of_event(RUN_ID, id));
     assert_eq!(second_try.span_id, SpanId::of_try(RUN_ID, id, second.task("a").start));

@@ -1,4 +1,4 @@
-//! Activities that are tried again: no events between the first try and the last.
+//! Retried activities: no events between the first attempt and the last.
 
 use crate::event::{ActivityTimeouts, EventKind};
 use crate::run::DeadlineKind;
@@ -12,7 +12,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Three tries, one and two seconds apart.
+/// Three attempts, with delays of one and two seconds.
 fn policy() -> RetryPolicy {
     RetryPolicy {
         maximum_attempts: Some(3),
@@ -21,12 +21,12 @@ fn policy() -> RetryPolicy {
     }
 }
 
-/// With an activity `a` that is tried again.
+/// Returns a scene with an activity `a` that has the retry policy.
 fn given(timeouts: ActivityTimeouts) -> Scene {
     scene().decide([schedule_again("a", policy(), timeouts)])
 }
 
-/// A try that records nothing.
+/// Admits a command of an attempt that records no event.
 #[track_caller]
 fn quietly(given: Scene, command: &Command) -> Scene {
     let mut given = given;
@@ -163,7 +163,7 @@ fn the_time_from_schedule_to_close_spans_all_tries() {
     let EventKind::ActivityTimedOut(timed_out) = &events[0].kind else { panic!("{events:?}") };
     assert_eq!(timed_out.last_failure.as_ref().and_then(|failure| failure.reason.as_deref()), Some("busy"));
 
-    // The next wait of two seconds would end when it is over: the decider hears of the failure at once.
+    // The next delay of two seconds would end after the timeout, so the failure is reported at once.
     let given = given.after(1);
     let given = quietly(given.clone(), &given.start_activity("a"));
     check(&given, &given.fail("a"), "ActivityStarted(try 2 after busy) ActivityFailed DeciderScheduled");
@@ -212,7 +212,7 @@ fn a_try_that_never_reached_its_runner_does_not_count() {
     let given = quietly(given, &Command::ReturnActivity { task: lost, poll: None });
     assert_eq!(given.run.activity("a").unwrap().1.attempt(), 1);
     let given = quietly(given.clone(), &given.start_activity("a"));
-    // Should it have reached a runner after all, that one is too late.
+    // If it reached a runner anyway, that runner's result is late.
     assert_ne!(given.task("a"), lost);
     check(&given, &fail_with(lost, "busy", None), "fault activity-closed");
     check(&given, &Command::ReturnActivity { task: lost, poll: None }, "fault activity-closed");

@@ -1,4 +1,4 @@
-//! What is different in runs of SWF's dialect, each beside what it is otherwise.
+//! Differences of SWF runs, each compared with other runs.
 
 use crate::decision::{ContinueAsNew, ScheduleActivity, StartChild, SwfSettings};
 use crate::event::{ActivityTimeouts, ChildPolicy, EventKind};
@@ -8,12 +8,12 @@ use crate::{
     Transition, TurnAnswer, WorkflowDefaults,
 };
 
-/// A start over SWF's wire.
+/// Returns a start over SWF's protocol.
 fn start(child_policy: ChildPolicy) -> Start {
     Start { swf: Some(SwfRun { child_policy, ..SwfRun::default() }), ..plain() }
 }
 
-/// A run over SWF's wire, in a domain whose types have all defaults.
+/// Returns an SWF run in a domain whose types have all defaults.
 fn swf() -> Scene {
     typed(&start(ChildPolicy::Terminate))
 }
@@ -56,7 +56,7 @@ fn act() -> Decision {
     ScheduleActivity { activity_id, activity_type, ..ScheduleActivity::default() }.into()
 }
 
-/// The names of what a decision comes to, behind its DeciderCompleted.
+/// Returns the names of the events of these decisions, after DeciderCompleted.
 fn names(scene: Scene, decisions: Vec<Decision>) -> Vec<&'static str> {
     let scene = if scene.run.turn.is_none() { scene.take() } else { scene };
     let before = scene.events.len() + 1;
@@ -192,7 +192,7 @@ fn a_child_whose_id_another_child_has_is_tried_all_the_same() {
 
 #[test]
 fn what_is_no_reason_for_a_refusal_over_swf_is_one_otherwise() {
-    // A canceled activity that nobody asked to stop.
+    // Canceling an activity without a cancel request.
     let held = |scene: Scene, decision| scene.decide([decision]).takes("a");
     let stop = |scene: &Scene| Command::CancelActivity { task: scene.task("a"), details: None };
     let (native, swf_run) = (held(scene(), schedule("a")), held(swf(), act()));
@@ -217,14 +217,14 @@ fn what_is_no_reason_for_a_refusal_over_swf_is_one_otherwise() {
     let takes = Command::StartTurn { scheduled_event_id: 2, identity: Some(String::new()), poll: None };
     check(&scene(), &takes, "fault invalid-field");
     check(&swf(), &takes, "DeciderStarted");
-    // A name that is reserved otherwise, and a timeout of zero.
+    // A reserved marker name, and a zero timeout.
     let note = || Decision::from(RecordMarker { name: "baton.x".to_owned(), details: None });
     assert_eq!(names(scene(), vec![note()]), ["MarkerFailed", "DeciderScheduled"]);
     assert_eq!(names(swf(), vec![note()]), ["Marker"]);
     let mut zero = activity();
     zero.timeouts.schedule_to_start = Some(Duration::ZERO);
     assert_eq!(names(swf().with_activity("A", known(zero)), vec![act()]), ["ActivityScheduled"]);
-    // An empty tag, and a context of 32,768 characters that take three bytes each.
+    // An empty tag, and a context of 32,768 characters of three bytes each.
     let tagged = Start { tags: vec![String::new()], ..start(ChildPolicy::Terminate) };
     let busy = Scene::of(&tagged).take();
     let context = Payload::of(&"漢".repeat(32_768)).unwrap();

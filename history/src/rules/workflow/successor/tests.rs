@@ -1,4 +1,4 @@
-//! Going on as new, and timeouts of one run and of all.
+//! Continuing as new, and timeouts of a run and of the whole execution.
 
 use crate::decision::ContinueAsNew;
 use crate::event::{EventKind, WorkflowContinuedAsNew, WorkflowTimeout};
@@ -75,7 +75,7 @@ fn the_execution_timeout_goes_on_and_the_run_timeout_begins_anew() {
     let at = |scene: &Scene, what| scene.run.deadlines(&[]).into_iter().find(|it| it.what == what).unwrap().at;
     assert_eq!(at(&second, DeadlineKind::Execution), begun.plus(seconds(100)));
     assert_eq!(at(&second, DeadlineKind::Run), begun.plus(seconds(110)));
-    // However often.
+    // This holds for any number of successors.
     let third = successor(&second.after(10).decide([go_on()]));
     assert_eq!(at(&third, DeadlineKind::Execution), begun.plus(seconds(100)));
     let late = third.after(40);
@@ -121,7 +121,7 @@ fn the_run_that_goes_on_is_the_same_whoever_starts_it_and_its_id_looks_like_any(
     assert_eq!(last(&scene().decide([go_on()])).new_run_id, id);
     let again = successor(&given).decide([go_on()]);
     assert_ne!(last(&again).new_run_id, id);
-    // It has a history of its own, which begins when the clock says it does.
+    // It has a separate history, which begins at the current time of the clock.
     let early = Transition::successor(&given.run, last(&given), None, None, Timestamp::from_millis(1));
     assert_eq!(early.run().started.at, Timestamp::from_millis(1));
 }
@@ -141,23 +141,23 @@ fn a_run_that_continues_as_new_carries_its_cancel_request_on() {
     assert_eq!(carried.reason.as_deref(), Some("the customer thought again"));
     assert_eq!((carried.identity.as_deref(), carried.releases_first_turn), (Some("ann"), false));
     assert_eq!(next.events[2].key, None, "the request was made once");
-    // And on, however often, until a decider answers.
+    // It is passed on until a decider answers it.
     let third = successor(&next.decide([go_on()]));
     assert_eq!((third.run.cancel_requested, third.events.len()), (true, 3));
     assert!(!third.decide([failure()]).run.goes_on());
-    // A request of another run keeps its origin; of several the newest is carried.
+    // A request of another run keeps its origin. If there are several, the newest is passed on.
     let both = successor(&scene().then(&ask("first")).then(&cancel_of(3, 7)).decide([go_on()]));
     let EventKind::WorkflowCancelRequested(carried) = &both.events[2].kind else { panic!() };
     assert_eq!(carried.origin, Some(crate::scene::origin(3, 7)));
     assert_eq!(both.events.len(), 3);
-    // Without a request there is none.
+    // Without a request, none is passed on.
     assert!(!successor(&scene().decide([go_on()])).run.cancel_requested);
-    // One that the decider has not seen keeps the run from continuing, unless it is forced; then it is carried, too.
+    // An unseen request makes the decision fail. If the decision is forced, the request is passed on.
     let busy = scene().take().then(&request_cancel());
     check(&busy, &busy.complete([go_on()]), "DeciderCompleted WorkflowCloseFailed(ContinueAsNew)");
     let by_force: Decision = ContinueAsNew { force: true, ..ContinueAsNew::default() }.into();
     assert!(successor(&busy.decide([by_force])).run.cancel_requested);
-    // A run that is paused stays so, behind the request.
+    // A paused run stays paused after the request.
     let paused = scene().then(&request_cancel()).take().then(&crate::scene::pause()).decide([go_on()]);
     let next = told(&successor(&paused).events);
     assert_eq!(next, "WorkflowStarted DeciderScheduled WorkflowCancelRequested WorkflowPaused");

@@ -1,4 +1,4 @@
-//! Workflows that are tried again, by a run of their own.
+//! Retries of workflows, each in a new run.
 
 use crate::admit::{Starting, is_cancel_request, may_start, starting};
 use crate::event::{ChildPolicy, EventKind, RequestKey, WorkflowTimeout};
@@ -15,7 +15,7 @@ use crate::{
 
 const SECONDS: fn(u64) -> Duration = Duration::from_secs;
 
-/// Ten seconds, then twenty; three tries.
+/// Three attempts, with delays of ten and twenty seconds.
 fn policy() -> RetryPolicy {
     RetryPolicy {
         initial_interval: SECONDS(10),
@@ -38,7 +38,7 @@ fn closing(scene: &Scene) -> &EventKind {
     &scene.events.last().unwrap().kind
 }
 
-/// The run that tries again, written at the scene's time.
+/// Returns the run of the next attempt, started at the scene's time.
 fn next_try(scene: &Scene) -> Scene {
     let (run_id, not_before) = closing(scene).followed_by().expect("another try");
     let input = scene.events[0].kind.payload().cloned();
@@ -68,7 +68,7 @@ fn a_run_that_failed_is_tried_again_from_the_beginning_after_the_interval() {
     check(&second.clone().after(9), &second.start_turn(), "fault turn-not-waiting");
     check(&second.clone().after(10), &second.start_turn(), "DeciderStarted");
 
-    // Twice as long before the third, and then no more.
+    // Twice the delay before the third attempt, which is the last.
     let third = next_try(&second.after(10).decide([fails("busy")]));
     assert_eq!(third.run.started.first_turn_at(), third.now.plus(SECONDS(20)));
     let last = third.after(20).decide([fails("busy")]);
@@ -117,7 +117,7 @@ fn the_execution_timeout_spans_all_tries_and_one_that_would_begin_after_it_is_no
             let second = next_try(&failed);
             let deadline = second.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Execution).unwrap();
             assert_eq!(deadline.at, begun.plus(SECONDS(timeout)));
-            // It has a second, and no third try fits into it.
+            // The delay leaves time for a second attempt and not for a third.
             assert!(!second.after(10).decide([fails("busy")]).run.goes_on());
         }
     }
@@ -130,7 +130,7 @@ fn a_try_that_begins_late_has_its_whole_run_timeout_and_none_begins_early() {
     assert_eq!((late.run.started.start_after, late.run.started.first_turn_at()), (None, late.now));
     let run_deadline = late.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Run).unwrap();
     assert_eq!(run_deadline.at, late.now.plus(SECONDS(60)));
-    // A clock that went back does not make the wait longer.
+    // A clock that was put back does not make the delay longer.
     let (run_id, at) = closing(&failed).followed_by().unwrap();
     let early = Transition::retry(&failed.run, run_id, None, at.unwrap(), None, Timestamp::from_millis(1));
     assert_eq!(early.run().started.first_turn_at(), at.unwrap());
@@ -158,7 +158,7 @@ fn the_id_is_in_use_between_tries_and_while_one_waits() {
     assert_eq!(starting(Some(&second.run), &start), Ok(Starting::Repeated { run_id }));
     let other = Start { key: None, conflict_policy: ConflictPolicy::UseExisting, ..start };
     assert_eq!(starting(Some(&second.run), &other), Ok(Starting::Existing { run_id }));
-    // It takes news meanwhile, and can be ended.
+    // In the meantime it accepts news, and can be terminated.
     assert!(!second.run.is_stuck());
     let told = second.then(&signal("go"));
     assert!(!told.then(&terminate()).run.goes_on());
@@ -201,7 +201,7 @@ fn a_run_that_was_asked_to_cancel_has_no_other_try() {
             assert!(may_start(&closed.run, ReusePolicy::AllowDuplicate).is_ok(), "the id is free: {ask:?}");
         }
     }
-    // A try is final, too, if it was asked and not the one before it.
+    // An attempt is also final if only it received the request, and not the attempt before.
     let second = next_try(&Scene::of(&start()).decide([fails("busy")])).then(&request_cancel());
     assert!(!second.decide([fails("busy")]).run.goes_on());
 }
@@ -209,7 +209,7 @@ fn a_run_that_was_asked_to_cancel_has_no_other_try() {
 #[test]
 fn a_try_that_an_earlier_version_planned_is_asked_to_cancel() {
     let mut failed = Scene::of(&start()).decide([fails("busy")]);
-    // As it was recorded before a cancel request ruled it out.
+    // As recorded before the rule that a cancel request prevents retries.
     let asked = Scene::of(&start()).then(&request_cancel());
     failed.events.insert(1, asked.events[2].clone());
     let second = next_try(&failed);
@@ -230,7 +230,7 @@ fn a_cancel_request_releases_a_first_turn_that_is_held_back() {
             check(&asked, &asked.start_turn(), "DeciderStarted");
             assert_eq!((asked.run.next_try_at(), asked.run.held_turn(asked.now)), (None, None));
             assert_eq!(asked.run.started.first_turn_at(), asked.now);
-            // Timeouts count from there.
+            // Timeouts count from then.
             let deadline = asked.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Run).unwrap();
             assert_eq!(deadline.at, asked.now.plus(SECONDS(60)));
             let late = asked.clone().after(60);
@@ -248,7 +248,7 @@ fn a_cancel_request_releases_a_first_turn_that_is_held_back() {
         let resumed = paused.then(&resume());
         check(&resumed, &resumed.start_turn(), "DeciderStarted");
     }
-    // Once the wait is over there is nothing to release, nor with a turn that a decider gave back.
+    // After the delay there is nothing to release, and neither is there with a failed turn.
     let over = delayed.after(1_000).then(&request_cancel());
     let EventKind::WorkflowCancelRequested(request) = closing(&over) else { panic!() };
     assert!(!request.releases_first_turn);
