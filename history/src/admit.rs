@@ -85,9 +85,9 @@ impl Transition {
     /// As for [`admit`](Self::admit).
     pub fn admit_new(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         let first = self.events().len();
-        self.room = None;
+        self.space = None;
         let outcome = self.outcome_of(command, now)?;
-        if self.events().iter().skip(first).any(|event| self.run.is_looked_at(&event.kind)) {
+        if self.events().iter().skip(first).any(|event| self.run.needs_decider(&event.kind)) {
             self.schedule_turn(now);
         }
         self.end_beyond_limit(now);

@@ -9,9 +9,9 @@
 
 mod activities;
 mod branch;
-mod by_hand;
+mod operator;
 mod clock;
-mod others;
+mod external;
 mod part;
 mod repair;
 mod retries;
@@ -28,7 +28,7 @@ use crate::event::{
 };
 use crate::time::{Duration, Timestamp};
 use clock::CheckedClock;
-use others::Others;
+use external::CheckedLinks;
 use part::{EventRole, closes_activity, decision_event_id, is_by_hand, part};
 use rule::broken;
 use updates::CheckedUpdates;
@@ -132,7 +132,7 @@ struct HistoryReader {
     newest_activity: BTreeMap<String, EventId>,
     timers: BTreeMap<EventId, CheckedTimer>,
     newest_timer: BTreeMap<String, EventId>,
-    others: Others,
+    links: CheckedLinks,
     clock: CheckedClock,
     updates: CheckedUpdates,
     /// Earliest time of a repair of deadlines.
@@ -142,7 +142,7 @@ struct HistoryReader {
 impl HistoryReader {
     fn read(&mut self, event: &Event) -> Result<(), Violation> {
         self.frame(event)?;
-        self.put_clock_back(event);
+        self.rewind_clock(event);
         if let Some((scheduled, by_hand)) = self.closing.take() {
             if closes_activity(&event.kind) != Some(scheduled) {
                 let found =
@@ -156,7 +156,7 @@ impl HistoryReader {
         self.updates.place(event.id, &event.kind)?;
         self.place(event)?;
         self.life(event)?;
-        self.others.read(event.id, &event.kind)?;
+        self.links.read(event.id, &event.kind)?;
         self.updates.read(event.id, &event.kind)?;
         self.last = Some((event.id, event.timestamp));
         self.last_at = event.at();
@@ -179,15 +179,15 @@ impl HistoryReader {
     }
 
     /// Keeps the remaining time of timers if the service's clock is put back while the run's clock is stopped.
-    fn put_clock_back(&mut self, event: &Event) {
+    fn rewind_clock(&mut self, event: &Event) {
         let Some(at) = event.clock else { return };
         if let Some(since) = self.clock.put_back(at) {
-            self.timers_keep(since, at);
+            self.keep_timer_remainders(since, at);
         }
     }
 
     /// Restarts the waits for workers.
-    fn waits_anew(&mut self, at: Timestamp) {
+    fn restart_waits(&mut self, at: Timestamp) {
         if let Some((_, since)) = &mut self.waiting {
             *since = at;
         }
@@ -197,7 +197,7 @@ impl HistoryReader {
     }
 
     /// Moves timers so that their remaining time at `at` is the one they had at `since`.
-    fn timers_keep(&mut self, since: Timestamp, at: Timestamp) {
+    fn keep_timer_remainders(&mut self, since: Timestamp, at: Timestamp) {
         for timer in self.timers.values_mut().filter(|timer| timer.closed.is_none()) {
             timer.set.0 = timer.set.0.min(since).minus(since.since(at));
         }
@@ -317,7 +317,7 @@ impl HistoryReader {
                 self.tried_again(event, None)
             }
             EventKind::WorkflowFailed(it) => self.tried_again(event, Some(&it.reason)),
-            EventKind::DeciderScheduled(it) => self.turn_waits(id, at, it),
+            EventKind::DeciderScheduled(it) => self.turn_scheduled(id, at, it),
             EventKind::DeciderStarted(it) => self.turn_starts(id, at, it.scheduled_event_id),
             EventKind::DeciderCompleted(it) => {
                 self.turn_ends(id, at, it.scheduled_event_id, it.started_event_id)?;
@@ -331,7 +331,7 @@ impl HistoryReader {
             EventKind::DeciderTimedOut(it) => {
                 self.turn_times_out(id, at, it.scheduled_event_id, it.started_event_id, it.timeout)
             }
-            EventKind::ActivityScheduled(it) => self.activity_waits(id, at, it),
+            EventKind::ActivityScheduled(it) => self.activity_scheduled(id, at, it),
             EventKind::ActivityStarted(it) => self.activity_started(id, at, it),
             EventKind::ActivitySuccess(it) => self.activity_answered(id, it.scheduled_event_id, it.started_event_id),
             EventKind::ActivityFailed(it) => self.activity_answered(id, it.scheduled_event_id, it.started_event_id),
@@ -348,9 +348,9 @@ impl HistoryReader {
             EventKind::WorkflowPaused(it) => self.clock.pause(id, at, it),
             EventKind::WorkflowResumed(it) => {
                 if it.repairs_deadlines {
-                    self.count_from(at);
+                    self.limit_times(at);
                 }
-                self.waits_anew(at);
+                self.restart_waits(at);
                 self.clock.resume(id, at)
             }
             EventKind::WorkflowReset(it) => self.branches(id, at, it),

@@ -1,6 +1,6 @@
 //! Commands: every request that can change a run, from any source.
 
-mod by_hand;
+mod operator;
 mod requests;
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::payload::Payload;
 use crate::surroundings::Surroundings;
 use crate::time::{Duration, Timestamp};
 
-pub use by_hand::{ActivityCommand, OptionsChange};
+pub use operator::{ActivityCommand, OptionsChange};
 
 /// Identifies a turn that a decider holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -110,7 +110,7 @@ impl ImportedRun {
         take_activity_names(&mut events)?;
         // Only the request of the start stays known; others are known for a day, by the service that recorded them.
         let run = Run::replay(&events).ok_or(ImportFault::Empty)?;
-        let run = Run { successes: run.successes.clone(), ..run.told() };
+        let run = Run { successes: run.successes.clone(), ..run.history_derived() };
         for event in &events {
             acceptable(event).map_err(|fault| ImportFault::Field { event_id: event.id, fault })?;
         }

@@ -45,7 +45,7 @@ mod permissions;
 mod registered;
 mod reset;
 mod retry;
-mod room;
+mod state_budget;
 mod rules;
 mod run;
 mod same_json;

@@ -58,7 +58,7 @@ impl Payload {
     /// it contains a number that not every reader can represent: one outside the range of a double, or longer than
     /// [`limits::PAYLOAD_NUMBER_CHARS_MAX`] characters.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        Self::shallow(serde_json::from_str(text)?)
+        Self::checked(serde_json::from_str(text)?)
     }
 
     /// Creates a payload by serializing `value`.
@@ -68,17 +68,17 @@ impl Payload {
     /// Fails if `value` has no JSON form, for example a map with keys that are not strings, or is nested deeper
     /// than [`limits::PAYLOAD_DEPTH_MAX`].
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        Self::shallow(to_raw_value(value)?)
+        Self::checked(to_raw_value(value)?)
     }
 
     /// Checks the depth and the numbers of a JSON value and wraps it.
-    fn shallow<E: de::Error>(given: Box<RawValue>) -> Result<Self, E> {
-        let (depth, is_readable) = looked_over(given.get());
+    fn checked<E: de::Error>(given: Box<RawValue>) -> Result<Self, E> {
+        let JsonScan { depth, has_portable_numbers } = scan(given.get());
         let max = limits::PAYLOAD_DEPTH_MAX;
         if depth > max {
             return Err(E::custom(format_args!("nested {depth} levels deep, at most {max} are allowed")));
         }
-        if !is_readable {
+        if !has_portable_numbers {
             let max = limits::PAYLOAD_NUMBER_CHARS_MAX;
             return Err(E::custom(format_args!(
                 "it has a number that is beyond a double (IEEE 754), or longer than {max} characters; give it as a text"
@@ -158,31 +158,39 @@ impl Serialize for Payload {
 
 impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::shallow(Box::<RawValue>::deserialize(deserializer)?)
+        Self::checked(Box::<RawValue>::deserialize(deserializer)?)
     }
 }
 
-/// Returns the nesting depth of a JSON value, and whether every reader can represent its numbers.
-fn looked_over(json: &str) -> (usize, bool) {
+/// Properties of a JSON value that decide whether it is accepted as a payload.
+struct JsonScan {
+    /// Nesting depth of arrays and objects.
+    depth: usize,
+    /// True if every reader can represent all numbers.
+    has_portable_numbers: bool,
+}
+
+fn scan(json: &str) -> JsonScan {
+    let mut scan = JsonScan { depth: 0, has_portable_numbers: true };
     // A string has no nesting and no numbers, however long it is.
     if json.starts_with('"') {
-        return (0, true);
+        return scan;
     }
-    let (mut open, mut deepest, mut are_readable) = (0_usize, 0, true);
-    for outside in outside_texts(json) {
+    let mut open = 0_usize;
+    for outside in outside_strings(json) {
         for byte in outside.bytes() {
             match byte {
                 b'[' | b'{' => {
                     open += 1;
-                    deepest = deepest.max(open);
+                    scan.depth = scan.depth.max(open);
                 }
                 b']' | b'}' => open = open.saturating_sub(1),
                 _ => {}
             }
         }
-        are_readable = are_readable && numbers(outside).all(is_readable);
+        scan.has_portable_numbers = scan.has_portable_numbers && numbers(outside).all(is_portable_number);
     }
-    (deepest, are_readable)
+    scan
 }
 
 /// Returns the numbers outside of strings, as written.
@@ -194,17 +202,17 @@ fn numbers(outside: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the parts of a JSON value outside its strings: brackets, numbers and punctuation. Strings make up most
 /// of a large payload and are skipped many bytes at a time.
-fn outside_texts(json: &str) -> impl Iterator<Item = &str> {
+fn outside_strings(json: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(json);
     std::iter::from_fn(move || {
         let (outside, text) = rest?.split_once('"').map_or((rest?, None), |(outside, text)| (outside, Some(text)));
-        rest = text.map(behind);
+        rest = text.map(after_string);
         Some(outside)
     })
 }
 
 /// Returns the rest of `text` after the closing quote of a string that has already started.
-fn behind(text: &str) -> &str {
+fn after_string(text: &str) -> &str {
     let mut at = 0;
     while let Some(found) = text.as_bytes().get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
         at += found;
@@ -220,7 +228,7 @@ fn behind(text: &str) -> &str {
 /// Returns `true` if every reader can represent the number: as a double it is finite, and zero only if it is
 /// written as zero. For other numbers, one language reports an error, another reads infinity, and a third allocates
 /// gigabytes of digits.
-fn is_readable(number: &str) -> bool {
+fn is_portable_number(number: &str) -> bool {
     if number.len() > limits::PAYLOAD_NUMBER_CHARS_MAX {
         return false;
     }

@@ -150,8 +150,8 @@ fn in_the_way(run: &Run) -> Option<String> {
         let what = with_others.join(", ");
         return Some(format!("{count} things of the run were with others at that event and cannot be again: {what}"));
     }
-    if !run.has_room_to_branch() {
-        return Some("so much was open in the run that its state has no room to go on".to_owned());
+    if !run.has_space_to_branch() {
+        return Some("so much was open in the run that its state has no space to go on".to_owned());
     }
     (run.clock.stops() >= limits::CLOCK_STOPS_MAX)
         .then(|| format!("the clock of the run has stood still {} times", limits::CLOCK_STOPS_MAX))
@@ -183,7 +183,7 @@ impl Points {
         let is_speculative = matches!(event.kind, EventKind::DeciderScheduled(_)) && !self.is_unanswered;
         match &event.kind {
             EventKind::DeciderScheduled(_) => self.is_unanswered = false,
-            kind if run.is_looked_at(kind) && run.turn_task.is_none() => self.is_unanswered = true,
+            kind if run.needs_decider(kind) && run.turn_task.is_none() => self.is_unanswered = true,
             _ => {}
         }
         // The close of an attempt follows its ActivityStarted in the same commit.

@@ -193,7 +193,7 @@ impl Run {
 
     /// Returns `true` if a decider must be scheduled to process the event. For SWF runs, this includes the start of
     /// a child.
-    pub fn is_looked_at(&self, kind: &EventKind) -> bool {
+    pub fn needs_decider(&self, kind: &EventKind) -> bool {
         kind.schedules_decider() || (self.started.is_swf() && matches!(kind, EventKind::ChildStarted(_)))
     }
 
@@ -280,13 +280,13 @@ impl Run {
     /// It omits the attempts of activities, the known requests, the successful activities and the durations of
     /// timers, because states written by earlier versions lack some of these.
     #[must_use]
-    pub fn told(mut self) -> Self {
-        self.activities.told();
+    pub fn history_derived(mut self) -> Self {
+        self.activities.keep_history_derived();
         self.successes = Successes::default();
         for timer in self.timers.values_mut() {
             timer.after = None;
         }
-        self.known.told();
+        self.known.keep_history_derived();
         self
     }
 

@@ -76,15 +76,15 @@ impl Scene {
         let (run, events) = transition.into_parts();
         self.run = run;
         self.events.extend(events.iter().cloned());
-        check::history(&self.events).unwrap_or_else(|violation| panic!("{violation}\n{}", told(&self.events)));
+        check::history(&self.events).unwrap_or_else(|violation| panic!("{violation}\n{}", summary(&self.events)));
         let replayed = Run::replay(&self.events).expect("a history");
         assert_eq!(replayed.successes, self.run.successes, "this version knows of all successes of the run");
-        assert_eq!(replayed.told(), self.run.clone().told());
+        assert_eq!(replayed.history_derived(), self.run.clone().history_derived());
         outcome.map(|outcome| (outcome, events))
     }
 
     pub(crate) fn then(mut self, command: &Command) -> Self {
-        self.admit(command).unwrap_or_else(|fault| panic!("{command:?} was refused: {fault}\n{}", told(&self.events)));
+        self.admit(command).unwrap_or_else(|fault| panic!("{command:?} was refused: {fault}\n{}", summary(&self.events)));
         self
     }
 
@@ -177,8 +177,8 @@ impl Scene {
     }
 
     /// Sets the domain's capacity for the next children.
-    pub(crate) fn with_room(mut self, room: DomainRoom) -> Self {
-        self.around.rooms = vec![room; 4];
+    pub(crate) fn with_capacity(mut self, capacity: DomainRoom) -> Self {
+        self.around.child_capacities = vec![capacity; 4];
         self
     }
 
@@ -260,7 +260,7 @@ pub(crate) fn check(given: &Scene, when: &Command, then: &str) {
 #[track_caller]
 pub(crate) fn check_within(given: &Scene, may: Option<&Arc<Permissions>>, when: &Command, then: &str) {
     let found = match given.clone().admit_within(when, may) {
-        Ok((CommandOutcome::Recorded(_), events)) => told(&events),
+        Ok((CommandOutcome::Recorded(_), events)) => summary(&events),
         Ok((CommandOutcome::Repeated(request), events)) => {
             assert!(events.is_empty());
             format!("repeats {}", request.event_id)
@@ -468,7 +468,7 @@ pub(crate) fn cancellation() -> Decision {
 }
 
 /// Formats events in one line, each with its distinctive attributes.
-pub(crate) fn told(events: &[Event]) -> String {
+pub(crate) fn summary(events: &[Event]) -> String {
     let words = events.iter().map(|event| {
         let name = event.kind.name();
         match &event.kind {

@@ -53,7 +53,7 @@ pub struct Surroundings {
     pub has_functions: bool,
     /// Capacity of the domain for each child that the decisions start, in order. Missing entries mean that it is
     /// available.
-    pub rooms: Vec<DomainRoom>,
+    pub child_capacities: Vec<DomainRoom>,
 }
 
 impl Surroundings {

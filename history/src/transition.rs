@@ -9,7 +9,7 @@ use crate::event::{Event, EventId, EventKind, Origin, RequestKey};
 use crate::fault::Fault;
 use crate::limits;
 use crate::links::{Links, SeenOrigin, owed};
-use crate::room::ReservedRoom;
+use crate::state_budget::ReservedSpace;
 use crate::run::{KnownRequest, Run, Spilled, Tries};
 use crate::time::Timestamp;
 use crate::warning::Warning;
@@ -36,7 +36,7 @@ pub struct Transition {
     pub(crate) copied: usize,
     pub(crate) has_changed_beside: bool,
     /// Reserved state space, computed when a decision of the current command first needs it.
-    pub(crate) room: Option<ReservedRoom>,
+    pub(crate) space: Option<ReservedSpace>,
     /// Author of the current command.
     pub(crate) author: Author,
     /// Warnings about likely mistakes in admitted commands, since they were last taken.
@@ -69,7 +69,7 @@ impl Transition {
             events: Vec::new(),
             copied: 0,
             has_changed_beside: false,
-            room: None,
+            space: None,
             author: Author::default(),
             warnings: Vec::new(),
         }
@@ -169,8 +169,8 @@ impl Transition {
         for effect in owed(&self.run, &event) {
             self.links.outbox.add(effect, event.at());
         }
-        if let Some(room) = &mut self.room {
-            room.take_event(&event.kind);
+        if let Some(space) = &mut self.space {
+            space.take_event(&event.kind);
         }
         let repeats = self.run.successes.times();
         self.run.evolve(&event);
@@ -212,20 +212,20 @@ impl Transition {
     }
 
     /// Returns `true` if the state has space for an item of this size.
-    pub(crate) fn has_room(&mut self, bytes: impl Fn(&ReservedRoom) -> usize) -> bool {
-        let room = self.room.get_or_insert_with(|| ReservedRoom::of(&self.run, &self.links));
-        if room.has(bytes(room)) {
+    pub(crate) fn has_space(&mut self, bytes: impl Fn(&ReservedSpace) -> usize) -> bool {
+        let space = self.space.get_or_insert_with(|| ReservedSpace::of(&self.run, &self.links));
+        if space.has(bytes(space)) {
             return true;
         }
         // Another decision of the same answer may have freed space.
-        if room.is_stale {
-            *room = ReservedRoom::of(&self.run, &self.links);
+        if space.is_stale {
+            *space = ReservedSpace::of(&self.run, &self.links);
         }
-        room.has(bytes(room))
+        space.has(bytes(space))
     }
 
     /// Checks that the state has space for the event of a manual change.
-    pub(crate) fn must_have_room(&self, kind: &EventKind) -> Result<(), Fault> {
+    pub(crate) fn must_have_space(&self, kind: &EventKind) -> Result<(), Fault> {
         let before = self.run.reserved_bytes(&self.links);
         let mut after = self.clone();
         after.push(self.run.last_timestamp, kind.clone());

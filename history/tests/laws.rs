@@ -624,7 +624,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
             prop_assert!(transition.is_changed() == before.is_changed());
         }
     }
-    room(&before, transition, command)?;
+    stays_within_budget(&before, transition, command)?;
     // The first future change is the time at which the run is checked next.
     let (outbox, at) = (&transition.links().outbox, now);
     let future = run.future(&[], outbox, at);
@@ -658,7 +658,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
 }
 
 /// Checks that the stored size stays within the reserved size.
-fn room(before: &Transition, after: &Transition, command: &Command) -> Result<(), TestCaseError> {
+fn stays_within_budget(before: &Transition, after: &Transition, command: &Command) -> Result<(), TestCaseError> {
     let (run, links) = (after.run(), after.links());
     let opens = matches!(
         command,
@@ -752,7 +752,7 @@ fn reset(
     let mut old = events.clone();
     old.extend_from_slice(transition.events());
     prop_assert!(check::history(&old).is_ok());
-    prop_assert_eq!(Run::replay(&old).unwrap().told(), transition.run().clone().told());
+    prop_assert_eq!(Run::replay(&old).unwrap().history_derived(), transition.run().clone().history_derived());
     prop_assert!(transition.run().goes_on() == was_open && !transition.run().is_open());
     let links = transition.links().clone().handed_over(run_id);
     *transition = Transition::branch(branch, &planned);
@@ -806,15 +806,15 @@ proptest! {
             prop_assert_eq!(event.id, id);
         }
         // The state is the fold of all events, also if a prefix is folded first.
-        let told = story.run.told();
-        prop_assert_eq!(&Run::replay(&story.events).unwrap().told(), &told);
+        let told = story.run.history_derived();
+        prop_assert_eq!(&Run::replay(&story.events).unwrap().history_derived(), &told);
         for commit in story.commits {
             let (prefix, rest) = story.events.split_at(commit);
             let mut run = Run::replay(prefix).unwrap();
             for event in rest {
                 run.evolve(event);
             }
-            prop_assert_eq!(&run.told(), &told);
+            prop_assert_eq!(&run.history_derived(), &told);
         }
     }
 

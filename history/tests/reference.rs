@@ -13,7 +13,7 @@ use baton_history::{Decision, Event, EventKind};
 use serde_json::{Map, Value};
 
 /// Markers before and after the generated part.
-const BEGIN: &str = "<!-- From here on made of the code: see history/tests/reference.rs. -->\n";
+const BEGIN: &str = "<!-- Generated from the code; see history/tests/reference.rs. -->\n";
 
 /// One sample of each decision.
 const DECISIONS: &[&str] = &[
@@ -109,7 +109,7 @@ impl Reference {
             let described = field["description"].as_str().unwrap_or_default();
             writeln!(rows, "| `{name}{presence}` | {kind} | {} |", plain(described)).unwrap();
         }
-        if rows.is_empty() { String::new() } else { format!("| field | value | what |\n|---|---|---|\n{rows}\n") }
+        if rows.is_empty() { String::new() } else { format!("| field | type | description |\n|---|---|---|\n{rows}\n") }
     }
 
     /// Returns the tables of all types that tables refer to, recursively.
@@ -124,7 +124,7 @@ impl Reference {
             writeln!(text, "### {name}\n\n{described}\n").unwrap();
             match constants(&definition) {
                 Some(words) => {
-                    writeln!(text, "| value | what |\n|---|---|").unwrap();
+                    writeln!(text, "| value | description |\n|---|---|").unwrap();
                     for (word, what) in words {
                         writeln!(text, "| `{word}` | {} |", plain(what)).unwrap();
                     }
@@ -243,8 +243,9 @@ fn reference() -> String {
         writeln!(text, "### {name}\n\n{}\n\n```json\n{example}\n```\n", plain(described)).unwrap();
         text += &decisions.table(&fields);
     }
-    text += "## All events\n\nEvery event has `id` (1, 2, 3, …), `timestamp` and `type`; the first event of a request with a key has its `requestKey`, too. ";
-    text += "Where there are credentials, `by` is the name of the one of whoever caused it (`docs/access.md`). ";
+    text += "## All events\n\nEvery event has `id` (1, 2, 3, …), `timestamp` and `type`. The first event of a request with an ";
+    text += "idempotency key also has `requestKey`. ";
+    text += "If credentials are configured, `by` is the name of the one that caused the event (`docs/access.md`). ";
     text += "`?` marks a field that may be absent.\n\n";
     let (mut events, variants) = Reference::of::<Event>();
     let names: Vec<_> = variants.iter().map(|variant| events.variant(variant).0).collect();

@@ -98,11 +98,11 @@ impl Transition {
         // A turn that is already scheduled means that there is news since this turn started.
         let mut unseen = self.run.turn_task.is_some();
         let around = &answer.surroundings;
-        let mut rooms = around.rooms.iter().copied();
+        let mut capacities = around.child_capacities.iter().copied();
         for decision in &answer.decisions {
             let is_child = matches!(decision, Decision::StartChild(_));
-            let room = is_child.then(|| rooms.next()).flatten().unwrap_or_default();
-            unseen |= self.carry_out(decision, (around, room), decision_event_id, unseen, now);
+            let capacity = is_child.then(|| capacities.next()).flatten().unwrap_or_default();
+            unseen |= self.carry_out(decision, around, capacity, decision_event_id, unseen, now);
         }
     }
 
@@ -110,7 +110,7 @@ impl Transition {
     fn carry_out(
         &mut self,
         decision: &Decision,
-        (around, room): (&Surroundings, DomainRoom),
+        around: &Surroundings, capacity: DomainRoom,
         id: EventId,
         unseen: bool,
         now: Timestamp,
@@ -132,7 +132,7 @@ impl Transition {
             Decision::StartTimer(it) => self.start_timer(it, id),
             Decision::CancelTimer(it) => self.cancel_timer(it, id),
             Decision::RecordMarker(it) => self.record_marker(it, id),
-            Decision::StartChild(it) => self.start_child(it, (around, room), id),
+            Decision::StartChild(it) => self.start_child(it, around, capacity, id),
             Decision::SignalExternal(it) => self.signal_external(it, id),
             Decision::CancelExternal(it) => self.cancel_external(it, id),
             Decision::SucceedWorkflow(it) => {
@@ -144,7 +144,7 @@ impl Transition {
             }
             Decision::ContinueAsNew(it) => self.continue_as_new(it, around, id, now),
         };
-        let failed = self.run.is_looked_at(&kind);
+        let failed = self.run.needs_decider(&kind);
         self.push(now, kind);
         failed
     }

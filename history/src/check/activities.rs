@@ -10,7 +10,7 @@ use crate::event::{
 use crate::time::Timestamp;
 
 impl HistoryReader {
-    pub(super) fn activity_waits(
+    pub(super) fn activity_scheduled(
         &mut self,
         id: EventId,
         at: Timestamp,

@@ -18,13 +18,13 @@ impl HistoryReader {
         if let Some((_, started, _)) = self.active {
             return broken(Rule::Branch, id, format!("turn {started} has not ended"));
         }
-        if let Some(open) = self.others.open() {
+        if let Some(open) = self.links.open() {
             return broken(Rule::Branch, id, format!("event {open} is with another run"));
         }
-        self.waits_anew(at);
+        self.restart_waits(at);
         let since = self.last_at;
-        if !self.clock.stands() {
-            self.timers_keep(since, at);
+        if !self.clock.is_stopped() {
+            self.keep_timer_remainders(since, at);
         }
         self.clock.branch(since, at);
         for activity in self.activities.values_mut().filter(|activity| activity.closed.is_none()) {

@@ -9,7 +9,7 @@ use crate::time::{Duration, Timestamp};
 pub(super) struct CheckedClock {
     /// Current pause: id of its WorkflowPaused event, its time, and whether the clock is stopped.
     paused: Option<(EventId, Timestamp, bool)>,
-    stood: Vec<(Timestamp, Timestamp)>,
+    stops: Vec<(Timestamp, Timestamp)>,
 }
 
 impl CheckedClock {
@@ -24,8 +24,8 @@ impl CheckedClock {
     pub(super) fn resume(&mut self, id: EventId, at: Timestamp) -> Result<(), Violation> {
         match self.paused.take() {
             None => broken(Rule::Pause, id, "the run is not paused"),
-            Some((_, since, stands)) => {
-                self.stood.extend(stands.then_some((since, at)));
+            Some((_, since, is_stopped)) => {
+                self.stops.extend(is_stopped.then_some((since, at)));
                 Ok(())
             }
         }
@@ -34,23 +34,23 @@ impl CheckedClock {
     /// Adjusts the stops after the service's clock was put back to `at`. If the current stop began later, it now
     /// begins at `at`, and its previous start is returned.
     pub(super) fn put_back(&mut self, at: Timestamp) -> Option<Timestamp> {
-        for (since, until) in &mut self.stood {
+        for (since, until) in &mut self.stops {
             (*since, *until) = ((*since).min(at), (*until).min(at));
         }
-        let (_, since, stands) = self.paused.as_mut()?;
-        (*stands && *since > at).then(|| std::mem::replace(since, at))
+        let (_, since, is_stopped) = self.paused.as_mut()?;
+        (*is_stopped && *since > at).then(|| std::mem::replace(since, at))
     }
 
     /// Excludes the time between the last copied event and the reset, unless the clock was stopped anyway.
     pub(super) fn branch(&mut self, since: Timestamp, at: Timestamp) {
-        if !self.stands() {
-            self.stood.push((since, at));
+        if !self.is_stopped() {
+            self.stops.push((since, at));
         }
     }
 
     /// Returns `true` if the clock is stopped.
-    pub(super) fn stands(&self) -> bool {
-        self.paused.is_some_and(|(_, _, stands)| stands)
+    pub(super) fn is_stopped(&self) -> bool {
+        self.paused.is_some_and(|(_, _, is_stopped)| is_stopped)
     }
 
     /// Returns `true` if the run is paused.
@@ -60,8 +60,8 @@ impl CheckedClock {
 
     /// Returns the milliseconds between two times during which the clock ran.
     pub(super) fn counted(&self, from: Timestamp, to: Timestamp) -> u64 {
-        let stands = self.paused.filter(|(_, _, stands)| *stands).map(|(_, since, _)| (since, to));
-        let missed = self.stood.iter().copied().chain(stands).map(|(since, until)| {
+        let current_stop = self.paused.filter(|(_, _, is_stopped)| *is_stopped).map(|(_, since, _)| (since, to));
+        let missed = self.stops.iter().copied().chain(current_stop).map(|(since, until)| {
             let (since, until) = (since.max(from), until.min(to));
             until.as_millis().saturating_sub(since.as_millis())
         });

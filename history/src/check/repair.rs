@@ -10,7 +10,7 @@ const FIRST_TURN: EventId = 2;
 
 impl HistoryReader {
     /// Moves all times after `at` back to `at`.
-    pub(super) fn count_from(&mut self, at: Timestamp) {
+    pub(super) fn limit_times(&mut self, at: Timestamp) {
         self.repaired_at = Some(self.repaired_at.map_or(at, |repaired_at| repaired_at.min(at)));
         for timer in self.timers.values_mut().filter(|timer| timer.closed.is_none()) {
             timer.set.0 = timer.set.0.min(at);

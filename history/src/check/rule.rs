@@ -82,7 +82,7 @@ impl fmt::Display for Rule {
             Self::Link => "a link names an earlier event of the right kind",
             Self::ActivityLife => "an activity starts once, then closes once",
             Self::Pause => "what is paused is not begun, and is resumed once",
-            Self::Branch => "a run branches off where no decider is at work and nothing is with others",
+            Self::Branch => "a run branches off only if no turn is held and no request to another run is pending",
             Self::TimerLife => "a timer expires or is canceled, once",
             Self::IdInUse => "no two open activities, timers or children share an id",
             Self::ChildLife => "a child starts once, then closes once",

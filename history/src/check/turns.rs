@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 const FIRST_TURN: EventId = 2;
 
 impl HistoryReader {
-    pub(super) fn turn_waits(
+    pub(super) fn turn_scheduled(
         &mut self,
         id: EventId,
         at: Timestamp,

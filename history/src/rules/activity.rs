@@ -113,7 +113,7 @@ impl Transition {
         now: Timestamp,
     ) -> bool {
         let kind = self.scheduled(it, around, decision).unwrap_or_else(|cause| not_scheduled(it, cause, decision));
-        let has_failed = self.run.is_looked_at(&kind);
+        let has_failed = self.run.needs_decider(&kind);
         let scheduled_event_id = self.push(now, kind);
         if !has_failed && swf::lacks_role(&self.run.started, it) {
             let (last_failure, cause) = (None, Some(ActivityNotStartedCause::LambdaRoleUndefined));
@@ -161,8 +161,8 @@ impl Transition {
             task_priority: it.task_priority.or(defaults.and_then(|defaults| defaults.task_priority)),
         });
         let pending = PendingActivity::new(&scheduled, self.run.last_timestamp);
-        let has_room = self.has_room(|room| room.activity(&pending));
-        if has_room { Ok(EventKind::ActivityScheduled(scheduled)) } else { Err(Cause::StateLimit) }
+        let has_space = self.has_space(|space| space.activity(&pending));
+        if has_space { Ok(EventKind::ActivityScheduled(scheduled)) } else { Err(Cause::StateLimit) }
     }
 
     /// Cancels an activity. Returns `true` if the result is news that the decider has not seen.
@@ -205,7 +205,7 @@ impl Transition {
 }
 
 impl Run {
-    pub(crate) fn activity_waits(&mut self, event: &Event, it: &ActivityScheduled) {
+    pub(crate) fn apply_activity_scheduled(&mut self, event: &Event, it: &ActivityScheduled) {
         if !self.is_lambda(&it.task_list) {
             self.last_activity_at = Some(event.at());
         }
@@ -215,27 +215,27 @@ impl Run {
         self.activities.insert(event.id, pending);
     }
 
-    pub(crate) fn activity_has_succeeded(&mut self, scheduled_event_id: EventId) {
+    pub(crate) fn apply_activity_success(&mut self, scheduled_event_id: EventId) {
         if let Some(fingerprint) = self.activities.get(&scheduled_event_id).and_then(|it| it.fingerprint) {
             self.successes.remember(fingerprint);
         }
         self.activities.remove(scheduled_event_id);
     }
 
-    pub(crate) fn activity_is_held(&mut self, event: &Event, scheduled_event_id: EventId) {
+    pub(crate) fn apply_activity_started(&mut self, event: &Event, scheduled_event_id: EventId) {
         if let Some(activity) = self.activities.get_mut(scheduled_event_id) {
             activity.started_event_id = Some(event.id);
             activity.started_at = Some(event.at());
         }
     }
 
-    pub(crate) fn activity_is_to_stop(&mut self, event: &Event, scheduled_event_id: EventId) {
+    pub(crate) fn apply_activity_cancel(&mut self, event: &Event, scheduled_event_id: EventId) {
         if let Some(activity) = self.activities.get_mut(scheduled_event_id) {
             activity.cancel_event_id = Some(event.id);
         }
     }
 
-    pub(crate) fn activity_is_paused(&mut self, event: &Event, it: &ActivityPaused) {
+    pub(crate) fn apply_activity_paused(&mut self, event: &Event, it: &ActivityPaused) {
         if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
             let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };
             let (event_id, at, cause) = (event.id, event.at(), it.cause);
@@ -244,14 +244,14 @@ impl Run {
     }
 
     /// Applies a resume or an immediate retry.
-    pub(crate) fn activity_is_released(&mut self, event: &Event, scheduled_event_id: EventId) {
+    pub(crate) fn release_activity(&mut self, event: &Event, scheduled_event_id: EventId) {
         if let Some(activity) = self.activities.get_mut(scheduled_event_id) {
             activity.paused = None;
             activity.release(Released { event_id: event.id, at: event.at() });
         }
     }
 
-    pub(crate) fn activity_is_changed(&mut self, event: &Event, it: &ActivityOptionsChanged) {
+    pub(crate) fn apply_activity_options_changed(&mut self, event: &Event, it: &ActivityOptionsChanged) {
         if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
             if activity.task_list != it.task_list {
                 activity.release(Released { event_id: event.id, at: event.at() });
@@ -270,7 +270,7 @@ impl Run {
         for (&scheduled_event_id, activity) in self.activities.iter() {
             let timeouts = &activity.timeouts;
             let what = DeadlineKind::ActivityScheduleToClose { scheduled_event_id };
-            self.show_after(activity.scheduled_at, timeouts.schedule_to_close, what, show);
+            self.show_deadline_after(activity.scheduled_at, timeouts.schedule_to_close, what, show);
             let may_be_taken = !is_paused && activity.paused.is_none();
             // Backoff between attempts follows the service's clock, which the run's stops do not affect.
             if let Some(at) = activity.not_before().filter(|_| may_be_taken) {
@@ -279,18 +279,18 @@ impl Run {
             let Some(started_at) = activity.held_since() else {
                 if may_be_taken {
                     let what = DeadlineKind::ActivityScheduleToStart { scheduled_event_id };
-                    self.show_after(activity.waits_since(), timeouts.schedule_to_start, what, show);
+                    self.show_deadline_after(activity.waits_since(), timeouts.schedule_to_start, what, show);
                 }
                 continue;
             };
             let what = DeadlineKind::ActivityStartToClose { scheduled_event_id };
-            self.show_after(started_at, timeouts.start_to_close, what, show);
+            self.show_deadline_after(started_at, timeouts.start_to_close, what, show);
             if timeouts.heartbeat.is_some() {
                 let beat = beats.binary_search_by_key(&scheduled_event_id, |(id, _)| *id).ok();
                 let beat = beat.and_then(|place| beats.get(place));
                 let alive_at = beat.map_or(started_at, |(_, at)| started_at.max(*at));
                 let what = DeadlineKind::ActivityHeartbeat { scheduled_event_id };
-                self.show_after(alive_at, timeouts.heartbeat, what, show);
+                self.show_deadline_after(alive_at, timeouts.heartbeat, what, show);
             }
         }
     }

@@ -39,7 +39,7 @@ use crate::fault::Fault;
 use crate::ids::RunId;
 use crate::limits;
 use crate::links::{EffectKind, taken_over};
-use crate::room;
+use crate::state_budget;
 use crate::run::{PendingChild, Run};
 use crate::surroundings::{DomainRoom, Registration, Surroundings};
 use crate::time::Timestamp;
@@ -81,26 +81,26 @@ impl Transition {
     pub(crate) fn start_child(
         &mut self,
         it: &StartChild,
-        (around, room): (&Surroundings, DomainRoom),
+        around: &Surroundings, capacity: DomainRoom,
         decision_event_id: EventId,
     ) -> EventKind {
-        self.child(it, (around, room), decision_event_id)
+        self.child(it, around, capacity, decision_event_id)
             .unwrap_or_else(|cause| not_tried(it, cause, decision_event_id))
     }
 
     fn child(
         &mut self,
         it: &StartChild,
-        (around, room): (&Surroundings, DomainRoom),
+        around: &Surroundings, capacity: DomainRoom,
         decision_event_id: EventId,
     ) -> Result<EventKind, ChildScheduleFailedCause> {
         let is_swf = self.run.started.is_swf();
         let in_swf = if is_swf {
-            Some(self.child_in_swf(it, (around, room))?)
+            Some(self.child_in_swf(it, around, capacity)?)
         } else {
-            self.may_have_child(it, (around, room)).map(|()| None)?
+            self.may_have_child(it, around, capacity).map(|()| None)?
         };
-        if !self.has_room(|_| room::child(&it.workflow_id)) {
+        if !self.has_space(|_| state_budget::child(&it.workflow_id)) {
             return Err(ChildScheduleFailedCause::StateLimit);
         }
         let own = &self.run.started;
@@ -144,7 +144,7 @@ impl Transition {
     fn may_have_child(
         &self,
         it: &StartChild,
-        (around, room): (&Surroundings, DomainRoom),
+        around: &Surroundings, capacity: DomainRoom,
     ) -> Result<(), ChildScheduleFailedCause> {
         use ChildScheduleFailedCause as Cause;
         let open = self.run.children.len() + self.links.outbox.taken_over();
@@ -154,7 +154,7 @@ impl Transition {
             Err(Cause::WorkflowAlreadyOpen)
         } else if open >= limits::OPEN_CHILDREN_MAX {
             Err(Cause::OpenChildrenLimit)
-        } else if room == DomainRoom::Full {
+        } else if capacity == DomainRoom::Full {
             Err(Cause::OpenRunsLimit)
         } else {
             Ok(())
@@ -218,7 +218,7 @@ impl Transition {
     }
 
     /// Removes the effects for a child that has closed after its parent: it need not be started again or ended.
-    pub(crate) fn child_is_over(&mut self, parent: RunId, scheduled_event_id: EventId) {
+    pub(crate) fn drop_child_effects(&mut self, parent: RunId, scheduled_event_id: EventId) {
         let of = taken_over(self.run.started.run_id, parent);
         for kind in [EffectKind::StartChild, EffectKind::EndChild] {
             self.has_changed_beside |= self.links.outbox.remove(of, scheduled_event_id, kind);
@@ -291,7 +291,7 @@ fn closed_child(
 }
 
 impl Run {
-    pub(crate) fn child_is_wanted(&mut self, event_id: EventId, it: &ChildScheduled) {
+    pub(crate) fn apply_child_scheduled(&mut self, event_id: EventId, it: &ChildScheduled) {
         let child = PendingChild {
             workflow_id: it.workflow_id.clone(),
             decision_event_id: it.decision_event_id,
@@ -301,14 +301,14 @@ impl Run {
         self.children.insert(event_id, child);
     }
 
-    pub(crate) fn child_has_begun(&mut self, event_id: EventId, scheduled_event_id: EventId) {
+    pub(crate) fn apply_child_started(&mut self, event_id: EventId, scheduled_event_id: EventId) {
         if let Some(child) = self.children.get_mut(&scheduled_event_id) {
             child.started_event_id = Some(event_id);
         }
     }
 
     /// Removes a child that closed or could not be started. `None` means that it was never scheduled.
-    pub(crate) fn child_is_gone(&mut self, scheduled_event_id: Option<EventId>) {
+    pub(crate) fn remove_child(&mut self, scheduled_event_id: Option<EventId>) {
         if let Some(scheduled_event_id) = scheduled_event_id {
             self.children.remove(&scheduled_event_id);
         }

@@ -42,7 +42,7 @@ impl Transition {
         };
         if !is_meant {
             if let (Command::TakeChildClose { scheduled_event_id, .. }, Some(parent)) = (command, errand.run_id) {
-                self.child_is_over(parent, *scheduled_event_id);
+                self.drop_child_effects(parent, *scheduled_event_id);
             }
             return if self.run.is_open() { EffectResult::Unknown } else { EffectResult::Closed };
         }

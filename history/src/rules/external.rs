@@ -21,7 +21,7 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::limits;
-use crate::room;
+use crate::state_budget;
 use crate::run::{PendingExternal, Run};
 use crate::time::Timestamp;
 use crate::transition::Transition;
@@ -75,7 +75,7 @@ impl Transition {
     fn externals_limit(&mut self, workflow_id: &str) -> Option<ExternalFailedCause> {
         if self.run.externals.len() + self.links.outbox.taken_over() >= limits::OPEN_EXTERNALS_MAX {
             Some(ExternalFailedCause::OpenExternalsLimit)
-        } else if !self.has_room(|_| room::external(workflow_id)) {
+        } else if !self.has_space(|_| state_budget::external(workflow_id)) {
             Some(ExternalFailedCause::StateLimit)
         } else {
             None
@@ -136,13 +136,13 @@ impl Transition {
 }
 
 impl Run {
-    pub(crate) fn sends_to(&mut self, event_id: EventId, workflow_id: &str, decision_event_id: EventId) {
+    pub(crate) fn apply_external_scheduled(&mut self, event_id: EventId, workflow_id: &str, decision_event_id: EventId) {
         let pending = PendingExternal { workflow_id: workflow_id.to_owned(), decision_event_id };
         self.externals.insert(event_id, pending);
     }
 
     /// Removes a request whose outcome is known. `None` means that it was never sent.
-    pub(crate) fn external_is_known(&mut self, scheduled_event_id: Option<EventId>) {
+    pub(crate) fn remove_external(&mut self, scheduled_event_id: Option<EventId>) {
         if let Some(scheduled_event_id) = scheduled_event_id {
             self.externals.remove(&scheduled_event_id);
         }

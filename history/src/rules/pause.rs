@@ -43,7 +43,7 @@ impl Transition {
         }
         let ByHand { identity, reason } = by_hand.clone();
         let paused = EventKind::WorkflowPaused(WorkflowPaused { stop_clocks, identity, reason });
-        self.must_have_room(&paused)?;
+        self.must_have_space(&paused)?;
         self.push_keyed(now, paused, key);
         Ok(())
     }
@@ -65,7 +65,7 @@ impl Transition {
 }
 
 impl Run {
-    pub(crate) fn is_paused_by(&mut self, event: &Event, it: &WorkflowPaused) {
+    pub(crate) fn apply_paused(&mut self, event: &Event, it: &WorkflowPaused) {
         let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };
         let (event_id, at, stops_clock) = (event.id, event.at(), it.stop_clocks);
         self.paused = Some(Box::new(RunPause { event_id, at, stops_clock, by_hand }));
@@ -75,9 +75,9 @@ impl Run {
     }
 
     /// Applies a resume: waits for workers restart, and timers continue.
-    pub(crate) fn is_resumed(&mut self, event: &Event, it: &WorkflowResumed) {
+    pub(crate) fn apply_resumed(&mut self, event: &Event, it: &WorkflowResumed) {
         if it.repairs_deadlines {
-            self.deadlines_are_repaired(event.at());
+            self.limit_deadlines(event.at());
         }
         self.paused = None;
         self.start_clock(event.at());
@@ -90,7 +90,7 @@ impl Run {
     /// Restarts the run's clock, and its timers with it, if it was stopped.
     pub(crate) fn start_clock(&mut self, at: Timestamp) {
         if let Some((stopped_at, span)) = self.clock.go(at) {
-            self.timers_go_on(stopped_at, span);
+            self.postpone_timers(stopped_at, span);
         }
     }
 }

@@ -93,9 +93,9 @@ impl Run {
     /// ordered by time. Deadlines suspended by a pause are computed as if the run or activity were resumed now.
     pub fn late_deadlines(&self, beats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Vec<LateDeadline> {
         let mut repaired = self.clone();
-        repaired.clock_is(now);
+        repaired.rewind_stopped_clock(now);
         let run = repaired.clone().without_pauses(now);
-        repaired.deadlines_are_repaired(now);
+        repaired.limit_deadlines(now);
         let repaired = repaired.without_pauses(now);
         let heard = beats.iter().map(|beat| Heartbeat { at: beat.at.min(now), ..beat.clone() });
         let heard: Vec<Heartbeat> = heard.collect();
@@ -127,7 +127,7 @@ impl Run {
     }
 
     /// Moves all times of the run after `at` back to `at`.
-    pub(crate) fn deadlines_are_repaired(&mut self, at: Timestamp) {
+    pub(crate) fn limit_deadlines(&mut self, at: Timestamp) {
         // Timers use the run's clock, which may be stopped.
         let shown = self.clock.stopped_at().unwrap_or(at);
         for timer in self.timers.values_mut() {
@@ -135,7 +135,7 @@ impl Run {
             timer.expires_at = timer.after.map_or(timer.expires_at, |after| timer.expires_at.min(shown.plus(after)));
         }
         if self.started.at > at {
-            self.first_turn_counts_from(at.plus(self.first_turn_wait()));
+            self.count_first_turn_from(at.plus(self.first_turn_wait()));
         }
         // The start of an earlier run's execution is moved, but not one derived from this run's first turn.
         if let Some(from) = self.started.execution_from
@@ -147,7 +147,7 @@ impl Run {
         let first_turn_wait = self.started.start_after.unwrap_or_default();
         let backoff = turn_backoff(self.turns_lost);
         if let Some(task) = &mut self.turn_task {
-            task.counts_from(at, if task.scheduled_event_id == FIRST_TURN { first_turn_wait } else { backoff });
+            task.limit_times(at, if task.scheduled_event_id == FIRST_TURN { first_turn_wait } else { backoff });
         }
         if let Some(turn) = &mut self.turn {
             turn.started_at = turn.started_at.min(at);
@@ -156,7 +156,7 @@ impl Run {
             lost.since = lost.since.min(at);
         }
         self.last_activity_at = self.last_activity_at.map(|last| last.min(at));
-        self.activities.count_from(at);
+        self.activities.limit_times(at);
     }
 
     /// Returns how long the first turn is still delayed after the start.
@@ -166,18 +166,18 @@ impl Run {
     }
 
     /// Makes the run's timeouts count from `at`, unless they already count from an earlier time.
-    pub(crate) fn first_turn_counts_from(&mut self, at: Timestamp) {
+    pub(crate) fn count_first_turn_from(&mut self, at: Timestamp) {
         let run_from = self.run_from.unwrap_or_else(|| self.started.first_turn_at());
         self.run_from = Some(run_from.min(at));
         self.started.execution_from = Some(self.started.execution_from().min(at));
     }
 
     /// Adjusts a stopped clock as the next event would if the service's clock was put back to `at`.
-    fn clock_is(&mut self, at: Timestamp) {
+    fn rewind_stopped_clock(&mut self, at: Timestamp) {
         if at < self.last_timestamp
             && let Some(stopped_at) = self.clock.put_back(at)
         {
-            self.timers_come_back(stopped_at, at);
+            self.rewind_timers(stopped_at, at);
         }
     }
 
@@ -192,7 +192,7 @@ impl Run {
 
 impl TurnTask {
     /// Limits the start of the wait to `at`, and the delay to `wait` after it.
-    fn counts_from(&mut self, at: Timestamp, wait: Duration) {
+    fn limit_times(&mut self, at: Timestamp, wait: Duration) {
         self.waits_since = self.waits_since.min(at);
         self.not_before = self.not_before.map(|not_before| not_before.min(at.plus(wait)));
     }
@@ -200,7 +200,7 @@ impl TurnTask {
 
 impl PendingActivity {
     /// Moves all times of the activity after `at` back to `at`.
-    pub(crate) fn count_from(&mut self, at: Timestamp) {
+    pub(crate) fn limit_times(&mut self, at: Timestamp) {
         self.scheduled_at = self.scheduled_at.min(at);
         self.started_at = self.started_at.map(|started_at| started_at.min(at));
         if let Some(released) = &mut self.released {

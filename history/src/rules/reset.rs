@@ -93,7 +93,7 @@ impl Run {
     /// Separates the state from the run it branched off. Held activities are handed out again, because their
     /// runners hold tasks of the other run. The time since the other run's last copied event, `since`, does not
     /// count.
-    pub(crate) fn branch(&mut self, it: &WorkflowReset, event: &Event, since: Timestamp) {
+    pub(crate) fn apply_reset(&mut self, it: &WorkflowReset, event: &Event, since: Timestamp) {
         let at = event.at();
         // A stopped clock stays stopped, with its original start.
         if self.clock.stopped_at().is_none() {
@@ -101,13 +101,13 @@ impl Run {
                 self.clock.stop(since);
                 self.start_clock(at);
             } else {
-                self.timers_come_back(since, at);
+                self.rewind_timers(since, at);
             }
         }
         if let Some(task) = &mut self.turn_task {
             task.waits_since = at;
         }
-        self.activities.begin_anew(Released { event_id: event.id, at });
+        self.activities.reset_to_waiting(Released { event_id: event.id, at });
         let (workflow_id, run_id, base_event_id) = (it.workflow_id.clone(), it.run_id, it.event_id);
         self.branched = Some(Box::new(Branched { event_id: event.id, run_id, base_event_id, workflow_id }));
     }

@@ -86,7 +86,7 @@ impl Transition {
     pub(crate) fn child_in_swf(
         &self,
         it: &StartChild,
-        (around, room): (&Surroundings, DomainRoom),
+        around: &Surroundings, capacity: DomainRoom,
     ) -> Result<(String, SwfSuccessor), ChildScheduleFailedCause> {
         use ChildScheduleFailedCause as Cause;
         let defaults = match around.of_child(it) {
@@ -97,7 +97,7 @@ impl Transition {
         if self.run.children.len() >= limits::OPEN_CHILDREN_MAX {
             return Err(Cause::OpenChildrenLimit);
         }
-        if room != DomainRoom::Free {
+        if capacity != DomainRoom::Free {
             return Err(Cause::OpenRunsLimit);
         }
         let causes = [

@@ -21,7 +21,7 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::limits;
-use crate::room;
+use crate::state_budget;
 use crate::run::{Deadline, DeadlineKind, PendingTimer, Run};
 use crate::time::{Duration, Timestamp};
 use crate::transition::Transition;
@@ -50,7 +50,7 @@ impl Transition {
             not_set(it, TimerScheduleFailedCause::TimerIdAlreadyInUse, decision_event_id)
         } else if self.run.timers.len() >= limits::OPEN_TIMERS_MAX {
             not_set(it, TimerScheduleFailedCause::OpenTimersLimit, decision_event_id)
-        } else if !self.has_room(|_| room::timer(&timer_id)) {
+        } else if !self.has_space(|_| state_budget::timer(&timer_id)) {
             not_set(it, TimerScheduleFailedCause::StateLimit, decision_event_id)
         } else {
             let (after, control) = (it.after, it.control.clone());
@@ -92,7 +92,7 @@ impl DueTimers {
 }
 
 impl Run {
-    pub(crate) fn timer_is_set(&mut self, event: &Event, it: &TimerScheduled) {
+    pub(crate) fn apply_timer_scheduled(&mut self, event: &Event, it: &TimerScheduled) {
         // While the run's clock is stopped, its time is the start of the stop.
         let set_at = self.clock.stopped_at().unwrap_or(event.at());
         let (scheduled_event_id, expires_at) = (event.id, set_at.plus(it.after));
@@ -102,12 +102,12 @@ impl Run {
     }
 
     /// Removes a timer that expired or was canceled.
-    pub(crate) fn timer_is_over(&mut self, timer_id: &str) {
+    pub(crate) fn remove_timer(&mut self, timer_id: &str) {
         self.timers.remove(timer_id);
     }
 
     /// Postpones the timers by the duration of a stop of the run's clock.
-    pub(crate) fn timers_go_on(&mut self, stopped_at: Timestamp, span: Duration) {
+    pub(crate) fn postpone_timers(&mut self, stopped_at: Timestamp, span: Duration) {
         for timer in self.timers.values_mut().filter(|timer| timer.expires_at > stopped_at) {
             timer.expires_at = timer.expires_at.plus(span);
         }
@@ -115,7 +115,7 @@ impl Run {
 
     /// Adjusts the timers after the service's clock was put back from `from` to `to` while the run's clock was
     /// stopped. Each timer keeps its remaining time.
-    pub(crate) fn timers_come_back(&mut self, from: Timestamp, to: Timestamp) {
+    pub(crate) fn rewind_timers(&mut self, from: Timestamp, to: Timestamp) {
         for timer in self.timers.values_mut() {
             timer.expires_at = to.plus(timer.expires_at.since(from)).min(timer.expires_at);
         }

@@ -205,7 +205,7 @@ pub(crate) fn turn_backoff(turns_lost: u32) -> Duration {
 }
 
 impl Run {
-    pub(crate) fn turn_waits(&mut self, event: &Event, it: &DeciderScheduled) {
+    pub(crate) fn apply_turn_scheduled(&mut self, event: &Event, it: &DeciderScheduled) {
         let started = &self.started;
         self.turn_task = Some(TurnTask {
             scheduled_event_id: event.id,
@@ -217,13 +217,13 @@ impl Run {
         });
     }
 
-    pub(crate) fn turn_is_held(&mut self, event: &Event, scheduled_event_id: EventId) {
+    pub(crate) fn apply_turn_started(&mut self, event: &Event, scheduled_event_id: EventId) {
         let (attempt, task_list) = self.turn_task.take().map_or((1, None), |task| (task.attempt, task.task_list));
         let (started_event_id, started_at) = (event.id, event.at());
         self.turn = Some(Turn { scheduled_event_id, started_event_id, started_at, attempt, task_list });
     }
 
-    pub(crate) fn turn_is_answered(&mut self, event: &Event, it: &DeciderCompleted) {
+    pub(crate) fn apply_turn_completed(&mut self, event: &Event, it: &DeciderCompleted) {
         self.end_turn(event.at());
         (self.turns_lost, self.lost_turns) = (0, None);
         self.previous_started_event_id = it.started_event_id;
@@ -236,7 +236,7 @@ impl Run {
         }
     }
 
-    pub(crate) fn turn_has_timed_out(&mut self, event: &Event, it: &DeciderTimedOut) {
+    pub(crate) fn apply_turn_timed_out(&mut self, event: &Event, it: &DeciderTimedOut) {
         self.lose_turn(event);
         self.turn_lists.take_if(|lists| {
             lists.for_now = None;
@@ -248,7 +248,7 @@ impl Run {
         }
     }
 
-    pub(crate) fn turn_has_failed(&mut self, event: &Event, it: &DeciderFailed) {
+    pub(crate) fn apply_turn_failed(&mut self, event: &Event, it: &DeciderFailed) {
         // A turn that never reached its decider says nothing about the decider.
         if it.cause == DeciderFailedCause::Reported {
             self.lose_turn(event);
@@ -269,7 +269,7 @@ impl Run {
     pub(crate) fn release_first_turn(&mut self, at: Timestamp) {
         let waited = at.since(self.started.at);
         if self.run_from.is_some() || at < self.started.at {
-            self.first_turn_counts_from(at);
+            self.count_first_turn_from(at);
         }
         self.started.start_after = Some(waited).filter(|wait| *wait > Duration::ZERO);
         if let Some(task) = &mut self.turn_task {
@@ -305,11 +305,11 @@ impl Run {
     pub(crate) fn each_turn_deadline(&self, show: &mut impl FnMut(Deadline)) {
         if let Some(turn) = &self.turn {
             let what = DeadlineKind::TurnStartToClose { scheduled_event_id: turn.scheduled_event_id };
-            self.show_after(turn.started_at, Some(self.started.turn_timeout()), what, show);
+            self.show_deadline_after(turn.started_at, Some(self.started.turn_timeout()), what, show);
         } else if let Some(task) = self.turn_task.as_ref().filter(|_| self.paused.is_none()) {
             let from = task.not_before.map_or(task.waits_since, |at| at.max(task.waits_since));
             let what = DeadlineKind::TurnScheduleToStart { scheduled_event_id: task.scheduled_event_id };
-            self.show_after(from, task.schedule_to_start.or(self.started.decider_schedule_to_start), what, show);
+            self.show_deadline_after(from, task.schedule_to_start.or(self.started.decider_schedule_to_start), what, show);
         }
     }
 }

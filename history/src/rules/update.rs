@@ -224,7 +224,7 @@ impl Transition {
 
     /// Returns `true` if the update just accepted may wait for its answer.
     fn may_wait(&mut self) -> bool {
-        self.run.updates.open().len() <= limits::OPEN_UPDATES_MAX && self.has_room(|_| 0)
+        self.run.updates.open().len() <= limits::OPEN_UPDATES_MAX && self.has_space(|_| 0)
     }
 
     fn record_answer(
@@ -307,13 +307,13 @@ fn validate_answers(answers: &[UpdateAnswer]) -> Result<(), Fault> {
 }
 
 impl Run {
-    pub(crate) fn update_is_answered(&mut self, event: &Event, accepted_event_id: EventId, update_id: &str) {
+    pub(crate) fn apply_update_answered(&mut self, event: &Event, accepted_event_id: EventId, update_id: &str) {
         self.updates.end(accepted_event_id);
         self.remember(key_of_update(update_id), event.id, event.at());
     }
 
     /// Ends all updates without an answer when the run closes.
-    pub(crate) fn updates_are_over(&mut self, event: &Event) {
+    pub(crate) fn end_updates(&mut self, event: &Event) {
         for (accepted_event_id, it) in self.updates.close() {
             self.remember(key_of_update(&it.update_id), accepted_event_id, event.at());
         }

@@ -337,14 +337,14 @@ impl Transition {
 }
 
 impl Run {
-    pub(crate) fn request_cancel(&mut self, event: &Event, it: &WorkflowCancelRequested) {
+    pub(crate) fn apply_cancel_requested(&mut self, event: &Event, it: &WorkflowCancelRequested) {
         self.cancel_requested = true;
         if it.releases_first_turn {
             self.release_first_turn(event.at());
         }
     }
 
-    pub(crate) fn is_terminated(&mut self, event: &Event, it: &WorkflowTerminated) {
+    pub(crate) fn apply_terminated(&mut self, event: &Event, it: &WorkflowTerminated) {
         if let (Some(swf), Some(policy)) = (&mut self.started.swf, it.child_policy) {
             swf.child_policy = policy;
         }
@@ -365,7 +365,7 @@ impl Run {
         self.lost_turns = None;
         self.children.clear();
         self.clock.go(event.at());
-        self.updates_are_over(event);
+        self.end_updates(event);
         let followed_by = event.kind.followed_by().filter(|_| status != Status::ContinuedAsNew);
         self.retried_as = followed_by.map(|(run_id, _)| run_id);
         if !self.goes_on() {
@@ -376,9 +376,9 @@ impl Run {
     /// Passes the deadlines of the execution and of the run to `show`.
     pub(crate) fn each_workflow_deadline(&self, show: &mut impl FnMut(Deadline)) {
         let started = &self.started;
-        self.show_after(started.execution_from(), Some(started.execution_timeout), DeadlineKind::Execution, show);
+        self.show_deadline_after(started.execution_from(), Some(started.execution_timeout), DeadlineKind::Execution, show);
         let from = self.run_from.unwrap_or_else(|| started.first_turn_at());
-        self.show_after(from, started.run_timeout, DeadlineKind::Run, show);
+        self.show_deadline_after(from, started.run_timeout, DeadlineKind::Run, show);
     }
 }
 

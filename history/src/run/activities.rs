@@ -76,9 +76,9 @@ impl Activities {
     }
 
     /// Moves all times after `at` back to `at`, to repair deadlines.
-    pub(crate) fn count_from(&mut self, at: Timestamp) {
+    pub(crate) fn limit_times(&mut self, at: Timestamp) {
         for activity in self.open.values_mut().map(Arc::make_mut) {
-            activity.count_from(at);
+            activity.limit_times(at);
         }
     }
 
@@ -90,7 +90,7 @@ impl Activities {
     }
 
     /// Resets all activities to waiting, without attempts, so that runners can take them again.
-    pub(crate) fn begin_anew(&mut self, released: Released) {
+    pub(crate) fn reset_to_waiting(&mut self, released: Released) {
         for activity in self.open.values_mut().map(Arc::make_mut) {
             (activity.started_event_id, activity.started_at, activity.tries) = (None, None, None);
             activity.released = Some(released);
@@ -98,7 +98,7 @@ impl Activities {
     }
 
     /// Removes everything that cannot always be derived from the history.
-    pub(crate) fn told(&mut self) {
+    pub(crate) fn keep_history_derived(&mut self) {
         let beside = |activity: &PendingActivity| activity.tries.is_some() || activity.fingerprint.is_some();
         for activity in self.open.values_mut().filter(|activity| beside(activity)).map(Arc::make_mut) {
             (activity.tries, activity.fingerprint) = (None, None);

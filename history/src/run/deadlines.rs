@@ -107,7 +107,7 @@ impl Run {
 
     /// Passes the deadline `limit` after `from` by the run's clock to `show`. A deadline that the stopped clock
     /// cannot reach is omitted.
-    pub(crate) fn show_after(
+    pub(crate) fn show_deadline_after(
         &self,
         from: Timestamp,
         limit: Option<Duration>,

@@ -133,7 +133,7 @@ impl KnownRequests {
     }
 
     /// Removes everything that cannot always be derived from the history.
-    pub(crate) fn told(&mut self) {
+    pub(crate) fn keep_history_derived(&mut self) {
         *self = Self::of_start(self.start);
     }
 

@@ -239,7 +239,7 @@ impl ScheduleState {
     /// schedule.
     pub fn step(&mut self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp, sights: &[Sight]) {
         self.see(rules, sights, now);
-        while self.has_room() {
+        while self.can_start() {
             let Some(action) = self.asked.pop_front() else { break };
             self.offer(action, rules, now);
         }
@@ -255,7 +255,7 @@ impl ScheduleState {
         }
     }
 
-    fn has_room(&self) -> bool {
+    fn can_start(&self) -> bool {
         self.starting.len() < limits::SCHEDULE_STARTS_AT_ONCE
     }
 
@@ -294,7 +294,7 @@ impl ScheduleState {
         let mut missed = 0;
         let mut search = times.search(self.cursor);
         // The rest of a long period is processed in the next evaluation, which is due at once.
-        while self.has_room() && self.remaining != Some(0) && search.evaluations() < EVALUATIONS_AT_ONCE {
+        while self.can_start() && self.remaining != Some(0) && search.evaluations() < EVALUATIONS_AT_ONCE {
             let Some(next) = search.next(EVALUATIONS_AT_ONCE - search.evaluations()) else { break };
             let at = if next.is_named { times.action_at(next.at, chance(id, next.at)) } else { next.at };
             if at > now {

@@ -139,8 +139,8 @@ impl ScheduleTimes {
         if self.jitter == Duration::ZERO {
             return nominal;
         }
-        let room = self.next(nominal).map_or(self.jitter, |next| next.at.since(nominal).min(self.jitter));
-        let share = (u128::from(room.as_millis()) * u128::from(chance)) >> 64;
+        let longest = self.next(nominal).map_or(self.jitter, |next| next.at.since(nominal).min(self.jitter));
+        let share = (u128::from(longest.as_millis()) * u128::from(chance)) >> 64;
         nominal.plus(Duration::from_millis(u64::try_from(share).unwrap_or_default()))
     }
 

@@ -89,12 +89,12 @@ pub fn of_transition(before: Option<&Run>, made: &Transition) -> Vec<Span> {
     // Spans of copied events were exported for the run that they were copied from.
     let events = made.events().get(made.copied()..).unwrap_or_default();
     let mut maker = Maker { run, traceparent, before, events, spans: Vec::new() };
-    maker.tries_that_failed();
+    maker.end_failed_attempt_spans();
     for event in events {
         maker.event(event);
     }
     if let Some(closed_at) = run.closed_at.filter(|_| before.is_none_or(Run::is_open)) {
-        maker.run_closed(closed_at);
+        maker.push_run_span(closed_at);
     }
     maker.spans
 }
@@ -111,34 +111,34 @@ impl Maker<'_> {
     fn event(&mut self, event: &Event) {
         let at = event.at();
         match &event.kind {
-            EventKind::DeciderCompleted(it) => self.turn_ended(it.started_event_id, at, SpanEnd::Well),
+            EventKind::DeciderCompleted(it) => self.end_turn_span(it.started_event_id, at, SpanEnd::Well),
             EventKind::DeciderFailed(it) if it.cause == DeciderFailedCause::Reported => {
-                self.turn_ended(it.started_event_id, at, badly(it.reason.as_deref().unwrap_or("failed")));
+                self.end_turn_span(it.started_event_id, at, badly(it.reason.as_deref().unwrap_or("failed")));
             }
             EventKind::DeciderTimedOut(it) => {
                 // A turn that no decider took has no span.
                 if let (Some(started_event_id), DeciderTimeout::StartToClose) = (it.started_event_id, it.timeout) {
-                    self.turn_ended(started_event_id, at, badly("timed-out"));
+                    self.end_turn_span(started_event_id, at, badly("timed-out"));
                 }
             }
-            EventKind::ActivitySuccess(it) => self.activity_ended(it.scheduled_event_id, at, &SpanEnd::Well),
-            EventKind::ActivityFailed(it) => self.activity_ended(it.scheduled_event_id, at, &badly(&it.reason)),
-            EventKind::ActivityCanceled(it) => self.activity_ended(it.scheduled_event_id, at, &SpanEnd::Well),
+            EventKind::ActivitySuccess(it) => self.end_activity_span(it.scheduled_event_id, at, &SpanEnd::Well),
+            EventKind::ActivityFailed(it) => self.end_activity_span(it.scheduled_event_id, at, &badly(&it.reason)),
+            EventKind::ActivityCanceled(it) => self.end_activity_span(it.scheduled_event_id, at, &SpanEnd::Well),
             EventKind::ActivityTimedOut(it) => {
-                self.activity_ended(it.scheduled_event_id, at, &badly(timeout_word(it.timeout)));
+                self.end_activity_span(it.scheduled_event_id, at, &badly(timeout_word(it.timeout)));
             }
             EventKind::ActivityScheduledTimeout(it) => {
-                self.activity_ended(it.scheduled_event_id, at, &badly("schedule-to-start"));
+                self.end_activity_span(it.scheduled_event_id, at, &badly("schedule-to-start"));
             }
-            EventKind::TimerExpired(it) => self.timer_ended(&it.timer_id, it.scheduled_event_id, at),
-            EventKind::TimerCanceled(it) => self.timer_ended(&it.timer_id, it.scheduled_event_id, at),
-            EventKind::Signal(it) => self.signal_came(event, it),
+            EventKind::TimerExpired(it) => self.end_timer_span(&it.timer_id, it.scheduled_event_id, at),
+            EventKind::TimerCanceled(it) => self.end_timer_span(&it.timer_id, it.scheduled_event_id, at),
+            EventKind::Signal(it) => self.push_signal_span(event, it),
             _ => {}
         }
     }
 
     /// Creates a span whose parent is that of the run.
-    fn below_run(&self, event_id: EventId, name: String, began_at: Timestamp, ended_at: Timestamp) -> Span {
+    fn child_of_run(&self, event_id: EventId, name: String, began_at: Timestamp, ended_at: Timestamp) -> Span {
         let run_id = self.run.started.run_id;
         let parent = Some(SpanId::of_run(run_id));
         self.span(SpanId::of_event(run_id, event_id), parent, name, (began_at, ended_at))
@@ -191,15 +191,15 @@ impl Maker<'_> {
         })
     }
 
-    fn turn_ended(&mut self, started_event_id: EventId, at: Timestamp, end: SpanEnd) {
+    fn end_turn_span(&mut self, started_event_id: EventId, at: Timestamp, end: SpanEnd) {
         if let Some(turn) = self.turn(started_event_id) {
-            self.turn_is_over(&turn, at, end);
+            self.push_turn_span(&turn, at, end);
         }
     }
 
-    fn turn_is_over(&mut self, turn: &Turn, at: Timestamp, end: SpanEnd) {
+    fn push_turn_span(&mut self, turn: &Turn, at: Timestamp, end: SpanEnd) {
         let name = format!("turn {}", self.run.started.workflow_type);
-        let mut span = self.below_run(turn.scheduled_event_id, name, turn.started_at, at);
+        let mut span = self.child_of_run(turn.scheduled_event_id, name, turn.started_at, at);
         span.attributes.push(("baton.event.id", turn.scheduled_event_id.into()));
         span.attributes.push(("baton.attempt", u64::from(turn.attempt).into()));
         span.end = end;
@@ -216,17 +216,17 @@ impl Maker<'_> {
         })
     }
 
-    fn activity_ended(&mut self, scheduled_event_id: EventId, at: Timestamp, end: &SpanEnd) {
+    fn end_activity_span(&mut self, scheduled_event_id: EventId, at: Timestamp, end: &SpanEnd) {
         let Some(activity) = self.activity(scheduled_event_id) else { return };
         let mut span = self.of_activity(scheduled_event_id, &activity, at);
         span.end = end.clone();
         self.spans.push(span);
-        self.try_ended(scheduled_event_id, &activity, at, end);
+        self.end_attempt_span(scheduled_event_id, &activity, at, end);
     }
 
     fn of_activity(&self, scheduled_event_id: EventId, activity: &PendingActivity, at: Timestamp) -> Span {
         let name = format!("activity {}", activity.activity_type);
-        let mut span = self.below_run(scheduled_event_id, name, activity.scheduled_at, at);
+        let mut span = self.child_of_run(scheduled_event_id, name, activity.scheduled_at, at);
         span.attributes.extend([
             ("baton.event.id", scheduled_event_id.into()),
             ("baton.activity.id", activity.activity_id.as_str().into()),
@@ -239,7 +239,7 @@ impl Maker<'_> {
     }
 
     /// Ends the span of an attempt that a runner held, if there is a retry policy.
-    fn try_ended(&mut self, scheduled_event_id: EventId, activity: &PendingActivity, at: Timestamp, end: &SpanEnd) {
+    fn end_attempt_span(&mut self, scheduled_event_id: EventId, activity: &PendingActivity, at: Timestamp, end: &SpanEnd) {
         let Some(tries) = activity.tries.as_deref() else { return };
         let Some(held) = &tries.held else { return };
         let run_id = self.run.started.run_id;
@@ -253,43 +253,43 @@ impl Maker<'_> {
     }
 
     /// Ends the spans of failed attempts that are followed by others, which have no events.
-    fn tries_that_failed(&mut self) {
+    fn end_failed_attempt_spans(&mut self) {
         let Some(before) = self.before else { return };
         for (scheduled_event_id, activity) in before.activities.iter() {
             let next = self.run.activities.get(scheduled_event_id);
             let Some(next) = next.filter(|next| next.attempt() > activity.attempt()) else { continue };
             let Some(failure) = next.last_failure() else { continue };
             let word = failure.reason.as_deref().or(failure.timeout.map(timeout_word));
-            self.try_ended(*scheduled_event_id, activity, failure.at, &badly(word.unwrap_or("failed")));
+            self.end_attempt_span(*scheduled_event_id, activity, failure.at, &badly(word.unwrap_or("failed")));
         }
     }
 
-    fn timer_ended(&mut self, timer_id: &str, scheduled_event_id: EventId, at: Timestamp) {
+    fn end_timer_span(&mut self, timer_id: &str, scheduled_event_id: EventId, at: Timestamp) {
         let timer = self.before.and_then(|before| before.timers.get(timer_id));
         let timer = timer.filter(|timer| timer.scheduled_event_id == scheduled_event_id);
         let set = || self.events.iter().find(|event| event.id == scheduled_event_id).map(Event::at);
         if let Some(set_at) = timer.and_then(|timer| timer.set_at).or_else(set) {
-            self.timer_is_over(timer_id, scheduled_event_id, (set_at, at));
+            self.push_timer_span(timer_id, scheduled_event_id, (set_at, at));
         }
     }
 
-    fn timer_is_over(&mut self, timer_id: &str, scheduled_event_id: EventId, (set_at, at): (Timestamp, Timestamp)) {
-        let mut span = self.below_run(scheduled_event_id, "timer".to_owned(), set_at, at);
+    fn push_timer_span(&mut self, timer_id: &str, scheduled_event_id: EventId, (set_at, at): (Timestamp, Timestamp)) {
+        let mut span = self.child_of_run(scheduled_event_id, "timer".to_owned(), set_at, at);
         span.attributes.push(("baton.event.id", scheduled_event_id.into()));
         span.attributes.push(("baton.timer.id", timer_id.into()));
         self.spans.push(span);
     }
 
-    fn signal_came(&mut self, event: &Event, signal: &Signal) {
+    fn push_signal_span(&mut self, event: &Event, signal: &Signal) {
         let name = format!("signal {}", signal.name);
-        let mut span = self.below_run(event.id, name, event.at(), event.at());
+        let mut span = self.child_of_run(event.id, name, event.at(), event.at());
         span.attributes.push(("baton.event.id", event.id.into()));
         span.link = signal.traceparent;
         self.spans.push(span);
     }
 
-    fn run_closed(&mut self, at: Timestamp) {
-        self.ends_with_run(at);
+    fn push_run_span(&mut self, at: Timestamp) {
+        self.end_open_spans(at);
         let run = self.run;
         let started = &run.started;
         let name = format!("workflow {}", started.workflow_type);
@@ -305,28 +305,28 @@ impl Maker<'_> {
     }
 
     /// Ends the open spans when the run closes, because workers may already have exported spans below them.
-    fn ends_with_run(&mut self, at: Timestamp) {
+    fn end_open_spans(&mut self, at: Timestamp) {
         let Some(before) = self.before else { return };
         let end = badly("run-closed");
-        let is_told = |spans: &[Span], event_id: EventId| {
+        let is_exported = |spans: &[Span], event_id: EventId| {
             let span_id = SpanId::of_event(before.started.run_id, event_id);
             spans.iter().any(|span| span.span_id == span_id)
         };
         for (scheduled_event_id, activity) in before.activities.iter() {
-            if !is_told(&self.spans, *scheduled_event_id) {
+            if !is_exported(&self.spans, *scheduled_event_id) {
                 let mut span = self.of_activity(*scheduled_event_id, activity, at);
                 span.end = end.clone();
                 self.spans.push(span);
-                self.try_ended(*scheduled_event_id, activity, at, &end);
+                self.end_attempt_span(*scheduled_event_id, activity, at, &end);
             }
         }
         for (timer_id, PendingTimer { scheduled_event_id, set_at, .. }) in &before.timers {
-            if let Some(set_at) = set_at.filter(|_| !is_told(&self.spans, *scheduled_event_id)) {
-                self.timer_is_over(timer_id, *scheduled_event_id, (set_at, at));
+            if let Some(set_at) = set_at.filter(|_| !is_exported(&self.spans, *scheduled_event_id)) {
+                self.push_timer_span(timer_id, *scheduled_event_id, (set_at, at));
             }
         }
-        if let Some(turn) = before.turn.as_ref().filter(|turn| !is_told(&self.spans, turn.scheduled_event_id)) {
-            self.turn_is_over(turn, at, end);
+        if let Some(turn) = before.turn.as_ref().filter(|turn| !is_exported(&self.spans, turn.scheduled_event_id)) {
+            self.push_turn_span(turn, at, end);
         }
     }
 }

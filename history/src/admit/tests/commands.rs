@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use crate::scene::{
-    check, complete, fail, keyed_signal, plain, request_cancel, scene, schedule, signal, succeed, terminate, told,
+    check, complete, fail, keyed_signal, plain, request_cancel, scene, schedule, signal, succeed, terminate, summary,
 };
 use crate::{Command, CommandOutcome, Fault, KnownRequest, Links, RequestKey, Run, Timestamp, Transition};
 
@@ -103,7 +103,7 @@ fn a_repeated_request_hears_of_the_run_that_recorded_it_and_one_that_names_anoth
 fn the_version_is_the_newest_news() {
     let mut given = scene();
     let at = |given: &crate::scene::Scene, version| {
-        assert_eq!(given.run.version, version, "{}", told(&given.events));
+        assert_eq!(given.run.version, version, "{}", summary(&given.events));
     };
     at(&given, 1);
     given = given.take();
@@ -145,7 +145,7 @@ fn one_transition_folds_several_commands() {
     assert_eq!(transition.admit(&given.succeed("a"), given.now), Err(Fault::ActivityClosed));
     let start = Command::StartTurn { scheduled_event_id: 8, identity: None, poll: None };
     assert_eq!(transition.admit(&start, given.now), Ok(CommandOutcome::Recorded(10)));
-    assert_eq!(told(transition.events()), "ActivitySuccess DeciderScheduled Signal(go) DeciderStarted");
+    assert_eq!(summary(transition.events()), "ActivitySuccess DeciderScheduled Signal(go) DeciderStarted");
     let (run, events) = transition.into_parts();
     let all: Vec<_> = given.events.into_iter().chain(events).collect();
     assert_eq!(Run::replay(&all), Some(run));

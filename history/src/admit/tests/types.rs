@@ -73,8 +73,8 @@ fn nothing_new_of_a_deprecated_type_begins() {
     for (decision, name) in decisions.into_iter().zip(names) {
         let busy = scene().with_activity("A", Registration::Deprecated);
         let busy = busy.with_workflow("C", Registration::Deprecated).take();
-        let told = busy.clone().then(&busy.complete([decision]));
-        let [.., failed, scheduled] = told.events.as_slice() else { panic!("too few events") };
+        let summary = busy.clone().then(&busy.complete([decision]));
+        let [.., failed, scheduled] = summary.events.as_slice() else { panic!("too few events") };
         assert_eq!((failed.kind.name(), scheduled.kind.name()), (name, "DeciderScheduled"));
         assert!(format!("{:?}", failed.kind).contains("TypeDeprecated"), "{failed:?}");
     }

@@ -72,7 +72,7 @@ impl Transition {
             ActivityCommand::Change(change) => changed(change, scheduled_event_id, activity, by_hand.clone())?,
         };
         if matches!(act, ActivityCommand::Retry | ActivityCommand::Pause | ActivityCommand::Change(_)) {
-            self.must_have_room(&kind)?;
+            self.must_have_space(&kind)?;
         }
         if matches!(act, ActivityCommand::Retry) && has_tries {
             self.change_tries(scheduled_event_id, Tries::release);

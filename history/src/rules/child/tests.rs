@@ -106,9 +106,9 @@ fn a_child_that_has_started_schedules_no_turn_and_one_that_has_closed_does() {
         (EventKind::WorkflowTerminated(terminated), "ChildTerminated"),
     ] {
         check(&started, &child_closes(5, close.clone()), &format!("{then} DeciderScheduled"));
-        let told = started.clone().then(&child_closes(5, close.clone()));
-        check(&told, &child_closes(5, close), &format!("repeats {}", told.run.last_event_id));
-        assert!(told.run.children.is_empty());
+        let summary = started.clone().then(&child_closes(5, close.clone()));
+        check(&summary, &child_closes(5, close), &format!("repeats {}", summary.run.last_event_id));
+        assert!(summary.run.children.is_empty());
     }
 }
 
@@ -247,7 +247,7 @@ fn a_child_that_closes_owes_it_to_its_parent() {
     let to_nil = Errand { run_id: Some(Uuid::nil()), ..errand.clone() };
     assert_eq!(Transition::of(scene().run).undergo(&to_nil, wanted.now), EffectResult::Unknown, "no such child");
     assert_eq!(transition.undergo(&to_nil, wanted.now), EffectResult::Done { run_id: Uuid::nil() });
-    assert_eq!(transition.undergo(&to_nil, wanted.now), EffectResult::Unknown, "told before");
+    assert_eq!(transition.undergo(&to_nil, wanted.now), EffectResult::Unknown, "reported before");
     let mut over = Transition::of(wanted.then(&terminate()).run);
     assert_eq!(over.undergo(&to_nil, closed.now), EffectResult::Closed);
 }

@@ -3,7 +3,7 @@
 use crate::event::{ActivityTimeouts, EventKind};
 use crate::scene::{
     Scene, check, fail_with, pause, plain, request_cancel, resume, scene, schedule, schedule_again, schedule_with,
-    signal, stop, success, terminate, timer, told,
+    signal, stop, success, terminate, timer, summary,
 };
 use crate::{Command, ContinueAsNew, Duration, RetryPolicy, Standing, Start, Transition, limits};
 
@@ -162,7 +162,7 @@ fn a_paused_run_that_goes_on_as_new_is_paused_and_its_execution_has_run_as_long(
     let closed = given.clone().then(&given.complete([ContinueAsNew::default().into()]));
     let EventKind::WorkflowContinuedAsNew(it) = closed.events.last().unwrap().kind.clone() else { panic!() };
     let (run, links, events) = Transition::successor(&closed.run, &it, None, None, closed.now).into_all();
-    assert_eq!(told(&events), "WorkflowStarted DeciderScheduled WorkflowPaused");
+    assert_eq!(summary(&events), "WorkflowStarted DeciderScheduled WorkflowPaused");
     let next = Scene { run: *run, links, events, ..closed }.after(1_000).then(&resume());
     assert_eq!(next.run.standing(), Standing::Open);
     // It ran for ten seconds before the pause.

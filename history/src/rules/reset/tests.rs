@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::event::{ActivityTimeouts, ByHand, EventKind, LaterSignals, RequestKey, ResetPlan};
 use crate::scene::{
     Scene, check, child, keyed_signal, request_cancel, scene, schedule, schedule_again, schedule_with, signal,
-    signal_external, terminate, timer, told, updated,
+    signal_external, terminate, timer, summary, updated,
 };
 use crate::scene::{failed, update};
 use crate::{
@@ -41,8 +41,8 @@ fn reset_with(given: &Scene, event_id: EventId, signals: LaterSignals) -> (Scene
     let as_scene = |transition: Transition, before: &[crate::Event]| {
         let (run, links, events) = transition.into_all();
         let events = [before, &events].concat();
-        crate::check::history(&events).unwrap_or_else(|violation| panic!("{violation}\n{}", told(&events)));
-        assert_eq!(Run::replay(&events).map(Run::told), Some(run.clone().told()));
+        crate::check::history(&events).unwrap_or_else(|violation| panic!("{violation}\n{}", summary(&events)));
+        assert_eq!(Run::replay(&events).map(Run::history_derived), Some(run.clone().history_derived()));
         Scene { run: *run, links, events, ..given.clone() }
     };
     (as_scene(new, &[]), as_scene(old, &given.events))
@@ -61,7 +61,7 @@ fn points(given: &Scene) -> Vec<EventId> {
 fn a_run_goes_on_where_no_decider_is_at_work_and_no_commit_is_cut() {
     let given = scene().decide([schedule("a"), timer("t", 60)]).takes("a").then(&signal("s")).succeeds("a");
     assert_eq!(
-        told(&given.events),
+        summary(&given.events),
         "WorkflowStarted DeciderScheduled DeciderStarted DeciderCompleted ActivityScheduled(a) TimerScheduled(t) \
          ActivityStarted Signal(s) DeciderScheduled ActivitySuccess"
     );
@@ -85,7 +85,7 @@ fn a_run_goes_on_where_no_decider_is_at_work_and_no_commit_is_cut() {
     // A failed decision is news, so DeciderScheduled follows in the same commit.
     let failed = scene().decide([timer("t", 60), timer("t", 60)]);
     assert_eq!(
-        told(&failed.events[4..]),
+        summary(&failed.events[4..]),
         "TimerScheduled(t) TimerScheduleFailed(t, TimerIdAlreadyInUse) DeciderScheduled"
     );
     assert_eq!(points(&failed), [2, 7]);
@@ -100,17 +100,17 @@ fn a_run_goes_on_where_no_decider_is_at_work_and_no_commit_is_cut() {
 fn the_old_run_is_terminated_and_names_the_new_one_which_names_it() {
     let given = scene().decide([schedule("a")]).then(&keyed_signal("s", 3));
     let (new, old) = reset_with(&given, 5, LaterSignals::Reapply);
-    assert_eq!(told(&old.events[7..]), "WorkflowTerminated");
+    assert_eq!(summary(&old.events[7..]), "WorkflowTerminated");
     let new_run_id = Uuid::from_u128(8);
     assert_eq!((old.run.retried_as, old.run.goes_on()), (Some(new_run_id), true));
-    assert_eq!(told(&new.events[5..]), "WorkflowReset DeciderScheduled Signal(s)");
+    assert_eq!(summary(&new.events[5..]), "WorkflowReset DeciderScheduled Signal(s)");
     assert_eq!(new.run.started.run_id, new_run_id);
     let branched = new.run.branched.as_deref().unwrap();
     assert_eq!((branched.run_id, branched.base_event_id, branched.event_id), (Uuid::nil(), 5, 6));
     let EventKind::WorkflowReset(it) = &new.events[5].kind else { panic!() };
     assert_eq!((it.identity.as_deref(), it.reason.as_deref()), (Some("ann"), Some("it was wrong")));
     let (dropped, _) = reset_with(&given, 5, LaterSignals::Drop);
-    assert_eq!(told(&dropped.events[5..]), "WorkflowReset DeciderScheduled");
+    assert_eq!(summary(&dropped.events[5..]), "WorkflowReset DeciderScheduled");
     // The request for the reset is known, and so are all requests to the old run, whether reapplied or not.
     for new in [&new, &dropped] {
         let own = Some(KnownRequest { run_id: new_run_id, event_id: 6 });
@@ -124,12 +124,12 @@ fn the_old_run_is_terminated_and_names_the_new_one_which_names_it() {
     }
     // A closed run cannot record the reset in its history.
     let (new, old) = reset_with(&given.then(&terminate()), 5, LaterSignals::Reapply);
-    assert_eq!(told(&old.events[7..]), "WorkflowTerminated");
+    assert_eq!(summary(&old.events[7..]), "WorkflowTerminated");
     assert_eq!((old.run.goes_on(), old.links.reset.unwrap().plan.new_run_id), (false, new_run_id));
     assert!(new.run.is_open());
     // A second reset, of the branch.
     let (third, _) = reset_with(&new.decide([]), 7, LaterSignals::Drop);
-    assert_eq!(told(&third.events[5..]), "WorkflowReset DeciderScheduled WorkflowReset");
+    assert_eq!(summary(&third.events[5..]), "WorkflowReset DeciderScheduled WorkflowReset");
 }
 
 #[test]
@@ -144,8 +144,8 @@ fn what_is_timed_has_as_long_to_go_as_it_had() {
     check(&new.clone().after(29), &new.fire(), "");
     check(&new.clone().after(30), &new.fire(), "TimerExpired(t)");
     check(&new.clone().after(69), &new.fire(), "TimerExpired(t)");
-    let told = new.clone().after(70).then(&new.fire());
-    assert!(told.run.activity("a").is_none(), "it was to close within a hundred seconds, of which thirty had gone");
+    let summary = new.clone().after(70).then(&new.fire());
+    assert!(summary.run.activity("a").is_none(), "it was to close within a hundred seconds, of which thirty had gone");
     let ends = new.run.deadlines(&[]).last().unwrap().at;
     assert_eq!(ends, new.run.started.at.plus(limits::EXECUTION_TIMEOUT_DEFAULT).plus(seconds(1_000)));
 }
@@ -242,7 +242,7 @@ fn a_clock_that_has_stood_still_too_often_is_not_stopped_by_a_reset() {
 fn a_cancel_request_comes_again_with_later_signals_unless_answered() {
     let told_from = |given: &Scene, event_id: EventId, signals| {
         let events = reset_with(given, event_id, signals).0.events;
-        told(&events.into_iter().filter(|event| event.id > event_id).collect::<Vec<_>>())
+        summary(&events.into_iter().filter(|event| event.id > event_id).collect::<Vec<_>>())
     };
     let asked = scene().decide([schedule("a")]).then(&request_cancel()).then(&signal("s"));
     for given in [asked.clone(), asked.clone().decide([crate::scene::failure()]), asked.clone().then(&terminate())] {
@@ -261,6 +261,6 @@ fn a_cancel_request_comes_again_with_later_signals_unless_answered() {
     let given = Scene::of(&later).after(100).decide([]).then(&request_cancel());
     let given = Scene { now: given.now, ..given };
     let new = reset(&given, 2);
-    assert_eq!(told(&new.events[2..]), "WorkflowReset WorkflowCancelRequested");
+    assert_eq!(summary(&new.events[2..]), "WorkflowReset WorkflowCancelRequested");
     check(&new, &new.start_turn(), "DeciderStarted");
 }

@@ -6,7 +6,7 @@ use crate::decision::{ContinueAsNew, ScheduleActivity, StartChild};
 use crate::dialect::{LAMBDA_LIST, SwfLimits, SwfRun, lambda_activity_id};
 use crate::event::{ActivityTimeouts, ChildPolicy, EventKind, TerminatedCause, TurnList};
 use crate::run::{RunStart, TaskRef};
-use crate::scene::{Scene, check, done, marker, plain, scene, schedule, settle, signal, success, told};
+use crate::scene::{Scene, check, done, marker, plain, scene, schedule, settle, signal, success, summary};
 use crate::{
     ActivityDefaults, Command, Decision, DomainRoom, Duration, EffectKind, Registration, Start, Surroundings,
     Transition, TurnAnswer, WorkflowDefaults, limits,
@@ -39,7 +39,7 @@ fn call(id: &str) -> Decision {
 /// Formats the events after the newest DeciderCompleted, with their causes.
 fn since_the_turn(scene: &Scene) -> String {
     let at = scene.events.iter().rposition(|event| event.kind.name() == "DeciderCompleted").unwrap();
-    told(&scene.events[at + 1..])
+    summary(&scene.events[at + 1..])
 }
 
 #[test]
@@ -257,19 +257,19 @@ fn children_and_runs_that_go_on_are_held_to_the_same() {
 #[test]
 fn a_child_is_not_started_in_a_domain_that_is_full() {
     let parent = Scene::of(&start(SwfRun::default())).with_workflow("C", known(order()));
-    let refused = parent.clone().with_room(DomainRoom::FullForSwf).decide([child()]);
+    let refused = parent.clone().with_capacity(DomainRoom::FullForSwf).decide([child()]);
     assert_eq!(since_the_turn(&refused), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
     assert_eq!(since_the_turn(&parent.decide([child()])), "ChildScheduled(c)");
     // Other runs have no such limit, except for the domain's own.
-    let native = scene().with_room(DomainRoom::FullForSwf).decide([child(), schedule("a")]);
+    let native = scene().with_capacity(DomainRoom::FullForSwf).decide([child(), schedule("a")]);
     assert_eq!(since_the_turn(&native), "ChildScheduled(c) ActivityScheduled(a)");
-    let full = scene().with_room(DomainRoom::Full).decide([child()]);
+    let full = scene().with_capacity(DomainRoom::Full).decide([child()]);
     assert_eq!(since_the_turn(&full), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
     // The capacity may suffice for only the first of several children.
     let mut one = scene();
-    one.around.rooms = vec![DomainRoom::Free, DomainRoom::Full];
-    let told = since_the_turn(&one.decide([crate::scene::child("a"), schedule("x"), child()]));
-    assert_eq!(told, "ChildScheduled(a) ActivityScheduled(x) ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
+    one.around.child_capacities = vec![DomainRoom::Free, DomainRoom::Full];
+    let summary = since_the_turn(&one.decide([crate::scene::child("a"), schedule("x"), child()]));
+    assert_eq!(summary, "ChildScheduled(a) ActivityScheduled(x) ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
 }
 
 #[test]

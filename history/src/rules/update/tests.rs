@@ -217,7 +217,7 @@ fn an_update_that_was_accepted_is_answered_by_a_later_turn() {
         done.run.update_standing("u"),
         UpdateStanding::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id }
     );
-    assert_eq!(done.run.version, done.run.last_event_id, "who watches the run is told");
+    assert_eq!(done.run.version, done.run.last_event_id, "watchers of the run are notified");
     // A turn for another update can also answer it. An answer without news records nothing.
     let one_turn = "DeciderScheduled DeciderStarted DeciderCompleted";
     check(&still, &still.speculate(&[], &[("u", updated())], []), &format!("{one_turn} UpdateCompleted(u)"));

@@ -9,7 +9,7 @@ use crate::admit::may_start;
 use crate::admit::starting;
 use crate::scene::{
     Scene, cancel, cancel_timer, cancellation, check, failure, fires, marker, plain, request_cancel, scene, schedule,
-    signal, success, success_by_force, terminate, timer, told,
+    signal, success, success_by_force, terminate, timer, summary,
 };
 use crate::{
     CancelWorkflow, ConflictPolicy, ContinueAsNew, DeadlineKind, Decision, Duration, FailWorkflow, Fault, Payload,
@@ -63,7 +63,7 @@ fn a_run_that_has_closed() {
 
 #[test]
 fn a_start_is_two_events() {
-    assert_eq!(told(&scene().events), "WorkflowStarted DeciderScheduled");
+    assert_eq!(summary(&scene().events), "WorkflowStarted DeciderScheduled");
     let start = Start { key: Some(RequestKey(7)), ..plain() };
     let (run, events) = Transition::start(&start, Uuid::nil(), Timestamp::from_millis(5)).unwrap().into_parts();
     assert_eq!(events[0].key, Some(RequestKey(7)));
@@ -193,7 +193,7 @@ fn a_signal_that_comes_with_a_start_is_there_in_the_first_turn() {
     let input = Some(Payload::from_json("[1]").unwrap());
     let start = Start { signal: Some(StartSignal { name: "go".to_owned(), input: input.clone() }), ..plain() };
     let given = Scene::of(&start);
-    assert_eq!(told(&given.events), "WorkflowStarted DeciderScheduled Signal(go)");
+    assert_eq!(summary(&given.events), "WorkflowStarted DeciderScheduled Signal(go)");
     assert_eq!(given.events[2].kind.payload(), input.as_ref());
     check(&given, &given.start_turn(), "DeciderStarted");
     let signal = |name: String, bytes: usize| {
@@ -212,7 +212,7 @@ fn a_signal_that_comes_with_a_start_is_there_in_the_first_turn() {
 fn a_first_turn_that_is_to_wait_does_and_the_execution_timeout_with_it() {
     let start = Start { start_after: Some(seconds(60)), execution_timeout: seconds(10), ..plain() };
     let given = Scene::of(&start);
-    assert_eq!(told(&given.events), "WorkflowStarted DeciderScheduled(+PT1M)");
+    assert_eq!(summary(&given.events), "WorkflowStarted DeciderScheduled(+PT1M)");
     assert!(!given.run.is_stuck());
     // News is recorded, and its turn is delayed as well.
     let given = given.then(&signal("go")).after(59);

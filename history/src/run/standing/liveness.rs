@@ -38,7 +38,7 @@ fn a_run_is_stuck_when_its_turn_leaves_nothing_that_could_wake_it() {
         // A failed decision schedules a turn.
         (scene().decide([cancel_timer("t")]), false),
     ] {
-        assert_eq!(scene.run.is_stuck(), is_stuck, "{}", crate::scene::told(&scene.events));
+        assert_eq!(scene.run.is_stuck(), is_stuck, "{}", crate::scene::summary(&scene.events));
     }
     let lost = scene().take();
     let lost = lost.clone().then(&lost.fail_turn());
@@ -110,7 +110,7 @@ fn a_run_fails_from_the_second_lost_turn_in_a_row_until_one_is_completed() {
         let taken = given.take().after(30);
         let fires = taken.fire();
         given = taken.then(&fires).after(600);
-        assert_eq!(given.run.standing(), standing, "{}", crate::scene::told(&given.events));
+        assert_eq!(given.run.standing(), standing, "{}", crate::scene::summary(&given.events));
     }
 }
 

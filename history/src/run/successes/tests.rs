@@ -30,14 +30,14 @@ fn warned<const N: usize>(given: &Scene, decisions: [Decision; N]) -> Vec<(Strin
     transition.admit(&given.complete(decisions), given.now).unwrap();
     let warnings = transition.take_warnings();
     assert!(transition.take_warnings().is_empty(), "they are taken once");
-    let told = warnings.into_iter().map(|Warning::ActivityRepeated { activity_id, scheduled_event_id }| {
+    let summary = warnings.into_iter().map(|Warning::ActivityRepeated { activity_id, scheduled_event_id }| {
         let kind = &transition.events().iter().find(|event| event.id == scheduled_event_id).unwrap().kind;
         assert_eq!(kind.name(), "ActivityScheduled");
         (activity_id, scheduled_event_id)
     });
-    let told: Vec<_> = told.collect();
-    assert_eq!(transition.run().successes.times() as usize, given.run.successes.times() as usize + told.len());
-    told
+    let summary: Vec<_> = summary.collect();
+    assert_eq!(transition.run().successes.times() as usize, given.run.successes.times() as usize + summary.len());
+    summary
 }
 
 fn names<const N: usize>(given: &Scene, decisions: [Decision; N]) -> Vec<String> {
@@ -121,7 +121,7 @@ fn the_memory_takes_few_bytes_of_the_state() {
     assert!(state(&given.run) - state(&forgotten) - bytes(&given.run) <= 8, "nothing else grows");
     let open = given.decide([schedule("x")]);
     let mut without = open.run.clone();
-    without.activities.told();
+    without.activities.keep_history_derived();
     assert!(state(&open.run) - state(&without) <= 15, "of an open activity");
     // Without a success the memory takes no space.
     assert_eq!(bytes(&scene().run), bytes(&scene().decide([schedule("x")]).run));
@@ -154,7 +154,7 @@ fn a_run_that_goes_on_as_new_begins_without_memory() {
 fn a_state_of_an_earlier_version_warns_of_nothing_that_it_does_not_know() {
     let open = scene().decide([schedule("charge")]).takes("charge");
     let mut earlier = open.clone();
-    earlier.run.activities.told();
+    earlier.run.activities.keep_history_derived();
     let mut transition = Transition::of(earlier.run.clone());
     transition.admit(&open.succeed("charge"), open.now).unwrap();
     assert!(transition.run().successes.is_empty());

@@ -44,7 +44,7 @@ pub(crate) fn undergo(
     // What it cannot remember it must not take: it might come twice. The other run brings it again.
     let seen = &transition.links().seen;
     let is_new = errand.origin().is_some_and(|origin| seen.find(origin).is_none());
-    if is_new && !seen.has_room() {
+    if is_new && !seen.has_space() {
         let why = "it has taken so much of others lately that it cannot remember more".to_owned();
         return Err(Refusal::Unavailable { why, retry_after: None });
     }

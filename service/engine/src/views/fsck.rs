@@ -113,7 +113,7 @@ impl Views {
         if problem.is_none() && !is_shown {
             problem = Some(format!("lists do not say that it is {}", stands.word()));
         }
-        let is_fold = Run::replay(&events).is_some_and(|run| run.told() == stored.clone().told());
+        let is_fold = Run::replay(&events).is_some_and(|run| run.history_derived() == stored.clone().history_derived());
         if !is_fold {
             problem = Some("the stored state is not the fold of the history".to_owned());
         }

@@ -98,13 +98,13 @@ fn what_is_done_or_failed_by_hand_is_told_with_who_and_why() {
         check(&given, &when, then);
         let (_, events) = given.clone().admit(&when).unwrap();
         let close = events.iter().rev().nth(1).unwrap();
-        let told = match &close.kind {
+        let summary = match &close.kind {
             EventKind::ActivitySuccess(it) => it.by_hand.clone(),
             EventKind::ActivityFailed(it) => it.by_hand.clone(),
             other => panic!("{other:?}"),
         };
-        let told = told.unwrap();
-        assert_eq!((told.identity.as_deref(), told.reason.as_deref()), (Some("ann"), Some("the bank called")));
+        let summary = summary.unwrap();
+        assert_eq!((summary.identity.as_deref(), summary.reason.as_deref()), (Some("ann"), Some("the bank called")));
         // No runner held it, so the operator is recorded as the one who started it.
         if let EventKind::ActivityStarted(started) = &events[0].kind {
             assert_eq!(started.identity.as_deref(), Some("ann"));

@@ -2,7 +2,7 @@
 
 use crate::event::{ActivityTimeouts, EventKind};
 use crate::run::DeadlineKind;
-use crate::scene::{Scene, cancel, check, fail_with, scene, schedule, schedule_again, signal, terminate, told};
+use crate::scene::{Scene, cancel, check, fail_with, scene, schedule, schedule_again, signal, terminate, summary};
 use crate::{Command, Duration, Payload, RetryPolicy, Run, Timestamp, limits};
 
 const NONE: ActivityTimeouts =
@@ -32,7 +32,7 @@ fn quietly(given: Scene, command: &Command) -> Scene {
     let mut given = given;
     let before = given.run.clone();
     let (_, events) = given.admit(command).unwrap_or_else(|fault| panic!("{command:?}: {fault}"));
-    assert_eq!(told(&events), "", "{command:?}");
+    assert_eq!(summary(&events), "", "{command:?}");
     assert_ne!(given.run, before, "{command:?} left the state as it was");
     assert_eq!(given.run.last_event_id, before.last_event_id);
     given
@@ -181,7 +181,7 @@ fn each_try_has_its_own_time_to_be_taken() {
     assert_eq!(kinds[1], (start, DeadlineKind::ActivityScheduleToStart { scheduled_event_id }));
     let late = given.after(6);
     let (_, events) = late.clone().admit(&late.fire()).unwrap();
-    assert_eq!(told(&events), "ActivityScheduledTimeout DeciderScheduled");
+    assert_eq!(summary(&events), "ActivityScheduledTimeout DeciderScheduled");
     let EventKind::ActivityScheduledTimeout(timeout) = &events[0].kind else { panic!("{events:?}") };
     assert!(timeout.last_failure.is_some());
 }
@@ -256,7 +256,7 @@ fn whoever_rebuilds_a_run_from_its_history_begins_to_count_anew() {
     let rebuilt = Run::replay(&given.events).unwrap();
     assert_ne!(rebuilt, given.run);
     assert_eq!(rebuilt.activity("a").unwrap().1.attempt(), 1);
-    assert_eq!(rebuilt.told(), given.run.told());
+    assert_eq!(rebuilt.history_derived(), given.run.history_derived());
 }
 
 #[test]

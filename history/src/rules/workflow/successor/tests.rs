@@ -4,7 +4,7 @@ use crate::decision::ContinueAsNew;
 use crate::event::{EventKind, WorkflowContinuedAsNew, WorkflowTimeout};
 use crate::run::DeadlineKind;
 use crate::scene::{
-    Scene, cancel_of, check, complete, failure, plain, request_cancel, scene, schedule, signal, success, told,
+    Scene, cancel_of, check, complete, failure, plain, request_cancel, scene, schedule, signal, success, summary,
 };
 use crate::{
     Command, Decision, Duration, Payload, RequestKey, ReusePolicy, Run, Start, Status, Timestamp, Transition,
@@ -41,7 +41,7 @@ fn a_run_goes_on_in_a_new_one_that_is_like_it() {
     assert_eq!(given.run.status, Status::ContinuedAsNew);
     assert!(given.run.activities.is_empty(), "what was open is left behind");
     let next = successor(&given);
-    assert_eq!(told(&next.events), "WorkflowStarted DeciderScheduled");
+    assert_eq!(summary(&next.events), "WorkflowStarted DeciderScheduled");
     let (before, after) = (&given.run.started, &next.run.started);
     assert_eq!(after.run_id, last(&given).new_run_id);
     assert_eq!(after.continued_from, Some(before.run_id));
@@ -135,7 +135,7 @@ fn a_run_that_continues_as_new_carries_its_cancel_request_on() {
     };
     let given = scene().then(&ask("the customer thought again")).decide([go_on()]);
     let next = successor(&given);
-    assert_eq!(told(&next.events), "WorkflowStarted DeciderScheduled WorkflowCancelRequested");
+    assert_eq!(summary(&next.events), "WorkflowStarted DeciderScheduled WorkflowCancelRequested");
     assert!(next.run.cancel_requested);
     let EventKind::WorkflowCancelRequested(carried) = &next.events[2].kind else { panic!() };
     assert_eq!(carried.reason.as_deref(), Some("the customer thought again"));
@@ -159,7 +159,7 @@ fn a_run_that_continues_as_new_carries_its_cancel_request_on() {
     assert!(successor(&busy.decide([by_force])).run.cancel_requested);
     // A paused run stays paused after the request.
     let paused = scene().then(&request_cancel()).take().then(&crate::scene::pause()).decide([go_on()]);
-    let next = told(&successor(&paused).events);
+    let next = summary(&successor(&paused).events);
     assert_eq!(next, "WorkflowStarted DeciderScheduled WorkflowCancelRequested WorkflowPaused");
 }
 
@@ -176,7 +176,7 @@ fn a_cancel_request_in_swf_is_carried_on_as_well() {
     let known = crate::Registration::Known(Box::new(settings));
     let given = Scene::of(&Start { swf, ..plain() }).with_workflow("order", known).then(&request_cancel());
     let next = successor(&given.decide([go_on()]));
-    assert_eq!(told(&next.events), "WorkflowStarted DeciderScheduled WorkflowCancelRequested");
+    assert_eq!(summary(&next.events), "WorkflowStarted DeciderScheduled WorkflowCancelRequested");
     assert!(next.run.cancel_requested);
     assert!(!next.decide([success()]).run.goes_on());
 }

@@ -6,7 +6,7 @@ use crate::factor::Factor;
 use crate::retry::RetryPolicy;
 use crate::run::DeadlineKind;
 use crate::scene::{
-    Scene, cancel_of, check, failure, origin, pause, plain, request_cancel, resume, signal, terminate, told,
+    Scene, cancel_of, check, failure, origin, pause, plain, request_cancel, resume, signal, terminate, summary,
 };
 use crate::{
     Command, ConflictPolicy, ContinueAsNew, Decision, Duration, FailWorkflow, Payload, ReusePolicy, Run, Start, Status,
@@ -54,12 +54,12 @@ fn next_try(scene: &Scene) -> Scene {
 fn a_run_that_failed_is_tried_again_from_the_beginning_after_the_interval() {
     let first = Scene::of(&start()).after(5).decide([fails("busy")]);
     let at = first.now.plus(SECONDS(10));
-    let EventKind::WorkflowFailed(failed) = closing(&first) else { panic!("{}", told(&first.events)) };
+    let EventKind::WorkflowFailed(failed) = closing(&first) else { panic!("{}", summary(&first.events)) };
     assert_eq!((first.run.status, failed.next_try_at), (Status::Failed, Some(at)));
     assert_eq!((first.run.goes_on(), first.run.retried_as), (true, failed.new_run_id));
 
     let second = next_try(&first);
-    assert_eq!(told(&second.events), "WorkflowStarted DeciderScheduled(+PT10S)");
+    assert_eq!(summary(&second.events), "WorkflowStarted DeciderScheduled(+PT10S)");
     let (before, after) = (&first.run.started, &second.run.started);
     assert_eq!((Some(after.run_id), after.continued_from), (failed.new_run_id, Some(before.run_id)));
     assert_eq!((before.attempt, after.attempt), (Some(1), Some(2)));
@@ -88,7 +88,7 @@ fn only_a_failure_and_the_run_timeout_are_followed_by_another_try() {
     let open = Scene::of(&start());
     let late = open.clone().after(60);
     let late = late.clone().then(&late.fire());
-    let EventKind::WorkflowTimedOut(it) = closing(&late) else { panic!("{}", told(&late.events)) };
+    let EventKind::WorkflowTimedOut(it) = closing(&late) else { panic!("{}", summary(&late.events)) };
     assert_eq!((it.timeout, it.next_try_at), (WorkflowTimeout::Run, Some(late.now.plus(SECONDS(10)))));
     assert_eq!(next_try(&late).run.started.attempt, Some(2));
 
@@ -102,7 +102,7 @@ fn only_a_failure_and_the_run_timeout_are_followed_by_another_try() {
     }
     let short = Scene::of(&Start { execution_timeout: SECONDS(60), ..start() }).after(60);
     let short = short.clone().then(&short.fire());
-    let EventKind::WorkflowTimedOut(it) = closing(&short) else { panic!("{}", told(&short.events)) };
+    let EventKind::WorkflowTimedOut(it) = closing(&short) else { panic!("{}", summary(&short.events)) };
     assert_eq!((it.timeout, it.new_run_id), (WorkflowTimeout::Execution, None), "of the same instant the longer one");
 }
 
@@ -160,8 +160,8 @@ fn the_id_is_in_use_between_tries_and_while_one_waits() {
     assert_eq!(starting(Some(&second.run), &other), Ok(Starting::Existing { run_id }));
     // In the meantime it accepts news, and can be terminated.
     assert!(!second.run.is_stuck());
-    let told = second.then(&signal("go"));
-    assert!(!told.then(&terminate()).run.goes_on());
+    let summary = second.then(&signal("go"));
+    assert!(!summary.then(&terminate()).run.goes_on());
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn the_parent_hears_of_the_last_try_alone() {
 fn the_policy_goes_on_with_a_run_that_continues_as_new_and_its_tries_are_counted_anew() {
     let second = next_try(&Scene::of(&start()).decide([fails("busy")])).after(10);
     let third = second.decide([ContinueAsNew::default().into()]);
-    let EventKind::WorkflowContinuedAsNew(it) = closing(&third) else { panic!("{}", told(&third.events)) };
+    let EventKind::WorkflowContinuedAsNew(it) = closing(&third) else { panic!("{}", summary(&third.events)) };
     let started = Transition::successor(&third.run, it, None, None, third.now).run().started.clone();
     assert_eq!((started.attempt, started.retry.clone()), (Some(1), Some(policy())));
 }
@@ -213,7 +213,7 @@ fn a_try_that_an_earlier_version_planned_is_asked_to_cancel() {
     let asked = Scene::of(&start()).then(&request_cancel());
     failed.events.insert(1, asked.events[2].clone());
     let second = next_try(&failed);
-    assert_eq!(told(&second.events), "WorkflowStarted DeciderScheduled(+PT10S) WorkflowCancelRequested");
+    assert_eq!(summary(&second.events), "WorkflowStarted DeciderScheduled(+PT10S) WorkflowCancelRequested");
     check(&second, &second.start_turn(), "DeciderStarted");
 }
 

@@ -146,7 +146,7 @@ pub(crate) fn update(update_id: &str, name: &str) -> usize {
 
 /// Reserved space of a run, and the kinds of its activities.
 #[derive(Debug, Clone)]
-pub(crate) struct ReservedRoom {
+pub(crate) struct ReservedSpace {
     reserved: usize,
     kinds: BTreeSet<Vec<u8>>,
     is_paused: bool,
@@ -154,22 +154,22 @@ pub(crate) struct ReservedRoom {
     pub(crate) is_stale: bool,
 }
 
-impl ReservedRoom {
+impl ReservedSpace {
     pub(crate) fn of(run: &Run, links: &Links) -> Self {
         let started = minicbor::to_vec(&run.started).expect("writing to memory does not fail").len();
         let is_paused = run.paused.is_some();
-        let mut room = Self { reserved: FIXED + started, kinds: BTreeSet::new(), is_paused, is_stale: false };
+        let mut space = Self { reserved: FIXED + started, kinds: BTreeSet::new(), is_paused, is_stale: false };
         for pending in run.activities.values() {
-            room.reserved += room.activity(pending);
-            room.kinds.insert(pending.kind());
+            space.reserved += space.activity(pending);
+            space.kinds.insert(pending.kind());
         }
-        room.reserved += run.timers.keys().map(|timer_id| timer(timer_id)).sum::<usize>();
-        room.reserved += run.children.values().map(|it| child(&it.workflow_id)).sum::<usize>();
-        room.reserved += run.externals.values().map(|it| external(&it.workflow_id)).sum::<usize>();
-        room.reserved += run.updates.open().values().map(|it| update(&it.update_id, &it.name)).sum::<usize>();
-        room.reserved += run.known.len().max(REQUESTS) * REQUEST;
-        room.reserved += links.outbox.taken_over() * EFFECT_TAKEN_OVER;
-        room
+        space.reserved += run.timers.keys().map(|timer_id| timer(timer_id)).sum::<usize>();
+        space.reserved += run.children.values().map(|it| child(&it.workflow_id)).sum::<usize>();
+        space.reserved += run.externals.values().map(|it| external(&it.workflow_id)).sum::<usize>();
+        space.reserved += run.updates.open().values().map(|it| update(&it.update_id, &it.name)).sum::<usize>();
+        space.reserved += run.known.len().max(REQUESTS) * REQUEST;
+        space.reserved += links.outbox.taken_over() * EFFECT_TAKEN_OVER;
+        space
     }
 
     /// Returns the total reserved size.
@@ -219,11 +219,11 @@ impl Run {
     /// Returns the largest size in bytes that the state and its links can reach until all open items are closed.
     /// For an open run it is at most [`limits::STATE_BYTES_MAX`].
     pub fn reserved_bytes(&self, links: &Links) -> usize {
-        ReservedRoom::of(self, links).reserved()
+        ReservedSpace::of(self, links).reserved()
     }
 
     /// Returns `true` if there is space for a reset to this state, which releases all open activities at once.
-    pub(crate) fn has_room_to_branch(&self) -> bool {
+    pub(crate) fn has_space_to_branch(&self) -> bool {
         self.reserved_bytes(&Links::default()) + self.activities.len() * RELEASED <= limits::STATE_BYTES_MAX
     }
 }
@@ -231,7 +231,7 @@ impl Run {
 impl TakenEffects {
     /// Returns `true` if there is space for another accepted effect. If not, the other run waits until this run has
     /// forgotten old ones.
-    pub fn has_room(&self) -> bool {
+    pub fn has_space(&self) -> bool {
         let each = |workflow_id: &str| 2 * HEAD + str_of(workflow_id.len()) + 2 * RUN_ID + 2 * ID;
         let taken: usize = self.iter().map(|seen| each(&seen.origin.workflow_id)).sum();
         taken + 2 * HEAD + NAME + 2 * RUN_ID + 2 * ID <= limits::SEEN_BYTES_MAX

@@ -20,14 +20,14 @@ struct CheckedChild {
 }
 
 #[derive(Default)]
-pub(super) struct Others {
+pub(super) struct CheckedLinks {
     children: BTreeMap<EventId, CheckedChild>,
     externals: BTreeMap<EventId, CheckedExternal>,
     origins: Vec<(Origin, EventId)>,
     is_swf: bool,
 }
 
-impl Others {
+impl CheckedLinks {
     /// Checks an event's links to other runs.
     pub(super) fn read(&mut self, id: EventId, kind: &EventKind) -> Result<(), Violation> {
         if let EventKind::WorkflowStarted(it) = kind {
