@@ -11,7 +11,7 @@ use crate::event::{ByHand, ChildPolicy, EventId, EventKind, Origin, RequestKey, 
 use crate::ids::RunId;
 use crate::links::{EffectKind, PollId};
 use crate::payload::Payload;
-use crate::surroundings::Surroundings;
+use crate::decision_context::DecisionContext;
 use crate::time::{Duration, Timestamp};
 
 pub use operator::{ActivityCommand, OptionsChange};
@@ -142,7 +142,7 @@ pub struct TurnAnswer {
     /// Task list for later turns; unchanged when absent.
     pub moves_to: Option<TurnList>,
     /// The service's knowledge about the types and limits that the decisions refer to.
-    pub surroundings: Surroundings,
+    pub decision_context: DecisionContext,
 }
 
 impl From<Vec<Decision>> for TurnAnswer {

@@ -56,7 +56,7 @@ mod schedule;
 mod schema;
 mod start;
 mod stored_uuid;
-mod surroundings;
+mod decision_context;
 mod tagged;
 mod tally;
 mod text;
@@ -111,7 +111,7 @@ pub use schedule::{
 };
 pub use schedule::{Calendar, Interval, Overlap, Schedule, ScheduleSpec, Scheduled};
 pub use start::{Start, StartSignal, StartWorkflow};
-pub use surroundings::{DomainRoom, Registration, Surroundings};
+pub use decision_context::{DomainCapacity, Registration, DecisionContext};
 pub use tally::{ActivityOutcome, ActivityTally, Tally};
 pub use text::read_json;
 pub use time::{Duration, Timestamp};

@@ -5,7 +5,7 @@ use serde_with::skip_serializing_none;
 
 use crate::decision::Decision;
 use crate::run::RunStart;
-use crate::surroundings::Surroundings;
+use crate::decision_context::DecisionContext;
 
 /// Permissions of a decider. An absent list allows everything; an empty list allows nothing.
 ///
@@ -46,17 +46,17 @@ impl Permissions {
     }
 
     /// Returns `true` if the decider of the run with start attributes `own` may make this decision.
-    pub fn allows(&self, decision: &Decision, own: &RunStart, around: &Surroundings) -> bool {
+    pub fn allows(&self, decision: &Decision, own: &RunStart, context: &DecisionContext) -> bool {
         let is_listed = |list: Option<&String>| self.allows_list(list.unwrap_or(&own.task_list));
         has(self.decisions.as_ref(), decision.name())
             && match decision {
                 Decision::ScheduleActivity(it) => {
-                    let defaults = around.of_activity(it).defaults();
+                    let defaults = context.of_activity(it).defaults();
                     let list = it.task_list.as_ref().or_else(|| defaults.and_then(|it| it.task_list.as_ref()));
                     has_type(self.activity_types.as_ref(), &it.activity_type) && is_listed(list)
                 }
                 Decision::StartChild(it) => {
-                    let defaults = around.of_child(it).defaults();
+                    let defaults = context.of_child(it).defaults();
                     let list = it.task_list.as_ref().or_else(|| defaults.and_then(|it| it.task_list.as_ref()));
                     has_type(self.child_types.as_ref(), &it.workflow_type) && is_listed(list)
                 }

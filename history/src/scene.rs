@@ -10,9 +10,9 @@ use crate::decision::{
 };
 use crate::event::{ActivityStarted, ActivityTimeouts, ByHand, ChildPolicy, EventKind, RequestKey};
 use crate::{
-    ActivityDefaults, AnsweredTurn, Author, Command, CommandOutcome, Decision, DomainRoom, Duration, EffectKind,
+    ActivityDefaults, AnsweredTurn, Author, Command, CommandOutcome, Decision, DomainCapacity, Duration, EffectKind,
     EffectResult, Event, EventId, Fault, Heartbeat, Links, Origin, Payload, Permissions, ProposedUpdate, Registration,
-    RetryPolicy, Run, Start, Surroundings, TaskId, Timestamp, Transition, TurnAnswer, TurnId, UpdateAnswer, Verdict,
+    RetryPolicy, Run, Start, DecisionContext, TaskId, Timestamp, Transition, TurnAnswer, TurnId, UpdateAnswer, Verdict,
     WorkflowDefaults, check,
 };
 
@@ -23,7 +23,7 @@ pub(crate) struct Scene {
     pub(crate) events: Vec<Event>,
     pub(crate) now: Timestamp,
     pub(crate) beats: Vec<Heartbeat>,
-    pub(crate) around: Surroundings,
+    pub(crate) decision_context: DecisionContext,
 }
 
 /// Returns a new run without activity timeouts.
@@ -44,7 +44,7 @@ impl Scene {
     pub(crate) fn of_run(start: &Start, run_id: Uuid) -> Self {
         let now = Timestamp::from_millis(1_000_000);
         let (run, events) = Transition::start(start, run_id, now).unwrap().into_parts();
-        Self { run, links: Links::default(), events, now, beats: Vec::new(), around: Surroundings::default() }
+        Self { run, links: Links::default(), events, now, beats: Vec::new(), decision_context: DecisionContext::default() }
     }
 
     /// Admits a command as one commit, and checks all invariants.
@@ -160,31 +160,31 @@ impl Scene {
     }
 
     pub(crate) fn complete_all(&self, decisions: Vec<Decision>) -> Command {
-        let surroundings = self.around.clone();
-        Command::complete(self.turn(), TurnAnswer { decisions, surroundings, ..TurnAnswer::default() })
+        let decision_context = self.decision_context.clone();
+        Command::complete(self.turn(), TurnAnswer { decisions, decision_context, ..TurnAnswer::default() })
     }
 
     /// Registers an activity type.
     pub(crate) fn with_activity(mut self, name: &str, registration: Registration<ActivityDefaults>) -> Self {
-        self.around.activity_types.insert(name.to_owned(), registration);
+        self.decision_context.activity_types.insert(name.to_owned(), registration);
         self
     }
 
     /// Registers a workflow type.
     pub(crate) fn with_workflow(mut self, name: &str, registration: Registration<WorkflowDefaults>) -> Self {
-        self.around.workflow_types.insert(name.to_owned(), registration);
+        self.decision_context.workflow_types.insert(name.to_owned(), registration);
         self
     }
 
     /// Sets the domain's capacity for the next children.
-    pub(crate) fn with_capacity(mut self, capacity: DomainRoom) -> Self {
-        self.around.child_capacities = vec![capacity; 4];
+    pub(crate) fn with_capacity(mut self, capacity: DomainCapacity) -> Self {
+        self.decision_context.child_capacities = vec![capacity; 4];
         self
     }
 
     /// Enables Lambda tasks.
     pub(crate) fn with_functions(mut self) -> Self {
-        self.around.has_functions = true;
+        self.decision_context.has_functions = true;
         self
     }
 

@@ -15,7 +15,7 @@ use crate::limits;
 use crate::rules::turn::must_hold;
 use crate::rules::{activity, child, external, marker, timer, workflow};
 use crate::run::Run;
-use crate::surroundings::{DomainRoom, Surroundings};
+use crate::decision_context::{DomainCapacity, DecisionContext};
 use crate::time::Timestamp;
 use crate::transition::Transition;
 use crate::validate;
@@ -97,12 +97,12 @@ impl Transition {
     pub(crate) fn carry_out_all(&mut self, answer: &TurnAnswer, decision_event_id: EventId, now: Timestamp) {
         // A turn that is already scheduled means that there is news since this turn started.
         let mut unseen = self.run.turn_task.is_some();
-        let around = &answer.surroundings;
-        let mut capacities = around.child_capacities.iter().copied();
+        let context = &answer.decision_context;
+        let mut capacities = context.child_capacities.iter().copied();
         for decision in &answer.decisions {
             let is_child = matches!(decision, Decision::StartChild(_));
             let capacity = is_child.then(|| capacities.next()).flatten().unwrap_or_default();
-            unseen |= self.carry_out(decision, around, capacity, decision_event_id, unseen, now);
+            unseen |= self.carry_out(decision, context, capacity, decision_event_id, unseen, now);
         }
     }
 
@@ -110,12 +110,12 @@ impl Transition {
     fn carry_out(
         &mut self,
         decision: &Decision,
-        around: &Surroundings, capacity: DomainRoom,
+        context: &DecisionContext, capacity: DomainCapacity,
         id: EventId,
         unseen: bool,
         now: Timestamp,
     ) -> bool {
-        if !self.is_permitted(decision, around) {
+        if !self.is_permitted(decision, context) {
             self.push(now, not_permitted(decision, id));
             return true;
         }
@@ -127,12 +127,12 @@ impl Transition {
             return true;
         }
         let kind = match decision {
-            Decision::ScheduleActivity(it) => return self.schedule_activity(it, around, id, now),
+            Decision::ScheduleActivity(it) => return self.schedule_activity(it, context, id, now),
             Decision::CancelActivity(it) => return self.cancel_activity(it, id, now),
             Decision::StartTimer(it) => self.start_timer(it, id),
             Decision::CancelTimer(it) => self.cancel_timer(it, id),
             Decision::RecordMarker(it) => self.record_marker(it, id),
-            Decision::StartChild(it) => self.start_child(it, around, capacity, id),
+            Decision::StartChild(it) => self.start_child(it, context, capacity, id),
             Decision::SignalExternal(it) => self.signal_external(it, id),
             Decision::CancelExternal(it) => self.cancel_external(it, id),
             Decision::SucceedWorkflow(it) => {
@@ -142,7 +142,7 @@ impl Transition {
             Decision::CancelWorkflow(it) => {
                 EventKind::WorkflowCanceled(WorkflowCanceled { details: it.details.clone(), decision_event_id: id })
             }
-            Decision::ContinueAsNew(it) => self.continue_as_new(it, around, id, now),
+            Decision::ContinueAsNew(it) => self.continue_as_new(it, context, id, now),
         };
         let failed = self.run.needs_decider(&kind);
         self.push(now, kind);
@@ -150,8 +150,8 @@ impl Transition {
     }
 
     /// Returns `true` if the decider's credential permits the decision.
-    fn is_permitted(&self, decision: &Decision, around: &Surroundings) -> bool {
+    fn is_permitted(&self, decision: &Decision, context: &DecisionContext) -> bool {
         let started = &self.run.started;
-        self.author.may.as_ref().is_none_or(|may| may.iter().any(|may| may.allows(decision, started, around)))
+        self.author.may.as_ref().is_none_or(|may| may.iter().any(|may| may.allows(decision, started, context)))
     }
 }

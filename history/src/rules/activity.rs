@@ -47,7 +47,7 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::rules::swf;
 use crate::run::{Deadline, DeadlineKind, Fingerprint, PausedActivity, PendingActivity, Released, Run};
-use crate::surroundings::{Registration, Surroundings};
+use crate::decision_context::{Registration, DecisionContext};
 use crate::time::Timestamp;
 use crate::transition::{Transition, must_be_open};
 use crate::validate;
@@ -108,11 +108,11 @@ impl Transition {
     pub(crate) fn schedule_activity(
         &mut self,
         it: &ScheduleActivity,
-        around: &Surroundings,
+        context: &DecisionContext,
         decision: EventId,
         now: Timestamp,
     ) -> bool {
-        let kind = self.scheduled(it, around, decision).unwrap_or_else(|cause| not_scheduled(it, cause, decision));
+        let kind = self.scheduled(it, context, decision).unwrap_or_else(|cause| not_scheduled(it, cause, decision));
         let has_failed = self.run.needs_decider(&kind);
         let scheduled_event_id = self.push(now, kind);
         if !has_failed && swf::lacks_role(&self.run.started, it) {
@@ -127,16 +127,16 @@ impl Transition {
     fn scheduled(
         &mut self,
         it: &ScheduleActivity,
-        around: &Surroundings,
+        context: &DecisionContext,
         decision_event_id: EventId,
     ) -> Result<EventKind, ActivityScheduleFailedCause> {
         use ActivityScheduleFailedCause as Cause;
         let is_swf = self.run.started.is_swf();
-        let registration = around.of_activity(it);
+        let registration = context.of_activity(it);
         if *registration == Registration::Deprecated {
             return Err(Cause::ActivityTypeDeprecated);
         }
-        if let Some(cause) = swf::undefined_activity(it, around).filter(|_| is_swf) {
+        if let Some(cause) = swf::undefined_activity(it, context).filter(|_| is_swf) {
             return Err(cause);
         }
         if self.run.activity(&it.activity_id).is_some() {

@@ -41,7 +41,7 @@ use crate::limits;
 use crate::links::{EffectKind, taken_over};
 use crate::state_budget;
 use crate::run::{PendingChild, Run};
-use crate::surroundings::{DomainRoom, Registration, Surroundings};
+use crate::decision_context::{DomainCapacity, Registration, DecisionContext};
 use crate::time::Timestamp;
 use crate::transition::{CommandOutcome, Transition, must_be_open};
 use crate::validate;
@@ -81,30 +81,30 @@ impl Transition {
     pub(crate) fn start_child(
         &mut self,
         it: &StartChild,
-        around: &Surroundings, capacity: DomainRoom,
+        context: &DecisionContext, capacity: DomainCapacity,
         decision_event_id: EventId,
     ) -> EventKind {
-        self.child(it, around, capacity, decision_event_id)
+        self.child(it, context, capacity, decision_event_id)
             .unwrap_or_else(|cause| not_tried(it, cause, decision_event_id))
     }
 
     fn child(
         &mut self,
         it: &StartChild,
-        around: &Surroundings, capacity: DomainRoom,
+        context: &DecisionContext, capacity: DomainCapacity,
         decision_event_id: EventId,
     ) -> Result<EventKind, ChildScheduleFailedCause> {
         let is_swf = self.run.started.is_swf();
         let in_swf = if is_swf {
-            Some(self.child_in_swf(it, around, capacity)?)
+            Some(self.child_in_swf(it, context, capacity)?)
         } else {
-            self.may_have_child(it, around, capacity).map(|()| None)?
+            self.may_have_child(it, context, capacity).map(|()| None)?
         };
         if !self.has_space(|_| state_budget::child(&it.workflow_id)) {
             return Err(ChildScheduleFailedCause::StateLimit);
         }
         let own = &self.run.started;
-        let defaults = around.of_child(it).defaults();
+        let defaults = context.of_child(it).defaults();
         let list = it.task_list.as_ref().or(defaults.and_then(|defaults| defaults.task_list.as_ref()));
         let timeout = it.execution_timeout.or(defaults.and_then(|defaults| defaults.execution_timeout));
         let turn_timeout = it.decider_start_to_close.or(defaults.and_then(|it| it.decider_start_to_close));
@@ -144,17 +144,17 @@ impl Transition {
     fn may_have_child(
         &self,
         it: &StartChild,
-        around: &Surroundings, capacity: DomainRoom,
+        context: &DecisionContext, capacity: DomainCapacity,
     ) -> Result<(), ChildScheduleFailedCause> {
         use ChildScheduleFailedCause as Cause;
         let open = self.run.children.len() + self.links.outbox.taken_over();
-        if *around.of_child(it) == Registration::Deprecated {
+        if *context.of_child(it) == Registration::Deprecated {
             Err(Cause::WorkflowTypeDeprecated)
         } else if self.run.children.values().any(|child| child.workflow_id == it.workflow_id) {
             Err(Cause::WorkflowAlreadyOpen)
         } else if open >= limits::OPEN_CHILDREN_MAX {
             Err(Cause::OpenChildrenLimit)
-        } else if capacity == DomainRoom::Full {
+        } else if capacity == DomainCapacity::Full {
             Err(Cause::OpenRunsLimit)
         } else {
             Ok(())

@@ -24,7 +24,7 @@ use crate::event::{
 use crate::limits;
 use crate::registered::{ActivityDefaults, WorkflowDefaults};
 use crate::run::RunStart;
-use crate::surroundings::{DomainRoom, Registration, Surroundings};
+use crate::decision_context::{DomainCapacity, Registration, DecisionContext};
 use crate::time::{Duration, Timestamp};
 use crate::transition::Transition;
 
@@ -39,12 +39,12 @@ pub(crate) fn lacks_role(started: &RunStart, it: &ScheduleActivity) -> bool {
 }
 
 /// Returns the cause if neither the decision nor the activity type sets a required value.
-pub(crate) fn undefined_activity(it: &ScheduleActivity, around: &Surroundings) -> Option<ActivityScheduleFailedCause> {
+pub(crate) fn undefined_activity(it: &ScheduleActivity, context: &DecisionContext) -> Option<ActivityScheduleFailedCause> {
     use ActivityScheduleFailedCause as Cause;
     if is_lambda(it) {
-        return (!around.has_functions).then_some(Cause::LambdaUnavailable);
+        return (!context.has_functions).then_some(Cause::LambdaUnavailable);
     }
-    let Registration::Known(defaults) = around.of_activity(it) else { return Some(Cause::ActivityTypeUnknown) };
+    let Registration::Known(defaults) = context.of_activity(it) else { return Some(Cause::ActivityTypeUnknown) };
     let ActivityDefaults { task_list, timeouts, .. } = &**defaults;
     let ActivityTimeouts { schedule_to_start, start_to_close, schedule_to_close, heartbeat } =
         it.timeouts.or(*timeouts);
@@ -86,10 +86,10 @@ impl Transition {
     pub(crate) fn child_in_swf(
         &self,
         it: &StartChild,
-        around: &Surroundings, capacity: DomainRoom,
+        context: &DecisionContext, capacity: DomainCapacity,
     ) -> Result<(String, SwfSuccessor), ChildScheduleFailedCause> {
         use ChildScheduleFailedCause as Cause;
-        let defaults = match around.of_child(it) {
+        let defaults = match context.of_child(it) {
             Registration::Unknown => return Err(Cause::WorkflowTypeUnknown),
             Registration::Deprecated => return Err(Cause::WorkflowTypeDeprecated),
             Registration::Known(defaults) => defaults,
@@ -97,7 +97,7 @@ impl Transition {
         if self.run.children.len() >= limits::OPEN_CHILDREN_MAX {
             return Err(Cause::OpenChildrenLimit);
         }
-        if capacity != DomainRoom::Free {
+        if capacity != DomainCapacity::Free {
             return Err(Cause::OpenRunsLimit);
         }
         let causes = [
@@ -115,10 +115,10 @@ impl Transition {
     pub(crate) fn continue_in_swf(
         &self,
         it: &ContinueAsNew,
-        around: &Surroundings,
+        context: &DecisionContext,
     ) -> Result<(String, SwfSuccessor), CloseFailedCause> {
         use CloseFailedCause as Cause;
-        let defaults = match around.of_successor(it, &self.run.started) {
+        let defaults = match context.of_successor(it, &self.run.started) {
             Registration::Unknown => return Err(Cause::WorkflowTypeUnknown),
             Registration::Deprecated => return Err(Cause::WorkflowTypeDeprecated),
             Registration::Known(defaults) => defaults,

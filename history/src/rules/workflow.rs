@@ -63,7 +63,7 @@ use crate::payload::Payload;
 use crate::rules::signal;
 use crate::run::{Deadline, DeadlineKind, Run, Status};
 use crate::start::Start;
-use crate::surroundings::Surroundings;
+use crate::decision_context::DecisionContext;
 use crate::time::{Duration, Timestamp};
 use crate::trace::SpanId;
 use crate::transition::{CommandOutcome, Transition, must_be_open};
@@ -302,12 +302,12 @@ impl Transition {
     pub(crate) fn continue_as_new(
         &self,
         it: &ContinueAsNew,
-        around: &Surroundings,
+        context: &DecisionContext,
         decision_event_id: EventId,
         now: Timestamp,
     ) -> EventKind {
         let started = &self.run.started;
-        let in_swf = if started.is_swf() { Some(self.continue_in_swf(it, around)).transpose() } else { Ok(None) };
+        let in_swf = if started.is_swf() { Some(self.continue_in_swf(it, context)).transpose() } else { Ok(None) };
         let (in_swf, tags) = match in_swf {
             Ok(Some(in_swf)) => (Some(in_swf), None),
             Ok(None) => (None, Some(&started.tags)),

@@ -8,7 +8,7 @@ use crate::event::{ActivityTimeouts, ChildPolicy, EventKind, TerminatedCause, Tu
 use crate::run::{RunStart, TaskRef};
 use crate::scene::{Scene, check, done, marker, plain, scene, schedule, settle, signal, success, summary};
 use crate::{
-    ActivityDefaults, Command, Decision, DomainRoom, Duration, EffectKind, Registration, Start, Surroundings,
+    ActivityDefaults, Command, Decision, DomainCapacity, Duration, EffectKind, Registration, Start, DecisionContext,
     Transition, TurnAnswer, WorkflowDefaults, limits,
 };
 
@@ -67,7 +67,7 @@ fn a_lambda_task_of_a_run_without_a_role_is_scheduled_and_never_called() {
 
 #[test]
 fn a_lambda_task_is_not_scheduled_where_nothing_calls_it_or_its_id_is_in_use() {
-    let unavailable = Scene { around: Surroundings::default(), ..with_role() }.decide([call("l")]);
+    let unavailable = Scene { context: DecisionContext::default(), ..with_role() }.decide([call("l")]);
     assert_eq!(since_the_turn(&unavailable), "ActivityScheduleFailed(lambda:l, LambdaUnavailable) DeciderScheduled");
     let twice = with_role().decide([call("l"), call("l")]);
     let expected =
@@ -257,17 +257,17 @@ fn children_and_runs_that_go_on_are_held_to_the_same() {
 #[test]
 fn a_child_is_not_started_in_a_domain_that_is_full() {
     let parent = Scene::of(&start(SwfRun::default())).with_workflow("C", known(order()));
-    let refused = parent.clone().with_capacity(DomainRoom::FullForSwf).decide([child()]);
+    let refused = parent.clone().with_capacity(DomainCapacity::FullForSwf).decide([child()]);
     assert_eq!(since_the_turn(&refused), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
     assert_eq!(since_the_turn(&parent.decide([child()])), "ChildScheduled(c)");
     // Other runs have no such limit, except for the domain's own.
-    let native = scene().with_capacity(DomainRoom::FullForSwf).decide([child(), schedule("a")]);
+    let native = scene().with_capacity(DomainCapacity::FullForSwf).decide([child(), schedule("a")]);
     assert_eq!(since_the_turn(&native), "ChildScheduled(c) ActivityScheduled(a)");
-    let full = scene().with_capacity(DomainRoom::Full).decide([child()]);
+    let full = scene().with_capacity(DomainCapacity::Full).decide([child()]);
     assert_eq!(since_the_turn(&full), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
     // The capacity may suffice for only the first of several children.
     let mut one = scene();
-    one.around.child_capacities = vec![DomainRoom::Free, DomainRoom::Full];
+    one.decision_context.child_capacities = vec![DomainCapacity::Free, DomainCapacity::Full];
     let summary = since_the_turn(&one.decide([crate::scene::child("a"), schedule("x"), child()]));
     assert_eq!(summary, "ChildScheduled(a) ActivityScheduled(x) ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
 }

@@ -32,7 +32,7 @@ impl<D> Registration<D> {
 
 /// Capacity of a domain for another open run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum DomainRoom {
+pub enum DomainCapacity {
     /// Available, or there is no limit.
     #[default]
     Free,
@@ -44,7 +44,7 @@ pub enum DomainRoom {
 
 /// Context for the decisions of a turn.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Surroundings {
+pub struct DecisionContext {
     /// Activity types used by the decisions, by name. A missing type is not registered.
     pub activity_types: BTreeMap<String, Registration<ActivityDefaults>>,
     /// Types of children and of the successor, by name. A missing type is not registered.
@@ -53,10 +53,10 @@ pub struct Surroundings {
     pub has_functions: bool,
     /// Capacity of the domain for each child that the decisions start, in order. Missing entries mean that it is
     /// available.
-    pub child_capacities: Vec<DomainRoom>,
+    pub child_capacities: Vec<DomainCapacity>,
 }
 
-impl Surroundings {
+impl DecisionContext {
     /// Returns the registration of an activity's type. Lambda tasks have none.
     pub(crate) fn of_activity(&self, it: &ScheduleActivity) -> &Registration<ActivityDefaults> {
         if it.task_list.as_deref() == Some(LAMBDA_LIST) {
