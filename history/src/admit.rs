@@ -127,7 +127,7 @@ impl Transition {
             Command::StartActivity { scheduled_event_id, identity, poll } => {
                 self.start_activity(*scheduled_event_id, identity.as_ref(), *poll, now)
             }
-            Command::SendAgain { scheduled_event_id, lost, poll } => self.send_again(*scheduled_event_id, *lost, *poll),
+            Command::Redeliver { scheduled_event_id, lost, poll } => self.redeliver(*scheduled_event_id, *lost, *poll),
             Command::SucceedActivity { task, result } => self.succeed_activity(*task, result.as_ref(), now),
             Command::FailActivity { task, reason, details, non_retryable, retry_after } => {
                 let (reason, details) = (reason.as_deref(), details.as_ref());
@@ -162,8 +162,8 @@ impl Transition {
                 self.settle(*owner, *event_id, *kind, *round, *result, now);
                 Ok(())
             }
-            Command::SeeToEffects => {
-                self.see_to_effects(now);
+            Command::RetryEffects => {
+                self.retry_effects(now);
                 Ok(())
             }
         }?;

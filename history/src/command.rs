@@ -282,7 +282,7 @@ pub enum Command {
     },
     /// The service sends a started task to another poll because the response to the previous one was lost. Records
     /// no event.
-    SendAgain {
+    Redeliver {
         /// Id of the event that scheduled the task.
         scheduled_event_id: EventId,
         /// Poll whose response was lost.
@@ -377,7 +377,7 @@ pub enum Command {
         result: EffectResult,
     },
     /// The service starts another round of deliveries of the run's effects.
-    SeeToEffects,
+    RetryEffects,
 }
 
 /// Outcome of an effect on another run.

@@ -525,7 +525,7 @@ fn stored_links_to_other_runs_can_still_be_read() {
     assert!(sample.outbox.ready().count() == 2 && sample.seen.iter().len() == 1);
     let current = minicbor::to_vec(&sample).unwrap();
     assert_eq!(minicbor::decode::<Links>(&golden("links/full.cbor", &current)).unwrap(), sample);
-    transition.admit(&Command::SeeToEffects, now.plus(Duration::from_secs(40))).unwrap();
+    transition.admit(&Command::RetryEffects, now.plus(Duration::from_secs(40))).unwrap();
     let sample = transition.links().clone();
     let current = minicbor::to_vec(&sample).unwrap();
     assert_eq!(minicbor::decode::<Links>(&golden("links/second-round.cbor", &current)).unwrap(), sample);

@@ -22,7 +22,7 @@ impl Command {
             | Self::FailTurn { .. }
             | Self::ReturnTurn { .. }
             | Self::StartActivity { .. }
-            | Self::SendAgain { .. }
+            | Self::Redeliver { .. }
             | Self::SucceedActivity { .. }
             | Self::FailActivity { .. }
             | Self::CancelActivity { .. }
@@ -33,7 +33,7 @@ impl Command {
             | Self::TakeParentClose { .. }
             | Self::TakeChildClose { .. }
             | Self::SettleEffect { .. }
-            | Self::SeeToEffects => None,
+            | Self::RetryEffects => None,
         }
     }
 

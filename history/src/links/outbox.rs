@@ -194,7 +194,7 @@ impl Outbox {
     }
 
     /// Moves the next round to shortly after `now` if it is too late. Returns `true` if the time changed.
-    pub(crate) fn hurry(&mut self, now: Timestamp) -> bool {
+    pub(crate) fn expedite(&mut self, now: Timestamp) -> bool {
         let soon = now.plus(limits::EFFECT_WAIT_MAX);
         let is_late = self.next_at().is_some_and(|at| at > soon);
         if is_late {
@@ -205,7 +205,7 @@ impl Outbox {
 
     /// Begins another round of deliveries and returns `true`, if there are pending effects. If the current round is
     /// due, or its time is too far ahead, schedules the next one.
-    pub(crate) fn see_to(&mut self, now: Timestamp) -> bool {
+    pub(crate) fn start_round(&mut self, now: Timestamp) -> bool {
         let Some(at) = self.next_at() else { return false };
         self.round = self.round.wrapping_add(1);
         // The time can be too far ahead if a clock was ahead when it was set.

@@ -30,7 +30,7 @@ fn effects_on_one_run_happen_one_after_the_other_and_on_others_side_by_side() {
     assert!(outbox.remove(None, 5, EffectKind::Signal));
     assert_eq!(outbox.newly_ready(&before), [second]);
     assert!(!outbox.owes(&first) && outbox.owes(&second));
-    assert!(outbox.see_to(at(1)));
+    assert!(outbox.start_round(at(1)));
     assert!(!outbox.owes_in(0, &second) && outbox.owes_in(1, &second), "only the newest round delivers");
     assert!(!outbox.remove(None, 5, EffectKind::Signal), "removed before");
 }
@@ -40,23 +40,23 @@ fn an_outbox_is_seen_to_later_and_later_until_something_new_is_in_it() {
     let mut outbox = owing(&[signal(5, "a")]);
     let first = limits::EFFECT_WAIT_FIRST;
     assert_eq!(outbox.next_at(), Some(at(0).plus(first)));
-    assert!(outbox.see_to(Timestamp::from_millis(first.as_millis() - 1)));
+    assert!(outbox.start_round(Timestamp::from_millis(first.as_millis() - 1)));
     assert_eq!((outbox.next_at(), outbox.round()), (Some(at(0).plus(first)), 1), "another round, but no wait is over");
     let mut waits = Vec::new();
     for _ in 0..6 {
         let now = outbox.next_at().unwrap();
-        assert!(outbox.see_to(now));
+        assert!(outbox.start_round(now));
         waits.push(outbox.next_at().unwrap().since(now));
     }
     let seconds = |waits: &[u64]| waits.iter().map(|seconds| Duration::from_secs(*seconds)).collect::<Vec<_>>();
     assert_eq!(waits, seconds(&[30, 120, 480, 1_920, 3_600, 3_600]));
     let now = outbox.next_at().unwrap();
     outbox.add(signal(9, "b"), now.plus(Duration::from_secs(0)));
-    assert!(outbox.see_to(now));
+    assert!(outbox.start_round(now));
     assert_eq!(outbox.next_at(), Some(now.plus(first)), "begun anew");
     outbox.remove(None, 5, EffectKind::Signal);
     outbox.remove(None, 9, EffectKind::Signal);
-    assert!(!outbox.see_to(now), "nothing is owed");
+    assert!(!outbox.start_round(now), "nothing is owed");
     assert_eq!((outbox.next_at(), outbox), (None, Outbox::default()));
 }
 

@@ -101,8 +101,8 @@ impl Transition {
     }
 
     /// Schedules the next round of deliveries of overdue effects.
-    pub(crate) fn see_to_effects(&mut self, now: Timestamp) {
-        self.has_changed_beside |= self.links.outbox.see_to(now);
+    pub(crate) fn retry_effects(&mut self, now: Timestamp) {
+        self.has_changed_beside |= self.links.outbox.start_round(now);
     }
 }
 

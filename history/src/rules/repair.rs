@@ -65,7 +65,7 @@ impl Transition {
         }
         let first = self.run.last_event_id + 1;
         *self = after;
-        self.has_changed_beside |= self.links.outbox.hurry(now);
+        self.has_changed_beside |= self.links.outbox.expedite(now);
         Ok(CommandOutcome::Recorded(first))
     }
 
@@ -99,9 +99,9 @@ impl Run {
         let repaired = repaired.without_pauses(now);
         let heard = beats.iter().map(|beat| Heartbeat { at: beat.at.min(now), ..beat.clone() });
         let heard: Vec<Heartbeat> = heard.collect();
-        let mut hurried = outbox.clone();
-        hurried.hurry(now);
-        let after = repaired.future(&heard, &hurried, now);
+        let mut expedited = outbox.clone();
+        expedited.expedite(now);
+        let after = repaired.future(&heard, &expedited, now);
         let late = run.future(beats, outbox, now).into_iter().map(|Coming { at, what }| {
             // A deadline that no longer exists after the repair is due now.
             let repaired_at = after.iter().find(|coming| coming.what == what).map_or(now, |coming| coming.at);

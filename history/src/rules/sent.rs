@@ -15,7 +15,7 @@ use crate::transition::{Transition, must_be_open};
 
 impl Transition {
     /// Sends a started task to another poll after the response to the previous one was lost. Records no event.
-    pub(crate) fn send_again(
+    pub(crate) fn redeliver(
         &mut self,
         scheduled_event_id: EventId,
         lost: PollId,

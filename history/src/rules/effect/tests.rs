@@ -65,7 +65,7 @@ fn what_was_seen_is_told_apart_by_what_is_kept_and_by_nothing_else() {
 
 #[test]
 fn what_was_refused_in_an_earlier_round_does_not_count_and_what_was_done_does() {
-    let again = scene().decide([signal_external("o")]).then(&Command::SeeToEffects);
+    let again = scene().decide([signal_external("o")]).then(&Command::RetryEffects);
     let settles = |round, result| Command::SettleEffect {
         owner: Uuid::nil(),
         event_id: 5,
@@ -84,11 +84,11 @@ fn what_was_refused_in_an_earlier_round_does_not_count_and_what_was_done_does() 
 #[test]
 fn late_effects_are_seen_to_without_an_event() {
     let sent = scene().decide([signal_external("o")]);
-    check(&sent, &Command::SeeToEffects, "");
+    check(&sent, &Command::RetryEffects, "");
     let before = sent.links.outbox.next_at();
-    let early = sent.clone().then(&Command::SeeToEffects);
+    let early = sent.clone().then(&Command::RetryEffects);
     assert_eq!(early.links.outbox.next_at(), before);
-    let late = sent.after(30).then(&Command::SeeToEffects);
+    let late = sent.after(30).then(&Command::RetryEffects);
     assert_eq!(late.links.outbox.next_at(), Some(late.now.plus(limits::EFFECT_WAIT_FIRST)));
 }
 

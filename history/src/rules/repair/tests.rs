@@ -190,7 +190,7 @@ fn another_try_that_began_ahead_waits_its_backoff_from_the_repair() {
 fn effects_owed_since_ahead_are_seen_to_soon_after_the_repair() {
     // Several rounds, until the next one is an hour away.
     let given = ahead(scene(), |given| {
-        (0..6).fold(given.decide([child("c")]), |given, _| given.after(3_600).then(&Command::SeeToEffects))
+        (0..6).fold(given.decide([child("c")]), |given, _| given.after(3_600).then(&Command::RetryEffects))
     });
     let found = late(&given);
     assert!(matches!(found.as_slice(), [(ComingKind::Effects, _, 30)]), "{found:?}");

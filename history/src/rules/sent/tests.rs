@@ -17,7 +17,7 @@ fn take(scene: &Scene, activity_id: &str, poll: PollId) -> Command {
 }
 
 fn again(scheduled_event_id: u64, lost: PollId, poll: PollId) -> Command {
-    Command::SendAgain { scheduled_event_id, lost, poll: Some(poll) }
+    Command::Redeliver { scheduled_event_id, lost, poll: Some(poll) }
 }
 
 /// A scene with a turn sent to the first poll.
@@ -90,7 +90,7 @@ fn who_could_not_deliver_gives_back_only_what_went_nowhere_else() {
 
 #[test]
 fn a_task_that_went_to_a_poll_without_an_id_is_no_longer_anybody_elses() {
-    let given = turn().then(&Command::SendAgain { scheduled_event_id: 2, lost: FIRST, poll: None });
+    let given = turn().then(&Command::Redeliver { scheduled_event_id: 2, lost: FIRST, poll: None });
     assert_eq!(given.links, Links::default());
     check(&given, &Command::ReturnTurn { turn: given.turn(), poll: Some(FIRST) }, "fault turn-lost");
     let back = "DeciderFailed(DeliveryFailed) DeciderScheduled";

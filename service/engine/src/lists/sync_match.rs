@@ -113,7 +113,7 @@ pub(crate) fn start_task(
         return None;
     }
     let command = match lost {
-        Some(lost) => Command::SendAgain { scheduled_event_id, lost, poll },
+        Some(lost) => Command::Redeliver { scheduled_event_id, lost, poll },
         None if list.side == Side::Decider => Command::StartTurn { scheduled_event_id, identity, poll },
         None => Command::StartActivity { scheduled_event_id, identity, poll },
     };

@@ -98,7 +98,7 @@ impl RunRequest {
                 | Command::StartTurn { .. }
                 | Command::ReturnTurn { .. }
                 | Command::StartActivity { .. }
-                | Command::SendAgain { .. }
+                | Command::Redeliver { .. }
                 | Command::ReturnActivity { .. }
                 | Command::FireDeadlines { .. }
                 | Command::TakeSignal { .. }
@@ -106,7 +106,7 @@ impl RunRequest {
                 | Command::TakeParentClose { .. }
                 | Command::TakeChildClose { .. }
                 | Command::SettleEffect { .. }
-                | Command::SeeToEffects => 0,
+                | Command::RetryEffects => 0,
             },
             Self::Effect { errand, .. } => match &errand.task {
                 ErrandTask::Tell(Command::TakeSignal { input, .. }) => payload(input),

@@ -346,7 +346,7 @@ fn admit(
                 said.looks = true;
                 // Nothing to refuse: what is not due yet stays as it is.
                 drop(transition.admit(&Command::FireDeadlines { beats: beats.to_vec() }, now));
-                drop(transition.admit(&Command::SeeToEffects, now));
+                drop(transition.admit(&Command::RetryEffects, now));
             }
         }
     }
