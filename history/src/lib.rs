@@ -86,7 +86,7 @@ pub use fault::{Fault, Unit};
 pub use ids::{ConflictPolicy, EventId, NamedRun, ReusePolicy, RunId};
 pub use imported::{ImportFault, ImportedRun};
 pub use links::{
-    Effect, EffectKind, Errand, ErrandTask, Links, Outbox, PlannedReset, PollId, SeenOrigin, Sent, TakenEffects,
+    Effect, EffectKind, OutboundEffect, OutboundAction, Links, Outbox, PlannedReset, PollId, SeenOrigin, Sent, TakenEffects,
     child_run_id,
 };
 pub use lost::TurnLoss;

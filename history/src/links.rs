@@ -4,7 +4,7 @@
 //! They are not a fold of the history: a closed run still delivers effects, and accepted effects are forgotten once
 //! they cannot be repeated. See `docs/adr/0005-effects-on-other-runs.md`.
 
-mod errand;
+mod outbound;
 mod outbox;
 mod owed;
 mod planned;
@@ -15,7 +15,7 @@ use minicbor::{Decode, Encode};
 
 use crate::ids::RunId;
 
-pub use errand::{Errand, ErrandTask, child_run_id};
+pub use outbound::{OutboundEffect, OutboundAction, child_run_id};
 pub(crate) use outbox::taken_over;
 pub use outbox::{Effect, EffectKind, Outbox};
 pub(crate) use owed::owed;

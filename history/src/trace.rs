@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::decision::ContinueAsNew;
     use crate::event::EventKind;
-    use crate::links::{Effect, EffectKind, ErrandTask};
+    use crate::links::{Effect, EffectKind, OutboundAction};
     use crate::scene::{Scene, child, plain, signal_external};
     use crate::start::Start;
     use crate::time::Duration;
@@ -91,15 +91,15 @@ mod tests {
         let below = given.run.started.trace_below(SpanId::of_run(RUN_ID)).unwrap();
         assert_eq!(below.traceparent, CALLER.parse::<Traceparent>().unwrap().with_span(SpanId::of_run(RUN_ID)));
         assert_eq!(below.tracestate.as_deref(), Some("a=b"));
-        let errand = |kind: EffectKind, to: &str, name: &str| {
+        let outbound = |kind: EffectKind, to: &str, name: &str| {
             let event = given.events.iter().find(|event| event.kind.name() == name).unwrap();
-            Effect::new(event.id, kind, to).errand(&given.run.started, event).unwrap()
+            Effect::new(event.id, kind, to).outbound(&given.run.started, event).unwrap()
         };
-        let ErrandTask::Start(start) = errand(EffectKind::StartChild, "c", "ChildScheduled").task else {
+        let OutboundAction::Start(start) = outbound(EffectKind::StartChild, "c", "ChildScheduled").task else {
             panic!("a start");
         };
         assert_eq!(start.trace, Some(below.clone()));
-        assert_eq!(errand(EffectKind::Signal, "w9", "ExternalSignalScheduled").trace, Some(below));
+        assert_eq!(outbound(EffectKind::Signal, "w9", "ExternalSignalScheduled").trace, Some(below));
     }
 
     #[test]

@@ -533,7 +533,7 @@ struct Story {
 }
 
 /// Applies the steps to a new run, and checks the invariants after each.
-fn tell(steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
+fn run_steps(steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
     let mut now = Timestamp::from_millis(1_700_000_000_000);
     let mut transition = Transition::start(&start(), Uuid::nil(), now).unwrap();
     let mut events: Vec<Event> = Vec::new();
@@ -800,7 +800,7 @@ proptest! {
 
     #[test]
     fn a_history_is_what_the_laws_say(steps in steps()) {
-        let story = tell(&steps)?;
+        let story = run_steps(&steps)?;
         // Ids have no gaps; the checker verifies this as well.
         for (id, event) in (1..).zip(&story.events) {
             prop_assert_eq!(event.id, id);
@@ -820,7 +820,7 @@ proptest! {
 
     #[test]
     fn what_is_stored_or_shown_is_read_back(steps in steps()) {
-        let story = tell(&steps)?;
+        let story = run_steps(&steps)?;
         let mut bytes = Vec::new();
         for event in &story.events {
             codec::put_event(&mut bytes, event);
@@ -839,7 +839,7 @@ proptest! {
         steps in steps(),
         order in vec((any::<prop::sample::Index>(), option::weighted(0.4, 0..60_u64)), 0..90),
     ) {
-        let story = tell(&steps)?;
+        let story = run_steps(&steps)?;
         let mut run = story.run;
         prop_assert_eq!(misnamed(&run), None);
         // Invalid histories as well: an id that is open twice, a repeated event, an event that replaces another.
@@ -860,7 +860,7 @@ proptest! {
         order in vec((any::<prop::sample::Index>(), option::weighted(0.2, 0..1_u64 << 60)), 0..90),
         more in vec(step(), 0..20),
     ) {
-        let story = tell(&steps)?;
+        let story = run_steps(&steps)?;
         // Events of a valid history in any order and number, some with different ids.
         let events: Vec<_> = order
             .into_iter()
@@ -893,7 +893,7 @@ proptest! {
     fn bytes_that_make_no_sense_are_refused_and_not_more(bytes in vec(any::<u8>(), 0..300), steps in steps(), at in any::<prop::sample::Index>(), flip in any::<u8>()) {
         let _ = codec::run(&bytes);
         let _ = codec::events(&bytes).count();
-        let story = tell(&steps)?;
+        let story = run_steps(&steps)?;
         let mut stored = Vec::new();
         codec::put_run(&mut stored, &story.run);
         let at_run = at.index(stored.len());
@@ -939,7 +939,7 @@ fn the_generator_reaches_every_kind_of_event_and_fault() {
     let (mut longest, mut most_tries, mut tried_again) = (0, 0, 0);
     for _ in 0..400 {
         let steps = steps().new_tree(&mut runner).unwrap().current();
-        let story = tell(&steps).unwrap();
+        let story = run_steps(&steps).unwrap();
         longest = longest.max(story.events.len());
         for event in &story.events {
             *kinds.entry(event.kind.name()).or_default() += 1;

@@ -38,7 +38,7 @@ impl EffectKind {
             Self::Signal => "signal",
             Self::RequestCancel => "request-cancel",
             Self::EndChild => "end-child",
-            Self::TellParent => "tell-parent",
+            Self::TellParent => "admit-parent",
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::command::{Command, EffectResult};
 use crate::event::EventId;
 use crate::fault::Fault;
 use crate::ids::RunId;
-use crate::links::{EffectKind, Errand, ErrandTask, taken_over};
+use crate::links::{EffectKind, OutboundEffect, OutboundAction, taken_over};
 use crate::rules::workflow::may_start;
 use crate::time::Timestamp;
 use crate::transition::Transition;
@@ -25,10 +25,10 @@ use crate::transition::Transition;
 impl Transition {
     /// Applies another run's effect to this run, at most once, and returns the outcome to report. The outcome
     /// depends on the state: a refusal by an outdated state may be wrong for the newest one.
-    pub fn undergo(&mut self, errand: &Errand, now: Timestamp) -> EffectResult {
-        let ErrandTask::Tell(command) = &errand.task else { return self.stands_in_the_way(errand) };
+    pub fn apply_effect(&mut self, outbound: &OutboundEffect, now: Timestamp) -> EffectResult {
+        let OutboundAction::Admit(command) = &outbound.task else { return self.stands_in_the_way(outbound) };
         // Check this before the run id, because a predecessor of this run may have accepted the effect (ADR 5).
-        if let Some(seen) = errand.origin().and_then(|origin| self.links.seen.find(origin)) {
+        if let Some(seen) = outbound.origin().and_then(|origin| self.links.seen.find(origin)) {
             return EffectResult::Done { run_id: seen.run_id };
         }
         let run_id = self.run.started.run_id;
@@ -36,18 +36,18 @@ impl Transition {
             // Any run of the child's workflow id, as long as it still is that child.
             Command::TakeParentClose { origin, .. } => self.run.started.parent.as_ref() == Some(origin),
             Command::TakeChildClose { scheduled_event_id, .. } => {
-                errand.run_id == Some(run_id) && self.run.children.contains_key(scheduled_event_id)
+                outbound.run_id == Some(run_id) && self.run.children.contains_key(scheduled_event_id)
             }
-            _ => errand.run_id.is_none_or(|meant| meant == run_id),
+            _ => outbound.run_id.is_none_or(|meant| meant == run_id),
         };
         if !is_meant {
-            if let (Command::TakeChildClose { scheduled_event_id, .. }, Some(parent)) = (command, errand.run_id) {
+            if let (Command::TakeChildClose { scheduled_event_id, .. }, Some(parent)) = (command, outbound.run_id) {
                 self.drop_child_effects(parent, *scheduled_event_id);
             }
             return if self.run.is_open() { EffectResult::Unknown } else { EffectResult::Closed };
         }
-        let traceparent = errand.trace.as_ref().map(|trace| trace.traceparent);
-        match self.admit_of(command, &Author::named(errand.by.clone()).traced(traceparent), now) {
+        let traceparent = outbound.trace.as_ref().map(|trace| trace.traceparent);
+        match self.admit_of(command, &Author::named(outbound.by.clone()).traced(traceparent), now) {
             Ok(_) => EffectResult::Done { run_id },
             Err(_) => EffectResult::Closed,
         }
@@ -55,10 +55,10 @@ impl Transition {
 
     /// Returns the outcome of starting a run whose workflow id is in use by this run: done if this is the requested
     /// run, or the reason for the refusal.
-    fn stands_in_the_way(&self, errand: &Errand) -> EffectResult {
-        let ErrandTask::Start(start) = &errand.task else { return EffectResult::Unknown };
+    fn stands_in_the_way(&self, outbound: &OutboundEffect) -> EffectResult {
+        let OutboundAction::Start(start) = &outbound.task else { return EffectResult::Unknown };
         let started = &self.run.started;
-        if errand.run_id == Some(started.run_id) || (start.parent.is_some() && started.parent == start.parent) {
+        if outbound.run_id == Some(started.run_id) || (start.parent.is_some() && started.parent == start.parent) {
             return EffectResult::Done { run_id: started.run_id };
         }
         match may_start(&self.run, start.reuse_policy) {

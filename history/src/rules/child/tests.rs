@@ -12,7 +12,7 @@ use crate::scene::{
     Scene, check, child, child_closes, done, plain, scene, schedule, settle, signal, start_child, success, terminate,
 };
 use crate::{
-    Command, Decision, EffectKind, Errand, ErrandTask, Event, ReusePolicy, Start, Transition, child_run_id, limits,
+    Command, Decision, EffectKind, OutboundEffect, OutboundAction, Event, ReusePolicy, Start, Transition, child_run_id, limits,
 };
 
 fn succeeded() -> EventKind {
@@ -24,10 +24,10 @@ fn owed(scene: &Scene) -> Vec<(u64, EffectKind)> {
 }
 
 /// Returns the effects of a run that can be delivered now.
-fn errands(scene: &Scene) -> Vec<Errand> {
+fn outbound_effects(scene: &Scene) -> Vec<OutboundEffect> {
     let event = |event_id: u64| -> &Event { &scene.events[usize::try_from(event_id).unwrap() - 1] };
     let ready = scene.links.outbox.ready();
-    ready.map(|effect| effect.errand(&scene.run.started, event(effect.event_id)).unwrap()).collect()
+    ready.map(|effect| effect.outbound(&scene.run.started, event(effect.event_id)).unwrap()).collect()
 }
 
 fn with_child() -> Scene {
@@ -133,10 +133,10 @@ fn what_the_decision_does_not_say_is_as_it_is_for_the_parent() {
     assert_eq!((it.task_list.as_str(), it.retention), (start.task_list.as_str(), start.retention));
     assert_eq!(it.execution_timeout, limits::EXECUTION_TIMEOUT_DEFAULT);
     assert_eq!(it.child_policy, ChildPolicy::Terminate);
-    let [errand] = &errands(&wanted)[..] else { panic!("one errand") };
+    let [outbound] = &outbound_effects(&wanted)[..] else { panic!("one outbound") };
     let run_id = child_run_id(wanted.run.started.run_id, 5, wanted.events[4].timestamp);
-    assert_eq!((errand.workflow_id.as_str(), errand.run_id), ("c", Some(run_id)));
-    let ErrandTask::Start(child) = &errand.task else { panic!("{errand:?}") };
+    assert_eq!((outbound.workflow_id.as_str(), outbound.run_id), ("c", Some(run_id)));
+    let OutboundAction::Start(child) = &outbound.task else { panic!("{outbound:?}") };
     let parent = Origin { workflow_id: "order-1".to_owned(), run_id: wanted.run.started.run_id, event_id: 5 };
     assert_eq!(child.parent, Some(parent.clone()));
     let (run, events) = Transition::start(child, run_id, wanted.now).unwrap().into_parts();
@@ -147,25 +147,25 @@ fn what_the_decision_does_not_say_is_as_it_is_for_the_parent() {
 #[test]
 fn a_run_that_has_the_childs_id_is_the_child_or_stands_in_its_way() {
     let wanted = with_child();
-    let errand = errands(&wanted).remove(0);
-    let ErrandTask::Start(start) = &errand.task else { panic!("{errand:?}") };
-    let run_id = errand.run_id.unwrap();
+    let outbound = outbound_effects(&wanted).remove(0);
+    let OutboundAction::Start(start) = &outbound.task else { panic!("{outbound:?}") };
+    let run_id = outbound.run_id.unwrap();
     let child = || Transition::start(start, run_id, wanted.now).unwrap();
-    assert_eq!(child().undergo(&errand, wanted.now), EffectResult::Done { run_id });
+    assert_eq!(child().apply_effect(&outbound, wanted.now), EffectResult::Done { run_id });
     // A separate run that follows the child with the same workflow id.
     let later = Uuid::from_u128(5);
     let mut follower = Transition::start(start, later, wanted.now).unwrap();
-    assert_eq!(follower.undergo(&errand, wanted.now), EffectResult::Done { run_id: later });
+    assert_eq!(follower.apply_effect(&outbound, wanted.now), EffectResult::Done { run_id: later });
     let stranger = || Transition::start(&Start { parent: None, ..(**start).clone() }, later, wanted.now).unwrap();
-    assert_eq!(stranger().undergo(&errand, wanted.now), EffectResult::AlreadyOpen);
+    assert_eq!(stranger().apply_effect(&outbound, wanted.now), EffectResult::AlreadyOpen);
     let mut closed = stranger();
     closed.admit(&terminate(), wanted.now).unwrap();
-    let once = Errand {
-        task: ErrandTask::Start(Box::new(Start { reuse_policy: ReusePolicy::RejectDuplicate, ..(**start).clone() })),
-        ..errand.clone()
+    let once = OutboundEffect {
+        task: OutboundAction::Start(Box::new(Start { reuse_policy: ReusePolicy::RejectDuplicate, ..(**start).clone() })),
+        ..outbound.clone()
     };
-    assert_eq!(closed.undergo(&once, wanted.now), EffectResult::ReuseRefused);
-    assert_eq!(closed.undergo(&errand, wanted.now), EffectResult::Closed, "nothing stands in its way");
+    assert_eq!(closed.apply_effect(&once, wanted.now), EffectResult::ReuseRefused);
+    assert_eq!(closed.apply_effect(&outbound, wanted.now), EffectResult::Closed, "nothing stands in its way");
 }
 
 #[test]
@@ -180,10 +180,10 @@ fn a_parent_that_closes_ends_its_children_as_their_policies_say() {
         [5, 6, 7].into_iter().fold(wanted, |scene, id| scene.then(&settle(id, EffectKind::StartChild, done())));
     let closed = started.then(&terminate());
     assert_eq!(owed(&closed), [(5, EffectKind::EndChild), (6, EffectKind::EndChild)]);
-    let policies: Vec<_> = errands(&closed)
+    let policies: Vec<_> = outbound_effects(&closed)
         .into_iter()
-        .map(|errand| match errand.task {
-            ErrandTask::Tell(Command::TakeParentClose { origin, policy }) => (origin.event_id, policy),
+        .map(|outbound| match outbound.task {
+            OutboundAction::Admit(Command::TakeParentClose { origin, policy }) => (origin.event_id, policy),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -205,9 +205,9 @@ fn child_of(event_id: u64) -> (Scene, Origin) {
     (Scene::of(&Start { parent: Some(parent.clone()), ..plain() }), parent)
 }
 
-fn parent_closes(origin: &Origin, policy: ChildPolicy) -> Errand {
+fn parent_closes(origin: &Origin, policy: ChildPolicy) -> OutboundEffect {
     let command = Command::TakeParentClose { origin: origin.clone(), policy };
-    Errand { workflow_id: "order-1".to_owned(), run_id: None, task: ErrandTask::Tell(command), by: None, trace: None }
+    OutboundEffect { workflow_id: "order-1".to_owned(), run_id: None, task: OutboundAction::Admit(command), by: None, trace: None }
 }
 
 #[test]
@@ -221,15 +221,15 @@ fn a_child_is_ended_by_its_parent_and_by_no_other_and_once() {
         (ChildPolicy::RequestCancel, vec!["WorkflowCancelRequested"]),
     ] {
         let mut transition = Transition::of(child.run.clone());
-        let errand = parent_closes(&parent, policy);
+        let outbound = parent_closes(&parent, policy);
         for _ in 0..2 {
-            assert_eq!(transition.undergo(&errand, child.now), EffectResult::Done { run_id });
+            assert_eq!(transition.apply_effect(&outbound, child.now), EffectResult::Done { run_id });
             assert_eq!(names(&transition), expected);
         }
     }
     let stranger = Origin { event_id: 6, ..parent };
     let mut transition = Transition::of(child.run.clone());
-    assert_eq!(transition.undergo(&parent_closes(&stranger, ChildPolicy::Terminate), child.now), EffectResult::Unknown);
+    assert_eq!(transition.apply_effect(&parent_closes(&stranger, ChildPolicy::Terminate), child.now), EffectResult::Unknown);
     assert!(transition.events().is_empty());
 }
 
@@ -238,18 +238,18 @@ fn a_child_that_closes_owes_it_to_its_parent() {
     let (child, parent) = child_of(5);
     let closed = child.decide([success()]);
     assert_eq!(owed(&closed), [(5, EffectKind::TellParent)]);
-    let [errand] = &errands(&closed)[..] else { panic!("one errand") };
-    assert_eq!((errand.workflow_id.as_str(), errand.run_id), ("p", Some(parent.run_id)));
+    let [outbound] = &outbound_effects(&closed)[..] else { panic!("one outbound") };
+    assert_eq!((outbound.workflow_id.as_str(), outbound.run_id), ("p", Some(parent.run_id)));
     // Not the parent: another run, then one without this child. Then the parent itself.
     let wanted = with_child();
     let mut transition = Transition::of(wanted.run.clone());
-    assert_eq!(transition.undergo(errand, wanted.now), EffectResult::Unknown, "another run");
-    let to_nil = Errand { run_id: Some(Uuid::nil()), ..errand.clone() };
-    assert_eq!(Transition::of(scene().run).undergo(&to_nil, wanted.now), EffectResult::Unknown, "no such child");
-    assert_eq!(transition.undergo(&to_nil, wanted.now), EffectResult::Done { run_id: Uuid::nil() });
-    assert_eq!(transition.undergo(&to_nil, wanted.now), EffectResult::Unknown, "reported before");
+    assert_eq!(transition.apply_effect(outbound, wanted.now), EffectResult::Unknown, "another run");
+    let to_nil = OutboundEffect { run_id: Some(Uuid::nil()), ..outbound.clone() };
+    assert_eq!(Transition::of(scene().run).apply_effect(&to_nil, wanted.now), EffectResult::Unknown, "no such child");
+    assert_eq!(transition.apply_effect(&to_nil, wanted.now), EffectResult::Done { run_id: Uuid::nil() });
+    assert_eq!(transition.apply_effect(&to_nil, wanted.now), EffectResult::Unknown, "reported before");
     let mut over = Transition::of(wanted.then(&terminate()).run);
-    assert_eq!(over.undergo(&to_nil, closed.now), EffectResult::Closed);
+    assert_eq!(over.apply_effect(&to_nil, closed.now), EffectResult::Closed);
 }
 
 #[test]
@@ -277,10 +277,10 @@ fn fields_of_children_are_held_to_their_limits() {
 
 #[test]
 fn a_closed_parent_that_hears_of_a_child_neither_starts_nor_ends_it_any_more() {
-    let close = |parent: Uuid| Errand {
+    let close = |parent: Uuid| OutboundEffect {
         workflow_id: "w".to_owned(),
         run_id: Some(parent),
-        task: ErrandTask::Tell(child_closes(5, succeeded())),
+        task: OutboundAction::Admit(child_closes(5, succeeded())),
         by: None,
         trace: None,
     };
@@ -291,7 +291,7 @@ fn a_closed_parent_that_hears_of_a_child_neither_starts_nor_ends_it_any_more() {
         Scene { links: closed.links.clone().handed_over(parent), ..Scene::of_run(&plain(), Uuid::from_u128(50)) };
     for scene in [closed, followed] {
         let mut transition = Transition::linked(scene.run.clone(), scene.links.clone());
-        assert_ne!(transition.undergo(&close(parent), scene.now), EffectResult::Done { run_id: parent });
+        assert_ne!(transition.apply_effect(&close(parent), scene.now), EffectResult::Done { run_id: parent });
         assert!(transition.is_changed() && transition.events().is_empty());
         let left: Vec<u64> = transition.links().outbox.iter().map(|effect| effect.event_id).collect();
         assert_eq!(left, [6, 6], "that of the other child stays");

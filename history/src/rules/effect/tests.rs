@@ -8,7 +8,7 @@ use crate::scene::{
     signal_of, success, terminate,
 };
 use crate::{
-    Command, CommandOutcome, Decision, EffectKind, Errand, ErrandTask, KnownRequest, Links, Payload, Timestamp,
+    Command, CommandOutcome, Decision, EffectKind, OutboundEffect, OutboundAction, KnownRequest, Links, Payload, Timestamp,
     Transition, limits,
 };
 use uuid::Uuid;
@@ -144,28 +144,28 @@ fn a_repeated_effect_says_which_event_it_was() {
 #[test]
 fn what_an_earlier_run_has_taken_is_not_taken_again_by_the_next_or_under_another_name() {
     let taken = scene().take().then(&signal_of(1, 5));
-    let errand = Errand {
+    let outbound = OutboundEffect {
         workflow_id: "order-1".to_owned(),
         run_id: None,
-        task: ErrandTask::Tell(signal_of(1, 5)),
+        task: OutboundAction::Admit(signal_of(1, 5)),
         by: None,
         trace: None,
     };
     let fresh = || Transition::linked(Scene::of(&plain()).run, taken.links.clone());
     let run_id = taken.run.started.run_id;
     // A new run of the workflow id inherits the accepted effects, even for an effect addressed to its predecessor.
-    for errand in [errand.clone(), Errand { run_id: Some(Uuid::from_u128(77)), ..errand.clone() }] {
+    for outbound in [outbound.clone(), OutboundEffect { run_id: Some(Uuid::from_u128(77)), ..outbound.clone() }] {
         let mut next = fresh();
-        assert_eq!(next.undergo(&errand, taken.now), EffectResult::Done { run_id });
+        assert_eq!(next.apply_effect(&outbound, taken.now), EffectResult::Done { run_id });
         assert!(next.events().is_empty());
     }
-    let other = Errand { task: ErrandTask::Tell(signal_of(1, 6)), ..errand };
-    let to_another = Errand { run_id: Some(Uuid::from_u128(77)), ..other.clone() };
-    assert_eq!(fresh().undergo(&to_another, taken.now), EffectResult::Unknown);
-    assert!(matches!(fresh().undergo(&other, taken.now), EffectResult::Done { .. }));
+    let other = OutboundEffect { task: OutboundAction::Admit(signal_of(1, 6)), ..outbound };
+    let to_another = OutboundEffect { run_id: Some(Uuid::from_u128(77)), ..other.clone() };
+    assert_eq!(fresh().apply_effect(&to_another, taken.now), EffectResult::Unknown);
+    assert!(matches!(fresh().apply_effect(&other, taken.now), EffectResult::Done { .. }));
     let closed = taken.then(&terminate());
     let mut closed = Transition::linked(closed.run, closed.links);
-    assert_eq!(closed.undergo(&other, Timestamp::from_millis(0)), EffectResult::Closed);
+    assert_eq!(closed.apply_effect(&other, Timestamp::from_millis(0)), EffectResult::Closed);
 }
 
 /// Returns a successor with the pending effects of a closed run in its outbox.

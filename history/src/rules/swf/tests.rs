@@ -67,7 +67,7 @@ fn a_lambda_task_of_a_run_without_a_role_is_scheduled_and_never_called() {
 
 #[test]
 fn a_lambda_task_is_not_scheduled_where_nothing_calls_it_or_its_id_is_in_use() {
-    let unavailable = Scene { context: DecisionContext::default(), ..with_role() }.decide([call("l")]);
+    let unavailable = Scene { decision_context: DecisionContext::default(), ..with_role() }.decide([call("l")]);
     assert_eq!(since_the_turn(&unavailable), "ActivityScheduleFailed(lambda:l, LambdaUnavailable) DeciderScheduled");
     let twice = with_role().decide([call("l"), call("l")]);
     let expected =

@@ -1,7 +1,7 @@
 //! What can be asked of a run.
 
 use history::{
-    ActivityCommand, Author, Command, Effect, EffectResult, Errand, ErrandTask, ImportedRun, Payload, Start, TaskId,
+    ActivityCommand, Author, Command, Effect, EffectResult, OutboundEffect, OutboundAction, ImportedRun, Payload, Start, TaskId,
 };
 use store::HeadKey;
 use tokio::sync::oneshot;
@@ -39,7 +39,7 @@ pub(crate) enum RunRequest {
     /// See to the riders that are there.
     SeeToRiders { reply: Reply<()> },
     /// Take an effect of another run.
-    Effect { source: EffectSource, errand: Box<Errand>, reply: Reply<EffectOutcome> },
+    Effect { source: EffectSource, errand: Box<OutboundEffect>, reply: Reply<EffectOutcome> },
     /// See whether time has done something, and offer what waits.
     Look { reply: Option<Reply<()>> },
     /// Record a heartbeat; answers whether the activity should stop.
@@ -109,9 +109,9 @@ impl RunRequest {
                 | Command::RetryEffects => 0,
             },
             Self::Effect { errand, .. } => match &errand.task {
-                ErrandTask::Tell(Command::TakeSignal { input, .. }) => payload(input),
-                ErrandTask::Tell(Command::TakeChildClose { close, .. }) => close.payload().map_or(0, Payload::len),
-                ErrandTask::Tell(_) | ErrandTask::Start(_) => 0,
+                OutboundAction::Admit(Command::TakeSignal { input, .. }) => payload(input),
+                OutboundAction::Admit(Command::TakeChildClose { close, .. }) => close.payload().map_or(0, Payload::len),
+                OutboundAction::Admit(_) | OutboundAction::Start(_) => 0,
             },
             Self::Start { .. }
             | Self::Delete { .. }

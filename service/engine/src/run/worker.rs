@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use history::{
-    AnsweredTurn, Author, Command, CommandOutcome, EffectResult, Errand, ErrandTask, Heartbeat, KnownRequest, Run,
+    AnsweredTurn, Author, Command, CommandOutcome, EffectResult, OutboundEffect, OutboundAction, Heartbeat, KnownRequest, Run,
     TaskId, Timestamp, Transition, admit::held,
 };
 use store::HeadKey;
@@ -49,7 +49,7 @@ enum Pending {
     },
     Effect {
         source: EffectSource,
-        errand: Box<Errand>,
+        errand: Box<OutboundEffect>,
         reply: Reply<EffectOutcome>,
         answer: Option<Result<EffectOutcome, Refusal>>,
     },
@@ -101,7 +101,7 @@ impl RunWorker<'_> {
                 RunRequest::Take { task, list, taker, reply } => {
                     pending.push(Pending::Take { task, list, taker, reply, taken: None });
                 }
-                RunRequest::Effect { source, errand, reply } if !matches!(errand.task, ErrandTask::Start(_)) => {
+                RunRequest::Effect { source, errand, reply } if !matches!(errand.task, OutboundAction::Start(_)) => {
                     pending.push(Pending::Effect { source, errand, reply, answer: None });
                 }
                 RunRequest::Look { reply } => pending.push(Pending::Look { reply }),

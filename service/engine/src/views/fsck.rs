@@ -125,7 +125,7 @@ impl Views {
 fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
     let event = |id: EventId| events.iter().find(|event| event.id == id);
     for effect in links.outbox.iter().filter(|effect| effect.of.is_none()) {
-        if event(effect.event_id).and_then(|event| effect.errand(&run.started, event)).is_none() {
+        if event(effect.event_id).and_then(|event| effect.outbound(&run.started, event)).is_none() {
             return Some(format!(
                 "it owes {} for event {}, which asks for no such thing",
                 effect.kind.word(),

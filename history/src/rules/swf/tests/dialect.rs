@@ -95,15 +95,15 @@ fn the_policy_of_a_run_is_applied_to_its_children_when_it_is_terminated_or_times
         assert_eq!(ends(&parent.clone().decide([success()])), 0, "{policy:?}");
         let terminated = parent.clone().then(&terminate());
         assert_eq!(ends(&terminated), ended, "{policy:?}");
-        let errand = terminated
+        let outbound = terminated
             .links
             .outbox
             .ready()
             .next()
-            .and_then(|effect| effect.errand(&terminated.run.started, &terminated.events[4]));
-        assert_eq!(errand.is_some(), ended > 0);
-        if let Some(errand) = errand {
-            assert!(format!("{errand:?}").contains(&format!("policy: {policy:?}")), "{errand:?}");
+            .and_then(|effect| effect.outbound(&terminated.run.started, &terminated.events[4]));
+        assert_eq!(outbound.is_some(), ended > 0);
+        if let Some(outbound) = outbound {
+            assert!(format!("{outbound:?}").contains(&format!("policy: {policy:?}")), "{outbound:?}");
         }
         let other = Command::Terminate {
             reason: Some(String::new()),

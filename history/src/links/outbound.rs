@@ -13,13 +13,13 @@ use crate::trace::{SpanId, TraceContext};
 
 /// An effect that is being delivered to another run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Errand {
+pub struct OutboundEffect {
     /// Workflow id of the other run.
     pub workflow_id: String,
     /// Run id of the other run, or of the run to start; the newest run when absent.
     pub run_id: Option<RunId>,
     /// The effect.
-    pub task: ErrandTask,
+    pub task: OutboundAction,
     /// Name of the credential of the decider that requested it; absent for effects of a run's close.
     pub by: Option<CallerName>,
     /// Trace context below the span of the requesting run.
@@ -28,23 +28,23 @@ pub struct Errand {
 
 /// Content of an effect.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ErrandTask {
+pub enum OutboundAction {
     /// A command for the other run.
-    Tell(Command),
+    Admit(Command),
     /// A start of the other run.
     Start(Box<Start>),
 }
 
-impl Errand {
+impl OutboundEffect {
     /// Returns the event that requested the effect, if it identifies the effect.
     pub fn origin(&self) -> Option<&Origin> {
         match &self.task {
-            ErrandTask::Tell(
+            OutboundAction::Admit(
                 Command::TakeSignal { origin, .. }
                 | Command::TakeCancelRequest { origin, .. }
                 | Command::TakeParentClose { origin, .. },
             ) => Some(origin),
-            ErrandTask::Tell(_) | ErrandTask::Start(_) => None,
+            OutboundAction::Admit(_) | OutboundAction::Start(_) => None,
         }
     }
 }
@@ -52,41 +52,41 @@ impl Errand {
 impl Effect {
     /// Returns the effect as `event` of the run `source` requested it, or `None` if that event requests no effect
     /// of this kind.
-    pub fn errand(&self, source: &RunStart, event: &Event) -> Option<Errand> {
+    pub fn outbound(&self, source: &RunStart, event: &Event) -> Option<OutboundEffect> {
         let own = Origin { workflow_id: source.workflow_id.clone(), run_id: source.run_id, event_id: event.id };
         let trace = source.trace_below(SpanId::of_run(source.run_id));
-        let tell_of = |workflow_id: &str, run_id, command, by| {
-            let (task, trace) = (ErrandTask::Tell(command), trace.clone());
-            Some(Errand { workflow_id: workflow_id.to_owned(), run_id, task, by, trace })
+        let command_by = |workflow_id: &str, run_id, command, by| {
+            let (task, trace) = (OutboundAction::Admit(command), trace.clone());
+            Some(OutboundEffect { workflow_id: workflow_id.to_owned(), run_id, task, by, trace })
         };
-        let tell = |workflow_id: &str, run_id, command| tell_of(workflow_id, run_id, command, None);
+        let command_of = |workflow_id: &str, run_id, command| command_by(workflow_id, run_id, command, None);
         let by = event.by.clone();
         match (self.kind, &event.kind) {
             (EffectKind::StartChild, EventKind::ChildScheduled(it)) => {
                 let run_id = child_run_id(source.run_id, event.id, event.timestamp);
                 let start = Start { by: by.clone(), trace: trace.clone(), ..start(it, own) };
-                let task = ErrandTask::Start(Box::new(start));
-                Some(Errand { workflow_id: it.workflow_id.clone(), run_id: Some(run_id), task, by, trace })
+                let task = OutboundAction::Start(Box::new(start));
+                Some(OutboundEffect { workflow_id: it.workflow_id.clone(), run_id: Some(run_id), task, by, trace })
             }
             (EffectKind::EndChild, EventKind::ChildScheduled(it)) => {
                 // Requested only if the policy has an effect (`RunStart::policy_at_close`).
                 let policy = source.swf.as_ref().map_or(it.child_policy, |swf| swf.child_policy);
                 let command = Command::TakeParentClose { origin: own, policy };
-                tell(&it.workflow_id, None, command)
+                command_of(&it.workflow_id, None, command)
             }
             (EffectKind::TellParent, close) => {
                 let Origin { workflow_id, run_id, event_id } = source.parent.as_ref()?;
                 let (scheduled_event_id, close) = (*event_id, Box::new(close.clone()));
                 let command = Command::TakeChildClose { scheduled_event_id, run_id: source.run_id, close };
-                tell(workflow_id, Some(*run_id), command)
+                command_of(workflow_id, Some(*run_id), command)
             }
             (EffectKind::Signal, EventKind::ExternalSignalScheduled(it)) => {
                 let command = Command::TakeSignal { origin: own, name: it.name.clone(), input: it.input.clone() };
-                tell_of(&it.workflow_id, it.run_id.as_ref().and_then(NamedRun::id), command, by)
+                command_by(&it.workflow_id, it.run_id.as_ref().and_then(NamedRun::id), command, by)
             }
             (EffectKind::RequestCancel, EventKind::ExternalCancelScheduled(it)) => {
                 let command = Command::TakeCancelRequest { origin: own, reason: it.reason.clone() };
-                tell_of(&it.workflow_id, it.run_id.as_ref().and_then(NamedRun::id), command, by)
+                command_by(&it.workflow_id, it.run_id.as_ref().and_then(NamedRun::id), command, by)
             }
             _ => None,
         }
