@@ -164,7 +164,7 @@ fn no_kind_of_event_shows_a_payload_or_a_note_to_those_who_may_not_see_them() {
     let told = payload().unwrap();
     for (name, mut event) in samples() {
         let before = event.clone();
-        event.kind.leave_payloads_out();
+        event.kind.redact_payloads();
         let json = serde_json::to_string(&event).unwrap();
         assert!(!json.contains(told.text().unwrap()) && !json.contains("\"control\""), "{name}: {json}");
         assert_eq!((event.kind.payload(), event.kind.name()), (None, before.kind.name()), "{name}");

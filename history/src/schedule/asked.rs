@@ -35,7 +35,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// Removes the payloads of the start, for callers that may not see them.
-    pub fn leave_payloads_out(&mut self) {
+    pub fn redact_payloads(&mut self) {
         self.action.input = None;
         if let Some(signal) = &mut self.action.signal {
             signal.input = None;

@@ -35,7 +35,7 @@ pub(super) async fn describe(on: Awaited) -> Answer {
     let mut body = render(&described, (failing, repeating), unpolled, engine.clock().now());
     (body.reason, body.details_line) = (closed.reason, closed.details);
     if !caller.sees_payloads(&domain) {
-        leave_payloads_out(&mut body);
+        redact_payloads(&mut body);
     }
     let response = json(StatusCode::OK, &body);
     Ok(with_etag(with_wait_applied(response, wait), tag))
@@ -148,7 +148,7 @@ pub(super) fn deadline(run: &Run, coming: Coming) -> body::Deadline {
 }
 
 /// A description for who may not see payloads.
-fn leave_payloads_out(body: &mut body::Described) {
+fn redact_payloads(body: &mut body::Described) {
     body.details_line = None;
     if let Some(failing) = &mut body.failing {
         failing.details = None;

@@ -261,7 +261,7 @@ pub(super) async fn result(on: Awaited) -> Answer {
     }
     let mut closing = event.kind;
     if !caller.sees_payloads(&domain) {
-        closing.leave_payloads_out();
+        closing.redact_payloads();
     }
     let response = json(StatusCode::OK, &run_result(run_id, &run, closing));
     Ok(with_etag(with_wait_applied(response, wait), EntityTag::of(&run)))
