@@ -209,7 +209,7 @@ impl Run {
 
     /// Returns `true` if a successor continues this run, whether or not it has started: the run continued as new,
     /// is retried, or was reset while it was open.
-    pub fn goes_on(&self) -> bool {
+    pub fn has_successor(&self) -> bool {
         self.status == Status::ContinuedAsNew || self.retried_as.is_some()
     }
 

@@ -715,7 +715,7 @@ fn reset(
     drops: bool,
     now: Timestamp,
 ) -> Result<bool, TestCaseError> {
-    if transition.run().goes_on() {
+    if transition.run().has_successor() {
         return Ok(false);
     }
     let mut event_id = at.get(events).id;
@@ -753,7 +753,7 @@ fn reset(
     old.extend_from_slice(transition.events());
     prop_assert!(check::history(&old).is_ok());
     prop_assert_eq!(Run::replay(&old).unwrap().history_derived(), transition.run().clone().history_derived());
-    prop_assert!(transition.run().goes_on() == was_open && !transition.run().is_open());
+    prop_assert!(transition.run().has_successor() == was_open && !transition.run().is_open());
     let links = transition.links().clone().handed_over(run_id);
     *transition = Transition::branch(branch, &planned);
     *transition.links_mut() = links;

@@ -23,8 +23,8 @@ fn owed_at_close(run: &Run, event: &Event) -> Vec<Effect> {
     let children = run.children.iter().filter(|(_, child)| is_ended(child.policy));
     let ends = children.map(|(id, child)| Effect::new(*id, EffectKind::EndChild, &child.workflow_id));
     // The parent sees a chain of successors as one child, so only the last one reports its close.
-    let goes_on = event.kind.followed_by().is_some();
-    let tells = run.started.parent.as_ref().filter(|_| !goes_on);
+    let has_successor = event.kind.followed_by().is_some();
+    let tells = run.started.parent.as_ref().filter(|_| !has_successor);
     let tells = tells.map(|parent| Effect::new(event.id, EffectKind::TellParent, &parent.workflow_id));
     ends.chain(tells).collect()
 }

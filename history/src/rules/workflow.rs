@@ -80,7 +80,7 @@ pub fn may_start(existing: &Run, policy: ReusePolicy) -> Result<(), Fault> {
     let allowed = match (policy, status) {
         // The successor is about to start.
         (_, Status::Open) => return Err(Fault::AlreadyOpen { run_id }),
-        (_, _) if existing.goes_on() => return Err(Fault::AlreadyOpen { run_id }),
+        (_, _) if existing.has_successor() => return Err(Fault::AlreadyOpen { run_id }),
         (ReusePolicy::AllowDuplicate, _) => true,
         (ReusePolicy::RejectDuplicate, _) => false,
         (ReusePolicy::AllowDuplicateFailedOnly, status) => status != Status::Success,
@@ -368,7 +368,7 @@ impl Run {
         self.end_updates(event);
         let followed_by = event.kind.followed_by().filter(|_| status != Status::ContinuedAsNew);
         self.retried_as = followed_by.map(|(run_id, _)| run_id);
-        if !self.goes_on() {
+        if !self.has_successor() {
             self.paused = None;
         }
     }

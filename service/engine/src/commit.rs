@@ -322,7 +322,7 @@ fn is_needed(run: &Run, links: &Links) -> bool {
 
 /// Whether another run goes on for this one, which may have yet to begin.
 fn goes_on(run: &Run, links: &Links) -> bool {
-    run.goes_on() || links.reset.is_some()
+    run.has_successor() || links.reset.is_some()
 }
 
 fn kept(run: &Run, at: Timestamp) -> Timestamp {

@@ -127,7 +127,7 @@ fn children_and_runs_that_go_on_are_of_the_types_and_on_the_lists_that_are_allow
     let types = may(Permissions { child_types: Some(names(&["invoice"])), ..Permissions::default() });
     let failed = "DeciderCompleted ChildScheduleFailed(c, OperationNotPermitted) DeciderScheduled";
     let stays = "DeciderCompleted WorkflowCloseFailed(ContinueAsNew) DeciderScheduled";
-    let goes_on = "DeciderCompleted WorkflowContinuedAsNew";
+    let has_successor = "DeciderCompleted WorkflowContinuedAsNew";
     for (may, decision, then) in [
         (&lists, child_of("invoice", Some("mail")), "DeciderCompleted ChildScheduled(c)"),
         (&lists, child_of("invoice", Some("PCI")), failed),
@@ -135,12 +135,12 @@ fn children_and_runs_that_go_on_are_of_the_types_and_on_the_lists_that_are_allow
         (&types, child_of("invoice/3", None), "DeciderCompleted ChildScheduled(c)"),
         (&types, child_of("order", None), failed),
         // The list and type of the run itself are not the decider's choice.
-        (&lists, go_on(None, None), goes_on),
-        (&lists, go_on(None, Some("orders")), goes_on),
-        (&lists, go_on(None, Some("mail")), goes_on),
+        (&lists, go_on(None, None), has_successor),
+        (&lists, go_on(None, Some("orders")), has_successor),
+        (&lists, go_on(None, Some("mail")), has_successor),
         (&lists, go_on(None, Some("PCI")), stays),
-        (&types, go_on(Some("order"), None), goes_on),
-        (&types, go_on(Some("invoice"), None), goes_on),
+        (&types, go_on(Some("order"), None), has_successor),
+        (&types, go_on(Some("invoice"), None), has_successor),
         (&types, go_on(Some("refund"), None), stays),
     ] {
         check_within(&busy, Some(may), &busy.complete([decision]), then);

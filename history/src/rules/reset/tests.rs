@@ -102,7 +102,7 @@ fn the_old_run_is_terminated_and_names_the_new_one_which_names_it() {
     let (new, old) = reset_with(&given, 5, LaterSignals::Reapply);
     assert_eq!(summary(&old.events[7..]), "WorkflowTerminated");
     let new_run_id = Uuid::from_u128(8);
-    assert_eq!((old.run.retried_as, old.run.goes_on()), (Some(new_run_id), true));
+    assert_eq!((old.run.retried_as, old.run.has_successor()), (Some(new_run_id), true));
     assert_eq!(summary(&new.events[5..]), "WorkflowReset DeciderScheduled Signal(s)");
     assert_eq!(new.run.started.run_id, new_run_id);
     let branched = new.run.branched.as_deref().unwrap();
@@ -125,7 +125,7 @@ fn the_old_run_is_terminated_and_names_the_new_one_which_names_it() {
     // A closed run cannot record the reset in its history.
     let (new, old) = reset_with(&given.then(&terminate()), 5, LaterSignals::Reapply);
     assert_eq!(summary(&old.events[7..]), "WorkflowTerminated");
-    assert_eq!((old.run.goes_on(), old.links.reset.unwrap().plan.new_run_id), (false, new_run_id));
+    assert_eq!((old.run.has_successor(), old.links.reset.unwrap().plan.new_run_id), (false, new_run_id));
     assert!(new.run.is_open());
     // A second reset, of the branch.
     let (third, _) = reset_with(&new.decide([]), 7, LaterSignals::Drop);

@@ -56,8 +56,8 @@ fn a_run_that_has_closed() {
         check(&given, &terminate(), "fault run-closed");
         let again = may_start(&given.run, ReusePolicy::AllowDuplicate).map_err(|fault| fault.code());
         // A successor continues it.
-        let goes_on = given.run.status == Status::ContinuedAsNew;
-        assert_eq!(again, if goes_on { Err("workflow-already-open") } else { Ok(()) });
+        let has_successor = given.run.status == Status::ContinuedAsNew;
+        assert_eq!(again, if has_successor { Err("workflow-already-open") } else { Ok(()) });
     }
 }
 

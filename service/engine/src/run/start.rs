@@ -123,7 +123,7 @@ impl RunWorker<'_> {
         let mut attempt = 0;
         loop {
             let Some(loaded) = self.loaded().await? else { return Ok(()) };
-            if !loaded.goes_on() {
+            if !loaded.has_successor() {
                 return Ok(());
             }
             let newest = EventRange { reverse: true, limit: 1, ..EventRange::default() };

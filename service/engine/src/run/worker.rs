@@ -214,7 +214,7 @@ impl RunWorker<'_> {
         if !before.is_so() {
             shop.carry_out(key, loaded, after::of_loading(key, loaded));
         }
-        if loaded.goes_on() {
+        if loaded.has_successor() {
             Box::pin(self.go_on()).await?;
             return Ok(false);
         }

@@ -95,7 +95,7 @@ impl Scheduler {
         let goes_on_for_it = started.schedule.as_ref().is_some_and(|schedule| schedule.action == run.number);
         Ok(match found.closed_at {
             _ if started.run_id != run.run_id && !goes_on_for_it => Sight::Gone,
-            Some(at) if !found.goes_on() => Sight::Closed(found.status, at),
+            Some(at) if !found.has_successor() => Sight::Closed(found.status, at),
             _ => Sight::Open,
         })
     }

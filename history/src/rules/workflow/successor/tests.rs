@@ -144,7 +144,7 @@ fn a_run_that_continues_as_new_carries_its_cancel_request_on() {
     // It is passed on until a decider answers it.
     let third = successor(&next.decide([go_on()]));
     assert_eq!((third.run.cancel_requested, third.events.len()), (true, 3));
-    assert!(!third.decide([failure()]).run.goes_on());
+    assert!(!third.decide([failure()]).run.has_successor());
     // A request of another run keeps its origin. If there are several, the newest is passed on.
     let both = successor(&scene().then(&ask("first")).then(&cancel_of(3, 7)).decide([go_on()]));
     let EventKind::WorkflowCancelRequested(carried) = &both.events[2].kind else { panic!() };
@@ -178,5 +178,5 @@ fn a_cancel_request_in_swf_is_carried_on_as_well() {
     let next = successor(&given.decide([go_on()]));
     assert_eq!(summary(&next.events), "WorkflowStarted DeciderScheduled WorkflowCancelRequested");
     assert!(next.run.cancel_requested);
-    assert!(!next.decide([success()]).run.goes_on());
+    assert!(!next.decide([success()]).run.has_successor());
 }

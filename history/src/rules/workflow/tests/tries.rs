@@ -56,7 +56,7 @@ fn a_run_that_failed_is_tried_again_from_the_beginning_after_the_interval() {
     let at = first.now.plus(SECONDS(10));
     let EventKind::WorkflowFailed(failed) = closing(&first) else { panic!("{}", summary(&first.events)) };
     assert_eq!((first.run.status, failed.next_try_at), (Status::Failed, Some(at)));
-    assert_eq!((first.run.goes_on(), first.run.retried_as), (true, failed.new_run_id));
+    assert_eq!((first.run.has_successor(), first.run.retried_as), (true, failed.new_run_id));
 
     let second = next_try(&first);
     assert_eq!(summary(&second.events), "WorkflowStarted DeciderScheduled(+PT10S)");
@@ -72,14 +72,14 @@ fn a_run_that_failed_is_tried_again_from_the_beginning_after_the_interval() {
     let third = next_try(&second.after(10).decide([fails("busy")]));
     assert_eq!(third.run.started.first_turn_at(), third.now.plus(SECONDS(20)));
     let last = third.after(20).decide([fails("busy")]);
-    assert_eq!((closing(&last).followed_by(), last.run.goes_on()), (None, false));
+    assert_eq!((closing(&last).followed_by(), last.run.has_successor()), (None, false));
 }
 
 #[test]
 fn without_a_policy_or_with_a_reason_that_is_not_retryable_there_is_no_other_try() {
     for (start, reason) in [(plain(), "busy"), (start(), "hopeless")] {
         let scene = Scene::of(&start).decide([fails(reason)]);
-        assert_eq!((closing(&scene).followed_by(), scene.run.goes_on()), (None, false), "{reason}");
+        assert_eq!((closing(&scene).followed_by(), scene.run.has_successor()), (None, false), "{reason}");
     }
 }
 
@@ -98,7 +98,7 @@ fn only_a_failure_and_the_run_timeout_are_followed_by_another_try() {
         open.clone().decide([crate::SucceedWorkflow::default().into()]),
     ];
     for scene in ends {
-        assert!(!scene.run.goes_on(), "{}", scene.run.status);
+        assert!(!scene.run.has_successor(), "{}", scene.run.status);
     }
     let short = Scene::of(&Start { execution_timeout: SECONDS(60), ..start() }).after(60);
     let short = short.clone().then(&short.fire());
@@ -112,13 +112,13 @@ fn the_execution_timeout_spans_all_tries_and_one_that_would_begin_after_it_is_no
         let first = Scene::of(&Start { execution_timeout: SECONDS(timeout), run_timeout: None, ..start() });
         let begun = first.now;
         let failed = first.after(5).decide([fails("busy")]);
-        assert_eq!(failed.run.goes_on(), is_tried, "{timeout}");
+        assert_eq!(failed.run.has_successor(), is_tried, "{timeout}");
         if is_tried {
             let second = next_try(&failed);
             let deadline = second.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Execution).unwrap();
             assert_eq!(deadline.at, begun.plus(SECONDS(timeout)));
             // The delay leaves time for a second attempt and not for a third.
-            assert!(!second.after(10).decide([fails("busy")]).run.goes_on());
+            assert!(!second.after(10).decide([fails("busy")]).run.has_successor());
         }
     }
 }
@@ -161,7 +161,7 @@ fn the_id_is_in_use_between_tries_and_while_one_waits() {
     // In the meantime it accepts news, and can be terminated.
     assert!(!second.run.is_stuck());
     let summary = second.then(&signal("go"));
-    assert!(!summary.then(&terminate()).run.goes_on());
+    assert!(!summary.then(&terminate()).run.has_successor());
 }
 
 #[test]
@@ -196,14 +196,14 @@ fn a_run_that_was_asked_to_cancel_has_no_other_try() {
         let late = late.clone().then(&late.fire());
         for (closed, status) in [(unseen, Status::Failed), (seen, Status::Failed), (late, Status::TimedOut)] {
             assert_eq!(closed.run.status, status, "{ask:?}");
-            assert_eq!((closing(&closed).followed_by(), closed.run.goes_on()), (None, false), "{ask:?}");
+            assert_eq!((closing(&closed).followed_by(), closed.run.has_successor()), (None, false), "{ask:?}");
             assert!(!closed.links.outbox.is_empty(), "the parent hears of it: {ask:?}");
             assert!(may_start(&closed.run, ReusePolicy::AllowDuplicate).is_ok(), "the id is free: {ask:?}");
         }
     }
     // An attempt is also final if only it received the request, and not the attempt before.
     let second = next_try(&Scene::of(&start()).decide([fails("busy")])).then(&request_cancel());
-    assert!(!second.decide([fails("busy")]).run.goes_on());
+    assert!(!second.decide([fails("busy")]).run.has_successor());
 }
 
 #[test]
