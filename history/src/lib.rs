@@ -101,7 +101,7 @@ pub use run::{
     Activities, Branched, Coming, ComingKind, Deadline, DeadlineKind, Fingerprint, HeldTry, KnownRequest,
     KnownRequests, LostTurns, OpenCounts, OpenUpdates, PausedActivity, PendingActivity, PendingChild, PendingExternal,
     PendingTimer, PendingUpdate, Released, Repeated, RequestMark, Run, RunClock, RunPause, RunStart, Spilled, Standing,
-    Status, Successes, TaskRef, Tries, Turn, TurnLists, TurnTask, UpdateStanding, WaitingActivity, key_of_update,
+    Status, Successes, TaskRef, Tries, Turn, TurnLists, TurnTask, UpdateStatus, WaitingActivity, key_of_update,
 };
 pub use same_json::same_json;
 #[cfg(feature = "schedules")]

@@ -43,7 +43,7 @@ pub use start::RunStart;
 pub use status::Status;
 pub use successes::{Fingerprint, Repeated, Successes};
 pub use tries::{HeldTry, Tries};
-pub use updates::{OpenUpdates, PendingUpdate, UpdateStanding};
+pub use updates::{OpenUpdates, PendingUpdate, UpdateStatus};
 
 /// State of one run.
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]

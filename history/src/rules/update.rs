@@ -36,7 +36,7 @@ use crate::ids::RunId;
 use crate::limits;
 use crate::rules::turn::must_hold;
 use crate::rules::workflow::{Starting, starting};
-use crate::run::{Run, UpdateStanding, key_of_update};
+use crate::run::{Run, UpdateStatus, key_of_update};
 use crate::start::Start;
 use crate::time::{Duration, Timestamp};
 use crate::transition::{Transition, must_be_at, must_be_open};
@@ -52,7 +52,7 @@ const STATE_LIMIT: &str = "state-limit";
 ///
 /// For a new update: an invalid field, [`Fault::RunClosed`], [`Fault::RunPaused`], [`Fault::VersionMoved`] or
 /// [`Fault::OpenUpdatesLimit`]. A known update is never refused, because its answer exists or will.
-pub fn may_update(run: &Run, asked: &ProposedUpdate) -> Result<UpdateStanding, Fault> {
+pub fn may_update(run: &Run, asked: &ProposedUpdate) -> Result<UpdateStatus, Fault> {
     may_update_in(run, asked, None)
 }
 
@@ -61,10 +61,10 @@ pub fn may_update(run: &Run, asked: &ProposedUpdate) -> Result<UpdateStanding, F
 /// # Errors
 ///
 /// As for [`may_update`].
-pub fn may_update_in(run: &Run, asked: &ProposedUpdate, run_id: Option<RunId>) -> Result<UpdateStanding, Fault> {
+pub fn may_update_in(run: &Run, asked: &ProposedUpdate, run_id: Option<RunId>) -> Result<UpdateStatus, Fault> {
     validate_asked(asked)?;
-    match run.standing_of(&asked.update_id, run_id) {
-        UpdateStanding::New => {}
+    match run.status_of_update(&asked.update_id, run_id) {
+        UpdateStatus::New => {}
         known => return Ok(known),
     }
     must_be_open(run)?;
@@ -76,7 +76,7 @@ pub fn may_update_in(run: &Run, asked: &ProposedUpdate, run_id: Option<RunId>) -
     if run.updates.open().len() >= max {
         return Err(Fault::OpenUpdatesLimit { max });
     }
-    Ok(UpdateStanding::New)
+    Ok(UpdateStatus::New)
 }
 
 /// Returns the effect of a start that carries an update, given the newest run of its workflow id. If that run knows
@@ -96,10 +96,10 @@ pub fn starting_for(existing: Option<&Run>, start: &Start, asked: &ProposedUpdat
         return Err(invalid("start.startAfter", "is not zero, and the update would have to wait for the first turn"));
     }
     match existing {
-        Some(run) => match run.standing_of(&asked.update_id, None) {
-            UpdateStanding::Accepted { .. } => Ok(Starting::Repeated { run_id: run.started.run_id }),
-            UpdateStanding::Ended { run_id, .. } => Ok(Starting::Repeated { run_id }),
-            UpdateStanding::New => starting(existing, start),
+        Some(run) => match run.status_of_update(&asked.update_id, None) {
+            UpdateStatus::Accepted { .. } => Ok(Starting::Repeated { run_id: run.started.run_id }),
+            UpdateStatus::Ended { run_id, .. } => Ok(Starting::Repeated { run_id }),
+            UpdateStatus::New => starting(existing, start),
         },
         None => starting(None, start),
     }
@@ -163,9 +163,9 @@ impl Transition {
 
     /// Returns `true` if the answer records anything besides the turn itself.
     fn records(&self, answers: &[UpdateAnswer], beside: &TurnAnswer) -> bool {
-        let records = |answer: &UpdateAnswer| match (self.run.update_standing(&answer.update_id), &answer.verdict) {
-            (UpdateStanding::Accepted { .. }, verdict) => !matches!(verdict, Verdict::Later),
-            (UpdateStanding::New | UpdateStanding::Ended { .. }, verdict) => {
+        let records = |answer: &UpdateAnswer| match (self.run.update_status(&answer.update_id), &answer.verdict) {
+            (UpdateStatus::Accepted { .. }, verdict) => !matches!(verdict, Verdict::Later),
+            (UpdateStatus::New | UpdateStatus::Ended { .. }, verdict) => {
                 !matches!(verdict, Verdict::Rejected { .. })
             }
         };
@@ -190,17 +190,17 @@ impl Transition {
     /// it.
     fn must_be_asked(&self, answer: &UpdateAnswer, asked: &[ProposedUpdate], others: bool) -> Result<bool, Fault> {
         let update_id = answer.update_id.clone();
-        let standing = self.run.update_standing(&update_id);
+        let standing = self.run.update_status(&update_id);
         let Some(asked) = asked.iter().find(|asked| asked.update_id == update_id) else {
             return match standing {
-                UpdateStanding::Accepted { .. } => Ok(false),
-                UpdateStanding::New | UpdateStanding::Ended { .. } => Err(Fault::UpdateUnknown { update_id }),
+                UpdateStatus::Accepted { .. } => Ok(false),
+                UpdateStatus::New | UpdateStatus::Ended { .. } => Err(Fault::UpdateUnknown { update_id }),
             };
         };
         if matches!(answer.verdict, Verdict::Rejected { .. }) {
             return Ok(false);
         }
-        if standing != UpdateStanding::New {
+        if standing != UpdateStatus::New {
             return Err(Fault::UpdateKnown { update_id });
         }
         must_be_at(&self.run, asked.if_version)?;
@@ -235,10 +235,10 @@ impl Transition {
         now: Timestamp,
     ) {
         let update_id = answer.update_id.clone();
-        let accepted_event_id = match self.run.update_standing(&update_id) {
-            UpdateStanding::Accepted { event_id } => event_id,
-            UpdateStanding::Ended { .. } => return,
-            UpdateStanding::New => {
+        let accepted_event_id = match self.run.update_status(&update_id) {
+            UpdateStatus::Accepted { event_id } => event_id,
+            UpdateStatus::Ended { .. } => return,
+            UpdateStatus::New => {
                 let asked = asked.iter().find(|asked| asked.update_id == update_id);
                 let Some(asked) = asked.filter(|_| !matches!(answer.verdict, Verdict::Rejected { .. })) else {
                     return;

@@ -25,7 +25,7 @@ pub struct PendingUpdate {
 
 /// Status of an update in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UpdateStanding {
+pub enum UpdateStatus {
     /// Unknown: never received, rejected, or answered too long ago.
     New,
     /// Accepted and not answered yet.

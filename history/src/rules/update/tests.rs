@@ -7,7 +7,7 @@ use crate::scene::{
     update, update_at, updated,
 };
 use crate::{
-    AnsweredTurn, Command, ConflictPolicy, Duration, Fault, Payload, ProposedUpdate, Start, UpdateStanding, Verdict,
+    AnsweredTurn, Command, ConflictPolicy, Duration, Fault, Payload, ProposedUpdate, Start, UpdateStatus, Verdict,
     limits,
 };
 use uuid::Uuid;
@@ -22,7 +22,7 @@ fn ids(count: usize) -> Vec<String> {
 }
 
 /// Returns the status of update `u`, or the code of its refusal.
-fn asked(given: &Scene) -> Result<UpdateStanding, &'static str> {
+fn asked(given: &Scene) -> Result<UpdateStatus, &'static str> {
     may_update(&given.run, &update("u")).map_err(|fault| fault.code())
 }
 
@@ -31,7 +31,7 @@ const TURN: &str = "DeciderScheduled DeciderStarted DeciderCompleted";
 #[test]
 fn an_update_that_is_new() {
     let given = idle();
-    assert_eq!(asked(&given), Ok(UpdateStanding::New));
+    assert_eq!(asked(&given), Ok(UpdateStatus::New));
     for (verdict, then) in [
         (updated(), " UpdateAccepted(u) UpdateCompleted(u)"),
         (failed(), " UpdateAccepted(u) UpdateFailed(u, no stock)"),
@@ -47,7 +47,7 @@ fn an_update_that_is_new() {
 #[test]
 fn an_update_that_is_accepted() {
     let given = idle().then(&idle().speculate(&[update("u")], &[("u", Verdict::Later)], []));
-    assert!(matches!(asked(&given), Ok(UpdateStanding::Accepted { .. })));
+    assert!(matches!(asked(&given), Ok(UpdateStatus::Accepted { .. })));
     let given = given.then(&signal("go")).take();
     for (verdict, then) in [
         (updated(), " UpdateCompleted(u)"),
@@ -57,18 +57,18 @@ fn an_update_that_is_accepted() {
     ] {
         check(&given, &given.judge(&[], &[("u", verdict)], []), &format!("DeciderCompleted{then}"));
     }
-    assert!(matches!(asked(&given.then(&terminate())), Ok(UpdateStanding::Ended { .. })));
+    assert!(matches!(asked(&given.then(&terminate())), Ok(UpdateStatus::Ended { .. })));
 }
 
 #[test]
 fn an_update_that_is_answered() {
     let given = idle().then(&idle().speculate(&[update("u")], &[("u", updated())], []));
-    assert!(matches!(asked(&given), Ok(UpdateStanding::Ended { .. })));
+    assert!(matches!(asked(&given), Ok(UpdateStatus::Ended { .. })));
     for verdict in [updated(), failed(), Verdict::Later] {
         check(&given, &given.speculate(&[update("u")], &[("u", verdict)], []), "fault update-known");
     }
     check(&given, &given.speculate(&[update("u")], &[("u", rejected())], []), "");
-    assert!(matches!(asked(&given.then(&terminate())), Ok(UpdateStanding::Ended { .. })));
+    assert!(matches!(asked(&given.then(&terminate())), Ok(UpdateStatus::Ended { .. })));
 }
 
 #[test]
@@ -205,17 +205,17 @@ fn an_update_that_was_accepted_is_answered_by_a_later_turn() {
     let asked = [update("u")];
     let scene = idle();
     let accepted = scene.clone().then(&scene.speculate(&asked, &[("u", Verdict::Later)], [schedule("a")]));
-    assert_eq!(accepted.run.update_standing("u"), UpdateStanding::Accepted { event_id: 8 });
+    assert_eq!(accepted.run.update_status("u"), UpdateStatus::Accepted { event_id: 8 });
     let turn = accepted.takes("a").succeeds("a").take();
     let still = turn.clone().then(&turn.judge(&[], &[("u", Verdict::Later)], []));
-    assert_eq!(still.run.update_standing("u"), UpdateStanding::Accepted { event_id: 8 });
+    assert_eq!(still.run.update_status("u"), UpdateStatus::Accepted { event_id: 8 });
     check(&turn, &turn.judge(&[], &[("u", updated())], []), "DeciderCompleted UpdateCompleted(u)");
     check(&turn, &turn.judge(&[], &[("u", rejected())], []), "DeciderCompleted UpdateFailed(u, closed)");
     check(&turn, &turn.judge(&[], &[("u", failed())], []), "DeciderCompleted UpdateFailed(u, no stock)");
     let done = turn.clone().then(&turn.judge(&[], &[("u", updated())], []));
     assert_eq!(
-        done.run.update_standing("u"),
-        UpdateStanding::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id }
+        done.run.update_status("u"),
+        UpdateStatus::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id }
     );
     assert_eq!(done.run.version, done.run.last_event_id, "watchers of the run are notified");
     // A turn for another update can also answer it. An answer without news records nothing.
@@ -285,12 +285,12 @@ fn a_conditional_update_is_accepted_at_its_version_only() {
 fn who_asks_hears_what_is_known_before_a_decider_does() {
     let scene = idle();
     let version = scene.run.version;
-    assert_eq!(may_update(&scene.run, &update("u")), Ok(UpdateStanding::New));
-    assert_eq!(may_update(&scene.run, &update_at("u", version)), Ok(UpdateStanding::New));
+    assert_eq!(may_update(&scene.run, &update("u")), Ok(UpdateStatus::New));
+    assert_eq!(may_update(&scene.run, &update_at("u", version)), Ok(UpdateStatus::New));
     let moved = Fault::VersionMoved { expected: version + 1, found: version };
     assert_eq!(may_update(&scene.run, &update_at("u", version + 1)), Err(moved));
     let done = scene.clone().then(&scene.speculate(&[update("u")], &[("u", updated())], []));
-    let ended = Ok(UpdateStanding::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id });
+    let ended = Ok(UpdateStatus::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id });
     assert_eq!(may_update(&done.run, &update("u")), ended);
     // A repeated request, whose condition held when it was accepted.
     assert_eq!(may_update(&done.run, &update_at("u", version)), ended);
@@ -298,8 +298,8 @@ fn who_asks_hears_what_is_known_before_a_decider_does() {
     assert_eq!(may_update(&closed.run, &update("u")), ended, "a lost answer is fetched when the run has closed, too");
     assert_eq!(may_update(&closed.run, &update("v")).unwrap_err().code(), "run-closed");
     let later = scene.clone().then(&scene.speculate(&[update("u")], &[("u", Verdict::Later)], []));
-    assert_eq!(may_update(&later.run, &update("u")), Ok(UpdateStanding::Accepted { event_id: 8 }));
-    let unanswered = Ok(UpdateStanding::Ended { run_id: Uuid::nil(), event_id: 8 });
+    assert_eq!(may_update(&later.run, &update("u")), Ok(UpdateStatus::Accepted { event_id: 8 }));
+    let unanswered = Ok(UpdateStatus::Ended { run_id: Uuid::nil(), event_id: 8 });
     assert_eq!(
         may_update(&later.then(&terminate()).run, &update("u")),
         unanswered,

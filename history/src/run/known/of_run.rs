@@ -7,7 +7,7 @@ use super::{
 use crate::event::{EventId, RequestKey};
 use crate::ids::RunId;
 use crate::limits;
-use crate::run::{Run, UpdateStanding};
+use crate::run::{Run, UpdateStatus};
 use crate::time::Timestamp;
 
 /// Lookup of requests.
@@ -19,19 +19,19 @@ impl Run {
     }
 
     /// Returns the status of an update in this run.
-    pub fn update_standing(&self, update_id: &str) -> UpdateStanding {
-        self.standing_of(update_id, Some(self.started.run_id))
+    pub fn update_status(&self, update_id: &str) -> UpdateStatus {
+        self.status_of_update(update_id, Some(self.started.run_id))
     }
 
     /// Returns the status of an update. With a `run_id`, only an outcome in that run counts.
-    pub fn standing_of(&self, update_id: &str, run_id: Option<RunId>) -> UpdateStanding {
+    pub fn status_of_update(&self, update_id: &str, run_id: Option<RunId>) -> UpdateStatus {
         if let Some(event_id) = self.updates.accepted(update_id) {
-            return UpdateStanding::Accepted { event_id };
+            return UpdateStatus::Accepted { event_id };
         }
         let known = self.request(key_of_update(update_id));
         match known.filter(|request| run_id.is_none_or(|run_id| request.run_id == run_id)) {
-            Some(KnownRequest { run_id, event_id }) => UpdateStanding::Ended { run_id, event_id },
-            None => UpdateStanding::New,
+            Some(KnownRequest { run_id, event_id }) => UpdateStatus::Ended { run_id, event_id },
+            None => UpdateStatus::New,
         }
     }
 

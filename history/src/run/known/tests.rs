@@ -2,7 +2,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::scene::{Scene, keyed_signal, plain, scene, terminate, update, updated};
-use crate::{Links, Start, Transition, UpdateStanding, Verdict};
+use crate::{Links, Start, Transition, UpdateStatus, Verdict};
 
 const RUNS: [Uuid; 3] = [Uuid::nil(), Uuid::from_u128(2), Uuid::from_u128(3)];
 
@@ -186,14 +186,14 @@ fn an_update_is_known_by_its_answer_or_by_having_got_none() {
     let asked = [update("a"), update("b")];
     let given = given.clone().then(&given.speculate(&asked, &[("a", updated()), ("b", Verdict::Later)], []));
     let answered = given.run.request(key_of_update("a")).unwrap();
-    assert_eq!(given.run.update_standing("b"), UpdateStanding::Accepted { event_id: answered.event_id + 1 });
+    assert_eq!(given.run.update_status("b"), UpdateStatus::Accepted { event_id: answered.event_id + 1 });
     let closed = given.then(&terminate());
     let next = replaced(&closed, &plain(), RUNS[1], closed.now);
     for (update_id, event_id) in [("a", answered.event_id), ("b", answered.event_id + 1)] {
-        let ended = UpdateStanding::Ended { run_id: RUNS[0], event_id };
-        assert_eq!(closed.run.update_standing(update_id), ended);
-        assert_eq!(next.run.standing_of(update_id, None), ended);
-        assert_eq!(next.run.update_standing(update_id), UpdateStanding::New, "the run itself has not judged it");
+        let ended = UpdateStatus::Ended { run_id: RUNS[0], event_id };
+        assert_eq!(closed.run.update_status(update_id), ended);
+        assert_eq!(next.run.status_of_update(update_id, None), ended);
+        assert_eq!(next.run.update_status(update_id), UpdateStatus::New, "the run itself has not judged it");
     }
     assert_eq!(key_of_update("a"), RequestKey(0x8900_353E_4746_1D7F), "stored: must never change");
 }
