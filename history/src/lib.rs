@@ -100,7 +100,7 @@ pub use rules::repair::LateDeadline;
 pub use run::{
     Activities, Branched, Coming, ComingKind, Deadline, DeadlineKind, Fingerprint, HeldTry, KnownRequest,
     KnownRequests, LostTurns, OpenCounts, OpenUpdates, PausedActivity, PendingActivity, PendingChild, PendingExternal,
-    PendingTimer, PendingUpdate, Released, Repeated, RequestMark, Run, RunClock, RunPause, RunStart, Spilled, Standing,
+    PendingTimer, PendingUpdate, Released, Repeated, RequestMark, Run, RunClock, RunPause, RunStart, Spilled, RunCondition,
     Status, Successes, TaskRef, Tries, Turn, TurnLists, TurnTask, UpdateStatus, WaitingActivity, key_of_update,
 };
 pub use same_json::same_json;

@@ -11,7 +11,7 @@ mod known;
 mod open_counts;
 mod pending;
 mod requests;
-mod standing;
+mod condition;
 mod start;
 mod status;
 mod successes;
@@ -38,7 +38,7 @@ pub use pending::{
     LostTurns, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Turn, TurnLists,
     TurnTask,
 };
-pub use standing::Standing;
+pub use condition::RunCondition;
 pub use start::RunStart;
 pub use status::Status;
 pub use successes::{Fingerprint, Repeated, Successes};

@@ -360,7 +360,7 @@ impl Heard for HistoryPage {
 impl Heard for RunState {
     fn line(&self) -> String {
         let run = &self.run;
-        let (run_id, standing) = (run.started.run_id, run.standing().word());
+        let (run_id, standing) = (run.started.run_id, run.condition().word());
         format!("run {run_id} {standing} up to {} version {} {:?}", run.last_event_id, run.version, self.reset_as)
     }
 }

@@ -186,9 +186,9 @@ mod tests {
     fn a_timer_of_a_run_that_is_paused() {
         let going = scene().decide([timer("t", 9)]).then(&pause()).after(9);
         check(&going, &going.fire(), "TimerExpired(t) DeciderScheduled");
-        let standing = scene().decide([timer("t", 9)]).then(&stop()).after(9);
-        check(&standing, &standing.fire(), "");
-        let resumed = standing.then(&resume());
+        let stopped = scene().decide([timer("t", 9)]).then(&stop()).after(9);
+        check(&stopped, &stopped.fire(), "");
+        let resumed = stopped.then(&resume());
         check(&resumed.clone().after(8), &resumed.fire(), "");
         check(&resumed.clone().after(9), &resumed.fire(), "TimerExpired(t) DeciderScheduled");
     }

@@ -190,9 +190,9 @@ impl Transition {
     /// it.
     fn must_be_asked(&self, answer: &UpdateAnswer, asked: &[ProposedUpdate], others: bool) -> Result<bool, Fault> {
         let update_id = answer.update_id.clone();
-        let standing = self.run.update_status(&update_id);
+        let status = self.run.update_status(&update_id);
         let Some(asked) = asked.iter().find(|asked| asked.update_id == update_id) else {
-            return match standing {
+            return match status {
                 UpdateStatus::Accepted { .. } => Ok(false),
                 UpdateStatus::New | UpdateStatus::Ended { .. } => Err(Fault::UpdateUnknown { update_id }),
             };
@@ -200,7 +200,7 @@ impl Transition {
         if matches!(answer.verdict, Verdict::Rejected { .. }) {
             return Ok(false);
         }
-        if standing != UpdateStatus::New {
+        if status != UpdateStatus::New {
             return Err(Fault::UpdateKnown { update_id });
         }
         must_be_at(&self.run, asked.if_version)?;

@@ -289,7 +289,7 @@ impl<'a> Packer<'a> {
 }
 
 fn row(run: &Run, before: Option<&Row>, close_reason: Option<CloseReason>) -> Row {
-    let standing = run.standing();
+    let standing = run.condition();
     let status = standing.word();
     match before {
         // Everything else stays as it is while the run is open.

@@ -5,7 +5,7 @@ use crate::scene::{
     Scene, check, fail_with, pause, plain, request_cancel, resume, scene, schedule, schedule_again, schedule_with,
     signal, stop, success, terminate, timer, summary,
 };
-use crate::{Command, ContinueAsNew, Duration, RetryPolicy, Standing, Start, Transition, limits};
+use crate::{Command, ContinueAsNew, Duration, RetryPolicy, RunCondition, Start, Transition, limits};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -33,7 +33,7 @@ fn nothing_of_a_paused_run_is_handed_out_until_it_is_resumed() {
         let given = scene().decide([schedule("a")]).then(&signal("s"));
         let (turn, activity) = (given.start_turn(), given.start_activity("a"));
         let paused = given.then(&command);
-        assert_eq!((paused.run.standing(), paused.run.waiting_tasks().count()), (Standing::Paused, 0));
+        assert_eq!((paused.run.condition(), paused.run.waiting_tasks().count()), (RunCondition::Paused, 0));
         check(&paused, &turn, "fault turn-not-waiting");
         check(&paused, &activity, "fault activity-not-waiting");
         check(&paused, &command, "fault already-paused");
@@ -41,7 +41,7 @@ fn nothing_of_a_paused_run_is_handed_out_until_it_is_resumed() {
         check(&paused, &signal("t"), "Signal(t)");
         check(&paused, &request_cancel(), "WorkflowCancelRequested");
         let resumed = paused.then(&signal("t")).then(&resume());
-        assert_eq!((resumed.run.standing(), resumed.run.waiting_tasks().count()), (Standing::Open, 2));
+        assert_eq!((resumed.run.condition(), resumed.run.waiting_tasks().count()), (RunCondition::Open, 2));
         check(&resumed, &turn, "DeciderStarted");
         check(&resumed, &activity, "ActivityStarted");
         check(&resumed, &resume(), "fault not-paused");
@@ -60,7 +60,7 @@ fn whoever_has_something_of_a_paused_run_may_finish_it_and_the_run_can_be_ended(
     check(&given, &decided, "DeciderCompleted ActivityScheduled(c) TimerScheduled(t)");
     check(&given, &given.complete([success()]), "DeciderCompleted WorkflowSuccess");
     check(&given, &terminate(), "WorkflowTerminated");
-    assert_eq!(given.clone().then(&terminate()).run.standing(), Standing::Closed(crate::Status::Terminated));
+    assert_eq!(given.clone().then(&terminate()).run.condition(), RunCondition::Closed(crate::Status::Terminated));
     check(&given.clone().then(&terminate()), &resume(), "fault run-closed");
     let decided = given.clone().then(&decided);
     let start = decided.start_activity("c");
@@ -164,7 +164,7 @@ fn a_paused_run_that_goes_on_as_new_is_paused_and_its_execution_has_run_as_long(
     let (run, links, events) = Transition::successor(&closed.run, &it, None, None, closed.now).into_all();
     assert_eq!(summary(&events), "WorkflowStarted DeciderScheduled WorkflowPaused");
     let next = Scene { run: *run, links, events, ..closed }.after(1_000).then(&resume());
-    assert_eq!(next.run.standing(), Standing::Open);
+    assert_eq!(next.run.condition(), RunCondition::Open);
     // It ran for ten seconds before the pause.
     let soon = next.after(89);
     check(&soon, &soon.fire(), "");

@@ -1,7 +1,7 @@
 //! Which repetitions are noticed, and which are not.
 
 use super::*;
-use crate::Standing;
+use crate::RunCondition;
 use crate::decision::ScheduleActivity;
 use crate::event::ActivityTimeouts;
 use crate::scene::{Scene, child, fail, scene, schedule, schedule_with, success, timer};
@@ -130,10 +130,10 @@ fn the_memory_takes_few_bytes_of_the_state() {
 #[test]
 fn a_run_that_repeats_stands_so_until_it_closes_and_its_end_says_so_too() {
     let charged = done(scene(), schedule("charge"), "charge");
-    assert_eq!(charged.run.standing(), Standing::Open);
+    assert_eq!(charged.run.condition(), RunCondition::Open);
     let again = charged.decide([schedule("charge")]);
     let newest = again.scheduled("charge");
-    assert_eq!(again.run.standing(), Standing::Repeating);
+    assert_eq!(again.run.condition(), RunCondition::Repeating);
     assert_eq!(again.run.successes.repeated(), Some(Repeated { times: 1, scheduled_event_id: newest }));
     let closed = again.takes("charge").succeeds("charge").decide([success()]);
     assert!(!closed.run.is_repeating());

@@ -108,7 +108,7 @@ impl Views {
                 problem = Some(format!("it owes something for run {owner}, which is gone"));
             }
         }
-        let (shown, stands) = (loaded.head.row.as_ref(), stored.standing());
+        let (shown, stands) = (loaded.head.row.as_ref(), stored.condition());
         let is_shown = shown.is_some_and(|row| *row.status == *stands.word() && row.flagged == stands.is_flagged());
         if problem.is_none() && !is_shown {
             problem = Some(format!("lists do not say that it is {}", stands.word()));

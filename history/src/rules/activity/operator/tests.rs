@@ -3,7 +3,7 @@
 use crate::event::{ActivityTimeouts, ByHand, EventKind, RequestKey};
 use crate::scene::{Scene, cancel, check, fail_with, scene, schedule, schedule_again, schedule_with, terminate};
 use crate::{
-    ActivityCommand, Command, DeadlineKind, Duration, OptionsChange, Payload, RetryPolicy, Standing, TaskRef,
+    ActivityCommand, Command, DeadlineKind, Duration, OptionsChange, Payload, RetryPolicy, RunCondition, TaskRef,
     WhenExhausted, limits,
 };
 
@@ -142,7 +142,7 @@ fn a_paused_activity_is_not_handed_out_until_it_is_resumed_and_its_wait_for_a_ru
     check(&paused, &start, "fault activity-not-waiting");
     check(&paused, &pause(), "fault already-paused");
     check(&given, &resume(), "fault not-paused");
-    assert_eq!((given.run.standing(), paused.run.standing()), (Standing::Open, Standing::Blocked));
+    assert_eq!((given.run.condition(), paused.run.condition()), (RunCondition::Open, RunCondition::Blocked));
     assert_eq!(paused.run.activity("a").unwrap().1.paused.as_ref().unwrap().by_hand.identity.as_deref(), Some("ann"));
 
     let paused = paused.after(1_000);

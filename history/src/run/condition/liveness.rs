@@ -6,7 +6,7 @@ use crate::scene::{
     Scene, cancel_timer, check, child, request_cancel, scene, schedule, schedule_again, signal, signal_external,
     success, terminate, timer,
 };
-use crate::{Command, RetryPolicy, Standing, TurnAnswer, limits};
+use crate::{Command, RetryPolicy, RunCondition, TurnAnswer, limits};
 
 fn waits_for(scene: Scene, signals: &[&str]) -> Scene {
     let scene = if scene.run.turn.is_none() { scene.take() } else { scene };
@@ -86,31 +86,31 @@ fn a_run_fails_from_the_second_lost_turn_in_a_row_until_one_is_completed() {
         taken.then(&given_back).after(600)
     };
     let once = lose(scene());
-    assert_eq!((once.run.standing(), once.run.is_failing()), (Standing::Open, false));
+    assert_eq!((once.run.condition(), once.run.is_failing()), (RunCondition::Open, false));
     let newest_loss = |scene: &Scene| {
         let losses = scene.events.iter().rev().find(|event| matches!(event.kind, EventKind::DeciderFailed(_)));
         losses.map(|event| (event.timestamp, event.id)).unwrap()
     };
     let (first, _) = newest_loss(&once);
     let twice = lose(once);
-    assert_eq!(twice.run.standing(), Standing::Failing);
+    assert_eq!(twice.run.condition(), RunCondition::Failing);
     let lost = twice.run.lost_turns.unwrap();
     assert_eq!((lost.since, lost.event_id), (first, newest_loss(&twice).1), "since the first, by the newest");
     // The flag stays while a decider holds the next attempt.
-    assert_eq!(twice.clone().take().run.standing(), Standing::Failing);
+    assert_eq!(twice.clone().take().run.condition(), RunCondition::Failing);
     let completed = twice.clone().decide([timer("t", 5)]);
-    assert_eq!((completed.run.standing(), completed.run.lost_turns), (Standing::Open, None));
-    assert_eq!(twice.then(&terminate()).run.standing(), Standing::Closed(crate::Status::Terminated));
+    assert_eq!((completed.run.condition(), completed.run.lost_turns), (RunCondition::Open, None));
+    assert_eq!(twice.then(&terminate()).run.condition(), RunCondition::Closed(crate::Status::Terminated));
     // A turn that was lost earlier does not count together with a later one.
     let again = lose(completed.then(&signal("go")));
-    assert_eq!(again.run.standing(), Standing::Open);
+    assert_eq!(again.run.condition(), RunCondition::Open);
     // Turns that time out are lost in the same way as turns that fail.
     let mut given = scene();
-    for standing in [Standing::Open, Standing::Failing] {
+    for condition in [RunCondition::Open, RunCondition::Failing] {
         let taken = given.take().after(30);
         let fires = taken.fire();
         given = taken.then(&fires).after(600);
-        assert_eq!(given.run.standing(), standing, "{}", crate::scene::summary(&given.events));
+        assert_eq!(given.run.condition(), condition, "{}", crate::scene::summary(&given.events));
     }
 }
 
@@ -119,13 +119,13 @@ fn a_run_is_retrying_while_an_activity_is_past_its_first_try() {
     let given =
         scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default()), schedule("b")]);
     let first = given.takes("a");
-    assert_eq!(first.run.standing(), Standing::Open);
+    assert_eq!(first.run.condition(), RunCondition::Open);
     let failed = first.clone().then(&first.fail("a"));
-    assert_eq!(failed.run.standing(), Standing::Retrying, "it waits for its second try");
+    assert_eq!(failed.run.condition(), RunCondition::Retrying, "it waits for its second try");
     let second = failed.after(1).takes("a");
-    assert_eq!(second.run.standing(), Standing::Retrying, "it is in its second try");
+    assert_eq!(second.run.condition(), RunCondition::Retrying, "it is in its second try");
     let done = second.succeeds("a");
-    assert_eq!(done.run.standing(), Standing::Open, "whatever else is open");
+    assert_eq!(done.run.condition(), RunCondition::Open, "whatever else is open");
 }
 
 #[test]
@@ -141,11 +141,11 @@ fn a_run_to_which_several_states_apply_stands_as_the_first_of_them() {
         failing = taken.clone().then(&taken.fail_turn()).after(600);
     }
     assert!(failing.run.is_retrying() && failing.run.is_failing());
-    assert_eq!(failing.run.standing(), Standing::Failing);
+    assert_eq!(failing.run.condition(), RunCondition::Failing);
     let paused = failing.then(&pause);
-    assert_eq!(paused.run.standing(), Standing::Paused);
-    assert_eq!(paused.then(&resume).run.standing(), Standing::Failing);
+    assert_eq!(paused.run.condition(), RunCondition::Paused);
+    assert_eq!(paused.then(&resume).run.condition(), RunCondition::Failing);
     let stuck = scene().decide([]).then(&pause);
     assert!(stuck.run.is_stuck());
-    assert_eq!(stuck.run.standing(), Standing::Paused);
+    assert_eq!(stuck.run.condition(), RunCondition::Paused);
 }

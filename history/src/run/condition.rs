@@ -8,7 +8,7 @@ const FAILING_TURNS_MIN: u32 = 2;
 
 /// Condition of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum RunCondition {
     /// Open, and none of the flags below applies.
     Open,
     /// Open and paused.
@@ -27,7 +27,7 @@ pub enum Standing {
     Closed(Status),
 }
 
-impl Standing {
+impl RunCondition {
     /// Conditions of open runs that may need attention. If several apply to a run, the first one counts.
     pub const FLAGGED: [Self; 6] =
         [Self::Paused, Self::Blocked, Self::Stuck, Self::Failing, Self::Retrying, Self::Repeating];
@@ -48,7 +48,7 @@ impl Standing {
 
     /// Returns the condition with this word.
     pub fn from_word(word: &str) -> Option<Self> {
-        let flagged = Self::FLAGGED.into_iter().find(|standing| standing.word() == word);
+        let flagged = Self::FLAGGED.into_iter().find(|condition| condition.word() == word);
         flagged.or_else(|| match Status::from_word(word)? {
             Status::Open => Some(Self::Open),
             closed => Some(Self::Closed(closed)),
@@ -68,21 +68,21 @@ impl Standing {
 
 impl Run {
     /// Returns the condition of the run.
-    pub fn standing(&self) -> Standing {
-        let applies = |standing: &Standing| match standing {
-            Standing::Open => true,
-            Standing::Paused => self.paused.is_some(),
-            Standing::Blocked => self.is_blocked(),
-            Standing::Stuck => self.is_stuck(),
-            Standing::Failing => self.is_failing(),
-            Standing::Retrying => self.is_retrying(),
-            Standing::Repeating => self.is_repeating(),
-            Standing::Closed(_) => false,
+    pub fn condition(&self) -> RunCondition {
+        let applies = |condition: &RunCondition| match condition {
+            RunCondition::Open => true,
+            RunCondition::Paused => self.paused.is_some(),
+            RunCondition::Blocked => self.is_blocked(),
+            RunCondition::Stuck => self.is_stuck(),
+            RunCondition::Failing => self.is_failing(),
+            RunCondition::Retrying => self.is_retrying(),
+            RunCondition::Repeating => self.is_repeating(),
+            RunCondition::Closed(_) => false,
         };
         if self.is_open() {
-            Standing::FLAGGED.into_iter().find(applies).unwrap_or(Standing::Open)
+            RunCondition::FLAGGED.into_iter().find(applies).unwrap_or(RunCondition::Open)
         } else {
-            Standing::Closed(self.status)
+            RunCondition::Closed(self.status)
         }
     }
 
@@ -129,14 +129,14 @@ mod tests {
 
     #[test]
     fn every_standing_has_a_word_of_its_own() {
-        let closed = Status::ALL.into_iter().filter(|status| *status != Status::Open).map(Standing::Closed);
-        let all: Vec<_> = Standing::FLAGGED.into_iter().chain([Standing::Open]).chain(closed).collect();
-        for standing in &all {
-            assert_eq!(Standing::from_word(standing.word()), Some(*standing), "{standing:?}");
-            assert_eq!(standing.is_open(), !matches!(standing, Standing::Closed(_)));
-            assert_eq!(standing.is_flagged(), standing.is_open() && *standing != Standing::Open);
+        let closed = Status::ALL.into_iter().filter(|status| *status != Status::Open).map(RunCondition::Closed);
+        let all: Vec<_> = RunCondition::FLAGGED.into_iter().chain([RunCondition::Open]).chain(closed).collect();
+        for condition in &all {
+            assert_eq!(RunCondition::from_word(condition.word()), Some(*condition), "{condition:?}");
+            assert_eq!(condition.is_open(), !matches!(condition, RunCondition::Closed(_)));
+            assert_eq!(condition.is_flagged(), condition.is_open() && *condition != RunCondition::Open);
         }
-        assert_eq!(all.len(), Status::ALL.len() + Standing::FLAGGED.len());
-        assert_eq!(Standing::from_word("asleep"), None);
+        assert_eq!(all.len(), Status::ALL.len() + RunCondition::FLAGGED.len());
+        assert_eq!(RunCondition::from_word("asleep"), None);
     }
 }
