@@ -98,7 +98,7 @@ pub use reset::{Branch, BranchReader, Branching};
 pub use retry::{RetryPolicy, WhenExhausted, retry_of_request};
 pub use rules::repair::LateDeadline;
 pub use run::{
-    Activities, Branched, Coming, ComingKind, Deadline, DeadlineKind, Fingerprint, HeldTry, KnownRequest,
+    Activities, Branched, UpcomingChange, UpcomingKind, Deadline, DeadlineKind, Fingerprint, HeldTry, KnownRequest,
     KnownRequests, LostTurns, OpenCounts, OpenUpdates, PausedActivity, PendingActivity, PendingChild, PendingExternal,
     PendingTimer, PendingUpdate, Released, Repeated, RequestMark, Run, RunClock, RunPause, RunStart, Spilled, RunCondition,
     Status, Successes, TaskRef, Tries, Turn, TurnLists, TurnTask, UpdateStatus, WaitingActivity, key_of_update,

@@ -6,7 +6,7 @@ mod clock;
 mod counted;
 mod deadlines;
 mod evolve;
-mod future;
+mod upcoming;
 mod known;
 mod open_counts;
 mod pending;
@@ -31,7 +31,7 @@ pub use activities::Activities;
 pub use branched::Branched;
 pub use clock::{RunClock, RunPause};
 pub use deadlines::{Deadline, DeadlineKind};
-pub use future::{Coming, ComingKind};
+pub use upcoming::{UpcomingChange, UpcomingKind};
 pub use known::{KnownRequest, KnownRequests, RequestMark, Spilled, key_of_update};
 pub use open_counts::OpenCounts;
 pub use pending::{

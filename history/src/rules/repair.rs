@@ -23,7 +23,7 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::links::Outbox;
 use crate::rules::turn::turn_backoff;
-use crate::run::{Coming, ComingKind, FIRST_TURN, PendingActivity, Run, TurnTask};
+use crate::run::{UpcomingChange, UpcomingKind, FIRST_TURN, PendingActivity, Run, TurnTask};
 use crate::time::{Duration, Timestamp};
 use crate::transition::{CommandOutcome, Transition, must_be_open};
 use crate::validate;
@@ -32,7 +32,7 @@ use crate::validate;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LateDeadline {
     /// Kind of deadline.
-    pub what: ComingKind,
+    pub what: UpcomingKind,
     /// Time at which it is due.
     pub at: Timestamp,
     /// Time at which it would be due after a repair now.
@@ -102,7 +102,7 @@ impl Run {
         let mut expedited = outbox.clone();
         expedited.expedite(now);
         let after = repaired.future(&heard, &expedited, now);
-        let late = run.future(beats, outbox, now).into_iter().map(|Coming { at, what }| {
+        let late = run.future(beats, outbox, now).into_iter().map(|UpcomingChange { at, what }| {
             // A deadline that no longer exists after the repair is due now.
             let repaired_at = after.iter().find(|coming| coming.what == what).map_or(now, |coming| coming.at);
             LateDeadline { what, at, repaired_at }

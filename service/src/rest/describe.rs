@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use client::body;
 use history::event::ByHand;
 use history::{
-    Branched, CloseReason, Coming, ComingKind, DeadlineKind, Effect, EventId, EventKind, Heartbeat, PausedActivity,
+    Branched, CloseReason, UpcomingChange, UpcomingKind, DeadlineKind, Effect, EventId, EventKind, Heartbeat, PausedActivity,
     PendingActivity, Repeated, Run, RunPause, Timestamp,
 };
 
@@ -138,7 +138,7 @@ fn open_activity(scheduled_event_id: EventId, activity: &PendingActivity, beats:
     }
 }
 
-pub(super) fn deadline(run: &Run, coming: Coming) -> body::Deadline {
+pub(super) fn deadline(run: &Run, coming: UpcomingChange) -> body::Deadline {
     let (what, scheduled_event_id) = coming_words(coming.what);
     let name = scheduled_event_id.and_then(|id| match run.activities.get(&id) {
         Some(activity) => Some(activity.activity_id.clone()),
@@ -229,12 +229,12 @@ fn paused(paused: &PausedActivity) -> body::PausedActivity {
     body::PausedActivity { at: paused.at, cause: paused.cause, event_id: paused.event_id, identity, reason }
 }
 
-fn coming_words(what: ComingKind) -> (&'static str, Option<u64>) {
+fn coming_words(what: UpcomingKind) -> (&'static str, Option<u64>) {
     match what {
-        ComingKind::FirstTurn { scheduled_event_id } => ("first-turn", Some(scheduled_event_id)),
-        ComingKind::TurnAgain { scheduled_event_id } => ("turn-again", Some(scheduled_event_id)),
-        ComingKind::Effects => ("effects", None),
-        ComingKind::Deadline(what) => deadline_words(what),
+        UpcomingKind::FirstTurn { scheduled_event_id } => ("first-turn", Some(scheduled_event_id)),
+        UpcomingKind::TurnRetry { scheduled_event_id } => ("turn-again", Some(scheduled_event_id)),
+        UpcomingKind::Effects => ("effects", None),
+        UpcomingKind::Deadline(what) => deadline_words(what),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::scene::{
     Scene, check, child, fail_with, failure, keyed_signal, plain, resume, scene, schedule_again, schedule_with, signal,
     stop, timer,
 };
-use crate::{ComingKind, DeadlineKind, Duration, Event, RetryPolicy, Start, Transition};
+use crate::{UpcomingKind, DeadlineKind, Duration, Event, RetryPolicy, Start, Transition};
 
 const TWO_DAYS: u64 = 172_800;
 
@@ -24,7 +24,7 @@ fn touched(given: Scene) -> Scene {
 }
 
 /// Returns the seconds until the first matching change.
-fn due_in(given: &Scene, wanted: impl Fn(&ComingKind) -> bool) -> Option<u64> {
+fn due_in(given: &Scene, wanted: impl Fn(&UpcomingKind) -> bool) -> Option<u64> {
     let future = given.run.future(&given.beats, &given.links.outbox, given.now);
     let at = future.iter().find(|coming| wanted(&coming.what))?.at;
     assert!(at >= given.now, "{at} is before {}", given.now);
@@ -32,7 +32,7 @@ fn due_in(given: &Scene, wanted: impl Fn(&ComingKind) -> bool) -> Option<u64> {
 }
 
 fn deadline_in(given: &Scene, wanted: fn(&DeadlineKind) -> bool) -> Option<u64> {
-    due_in(given, |coming| matches!(coming, ComingKind::Deadline(kind) if wanted(kind)))
+    due_in(given, |coming| matches!(coming, UpcomingKind::Deadline(kind) if wanted(kind)))
 }
 
 #[test]
@@ -85,13 +85,13 @@ fn every_deadline_of_a_run_touched_ahead_is_kept_by_the_right_clock() {
     let given = turn(touched(scene()));
     assert_eq!(deadline_in(&given, |kind| matches!(kind, Kind::TurnStartToClose { .. })), Some(30));
     let given = given.clone().then(&given.fail_turn());
-    assert_eq!(due_in(&given, |coming| matches!(coming, ComingKind::TurnAgain { .. })), Some(1));
+    assert_eq!(due_in(&given, |coming| matches!(coming, UpcomingKind::TurnRetry { .. })), Some(1));
     let waits = Start { decider_schedule_to_start: Some(seconds(50)), ..plain() };
     let given = touched(Scene::of(&waits)).take().decide([]).then(&signal("right"));
     assert_eq!(deadline_in(&given, |kind| matches!(kind, Kind::TurnScheduleToStart { .. })), Some(50));
 
     let given = touched(scene()).decide([child("c")]);
-    assert!(due_in(&given, |coming| matches!(coming, ComingKind::Effects)).is_some_and(|wait| wait <= 30));
+    assert!(due_in(&given, |coming| matches!(coming, UpcomingKind::Effects)).is_some_and(|wait| wait <= 30));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::scene::{
     Scene, by_hand, check, child, fail_with, failure, pause, plain, request_cancel, resume, scene, schedule_again,
     schedule_with, signal, stop, success, timer,
 };
-use crate::{ActivityCommand, Coming, ComingKind, Command, DeadlineKind, Duration, RetryPolicy, Start, Transition};
+use crate::{ActivityCommand, UpcomingChange, UpcomingKind, Command, DeadlineKind, Duration, RetryPolicy, Start, Transition};
 
 const TWO_DAYS: u64 = 172_800;
 
@@ -45,21 +45,21 @@ fn repaired(given: Scene) -> Scene {
 }
 
 /// Returns the late deadlines with the seconds until they are due before and after the repair.
-fn late(given: &Scene) -> Vec<(ComingKind, u64, u64)> {
+fn late(given: &Scene) -> Vec<(UpcomingKind, u64, u64)> {
     let late = given.run.late_deadlines(&given.beats, &given.links.outbox, given.now);
     let wait = |at: crate::Timestamp| at.since(given.now).as_millis() / 1_000;
     late.into_iter().map(|late| (late.what, wait(late.at), wait(late.repaired_at))).collect()
 }
 
 /// Returns the seconds until each matching change is due.
-fn due_in(given: &Scene, wanted: impl Fn(&ComingKind) -> bool) -> Vec<u64> {
+fn due_in(given: &Scene, wanted: impl Fn(&UpcomingKind) -> bool) -> Vec<u64> {
     let future = given.run.future(&given.beats, &given.links.outbox, given.now).into_iter();
-    future.filter(|Coming { what, .. }| wanted(what)).map(|it| it.at.since(given.now).as_millis() / 1_000).collect()
+    future.filter(|UpcomingChange { what, .. }| wanted(what)).map(|it| it.at.since(given.now).as_millis() / 1_000).collect()
 }
 
 /// Checks that one matching deadline is two days late, and is due this many seconds after the repair.
 #[track_caller]
-fn comes_back(given: Scene, after: u64, wanted: impl Fn(&ComingKind) -> bool) -> Scene {
+fn comes_back(given: Scene, after: u64, wanted: impl Fn(&UpcomingKind) -> bool) -> Scene {
     let found: Vec<_> = late(&given).into_iter().filter(|(what, ..)| wanted(what)).collect();
     let [(_, before, repaired_in)] = found.as_slice() else { panic!("{found:?} of {:?}", late(&given)) };
     assert!((TWO_DAYS + after - 60..=TWO_DAYS + after).contains(before), "{before}");
@@ -69,8 +69,8 @@ fn comes_back(given: Scene, after: u64, wanted: impl Fn(&ComingKind) -> bool) ->
     given
 }
 
-fn deadline(wanted: fn(&DeadlineKind) -> bool) -> impl Fn(&ComingKind) -> bool {
-    move |coming| matches!(coming, ComingKind::Deadline(kind) if wanted(kind))
+fn deadline(wanted: fn(&DeadlineKind) -> bool) -> impl Fn(&UpcomingKind) -> bool {
+    move |coming| matches!(coming, UpcomingKind::Deadline(kind) if wanted(kind))
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn turns_held_back_ahead_can_be_taken_a_whole_wait_after_the_repair() {
     let given = ahead(scene(), Scene::take);
     comes_back(given, 30, deadline(|kind| matches!(kind, DeadlineKind::TurnStartToClose { .. })));
     let given = ahead(scene(), |given| given.clone().take().then(&given.take().fail_turn()));
-    let given = comes_back(given, 1, |coming| matches!(coming, ComingKind::TurnAgain { .. }));
+    let given = comes_back(given, 1, |coming| matches!(coming, UpcomingKind::TurnRetry { .. }));
     check(&given, &given.start_turn(), "fault turn-not-waiting");
     given.after(1).take();
     let waits = Start { decider_schedule_to_start: Some(seconds(50)), ..plain() };
@@ -160,7 +160,7 @@ fn timeouts_and_delays_of_a_run_started_ahead_count_from_the_repair() {
     check(&given.clone().after(600), &given.fire(), "WorkflowTimedOut");
     let delayed = Start { start_after: Some(seconds(100)), ..start.clone() };
     let given = started_ahead(&delayed);
-    comes_back(given.clone(), 100, |coming| matches!(coming, ComingKind::FirstTurn { .. }));
+    comes_back(given.clone(), 100, |coming| matches!(coming, UpcomingKind::FirstTurn { .. }));
     let given = comes_back(given, 700, deadline(|kind| *kind == DeadlineKind::Run));
     assert_eq!(due_in(&given, deadline(|kind| *kind == DeadlineKind::Execution)), [3_100]);
     check(&given.clone().after(99), &given.start_turn(), "fault turn-not-waiting");
@@ -182,7 +182,7 @@ fn another_try_that_began_ahead_waits_its_backoff_from_the_repair() {
     let next = Transition::retry(&before.run, run_id, None, at.unwrap(), None, before.now);
     let (run, events) = next.into_parts();
     let given = Scene { run, events, ..before }.after(60).put_back(TWO_DAYS);
-    let given = comes_back(given, 700, |coming| matches!(coming, ComingKind::FirstTurn { .. }));
+    let given = comes_back(given, 700, |coming| matches!(coming, UpcomingKind::FirstTurn { .. }));
     assert_eq!(due_in(&given, deadline(|kind| *kind == DeadlineKind::Run)), [760]);
 }
 
@@ -193,9 +193,9 @@ fn effects_owed_since_ahead_are_seen_to_soon_after_the_repair() {
         (0..6).fold(given.decide([child("c")]), |given, _| given.after(3_600).then(&Command::RetryEffects))
     });
     let found = late(&given);
-    assert!(matches!(found.as_slice(), [(ComingKind::Effects, _, 30)]), "{found:?}");
+    assert!(matches!(found.as_slice(), [(UpcomingKind::Effects, _, 30)]), "{found:?}");
     let given = repaired(given);
-    assert_eq!(due_in(&given, |coming| *coming == ComingKind::Effects), [30]);
+    assert_eq!(due_in(&given, |coming| *coming == UpcomingKind::Effects), [30]);
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn deadlines_set_by_the_right_clock_stay_as_they_are() {
     let given = repaired(given);
     let mut after = given.run.future(&given.beats, &given.links.outbox, given.now);
     let late = given.run.timers["late"].scheduled_event_id;
-    let what = ComingKind::Deadline(DeadlineKind::Timer { scheduled_event_id: late });
+    let what = UpcomingKind::Deadline(DeadlineKind::Timer { scheduled_event_id: late });
     after.retain(|coming| coming.what != what);
     assert_eq!(after, before);
     // A clock that is ahead by less than a minute counts as correct.

@@ -8,23 +8,23 @@ use crate::time::Timestamp;
 
 /// An upcoming change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Coming {
+pub struct UpcomingChange {
     /// Time at which it is due.
     pub at: Timestamp,
     /// Kind of change.
-    pub what: ComingKind,
+    pub what: UpcomingKind,
 }
 
 /// Kind of an upcoming change. The order applies to changes at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ComingKind {
+pub enum UpcomingKind {
     /// The first turn of a delayed start or of a retry becomes available.
     FirstTurn {
         /// Id of the turn's DeciderScheduled event.
         scheduled_event_id: EventId,
     },
     /// A turn that failed or timed out becomes available again.
-    TurnAgain {
+    TurnRetry {
         /// Id of the turn's DeciderScheduled event.
         scheduled_event_id: EventId,
     },
@@ -36,12 +36,12 @@ pub enum ComingKind {
 
 impl Run {
     /// Returns all changes that are due at or after `now`, ordered by time; overdue ones come first.
-    pub fn future(&self, beats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Vec<Coming> {
+    pub fn future(&self, beats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Vec<UpcomingChange> {
         let deadlines = self.deadlines(beats).into_iter();
-        let mut coming: Vec<Coming> =
-            deadlines.map(|Deadline { at, what }| Coming { at, what: ComingKind::Deadline(what) }).collect();
+        let mut coming: Vec<UpcomingChange> =
+            deadlines.map(|Deadline { at, what }| UpcomingChange { at, what: UpcomingKind::Deadline(what) }).collect();
         coming.extend(self.held_turn(now));
-        coming.extend(outbox.next_at().map(|at| Coming { at, what: ComingKind::Effects }));
+        coming.extend(outbox.next_at().map(|at| UpcomingChange { at, what: UpcomingKind::Effects }));
         coming.sort_unstable_by_key(|coming| (coming.at, coming.what));
         coming
     }
@@ -53,17 +53,17 @@ impl Run {
     }
 
     /// Returns the waiting turn while it is delayed.
-    pub fn held_turn(&self, now: Timestamp) -> Option<Coming> {
+    pub fn held_turn(&self, now: Timestamp) -> Option<UpcomingChange> {
         let is_next = self.turn.is_none() && self.paused.is_none();
         let task = self.turn_task.as_ref().filter(|_| is_next)?;
         let at = task.not_before.filter(|at| *at > now)?;
         let scheduled_event_id = task.scheduled_event_id;
         // In a first attempt, only the turn of a delayed start or a retry is delayed.
         let what = if task.attempt == 1 {
-            ComingKind::FirstTurn { scheduled_event_id }
+            UpcomingKind::FirstTurn { scheduled_event_id }
         } else {
-            ComingKind::TurnAgain { scheduled_event_id }
+            UpcomingKind::TurnRetry { scheduled_event_id }
         };
-        Some(Coming { at, what })
+        Some(UpcomingChange { at, what })
     }
 }
