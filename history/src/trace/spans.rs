@@ -52,9 +52,9 @@ pub struct Span {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpanEnd {
     /// Success.
-    Well,
+    Succeeded,
     /// Failure, with a short code.
-    Badly(String),
+    Failed(String),
 }
 
 /// Value of a span attribute.
@@ -111,24 +111,24 @@ impl Maker<'_> {
     fn event(&mut self, event: &Event) {
         let at = event.at();
         match &event.kind {
-            EventKind::DeciderCompleted(it) => self.end_turn_span(it.started_event_id, at, SpanEnd::Well),
+            EventKind::DeciderCompleted(it) => self.end_turn_span(it.started_event_id, at, SpanEnd::Succeeded),
             EventKind::DeciderFailed(it) if it.cause == DeciderFailedCause::Reported => {
-                self.end_turn_span(it.started_event_id, at, badly(it.reason.as_deref().unwrap_or("failed")));
+                self.end_turn_span(it.started_event_id, at, failed(it.reason.as_deref().unwrap_or("failed")));
             }
             EventKind::DeciderTimedOut(it) => {
                 // A turn that no decider took has no span.
                 if let (Some(started_event_id), DeciderTimeout::StartToClose) = (it.started_event_id, it.timeout) {
-                    self.end_turn_span(started_event_id, at, badly("timed-out"));
+                    self.end_turn_span(started_event_id, at, failed("timed-out"));
                 }
             }
-            EventKind::ActivitySuccess(it) => self.end_activity_span(it.scheduled_event_id, at, &SpanEnd::Well),
-            EventKind::ActivityFailed(it) => self.end_activity_span(it.scheduled_event_id, at, &badly(&it.reason)),
-            EventKind::ActivityCanceled(it) => self.end_activity_span(it.scheduled_event_id, at, &SpanEnd::Well),
+            EventKind::ActivitySuccess(it) => self.end_activity_span(it.scheduled_event_id, at, &SpanEnd::Succeeded),
+            EventKind::ActivityFailed(it) => self.end_activity_span(it.scheduled_event_id, at, &failed(&it.reason)),
+            EventKind::ActivityCanceled(it) => self.end_activity_span(it.scheduled_event_id, at, &SpanEnd::Succeeded),
             EventKind::ActivityTimedOut(it) => {
-                self.end_activity_span(it.scheduled_event_id, at, &badly(timeout_word(it.timeout)));
+                self.end_activity_span(it.scheduled_event_id, at, &failed(timeout_word(it.timeout)));
             }
             EventKind::ActivityScheduledTimeout(it) => {
-                self.end_activity_span(it.scheduled_event_id, at, &badly("schedule-to-start"));
+                self.end_activity_span(it.scheduled_event_id, at, &failed("schedule-to-start"));
             }
             EventKind::TimerExpired(it) => self.end_timer_span(&it.timer_id, it.scheduled_event_id, at),
             EventKind::TimerCanceled(it) => self.end_timer_span(&it.timer_id, it.scheduled_event_id, at),
@@ -167,7 +167,7 @@ impl Maker<'_> {
             began_at: began_at.min(ended_at),
             ended_at,
             taken_at: None,
-            end: SpanEnd::Well,
+            end: SpanEnd::Succeeded,
             attributes,
             link: None,
         }
@@ -260,7 +260,7 @@ impl Maker<'_> {
             let Some(next) = next.filter(|next| next.attempt() > activity.attempt()) else { continue };
             let Some(failure) = next.last_failure() else { continue };
             let word = failure.reason.as_deref().or(failure.timeout.map(timeout_word));
-            self.end_attempt_span(*scheduled_event_id, activity, failure.at, &badly(word.unwrap_or("failed")));
+            self.end_attempt_span(*scheduled_event_id, activity, failure.at, &failed(word.unwrap_or("failed")));
         }
     }
 
@@ -298,8 +298,8 @@ impl Maker<'_> {
         let before = run.branched.as_ref().map(|branched| branched.run_id).or(started.continued_from);
         span.link = before.map(|before| self.traceparent.with_span(SpanId::of_run(before)));
         span.end = match run.status {
-            Status::Failed | Status::TimedOut | Status::Terminated => badly(run.status.word()),
-            Status::Open | Status::Success | Status::Canceled | Status::ContinuedAsNew => SpanEnd::Well,
+            Status::Failed | Status::TimedOut | Status::Terminated => failed(run.status.word()),
+            Status::Open | Status::Success | Status::Canceled | Status::ContinuedAsNew => SpanEnd::Succeeded,
         };
         self.spans.push(span);
     }
@@ -307,7 +307,7 @@ impl Maker<'_> {
     /// Ends the open spans when the run closes, because workers may already have exported spans below them.
     fn end_open_spans(&mut self, at: Timestamp) {
         let Some(before) = self.before else { return };
-        let end = badly("run-closed");
+        let end = failed("run-closed");
         let is_exported = |spans: &[Span], event_id: EventId| {
             let span_id = SpanId::of_event(before.started.run_id, event_id);
             spans.iter().any(|span| span.span_id == span_id)
@@ -331,8 +331,8 @@ impl Maker<'_> {
     }
 }
 
-fn badly(word: &str) -> SpanEnd {
-    SpanEnd::Badly(word.to_owned())
+fn failed(word: &str) -> SpanEnd {
+    SpanEnd::Failed(word.to_owned())
 }
 
 fn timeout_word(timeout: ActivityTimeout) -> &'static str {

@@ -50,8 +50,8 @@ fn line(span: &Span) -> String {
     let second = |at: Timestamp| at.as_millis() / 1_000 - 1_000;
     let below = span.parent.map_or_else(|| "nothing".to_owned(), name_of);
     let end = match &span.end {
-        SpanEnd::Well => String::new(),
-        SpanEnd::Badly(word) => format!(" {word}"),
+        SpanEnd::Succeeded => String::new(),
+        SpanEnd::Failed(word) => format!(" {word}"),
     };
     format!("{} {}-{} below {below}{end}", span.name, second(span.began_at), second(span.ended_at))
 }
