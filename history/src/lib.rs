@@ -107,7 +107,7 @@ pub use same_json::same_json;
 #[cfg(feature = "schedules")]
 pub use schedule::{
     Action, ActionCause, ActionOutcome, NextTime, OverlapEnd, Recent, Rules, Running, ScheduleCounts, ScheduleState,
-    ScheduleTimes, Sight, Upcoming, use_zone_tables, zone_tables,
+    ScheduleTimes, ObservedRun, Upcoming, use_zone_tables, zone_tables,
 };
 pub use schedule::{Calendar, Interval, Overlap, Schedule, ScheduleSpec, Scheduled};
 pub use start::{Start, StartSignal, StartWorkflow};

@@ -141,7 +141,7 @@ pub struct ScheduleCounts {
 
 /// Observed state of a run that the schedule started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sight {
+pub enum ObservedRun {
     /// Open, or continued by a successor.
     Open,
     /// Closed.
@@ -234,11 +234,11 @@ impl ScheduleState {
         self.asked.push_back(Action { number: 0, nominal, cause, overlap, end: None });
     }
 
-    /// Makes all decisions that are due at `now`. `sights` has the observed state of each of the
+    /// Makes all decisions that are due at `now`. `observed` has the observed state of each of the
     /// [`running`](Self::running) runs, in order; missing entries count as open. `id` seeds the jitter of this
     /// schedule.
-    pub fn step(&mut self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp, sights: &[Sight]) {
-        self.see(rules, sights, now);
+    pub fn step(&mut self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp, observed: &[ObservedRun]) {
+        self.observe(rules, observed, now);
         while self.can_start() {
             let Some(action) = self.asked.pop_front() else { break };
             self.offer(action, rules, now);
@@ -264,17 +264,17 @@ impl ScheduleState {
     }
 
     /// Records the observed state of each of the [`running`](Self::running) runs, in order.
-    pub fn see(&mut self, rules: Rules, sights: &[Sight], now: Timestamp) {
-        let mut sights = sights.iter();
+    pub fn observe(&mut self, rules: Rules, observed: &[ObservedRun], now: Timestamp) {
+        let mut observed = observed.iter();
         let running = std::mem::take(&mut self.running);
         for run in running {
-            let (outcome, closed_at) = match sights.next() {
-                None | Some(Sight::Open) => {
+            let (outcome, closed_at) = match observed.next() {
+                None | Some(ObservedRun::Open) => {
                     self.running.push(run);
                     continue;
                 }
-                Some(Sight::Closed(status, at)) => (ActionOutcome::Closed(*status), Some(*at)),
-                Some(Sight::Gone) => (ActionOutcome::Unknown, None),
+                Some(ObservedRun::Closed(status, at)) => (ActionOutcome::Closed(*status), Some(*at)),
+                Some(ObservedRun::Gone) => (ActionOutcome::Unknown, None),
             };
             if rules.pause_on_failure && matches!(outcome, ActionOutcome::Closed(Status::Failed | Status::TimedOut)) {
                 self.pause(now, format!("run {} of `{}` did not succeed", run.run_id, run.workflow_id));
@@ -421,20 +421,20 @@ impl ScheduleState {
     }
 
     /// Records that a request to end a run was delivered.
-    pub fn told(&mut self, number: u64, how: OverlapEnd) {
+    pub fn mark_end_delivered(&mut self, number: u64, how: OverlapEnd) {
         if let Some(run) = self.running.iter_mut().find(|run| run.number == number && run.end == Some(how)) {
             run.is_told = true;
         }
     }
 
     /// Returns the runs whose request to end was not delivered yet.
-    pub fn to_tell(&self) -> impl Iterator<Item = &Running> {
+    pub fn undelivered_ends(&self) -> impl Iterator<Item = &Running> {
         self.running.iter().filter(|run| run.end.is_some() && !run.is_told)
     }
 
     /// Returns the time of the next evaluation, or `None` if none is needed.
     pub fn due(&self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp) -> Option<Timestamp> {
-        let has_work = !self.starting.is_empty() || self.to_tell().next().is_some();
+        let has_work = !self.starting.is_empty() || self.undelivered_ends().next().is_some();
         let soon = (has_work || !self.asked.is_empty()).then(|| now.plus(limits::EFFECT_WAIT_FIRST));
         // The close of a run is reported at once, but the report can be lost. If an action depends on it, the
         // schedule also checks periodically.

@@ -116,7 +116,7 @@ impl ScheduleTimes {
     /// Returns the next times, at most `limit`, using at most `EVALUATIONS_MAX` evaluations.
     pub fn upcoming(&self, after: Timestamp, limit: usize) -> Upcoming {
         let mut listing = self.list(after, limit);
-        while !listing.is_done() {}
+        while !listing.advance() {}
         listing.found()
     }
 
@@ -243,7 +243,7 @@ pub struct Listing<'a> {
 
 impl Listing<'_> {
     /// Continues the list a little. Returns `true` when it is complete.
-    pub fn is_done(&mut self) -> bool {
+    pub fn advance(&mut self) -> bool {
         let until = self.search.evaluations() + LISTED_AT_ONCE;
         while self.times.len() < self.limit {
             let Some(most) = self.left.checked_sub(self.search.evaluations()).filter(|left| *left > 0) else {

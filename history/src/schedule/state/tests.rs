@@ -29,7 +29,7 @@ fn scene(overlap: Overlap) -> Scene {
 
 impl Scene {
     /// Evaluates the schedule in this minute, with the observed states of its runs.
-    fn look(mut self, minute: u64, sights: &[Sight]) -> Self {
+    fn look(mut self, minute: u64, sights: &[ObservedRun]) -> Self {
         self.now = at(minute);
         self.state.step(self.rules, &self.times, ID, self.now, sights);
         self
@@ -62,8 +62,8 @@ impl Scene {
     }
 }
 
-fn closed(minute: u64) -> Sight {
-    Sight::Closed(Status::Success, at(minute))
+fn closed(minute: u64) -> ObservedRun {
+    ObservedRun::Closed(Status::Success, at(minute))
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn what_an_action_does_while_a_run_is_open_is_what_the_schedule_says() {
         (AllowAll, &[], &[2, 3, 4], 0, None, &[2, 3, 4]),
     ];
     for (overlap, waiting, starting, skipped, end, after) in cases {
-        let busy = scene(overlap).look(1, &[]).start().look(4, &[Sight::Open]);
+        let busy = scene(overlap).look(1, &[]).start().look(4, &[ObservedRun::Open]);
         assert_eq!((busy.waiting(), busy.starting()), (waiting.to_vec(), starting.to_vec()), "{overlap:?}");
         assert_eq!(busy.state.counts.skipped, skipped, "{overlap:?}");
         assert_eq!(busy.state.running[0].end, end, "{overlap:?}");
@@ -110,16 +110,16 @@ fn what_an_action_does_while_a_run_is_open_is_what_the_schedule_says() {
 
 #[test]
 fn a_run_that_is_to_end_is_told_once_and_harder_only() {
-    let mut canceled = scene(Overlap::CancelOther).look(1, &[]).start().look(2, &[Sight::Open]);
-    assert_eq!(canceled.state.to_tell().count(), 1);
+    let mut canceled = scene(Overlap::CancelOther).look(1, &[]).start().look(2, &[ObservedRun::Open]);
+    assert_eq!(canceled.state.undelivered_ends().count(), 1);
     assert_eq!(canceled.due(), Some(150), "in case who tells it is gone");
-    canceled.state.told(1, OverlapEnd::Canceled);
-    assert_eq!(canceled.clone().look(3, &[Sight::Open]).state.to_tell().count(), 0);
+    canceled.state.mark_end_delivered(1, OverlapEnd::Canceled);
+    assert_eq!(canceled.clone().look(3, &[ObservedRun::Open]).state.undelivered_ends().count(), 0);
     canceled.rules.overlap = Overlap::TerminateOther;
-    let mut terminated = canceled.look(3, &[Sight::Open]);
-    assert_eq!(terminated.state.to_tell().map(|run| run.end).collect::<Vec<_>>(), [Some(OverlapEnd::Terminated)]);
-    terminated.state.told(1, OverlapEnd::Canceled);
-    assert_eq!(terminated.state.to_tell().count(), 1, "that was about something else");
+    let mut terminated = canceled.look(3, &[ObservedRun::Open]);
+    assert_eq!(terminated.state.undelivered_ends().map(|run| run.end).collect::<Vec<_>>(), [Some(OverlapEnd::Terminated)]);
+    terminated.state.mark_end_delivered(1, OverlapEnd::Canceled);
+    assert_eq!(terminated.state.undelivered_ends().count(), 1, "that was about something else");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_run_that_is_being_started_is_ended_when_it_is_there() {
         [(Overlap::CancelOther, OverlapEnd::Canceled), (Overlap::TerminateOther, OverlapEnd::Terminated)]
     {
         let both = scene(overlap).look(2, &[]).start();
-        let told: Vec<_> = both.state.to_tell().map(|run| (run.number, run.end)).collect();
+        let told: Vec<_> = both.state.undelivered_ends().map(|run| (run.number, run.end)).collect();
         assert_eq!(told, [(1, Some(end))], "{overlap:?}");
     }
 }
@@ -182,7 +182,7 @@ fn what_is_asked_for_may_overlap_otherwise_and_uses_up_nothing() {
     limited.state.remaining = Some(2);
     let mut limited = limited.look(1, &[]).start();
     limited.state.ask(at(1), ActionCause::Trigger, Some(Overlap::AllowAll));
-    let mut limited = limited.look(1, &[Sight::Open]).start();
+    let mut limited = limited.look(1, &[ObservedRun::Open]).start();
     assert_eq!((limited.state.running.len(), limited.state.remaining), (2, Some(1)));
     limited = limited.look(2, &[closed(2), closed(2)]).start();
     assert_eq!((limited.state.remaining, limited.due()), (Some(0), None));
@@ -202,9 +202,9 @@ fn a_run_that_fails_pauses_a_schedule_that_says_so() {
     ] {
         let mut it = scene(Overlap::BufferOne);
         it.rules.pause_on_failure = true;
-        let it = it.look(1, &[]).start().look(2, &[Sight::Open]);
+        let it = it.look(1, &[]).start().look(2, &[ObservedRun::Open]);
         assert_eq!(it.due(), Some(150), "it matters how the run closes");
-        let over = it.look(3, &[Sight::Closed(status, at(2))]);
+        let over = it.look(3, &[ObservedRun::Closed(status, at(2))]);
         assert_eq!(over.state.paused.is_some(), pauses, "{status}");
         assert_eq!(over.waiting().is_empty(), !pauses, "{status}: what waits is kept for later");
     }
@@ -216,7 +216,7 @@ fn a_run_that_cannot_be_started_or_is_forgotten_stands_in_nobodys_way() {
     it.state.started(1, Err("workflow-already-open".to_owned()));
     it.state.started(1, Ok(("late".to_owned(), ID)));
     assert_eq!((it.state.counts.refused, it.state.counts.started), (1, 0), "the first news counts");
-    let it = it.look(2, &[]).start().look(3, &[Sight::Gone]);
+    let it = it.look(2, &[]).start().look(3, &[ObservedRun::Gone]);
     assert_eq!(it.starting(), [3]);
     let outcomes: Vec<_> = it.state.recent.iter().map(|recent| recent.outcome.clone()).collect();
     assert_eq!(
@@ -229,7 +229,7 @@ fn a_run_that_cannot_be_started_or_is_forgotten_stands_in_nobodys_way() {
 fn what_is_kept_has_its_limits() {
     let mut it = scene(Overlap::BufferAll);
     it.rules.catch_up = minutes(5_000);
-    let it = it.look(1, &[]).start().look(1_500, &[Sight::Open]);
+    let it = it.look(1, &[]).start().look(1_500, &[ObservedRun::Open]);
     assert_eq!(it.waiting().len(), limits::SCHEDULE_WAITING_MAX);
     assert_eq!(it.state.counts.skipped, 1_499 - limits::SCHEDULE_WAITING_MAX as u64);
     let mut many = scene(Overlap::AllowAll);
@@ -257,7 +257,7 @@ fn the_newest_requests_are_known_and_of_older_ones_the_store_keeps_marks() {
 
 #[test]
 fn a_state_reads_what_it_writes() {
-    let mut it = scene(Overlap::CancelOther).look(1, &[]).start().look(3, &[Sight::Open]);
+    let mut it = scene(Overlap::CancelOther).look(1, &[]).start().look(3, &[ObservedRun::Open]);
     it.state.ask(at(3), ActionCause::Backfill, Some(Overlap::AllowAll));
     it.state.pause(at(3), "why not".to_owned());
     it.state.remaining = Some(3);
