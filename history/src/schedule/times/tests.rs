@@ -213,7 +213,7 @@ fn a_search_takes_so_many_evaluations_and_a_list_of_times_in_all_so_many() {
     assert!((EVALUATIONS_AT_ONCE..EVALUATIONS_AT_ONCE + 2 * step).contains(&search.evaluations()));
     let mut listing = times.list(begin, 1_000);
     let mut steps = 0;
-    while !listing.is_done() {
+    while !listing.advance() {
         steps += 1;
     }
     let evaluations = listing.search.evaluations();
