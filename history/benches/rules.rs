@@ -79,9 +79,9 @@ fn beating(wide: &Run) -> (Run, Vec<Heartbeat>) {
     let beating = waiting.into_iter().fold(wide.clone(), |run, scheduled_event_id| {
         admit(run, &Command::StartActivity { scheduled_event_id, identity: None, poll: None }).0
     });
-    let beats = beating.activities.keys().map(|id| Heartbeat { scheduled_event_id: *id, at: NOW, details: None });
-    let beats = beats.collect();
-    (beating, beats)
+    let heartbeats = beating.activities.keys().map(|id| Heartbeat { scheduled_event_id: *id, at: NOW, details: None });
+    let heartbeats = heartbeats.collect();
+    (beating, heartbeats)
 }
 
 fn admitting(c: &mut Criterion) {
@@ -122,15 +122,15 @@ fn admitting(c: &mut Criterion) {
         });
     let timers = admit(busy.clone(), &complete(&busy, timers.collect())).0;
     group.bench_function("fire_1000_timers", |b| {
-        let command = Command::FireDeadlines { beats: vec![] };
+        let command = Command::FireDeadlines { heartbeats: vec![] };
         b.iter_batched(|| timers.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
     group.bench_function("next_deadline_of_1000_activities", |b| {
         b.iter(|| black_box(&wide).next_deadline(&[]));
     });
-    let (beating, beats) = beating(&wide);
+    let (beating, heartbeats) = beating(&wide);
     group.bench_function("time_out_1000_beating_activities", |b| {
-        let command = Command::FireDeadlines { beats: beats.clone() };
+        let command = Command::FireDeadlines { heartbeats: heartbeats.clone() };
         b.iter_batched(
             || Transition::of(beating.clone()),
             |mut transition| transition.admit(black_box(&command), NOW.plus(Duration::from_secs(301))).unwrap(),

@@ -117,8 +117,8 @@ impl Transition {
                 self.start_turn(*scheduled_event_id, identity.as_ref(), *poll, now)
             }
             Command::CompleteTurn { turn, answer } => self.complete_turn(*turn, answer, now),
-            Command::AnswerUpdates { turn, asked, answers, beside } => {
-                self.answer_updates(turn, asked, answers, beside, now)
+            Command::AnswerUpdates { turn, asked, answers, rest } => {
+                self.answer_updates(turn, asked, answers, rest, now)
             }
             Command::FailTurn { turn, reason, details } => {
                 self.fail_turn(*turn, reason.as_ref(), details.as_ref(), now)
@@ -136,16 +136,16 @@ impl Transition {
             }
             Command::Pause { stop_clocks, by_hand, .. } => self.pause(*stop_clocks, by_hand, key, now),
             Command::Resume { by_hand, .. } => self.resume(by_hand, key, now),
-            Command::RepairDeadlines { beats, timers, by_hand, .. } => {
-                return self.repair_deadlines((beats, timers), by_hand, key, now);
+            Command::RepairDeadlines { heartbeats, timers, by_hand, .. } => {
+                return self.repair_deadlines((heartbeats, timers), by_hand, key, now);
             }
             Command::ActOnActivity { activity_id, act, by_hand, .. } => {
                 self.act_on_activity(activity_id, act, by_hand, key, now)
             }
             Command::CancelActivity { task, details } => self.activity_canceled(*task, details.as_ref(), now),
             Command::ReturnActivity { task, poll } => self.return_activity(*task, *poll, now),
-            Command::FireDeadlines { beats } => {
-                self.fire_deadlines(beats, now);
+            Command::FireDeadlines { heartbeats } => {
+                self.fire_deadlines(heartbeats, now);
                 Ok(())
             }
             Command::TakeSignal { origin, name, input } => {

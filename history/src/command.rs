@@ -219,7 +219,7 @@ pub enum Command {
     /// An operator repairs deadlines that were set while the service's clock was ahead.
     RepairDeadlines {
         /// Latest heartbeats of the run's activities, which are repaired as well.
-        beats: Vec<Heartbeat>,
+        heartbeats: Vec<Heartbeat>,
         /// Durations of timers set by an earlier version, by the id of their TimerScheduled event. Required for the
         /// timers that [`timers_without_span`](crate::Run::timers_without_span) lists.
         timers: BTreeMap<EventId, Duration>,
@@ -253,7 +253,7 @@ pub enum Command {
         /// Answers to those updates, and to updates that earlier turns accepted.
         answers: Vec<UpdateAnswer>,
         /// The rest of the answer.
-        beside: Box<TurnAnswer>,
+        rest: Box<TurnAnswer>,
     },
     /// A decider reports that its turn failed.
     FailTurn {
@@ -327,7 +327,7 @@ pub enum Command {
     /// The service applies every deadline that has passed.
     FireDeadlines {
         /// Latest heartbeats of the run's activities.
-        beats: Vec<Heartbeat>,
+        heartbeats: Vec<Heartbeat>,
     },
     /// Another run delivers a signal.
     TakeSignal {

@@ -22,7 +22,7 @@ pub(crate) struct Scene {
     pub(crate) links: Links,
     pub(crate) events: Vec<Event>,
     pub(crate) now: Timestamp,
-    pub(crate) beats: Vec<Heartbeat>,
+    pub(crate) heartbeats: Vec<Heartbeat>,
     pub(crate) decision_context: DecisionContext,
 }
 
@@ -44,7 +44,7 @@ impl Scene {
     pub(crate) fn of_run(start: &Start, run_id: Uuid) -> Self {
         let now = Timestamp::from_millis(1_000_000);
         let (run, events) = Transition::start(start, run_id, now).unwrap().into_parts();
-        Self { run, links: Links::default(), events, now, beats: Vec::new(), decision_context: DecisionContext::default() }
+        Self { run, links: Links::default(), events, now, heartbeats: Vec::new(), decision_context: DecisionContext::default() }
     }
 
     /// Admits a command as one commit, and checks all invariants.
@@ -123,13 +123,13 @@ impl Scene {
         self.then(&command)
     }
 
-    pub(crate) fn beat(mut self, activity_id: &str, details: &str) -> Self {
-        let beat = Heartbeat {
+    pub(crate) fn heartbeat(mut self, activity_id: &str, details: &str) -> Self {
+        let heartbeat = Heartbeat {
             scheduled_event_id: self.scheduled(activity_id),
             at: self.now,
             details: Some(Payload::from_json(details).unwrap()),
         };
-        self.beats = vec![beat];
+        self.heartbeats = vec![heartbeat];
         self
     }
 
@@ -235,7 +235,7 @@ impl Scene {
     }
 
     pub(crate) fn fire(&self) -> Command {
-        Command::FireDeadlines { beats: self.beats.clone() }
+        Command::FireDeadlines { heartbeats: self.heartbeats.clone() }
     }
 }
 
@@ -246,7 +246,7 @@ pub(crate) fn fires(given: &Scene, seconds: u64, then: &str) {
     let due = before.clone();
     before.now = Timestamp::from_millis(due.now.as_millis() - 1);
     check(&before, &before.fire(), "");
-    assert_eq!(given.run.next_deadline(&given.beats), Some(due.now));
+    assert_eq!(given.run.next_deadline(&given.heartbeats), Some(due.now));
     check(&due, &due.fire(), then);
 }
 
@@ -315,7 +315,7 @@ pub(crate) fn answer_updates(
         .iter()
         .map(|(update_id, verdict)| UpdateAnswer { update_id: (*update_id).to_owned(), verdict: verdict.clone() });
     let (asked, answers) = (asked.to_vec(), answers.collect());
-    Command::AnswerUpdates { turn, asked, answers, beside: Box::new(decisions.into()) }
+    Command::AnswerUpdates { turn, asked, answers, rest: Box::new(decisions.into()) }
 }
 
 pub(crate) fn succeed(task: TaskId) -> Command {

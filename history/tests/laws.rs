@@ -67,7 +67,7 @@ enum Step {
     /// Changes an activity manually.
     Act(u8, u8, Option<u8>),
     Answer(u8, Answer),
-    Beat(u8),
+    Heartbeat(u8),
     Fire,
     /// Delivers a signal or cancel request of another run.
     Take(u8, u8, bool),
@@ -157,7 +157,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (any::<bool>(), key()).prop_map(|(stops, key)| Step::Pause(stops, key)),
         2 => Just(Step::Resume),
         2 => Just(Step::Repair),
-        2 => any::<u8>().prop_map(Step::Beat),
+        2 => any::<u8>().prop_map(Step::Heartbeat),
         5 => Just(Step::Fire),
         2 => (0..2_u8, 0..5_u8, any::<bool>()).prop_map(|(from, event, is_signal)| Step::Take(from, event, is_signal)),
         5 => (any::<u8>(), 0..6_u8).prop_map(|(pick, result)| Step::Settle(pick, result)),
@@ -297,7 +297,7 @@ fn answer(id: u8, verdict: u8) -> UpdateAnswer {
 fn command(
     step: &Step,
     transition: &Transition,
-    beats: &mut Vec<Heartbeat>,
+    heartbeats: &mut Vec<Heartbeat>,
     now: Timestamp,
     newest: Option<&Command>,
 ) -> Option<Command> {
@@ -354,7 +354,7 @@ fn command(
                 .map(|id| asked(id, condition.map(|off| run.version.saturating_add_signed(off.into()))))
                 .collect(),
             answers: answers.iter().map(|(id, verdict)| answer(*id, *verdict)).collect(),
-            beside: Box::new(choices.iter().map(decision).collect::<Vec<_>>().into()),
+            rest: Box::new(choices.iter().map(decision).collect::<Vec<_>>().into()),
         },
         Step::FailTurn => Command::FailTurn { turn: held?, reason: None, details: None },
         Step::ReturnTurn => Command::ReturnTurn { turn: held?, poll: None },
@@ -369,8 +369,8 @@ fn command(
         }
         Step::Resume => Command::Resume { by_hand: ByHand::default(), key: None },
         Step::Repair => {
-            let (beats, timers, by_hand) = (beats.clone(), BTreeMap::new(), ByHand::default());
-            Command::RepairDeadlines { beats, timers, by_hand, key: None }
+            let (heartbeats, timers, by_hand) = (heartbeats.clone(), BTreeMap::new(), ByHand::default());
+            Command::RepairDeadlines { heartbeats, timers, by_hand, key: None }
         }
         Step::Act(any, act, with) => {
             let mut activities: Vec<_> = run.activities.values().collect();
@@ -425,13 +425,13 @@ fn command(
                 }
             }
         }
-        Step::Beat(any) => {
+        Step::Heartbeat(any) => {
             let scheduled_event_id = pick(*any, true)?.scheduled_event_id;
-            beats.retain(|beat| beat.scheduled_event_id != scheduled_event_id);
-            beats.push(Heartbeat { scheduled_event_id, at: now, details: Some(Payload::from_json("7").unwrap()) });
+            heartbeats.retain(|heartbeat| heartbeat.scheduled_event_id != scheduled_event_id);
+            heartbeats.push(Heartbeat { scheduled_event_id, at: now, details: Some(Payload::from_json("7").unwrap()) });
             return None;
         }
-        Step::Fire => Command::FireDeadlines { beats: beats.clone() },
+        Step::Fire => Command::FireDeadlines { heartbeats: heartbeats.clone() },
         Step::Take(from, event_id, is_signal) => {
             let run_id = Uuid::from_u128((*from).into());
             let origin = Origin { workflow_id: format!("o{from}"), run_id, event_id: (*event_id).into() };
@@ -495,12 +495,12 @@ fn command(
         Step::Reset(..) => return None,
         Step::Repeat => newest?.clone(),
         Step::Junk(kind, scheduled_event_id, started_event_id) => {
-            junk(*kind, *scheduled_event_id, *started_event_id, beats.clone())
+            junk(*kind, *scheduled_event_id, *started_event_id, heartbeats.clone())
         }
     })
 }
 
-fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, beats: Vec<Heartbeat>) -> Command {
+fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, heartbeats: Vec<Heartbeat>) -> Command {
     let turn = TurnId { scheduled_event_id, started_event_id };
     let task = TaskId { scheduled_event_id, started_event_id, start: 0 };
     match kind {
@@ -519,8 +519,8 @@ fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, beats: Vec<Hea
         },
         7 => Command::CancelActivity { task, details: None },
         _ => {
-            let beat = Heartbeat { scheduled_event_id, at: Timestamp::from_millis(started_event_id), details: None };
-            Command::FireDeadlines { beats: beats.into_iter().chain([beat]).collect() }
+            let heartbeat = Heartbeat { scheduled_event_id, at: Timestamp::from_millis(started_event_id), details: None };
+            Command::FireDeadlines { heartbeats: heartbeats.into_iter().chain([heartbeat]).collect() }
         }
     }
 }
@@ -537,19 +537,19 @@ fn run_steps(steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
     let mut now = Timestamp::from_millis(1_700_000_000_000);
     let mut transition = Transition::start(&start(), Uuid::nil(), now).unwrap();
     let mut events: Vec<Event> = Vec::new();
-    let mut beats: Vec<Heartbeat> = Vec::new();
+    let mut heartbeats: Vec<Heartbeat> = Vec::new();
     let mut commits = Vec::new();
     let mut newest = None;
     for (pause, step, is_commit) in steps {
         now = Timestamp::from_millis(now.as_millis().saturating_add_signed(*pause));
-        if let Some(command) = command(step, &transition, &mut beats, now, newest.as_ref()) {
+        if let Some(command) = command(step, &transition, &mut heartbeats, now, newest.as_ref()) {
             one(&mut transition, &command, now)?;
             newest = Some(command);
         }
         if let Step::Reset(at, drops) = step {
             commit(&mut transition, &mut events, &mut commits)?;
             if reset(&mut transition, &mut events, *at, *drops, now)? {
-                (newest, beats) = (None, Vec::new());
+                (newest, heartbeats) = (None, Vec::new());
                 commits.clear();
                 commit(&mut transition, &mut events, &mut commits)?;
             }
@@ -608,7 +608,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         run.activities.is_empty() && run.timers.is_empty() && run.externals.is_empty() && run.children.is_empty();
     let has_work = !is_idle || !run.awaiting.is_empty();
     prop_assert_eq!(run.is_stuck(), run.is_open() && !waits && !has_work);
-    if let Command::AnswerUpdates { asked, answers, beside, .. } = command {
+    if let Command::AnswerUpdates { asked, answers, rest, .. } = command {
         let accepted = |event: &&Event| matches!(event.kind, EventKind::UpdateAccepted(_));
         let is_conditional = asked.iter().any(|asked| asked.if_version.is_some());
         let count = added.iter().copied().filter(accepted).count();
@@ -618,7 +618,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
             let is_new = before.run().updates.open().values().all(|open| open.update_id != answer.update_id);
             is_new && matches!(answer.verdict, Verdict::Rejected { .. })
         });
-        if rejects && beside.decisions.is_empty() && before.run().turn.is_none() {
+        if rejects && rest.decisions.is_empty() && before.run().turn.is_none() {
             prop_assert!(added.is_empty());
             prop_assert_eq!(transition.run(), before.run());
             prop_assert!(transition.is_changed() == before.is_changed());
@@ -641,17 +641,17 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
     prop_assert!(turns <= most, "{:?} scheduled {} turns", command, turns);
     let version = added.iter().filter(|event| event.kind.is_news()).map(|event| event.id).next_back();
     prop_assert_eq!(transition.run().version, version.unwrap_or(before.run().version));
-    if let Command::RepairDeadlines { beats, .. } = command {
-        let heard = beats.iter().map(|beat| Heartbeat { at: beat.at.min(now), ..beat.clone() }).collect::<Vec<_>>();
+    if let Command::RepairDeadlines { heartbeats, .. } = command {
+        let heard = heartbeats.iter().map(|heartbeat| Heartbeat { at: heartbeat.at.min(now), ..heartbeat.clone() }).collect::<Vec<_>>();
         prop_assert_eq!(run.late_deadlines(&heard, outbox, now), []);
         prop_assert_eq!(run.paused.is_some(), before.run().paused.is_some());
         // A repaired deadline counts its whole duration from now; the checker verifies that none is early.
         prop_assert!(run.timers.keys().eq(before.run().timers.keys()));
     }
-    if let Command::FireDeadlines { beats } = command {
-        let next = transition.run().next_deadline(beats);
+    if let Command::FireDeadlines { heartbeats } = command {
+        let next = transition.run().next_deadline(heartbeats);
         prop_assert!(next.is_none_or(|next| next > now), "at {} a deadline of {:?} is left", now, next);
-        let is_due = before.run().next_deadline(beats).is_some_and(|next| next <= now);
+        let is_due = before.run().next_deadline(heartbeats).is_some_and(|next| next <= now);
         prop_assert_eq!(is_due, transition.run() != before.run());
     }
     Ok(())

@@ -95,7 +95,7 @@ impl Script {
             turn,
             asked,
             answers,
-            beside: Box::new(TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() }),
+            rest: Box::new(TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() }),
         });
         self.fits();
         events.into_iter().skip(1).map(|event| event.kind).collect()
@@ -207,7 +207,7 @@ fn everything_that_is_open_at_once_has_room_for_whatever_comes_of_it() {
     let details = Payload::of(&name("d", limits::RETRIED_DETAILS_BYTES_MAX - 2)).unwrap();
     for _ in 0..2 {
         script.now = script.now.plus(Duration::from_secs(300));
-        let tick = Command::FireDeadlines { beats: Vec::new() };
+        let tick = Command::FireDeadlines { heartbeats: Vec::new() };
         script.admit(&tick);
         let ids: Vec<_> = script.run.activities.keys().copied().collect();
         script.admit_all(ids.into_iter().map(|scheduled_event_id| Command::StartActivity {
@@ -261,7 +261,7 @@ fn everything_that_is_open_at_once_has_room_for_whatever_comes_of_it() {
     let done = |update_id| UpdateAnswer { update_id, verdict: Verdict::Done { result: None } };
     let turn = AnsweredTurn::Held(script.turn());
     let (asked, answers, decisions) = (Vec::new(), open.into_iter().map(done).collect(), Vec::new());
-    script.admit(&Command::AnswerUpdates { turn, asked, answers, beside: Box::new(decisions.into()) });
+    script.admit(&Command::AnswerUpdates { turn, asked, answers, rest: Box::new(decisions.into()) });
     let close = SucceedWorkflow { result: None, force: true }.into();
     script.decide(vec![close]);
     // The answers to a thousand updates stay in the state until the store has recorded them.

@@ -15,17 +15,17 @@ use crate::transition::Transition;
 /// Data outside the run's state that deadline events need, collected once for all deadlines.
 struct Facts<'a> {
     /// Latest heartbeat of each activity.
-    beats: BTreeMap<EventId, &'a command::Heartbeat>,
+    heartbeats: BTreeMap<EventId, &'a command::Heartbeat>,
     timers: DueTimers,
 }
 
 impl Transition {
     /// Records the effect of every deadline that has passed, ordered by time.
-    pub(crate) fn fire_deadlines(&mut self, beats: &[command::Heartbeat], now: Timestamp) {
-        let due = self.run.deadlines_due(beats, now);
+    pub(crate) fn fire_deadlines(&mut self, heartbeats: &[command::Heartbeat], now: Timestamp) {
+        let due = self.run.deadlines_due(heartbeats, now);
         // If an activity has several heartbeats, the first one in the list counts, as it does for its deadline.
-        let beats = beats.iter().rev().map(|beat| (beat.scheduled_event_id, beat)).collect();
-        let mut facts = Facts { beats, timers: DueTimers::of(&self.run, now) };
+        let heartbeats = heartbeats.iter().rev().map(|heartbeat| (heartbeat.scheduled_event_id, heartbeat)).collect();
+        let mut facts = Facts { heartbeats, timers: DueTimers::of(&self.run, now) };
         let (mut counted, mut bytes) = (self.events().len(), 0);
         for deadline in due {
             // Deadlines that do not fit into this commit are still due in the next one.
@@ -60,7 +60,7 @@ impl Transition {
     }
 
     fn times_out(&mut self, id: EventId, timeout: ActivityTimeout, facts: &Facts<'_>, now: Timestamp) {
-        let details = facts.beats.get(&id).and_then(|beat| beat.details.clone());
+        let details = facts.heartbeats.get(&id).and_then(|heartbeat| heartbeat.details.clone());
         self.activity_times_out(id, timeout, details, now);
     }
 }

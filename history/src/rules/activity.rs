@@ -263,10 +263,10 @@ impl Run {
     }
 
     /// Passes the deadlines of all activities, and the times of their next attempts, to `show`.
-    pub(crate) fn each_activity_deadline(&self, beats: &[Heartbeat], show: &mut impl FnMut(Deadline)) {
+    pub(crate) fn each_activity_deadline(&self, heartbeats: &[Heartbeat], show: &mut impl FnMut(Deadline)) {
         // A paused task cannot be taken, so its wait cannot time out.
         let is_paused = self.paused.is_some();
-        let beats = by_activity(beats);
+        let heartbeats = by_activity(heartbeats);
         for (&scheduled_event_id, activity) in self.activities.iter() {
             let timeouts = &activity.timeouts;
             let what = DeadlineKind::ActivityScheduleToClose { scheduled_event_id };
@@ -286,9 +286,9 @@ impl Run {
             let what = DeadlineKind::ActivityStartToClose { scheduled_event_id };
             self.show_deadline_after(started_at, timeouts.start_to_close, what, show);
             if timeouts.heartbeat.is_some() {
-                let beat = beats.binary_search_by_key(&scheduled_event_id, |(id, _)| *id).ok();
-                let beat = beat.and_then(|place| beats.get(place));
-                let alive_at = beat.map_or(started_at, |(_, at)| started_at.max(*at));
+                let heartbeat = heartbeats.binary_search_by_key(&scheduled_event_id, |(id, _)| *id).ok();
+                let heartbeat = heartbeat.and_then(|place| heartbeats.get(place));
+                let alive_at = heartbeat.map_or(started_at, |(_, at)| started_at.max(*at));
                 let what = DeadlineKind::ActivityHeartbeat { scheduled_event_id };
                 self.show_deadline_after(alive_at, timeouts.heartbeat, what, show);
             }
@@ -298,8 +298,8 @@ impl Run {
 
 /// Returns the time of the latest heartbeat of each activity. If an activity has several, the first in the list
 /// counts.
-fn by_activity(beats: &[Heartbeat]) -> Vec<(EventId, Timestamp)> {
-    let mut alive: Vec<_> = beats.iter().map(|beat| (beat.scheduled_event_id, beat.at)).collect();
+fn by_activity(heartbeats: &[Heartbeat]) -> Vec<(EventId, Timestamp)> {
+    let mut alive: Vec<_> = heartbeats.iter().map(|heartbeat| (heartbeat.scheduled_event_id, heartbeat.at)).collect();
     // The sort is stable, and fast if the list is already sorted.
     alive.sort_by_key(|(scheduled_event_id, _)| *scheduled_event_id);
     alive.dedup_by_key(|(scheduled_event_id, _)| *scheduled_event_id);

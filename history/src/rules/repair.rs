@@ -42,7 +42,7 @@ pub struct LateDeadline {
 impl Transition {
     pub(crate) fn repair_deadlines(
         &mut self,
-        (beats, timers): (&[Heartbeat], &BTreeMap<EventId, Duration>),
+        (heartbeats, timers): (&[Heartbeat], &BTreeMap<EventId, Duration>),
         by_hand: &ByHand,
         key: Option<RequestKey>,
         now: Timestamp,
@@ -52,7 +52,7 @@ impl Transition {
         let mut known = self.run.clone();
         known.learn_timer_spans(timers);
         // Heartbeats are stored apart from the run, and repaired there.
-        if known.late_deadlines(beats, &self.links.outbox, now).is_empty() {
+        if known.late_deadlines(heartbeats, &self.links.outbox, now).is_empty() {
             return Ok(self.nothing_to_do());
         }
         let mut after = self.clone();
@@ -91,18 +91,18 @@ impl Transition {
 impl Run {
     /// Returns the deadlines that are too late because they were set while the service's clock was ahead of `now`,
     /// ordered by time. Deadlines suspended by a pause are computed as if the run or activity were resumed now.
-    pub fn late_deadlines(&self, beats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Vec<LateDeadline> {
+    pub fn late_deadlines(&self, heartbeats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Vec<LateDeadline> {
         let mut repaired = self.clone();
         repaired.rewind_stopped_clock(now);
         let run = repaired.clone().without_pauses(now);
         repaired.limit_deadlines(now);
         let repaired = repaired.without_pauses(now);
-        let heard = beats.iter().map(|beat| Heartbeat { at: beat.at.min(now), ..beat.clone() });
+        let heard = heartbeats.iter().map(|heartbeat| Heartbeat { at: heartbeat.at.min(now), ..heartbeat.clone() });
         let heard: Vec<Heartbeat> = heard.collect();
         let mut expedited = outbox.clone();
         expedited.expedite(now);
         let after = repaired.future(&heard, &expedited, now);
-        let late = run.future(beats, outbox, now).into_iter().map(|UpcomingChange { at, what }| {
+        let late = run.future(heartbeats, outbox, now).into_iter().map(|UpcomingChange { at, what }| {
             // A deadline that no longer exists after the repair is due now.
             let repaired_at = after.iter().find(|coming| coming.what == what).map_or(now, |coming| coming.at);
             LateDeadline { what, at, repaired_at }

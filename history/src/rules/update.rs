@@ -90,7 +90,7 @@ pub fn starting_for(existing: Option<&Run>, start: &Start, asked: &ProposedUpdat
     validate_asked(asked)?;
     let invalid = |field: &str, problem: &str| Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() };
     if asked.if_version.is_some() {
-        return Err(invalid("start", "stands beside a condition on the version of a run that is there"));
+        return Err(invalid("start", "stands with a condition on the version of a run that is there"));
     }
     if start.start_after.is_some_and(|after| after != Duration::ZERO) {
         return Err(invalid("start.startAfter", "is not zero, and the update would have to wait for the first turn"));
@@ -130,17 +130,17 @@ impl Transition {
         turn: &AnsweredTurn,
         asked: &[ProposedUpdate],
         answers: &[UpdateAnswer],
-        beside: &TurnAnswer,
+        rest: &TurnAnswer,
         now: Timestamp,
     ) -> Result<(), Fault> {
-        let records = self.records(answers, beside);
+        let records = self.records(answers, rest);
         match turn {
             AnsweredTurn::Held(turn) => must_hold(&self.run, *turn)?,
             AnsweredTurn::Speculative { last_event_id, .. } if records => self.must_be_unmoved(*last_event_id)?,
             // A rejection is valid even if the run has changed since.
             AnsweredTurn::Speculative { .. } => {}
         }
-        beside.validate(&self.run)?;
+        rest.validate(&self.run)?;
         validate_answers(answers)?;
         let mut accepts = false;
         for answer in answers {
@@ -153,23 +153,23 @@ impl Transition {
                 self.turn_of_its_own(identity.as_deref(), by.as_ref(), *started_at)
             }
         };
-        let decision_event_id = self.turn_completed(turn, beside, now);
+        let decision_event_id = self.turn_completed(turn, rest, now);
         for answer in answers {
             self.record_answer(answer, asked, decision_event_id, now);
         }
-        self.carry_out_all(beside, decision_event_id, now);
+        self.carry_out_all(rest, decision_event_id, now);
         Ok(())
     }
 
     /// Returns `true` if the answer records anything besides the turn itself.
-    fn records(&self, answers: &[UpdateAnswer], beside: &TurnAnswer) -> bool {
+    fn records(&self, answers: &[UpdateAnswer], rest: &TurnAnswer) -> bool {
         let records = |answer: &UpdateAnswer| match (self.run.update_status(&answer.update_id), &answer.verdict) {
             (UpdateStatus::Accepted { .. }, verdict) => !matches!(verdict, Verdict::Later),
             (UpdateStatus::New | UpdateStatus::Ended { .. }, verdict) => {
                 !matches!(verdict, Verdict::Rejected { .. })
             }
         };
-        !beside.decisions.is_empty() || answers.iter().any(records)
+        !rest.decisions.is_empty() || answers.iter().any(records)
     }
 
     /// Checks that no event was recorded since a speculative turn began, because its decider has not seen later

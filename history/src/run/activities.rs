@@ -99,8 +99,8 @@ impl Activities {
 
     /// Removes everything that cannot always be derived from the history.
     pub(crate) fn keep_history_derived(&mut self) {
-        let beside = |activity: &PendingActivity| activity.tries.is_some() || activity.fingerprint.is_some();
-        for activity in self.open.values_mut().filter(|activity| beside(activity)).map(Arc::make_mut) {
+        let has_extra = |activity: &PendingActivity| activity.tries.is_some() || activity.fingerprint.is_some();
+        for activity in self.open.values_mut().filter(|activity| has_extra(activity)).map(Arc::make_mut) {
             (activity.tries, activity.fingerprint) = (None, None);
         }
     }

@@ -65,27 +65,27 @@ pub enum DeadlineKind {
 
 impl Run {
     /// Returns the time of the next deadline, or `None` for a closed run.
-    pub fn next_deadline(&self, beats: &[Heartbeat]) -> Option<Timestamp> {
+    pub fn next_deadline(&self, heartbeats: &[Heartbeat]) -> Option<Timestamp> {
         let mut next = None;
-        self.each_deadline(beats, |deadline| {
+        self.each_deadline(heartbeats, |deadline| {
             next = Some(next.map_or(deadline.at, |next: Timestamp| next.min(deadline.at)));
         });
         next
     }
 
     /// Returns all deadlines, ordered by time.
-    pub fn deadlines(&self, beats: &[Heartbeat]) -> Vec<Deadline> {
-        self.deadlines_where(beats, |_| true)
+    pub fn deadlines(&self, heartbeats: &[Heartbeat]) -> Vec<Deadline> {
+        self.deadlines_where(heartbeats, |_| true)
     }
 
     /// Returns the deadlines that have passed by `now` and are not recorded yet, ordered by time.
-    pub(crate) fn deadlines_due(&self, beats: &[Heartbeat], now: Timestamp) -> Vec<Deadline> {
-        self.deadlines_where(beats, |deadline| deadline.at <= now)
+    pub(crate) fn deadlines_due(&self, heartbeats: &[Heartbeat], now: Timestamp) -> Vec<Deadline> {
+        self.deadlines_where(heartbeats, |deadline| deadline.at <= now)
     }
 
-    fn deadlines_where(&self, beats: &[Heartbeat], is_wanted: impl Fn(&Deadline) -> bool) -> Vec<Deadline> {
+    fn deadlines_where(&self, heartbeats: &[Heartbeat], is_wanted: impl Fn(&Deadline) -> bool) -> Vec<Deadline> {
         let mut deadlines = Vec::new();
-        self.each_deadline(beats, |deadline| {
+        self.each_deadline(heartbeats, |deadline| {
             if is_wanted(&deadline) {
                 deadlines.push(deadline);
             }
@@ -95,13 +95,13 @@ impl Run {
     }
 
     /// Passes every deadline to `show` once, in no order. It runs on every commit and therefore allocates nothing.
-    fn each_deadline(&self, beats: &[Heartbeat], mut show: impl FnMut(Deadline)) {
+    fn each_deadline(&self, heartbeats: &[Heartbeat], mut show: impl FnMut(Deadline)) {
         if !self.is_open() {
             return;
         }
         self.each_workflow_deadline(&mut show);
         self.each_turn_deadline(&mut show);
-        self.each_activity_deadline(beats, &mut show);
+        self.each_activity_deadline(heartbeats, &mut show);
         self.each_timer_deadline(&mut show);
     }
 

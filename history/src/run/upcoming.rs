@@ -36,8 +36,8 @@ pub enum UpcomingKind {
 
 impl Run {
     /// Returns all changes that are due at or after `now`, ordered by time; overdue ones come first.
-    pub fn future(&self, beats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Vec<UpcomingChange> {
-        let deadlines = self.deadlines(beats).into_iter();
+    pub fn future(&self, heartbeats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Vec<UpcomingChange> {
+        let deadlines = self.deadlines(heartbeats).into_iter();
         let mut coming: Vec<UpcomingChange> =
             deadlines.map(|Deadline { at, what }| UpcomingChange { at, what: UpcomingKind::Deadline(what) }).collect();
         coming.extend(self.held_turn(now));
@@ -47,9 +47,9 @@ impl Run {
     }
 
     /// Returns the time of the first change that [`future`](Self::future) would return, at a lower cost.
-    pub fn next_change(&self, beats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Option<Timestamp> {
+    pub fn next_change(&self, heartbeats: &[Heartbeat], outbox: &Outbox, now: Timestamp) -> Option<Timestamp> {
         let held = self.held_turn(now).map(|coming| coming.at);
-        self.next_deadline(beats).into_iter().chain(held).chain(outbox.next_at()).min()
+        self.next_deadline(heartbeats).into_iter().chain(held).chain(outbox.next_at()).min()
     }
 
     /// Returns the waiting turn while it is delayed.

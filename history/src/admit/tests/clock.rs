@@ -25,7 +25,7 @@ fn touched(given: Scene) -> Scene {
 
 /// Returns the seconds until the first matching change.
 fn due_in(given: &Scene, wanted: impl Fn(&UpcomingKind) -> bool) -> Option<u64> {
-    let future = given.run.future(&given.beats, &given.links.outbox, given.now);
+    let future = given.run.future(&given.heartbeats, &given.links.outbox, given.now);
     let at = future.iter().find(|coming| wanted(&coming.what))?.at;
     assert!(at >= given.now, "{at} is before {}", given.now);
     Some(at.since(given.now).as_millis() / 1_000)
@@ -72,7 +72,7 @@ fn every_deadline_of_a_run_touched_ahead_is_kept_by_the_right_clock() {
     let given = with(both)(touched(scene())).takes("a");
     assert_eq!(deadline_in(&given, |kind| matches!(kind, Kind::ActivityStartToClose { .. })), Some(8));
     assert_eq!(deadline_in(&given, |kind| matches!(kind, Kind::ActivityHeartbeat { .. })), Some(3));
-    let beaten = given.after(2).beat("a", "1");
+    let beaten = given.after(2).heartbeat("a", "1");
     assert_eq!(deadline_in(&beaten, |kind| matches!(kind, Kind::ActivityHeartbeat { .. })), Some(3));
 
     let given = turn(touched(scene())).decide([schedule_again("a", retry, NONE)]).takes("a");

@@ -50,7 +50,7 @@ fn everything_of_one_instant_fires_in_a_fixed_order() {
 fn nothing_due_records_nothing() {
     let given = scene();
     let fire = Command::FireDeadlines {
-        beats: vec![crate::Heartbeat {
+        heartbeats: vec![crate::Heartbeat {
             scheduled_event_id: 77,
             at: given.now,
             details: Some(Payload::from_json("1").unwrap()),

@@ -189,20 +189,20 @@ fn an_activity_that_shows_no_life_in_time_times_out() {
     let given = given.takes("a");
     fires(&given, 10, "ActivityTimedOut(Heartbeat) DeciderScheduled");
     // Each heartbeat postpones the deadline, and its details are recorded in the timeout.
-    let given = given.after(9).beat("a", "7");
+    let given = given.after(9).heartbeat("a", "7");
     fires(&given, 10, "ActivityTimedOut(Heartbeat, 7) DeciderScheduled");
-    let given = given.after(9).beat("a", "8");
+    let given = given.after(9).heartbeat("a", "8");
     fires(&given, 10, "ActivityTimedOut(Heartbeat, 8) DeciderScheduled");
     // Without it, the timeout applies; a heartbeat of another activity does not count.
     let mut given = given;
-    given.beats[0].scheduled_event_id += 1;
+    given.heartbeats[0].scheduled_event_id += 1;
     check(&given, &given.fire(), "ActivityTimedOut(Heartbeat) DeciderScheduled");
 }
 
 #[test]
 fn a_heartbeat_goes_into_every_timeout_and_stops_none_but_its_own() {
     let timeouts = ActivityTimeouts { start_to_close: Some(seconds(10)), heartbeat: Some(seconds(60)), ..NONE };
-    let given = scene().decide([schedule_with("a", timeouts)]).takes("a").after(9).beat("a", "[1]").after(1);
+    let given = scene().decide([schedule_with("a", timeouts)]).takes("a").after(9).heartbeat("a", "[1]").after(1);
     check(&given, &given.fire(), "ActivityTimedOut(StartToClose, [1]) DeciderScheduled");
 }
 
@@ -210,7 +210,7 @@ fn a_heartbeat_goes_into_every_timeout_and_stops_none_but_its_own() {
 fn a_beat_from_before_the_start_does_not_shorten_the_deadline() {
     let timeouts = ActivityTimeouts { heartbeat: Some(seconds(10)), ..NONE };
     let mut given = scene().decide([schedule_with("a", timeouts)]).takes("a");
-    given.beats = vec![crate::Heartbeat {
+    given.heartbeats = vec![crate::Heartbeat {
         scheduled_event_id: given.scheduled("a"),
         at: Timestamp::from_millis(0),
         details: None,

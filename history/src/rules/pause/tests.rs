@@ -108,7 +108,7 @@ fn a_clock_that_goes_has_timers_and_timeouts_end_but_no_wait_for_somebody() {
 #[track_caller]
 fn shifts(given: &Scene, before: u64, left: u64, what: &str) {
     let given = given.clone().after(before).then(&stop());
-    assert_eq!(given.run.deadlines(&given.beats), [], "{what}");
+    assert_eq!(given.run.deadlines(&given.heartbeats), [], "{what}");
     let given = given.after(1_000);
     check(&given, &given.fire(), "");
     let given = given.then(&resume()).after(left - 1);
@@ -132,8 +132,8 @@ fn what_is_timed_goes_on_where_it_was_when_the_clock_stood_still() {
     let limits = ActivityTimeouts { schedule_to_close: Some(seconds(50)), ..none };
     shifts(&one(limits), 30, 20, "ActivityTimedOut(ScheduleToClose) DeciderScheduled");
     let limits = ActivityTimeouts { heartbeat: Some(seconds(50)), ..none };
-    let beats = one(limits).after(20).beat("a", "7");
-    shifts(&beats, 30, 20, "ActivityTimedOut(Heartbeat, 7) DeciderScheduled");
+    let heartbeats = one(limits).after(20).heartbeat("a", "7");
+    shifts(&heartbeats, 30, 20, "ActivityTimedOut(Heartbeat, 7) DeciderScheduled");
     // Two stops, and deadlines set during a stop.
     let twice = Scene::of(&start).decide([timer("t", 60)]).then(&stop()).after(500).then(&resume());
     shifts(&twice, 30, 30, "TimerExpired(t) DeciderScheduled");

@@ -24,7 +24,7 @@ fn ahead(given: Scene, then: impl FnOnce(Scene) -> Scene) -> Scene {
 }
 
 fn command(given: &Scene) -> Command {
-    Command::RepairDeadlines { beats: given.beats.clone(), timers: BTreeMap::new(), by_hand: by_hand(), key: None }
+    Command::RepairDeadlines { heartbeats: given.heartbeats.clone(), timers: BTreeMap::new(), by_hand: by_hand(), key: None }
 }
 
 /// Repairs once, twice, and a second later, and checks that only the first repair changes anything.
@@ -32,28 +32,28 @@ fn repaired(given: Scene) -> Scene {
     let repair = command(&given);
     let now = given.now;
     let mut given = given.then(&repair);
-    for beat in &mut given.beats {
-        beat.at = beat.at.min(now);
+    for heartbeat in &mut given.heartbeats {
+        heartbeat.at = heartbeat.at.min(now);
     }
     let again = command(&given);
     for later in [0, 1, TWO_DAYS] {
         let given = given.clone().after(later);
         check(&given, &again, &format!("repeats {}", given.run.last_event_id));
     }
-    assert_eq!(given.run.late_deadlines(&given.beats, &given.links.outbox, given.now), []);
+    assert_eq!(given.run.late_deadlines(&given.heartbeats, &given.links.outbox, given.now), []);
     given
 }
 
 /// Returns the late deadlines with the seconds until they are due before and after the repair.
 fn late(given: &Scene) -> Vec<(UpcomingKind, u64, u64)> {
-    let late = given.run.late_deadlines(&given.beats, &given.links.outbox, given.now);
+    let late = given.run.late_deadlines(&given.heartbeats, &given.links.outbox, given.now);
     let wait = |at: crate::Timestamp| at.since(given.now).as_millis() / 1_000;
     late.into_iter().map(|late| (late.what, wait(late.at), wait(late.repaired_at))).collect()
 }
 
 /// Returns the seconds until each matching change is due.
 fn due_in(given: &Scene, wanted: impl Fn(&UpcomingKind) -> bool) -> Vec<u64> {
-    let future = given.run.future(&given.beats, &given.links.outbox, given.now).into_iter();
+    let future = given.run.future(&given.heartbeats, &given.links.outbox, given.now).into_iter();
     future.filter(|UpcomingChange { what, .. }| wanted(what)).map(|it| it.at.since(given.now).as_millis() / 1_000).collect()
 }
 
@@ -97,8 +97,8 @@ fn timeouts_and_retries_of_activities_count_from_the_repair() {
     comes_back(held.clone(), 8, deadline(|kind| matches!(kind, Kind::ActivityStartToClose { .. })));
     comes_back(held, 3, deadline(|kind| matches!(kind, Kind::ActivityHeartbeat { .. })));
     // The wrong clock recorded a heartbeat of the runner, which then crashed.
-    let beats = ActivityTimeouts { heartbeat: Some(seconds(3)), ..NONE };
-    let beaten = ahead(with(beats)(scene()).takes("a"), |given| given.beat("a", "1"));
+    let heartbeats = ActivityTimeouts { heartbeat: Some(seconds(3)), ..NONE };
+    let beaten = ahead(with(heartbeats)(scene()).takes("a"), |given| given.heartbeat("a", "1"));
     let given = comes_back(beaten, 3, deadline(|kind| matches!(kind, Kind::ActivityHeartbeat { .. })));
     check(&given.clone().after(3), &given.fire(), "ActivityTimedOut(Heartbeat, 1) DeciderScheduled");
 
@@ -252,16 +252,16 @@ fn deadlines_set_by_the_right_clock_stay_as_they_are() {
         schedule_with("b", limits),
         child("c"),
     ]);
-    let given = given.takes("a").takes("b").beat("b", "1");
+    let given = given.takes("a").takes("b").heartbeat("b", "1");
     let given = given.clone().then(&fail_with(given.task("a"), "r", None)).then(&pause()).after(10).then(&resume());
-    let before = given.run.future(&given.beats, &given.links.outbox, given.now);
+    let before = given.run.future(&given.heartbeats, &given.links.outbox, given.now);
     assert_eq!(late(&given), []);
     check(&given, &command(&given), &format!("repeats {}", given.run.last_event_id));
     // Only the late one of several is repaired.
     let mut given = ahead(given, |given| given.then(&signal("s")).decide([timer("late", 5)]));
     given.now = given.now.minus(seconds(60));
     let given = repaired(given);
-    let mut after = given.run.future(&given.beats, &given.links.outbox, given.now);
+    let mut after = given.run.future(&given.heartbeats, &given.links.outbox, given.now);
     let late = given.run.timers["late"].scheduled_event_id;
     let what = UpcomingKind::Deadline(DeadlineKind::Timer { scheduled_event_id: late });
     after.retain(|coming| coming.what != what);
@@ -291,6 +291,6 @@ fn a_timer_that_an_earlier_version_set_ahead_is_repaired_once_its_span_is_known(
     check(&given, &command(&given), &format!("repeats {}", given.run.last_event_id));
     let timers = BTreeMap::from([(set, seconds(9))]);
     let given =
-        given.clone().then(&Command::RepairDeadlines { beats: Vec::new(), timers, by_hand: by_hand(), key: None });
+        given.clone().then(&Command::RepairDeadlines { heartbeats: Vec::new(), timers, by_hand: by_hand(), key: None });
     check(&given.clone().after(9), &given.fire(), "TimerExpired(t) DeciderScheduled");
 }

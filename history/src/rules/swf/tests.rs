@@ -105,7 +105,7 @@ fn turns_wait_on_the_list_that_an_answer_has_moved_them_to() {
     assert_eq!(list_of_next(&moved), "others");
     let taken = moved.then(&signal("s")).take();
     assert_eq!(taken.run.list_of_held_turn(), "others");
-    let late = taken.after(10_000).then(&Command::FireDeadlines { beats: Vec::new() });
+    let late = taken.after(10_000).then(&Command::FireDeadlines { heartbeats: Vec::new() });
     assert_eq!(list_of_next(&late.take().decide([])), "others", "a timeout changes nothing");
 }
 

@@ -219,7 +219,7 @@ fn seconds(seconds: u64) -> Duration {
 fn a_turn_that_nobody_takes_in_time_times_out_and_waits_again() {
     let given = Scene::of(&Start { decider_schedule_to_start: Some(seconds(10)), ..plain() });
     fires(&given, 10, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
-    let given = given.clone().after(10).then(&Command::FireDeadlines { beats: vec![] });
+    let given = given.clone().after(10).then(&Command::FireDeadlines { heartbeats: vec![] });
     assert_eq!(given.run.turn_task.as_ref().unwrap().attempt, 2);
     fires(&given, 10, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
     let taken = given.after(9).take().after(1);

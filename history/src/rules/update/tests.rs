@@ -372,9 +372,9 @@ fn what_an_update_says_and_its_answer_are_in_the_history() {
     let shown = speculative_turn(&scene.run, Some("d"), None, started_at);
     let scene = scene.after(5);
     let mut command = answer_updates(turn, &[asked], &[("u", updated())], Vec::new());
-    let Command::AnswerUpdates { beside, .. } = &mut command else { unreachable!() };
-    beside.context = Some(Payload::from_json("3").unwrap());
-    beside.awaiting = vec!["match".to_owned()];
+    let Command::AnswerUpdates { rest, .. } = &mut command else { unreachable!() };
+    rest.context = Some(Payload::from_json("3").unwrap());
+    rest.awaiting = vec!["match".to_owned()];
     let scene = scene.then(&command);
     let [.., scheduled, started, completed, accepted, done] = scene.events.as_slice() else { panic!() };
     assert_eq!(shown, [scheduled.clone(), started.clone()], "the decider was shown what was recorded later");

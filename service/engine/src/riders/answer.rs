@@ -112,14 +112,14 @@ impl RequestReply {
         // A speculative turn was answered before, or lost, or another node made it.
         let Some(turn) = answering.turn(token) else { return Err(self.speculation_lost(&key, token).await) };
         let (command, judges) = match command {
-            Command::CompleteTurn { answer: beside, .. } if judges => {
+            Command::CompleteTurn { answer: rest, .. } if judges => {
                 if is_speculative && !self.nodes.is_in_touch() {
                     // Another node may have said that what this one accepts is rejected.
                     answering.is_lost = true;
                     return Err(Fault::TurnLost.into());
                 }
                 let (asked, answers) = (answering.with.updates.clone(), answers.clone());
-                (Command::AnswerUpdates { turn, asked, answers, beside }, true)
+                (Command::AnswerUpdates { turn, asked, answers, rest }, true)
             }
             _ if is_speculative => {
                 // The decider gives it back: its updates are put again after a while.

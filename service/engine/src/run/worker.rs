@@ -345,7 +345,7 @@ fn admit(
             Pending::Look { .. } => {
                 said.looks = true;
                 // Nothing to refuse: what is not due yet stays as it is.
-                drop(transition.admit(&Command::FireDeadlines { beats: beats.to_vec() }, now));
+                drop(transition.admit(&Command::FireDeadlines { heartbeats: beats.to_vec() }, now));
                 drop(transition.admit(&Command::RetryEffects, now));
             }
         }

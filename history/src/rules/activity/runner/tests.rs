@@ -135,7 +135,7 @@ fn tries_that_take_too_long_are_tried_again() {
         given = quietly(given, &fire).after(60);
     }
     let take = given.start_activity("a");
-    given = quietly(given, &take).after(3).beat("a", "3").after(3).beat("a", "6").after(3).beat("a", "9").after(1);
+    given = quietly(given, &take).after(3).heartbeat("a", "3").after(3).heartbeat("a", "6").after(3).heartbeat("a", "9").after(1);
     check(
         &given,
         &given.fire(),
@@ -147,10 +147,10 @@ fn tries_that_take_too_long_are_tried_again() {
 fn a_beat_of_an_earlier_try_keeps_no_later_one_alive() {
     let given = given(ActivityTimeouts { heartbeat: Some(seconds(4)), ..NONE });
     let take = given.start_activity("a");
-    let given = quietly(given, &take).after(1).beat("a", "1");
+    let given = quietly(given, &take).after(1).heartbeat("a", "1");
     let given = quietly(given.clone(), &given.fail("a")).after(1);
     let given = quietly(given.clone(), &given.start_activity("a"));
-    assert_eq!(given.run.next_deadline(&given.beats), Some(given.now.plus(seconds(4))));
+    assert_eq!(given.run.next_deadline(&given.heartbeats), Some(given.now.plus(seconds(4))));
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn the_policy_of_a_run_is_applied_to_its_children_when_it_is_terminated_or_times
             key: None,
         };
         assert_eq!(ends(&parent.clone().then(&other)), 0, "its own word counts");
-        let late = parent.after(400 * 24 * 3_600).then(&Command::FireDeadlines { beats: Vec::new() });
+        let late = parent.after(400 * 24 * 3_600).then(&Command::FireDeadlines { heartbeats: Vec::new() });
         assert_eq!((newest(&late).name(), ends(&late)), ("WorkflowTimedOut", ended), "{policy:?}");
     }
 }
