@@ -9,9 +9,9 @@
 
 mod activities;
 mod branch;
-mod operator;
 mod clock;
 mod external;
+mod operator;
 mod part;
 mod repair;
 mod retries;
@@ -93,9 +93,9 @@ struct CheckedActivity {
     cancels: Vec<EventId>,
     closed: Option<EventId>,
     is_paused: bool,
-    /// Highest number of attempts that any of its policies allowed; `tries_more` counts manual retries.
+    /// Highest number of attempts that any of its policies allowed; `extra_attempts` counts manual retries.
     attempts_max: u32,
-    tries_more: u32,
+    extra_attempts: u32,
 }
 
 /// A timer, kept for the whole history.
@@ -314,9 +314,9 @@ impl HistoryReader {
         match &event.kind {
             EventKind::WorkflowTimedOut(it) => {
                 self.workflow_times_out(id, at, it.timeout)?;
-                self.tried_again(event, None)
+                self.check_retry(event, None)
             }
-            EventKind::WorkflowFailed(it) => self.tried_again(event, Some(&it.reason)),
+            EventKind::WorkflowFailed(it) => self.check_retry(event, Some(&it.reason)),
             EventKind::DeciderScheduled(it) => self.turn_scheduled(id, at, it),
             EventKind::DeciderStarted(it) => self.turn_starts(id, at, it.scheduled_event_id),
             EventKind::DeciderCompleted(it) => {

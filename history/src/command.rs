@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use crate::caller::CallerName;
 use crate::decision::Decision;
+use crate::decision_context::DecisionContext;
 use crate::event::{ByHand, ChildPolicy, EventId, EventKind, Origin, RequestKey, TurnList};
 use crate::ids::RunId;
 use crate::links::{EffectKind, PollId};
 use crate::payload::Payload;
-use crate::decision_context::DecisionContext;
 use crate::time::{Duration, Timestamp};
 
 pub use operator::{ActivityCommand, OptionsChange};

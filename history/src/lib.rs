@@ -29,6 +29,7 @@ mod closed;
 pub mod codec;
 mod command;
 mod decision;
+mod decision_context;
 mod dialect;
 pub mod event;
 mod factor;
@@ -45,7 +46,6 @@ mod permissions;
 mod registered;
 mod reset;
 mod retry;
-mod state_budget;
 mod rules;
 mod run;
 mod same_json;
@@ -55,8 +55,8 @@ mod schedule;
 #[cfg(feature = "schema")]
 mod schema;
 mod start;
+mod state_budget;
 mod stored_uuid;
-mod decision_context;
 mod tagged;
 mod tally;
 mod text;
@@ -79,6 +79,7 @@ pub use decision::{
     CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, FailWorkflow, RecordMarker,
     ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow, SwfSettings,
 };
+pub use decision_context::{DecisionContext, DomainCapacity, Registration};
 pub use dialect::{LAMBDA_LIST, SwfLimits, SwfRun, SwfSuccessor, lambda_activity_id, lambda_id};
 pub use event::{Event, EventKind, LastFailure, Level, Origin, RequestKey};
 pub use factor::Factor;
@@ -86,8 +87,8 @@ pub use fault::{Fault, Unit};
 pub use ids::{ConflictPolicy, EventId, NamedRun, ReusePolicy, RunId};
 pub use imported::{ImportFault, ImportedRun};
 pub use links::{
-    Effect, EffectKind, OutboundEffect, OutboundAction, Links, Outbox, PlannedReset, PollId, SeenOrigin, Sent, TakenEffects,
-    child_run_id,
+    Effect, EffectKind, Links, OutboundAction, OutboundEffect, Outbox, PlannedReset, PollId, SeenOrigin, Sent,
+    TakenEffects, child_run_id,
 };
 pub use lost::TurnLoss;
 pub use note::Note;
@@ -98,20 +99,20 @@ pub use reset::{Branch, BranchReader, Branching};
 pub use retry::{RetryPolicy, WhenExhausted, retry_of_request};
 pub use rules::repair::LateDeadline;
 pub use run::{
-    Activities, Branched, UpcomingChange, UpcomingKind, Deadline, DeadlineKind, Fingerprint, HeldTry, KnownRequest,
-    KnownRequests, LostTurns, OpenCounts, OpenUpdates, PausedActivity, PendingActivity, PendingChild, PendingExternal,
-    PendingTimer, PendingUpdate, Released, Repeated, RequestMark, Run, RunClock, RunPause, RunStart, Spilled, RunCondition,
-    Status, Successes, TaskRef, Tries, Turn, TurnLists, TurnTask, UpdateStatus, WaitingActivity, key_of_update,
+    Activities, Attempts, Branched, Deadline, DeadlineKind, Fingerprint, HeldAttempt, KnownRequest, KnownRequests,
+    LostTurns, OpenCounts, OpenUpdates, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer,
+    PendingUpdate, Released, Repeated, RequestMark, Run, RunClock, RunCondition, RunPause, RunStart, Spilled, Status,
+    Successes, TaskRef, Turn, TurnLists, TurnTask, UpcomingChange, UpcomingKind, UpdateStatus, WaitingActivity,
+    key_of_update,
 };
 pub use same_json::same_json;
 #[cfg(feature = "schedules")]
 pub use schedule::{
-    Action, ActionCause, ActionOutcome, NextTime, OverlapEnd, Recent, Rules, Running, ScheduleCounts, ScheduleState,
-    ScheduleTimes, ObservedRun, Upcoming, use_zone_tables, zone_tables,
+    Action, ActionCause, ActionOutcome, NextTime, ObservedRun, OverlapEnd, Recent, Rules, Running, ScheduleCounts,
+    ScheduleState, ScheduleTimes, Upcoming, use_zone_tables, zone_tables,
 };
 pub use schedule::{Calendar, Interval, Overlap, Schedule, ScheduleSpec, Scheduled};
 pub use start::{Start, StartSignal, StartWorkflow};
-pub use decision_context::{DomainCapacity, Registration, DecisionContext};
 pub use tally::{ActivityOutcome, ActivityTally, Tally};
 pub use text::read_json;
 pub use time::{Duration, Timestamp};

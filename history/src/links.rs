@@ -15,7 +15,7 @@ use minicbor::{Decode, Encode};
 
 use crate::ids::RunId;
 
-pub use outbound::{OutboundEffect, OutboundAction, child_run_id};
+pub use outbound::{OutboundAction, OutboundEffect, child_run_id};
 pub(crate) use outbox::taken_over;
 pub use outbox::{Effect, EffectKind, Outbox};
 pub(crate) use owed::owed;

@@ -8,7 +8,7 @@ use minicbor::{Decode, Encode};
 use crate::caller::CallerName;
 use crate::event::{ActivityStarted, Event, EventKind, LastFailure};
 use crate::payload::{PackRef, Payload};
-use crate::run::{HeldTry, Run};
+use crate::run::{HeldAttempt, Run};
 
 /// Longest text, in bytes, that stays in the state: the reference to a pack would take as much space.
 pub(crate) const NOTE_TEXT_MAX: usize = 20;
@@ -77,7 +77,7 @@ impl HasNote for LastFailure {
     }
 }
 
-impl HasNote for HeldTry {
+impl HasNote for HeldAttempt {
     fn kept(&self) -> Option<PackRef> {
         self.kept
     }
@@ -132,11 +132,11 @@ fn is_long(noted: &impl HasNote) -> bool {
 impl Run {
     /// Returns the total length in bytes of the notes that could move to a pack.
     pub fn long_notes(&self) -> usize {
-        let tries = self.activities.values().filter_map(|activity| activity.tries.as_ref());
-        tries
-            .map(|tries| {
-                let held = tries.held.as_ref().filter(|held| is_long(*held));
-                let failure = tries.last_failure.as_ref().filter(|failure| is_long(*failure));
+        let attempts = self.activities.values().filter_map(|activity| activity.attempts.as_ref());
+        attempts
+            .map(|attempts| {
+                let held = attempts.held.as_ref().filter(|held| is_long(*held));
+                let failure = attempts.last_failure.as_ref().filter(|failure| is_long(*failure));
                 held.map_or(0, HasNote::text_bytes) + failure.map_or(0, HasNote::text_bytes)
             })
             .sum()
@@ -145,11 +145,11 @@ impl Run {
     /// Moves all long notes to a pack. `put` stores a note and returns its location.
     pub fn keep_notes(&mut self, mut put: impl FnMut(&[u8]) -> PackRef) {
         let mut put = |note: Note| put(&minicbor::to_vec(&note).expect("writing to memory does not fail"));
-        for tries in self.activities.tries_mut() {
-            if let Some(held) = tries.held.as_mut().filter(|held| is_long(*held)) {
+        for attempts in self.activities.attempts_mut() {
+            if let Some(held) = attempts.held.as_mut().filter(|held| is_long(*held)) {
                 held.keep(&mut put);
             }
-            if let Some(failure) = tries.last_failure.as_mut().filter(|failure| is_long(*failure)) {
+            if let Some(failure) = attempts.last_failure.as_mut().filter(|failure| is_long(*failure)) {
                 failure.keep(&mut put);
             }
         }
@@ -157,22 +157,22 @@ impl Run {
 
     /// Returns the locations of all notes of the state that are in packs.
     pub fn notes_kept(&self) -> Vec<PackRef> {
-        let tries = self.activities.values().filter_map(|activity| activity.tries.as_ref());
-        tries
-            .flat_map(|tries| {
-                let held = tries.held.as_ref().and_then(HasNote::kept);
-                held.into_iter().chain(tries.last_failure.as_ref().and_then(HasNote::kept))
+        let attempts = self.activities.values().filter_map(|activity| activity.attempts.as_ref());
+        attempts
+            .flat_map(|attempts| {
+                let held = attempts.held.as_ref().and_then(HasNote::kept);
+                held.into_iter().chain(attempts.last_failure.as_ref().and_then(HasNote::kept))
             })
             .collect()
     }
 
     /// Restores notes from packs. If `read` returns `None` for a location, that note stays in its pack.
     pub fn fill_notes(&mut self, mut read: impl FnMut(PackRef) -> Option<Note>) {
-        for tries in self.activities.tries_mut() {
-            if let Some(held) = &mut tries.held {
+        for attempts in self.activities.attempts_mut() {
+            if let Some(held) = &mut attempts.held {
                 fill(held, &mut read);
             }
-            if let Some(failure) = &mut tries.last_failure {
+            if let Some(failure) = &mut attempts.last_failure {
                 fill(failure, &mut read);
             }
         }
@@ -224,12 +224,12 @@ mod tests {
     use crate::event::ActivityTimeouts;
     use crate::event::EventKind;
     use crate::payload::PackRef;
-    use crate::scene::{scene, schedule_again};
+    use crate::scene::{scene, schedule_with_retry};
     use crate::{Command, Links, Note, RetryPolicy, Transition};
 
     #[test]
     fn who_took_a_try_is_told_with_its_start_also_where_that_is_kept_elsewhere() {
-        let scene = scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default())]);
+        let scene = scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]);
         let of = |name: &str| Author::named(Some(CallerName::new(name).unwrap()));
         for identity in [None, Some("a runner with a long name".to_owned())] {
             let mut transition = Transition::linked(scene.run.clone(), Links::default());

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::decision::Decision;
-use crate::run::RunStart;
 use crate::decision_context::DecisionContext;
+use crate::run::RunStart;
 
 /// Permissions of a decider. An absent list allows everything; an empty list allows nothing.
 ///

@@ -1,21 +1,21 @@
 //! State of a run, which is always the fold of its events.
 
 mod activities;
+mod attempts;
 mod branched;
 mod clock;
+mod condition;
 mod counted;
 mod deadlines;
 mod evolve;
-mod upcoming;
 mod known;
 mod open_counts;
 mod pending;
 mod requests;
-mod condition;
 mod start;
 mod status;
 mod successes;
-mod tries;
+mod upcoming;
 mod updates;
 
 use std::collections::BTreeMap;
@@ -28,21 +28,21 @@ use crate::ids::RunId;
 use crate::time::{Duration, Timestamp};
 
 pub use activities::Activities;
+pub use attempts::{Attempts, HeldAttempt};
 pub use branched::Branched;
 pub use clock::{RunClock, RunPause};
+pub use condition::RunCondition;
 pub use deadlines::{Deadline, DeadlineKind};
-pub use upcoming::{UpcomingChange, UpcomingKind};
 pub use known::{KnownRequest, KnownRequests, RequestMark, Spilled, key_of_update};
 pub use open_counts::OpenCounts;
 pub use pending::{
     LostTurns, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Turn, TurnLists,
     TurnTask,
 };
-pub use condition::RunCondition;
 pub use start::RunStart;
 pub use status::Status;
 pub use successes::{Fingerprint, Repeated, Successes};
-pub use tries::{HeldTry, Tries};
+pub use upcoming::{UpcomingChange, UpcomingKind};
 pub use updates::{OpenUpdates, PendingUpdate, UpdateStatus};
 
 /// State of one run.
@@ -291,9 +291,9 @@ impl Run {
     }
 
     /// Returns the attempts of an open activity for modification.
-    pub(crate) fn tries_mut(&mut self, scheduled_event_id: EventId) -> Option<&mut Tries> {
+    pub(crate) fn attempts_mut(&mut self, scheduled_event_id: EventId) -> Option<&mut Attempts> {
         let activity = self.activities.get_mut(scheduled_event_id)?;
-        Some(activity.tries.get_or_insert_default())
+        Some(activity.attempts.get_or_insert_default())
     }
 
     /// Returns the time at which the run's retention ends, or `None` while it is open.

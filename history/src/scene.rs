@@ -10,10 +10,10 @@ use crate::decision::{
 };
 use crate::event::{ActivityStarted, ActivityTimeouts, ByHand, ChildPolicy, EventKind, RequestKey};
 use crate::{
-    ActivityDefaults, AnsweredTurn, Author, Command, CommandOutcome, Decision, DomainCapacity, Duration, EffectKind,
-    EffectResult, Event, EventId, Fault, Heartbeat, Links, Origin, Payload, Permissions, ProposedUpdate, Registration,
-    RetryPolicy, Run, Start, DecisionContext, TaskId, Timestamp, Transition, TurnAnswer, TurnId, UpdateAnswer, Verdict,
-    WorkflowDefaults, check,
+    ActivityDefaults, AnsweredTurn, Author, Command, CommandOutcome, Decision, DecisionContext, DomainCapacity,
+    Duration, EffectKind, EffectResult, Event, EventId, Fault, Heartbeat, Links, Origin, Payload, Permissions,
+    ProposedUpdate, Registration, RetryPolicy, Run, Start, TaskId, Timestamp, Transition, TurnAnswer, TurnId,
+    UpdateAnswer, Verdict, WorkflowDefaults, check,
 };
 
 #[derive(Debug, Clone)]
@@ -44,7 +44,14 @@ impl Scene {
     pub(crate) fn of_run(start: &Start, run_id: Uuid) -> Self {
         let now = Timestamp::from_millis(1_000_000);
         let (run, events) = Transition::start(start, run_id, now).unwrap().into_parts();
-        Self { run, links: Links::default(), events, now, heartbeats: Vec::new(), decision_context: DecisionContext::default() }
+        Self {
+            run,
+            links: Links::default(),
+            events,
+            now,
+            heartbeats: Vec::new(),
+            decision_context: DecisionContext::default(),
+        }
     }
 
     /// Admits a command as one commit, and checks all invariants.
@@ -84,7 +91,8 @@ impl Scene {
     }
 
     pub(crate) fn then(mut self, command: &Command) -> Self {
-        self.admit(command).unwrap_or_else(|fault| panic!("{command:?} was refused: {fault}\n{}", summary(&self.events)));
+        self.admit(command)
+            .unwrap_or_else(|fault| panic!("{command:?} was refused: {fault}\n{}", summary(&self.events)));
         self
     }
 
@@ -380,7 +388,7 @@ pub(crate) fn schedule_with(activity_id: &str, timeouts: ActivityTimeouts) -> De
     })
 }
 
-pub(crate) fn schedule_again(activity_id: &str, retry: RetryPolicy, timeouts: ActivityTimeouts) -> Decision {
+pub(crate) fn schedule_with_retry(activity_id: &str, retry: RetryPolicy, timeouts: ActivityTimeouts) -> Decision {
     Decision::from(ScheduleActivity {
         activity_id: activity_id.to_owned(),
         activity_type: activity_id.to_uppercase(),

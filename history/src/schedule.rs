@@ -23,7 +23,7 @@ pub use asked::Schedule;
 
 #[cfg(feature = "schedules")]
 pub use state::{
-    Action, ActionCause, ActionOutcome, OverlapEnd, Recent, Rules, Running, ScheduleCounts, ScheduleState, ObservedRun,
+    Action, ActionCause, ActionOutcome, ObservedRun, OverlapEnd, Recent, Rules, Running, ScheduleCounts, ScheduleState,
 };
 #[cfg(feature = "schedules")]
 pub use times::{NextTime, ScheduleTimes, Upcoming};

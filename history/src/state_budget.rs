@@ -112,9 +112,9 @@ fn paused(paused: &PausedActivity) -> usize {
 /// Returns the size of an activity without its shared attributes. `waits` means that it can be released by a
 /// resume.
 fn activity(activity: &PendingActivity, waits: bool) -> usize {
-    let has_tries = activity.retry.is_some() || activity.tries.is_some();
+    let has_attempts = activity.retry.is_some() || activity.attempts.is_some();
     let ends_paused = activity.retry.as_ref().is_some_and(|retry| retry.when_exhausted == WhenExhausted::Pause);
-    let own = if has_tries { 2 * WORD + TRIES } else { ID + AT };
+    let own = if has_attempts { 2 * WORD + TRIES } else { ID + AT };
     let pause = if ends_paused { PAUSED } else { 0 };
     let pause = activity.paused.as_deref().map_or(0, paused).max(pause);
     let released = if waits || ends_paused || activity.released.is_some() { RELEASED } else { 0 };
@@ -252,7 +252,7 @@ mod tests {
     use crate::payload::{PackRef, Payload};
     use crate::retry::RetryPolicy;
     use crate::run::{
-        Fingerprint, HeldTry, PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released, Tries,
+        Attempts, Fingerprint, HeldAttempt, PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released,
     };
     use crate::scene::scene;
     use crate::time::Timestamp;
@@ -284,13 +284,13 @@ mod tests {
         }
     }
 
-    fn held(text: bool) -> HeldTry {
+    fn held(text: bool) -> HeldAttempt {
         let identity = text.then(|| "n".repeat(NOTE_TEXT_MAX / 2));
         let by = text.then(|| CallerName::new(&"n".repeat(NOTE_TEXT_MAX / 2)).unwrap());
-        HeldTry { at: AT_MAX, identity, kept: (!text).then_some(PLACE), by }
+        HeldAttempt { at: AT_MAX, identity, kept: (!text).then_some(PLACE), by }
     }
 
-    fn pending(retry: Option<RetryPolicy>, tries: Option<Tries>) -> PendingActivity {
+    fn pending(retry: Option<RetryPolicy>, attempts: Option<Attempts>) -> PendingActivity {
         let is_started = retry.is_none();
         PendingActivity {
             activity_id: "a".repeat(30),
@@ -302,7 +302,7 @@ mod tests {
             started_at: is_started.then_some(AT_MAX),
             cancel_event_id: Some(ID_MAX),
             retry,
-            tries: tries.map(Box::new),
+            attempts: attempts.map(Box::new),
             paused: None,
             released: None,
             fingerprint: Some(Fingerprint::LARGEST),
@@ -331,22 +331,22 @@ mod tests {
         let policy = || Some(RetryPolicy::default());
         activity_holds("started", &pending(None, None), false, 0);
         for (text, other) in [(false, false), (true, false), (false, true), (true, true)] {
-            let tries = Tries {
+            let attempts = Attempts {
                 starts: u32::MAX,
                 failures: u32::MAX,
                 held: Some(held(text)),
                 last_failure: Some(failure(other)),
-                ..Tries::default()
+                ..Attempts::default()
             };
-            activity_holds("held", &pending(policy(), Some(tries)), false, 16);
+            activity_holds("held", &pending(policy(), Some(attempts)), false, 16);
         }
-        let waiting = Tries {
+        let waiting = Attempts {
             starts: u32::MAX,
             failures: u32::MAX,
             not_before: Some(AT_MAX),
             waits_since: Some(AT_MAX),
             last_failure: Some(failure(false)),
-            ..Tries::default()
+            ..Attempts::default()
         };
         activity_holds("waits", &pending(policy(), Some(waiting.clone())), false, 40);
         let pauses = Some(RetryPolicy { when_exhausted: WhenExhausted::Pause, ..RetryPolicy::default() });

@@ -31,7 +31,7 @@ impl SpanId {
     }
 
     /// Returns the id of the span of an activity's attempt, given its [start number](crate::TaskId::start).
-    pub fn of_try(run_id: RunId, scheduled_event_id: EventId, start: u32) -> Self {
+    pub fn of_attempt(run_id: RunId, scheduled_event_id: EventId, start: u32) -> Self {
         Self::of(run_id, scheduled_event_id, start)
     }
 }

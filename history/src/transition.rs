@@ -9,8 +9,8 @@ use crate::event::{Event, EventId, EventKind, Origin, RequestKey};
 use crate::fault::Fault;
 use crate::limits;
 use crate::links::{Links, SeenOrigin, owed};
+use crate::run::{Attempts, KnownRequest, Run, Spilled};
 use crate::state_budget::ReservedSpace;
-use crate::run::{KnownRequest, Run, Spilled, Tries};
 use crate::time::Timestamp;
 use crate::warning::Warning;
 
@@ -204,9 +204,9 @@ impl Transition {
     }
 
     /// Changes the attempts of an activity with a retry policy, which are state without an event.
-    pub(crate) fn change_tries(&mut self, scheduled_event_id: EventId, change: impl FnOnce(&mut Tries)) {
-        if let Some(tries) = self.run.tries_mut(scheduled_event_id) {
-            change(tries);
+    pub(crate) fn change_attempts(&mut self, scheduled_event_id: EventId, change: impl FnOnce(&mut Attempts)) {
+        if let Some(attempts) = self.run.attempts_mut(scheduled_event_id) {
+            change(attempts);
             self.has_changed_beside = true;
         }
     }

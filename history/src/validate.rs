@@ -235,7 +235,7 @@ pub(crate) fn retry_of_workflow(field: &str, policy: Option<&RetryPolicy>) -> Re
     if policy.is_some_and(|policy| policy.when_exhausted == WhenExhausted::Pause) {
         return Err(Fault::Invalid {
             field: format!("{field}.whenExhausted"),
-            problem: "is `pause`, which is for activities; a workflow fails when its tries run out".to_owned(),
+            problem: "is `pause`, which is for activities; a workflow fails when its attempts run out".to_owned(),
         });
     }
     retry(field, policy)

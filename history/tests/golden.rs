@@ -16,10 +16,10 @@ use baton_history::event::{
     ResetPlan, Signal, TurnList, UpdateAccepted, UpdateCompleted, WorkflowPaused, WorkflowResumed, WorkflowStarted,
 };
 use baton_history::{
-    Branched, CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, LostTurns,
-    OpenCounts, Origin, PackRef, PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal, PendingTimer,
-    PollId, Released, RequestKey, RetryPolicy, Run, Scheduled, SignalExternal, Start, Status, SwfRun, Timestamp,
-    Transition, Tries, Turn, TurnId, TurnLists, TurnTask, WhenExhausted, codec,
+    Attempts, Branched, CancelExternal, Command, Duration, Event, EventKind, Factor, HeldAttempt, LastFailure, Links,
+    LostTurns, OpenCounts, Origin, PackRef, PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal,
+    PendingTimer, PollId, Released, RequestKey, RetryPolicy, Run, Scheduled, SignalExternal, Start, Status, SwfRun,
+    Timestamp, Transition, Turn, TurnId, TurnLists, TurnTask, WhenExhausted, codec,
 };
 use uuid::Uuid;
 
@@ -242,7 +242,7 @@ fn run() -> Run {
         started_at: Some(Timestamp::from_millis(1_700_000_200_000)),
         cancel_event_id: Some(60_500),
         retry: None,
-        tries: None,
+        attempts: None,
         paused: None,
         released: None,
         task_priority: None,
@@ -267,15 +267,15 @@ fn run() -> Run {
 }
 
 /// Returns a run with attempts of activities in every state.
-fn run_with_tries() -> Run {
+fn run_with_attempts() -> Run {
     let mut run = run();
     let at = Timestamp::from_millis;
     let mut activities: BTreeMap<_, _> = (*run.activities).clone();
-    let held = Some(HeldTry { at: at(1_700_000_200_000), identity: text("runner-1"), kept: None, by: None });
-    let tries = [
+    let held = Some(HeldAttempt { at: at(1_700_000_200_000), identity: text("runner-1"), kept: None, by: None });
+    let attempts = [
         None,
-        Some(Tries { starts: 1, held: held.clone(), ..Tries::default() }),
-        Some(Tries {
+        Some(Attempts { starts: 1, held: held.clone(), ..Attempts::default() }),
+        Some(Attempts {
             starts: 4,
             failures: 3,
             held,
@@ -284,13 +284,13 @@ fn run_with_tries() -> Run {
             last_failure: Some(last_failure()),
         }),
     ];
-    for (id, tries) in (60_010..).zip(tries) {
+    for (id, attempts) in (60_010..).zip(attempts) {
         let activity = PendingActivity {
             activity_id: format!("retry-{id}"),
             started_event_id: None,
             started_at: None,
             retry: Some(retry()),
-            tries: tries.map(Box::new),
+            attempts: attempts.map(Box::new),
             ..PendingActivity::clone(activities.get(&60_000).unwrap())
         };
         activities.insert(id, Arc::new(activity));
@@ -428,7 +428,7 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
     children.children.insert(60_007, child);
     let mut samples = vec![
         ("open".to_owned(), run()),
-        ("open-tries".to_owned(), run_with_tries()),
+        ("open-attempts".to_owned(), run_with_attempts()),
         ("open-continued".to_owned(), {
             let mut run = run();
             run.started.run_timeout = Some(Duration::from_days(1));

@@ -519,7 +519,8 @@ fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, heartbeats: Ve
         },
         7 => Command::CancelActivity { task, details: None },
         _ => {
-            let heartbeat = Heartbeat { scheduled_event_id, at: Timestamp::from_millis(started_event_id), details: None };
+            let heartbeat =
+                Heartbeat { scheduled_event_id, at: Timestamp::from_millis(started_event_id), details: None };
             Command::FireDeadlines { heartbeats: heartbeats.into_iter().chain([heartbeat]).collect() }
         }
     }
@@ -642,7 +643,10 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
     let version = added.iter().filter(|event| event.kind.is_news()).map(|event| event.id).next_back();
     prop_assert_eq!(transition.run().version, version.unwrap_or(before.run().version));
     if let Command::RepairDeadlines { heartbeats, .. } = command {
-        let heard = heartbeats.iter().map(|heartbeat| Heartbeat { at: heartbeat.at.min(now), ..heartbeat.clone() }).collect::<Vec<_>>();
+        let heard = heartbeats
+            .iter()
+            .map(|heartbeat| Heartbeat { at: heartbeat.at.min(now), ..heartbeat.clone() })
+            .collect::<Vec<_>>();
         prop_assert_eq!(run.late_deadlines(&heard, outbox, now), []);
         prop_assert_eq!(run.paused.is_some(), before.run().paused.is_some());
         // A repaired deadline counts its whole duration from now; the checker verifies that none is early.
@@ -936,14 +940,14 @@ fn the_generator_reaches_every_kind_of_event_and_fault() {
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::new(config(1));
     let mut kinds = std::collections::BTreeMap::<_, usize>::new();
-    let (mut longest, mut most_tries, mut tried_again) = (0, 0, 0);
+    let (mut longest, mut most_tries, mut check_retry) = (0, 0, 0);
     for _ in 0..400 {
         let steps = steps().new_tree(&mut runner).unwrap().current();
         let story = run_steps(&steps).unwrap();
         longest = longest.max(story.events.len());
         for event in &story.events {
             *kinds.entry(event.kind.name()).or_default() += 1;
-            tried_again += usize::from(matches!(&event.kind, EventKind::WorkflowFailed(it) if it.new_run_id.is_some()));
+            check_retry += usize::from(matches!(&event.kind, EventKind::WorkflowFailed(it) if it.new_run_id.is_some()));
             if let EventKind::ActivityStarted(it) = &event.kind {
                 most_tries = most_tries.max(it.attempt.unwrap_or(0));
             }
@@ -952,5 +956,5 @@ fn the_generator_reaches_every_kind_of_event_and_fault() {
     let missing: Vec<_> = EventKind::NAMES.iter().filter(|name| !kinds.contains_key(*name)).collect();
     assert!(missing.is_empty(), "{missing:?} of {kinds:?}");
     assert!(longest > 60, "{longest}");
-    assert!(most_tries > 1 && tried_again > 1, "{most_tries} and {tried_again}");
+    assert!(most_tries > 1 && check_retry > 1, "{most_tries} and {check_retry}");
 }

@@ -45,7 +45,7 @@ impl Transition {
             DeadlineKind::Execution => self.workflow_takes_too_long(WorkflowTimeout::Execution, now),
             DeadlineKind::Run => self.workflow_takes_too_long(WorkflowTimeout::Run, now),
             DeadlineKind::Timer { scheduled_event_id: id } => self.expire_timer(id, &mut facts.timers, now),
-            DeadlineKind::ActivityRetry { scheduled_event_id: id } => self.activity_may_be_tried(id),
+            DeadlineKind::ActivityRetry { scheduled_event_id: id } => self.end_activity_backoff(id),
             DeadlineKind::ActivityScheduleToStart { scheduled_event_id: id } => self.activity_waited_too_long(id, now),
             DeadlineKind::ActivityHeartbeat { scheduled_event_id: id } => self.times_out(id, Heartbeat, facts, now),
             DeadlineKind::ActivityStartToClose { scheduled_event_id: id } => {

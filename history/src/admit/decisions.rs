@@ -5,6 +5,7 @@
 
 use crate::command::{TurnAnswer, TurnId};
 use crate::decision::Decision;
+use crate::decision_context::{DecisionContext, DomainCapacity};
 use crate::event::{
     ActivityScheduleFailedCause, ActivityTaskCancelFailedCause, ChildScheduleFailedCause, CloseDecision,
     CloseFailedCause, EventId, EventKind, ExternalFailedCause, MarkerFailedCause, TimerCancelFailedCause,
@@ -15,7 +16,6 @@ use crate::limits;
 use crate::rules::turn::must_hold;
 use crate::rules::{activity, child, external, marker, timer, workflow};
 use crate::run::Run;
-use crate::decision_context::{DomainCapacity, DecisionContext};
 use crate::time::Timestamp;
 use crate::transition::Transition;
 use crate::validate;
@@ -110,7 +110,8 @@ impl Transition {
     fn carry_out(
         &mut self,
         decision: &Decision,
-        context: &DecisionContext, capacity: DomainCapacity,
+        context: &DecisionContext,
+        capacity: DomainCapacity,
         id: EventId,
         unseen: bool,
         now: Timestamp,

@@ -31,7 +31,7 @@ impl HistoryReader {
             closed: None,
             is_paused: false,
             attempts_max: attempts(scheduled.retry.as_ref()),
-            tries_more: 0,
+            extra_attempts: 0,
         };
         self.activities.insert(id, activity);
         Ok(())
@@ -65,13 +65,13 @@ impl HistoryReader {
             }
             return match (it.attempt, it.started_at, &it.last_failure) {
                 (None, None, None) => Ok(()),
-                _ => broken(Rule::ActivityLife, id, "it tells of tries, and there is no retry policy"),
+                _ => broken(Rule::ActivityLife, id, "it tells of attempts, and there is no retry policy"),
             };
         }
         let (Some(attempt), Some(started_at)) = (it.attempt, it.started_at) else {
             return broken(Rule::ActivityLife, id, "the last try of an activity has no number or no time");
         };
-        let attempts_max = activity.attempts_max.saturating_add(activity.tries_more);
+        let attempts_max = activity.attempts_max.saturating_add(activity.extra_attempts);
         if attempt == 0 || attempt > attempts_max {
             return broken(Rule::ActivityLife, id, format!("try {attempt} of {attempts_max}"));
         }

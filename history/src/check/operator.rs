@@ -17,7 +17,7 @@ impl HistoryReader {
             activity.scheduled.retry.as_ref().is_some_and(|policy| policy.when_exhausted == WhenExhausted::Pause);
         let is_exhausted = it.cause == ActivityPausedCause::TriesExhausted;
         if is_exhausted && !may_exhaust {
-            return broken(Rule::Pause, id, "its tries ran out, and its policy does not have it wait then");
+            return broken(Rule::Pause, id, "its attempts ran out, and its policy does not have it wait then");
         }
         if is_exhausted != it.last_failure.is_some() {
             return broken(Rule::Pause, id, format!("{} after {}", it.cause, failed(it.last_failure.is_some())));
@@ -43,7 +43,7 @@ impl HistoryReader {
         }
         activity.is_paused = false;
         activity.waits_from = activity.waits_from.min(at);
-        activity.tries_more = activity.tries_more.saturating_add(1);
+        activity.extra_attempts = activity.extra_attempts.saturating_add(1);
         Ok(())
     }
 

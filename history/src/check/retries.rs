@@ -5,7 +5,7 @@ use super::rule::{Rule, Violation, broken, or_none};
 use crate::event::{Event, EventKind, WorkflowTimeout};
 
 impl HistoryReader {
-    pub(super) fn tried_again(&self, event: &Event, reason: Option<&str>) -> Result<(), Violation> {
+    pub(super) fn check_retry(&self, event: &Event, reason: Option<&str>) -> Result<(), Violation> {
         let (Some((_, not_before)), Some((start, started_at))) = (event.kind.followed_by(), &self.start) else {
             return Ok(());
         };

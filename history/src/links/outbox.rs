@@ -91,7 +91,7 @@ pub struct Outbox {
     #[n(1)]
     next_at: Timestamp,
     #[n(2)]
-    tries: u32,
+    attempts: u32,
     #[cbor(n(3), skip_if = "is_first")]
     round: u32,
 }
@@ -151,8 +151,8 @@ impl Outbox {
     }
 
     /// Returns the number of rounds since the newest effect was requested.
-    pub fn tries(&self) -> u32 {
-        self.tries
+    pub fn attempts(&self) -> u32 {
+        self.attempts
     }
 
     /// Returns the number of the current round of deliveries. A refusal counts only in the round in which it was
@@ -177,7 +177,7 @@ impl Outbox {
     pub(crate) fn add(&mut self, effect: Effect, now: Timestamp) {
         let soon = now.plus(limits::EFFECT_WAIT_FIRST);
         self.next_at = self.next_at().map_or(soon, |at| at.min(soon));
-        self.tries = 0;
+        self.attempts = 0;
         self.effects.push(effect);
     }
 
@@ -210,14 +210,14 @@ impl Outbox {
         self.round = self.round.wrapping_add(1);
         // The time can be too far ahead if a clock was ahead when it was set.
         if at <= now || at > now.plus(limits::EFFECT_WAIT_MAX) {
-            self.next_at = now.plus(wait(self.tries));
-            self.tries = self.tries.saturating_add(1);
+            self.next_at = now.plus(wait(self.attempts));
+            self.attempts = self.attempts.saturating_add(1);
         }
         true
     }
 }
 
 /// Returns the delay before the next round, after this many rounds.
-fn wait(tries: u32) -> Duration {
-    limits::EFFECT_WAIT_FIRST.times(4_u64.saturating_pow(tries.min(8))).min(limits::EFFECT_WAIT_MAX)
+fn wait(attempts: u32) -> Duration {
+    limits::EFFECT_WAIT_FIRST.times(4_u64.saturating_pow(attempts.min(8))).min(limits::EFFECT_WAIT_MAX)
 }

@@ -37,6 +37,7 @@ use std::sync::Arc;
 
 use crate::command::{Heartbeat, TaskId};
 use crate::decision::{CancelActivity, ScheduleActivity};
+use crate::decision_context::{DecisionContext, Registration};
 use crate::dialect;
 use crate::event::{
     ActivityCanceled, ActivityNotStartedCause, ActivityOptionsChanged, ActivityPaused, ActivityScheduleFailed,
@@ -47,7 +48,6 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::rules::swf;
 use crate::run::{Deadline, DeadlineKind, Fingerprint, PausedActivity, PendingActivity, Released, Run};
-use crate::decision_context::{Registration, DecisionContext};
 use crate::time::Timestamp;
 use crate::transition::{Transition, must_be_open};
 use crate::validate;
@@ -190,9 +190,9 @@ impl Transition {
         self.run.started.is_swf()
     }
 
-    pub(crate) fn activity_may_be_tried(&mut self, scheduled_event_id: EventId) {
+    pub(crate) fn end_activity_backoff(&mut self, scheduled_event_id: EventId) {
         if self.run.activities.contains_key(&scheduled_event_id) {
-            self.change_tries(scheduled_event_id, |tries| tries.not_before = None);
+            self.change_attempts(scheduled_event_id, |attempts| attempts.not_before = None);
         }
     }
 

@@ -30,6 +30,7 @@
 
 use crate::command::EffectResult;
 use crate::decision::StartChild;
+use crate::decision_context::{DecisionContext, DomainCapacity, Registration};
 use crate::event::{
     ActivityTimeouts, ChildCanceled, ChildFailed, ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause,
     ChildScheduled, ChildStarted, ChildSuccess, ChildTerminated, ChildTimedOut, EventId, EventKind, Origin,
@@ -39,9 +40,8 @@ use crate::fault::Fault;
 use crate::ids::RunId;
 use crate::limits;
 use crate::links::{EffectKind, taken_over};
-use crate::state_budget;
 use crate::run::{PendingChild, Run};
-use crate::decision_context::{DomainCapacity, Registration, DecisionContext};
+use crate::state_budget;
 use crate::time::Timestamp;
 use crate::transition::{CommandOutcome, Transition, must_be_open};
 use crate::validate;
@@ -81,7 +81,8 @@ impl Transition {
     pub(crate) fn start_child(
         &mut self,
         it: &StartChild,
-        context: &DecisionContext, capacity: DomainCapacity,
+        context: &DecisionContext,
+        capacity: DomainCapacity,
         decision_event_id: EventId,
     ) -> EventKind {
         self.child(it, context, capacity, decision_event_id)
@@ -91,7 +92,8 @@ impl Transition {
     fn child(
         &mut self,
         it: &StartChild,
-        context: &DecisionContext, capacity: DomainCapacity,
+        context: &DecisionContext,
+        capacity: DomainCapacity,
         decision_event_id: EventId,
     ) -> Result<EventKind, ChildScheduleFailedCause> {
         let is_swf = self.run.started.is_swf();
@@ -144,7 +146,8 @@ impl Transition {
     fn may_have_child(
         &self,
         it: &StartChild,
-        context: &DecisionContext, capacity: DomainCapacity,
+        context: &DecisionContext,
+        capacity: DomainCapacity,
     ) -> Result<(), ChildScheduleFailedCause> {
         use ChildScheduleFailedCause as Cause;
         let open = self.run.children.len() + self.links.outbox.taken_over();

@@ -17,7 +17,7 @@ use crate::command::{Command, EffectResult};
 use crate::event::EventId;
 use crate::fault::Fault;
 use crate::ids::RunId;
-use crate::links::{EffectKind, OutboundEffect, OutboundAction, taken_over};
+use crate::links::{EffectKind, OutboundAction, OutboundEffect, taken_over};
 use crate::rules::workflow::may_start;
 use crate::time::Timestamp;
 use crate::transition::Transition;

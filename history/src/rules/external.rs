@@ -21,8 +21,8 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::limits;
-use crate::state_budget;
 use crate::run::{PendingExternal, Run};
+use crate::state_budget;
 use crate::time::Timestamp;
 use crate::transition::Transition;
 use crate::validate;
@@ -136,7 +136,12 @@ impl Transition {
 }
 
 impl Run {
-    pub(crate) fn apply_external_scheduled(&mut self, event_id: EventId, workflow_id: &str, decision_event_id: EventId) {
+    pub(crate) fn apply_external_scheduled(
+        &mut self,
+        event_id: EventId,
+        workflow_id: &str,
+        decision_event_id: EventId,
+    ) {
         let pending = PendingExternal { workflow_id: workflow_id.to_owned(), decision_event_id };
         self.externals.insert(event_id, pending);
     }

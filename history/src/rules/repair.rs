@@ -23,7 +23,7 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::links::Outbox;
 use crate::rules::turn::turn_backoff;
-use crate::run::{UpcomingChange, UpcomingKind, FIRST_TURN, PendingActivity, Run, TurnTask};
+use crate::run::{FIRST_TURN, PendingActivity, Run, TurnTask, UpcomingChange, UpcomingKind};
 use crate::time::{Duration, Timestamp};
 use crate::transition::{CommandOutcome, Transition, must_be_open};
 use crate::validate;
@@ -209,19 +209,19 @@ impl PendingActivity {
         if let Some(paused) = &mut self.paused {
             paused.at = paused.at.min(at);
         }
-        let Some(tries) = self.tries.as_deref_mut() else { return };
-        if let Some(held) = &mut tries.held {
+        let Some(attempts) = self.attempts.as_deref_mut() else { return };
+        if let Some(held) = &mut attempts.held {
             held.at = held.at.min(at);
         }
         let mut waits_from = at;
-        if let Some(failure) = &mut tries.last_failure {
+        if let Some(failure) = &mut attempts.last_failure {
             // Keep the backoff that was drawn when the last attempt failed.
-            let until = tries.not_before.map(|next_at| next_at.min(at.plus(next_at.since(failure.at))));
+            let until = attempts.not_before.map(|next_at| next_at.min(at.plus(next_at.since(failure.at))));
             waits_from = until.map_or(at, |until| until.max(at));
-            tries.not_before = until;
+            attempts.not_before = until;
             failure.at = failure.at.min(at);
         }
-        tries.waits_since = tries.waits_since.map(|since| since.min(waits_from));
+        attempts.waits_since = attempts.waits_since.map(|since| since.min(waits_from));
     }
 }
 

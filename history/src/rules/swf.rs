@@ -16,6 +16,7 @@
 //! Source: SWF's API reference.
 
 use crate::decision::{ContinueAsNew, ScheduleActivity, StartChild, SwfSettings};
+use crate::decision_context::{DecisionContext, DomainCapacity, Registration};
 use crate::dialect::{LAMBDA_LIST, SwfLimits, SwfRun, SwfSuccessor};
 use crate::event::{
     ActivityScheduleFailedCause, ActivityTimeouts, ChildScheduleFailedCause, CloseFailedCause, EventKind,
@@ -24,7 +25,6 @@ use crate::event::{
 use crate::limits;
 use crate::registered::{ActivityDefaults, WorkflowDefaults};
 use crate::run::RunStart;
-use crate::decision_context::{DomainCapacity, Registration, DecisionContext};
 use crate::time::{Duration, Timestamp};
 use crate::transition::Transition;
 
@@ -39,7 +39,10 @@ pub(crate) fn lacks_role(started: &RunStart, it: &ScheduleActivity) -> bool {
 }
 
 /// Returns the cause if neither the decision nor the activity type sets a required value.
-pub(crate) fn undefined_activity(it: &ScheduleActivity, context: &DecisionContext) -> Option<ActivityScheduleFailedCause> {
+pub(crate) fn undefined_activity(
+    it: &ScheduleActivity,
+    context: &DecisionContext,
+) -> Option<ActivityScheduleFailedCause> {
     use ActivityScheduleFailedCause as Cause;
     if is_lambda(it) {
         return (!context.has_functions).then_some(Cause::LambdaUnavailable);
@@ -86,7 +89,8 @@ impl Transition {
     pub(crate) fn child_in_swf(
         &self,
         it: &StartChild,
-        context: &DecisionContext, capacity: DomainCapacity,
+        context: &DecisionContext,
+        capacity: DomainCapacity,
     ) -> Result<(String, SwfSuccessor), ChildScheduleFailedCause> {
         use ChildScheduleFailedCause as Cause;
         let defaults = match context.of_child(it) {

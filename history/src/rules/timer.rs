@@ -21,8 +21,8 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::limits;
-use crate::state_budget;
 use crate::run::{Deadline, DeadlineKind, PendingTimer, Run};
+use crate::state_budget;
 use crate::time::{Duration, Timestamp};
 use crate::transition::Transition;
 use crate::validate;

@@ -309,7 +309,12 @@ impl Run {
         } else if let Some(task) = self.turn_task.as_ref().filter(|_| self.paused.is_none()) {
             let from = task.not_before.map_or(task.waits_since, |at| at.max(task.waits_since));
             let what = DeadlineKind::TurnScheduleToStart { scheduled_event_id: task.scheduled_event_id };
-            self.show_deadline_after(from, task.schedule_to_start.or(self.started.decider_schedule_to_start), what, show);
+            self.show_deadline_after(
+                from,
+                task.schedule_to_start.or(self.started.decider_schedule_to_start),
+                what,
+                show,
+            );
         }
     }
 }

@@ -165,9 +165,7 @@ impl Transition {
     fn records(&self, answers: &[UpdateAnswer], rest: &TurnAnswer) -> bool {
         let records = |answer: &UpdateAnswer| match (self.run.update_status(&answer.update_id), &answer.verdict) {
             (UpdateStatus::Accepted { .. }, verdict) => !matches!(verdict, Verdict::Later),
-            (UpdateStatus::New | UpdateStatus::Ended { .. }, verdict) => {
-                !matches!(verdict, Verdict::Rejected { .. })
-            }
+            (UpdateStatus::New | UpdateStatus::Ended { .. }, verdict) => !matches!(verdict, Verdict::Rejected { .. }),
         };
         !rest.decisions.is_empty() || answers.iter().any(records)
     }

@@ -51,6 +51,7 @@ use uuid::Uuid;
 
 use crate::author::Author;
 use crate::decision::{ContinueAsNew, FailWorkflow};
+use crate::decision_context::DecisionContext;
 use crate::event::{
     ChildPolicy, CloseDecision, CloseFailedCause, Event, EventId, EventKind, Origin, RequestKey,
     WorkflowCancelRequested, WorkflowCloseFailed, WorkflowContinuedAsNew, WorkflowFailed, WorkflowStarted,
@@ -63,7 +64,6 @@ use crate::payload::Payload;
 use crate::rules::signal;
 use crate::run::{Deadline, DeadlineKind, Run, Status};
 use crate::start::Start;
-use crate::decision_context::DecisionContext;
 use crate::time::{Duration, Timestamp};
 use crate::trace::SpanId;
 use crate::transition::{CommandOutcome, Transition, must_be_open};
@@ -288,7 +288,7 @@ impl Transition {
     }
 
     pub(crate) fn fail_workflow(&self, it: &FailWorkflow, decision_event_id: EventId, now: Timestamp) -> EventKind {
-        let (new_run_id, next_try_at) = self.next_try(Some(&it.reason), now).unzip();
+        let (new_run_id, next_try_at) = self.next_attempt(Some(&it.reason), now).unzip();
         EventKind::WorkflowFailed(WorkflowFailed {
             reason: it.reason.clone(),
             details: it.details.clone(),
@@ -327,11 +327,11 @@ impl Transition {
 
     /// Closes the run after its execution or run timeout.
     pub(crate) fn workflow_takes_too_long(&mut self, timeout: WorkflowTimeout, now: Timestamp) {
-        let next_try = match timeout {
+        let next_attempt = match timeout {
             WorkflowTimeout::Execution => None,
-            WorkflowTimeout::Run => self.next_try(None, now),
+            WorkflowTimeout::Run => self.next_attempt(None, now),
         };
-        let (new_run_id, next_try_at) = next_try.unzip();
+        let (new_run_id, next_try_at) = next_attempt.unzip();
         self.push(now, EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout, new_run_id, next_try_at }));
     }
 }
@@ -376,7 +376,12 @@ impl Run {
     /// Passes the deadlines of the execution and of the run to `show`.
     pub(crate) fn each_workflow_deadline(&self, show: &mut impl FnMut(Deadline)) {
         let started = &self.started;
-        self.show_deadline_after(started.execution_from(), Some(started.execution_timeout), DeadlineKind::Execution, show);
+        self.show_deadline_after(
+            started.execution_from(),
+            Some(started.execution_timeout),
+            DeadlineKind::Execution,
+            show,
+        );
         let from = self.run_from.unwrap_or_else(|| started.first_turn_at());
         self.show_deadline_after(from, started.run_timeout, DeadlineKind::Run, show);
     }

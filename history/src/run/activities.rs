@@ -9,7 +9,7 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
-use super::{Fingerprint, PausedActivity, PendingActivity, Released, Tries};
+use super::{Attempts, Fingerprint, PausedActivity, PendingActivity, Released};
 use crate::event::{ActivityTimeouts, EventId};
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
@@ -92,16 +92,16 @@ impl Activities {
     /// Resets all activities to waiting, without attempts, so that runners can take them again.
     pub(crate) fn reset_to_waiting(&mut self, released: Released) {
         for activity in self.open.values_mut().map(Arc::make_mut) {
-            (activity.started_event_id, activity.started_at, activity.tries) = (None, None, None);
+            (activity.started_event_id, activity.started_at, activity.attempts) = (None, None, None);
             activity.released = Some(released);
         }
     }
 
     /// Removes everything that cannot always be derived from the history.
     pub(crate) fn keep_history_derived(&mut self) {
-        let has_extra = |activity: &PendingActivity| activity.tries.is_some() || activity.fingerprint.is_some();
+        let has_extra = |activity: &PendingActivity| activity.attempts.is_some() || activity.fingerprint.is_some();
         for activity in self.open.values_mut().filter(|activity| has_extra(activity)).map(Arc::make_mut) {
-            (activity.tries, activity.fingerprint) = (None, None);
+            (activity.attempts, activity.fingerprint) = (None, None);
         }
     }
 
@@ -110,9 +110,9 @@ impl Activities {
     }
 
     /// Returns the attempts of all activities for modification.
-    pub(crate) fn tries_mut(&mut self) -> impl Iterator<Item = &mut Tries> {
-        let tried = self.open.values_mut().filter(|activity| activity.tries.is_some());
-        tried.filter_map(|activity| Arc::make_mut(activity).tries.as_deref_mut())
+    pub(crate) fn attempts_mut(&mut self) -> impl Iterator<Item = &mut Attempts> {
+        let tried = self.open.values_mut().filter(|activity| activity.attempts.is_some());
+        tried.filter_map(|activity| Arc::make_mut(activity).attempts.as_deref_mut())
     }
 }
 
@@ -147,7 +147,7 @@ struct Own<I, T, P> {
     #[n(5)]
     cancel_event_id: Option<EventId>,
     #[n(6)]
-    tries: T,
+    attempts: T,
     #[n(7)]
     paused: P,
     #[n(8)]
@@ -217,7 +217,7 @@ impl<C> Encode<C> for Activities {
                 started_event_id: activity.started_event_id,
                 started_at: activity.started_at,
                 cancel_event_id: activity.cancel_event_id,
-                tries: activity.tries.as_ref(),
+                attempts: activity.attempts.as_ref(),
                 paused: activity.paused.as_ref(),
                 released: activity.released,
                 fingerprint: activity.fingerprint,
@@ -239,7 +239,7 @@ impl<'b, C> Decode<'b, C> for Activities {
         let mut open = BTreeMap::new();
         for _ in 0..count {
             let id = d.u64()?;
-            let own = Own::<String, Option<Box<Tries>>, Option<Box<PausedActivity>>>::decode(d, ctx)?;
+            let own = Own::<String, Option<Box<Attempts>>, Option<Box<PausedActivity>>>::decode(d, ctx)?;
             let kind = usize::try_from(own.kind).ok().and_then(|place| kinds.get(place)).ok_or_else(garbled)?;
             let activity = PendingActivity {
                 activity_id: own.activity_id,
@@ -251,7 +251,7 @@ impl<'b, C> Decode<'b, C> for Activities {
                 started_at: own.started_at,
                 cancel_event_id: own.cancel_event_id,
                 retry: kind.retry.clone(),
-                tries: own.tries,
+                attempts: own.attempts,
                 paused: own.paused,
                 released: own.released,
                 fingerprint: own.fingerprint,

@@ -2,7 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
-use super::{Fingerprint, Tries};
+use super::{Attempts, Fingerprint};
 use crate::command::TaskId;
 use crate::event::{
     ActivityPausedCause, ActivityScheduled, ActivityTimeouts, ByHand, ChildPolicy, EventId, LastFailure, TurnList,
@@ -87,7 +87,7 @@ pub struct PendingActivity {
     pub retry: Option<RetryPolicy>,
     /// Attempts so far. The history does not contain them until the activity closes. `None` without a retry policy
     /// and before the first attempt.
-    pub tries: Option<Box<Tries>>,
+    pub attempts: Option<Box<Attempts>>,
     /// Pause, during which it is not handed out.
     pub paused: Option<Box<PausedActivity>>,
     /// Manual release, if the wait for a runner counts from it rather than from the scheduling.
@@ -111,7 +111,7 @@ impl PendingActivity {
             started_at: None,
             cancel_event_id: None,
             retry: it.retry.clone(),
-            tries: None,
+            attempts: None,
             paused: None,
             released: None,
             task_priority: it.task_priority,
@@ -121,7 +121,7 @@ impl PendingActivity {
 
     /// Returns the number of the current or next attempt: 1, 2, 3, …
     pub fn attempt(&self) -> u32 {
-        self.tries.as_ref().map_or(0, |tries| tries.failures).saturating_add(1)
+        self.attempts.as_ref().map_or(0, |attempts| attempts.failures).saturating_add(1)
     }
 
     /// Returns `true` if it is paused and no runner holds it, so that it needs an operator.
@@ -131,17 +131,17 @@ impl PendingActivity {
 
     /// Returns the time since when a runner holds it, or `None` while it waits for one.
     pub fn held_since(&self) -> Option<Timestamp> {
-        self.started_at.or_else(|| Some(self.tries.as_ref()?.held.as_ref()?.at))
+        self.started_at.or_else(|| Some(self.attempts.as_ref()?.held.as_ref()?.at))
     }
 
     /// Returns the earliest time at which it is handed out.
     pub fn not_before(&self) -> Option<Timestamp> {
-        self.tries.as_ref()?.not_before
+        self.attempts.as_ref()?.not_before
     }
 
     /// Returns the time from which a runner could or will be able to take it.
     pub fn waits_since(&self) -> Timestamp {
-        let waits_since = self.tries.as_ref().and_then(|tries| tries.waits_since);
+        let waits_since = self.attempts.as_ref().and_then(|attempts| attempts.waits_since);
         let released_at = self.released.map(|released| released.at);
         waits_since.or(released_at).unwrap_or(self.scheduled_at)
     }
@@ -149,23 +149,27 @@ impl PendingActivity {
     /// Restarts the wait for a runner, unless the next attempt is still delayed.
     pub(crate) fn release(&mut self, released: Released) {
         self.released = Some(released);
-        if let Some(tries) = self.tries.as_mut().filter(|tries| tries.not_before.is_none_or(|at| at <= released.at)) {
-            tries.waits_since = None;
+        if let Some(attempts) =
+            self.attempts.as_mut().filter(|attempts| attempts.not_before.is_none_or(|at| at <= released.at))
+        {
+            attempts.waits_since = None;
         }
     }
 
     /// Returns the outcome of the previous attempt.
     pub fn last_failure(&self) -> Option<&LastFailure> {
-        self.tries.as_ref()?.last_failure.as_ref()
+        self.attempts.as_ref()?.last_failure.as_ref()
     }
 
     /// Returns the task id that its runner uses to report a result, or `None` while it waits for a runner.
     pub fn task(&self, scheduled_event_id: EventId) -> Option<TaskId> {
-        match (self.started_event_id, &self.tries) {
+        match (self.started_event_id, &self.attempts) {
             (Some(started_event_id), _) => Some(TaskId { scheduled_event_id, started_event_id, start: 0 }),
-            (None, Some(tries)) => {
-                tries.held.as_ref().map(|_| TaskId { scheduled_event_id, started_event_id: 0, start: tries.starts })
-            }
+            (None, Some(attempts)) => attempts.held.as_ref().map(|_| TaskId {
+                scheduled_event_id,
+                started_event_id: 0,
+                start: attempts.starts,
+            }),
             (None, None) => None,
         }
     }

@@ -239,11 +239,17 @@ impl Maker<'_> {
     }
 
     /// Ends the span of an attempt that a runner held, if there is a retry policy.
-    fn end_attempt_span(&mut self, scheduled_event_id: EventId, activity: &PendingActivity, at: Timestamp, end: &SpanEnd) {
-        let Some(tries) = activity.tries.as_deref() else { return };
-        let Some(held) = &tries.held else { return };
+    fn end_attempt_span(
+        &mut self,
+        scheduled_event_id: EventId,
+        activity: &PendingActivity,
+        at: Timestamp,
+        end: &SpanEnd,
+    ) {
+        let Some(attempts) = activity.attempts.as_deref() else { return };
+        let Some(held) = &attempts.held else { return };
         let run_id = self.run.started.run_id;
-        let span_id = SpanId::of_try(run_id, scheduled_event_id, tries.starts);
+        let span_id = SpanId::of_attempt(run_id, scheduled_event_id, attempts.starts);
         let parent = Some(SpanId::of_event(run_id, scheduled_event_id));
         let of_activity = self.of_activity(scheduled_event_id, activity, at);
         let name = format!("try {}", activity.activity_type);

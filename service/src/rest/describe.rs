@@ -5,8 +5,8 @@ use axum::http::StatusCode;
 use client::body;
 use history::event::ByHand;
 use history::{
-    Branched, CloseReason, UpcomingChange, UpcomingKind, DeadlineKind, Effect, EventId, EventKind, Heartbeat, PausedActivity,
-    PendingActivity, Repeated, Run, RunPause, Timestamp,
+    Branched, CloseReason, DeadlineKind, Effect, EventId, EventKind, Heartbeat, PausedActivity, PendingActivity,
+    Repeated, Run, RunPause, Timestamp, UpcomingChange, UpcomingKind,
 };
 
 use super::extract::{EntityTag, IfNoneMatch, Params, Path, PreferWait, not_modified, with_etag, with_wait_applied};
@@ -110,7 +110,7 @@ fn render(
         parent: run.started.parent.clone(),
         deadlines: run.future(beats, owed, now).into_iter().map(|coming| deadline(run, coming)).collect(),
         outbox: owed.iter().map(owed_effect).collect(),
-        outbox_tries: owed.tries(),
+        outbox_tries: owed.attempts(),
         unpolled: unpolled.into_iter().map(unpolled_list).collect(),
     }
 }

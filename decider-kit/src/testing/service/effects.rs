@@ -1,7 +1,7 @@
 //! What runs do to each other, and runs that go on for others.
 
 use baton_history::admit::is_cancel_request;
-use baton_history::{Command, Effect, EffectResult, OutboundEffect, OutboundAction, EventKind, Links, Transition};
+use baton_history::{Command, Effect, EffectResult, EventKind, Links, OutboundAction, OutboundEffect, Transition};
 
 use super::TestService;
 
@@ -13,7 +13,8 @@ impl TestService {
             let run = self.at(index);
             let Some(effect) = run.links.outbox.ready().next() else { return };
             let asks = run.events.iter().find(|event| event.id == effect.event_id);
-            let errand = asks.and_then(|event| effect.outbound(&run.run.started, event)).expect("the event asks for it");
+            let errand =
+                asks.and_then(|event| effect.outbound(&run.run.started, event)).expect("the event asks for it");
             let (Effect { event_id, kind, .. }, round) = (effect, run.links.outbox.round());
             let owner = run.run.started.run_id;
             let result = self.undergo(&errand);

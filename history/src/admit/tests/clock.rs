@@ -2,10 +2,10 @@
 
 use crate::event::ActivityTimeouts;
 use crate::scene::{
-    Scene, check, child, fail_with, failure, keyed_signal, plain, resume, scene, schedule_again, schedule_with, signal,
-    stop, timer,
+    Scene, check, child, fail_with, failure, keyed_signal, plain, resume, scene, schedule_with, schedule_with_retry,
+    signal, stop, timer,
 };
-use crate::{UpcomingKind, DeadlineKind, Duration, Event, RetryPolicy, Start, Transition};
+use crate::{DeadlineKind, Duration, Event, RetryPolicy, Start, Transition, UpcomingKind};
 
 const TWO_DAYS: u64 = 172_800;
 
@@ -75,10 +75,10 @@ fn every_deadline_of_a_run_touched_ahead_is_kept_by_the_right_clock() {
     let beaten = given.after(2).heartbeat("a", "1");
     assert_eq!(deadline_in(&beaten, |kind| matches!(kind, Kind::ActivityHeartbeat { .. })), Some(3));
 
-    let given = turn(touched(scene())).decide([schedule_again("a", retry, NONE)]).takes("a");
+    let given = turn(touched(scene())).decide([schedule_with_retry("a", retry, NONE)]).takes("a");
     let given = given.clone().then(&fail_with(given.task("a"), "r", None));
     assert_eq!(deadline_in(&given, |kind| matches!(kind, Kind::ActivityRetry { .. })), Some(7));
-    let named = touched(scene()).decide([schedule_again("a", RetryPolicy::default(), NONE)]).takes("a");
+    let named = touched(scene()).decide([schedule_with_retry("a", RetryPolicy::default(), NONE)]).takes("a");
     let named = named.clone().then(&fail_with(named.task("a"), "r", Some(seconds(4))));
     assert_eq!(deadline_in(&named, |kind| matches!(kind, Kind::ActivityRetry { .. })), Some(4));
 

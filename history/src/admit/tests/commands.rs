@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use crate::scene::{
-    check, complete, fail, keyed_signal, plain, request_cancel, scene, schedule, signal, succeed, terminate, summary,
+    check, complete, fail, keyed_signal, plain, request_cancel, scene, schedule, signal, succeed, summary, terminate,
 };
 use crate::{Command, CommandOutcome, Fault, KnownRequest, Links, RequestKey, Run, Timestamp, Transition};
 

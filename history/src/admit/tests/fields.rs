@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::event::ActivityTimeouts;
 use crate::scene::{
-    check, complete, marker, plain, scene, schedule, schedule_again, schedule_with, signal, success, timer,
+    check, complete, marker, plain, scene, schedule, schedule_with, schedule_with_retry, signal, success, timer,
 };
 use crate::{
     CancelWorkflow, Command, Decision, Duration, Factor, FailWorkflow, Fault, Payload, RecordMarker, RetryPolicy,
@@ -263,7 +263,7 @@ fn the_fields_of_decisions_have_their_limits() {
             ..ScheduleActivity::default()
         })
     };
-    let retried = |retry: RetryPolicy| schedule_again("a", retry, ActivityTimeouts::default());
+    let retried = |retry: RetryPolicy| schedule_with_retry("a", retry, ActivityTimeouts::default());
     let reasons = |count, reason: &str| vec![reason.to_owned(); count];
     let wait = |after| Decision::from(StartTimer { timer_id: "t".to_owned(), after, control: None });
     let note =

@@ -7,7 +7,7 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::limits;
-use crate::run::{PendingActivity, Tries};
+use crate::run::{Attempts, PendingActivity};
 use crate::time::Timestamp;
 use crate::transition::{Transition, must_be_open};
 use crate::validate;
@@ -25,7 +25,7 @@ impl Transition {
         is_acceptable(act)?;
         must_be_open(&self.run)?;
         let (scheduled_event_id, activity) = self.run.activity(activity_id).ok_or(Fault::ActivityClosed)?;
-        let has_tries = activity.tries.is_some();
+        let has_attempts = activity.attempts.is_some();
         let ByHand { identity, reason } = by_hand.clone();
         let kind = match act {
             ActivityCommand::Succeed { result } => {
@@ -74,8 +74,8 @@ impl Transition {
         if matches!(act, ActivityCommand::Retry | ActivityCommand::Pause | ActivityCommand::Change(_)) {
             self.must_have_space(&kind)?;
         }
-        if matches!(act, ActivityCommand::Retry) && has_tries {
-            self.change_tries(scheduled_event_id, Tries::release);
+        if matches!(act, ActivityCommand::Retry) && has_attempts {
+            self.change_attempts(scheduled_event_id, Attempts::release);
         }
         self.push_keyed(now, kind, key);
         Ok(())

@@ -49,7 +49,7 @@ impl Transition {
         let has_policy = activity.ok_or(Fault::ActivityNotWaiting { scheduled_event_id })?.retry.is_some();
         if has_policy {
             let by = self.author.by.clone();
-            self.change_tries(scheduled_event_id, |tries| tries.start(now, identity.cloned(), by));
+            self.change_attempts(scheduled_event_id, |attempts| attempts.start(now, identity.cloned(), by));
         } else {
             let identity = identity.cloned();
             let (attempt, started_at, last_failure) = (None, None, None);
@@ -103,7 +103,7 @@ impl Transition {
                 identity,
                 kept,
             };
-            if self.try_again(scheduled_event_id, Some(reason), retry_after, failure, now) {
+            if self.retry_or_pause(scheduled_event_id, Some(reason), retry_after, failure, now) {
                 return Ok(());
             }
         }
@@ -152,7 +152,7 @@ impl Transition {
         }
         let scheduled_event_id = task.scheduled_event_id;
         if activity.retry.is_some() && activity.cancel_event_id.is_none() {
-            self.change_tries(scheduled_event_id, |tries| tries.give_back(now));
+            self.change_attempts(scheduled_event_id, |attempts| attempts.give_back(now));
             return Ok(());
         }
         let started_event_id = Some(self.record_start(scheduled_event_id, None, &mut None, now));
@@ -199,7 +199,7 @@ impl Transition {
                 identity,
                 kept,
             };
-            if self.try_again(scheduled_event_id, None, None, failure, now) {
+            if self.retry_or_pause(scheduled_event_id, None, None, failure, now) {
                 return;
             }
         }
@@ -222,7 +222,7 @@ impl Transition {
 
     /// Schedules the next attempt, or pauses the activity if its attempts are exhausted and its policy asks for
     /// that. `named` is the delay requested by the runner. Returns `false` if the activity must close.
-    fn try_again(
+    fn retry_or_pause(
         &mut self,
         scheduled_event_id: EventId,
         reason: Option<&str>,
@@ -249,13 +249,13 @@ impl Transition {
             return false;
         }
         let was_paused = activity.paused.is_some();
-        let held = activity.tries.as_ref().and_then(|tries| tries.held.as_ref());
+        let held = activity.attempts.as_ref().and_then(|attempts| attempts.held.as_ref());
         let failure = failure(held.and_then(|held| held.identity.clone()), held.and_then(|held| held.kept));
         if !is_exhausted {
-            self.change_tries(scheduled_event_id, |tries| tries.fail(failure, next_at));
+            self.change_attempts(scheduled_event_id, |attempts| attempts.fail(failure, next_at));
             return true;
         }
-        self.change_tries(scheduled_event_id, |tries| tries.fail(failure.clone(), now));
+        self.change_attempts(scheduled_event_id, |attempts| attempts.fail(failure.clone(), now));
         if !was_paused {
             // If the clock was put back, the history must not contain times later than the event.
             let last_failure = Some(LastFailure { at: failure.at.min(now), ..failure });
@@ -281,7 +281,7 @@ impl Transition {
         if let Some(started_event_id) = activity.started_event_id {
             return started_event_id;
         }
-        let held = activity.tries.as_ref().and_then(|tries| tries.held.as_ref());
+        let held = activity.attempts.as_ref().and_then(|attempts| attempts.held.as_ref());
         let has_policy = activity.retry.is_some();
         // Attempts record no events, so a clock that was put back is noticed only here.
         let started_at = held.map_or(now, |held| held.at).min(now);

@@ -12,7 +12,8 @@ use crate::scene::{
     Scene, check, child, child_closes, done, plain, scene, schedule, settle, signal, start_child, success, terminate,
 };
 use crate::{
-    Command, Decision, EffectKind, OutboundEffect, OutboundAction, Event, ReusePolicy, Start, Transition, child_run_id, limits,
+    Command, Decision, EffectKind, Event, OutboundAction, OutboundEffect, ReusePolicy, Start, Transition, child_run_id,
+    limits,
 };
 
 fn succeeded() -> EventKind {
@@ -161,7 +162,10 @@ fn a_run_that_has_the_childs_id_is_the_child_or_stands_in_its_way() {
     let mut closed = stranger();
     closed.admit(&terminate(), wanted.now).unwrap();
     let once = OutboundEffect {
-        task: OutboundAction::Start(Box::new(Start { reuse_policy: ReusePolicy::RejectDuplicate, ..(**start).clone() })),
+        task: OutboundAction::Start(Box::new(Start {
+            reuse_policy: ReusePolicy::RejectDuplicate,
+            ..(**start).clone()
+        })),
         ..outbound.clone()
     };
     assert_eq!(closed.apply_effect(&once, wanted.now), EffectResult::ReuseRefused);
@@ -207,7 +211,13 @@ fn child_of(event_id: u64) -> (Scene, Origin) {
 
 fn parent_closes(origin: &Origin, policy: ChildPolicy) -> OutboundEffect {
     let command = Command::TakeParentClose { origin: origin.clone(), policy };
-    OutboundEffect { workflow_id: "order-1".to_owned(), run_id: None, task: OutboundAction::Admit(command), by: None, trace: None }
+    OutboundEffect {
+        workflow_id: "order-1".to_owned(),
+        run_id: None,
+        task: OutboundAction::Admit(command),
+        by: None,
+        trace: None,
+    }
 }
 
 #[test]
@@ -229,7 +239,10 @@ fn a_child_is_ended_by_its_parent_and_by_no_other_and_once() {
     }
     let stranger = Origin { event_id: 6, ..parent };
     let mut transition = Transition::of(child.run.clone());
-    assert_eq!(transition.apply_effect(&parent_closes(&stranger, ChildPolicy::Terminate), child.now), EffectResult::Unknown);
+    assert_eq!(
+        transition.apply_effect(&parent_closes(&stranger, ChildPolicy::Terminate), child.now),
+        EffectResult::Unknown
+    );
     assert!(transition.events().is_empty());
 }
 

@@ -8,8 +8,8 @@ use crate::scene::{
     signal_of, success, terminate,
 };
 use crate::{
-    Command, CommandOutcome, Decision, EffectKind, OutboundEffect, OutboundAction, KnownRequest, Links, Payload, Timestamp,
-    Transition, limits,
+    Command, CommandOutcome, Decision, EffectKind, KnownRequest, Links, OutboundAction, OutboundEffect, Payload,
+    Timestamp, Transition, limits,
 };
 use uuid::Uuid;
 

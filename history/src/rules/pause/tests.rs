@@ -2,8 +2,8 @@
 
 use crate::event::{ActivityTimeouts, EventKind};
 use crate::scene::{
-    Scene, check, fail_with, pause, plain, request_cancel, resume, scene, schedule, schedule_again, schedule_with,
-    signal, stop, success, terminate, timer, summary,
+    Scene, check, fail_with, pause, plain, request_cancel, resume, scene, schedule, schedule_with, schedule_with_retry,
+    signal, stop, success, summary, terminate, timer,
 };
 use crate::{Command, ContinueAsNew, Duration, RetryPolicy, RunCondition, Start, Transition, limits};
 
@@ -67,7 +67,8 @@ fn whoever_has_something_of_a_paused_run_may_finish_it_and_the_run_can_be_ended(
     check(&decided, &start, "fault activity-not-waiting");
     check(&decided.then(&resume()), &start, "ActivityStarted");
     // It is not retried either.
-    let tried = scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
+    let tried =
+        scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
     let tried = tried.then(&pause());
     let failed = tried.clone().then(&fail_with(tried.task("a"), "busy", None)).after(60);
     check(&failed, &failed.start_activity("a"), "fault activity-not-waiting");
@@ -173,7 +174,8 @@ fn a_paused_run_that_goes_on_as_new_is_paused_and_its_execution_has_run_as_long(
 
 #[test]
 fn a_try_that_is_held_leaves_the_state_the_fold_of_its_history() {
-    let again = scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
+    let again =
+        scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
     // Each step compares the state with the history.
     let resumed = again.then(&pause()).then(&resume());
     resumed.succeeds("a");

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::event::ActivityTimeouts;
 use crate::scene::{
-    Scene, by_hand, check, child, fail_with, failure, pause, plain, request_cancel, resume, scene, schedule_again,
-    schedule_with, signal, stop, success, timer,
+    Scene, by_hand, check, child, fail_with, failure, pause, plain, request_cancel, resume, scene, schedule_with,
+    schedule_with_retry, signal, stop, success, timer,
 };
-use crate::{ActivityCommand, UpcomingChange, UpcomingKind, Command, DeadlineKind, Duration, RetryPolicy, Start, Transition};
+use crate::{
+    ActivityCommand, Command, DeadlineKind, Duration, RetryPolicy, Start, Transition, UpcomingChange, UpcomingKind,
+};
 
 const TWO_DAYS: u64 = 172_800;
 
@@ -24,7 +26,12 @@ fn ahead(given: Scene, then: impl FnOnce(Scene) -> Scene) -> Scene {
 }
 
 fn command(given: &Scene) -> Command {
-    Command::RepairDeadlines { heartbeats: given.heartbeats.clone(), timers: BTreeMap::new(), by_hand: by_hand(), key: None }
+    Command::RepairDeadlines {
+        heartbeats: given.heartbeats.clone(),
+        timers: BTreeMap::new(),
+        by_hand: by_hand(),
+        key: None,
+    }
 }
 
 /// Repairs once, twice, and a second later, and checks that only the first repair changes anything.
@@ -54,7 +61,10 @@ fn late(given: &Scene) -> Vec<(UpcomingKind, u64, u64)> {
 /// Returns the seconds until each matching change is due.
 fn due_in(given: &Scene, wanted: impl Fn(&UpcomingKind) -> bool) -> Vec<u64> {
     let future = given.run.future(&given.heartbeats, &given.links.outbox, given.now).into_iter();
-    future.filter(|UpcomingChange { what, .. }| wanted(what)).map(|it| it.at.since(given.now).as_millis() / 1_000).collect()
+    future
+        .filter(|UpcomingChange { what, .. }| wanted(what))
+        .map(|it| it.at.since(given.now).as_millis() / 1_000)
+        .collect()
 }
 
 /// Checks that one matching deadline is two days late, and is due this many seconds after the repair.
@@ -106,7 +116,7 @@ fn timeouts_and_retries_of_activities_count_from_the_repair() {
     let failed = |after: Option<u64>| {
         let retry = retry.clone();
         move |given: Scene| {
-            let given = given.decide([schedule_again("a", retry, NONE)]).takes("a");
+            let given = given.decide([schedule_with_retry("a", retry, NONE)]).takes("a");
             given.clone().then(&fail_with(given.task("a"), "r", after.map(seconds)))
         }
     };
@@ -116,7 +126,7 @@ fn timeouts_and_retries_of_activities_count_from_the_repair() {
         // Scheduled by the correct clock, so no event shows that the wrong one was used.
         (
             7,
-            ahead(scene().decide([schedule_again("a", retry.clone(), NONE)]).takes("a"), |given| {
+            ahead(scene().decide([schedule_with_retry("a", retry.clone(), NONE)]).takes("a"), |given| {
                 given.clone().then(&fail_with(given.task("a"), "r", None))
             }),
         ),
@@ -232,7 +242,7 @@ fn a_timer_of_a_run_stopped_ahead_keeps_what_it_had_left() {
 #[test]
 fn an_activity_paused_between_tries_is_repaired() {
     let retry = RetryPolicy { initial_interval: seconds(7), ..RetryPolicy::default() };
-    let given = ahead(scene().decide([schedule_again("a", retry, NONE)]).takes("a"), |given| {
+    let given = ahead(scene().decide([schedule_with_retry("a", retry, NONE)]).takes("a"), |given| {
         given.clone().then(&fail_with(given.task("a"), "r", None))
     });
     let act = |act| Command::ActOnActivity { activity_id: "a".to_owned(), act, by_hand: by_hand(), key: None };
@@ -248,7 +258,7 @@ fn deadlines_set_by_the_right_clock_stay_as_they_are() {
     let start = Start { start_after: Some(seconds(500)), run_timeout: Some(seconds(80_000)), ..plain() };
     let given = Scene::of(&start).after(500).decide([
         timer("t", 900),
-        schedule_again("a", retry.clone(), limits),
+        schedule_with_retry("a", retry.clone(), limits),
         schedule_with("b", limits),
         child("c"),
     ]);

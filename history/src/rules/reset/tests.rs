@@ -4,8 +4,8 @@ use uuid::Uuid;
 
 use crate::event::{ActivityTimeouts, ByHand, EventKind, LaterSignals, RequestKey, ResetPlan};
 use crate::scene::{
-    Scene, check, child, keyed_signal, request_cancel, scene, schedule, schedule_again, schedule_with, signal,
-    signal_external, terminate, timer, summary, updated,
+    Scene, check, child, keyed_signal, request_cancel, scene, schedule, schedule_with, schedule_with_retry, signal,
+    signal_external, summary, terminate, timer, updated,
 };
 use crate::scene::{failed, update};
 use crate::{
@@ -167,7 +167,7 @@ fn a_run_that_was_paused_there_still_is_and_its_clock_stands_as_it_stood() {
 
 #[test]
 fn an_activity_that_was_open_is_handed_out_once_more_and_its_tries_are_counted_anew() {
-    let again = || schedule_again("b", RetryPolicy::default(), ActivityTimeouts::default());
+    let again = || schedule_with_retry("b", RetryPolicy::default(), ActivityTimeouts::default());
     let given = scene().decide([schedule("a"), again()]).takes("a").takes("b");
     let old_task = given.task("a");
     let given = {

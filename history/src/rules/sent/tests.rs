@@ -1,6 +1,6 @@
 //! Delivery of started tasks: redelivery after a lost response, and tasks given back after a failed delivery.
 
-use crate::scene::{Scene, check, scene, schedule, schedule_again, signal, success, terminate};
+use crate::scene::{Scene, check, scene, schedule, schedule_with_retry, signal, success, terminate};
 use crate::{Command, Links, PollId, RetryPolicy};
 
 const FIRST: PollId = PollId(1);
@@ -29,7 +29,7 @@ fn turn() -> Scene {
 
 /// A scene with an activity `a` with retries and an activity `b`, both sent to the first poll, and no turn.
 fn activities() -> Scene {
-    let given = scene().decide([schedule_again("a", RetryPolicy::default(), NONE), schedule("b")]);
+    let given = scene().decide([schedule_with_retry("a", RetryPolicy::default(), NONE), schedule("b")]);
     let (a, b) = (take(&given, "a", FIRST), take(&given, "b", FIRST));
     given.then(&a).then(&b)
 }

@@ -8,7 +8,7 @@ use crate::event::{ActivityTimeouts, ChildPolicy, EventKind, TerminatedCause, Tu
 use crate::run::{RunStart, TaskRef};
 use crate::scene::{Scene, check, done, marker, plain, scene, schedule, settle, signal, success, summary};
 use crate::{
-    ActivityDefaults, Command, Decision, DomainCapacity, Duration, EffectKind, Registration, Start, DecisionContext,
+    ActivityDefaults, Command, Decision, DecisionContext, DomainCapacity, Duration, EffectKind, Registration, Start,
     Transition, TurnAnswer, WorkflowDefaults, limits,
 };
 
@@ -269,7 +269,10 @@ fn a_child_is_not_started_in_a_domain_that_is_full() {
     let mut one = scene();
     one.decision_context.child_capacities = vec![DomainCapacity::Free, DomainCapacity::Full];
     let summary = since_the_turn(&one.decide([crate::scene::child("a"), schedule("x"), child()]));
-    assert_eq!(summary, "ChildScheduled(a) ActivityScheduled(x) ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
+    assert_eq!(
+        summary,
+        "ChildScheduled(a) ActivityScheduled(x) ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled"
+    );
 }
 
 #[test]

@@ -105,7 +105,7 @@ impl Transition {
     /// Returns the id and the start time of the next attempt, if the run about to close may be retried. All of
     /// these must hold: no cancel request, a policy with another attempt, a retryable reason, and a start before
     /// the execution timeout.
-    pub(crate) fn next_try(&self, reason: Option<&str>, now: Timestamp) -> Option<(RunId, Timestamp)> {
+    pub(crate) fn next_attempt(&self, reason: Option<&str>, now: Timestamp) -> Option<(RunId, Timestamp)> {
         if self.run.cancel_requested {
             return None;
         }

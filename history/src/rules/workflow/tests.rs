@@ -1,6 +1,6 @@
 //! The table of runs, with one case per line, and further rules.
 
-mod tries;
+mod attempts;
 
 use uuid::Uuid;
 
@@ -9,7 +9,7 @@ use crate::admit::may_start;
 use crate::admit::starting;
 use crate::scene::{
     Scene, cancel, cancel_timer, cancellation, check, failure, fires, marker, plain, request_cancel, scene, schedule,
-    signal, success, success_by_force, terminate, timer, summary,
+    signal, success, success_by_force, summary, terminate, timer,
 };
 use crate::{
     CancelWorkflow, ConflictPolicy, ContinueAsNew, DeadlineKind, Decision, Duration, FailWorkflow, Fault, Payload,

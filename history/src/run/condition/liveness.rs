@@ -3,7 +3,7 @@
 use crate::event::ByHand;
 use crate::event::{ActivityTimeouts, EventKind};
 use crate::scene::{
-    Scene, cancel_timer, check, child, request_cancel, scene, schedule, schedule_again, signal, signal_external,
+    Scene, cancel_timer, check, child, request_cancel, scene, schedule, schedule_with_retry, signal, signal_external,
     success, terminate, timer,
 };
 use crate::{Command, RetryPolicy, RunCondition, TurnAnswer, limits};
@@ -43,7 +43,8 @@ fn a_run_is_stuck_when_its_turn_leaves_nothing_that_could_wake_it() {
     let lost = scene().take();
     let lost = lost.clone().then(&lost.fail_turn());
     assert!(!lost.run.is_stuck(), "a turn that was given back comes again");
-    let retries = scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
+    let retries =
+        scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
     let retries = retries.clone().then(&retries.fail("a"));
     assert!(!retries.run.is_stuck(), "an activity that waits for its next try");
 }
@@ -117,7 +118,7 @@ fn a_run_fails_from_the_second_lost_turn_in_a_row_until_one_is_completed() {
 #[test]
 fn a_run_is_retrying_while_an_activity_is_past_its_first_try() {
     let given =
-        scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default()), schedule("b")]);
+        scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default()), schedule("b")]);
     let first = given.takes("a");
     assert_eq!(first.run.condition(), RunCondition::Open);
     let failed = first.clone().then(&first.fail("a"));
@@ -132,7 +133,7 @@ fn a_run_is_retrying_while_an_activity_is_past_its_first_try() {
 fn a_run_to_which_several_states_apply_stands_as_the_first_of_them() {
     let pause = Command::Pause { stop_clocks: false, by_hand: ByHand::default(), key: None };
     let resume = Command::Resume { by_hand: ByHand::default(), key: None };
-    let given = scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default())]);
+    let given = scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]);
     let taken = given.takes("a");
     let retrying = taken.clone().then(&taken.fail("a"));
     let mut failing = retrying.then(&signal("go"));

@@ -117,7 +117,10 @@ fn a_run_that_is_to_end_is_told_once_and_harder_only() {
     assert_eq!(canceled.clone().look(3, &[ObservedRun::Open]).state.undelivered_ends().count(), 0);
     canceled.rules.overlap = Overlap::TerminateOther;
     let mut terminated = canceled.look(3, &[ObservedRun::Open]);
-    assert_eq!(terminated.state.undelivered_ends().map(|run| run.end).collect::<Vec<_>>(), [Some(OverlapEnd::Terminated)]);
+    assert_eq!(
+        terminated.state.undelivered_ends().map(|run| run.end).collect::<Vec<_>>(),
+        [Some(OverlapEnd::Terminated)]
+    );
     terminated.state.mark_end_delivered(1, OverlapEnd::Canceled);
     assert_eq!(terminated.state.undelivered_ends().count(), 1, "that was about something else");
 }

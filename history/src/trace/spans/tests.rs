@@ -8,8 +8,8 @@ use crate::command::Command;
 use crate::event::ActivityTimeouts;
 use crate::retry::RetryPolicy;
 use crate::scene::{
-    Scene, cancel_timer, fail_with, failure, plain, schedule, schedule_again, signal, signal_of, success, terminate,
-    timer,
+    Scene, cancel_timer, fail_with, failure, plain, schedule, schedule_with_retry, signal, signal_of, success,
+    terminate, timer,
 };
 use crate::start::Start;
 use crate::trace::TraceContext;
@@ -88,7 +88,7 @@ fn an_activity_is_a_span_from_where_it_was_wanted() {
 #[test]
 fn each_try_is_a_span_below_its_activity() {
     let timeouts = ActivityTimeouts::default();
-    let first = given().decide([schedule_again("a", RetryPolicy::default(), timeouts)]).takes("a").after(1);
+    let first = given().decide([schedule_with_retry("a", RetryPolicy::default(), timeouts)]).takes("a").after(1);
     let id = first.scheduled("a");
     let fails = fail_with(first.task("a"), "busy", None);
     let below = format!("below event {id}");
@@ -99,7 +99,7 @@ fn each_try_is_a_span_below_its_activity() {
     // The same ids that runners received with the task.
     let [activity, second_try] = &*spans(&second, &second.succeed("a")) else { panic!("two spans") };
     assert_eq!(activity.span_id, SpanId::of_event(RUN_ID, id));
-    assert_eq!(second_try.span_id, SpanId::of_try(RUN_ID, id, second.task("a").start));
+    assert_eq!(second_try.span_id, SpanId::of_attempt(RUN_ID, id, second.task("a").start));
     assert_eq!(second.task("a").start, 2);
 }
 

@@ -183,7 +183,7 @@ impl RunReader {
 
     /// The newest heartbeats of the activities that a runner has or had.
     pub(crate) async fn read_beats(&self, key: &HeadKey, run: &Run) -> Result<Vec<Heartbeat>, Refusal> {
-        let beating = run.activities.iter().filter(|(_, it)| it.started_at.is_some() || it.tries.is_some());
+        let beating = run.activities.iter().filter(|(_, it)| it.started_at.is_some() || it.attempts.is_some());
         let ids: Vec<EventId> = beating.map(|(scheduled_event_id, _)| *scheduled_event_id).collect();
         if ids.is_empty() {
             return Ok(Vec::new());

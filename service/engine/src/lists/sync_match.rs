@@ -45,7 +45,7 @@ impl TaskLists {
                 TaskRef::Activity(task) => {
                     // What waits for another try may have begun to wait now, or be on its list already, which is as good.
                     let is_held_back = task.activity.not_before().is_some_and(|at| at > now);
-                    let is_retry = task.activity.tries.is_some();
+                    let is_retry = task.activity.attempts.is_some();
                     let is_released = task.activity.released.is_some_and(|it| it.event_id > last_event_id);
                     let is_new = task.scheduled_event_id > last_event_id;
                     if (is_new || is_released || is_retry) && !is_held_back {

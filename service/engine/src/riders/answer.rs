@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use history::admit::{check_payload, must_hold};
 use history::{
-    AnsweredTurn, Command, EventId, EventKind, Fault, Transition, UpdateAnswer, UpdateStatus, Verdict, Warning,
-    limits,
+    AnsweredTurn, Command, EventId, EventKind, Fault, Transition, UpdateAnswer, UpdateStatus, Verdict, Warning, limits,
 };
 use store::HeadKey;
 use uuid::Uuid;
@@ -68,9 +67,7 @@ impl Answering {
                 (Verdict::Done { result }, UpdateStatus::Ended { event_id, .. }) => {
                     UpdateHeard::Done { event_id: *event_id, version: told.version, result }
                 }
-                (Verdict::Rejected { reason, details }, UpdateStatus::New) => {
-                    UpdateHeard::Rejected { reason, details }
-                }
+                (Verdict::Rejected { reason, details }, UpdateStatus::New) => UpdateHeard::Rejected { reason, details },
                 // Whoever waits for it looks at the run. One that has closed with this turn knows no more of what it has
                 // accepted, and whoever looks hears that it has closed.
                 (_, UpdateStatus::Accepted { .. } | UpdateStatus::Ended { .. } | UpdateStatus::New) => {

@@ -1,6 +1,6 @@
 //! Starting children, which their parents ask for as an effect.
 
-use history::{EffectResult, OutboundEffect, OutboundAction, Transition};
+use history::{EffectResult, OutboundAction, OutboundEffect, Transition};
 
 use crate::Refusal;
 use crate::run::request::{EffectOutcome, EffectSource};

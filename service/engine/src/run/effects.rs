@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use history::{
-    Command, Effect, EffectKind, EffectResult, OutboundEffect, EventId, Origin, Outbox, RunStart, Timestamp, Transition,
+    Command, Effect, EffectKind, EffectResult, EventId, Origin, OutboundEffect, Outbox, RunStart, Timestamp, Transition,
 };
 use store::{HeadKey, Store};
 use uuid::Uuid;

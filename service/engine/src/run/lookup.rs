@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use history::{UpcomingChange, UpcomingKind, EventId, Timestamp};
+use history::{EventId, Timestamp, UpcomingChange, UpcomingKind};
 use store::HeadKey;
 use uuid::Uuid;
 

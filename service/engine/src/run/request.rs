@@ -1,7 +1,8 @@
 //! What can be asked of a run.
 
 use history::{
-    ActivityCommand, Author, Command, Effect, EffectResult, OutboundEffect, OutboundAction, ImportedRun, Payload, Start, TaskId,
+    ActivityCommand, Author, Command, Effect, EffectResult, ImportedRun, OutboundAction, OutboundEffect, Payload,
+    Start, TaskId,
 };
 use store::HeadKey;
 use tokio::sync::oneshot;

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use history::{
-    AnsweredTurn, Author, Command, CommandOutcome, EffectResult, OutboundEffect, OutboundAction, Heartbeat, KnownRequest, Run,
-    TaskId, Timestamp, Transition, admit::held,
+    AnsweredTurn, Author, Command, CommandOutcome, EffectResult, Heartbeat, KnownRequest, OutboundAction,
+    OutboundEffect, Run, TaskId, Timestamp, Transition, admit::held,
 };
 use store::HeadKey;
 use uuid::Uuid;

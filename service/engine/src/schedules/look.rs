@@ -4,7 +4,7 @@
 //! are being started, with a date in the due index. Whoever comes next starts it with the same key, and so not twice.
 
 use futures_util::future::join_all;
-use history::{Action, Command, OverlapEnd, RequestKey, Running, ScheduleState, Scheduled, ObservedRun, Timestamp};
+use history::{Action, Command, ObservedRun, OverlapEnd, RequestKey, Running, ScheduleState, Scheduled, Timestamp};
 use sha2::{Digest, Sha256};
 use store::HeadKey;
 use uuid::Uuid;

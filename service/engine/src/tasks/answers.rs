@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use history::admit::{check_payload, held, must_hold};
 use history::{
-    Command, Decision, EventId, Fault, LAMBDA_LIST, Payload, Registration, Run, DecisionContext, TurnLoss, UpdateAnswer,
-    Warning,
+    Command, Decision, DecisionContext, EventId, Fault, LAMBDA_LIST, Payload, Registration, Run, TurnLoss,
+    UpdateAnswer, Warning,
 };
 use store::HeadKey;
 use uuid::Uuid;

@@ -332,7 +332,9 @@ impl Gauged {
                 RunCondition::Blocked => "Open runs with an activity that is paused, where no other state comes first",
                 RunCondition::Stuck => "Open runs that nothing will wake, where no other state comes first",
                 RunCondition::Failing => "Open runs at whose turns deciders fail, where no other state comes first",
-                RunCondition::Retrying => "Open runs with an activity past its first try, where no other state comes first",
+                RunCondition::Retrying => {
+                    "Open runs with an activity past its first try, where no other state comes first"
+                }
                 RunCondition::Repeating => {
                     "Open runs with an activity scheduled again after it succeeded, where no other state comes first"
                 }

@@ -1,7 +1,7 @@
 //! Manual changes of activities: complete, fail, retry, pause, resume, and change options.
 
 use crate::event::{ActivityTimeouts, ByHand, EventKind, RequestKey};
-use crate::scene::{Scene, cancel, check, fail_with, scene, schedule, schedule_again, schedule_with, terminate};
+use crate::scene::{Scene, cancel, check, fail_with, scene, schedule, schedule_with, schedule_with_retry, terminate};
 use crate::{
     ActivityCommand, Command, DeadlineKind, Duration, OptionsChange, Payload, RetryPolicy, RunCondition, TaskRef,
     WhenExhausted, limits,
@@ -52,7 +52,7 @@ fn policy() -> RetryPolicy {
 }
 
 fn retried(timeouts: ActivityTimeouts) -> Scene {
-    scene().decide([schedule_again("a", policy(), timeouts)])
+    scene().decide([schedule_with_retry("a", policy(), timeouts)])
 }
 
 fn plain() -> Scene {

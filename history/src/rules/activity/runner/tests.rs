@@ -2,7 +2,7 @@
 
 use crate::event::{ActivityTimeouts, EventKind};
 use crate::run::DeadlineKind;
-use crate::scene::{Scene, cancel, check, fail_with, scene, schedule, schedule_again, signal, terminate, summary};
+use crate::scene::{Scene, cancel, check, fail_with, scene, schedule, schedule_with_retry, signal, summary, terminate};
 use crate::{Command, Duration, Payload, RetryPolicy, Run, Timestamp, limits};
 
 const NONE: ActivityTimeouts =
@@ -23,7 +23,7 @@ fn policy() -> RetryPolicy {
 
 /// Returns a scene with an activity `a` that has the retry policy.
 fn given(timeouts: ActivityTimeouts) -> Scene {
-    scene().decide([schedule_again("a", policy(), timeouts)])
+    scene().decide([schedule_with_retry("a", policy(), timeouts)])
 }
 
 /// Admits a command of an attempt that records no event.
@@ -135,7 +135,14 @@ fn tries_that_take_too_long_are_tried_again() {
         given = quietly(given, &fire).after(60);
     }
     let take = given.start_activity("a");
-    given = quietly(given, &take).after(3).heartbeat("a", "3").after(3).heartbeat("a", "6").after(3).heartbeat("a", "9").after(1);
+    given = quietly(given, &take)
+        .after(3)
+        .heartbeat("a", "3")
+        .after(3)
+        .heartbeat("a", "6")
+        .after(3)
+        .heartbeat("a", "9")
+        .after(1);
     check(
         &given,
         &given.fire(),

@@ -20,7 +20,11 @@ pub(crate) fn of_transition(before: Option<&Run>, made: &Transition) -> Option<R
             (NoticeKind::Blocked, why, Some(advice))
         }
         RunCondition::Stuck => (NoticeKind::Stuck, why_stuck(), Some(advice_if_stuck())),
-        RunCondition::Open | RunCondition::Paused | RunCondition::Retrying | RunCondition::Repeating | RunCondition::Closed(_) => {
+        RunCondition::Open
+        | RunCondition::Paused
+        | RunCondition::Retrying
+        | RunCondition::Repeating
+        | RunCondition::Closed(_) => {
             return None;
         }
     };

@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 
 /// Attempts of an activity so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
-pub struct Tries {
+pub struct Attempts {
     /// Number of times that a runner took it. It never decreases, so that no two runners hold the same task id.
     #[n(0)]
     pub starts: u32,
@@ -21,7 +21,7 @@ pub struct Tries {
     pub failures: u32,
     /// Attempt that a runner holds.
     #[n(2)]
-    pub held: Option<HeldTry>,
+    pub held: Option<HeldAttempt>,
     /// Earliest time at which the next attempt is handed out.
     #[n(3)]
     pub not_before: Option<Timestamp>,
@@ -35,7 +35,7 @@ pub struct Tries {
 
 /// An attempt that a runner holds.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct HeldTry {
+pub struct HeldAttempt {
     /// Time at which the runner took it.
     #[n(0)]
     pub at: Timestamp,
@@ -50,10 +50,10 @@ pub struct HeldTry {
     pub by: Option<CallerName>,
 }
 
-impl Tries {
+impl Attempts {
     pub(crate) fn start(&mut self, at: Timestamp, identity: Option<String>, by: Option<CallerName>) {
         self.starts = self.starts.saturating_add(1);
-        self.held = Some(HeldTry { at, identity, kept: None, by });
+        self.held = Some(HeldAttempt { at, identity, kept: None, by });
         self.not_before = None;
         self.waits_since = None;
     }

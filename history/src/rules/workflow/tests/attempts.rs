@@ -6,7 +6,7 @@ use crate::factor::Factor;
 use crate::retry::RetryPolicy;
 use crate::run::DeadlineKind;
 use crate::scene::{
-    Scene, cancel_of, check, failure, origin, pause, plain, request_cancel, resume, signal, terminate, summary,
+    Scene, cancel_of, check, failure, origin, pause, plain, request_cancel, resume, signal, summary, terminate,
 };
 use crate::{
     Command, ConflictPolicy, ContinueAsNew, Decision, Duration, FailWorkflow, Payload, ReusePolicy, Run, Start, Status,
@@ -39,7 +39,7 @@ fn closing(scene: &Scene) -> &EventKind {
 }
 
 /// Returns the run of the next attempt, started at the scene's time.
-fn next_try(scene: &Scene) -> Scene {
+fn next_attempt(scene: &Scene) -> Scene {
     let (run_id, not_before) = closing(scene).followed_by().expect("another try");
     let input = scene.events[0].kind.payload().cloned();
     let asked = scene.events.iter().rfind(|event| is_cancel_request(event));
@@ -58,7 +58,7 @@ fn a_run_that_failed_is_tried_again_from_the_beginning_after_the_interval() {
     assert_eq!((first.run.status, failed.next_try_at), (Status::Failed, Some(at)));
     assert_eq!((first.run.has_successor(), first.run.retried_as), (true, failed.new_run_id));
 
-    let second = next_try(&first);
+    let second = next_attempt(&first);
     assert_eq!(summary(&second.events), "WorkflowStarted DeciderScheduled(+PT10S)");
     let (before, after) = (&first.run.started, &second.run.started);
     assert_eq!((Some(after.run_id), after.continued_from), (failed.new_run_id, Some(before.run_id)));
@@ -69,7 +69,7 @@ fn a_run_that_failed_is_tried_again_from_the_beginning_after_the_interval() {
     check(&second.clone().after(10), &second.start_turn(), "DeciderStarted");
 
     // Twice the delay before the third attempt, which is the last.
-    let third = next_try(&second.after(10).decide([fails("busy")]));
+    let third = next_attempt(&second.after(10).decide([fails("busy")]));
     assert_eq!(third.run.started.first_turn_at(), third.now.plus(SECONDS(20)));
     let last = third.after(20).decide([fails("busy")]);
     assert_eq!((closing(&last).followed_by(), last.run.has_successor()), (None, false));
@@ -90,7 +90,7 @@ fn only_a_failure_and_the_run_timeout_are_followed_by_another_try() {
     let late = late.clone().then(&late.fire());
     let EventKind::WorkflowTimedOut(it) = closing(&late) else { panic!("{}", summary(&late.events)) };
     assert_eq!((it.timeout, it.next_try_at), (WorkflowTimeout::Run, Some(late.now.plus(SECONDS(10)))));
-    assert_eq!(next_try(&late).run.started.attempt, Some(2));
+    assert_eq!(next_attempt(&late).run.started.attempt, Some(2));
 
     let ends = [
         open.clone().then(&terminate()),
@@ -114,7 +114,7 @@ fn the_execution_timeout_spans_all_tries_and_one_that_would_begin_after_it_is_no
         let failed = first.after(5).decide([fails("busy")]);
         assert_eq!(failed.run.has_successor(), is_tried, "{timeout}");
         if is_tried {
-            let second = next_try(&failed);
+            let second = next_attempt(&failed);
             let deadline = second.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Execution).unwrap();
             assert_eq!(deadline.at, begun.plus(SECONDS(timeout)));
             // The delay leaves time for a second attempt and not for a third.
@@ -126,7 +126,7 @@ fn the_execution_timeout_spans_all_tries_and_one_that_would_begin_after_it_is_no
 #[test]
 fn a_try_that_begins_late_has_its_whole_run_timeout_and_none_begins_early() {
     let failed = Scene::of(&start()).decide([fails("busy")]);
-    let late = next_try(&failed.clone().after(3_600));
+    let late = next_attempt(&failed.clone().after(3_600));
     assert_eq!((late.run.started.start_after, late.run.started.first_turn_at()), (None, late.now));
     let run_deadline = late.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Run).unwrap();
     assert_eq!(run_deadline.at, late.now.plus(SECONDS(60)));
@@ -153,7 +153,7 @@ fn the_id_is_in_use_between_tries_and_while_one_waits() {
     for policy in [ReusePolicy::AllowDuplicate, ReusePolicy::AllowDuplicateFailedOnly, ReusePolicy::RejectDuplicate] {
         assert_eq!(may_start(&failed.run, policy).unwrap_err().code(), "workflow-already-open");
     }
-    let second = next_try(&failed);
+    let second = next_attempt(&failed);
     let run_id = second.run.started.run_id;
     assert_eq!(starting(Some(&second.run), &start), Ok(Starting::Repeated { run_id }));
     let other = Start { key: None, conflict_policy: ConflictPolicy::UseExisting, ..start };
@@ -168,13 +168,13 @@ fn the_id_is_in_use_between_tries_and_while_one_waits() {
 fn the_parent_hears_of_the_last_try_alone() {
     let first = Scene::of(&Start { parent: Some(origin(3, 7)), ..start() }).decide([failure()]);
     assert!(first.links.outbox.is_empty(), "{:?}", first.links);
-    let last = next_try(&first).after(10).decide([fails("hopeless")]);
+    let last = next_attempt(&first).after(10).decide([fails("hopeless")]);
     assert!(!last.links.outbox.is_empty());
 }
 
 #[test]
 fn the_policy_goes_on_with_a_run_that_continues_as_new_and_its_tries_are_counted_anew() {
-    let second = next_try(&Scene::of(&start()).decide([fails("busy")])).after(10);
+    let second = next_attempt(&Scene::of(&start()).decide([fails("busy")])).after(10);
     let third = second.decide([ContinueAsNew::default().into()]);
     let EventKind::WorkflowContinuedAsNew(it) = closing(&third) else { panic!("{}", summary(&third.events)) };
     let started = Transition::successor(&third.run, it, None, None, third.now).run().started.clone();
@@ -202,7 +202,7 @@ fn a_run_that_was_asked_to_cancel_has_no_other_try() {
         }
     }
     // An attempt is also final if only it received the request, and not the attempt before.
-    let second = next_try(&Scene::of(&start()).decide([fails("busy")])).then(&request_cancel());
+    let second = next_attempt(&Scene::of(&start()).decide([fails("busy")])).then(&request_cancel());
     assert!(!second.decide([fails("busy")]).run.has_successor());
 }
 
@@ -212,7 +212,7 @@ fn a_try_that_an_earlier_version_planned_is_asked_to_cancel() {
     // As recorded before the rule that a cancel request prevents retries.
     let asked = Scene::of(&start()).then(&request_cancel());
     failed.events.insert(1, asked.events[2].clone());
-    let second = next_try(&failed);
+    let second = next_attempt(&failed);
     assert_eq!(summary(&second.events), "WorkflowStarted DeciderScheduled(+PT10S) WorkflowCancelRequested");
     check(&second, &second.start_turn(), "DeciderStarted");
 }
@@ -221,7 +221,7 @@ fn a_try_that_an_earlier_version_planned_is_asked_to_cancel() {
 fn a_cancel_request_releases_a_first_turn_that_is_held_back() {
     let delayed = Scene::of(&Start { start_after: Some(SECONDS(1_000)), ..start() });
     let of_parent = Command::TakeParentClose { origin: origin(3, 7), policy: ChildPolicy::RequestCancel };
-    for given in [delayed.clone(), next_try(&Scene::of(&start()).decide([fails("busy")]))] {
+    for given in [delayed.clone(), next_attempt(&Scene::of(&start()).decide([fails("busy")]))] {
         check(&given, &given.start_turn(), "fault turn-not-waiting");
         for ask in [request_cancel(), cancel_of(4, 1), of_parent.clone()] {
             let asked = given.clone().after(5).then(&ask);
