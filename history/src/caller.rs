@@ -30,10 +30,10 @@ impl CallerName {
         }
         let (found, max) = (name.len(), limits::CALLER_NAME_BYTES_MAX);
         if found > max {
-            return invalid(format!("has {found} bytes, at most {max} are kept with events"));
+            return invalid(format!("has {found} bytes, at most {max} are allowed"));
         }
         if name.chars().any(char::is_control) {
-            return invalid("has a control character in it".to_owned());
+            return invalid("contains a control character".to_owned());
         }
         Ok(Self(name.into()))
     }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_a_text_in_every_form() {
+    fn a_name_is_stored_as_a_string() {
         let name = CallerName::new("ops").unwrap();
         assert_eq!(serde_json::to_string(&name).unwrap(), "\"ops\"");
         assert_eq!(serde_json::from_str::<CallerName>("\"ops\"").unwrap(), name);

@@ -75,7 +75,7 @@ pub fn window(
     let first = previous_started.max(1);
     let due = events.iter().filter(|event| (first..=started).contains(&event.id)).collect::<Vec<_>>();
     if let Some((found, due)) = window.iter().zip(&due).find(|(found, due)| found != *due) {
-        return violation(found.id, format!("event {} belongs there", due.id));
+        return violation(found.id, format!("expected event {} here", due.id));
     }
     if window.len() != due.len() {
         return violation(started, format!("{} events instead of {}", window.len(), due.len()));
@@ -146,7 +146,7 @@ impl HistoryReader {
         if let Some((scheduled, by_hand)) = self.closing.take() {
             if closes_activity(&event.kind) != Some(scheduled) {
                 let found =
-                    format!("the last try of activity {scheduled} was recorded, and then {}", event.kind.name());
+                    format!("the last attempt of activity {scheduled} is followed by {} instead of its close", event.kind.name());
                 return broken(Rule::ActivityLife, event.id, found);
             }
             if by_hand && !is_by_hand(&event.kind) {
@@ -167,12 +167,12 @@ impl HistoryReader {
 
     fn end(&self) -> Result<(), Violation> {
         if let (Some((scheduled, _)), Some((id, _))) = (self.closing, self.last) {
-            return broken(Rule::ActivityLife, id, format!("the last try of activity {scheduled} has no end"));
+            return broken(Rule::ActivityLife, id, format!("the last attempt of activity {scheduled} has no close"));
         }
         self.updates.end()?;
         match (self.closed, self.news) {
             (None, Some(news)) if self.waiting.is_none() => {
-                broken(Rule::NewsIsAnswered, news, "the history ends and no turn waits")
+                broken(Rule::NewsIsAnswered, news, "the history ends without a waiting turn")
             }
             _ => Ok(()),
         }
@@ -213,17 +213,17 @@ impl HistoryReader {
         let id = event.id;
         let (last_id, last_at) = self.last.unwrap_or_default();
         if id.checked_sub(1) != Some(last_id) {
-            return broken(Rule::Ids, id, format!("{last_id} comes before it"));
+            return broken(Rule::Ids, id, format!("the event before it is {last_id}"));
         }
         if event.timestamp < last_at {
-            let found = format!("it is at {}, the one before it at {last_at}", event.timestamp);
+            let found = format!("it is at {}, but the event before it is at {last_at}", event.timestamp);
             return broken(Rule::Time, id, found);
         }
         if let Some(clock) = event.clock.filter(|clock| *clock >= event.timestamp) {
-            return broken(Rule::Time, id, format!("it is at {}, by a clock that is at {clock}", event.timestamp));
+            return broken(Rule::Time, id, format!("it is at {}, but its clock is at {clock}", event.timestamp));
         }
         if event.clock.is_some() && event.timestamp != last_at {
-            let found = format!("it is at {}, held up by the one before it, which is at {last_at}", event.timestamp);
+            let found = format!("it is at {}, but the event before it, which its time must equal, is at {last_at}", event.timestamp);
             return broken(Rule::Time, id, found);
         }
         if let Some(closed) = self.closed {
@@ -250,8 +250,8 @@ impl HistoryReader {
         if let Some(decision_event_id) = decision_event_id(&event.kind) {
             if self.deciding != Some(decision_event_id) {
                 let found = match self.deciding {
-                    Some(deciding) => format!("it names {decision_event_id}, the decisions of {deciding} are read"),
-                    None => format!("it names {decision_event_id}, and does not follow it"),
+                    Some(deciding) => format!("it refers to {decision_event_id}, but follows the decisions of {deciding}"),
+                    None => format!("it refers to {decision_event_id}, but does not directly follow it"),
                 };
                 return broken(Rule::DecisionsTogether, id, found);
             }
@@ -275,7 +275,7 @@ impl HistoryReader {
         if let Some(news) = self.news
             && !same_commit
         {
-            let found = format!("news, and then {} instead of DeciderScheduled", event.kind.name());
+            let found = format!("the news is followed by {} instead of DeciderScheduled", event.kind.name());
             return broken(Rule::NewsIsAnswered, news, found);
         }
         match part {

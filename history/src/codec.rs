@@ -23,7 +23,7 @@ pub enum Error {
         found: u8,
     },
     /// Truncated or corrupted.
-    #[error("stored bytes are no {what} that this version of Baton knows")]
+    #[error("stored bytes are not a valid {what} for this version of Baton")]
     Garbled {
         /// Expected content.
         what: &'static str,

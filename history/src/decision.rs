@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_decision_is_refused_with_what_is_wrong() {
+    fn a_malformed_decision_is_refused_with_the_mistake() {
         let cases = [
             (r#"{"type":"ShipIt"}"#, "unknown decision type `ShipIt`"),
             (r#"{"timerId":"t"}"#, "missing field `type`"),

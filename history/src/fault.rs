@@ -16,13 +16,13 @@ pub enum Fault {
         status: Status,
     },
     /// A run with this workflow id is open.
-    #[error("a run of this workflow id is open: {run_id}")]
+    #[error("a run with this workflow id is open: {run_id}")]
     AlreadyOpen {
         /// Id of the open run.
         run_id: Uuid,
     },
     /// An earlier run used the workflow id, and the reuse policy does not allow another.
-    #[error("this workflow id was used by run {run_id}, which closed ({status}), and the reuse policy refuses another")]
+    #[error("this workflow id was used by run {run_id}, which closed ({status}), and the reuse policy does not allow another")]
     ReuseRefused {
         /// Id of the earlier run.
         run_id: Uuid,
@@ -30,10 +30,10 @@ pub enum Fault {
         status: Status,
     },
     /// The turn was already completed with this token.
-    #[error("this turn was completed before")]
+    #[error("this turn was already completed")]
     TurnCompleted,
     /// The decider no longer holds the turn: it timed out, failed, or never existed.
-    #[error("this turn is no longer yours: it timed out, was given back, or never was")]
+    #[error("you no longer hold this turn: it timed out, failed, or never existed")]
     TurnLost,
     /// The turn is not waiting for a decider.
     #[error("no turn {scheduled_event_id} is waiting")]
@@ -42,7 +42,7 @@ pub enum Fault {
         scheduled_event_id: EventId,
     },
     /// The activity is not open: it closed, timed out, or never existed.
-    #[error("this activity is no longer open: it was answered, timed out, or never was")]
+    #[error("this activity is not open: it closed, timed out, or never existed")]
     ActivityClosed,
     /// The activity is not waiting for a runner.
     #[error("no activity {scheduled_event_id} is waiting")]
@@ -54,22 +54,22 @@ pub enum Fault {
     #[error("the run is paused")]
     RunPaused,
     /// The run or activity is already paused.
-    #[error("it is paused already")]
+    #[error("it is already paused")]
     AlreadyPaused,
     /// The run or activity is not paused.
     #[error("it is not paused")]
     NotPaused,
     /// The activity cannot be retried manually.
-    #[error("the activity cannot be tried again: {problem}")]
+    #[error("the activity cannot be retried: {problem}")]
     ActivityNotRetryable {
         /// Reason why not.
         problem: String,
     },
     /// The activity has no cancel request.
-    #[error("nobody asked for this activity to be canceled")]
+    #[error("this activity has no cancel request")]
     CancelNotRequested,
     /// The run is not at the version that the request requires.
-    #[error("the run has moved on: expected version {expected}, found {found}")]
+    #[error("the run has changed: expected version {expected}, found {found}")]
     VersionMoved {
         /// Required version.
         expected: EventId,
@@ -77,19 +77,19 @@ pub enum Fault {
         found: EventId,
     },
     /// The decider answered an update that was neither proposed to it nor accepted before.
-    #[error("no update `{update_id}` is to be answered")]
+    #[error("update `{update_id}` was not proposed in this turn and does not wait for an answer")]
     UpdateUnknown {
         /// Update id.
         update_id: String,
     },
     /// The decider answered an update that another turn has already accepted.
-    #[error("update `{update_id}` was accepted before")]
+    #[error("update `{update_id}` was already accepted")]
     UpdateKnown {
         /// Update id.
         update_id: String,
     },
     /// The run has reached its limit of accepted updates without an answer.
-    #[error("{max} updates of this run were accepted and are not answered yet")]
+    #[error("{max} accepted updates of this run have no answer yet, which is the limit")]
     OpenUpdatesLimit {
         /// The limit.
         max: usize,
@@ -103,7 +103,7 @@ pub enum Fault {
         max: usize,
     },
     /// No run can branch off at this event.
-    #[error("no run can go on from event {event_id}; the nearest events from which one can: {}", nearest(*before, *after))]
+    #[error("no run can continue from event {event_id}; the nearest possible events: {}", nearest(*before, *after))]
     NotAResetPoint {
         /// The requested event.
         event_id: EventId,

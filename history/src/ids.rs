@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_named_as_it_was_written_and_meant_by_its_id() {
+    fn a_named_run_keeps_its_text_and_yields_its_id() {
         let id = Uuid::from_u128(0x0192_3456_789a_7bcd_8ef0_1234_5678_9abc);
         let canonical = id.to_string();
         for (text, named, meant) in [

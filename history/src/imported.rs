@@ -39,7 +39,7 @@ pub enum ImportFault {
     },
     /// An event contains something that this version would lose or change.
     #[error(
-        "event {position} would not be kept as it is: this version does not know its `{member}`, or writes it otherwise"
+        "event {position} would be changed by the import: this version does not know its `{member}`, or writes it differently"
     )]
     Unknown {
         /// Position of the event, counted from 1.
@@ -51,7 +51,7 @@ pub enum ImportFault {
     #[error(transparent)]
     Broken(#[from] Violation),
     /// The run is open.
-    #[error("the run is open: its last event, {event_id}, closes nothing; only closed runs are taken over")]
+    #[error("the run is open: its last event, {event_id}, does not close it; only closed runs can be imported")]
     Open {
         /// Id of the last event.
         event_id: EventId,
@@ -189,7 +189,7 @@ fn read_event(text: &str, position: usize) -> Result<Event, ImportFault> {
     let event = Event::from_json(text).map_err(unreadable)?;
     let written = serde_json::to_string(&event).map_err(unreadable)?;
     if written != text {
-        let not_an_object = || ImportFault::Unreadable { position, problem: "it is no object".to_owned() };
+        let not_an_object = || ImportFault::Unreadable { position, problem: "it is not an object".to_owned() };
         let given = members(text).ok_or_else(not_an_object)?;
         let written = members(&written).ok_or_else(not_an_object)?;
         if let Some(name) = odd_member(&given, &written) {

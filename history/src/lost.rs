@@ -84,10 +84,10 @@ impl std::fmt::Display for TurnLoss {
                 write!(f, "it was given back after {after:#}{reason}")
             }
             Self::GivenBack { after, cause: DeciderFailedCause::DeliveryFailed, .. } => {
-                write!(f, "it was taken back after {after:#}, as the connection that polled for it had gone")
+                write!(f, "it was taken back after {after:#}, because the connection of its poll was closed")
             }
-            Self::Answered { after } => write!(f, "it was answered after {after:#}, and a later one was, too"),
-            Self::NeverWas => f.write_str("the run has no such turn: other events came instead of it"),
+            Self::Answered { after } => write!(f, "it was answered after {after:#}, and so was a later turn"),
+            Self::NeverWas => f.write_str("the run has no such turn: other events were recorded instead"),
         }
     }
 }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_history_tells_how_a_turn_was_lost_and_after_how_long() {
+    fn the_loss_of_a_turn_is_found_in_its_history() {
         let timed_out = |started_event_id| {
             let (scheduled_event_id, timeout) = (2, DeciderTimeout::StartToClose);
             EventKind::DeciderTimedOut(DeciderTimedOut { scheduled_event_id, started_event_id, timeout })
@@ -148,15 +148,15 @@ mod tests {
             (vec![started(2), reported], Some("given-back: it was given back after 30s: no-disk")),
             (
                 vec![started(2), undelivered],
-                Some("not-delivered: it was taken back after 30s, as the connection that polled for it had gone"),
+                Some("not-delivered: it was taken back after 30s, because the connection of its poll was closed"),
             ),
-            (vec![started(2), completed(3)], Some("answered: it was answered after 30s, and a later one was, too")),
+            (vec![started(2), completed(3)], Some("answered: it was answered after 30s, and so was a later turn")),
             // The outcome of other turns does not matter.
             (vec![started(2), timed_out(Some(7)), timed_out(None), completed(8)], None),
             (vec![started(2)], None),
-            (vec![], Some("never-was: the run has no such turn: other events came instead of it")),
-            (vec![started(1)], Some("never-was: the run has no such turn: other events came instead of it")),
-            (vec![signal()], Some("never-was: the run has no such turn: other events came instead of it")),
+            (vec![], Some("never-was: the run has no such turn: other events were recorded instead")),
+            (vec![started(1)], Some("never-was: the run has no such turn: other events were recorded instead")),
+            (vec![signal()], Some("never-was: the run has no such turn: other events were recorded instead")),
         ];
         for (kinds, expected) in cases {
             let found = TurnLoss::find(TURN, &events(kinds));

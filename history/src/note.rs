@@ -228,7 +228,7 @@ mod tests {
     use crate::{Command, Links, Note, RetryPolicy, Transition};
 
     #[test]
-    fn who_took_a_try_is_told_with_its_start_also_where_that_is_kept_elsewhere() {
+    fn a_started_event_shows_its_credential_from_a_pack() {
         let scene = scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]);
         let of = |name: &str| Author::named(Some(CallerName::new(name).unwrap()));
         for identity in [None, Some("a runner with a long name".to_owned())] {

@@ -81,7 +81,7 @@ impl Payload {
         if !has_portable_numbers {
             let max = limits::PAYLOAD_NUMBER_CHARS_MAX;
             return Err(E::custom(format_args!(
-                "it has a number that is beyond a double (IEEE 754), or longer than {max} characters; give it as a text"
+                "it contains a number outside the range of a double (IEEE 754), or longer than {max} characters; send it as a string"
             )));
         }
         Ok(Self(Repr::Given(Arc::new(given))))
@@ -137,7 +137,7 @@ impl Payload {
 impl fmt::Display for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.claim() {
-            Some(at) => write!(f, "<{} bytes, kept apart>", at.len),
+            Some(at) => write!(f, "<{} bytes, stored separately>", at.len),
             None => f.write_str(self.text().unwrap_or_default()),
         }
     }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_is_what_is_read_back() {
+    fn a_payload_decodes_to_the_same_text() {
         let given = Payload::from_json("[1, 2]").unwrap();
         let read_back: Payload = minicbor::decode(&minicbor::to_vec(&given).unwrap()).unwrap();
         assert_eq!(given, read_back);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_is_nested_as_deep_as_the_limit_and_no_deeper() {
+    fn the_nesting_depth_of_payloads_is_limited() {
         let edge = nested(limits::PAYLOAD_DEPTH_MAX);
         assert_eq!(Payload::from_json(&edge).unwrap().text(), Some(edge.as_str()));
         assert!(serde_json::from_str::<Payload>(&edge).is_ok());
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deepest_payload_can_be_read_by_what_the_kits_and_their_callers_use() {
+    fn the_deepest_payload_is_readable_inside_a_response() {
         // The payload is nested further in an event, a window, and a response.
         let edge = nested(limits::PAYLOAD_DEPTH_MAX);
         let answer = format!(r#"{{"next":{{"events":[{{"input":{edge}}}]}}}}"#);
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_payload_that_is_nested_too_deep_stays_readable() {
+    fn a_stored_payload_above_the_depth_limit_stays_readable() {
         let deep = Payload::from_trusted(&nested(200));
         let bytes = minicbor::to_vec(&deep).unwrap();
         assert_eq!(minicbor::decode::<Payload>(&bytes).unwrap(), deep);
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_one_that_every_reader_can_be_trusted_with() {
+    fn only_numbers_that_every_reader_can_represent_are_accepted() {
         let digits = |count: usize| "9".repeat(count);
         for number in [
             "0",
@@ -390,7 +390,7 @@ mod tests {
         ] {
             for text in [number.to_owned(), format!(r#"{{"a\"\\":["\"",{number} ]}}"#)] {
                 let error = Payload::from_json(&text).unwrap_err().to_string();
-                assert!(error.contains("give it as a text"), "{text}: {error}");
+                assert!(error.contains("send it as a string"), "{text}: {error}");
             }
         }
         assert!(Payload::from_json(r#"["1e999999999", "\\\"1e999"]"#).is_ok(), "a text is no number");
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_refused() {
+    fn text_that_is_not_json_is_refused() {
         for text in ["", "{", "nul", "1 2", "{'a':1}"] {
             assert!(Payload::from_json(text).is_err(), "{text}");
         }

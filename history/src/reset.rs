@@ -148,13 +148,13 @@ fn in_the_way(run: &Run) -> Option<String> {
     if !with_others.is_empty() {
         let count = run.children.len() + run.externals.len();
         let what = with_others.join(", ");
-        return Some(format!("{count} things of the run were with others at that event and cannot be again: {what}"));
+        return Some(format!("{count} children or requests to other runs were open at that event and cannot be repeated: {what}"));
     }
     if !run.has_space_to_branch() {
-        return Some("so much was open in the run that its state has no space to go on".to_owned());
+        return Some("the run has too many open items for the state of a new run".to_owned());
     }
     (run.clock.stops() >= limits::CLOCK_STOPS_MAX)
-        .then(|| format!("the clock of the run has stood still {} times", limits::CLOCK_STOPS_MAX))
+        .then(|| format!("the clock of the run has already been stopped {} times", limits::CLOCK_STOPS_MAX))
 }
 
 /// Finds the events after which a run can branch off.

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_by_the_coefficient_up_to_the_longest() {
+    fn delays_grow_by_the_coefficient_up_to_the_maximum() {
         let cases: &[(RetryPolicy, &[u64])] = &[
             (policy(1, 2.0, Some(10)), &[1_000, 2_000, 4_000, 8_000, 10_000, 10_000]),
             (policy(3, 1.0, None), &[3_000, 3_000, 3_000]),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_leaves_out_up_to_its_share_and_is_the_same_for_the_same_try() {
+    fn jitter_is_bounded_and_deterministic() {
         let policy = RetryPolicy { jitter: 0.25.try_into().unwrap(), ..policy(100, 1.0, None) };
         let waits: Vec<_> =
             (0..500).map(|event_id| policy.wait(1, chance(Uuid::from_u128(7), event_id, 1)).as_millis()).collect();

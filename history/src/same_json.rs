@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spacing_escapes_and_the_order_of_members_say_nothing() {
+    fn white_space_escapes_and_member_order_do_not_matter() {
         for (one, other) in [
             ("1", " 1\n"),
             (r#"{"a":[1,{"b":null}]}"#, "{ \"a\" :\r\n\t[ 1 , { \"b\" : null } ] }"),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_says_something() {
+    fn all_other_differences_matter() {
         for (one, other) in [
             ("1", "1.0"),
             ("0", "-0"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_deeper_than_is_looked_into_is_compared_as_text() {
+    fn deeply_nested_values_are_compared_as_text() {
         let nested = |levels: usize, inner: &str| format!("{}{inner}{}", "[".repeat(levels), "]".repeat(levels));
         assert!(same_json(&nested(DEPTH_MAX - 1, "[1]"), &nested(DEPTH_MAX - 1, "[ 1 ]")));
         assert!(!same_json(&nested(DEPTH_MAX, "[1]"), &nested(DEPTH_MAX, "[ 1 ]")));

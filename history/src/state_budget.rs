@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_takes_no_more_than_is_reserved_for_it_and_hardly_less() {
+    fn activities_take_their_reserved_size() {
         let policy = || Some(RetryPolicy::default());
         activity_holds("started", &pending(None, None), false, 0);
         for (text, other) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_children_signals_and_updates_take_no_more_than_is_reserved_for_them() {
+    fn other_items_take_their_reserved_size() {
         let name = "n".repeat(40);
         let id = bytes(&ID_MAX);
         let set = PendingTimer {
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_with_nothing_open_has_room_reserved_for_the_longest_names_and_all_that_it_remembers() {
+    fn an_empty_run_reserves_its_fixed_size() {
         let run = scene().run;
         let reserved = run.reserved_bytes(&Links::default());
         assert!((FIXED..FIXED + REQUESTS * REQUEST + 200).contains(&reserved), "{reserved}");

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_reads_the_same_in_whatever_order_its_fields_come() {
+    fn the_order_of_an_events_fields_does_not_matter() {
         let parts = [
             r#""id":7"#,
             r#""timestamp":"2026-01-01T00:00:00.000Z""#,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_there_twice_is_refused_wherever_it_stands() {
+    fn a_duplicate_field_is_refused_at_any_position() {
         let parts =
             [r#""id":7"#, r#""timestamp":"2026-01-01T00:00:00.000Z""#, r#""type":"Signal""#, r#""name":"paid""#];
         for (part, name) in parts.iter().zip(["id", "timestamp", "type", "name"]) {

@@ -172,7 +172,7 @@ impl FromStr for Duration {
 impl Duration {
     fn from_seconds(seconds: f64) -> Result<Self, String> {
         if !seconds.is_finite() || seconds < 0.0 {
-            return Err(format!("`{seconds}` is not a number of seconds from 0 on"));
+            return Err(format!("`{seconds}` is not a number of seconds from 0 upwards"));
         }
         let span = std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
         // Round to the nearest millisecond: 0.1 must not become 99 ms.
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_is_read_as_people_write_it_from_iso_8601_or_seconds() {
+    fn a_duration_is_read_in_all_supported_forms() {
         let cases: &[(&str, Option<u64>)] = &[
             ("30", Some(30_000)),
             ("0.1", Some(100)),

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_does_to_others_is_below_its_span() {
+    fn effects_on_other_runs_are_below_the_runs_span() {
         let given = given().decide([child("c"), signal_external("w9")]);
         let below = given.run.started.trace_below(SpanId::of_run(RUN_ID)).unwrap();
         assert_eq!(below.traceparent, CALLER.parse::<Traceparent>().unwrap().with_span(SpanId::of_run(RUN_ID)));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_goes_on_is_in_the_same_trace_below_the_same_span() {
+    fn a_successor_is_in_the_same_trace() {
         let closed = given().decide([ContinueAsNew::default().into()]);
         let Some(EventKind::WorkflowContinuedAsNew(it)) = closed.events.last().map(|event| &event.kind) else {
             panic!("it goes on");

@@ -171,7 +171,7 @@ pub fn poll(poll_id: Option<&str>, attempt: Option<u32>) -> Result<(), Fault> {
     let max = limits::POLL_ATTEMPTS_MAX;
     let problem = match (poll_id, attempt.unwrap_or(1)) {
         (_, attempt) if !(1..=max).contains(&attempt) => format!("is {attempt}, must be 1 to {max}"),
-        (None, 2..) => "needs a `pollId`: the same as before".to_owned(),
+        (None, 2..) => "needs the `pollId` of the first attempt".to_owned(),
         _ => return Ok(()),
     };
     Err(Fault::Invalid { field: "attempt".to_owned(), problem })
@@ -220,7 +220,7 @@ pub(crate) fn timeout(field: impl Display, timeout: Option<Duration>) -> Result<
         None => Ok(()),
         Some(Duration::ZERO) => Err(Fault::Invalid {
             field: field.to_string(),
-            problem: "is zero; give a longer one, or leave it out".to_owned(),
+            problem: "is zero; expected a longer duration, or omit the field".to_owned(),
         }),
         Some(timeout) => span(field, timeout),
     }
@@ -235,7 +235,7 @@ pub(crate) fn retry_of_workflow(field: &str, policy: Option<&RetryPolicy>) -> Re
     if policy.is_some_and(|policy| policy.when_exhausted == WhenExhausted::Pause) {
         return Err(Fault::Invalid {
             field: format!("{field}.whenExhausted"),
-            problem: "is `pause`, which is for activities; a workflow fails when its attempts run out".to_owned(),
+            problem: "is `pause`, which only activities support; a workflow fails when its attempts are exhausted".to_owned(),
         });
     }
     retry(field, policy)
@@ -249,13 +249,13 @@ pub(crate) fn retry(field: &str, policy: Option<&RetryPolicy>) -> Result<(), Fau
     timeout(format_args!("{field}.initialInterval"), Some(policy.initial_interval))?;
     timeout(format_args!("{field}.maximumInterval"), policy.maximum_interval)?;
     if policy.backoff_coefficient < Factor::ONE {
-        return invalid("backoffCoefficient", "is less than 1, so that waits would get shorter; give 1 or more");
+        return invalid("backoffCoefficient", "is less than 1, which would shorten the delays; expected 1 or more");
     }
     if policy.maximum_attempts == Some(0) {
-        return invalid("maximumAttempts", "is zero; give 1 or more, or leave it out for no limit");
+        return invalid("maximumAttempts", "is zero; expected 1 or more, or omit the field for no limit");
     }
     if policy.jitter > Factor::ONE {
-        return invalid("jitter", "is more than 1, the whole wait; give a share from 0 to 1");
+        return invalid("jitter", "is more than 1; expected a fraction from 0 to 1");
     }
     let (found, max) = (policy.non_retryable_reasons.len(), limits::NON_RETRYABLE_REASONS_MAX);
     if found > max {

@@ -160,7 +160,7 @@ fn every_kind_of_event_has_its_sample() {
 }
 
 #[test]
-fn no_kind_of_event_shows_a_payload_or_a_note_to_those_who_may_not_see_them() {
+fn redacted_events_contain_no_payloads_and_notes() {
     let told = payload().unwrap();
     for (name, mut event) in samples() {
         let before = event.clone();
@@ -201,7 +201,7 @@ fn a_stored_claim_check_can_still_be_read() {
 }
 
 #[test]
-fn attributes_that_a_later_version_adds_are_passed_over() {
+fn attributes_of_a_later_version_are_ignored() {
     let text = r#"{"id":1,"timestamp":"2023-11-14T22:13:20.042Z","type":"Signal","name":"s","mood":{"a":1}}"#;
     assert_eq!(Event::from_json(text).unwrap().kind.name(), "Signal");
 }
@@ -548,7 +548,7 @@ fn stored_links_to_other_runs_can_still_be_read() {
 }
 
 #[test]
-fn bytes_that_are_no_run_or_event_are_refused() {
+fn invalid_bytes_are_refused() {
     let mut bytes = Vec::new();
     codec::put_run(&mut bytes, &run());
     for cut in 0..bytes.len() {

@@ -803,7 +803,7 @@ proptest! {
     #![proptest_config(config(150))]
 
     #[test]
-    fn a_history_is_what_the_laws_say(steps in steps()) {
+    fn every_history_follows_the_invariants(steps in steps()) {
         let story = run_steps(&steps)?;
         // Ids have no gaps; the checker verifies this as well.
         for (id, event) in (1..).zip(&story.events) {
@@ -823,7 +823,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_stored_or_shown_is_read_back(steps in steps()) {
+    fn stored_and_json_forms_can_be_read_back(steps in steps()) {
         let story = run_steps(&steps)?;
         let mut bytes = Vec::new();
         for event in &story.events {
@@ -839,7 +839,7 @@ proptest! {
     }
 
     #[test]
-    fn an_activity_is_found_by_its_name_whatever_has_happened(
+    fn an_activity_is_always_found_by_its_id(
         steps in steps(),
         order in vec((any::<prop::sample::Index>(), option::weighted(0.4, 0..60_u64)), 0..90),
     ) {
@@ -859,7 +859,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_panics_on_events_that_make_no_sense(
+    fn invalid_events_cause_no_panic(
         steps in steps(),
         order in vec((any::<prop::sample::Index>(), option::weighted(0.2, 0..1_u64 << 60)), 0..90),
         more in vec(step(), 0..20),
@@ -894,7 +894,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_make_no_sense_are_refused_and_not_more(bytes in vec(any::<u8>(), 0..300), steps in steps(), at in any::<prop::sample::Index>(), flip in any::<u8>()) {
+    fn corrupted_bytes_are_refused(bytes in vec(any::<u8>(), 0..300), steps in steps(), at in any::<prop::sample::Index>(), flip in any::<u8>()) {
         let _ = codec::run(&bytes);
         let _ = codec::events(&bytes).count();
         let story = run_steps(&steps)?;

@@ -266,7 +266,7 @@ fn reference() -> String {
 }
 
 #[test]
-fn the_reference_of_decisions_and_events_says_what_the_code_says() {
+fn the_reference_in_the_docs_matches_the_code() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/deciders.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (guide, found) = page.split_once(BEGIN).expect("the page has a part that is made of the code");
@@ -303,7 +303,7 @@ fn the_decisions_in_the_guide_can_be_read() {
 
 /// A stored form is only tested if a sample uses it.
 #[test]
-fn some_sample_of_an_event_has_each_of_its_attributes_and_some_sample_lacks_each_that_may_be_absent() {
+fn samples_cover_present_and_absent_attributes() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/json");
     let files = std::fs::read_dir(folder).unwrap().map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
     let samples: Vec<Map<String, Value>> = files.map(|text| serde_json::from_str(&text).unwrap()).collect();

@@ -191,7 +191,7 @@ fn full() -> Script {
 }
 
 #[test]
-fn everything_that_is_open_at_once_has_room_for_whatever_comes_of_it() {
+fn all_outcomes_of_a_full_run_fit() {
     let mut script = full();
     let run = &script.run;
     let open =
@@ -289,7 +289,7 @@ fn crammed() -> Script {
 }
 
 #[test]
-fn what_has_no_room_is_recorded_as_failed_and_no_answer_is_refused() {
+fn items_that_do_not_fit_are_recorded_as_failed() {
     let mut script = crammed();
     let reserved = script.run.reserved_bytes(&script.links);
     assert!(reserved + 40 > limits::STATE_BYTES_MAX, "{reserved}");
@@ -326,7 +326,7 @@ fn what_has_no_room_is_recorded_as_failed_and_no_answer_is_refused() {
 }
 
 #[test]
-fn one_answer_may_take_back_and_open_again_in_a_run_that_is_full() {
+fn one_answer_can_replace_an_item_in_a_full_run() {
     let mut script = crammed();
     let longest = script.run.timers.keys().max_by_key(|id| id.len()).unwrap().clone();
     let cancel = baton_history::CancelTimer { timer_id: longest.clone() }.into();
@@ -336,7 +336,7 @@ fn one_answer_may_take_back_and_open_again_in_a_run_that_is_full() {
 }
 
 #[test]
-fn activities_that_wait_for_somebody_when_their_tries_have_run_out_have_room_for_that() {
+fn pauses_of_exhausted_activities_fit() {
     let mut script = Script::new();
     let policy = RetryPolicy { maximum_attempts: Some(1), when_exhausted: WhenExhausted::Pause, ..retry() };
     let ids = (0..1_000).map(|index| format!("{index:03}{}", name("n", 250)));

@@ -19,7 +19,7 @@ impl HistoryReader {
             return broken(Rule::Branch, id, format!("turn {started} has not ended"));
         }
         if let Some(open) = self.links.open() {
-            return broken(Rule::Branch, id, format!("event {open} is with another run"));
+            return broken(Rule::Branch, id, format!("the request of event {open} to another run is pending"));
         }
         self.restart_waits(at);
         let since = self.last_at;

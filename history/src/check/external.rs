@@ -100,13 +100,13 @@ impl CheckedLinks {
         workflow_id: &str,
     ) -> Result<&mut CheckedChild, Violation> {
         let Some(child) = self.children.get_mut(&scheduled) else {
-            return broken(Rule::Link, id, format!("event {scheduled} is not a ChildScheduled before it"));
+            return broken(Rule::Link, id, format!("event {scheduled} is not a ChildScheduled that precedes it"));
         };
         if child.workflow_id != workflow_id {
             return broken(
                 Rule::Link,
                 id,
-                format!("it names `{workflow_id}`, event {scheduled} `{}`", child.workflow_id),
+                format!("it refers to `{workflow_id}`, but event {scheduled} to `{}`", child.workflow_id),
             );
         }
         if let Some(closed) = child.closed {
@@ -127,7 +127,7 @@ impl CheckedLinks {
     fn started(&mut self, id: EventId, scheduled: EventId, workflow_id: &str) -> Result<(), Violation> {
         let child = self.open_child(id, scheduled, workflow_id)?;
         if let Some(started) = child.started {
-            return broken(Rule::ChildLife, id, format!("event {started} started it already"));
+            return broken(Rule::ChildLife, id, format!("event {started} already started it"));
         }
         child.started = Some(id);
         Ok(())
@@ -144,7 +144,7 @@ impl CheckedLinks {
         match child.started {
             None => return broken(Rule::ChildLife, id, "the child was not started"),
             Some(found) if found != started => {
-                return broken(Rule::Link, id, format!("it names start {started}, the child's is {found}"));
+                return broken(Rule::Link, id, format!("it refers to start {started}, but the child's is {found}"));
             }
             Some(_) => {}
         }
@@ -155,7 +155,7 @@ impl CheckedLinks {
     fn comes_from(&mut self, id: EventId, origin: Option<&Origin>) -> Result<(), Violation> {
         let Some(origin) = origin else { return Ok(()) };
         if let Some((_, first)) = self.origins.iter().find(|(known, _)| known == origin) {
-            let found = format!("event {} of run {} came as event {first}", origin.event_id, origin.run_id);
+            let found = format!("event {} of run {} was already recorded as event {first}", origin.event_id, origin.run_id);
             return broken(Rule::OriginOnce, id, found);
         }
         self.origins.push((origin.clone(), id));
@@ -170,13 +170,13 @@ impl CheckedLinks {
     fn settled(&mut self, id: EventId, scheduled: EventId, is_signal: bool, to: &str) -> Result<(), Violation> {
         let sent = self.externals.get_mut(&scheduled).filter(|sent| sent.is_signal == is_signal);
         let Some(sent) = sent else {
-            return broken(Rule::Link, id, format!("event {scheduled} sent no such thing before it"));
+            return broken(Rule::Link, id, format!("event {scheduled} is not an earlier request of this kind"));
         };
         if sent.workflow_id != to {
-            return broken(Rule::Link, id, format!("it names `{to}`, event {scheduled} `{}`", sent.workflow_id));
+            return broken(Rule::Link, id, format!("it refers to `{to}`, but event {scheduled} to `{}`", sent.workflow_id));
         }
         if let Some(closed) = sent.closed {
-            return broken(Rule::EffectOnce, id, format!("event {closed} said already what became of it"));
+            return broken(Rule::EffectOnce, id, format!("event {closed} already has its outcome"));
         }
         sent.closed = Some(id);
         Ok(())

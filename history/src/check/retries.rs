@@ -13,7 +13,7 @@ impl HistoryReader {
         let Some(policy) = &start.retry else { return broken(Rule::Retry, id, "the run has no retry policy") };
         let attempt = start.attempt.unwrap_or(1);
         if !policy.allows_after(attempt) {
-            return broken(Rule::Retry, id, format!("it was try {attempt} of {}", or_none(policy.maximum_attempts)));
+            return broken(Rule::Retry, id, format!("it was attempt {attempt} of {}", or_none(policy.maximum_attempts)));
         }
         if let Some(reason) = reason.filter(|reason| !policy.retries(reason)) {
             return broken(Rule::Retry, id, format!("`{reason}` is not retryable"));
@@ -27,7 +27,7 @@ impl HistoryReader {
             Some(at) if !is_execution && event.at() <= at && is_in_time(at) => Ok(()),
             other => {
                 let next = or_none(other);
-                broken(Rule::Retry, id, format!("the next try is at {next}, all must end {limit} after {from}"))
+                broken(Rule::Retry, id, format!("the next attempt is at {next}, but all must end {limit} after {from}"))
             }
         }
     }

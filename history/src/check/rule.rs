@@ -76,23 +76,23 @@ impl fmt::Display for Rule {
             Self::Beginning => "a history begins with WorkflowStarted and DeciderScheduled",
             Self::NothingAfterClose => "nothing follows a closing event",
             Self::OneTurnWaits => "at most one DeciderScheduled is outstanding",
-            Self::OneTurnStarted => "at most one decider is active",
+            Self::OneTurnStarted => "at most one turn is held",
             Self::TurnHasCause => "a turn is scheduled because of news",
             Self::NewsIsAnswered => "news is followed by a DeciderScheduled unless one waits",
-            Self::Link => "a link names an earlier event of the right kind",
+            Self::Link => "a reference names an earlier event of the right kind",
             Self::ActivityLife => "an activity starts once, then closes once",
-            Self::Pause => "what is paused is not begun, and is resumed once",
+            Self::Pause => "nothing starts during a pause, and a pause ends once",
             Self::Branch => "a run branches off only if no turn is held and no request to another run is pending",
             Self::TimerLife => "a timer expires or is canceled, once",
-            Self::IdInUse => "no two open activities, timers or children share an id",
+            Self::IdInUse => "no two open activities, timers or children have the same id",
             Self::ChildLife => "a child starts once, then closes once",
             Self::UpdateLife => "an update is accepted, then answered once",
             Self::EffectOnce => "an effect on another run has one outcome",
             Self::OriginOnce => "an effect of another run happens once",
-            Self::DecisionsTogether => "decision events stand directly behind their DeciderCompleted",
-            Self::NotBeforeTime => "nothing happens before its time",
-            Self::Retry => "a run is tried again as its retry policy says",
-            Self::Window => "a window ends with its own DeciderStarted and begins with the last completed one",
+            Self::DecisionsTogether => "the events of decisions directly follow their DeciderCompleted",
+            Self::NotBeforeTime => "no deadline is applied early",
+            Self::Retry => "a run is retried only as its retry policy allows",
+            Self::Window => "a window reaches from the last completed turn's DeciderStarted to the turn's own",
         })
     }
 }
@@ -108,12 +108,12 @@ pub(super) fn or_none(found: Option<impl std::fmt::Display>) -> String {
 
 /// Describes whether an attempt has a failure.
 pub(super) const fn failed(is_there: bool) -> &'static str {
-    if is_there { "a failed try" } else { "no failed try" }
+    if is_there { "a failed attempt" } else { "no failed attempt" }
 }
 
 pub(super) fn not_before(id: EventId, at: Timestamp, due: Timestamp) -> Result<(), Violation> {
     if at < due {
-        return broken(Rule::NotBeforeTime, id, format!("it is at {at}, its time is {due}"));
+        return broken(Rule::NotBeforeTime, id, format!("it is at {at}, but due at {due}"));
     }
     Ok(())
 }

@@ -365,7 +365,7 @@ fn time_that_goes_back_is_caught() {
 }
 
 #[test]
-fn another_beginning_is_caught() {
+fn a_wrong_first_event_is_caught() {
     breaks(Rule::Beginning, 1, &at_once([waits()]));
     breaks(Rule::Beginning, 2, &at_once([begun(), signal(), waits()]));
     breaks(Rule::Beginning, 3, &at_once([begun(), waits(), begun()]));
@@ -409,7 +409,7 @@ fn a_turn_without_cause_is_caught() {
 }
 
 #[test]
-fn news_that_nobody_looks_at_is_caught() {
+fn news_without_a_turn_is_caught() {
     breaks(Rule::NewsIsAnswered, 5, &decided([(0, signal())]));
     breaks(Rule::NewsIsAnswered, 5, &decided([(0, signal()), (0, signal()), (0, waits())]));
     breaks(Rule::NewsIsAnswered, 7, &decided([(0, activity("a", 4)), (1, taken(5)), (2, done(5, 6))]));
@@ -451,7 +451,7 @@ fn links_to_the_wrong_event_are_caught() {
 }
 
 #[test]
-fn activities_that_live_twice_are_caught() {
+fn activities_started_or_closed_twice_are_caught() {
     breaks(Rule::ActivityLife, 7, &decided([(0, activity("a", 4)), (0, taken(5)), (0, taken(5))]));
     breaks(Rule::ActivityLife, 6, &decided([(0, activity("a", 4)), (0, done(5, 6))]));
     let answered = [(0, activity("a", 4)), (0, taken(5)), (0, done(5, 6)), (0, waits()), (0, done(5, 6))];
@@ -467,7 +467,7 @@ fn activities_that_live_twice_are_caught() {
 }
 
 #[test]
-fn the_last_try_stands_directly_before_the_end_of_its_activity() {
+fn the_last_attempt_directly_precedes_the_close() {
     sound(&decided([(0, retried(4)), (9, tried(2, 6, Some(3))), (9, done(5, 6)), (9, waits())]));
     sound(&decided([(0, retried(4)), (9, tried(1, 0, None)), (9, done(5, 6)), (9, waits())]));
     let late = too_slow(5, Some(6), ActivityTimeout::StartToClose);
@@ -533,7 +533,7 @@ fn came_from(event_id: EventId) -> EventKind {
 }
 
 #[test]
-fn effects_on_others_that_have_two_outcomes_or_are_somebody_elses_are_caught() {
+fn effects_with_two_or_foreign_outcomes_are_caught() {
     sound(&decided([(0, told_to("o")), (0, delivered_to("o", 5)), (0, waits())]));
     let twice = [(0, told_to("o")), (0, delivered_to("o", 5)), (0, waits()), (0, delivered_to("o", 5))];
     breaks(Rule::EffectOnce, 8, &decided(twice));
@@ -590,7 +590,7 @@ fn grown(workflow_id: &str, scheduled_event_id: EventId, started_event_id: Event
 }
 
 #[test]
-fn children_that_live_twice_or_close_unborn_are_caught() {
+fn children_started_twice_or_closed_unstarted_are_caught() {
     sound(&decided([(0, child("c")), (0, born("c", 5)), (0, grown("c", 5, 6)), (0, waits())]));
     sound(&decided([(0, child("c")), (0, unborn("c", 5)), (0, waits())]));
     breaks(Rule::ChildLife, 7, &decided([(0, child("c")), (0, born("c", 5)), (0, born("c", 5))]));
@@ -605,13 +605,13 @@ fn children_that_live_twice_or_close_unborn_are_caught() {
 }
 
 #[test]
-fn effects_of_others_that_come_twice_are_caught() {
+fn effects_of_others_recorded_twice_are_caught() {
     sound(&decided([(0, came_from(7)), (0, waits()), (0, came_from(8))]));
     breaks(Rule::OriginOnce, 7, &decided([(0, came_from(7)), (0, waits()), (0, came_from(7))]));
 }
 
 #[test]
-fn decisions_apart_from_their_turn_are_caught() {
+fn decisions_separated_from_their_turn_are_caught() {
     breaks(Rule::DecisionsTogether, 3, &at_once([begun(), waits(), marker(2)]));
     breaks(Rule::DecisionsTogether, 5, &decided([(0, marker(3))]));
     breaks(Rule::DecisionsTogether, 7, &decided([(0, signal()), (0, waits()), (0, marker(4))]));
@@ -648,7 +648,7 @@ fn for_an_update<const N: usize>(rest: [EventKind; N]) -> Vec<Event> {
 }
 
 #[test]
-fn a_turn_for_an_update_alone_is_sound_and_half_of_one_is_caught() {
+fn a_turn_for_an_update_must_be_recorded_completely() {
     sound(&for_an_update([accepted("u", 7), answered("u", 8, 7)]));
     sound(&for_an_update([accepted("u", 7)]));
     sound(&for_an_update([marker(7)]));
@@ -664,7 +664,7 @@ fn a_turn_for_an_update_alone_is_sound_and_half_of_one_is_caught() {
 }
 
 #[test]
-fn an_update_that_is_answered_twice_or_was_not_accepted_is_caught() {
+fn updates_answered_twice_or_not_accepted_are_caught() {
     let later =
         |kind| [(0, accepted("u", 4)), (0, signal()), (0, waits()), (0, starts(7)), (0, completes(7, 8)), (0, kind)];
     sound(&decided(later(answered("u", 5, 9))));
@@ -680,7 +680,7 @@ fn an_update_that_is_answered_twice_or_was_not_accepted_is_caught() {
 }
 
 #[test]
-fn what_happens_before_its_time_is_caught() {
+fn deadlines_applied_early_are_caught() {
     breaks(Rule::NotBeforeTime, 3, &numbered([(0, begun()), (0, waits()), (999, ran_out())]));
     breaks(Rule::NotBeforeTime, 3, &numbered([(0, begun()), (0, waits()), (59, times_out(2, None))]));
     breaks(
@@ -705,7 +705,7 @@ fn what_happens_before_its_time_is_caught() {
 }
 
 #[test]
-fn a_first_turn_that_does_not_wait_for_its_time_is_caught() {
+fn a_delayed_first_turn_taken_early_is_caught() {
     let EventKind::WorkflowStarted(started) = begun() else { unreachable!() };
     let late =
         EventKind::WorkflowStarted(Box::new(WorkflowStarted { start_after: Some(Duration::from_secs(5)), ..*started }));
@@ -719,7 +719,7 @@ fn a_first_turn_that_does_not_wait_for_its_time_is_caught() {
 }
 
 #[test]
-fn a_window_that_is_too_short_too_long_or_of_a_lost_turn_is_caught() {
+fn a_wrong_window_is_caught() {
     let events = at_once([
         begun(),
         waits(),

@@ -30,7 +30,7 @@ impl HistoryReader {
         timer_id: &str,
     ) -> Result<(Timestamp, Duration), Violation> {
         let Some(timer) = self.timers.get_mut(&scheduled) else {
-            return broken(Rule::Link, id, format!("event {scheduled} is not a TimerScheduled before it"));
+            return broken(Rule::Link, id, format!("event {scheduled} is not a TimerScheduled that precedes it"));
         };
         if timer.name != timer_id {
             return broken(Rule::Link, id, format!("`{timer_id}` was set as `{}`", timer.name));

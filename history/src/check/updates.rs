@@ -44,7 +44,7 @@ impl CheckedUpdates {
             }
             (Stage::Completed(completed), kind) if decision_event_id(kind) == Some(completed) => None,
             (Stage::Scheduled(last) | Stage::Started(last) | Stage::Completed(last), kind) => {
-                let found = format!("nothing happened that needs a decider, and {} follows", kind.name());
+                let found = format!("there is no news for a decider, but {} follows", kind.name());
                 return broken(Rule::TurnHasCause, last, found);
             }
         };
@@ -56,7 +56,7 @@ impl CheckedUpdates {
         match self.stage {
             None => Ok(()),
             Some(Stage::Scheduled(last) | Stage::Started(last) | Stage::Completed(last)) => {
-                broken(Rule::TurnHasCause, last, "nothing happened that needs a decider")
+                broken(Rule::TurnHasCause, last, "there is no news for a decider")
             }
         }
     }
@@ -81,7 +81,7 @@ impl CheckedUpdates {
 
     fn ended(&mut self, id: EventId, accepted: EventId, update_id: &str) -> Result<(), Violation> {
         let Some(update) = self.accepted.get_mut(&accepted) else {
-            return broken(Rule::Link, id, format!("event {accepted} is not an UpdateAccepted before it"));
+            return broken(Rule::Link, id, format!("event {accepted} is not an UpdateAccepted that precedes it"));
         };
         if update.update_id != update_id {
             return broken(Rule::Link, id, format!("`{update_id}` was accepted as `{}`", update.update_id));

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn a_malformed_key_is_refused() {
         for text in [
             "\"\"",
             "\"7\"",

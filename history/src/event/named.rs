@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_not_known_are_asked_for() {
+    fn missing_activity_names_are_reported() {
         let mut events = story().events;
         events.retain(|event| event.kind.name() == "ActivityFailed");
         let unknown = name_activities(&mut events, &ActivityNames::new());
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_form_has_no_names_and_what_is_read_with_one_gives_it_back() {
+    fn activity_names_are_not_stored_and_can_be_removed() {
         let stored = story().events;
         let mut events = stored.clone();
         name_activities(&mut events, &activity_names(&stored));

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_and_timeouts_are_shown_by_their_names_on_the_wire() {
+    fn causes_and_timeouts_are_displayed_as_in_json() {
         fn is_named<T: fmt::Display + serde::Serialize>(kind: T) {
             assert_eq!(serde_json::to_value(&kind).unwrap(), kind.to_string());
         }

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_counts_as_its_json_has_bytes() {
+    fn the_size_of_an_event_is_that_of_its_json() {
         for input in [None, Some("null"), Some(r#"{"a":  "\u00e9\n", "b": [1.0]}"#)] {
             let event = signal(input.map(|text| Payload::from_json(text).unwrap()));
             assert_eq!(event.json_bytes(), serde_json::to_string(&event).unwrap().len(), "{input:?}");
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_kept_elsewhere_counts_as_if_it_were_here() {
+    fn a_payload_stored_elsewhere_counts_with_its_size() {
         let text = format!("\"{}\"", "x".repeat(5_000));
         let kept = PackRef { op: 1, offset: 0, len: u32::try_from(text.len()).unwrap() };
         let [here, elsewhere] = [Payload::from_json(&text).unwrap(), Payload::stored(kept)].map(|it| signal(Some(it)));

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_has_the_same_run_id_whenever_and_wherever_it_is_started_and_no_other_has_it() {
+    fn child_run_ids_are_deterministic_and_unique() {
         let parent = Uuid::from_u128(0x0192_3456_789a_7bcd_8ef0_1234_5678_9abc);
         let at = Timestamp::from_millis(1_700_000_000_000);
         // The ids are stored and must never change.

@@ -22,7 +22,7 @@ fn owing(effects: &[Effect]) -> Outbox {
 }
 
 #[test]
-fn effects_on_one_run_happen_one_after_the_other_and_on_others_side_by_side() {
+fn effects_on_one_run_are_sequential_and_others_parallel() {
     let (first, second, other) = (signal(5, "a"), signal(6, "a"), signal(7, "b"));
     let mut outbox = owing(&[first, second, other]);
     assert_eq!(outbox.ready().collect::<Vec<_>>(), [first, other]);
@@ -36,7 +36,7 @@ fn effects_on_one_run_happen_one_after_the_other_and_on_others_side_by_side() {
 }
 
 #[test]
-fn an_outbox_is_seen_to_later_and_later_until_something_new_is_in_it() {
+fn delivery_rounds_back_off_until_a_new_effect() {
     let mut outbox = owing(&[signal(5, "a")]);
     let first = limits::EFFECT_WAIT_FIRST;
     assert_eq!(outbox.next_at(), Some(at(0).plus(first)));
@@ -61,7 +61,7 @@ fn an_outbox_is_seen_to_later_and_later_until_something_new_is_in_it() {
 }
 
 #[test]
-fn links_of_a_run_without_others_take_no_byte_and_any_half_can_be_read_back() {
+fn empty_links_take_no_space_and_parts_can_be_decoded() {
     #[derive(Debug, Default, PartialEq, Encode, Decode)]
     struct Body {
         #[n(0)]

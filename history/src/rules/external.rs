@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_yet_or_is_on_its_way() {
+    fn requests_can_be_sent_while_others_are_pending() {
         for given in [scene().take(), sent()] {
             let then = "DeciderCompleted ExternalSignalScheduled(b)";
             check(&given, &given.complete([signal_external("b")]), then);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_is_told_once_what_became_of_it() {
+    fn the_outcome_of_a_request_is_recorded_once() {
         let given = sent();
         let [(signal, is_signal), (cancel, is_cancel)] = of(&given);
         for (result, signaled, canceled) in [
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_has_closed_is_told_nothing_and_still_owes_it() {
+    fn a_closed_run_delivers_but_records_no_outcome() {
         let closed = sent().decide([success()]);
         assert!(closed.run.externals.is_empty());
         assert_eq!(closed.links.outbox.iter().count(), 2);

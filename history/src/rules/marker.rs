@@ -40,7 +40,7 @@ mod tests {
     use crate::{Start, limits};
 
     #[test]
-    fn a_marker_by_its_name_and_the_dialect_of_its_run() {
+    fn reserved_marker_names_fail_outside_of_swf_runs() {
         let (ours, swf) = (scene().take(), Scene::of(&Start { swf: Some(SwfRun::default()), ..plain() }).take());
         let reserved = format!("{}m", limits::MARKER_PREFIX_RESERVED);
         check(&swf, &swf.complete([marker(&reserved)]), "DeciderCompleted Marker(baton.m)");

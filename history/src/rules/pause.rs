@@ -38,7 +38,7 @@ impl Transition {
         }
         if stop_clocks && self.run.clock.stops() >= limits::CLOCK_STOPS_MAX {
             let problem =
-                format!("has been done {} times to this run; pause it with its clocks going", limits::CLOCK_STOPS_MAX);
+                format!("has been done {} times in this run, which is the limit; pause it without stopping its clocks", limits::CLOCK_STOPS_MAX);
             return Err(Fault::Invalid { field: "stopClocks".to_owned(), problem });
         }
         let ByHand { identity, reason } = by_hand.clone();

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_open_or_paused() {
+    fn signals_to_an_open_or_paused_run() {
         for given in [given(), given().then(&pause())] {
             let version = given.run.version;
             check(&given, &signal("go"), "Signal(go)");
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_closed() {
+    fn signals_to_a_closed_run() {
         let closed = given().then(&terminate());
         check(&closed, &signal("go"), "fault run-closed");
         check(&closed, &keyed_signal("first", 7), "repeats 3");
@@ -105,14 +105,14 @@ mod tests {
     }
 
     #[test]
-    fn what_only_keeps_the_books_does_not_move_the_version() {
+    fn bookkeeping_events_do_not_change_the_version() {
         let given = given();
         let version = given.run.version;
         check(&given.take(), &signal_at(version), "Signal(go) DeciderScheduled");
     }
 
     #[test]
-    fn a_signal_that_comes_with_a_start() {
+    fn a_signal_sent_with_a_start_follows_its_turn() {
         let signal = Some(StartSignal { name: "hello".to_owned(), input: None });
         let names: Vec<_> =
             Scene::of(&Start { signal, ..plain() }).events.iter().map(|event| event.kind.name()).collect();

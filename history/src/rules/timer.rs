@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_that_is_not_set() {
+    fn table_of_a_timer_that_is_not_set() {
         let given = not_set();
         check(&given, &given.complete([timer("t", 9)]), "DeciderCompleted TimerScheduled(t)");
         let failed = "DeciderCompleted TimerCancelFailed(t, TimerIdUnknown) DeciderScheduled";
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_that_is_set() {
+    fn table_of_a_set_timer() {
         let given = set();
         let failed = "DeciderCompleted TimerScheduleFailed(t, TimerIdAlreadyInUse) DeciderScheduled";
         check(&given, &given.complete([timer("t", 1)]), failed);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_timer_that_is_over_is_free() {
+    fn the_id_of_an_expired_timer_can_be_reused() {
         let expired = set().after(9).then(&Scene::fire(&set()));
         check(&expired, &expired.complete([timer("t", 1)]), "DeciderCompleted TimerScheduled(t)");
         let given = set();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_of_a_run_that_is_paused() {
+    fn table_of_a_timer_of_a_paused_run() {
         let going = scene().decide([timer("t", 9)]).then(&pause()).after(9);
         check(&going, &going.fire(), "TimerExpired(t) DeciderScheduled");
         let stopped = scene().decide([timer("t", 9)]).then(&stop()).after(9);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_timers_are_open_than_may_be() {
+    fn open_timers_are_limited() {
         let busy = scene().take();
         let ids = (0..limits::OPEN_TIMERS_MAX).map(|index| timer(&format!("t{index}"), 9)).collect();
         let full = busy.clone().then(&complete(busy.turn(), ids)).then(&signal("go")).take();

@@ -140,7 +140,7 @@ impl Transition {
         if self.author.may.as_ref().is_none_or(|may| may.iter().any(|may| may.allows_list(&to.task_list))) {
             return Ok(());
         }
-        let problem = "is a list on which this decider's credential does not allow it to have turns wait".to_owned();
+        let problem = "is a task list to which this decider's credential may not move turns".to_owned();
         Err(Fault::Invalid { field: "taskList".to_owned(), problem })
     }
 

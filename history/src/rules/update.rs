@@ -90,10 +90,10 @@ pub fn starting_for(existing: Option<&Run>, start: &Start, asked: &ProposedUpdat
     validate_asked(asked)?;
     let invalid = |field: &str, problem: &str| Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() };
     if asked.if_version.is_some() {
-        return Err(invalid("start", "stands with a condition on the version of a run that is there"));
+        return Err(invalid("start", "cannot be combined with a required version, because the run is not started yet"));
     }
     if start.start_after.is_some_and(|after| after != Duration::ZERO) {
-        return Err(invalid("start.startAfter", "is not zero, and the update would have to wait for the first turn"));
+        return Err(invalid("start.startAfter", "must be zero with an update, which would have to wait for the first turn"));
     }
     match existing {
         Some(run) => match run.status_of_update(&asked.update_id, None) {

@@ -149,7 +149,7 @@ fn is_acceptable(start: &Start) -> Result<(), Fault> {
     {
         return Err(Fault::Invalid {
             field: "conflictPolicy".to_owned(),
-            problem: "terminates an open run, and the reusePolicy would refuse the one after it".to_owned(),
+            problem: "would terminate the open run, but the reusePolicy would then refuse the new one".to_owned(),
         });
     }
     validate::tags("tags", &start.tags, start.swf.is_some())

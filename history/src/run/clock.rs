@@ -125,7 +125,7 @@ mod tests {
 
         /// Compares the result with a count of every millisecond.
         #[test]
-        fn a_span_ends_when_the_clock_has_gone_for_as_long(
+        fn a_duration_ends_when_the_clock_has_run_that_long(
             instants in prop::collection::vec(0_u64..200, 0..9),
             from in 0_u64..200,
             span in 1_u64..120,

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_standing_has_a_word_of_its_own() {
+    fn every_condition_has_its_own_word() {
         let closed = Status::ALL.into_iter().filter(|status| *status != Status::Open).map(RunCondition::Closed);
         let all: Vec<_> = RunCondition::FLAGGED.into_iter().chain([RunCondition::Open]).chain(closed).collect();
         for condition in &all {

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_open_when_a_run_closed_stays_counted() {
+    fn open_counts_stay_readable_after_the_close() {
         let open = scene().decide([schedule("a"), schedule("b"), timer("t", 9), child("c")]);
         let expected = OpenCounts { activities: 2, functions: 0, timers: 1, children: 1 };
         assert_eq!(open.run.open_counts(), expected);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lambda_task_is_counted_apart_and_is_not_the_newest_activity() {
+    fn lambda_tasks_are_counted_separately() {
         let role = Some("role".to_owned());
         let start = Start { swf: Some(SwfRun { lambda_role: role, ..SwfRun::default() }), ..plain() };
         let swf = Scene::of(&start).with_functions().decide([lambda("l")]);

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_come_back_as_they_went_in_and_take_few_bytes() {
+    fn requests_are_stored_compactly() {
         let mut requests = Requests::default();
         for number in 0..40 {
             let before = minicbor::to_vec(&requests).unwrap().len();

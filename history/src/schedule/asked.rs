@@ -84,7 +84,7 @@ mod rules {
             admit::check_name("scheduleId", id)?;
             let invalid = |field: &str, problem: String| Err(Fault::Invalid { field: field.to_owned(), problem });
             if ScheduleTimes::new("spec", &self.spec)?.next(now).is_none() {
-                return invalid("spec", format!("names no time after {now}"));
+                return invalid("spec", format!("specifies no time after {now}"));
             }
             if let Some(window) = self.catch_up_window.filter(|window| *window > limits::SPAN_MAX) {
                 return invalid("catchUpWindow", format!("is {window}, at most {} is allowed", limits::SPAN_MAX));
@@ -105,7 +105,7 @@ mod rules {
         use super::*;
 
         #[test]
-        fn the_workflow_id_of_an_action_has_its_time_and_may_be_used_again() {
+        fn the_workflow_id_of_an_action_contains_its_time() {
             let action = StartWorkflow { workflow_id: "w".to_owned(), ..StartWorkflow::default() };
             let mut schedule = Schedule { action, ..Schedule::default() };
             let at = |schedule: &Schedule, millis| schedule.action_at(Timestamp::from_millis(millis));

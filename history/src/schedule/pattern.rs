@@ -110,7 +110,7 @@ impl Pattern {
     fn named(field: &str, text: &str, cron: Cron, is_steady: bool) -> Result<Self, Fault> {
         let pattern = Self { cron, is_steady };
         if pattern.next_civil(DateTime::constant(1970, 1, 1, 0, 0, 0, 0)).is_none() {
-            let problem = format!("is `{text}`, which names no day that there is");
+            let problem = format!("is `{text}`, which matches no existing day");
             return Err(Fault::Invalid { field: field.to_owned(), problem });
         }
         Ok(pattern)

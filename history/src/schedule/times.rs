@@ -62,7 +62,7 @@ impl ScheduleTimes {
         let found = spec.cron.len() + spec.calendars.len() + spec.intervals.len();
         let max = limits::SCHEDULE_ENTRIES_MAX;
         if found == 0 {
-            let problem = "names no time: give `cron`, `calendars` or `intervals`".to_owned();
+            let problem = "specifies no time: expected `cron`, `calendars` or `intervals`".to_owned();
             return Err(Fault::Invalid { field: field.to_owned(), problem });
         }
         if found > max || spec.exclude.len() > max {

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_has_the_same_ids_whenever_and_wherever_they_are_made_and_no_other_has_them() {
+    fn trace_and_span_ids_are_deterministic_and_unique() {
         let run_id = Uuid::from_u128(0x0192_3456_789a_7bcd_8ef0_1234_5678_9abc);
         // Nodes of different versions report these ids to collectors, so they must never change.
         assert_eq!(TraceId::of(run_id).to_string(), "f2848f3cc52b9a0e7d2146cbda5e5f20");

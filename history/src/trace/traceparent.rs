@@ -201,7 +201,7 @@ mod tests {
     const TEXT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn a_traceparent_is_a_text_and_twenty_five_bytes() {
+    fn a_traceparent_is_stored_in_twenty_five_bytes() {
         let traceparent: Traceparent = TEXT.parse().unwrap();
         assert!(traceparent.is_sampled());
         assert_eq!(traceparent.to_string(), TEXT);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_traceparent_is_ignored() {
+    fn a_malformed_traceparent_is_ignored() {
         let with = |place: usize, text: &str| {
             let mut changed = TEXT.to_owned();
             changed.replace_range(place..place + text.len(), text);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tracestate_is_kept_up_to_its_bound_and_left_out_beyond() {
+    fn a_tracestate_above_its_limit_is_dropped() {
         let longest = format!("a={}", "v".repeat(limits::TRACESTATE_BYTES_MAX - 2));
         let kept = |state: &str| TraceContext::of_headers(TEXT, Some(state)).unwrap().tracestate;
         for state in ["rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", &longest] {

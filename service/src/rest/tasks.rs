@@ -207,7 +207,7 @@ fn next_poll(next: body::Next, caller: &Caller) -> Result<Poll, Refused> {
     let wait: Duration = match next.wait {
         None => WAIT_MAX,
         Some(seconds) => seconds_to_wait(Some(seconds))
-            .ok_or_else(|| Refused::BadJson("`next.wait` is not a number of seconds from 0 on".to_owned()))?,
+            .ok_or_else(|| Refused::BadJson("`next.wait` is not a number of seconds from 0 upwards".to_owned()))?,
     };
     if let Some(identity) = &next.identity {
         // Now, not when the answer is recorded and nobody can be told any more.

@@ -36,7 +36,7 @@ fn deadline_in(given: &Scene, wanted: fn(&DeadlineKind) -> bool) -> Option<u64> 
 }
 
 #[test]
-fn timestamps_never_go_back_and_the_clock_is_told_where_it_did() {
+fn timestamps_never_decrease_and_a_slow_clock_is_recorded() {
     let given = touched(scene());
     let before = given.run.last_timestamp;
     let given = given.then(&signal("right"));
@@ -51,7 +51,7 @@ fn timestamps_never_go_back_and_the_clock_is_told_where_it_did() {
 }
 
 #[test]
-fn every_deadline_of_a_run_touched_ahead_is_kept_by_the_right_clock() {
+fn deadlines_follow_the_corrected_clock_after_it_was_ahead() {
     use DeadlineKind as Kind;
     type Armed = fn(Scene) -> Scene;
     let turn = |given: Scene| given.take();
@@ -95,7 +95,7 @@ fn every_deadline_of_a_run_touched_ahead_is_kept_by_the_right_clock() {
 }
 
 #[test]
-fn the_run_that_goes_on_for_one_touched_ahead_keeps_to_the_right_clock() {
+fn successor_follows_the_corrected_clock() {
     let retry = RetryPolicy { initial_interval: seconds(7), ..RetryPolicy::default() };
     let start = Start { retry: Some(retry), run_timeout: Some(seconds(60)), ..plain() };
     let given = touched(Scene::of(&start)).decide([failure()]);
@@ -110,7 +110,7 @@ fn the_run_that_goes_on_for_one_touched_ahead_keeps_to_the_right_clock() {
 }
 
 #[test]
-fn a_clock_that_is_behind_counts_from_what_it_says() {
+fn deadlines_set_by_a_slow_clock_count_from_its_time() {
     let given = scene().then(&signal("go")).put_back(3_600);
     let given = given.decide([timer("t", 3)]);
     let timer = &given.run.timers["t"];
@@ -123,7 +123,7 @@ fn a_clock_that_is_behind_counts_from_what_it_says() {
 }
 
 #[test]
-fn a_request_that_is_known_is_known_for_a_day_of_the_right_clock() {
+fn a_request_is_known_for_a_day_of_the_corrected_clock() {
     let given = touched(scene()).then(&keyed_signal("s", 7));
     let until = given.run.known_until().unwrap();
     assert!(until >= given.now.plus(crate::limits::REQUESTS_KEPT), "{until}");
@@ -131,7 +131,7 @@ fn a_request_that_is_known_is_known_for_a_day_of_the_right_clock() {
 }
 
 #[test]
-fn timers_of_a_run_stopped_ahead_keep_what_they_had_left() {
+fn timers_stopped_while_ahead_keep_their_remaining_time() {
     // Armed and stopped by a clock two days ahead: all 9 s remain.
     let given = scene().after(TWO_DAYS).decide([timer("t", 9)]).then(&stop()).put_back(TWO_DAYS);
     let given = given.then(&signal("right")).after(100).then(&resume());
@@ -141,7 +141,7 @@ fn timers_of_a_run_stopped_ahead_keep_what_they_had_left() {
 }
 
 #[test]
-fn a_stop_the_clock_has_not_come_to_again_stretches_nothing() {
+fn a_stop_later_than_the_corrected_clock_delays_nothing() {
     let given = scene().take().after(TWO_DAYS).then(&stop()).after(600).then(&resume()).put_back(TWO_DAYS);
     let given = given.decide([timer("t", TWO_DAYS)]);
     assert_eq!(deadline_in(&given, |kind| matches!(kind, DeadlineKind::Timer { .. })), Some(TWO_DAYS));

@@ -50,7 +50,7 @@ fn a_closed_run_refuses_everything() {
 }
 
 #[test]
-fn a_repeated_key_answers_as_the_first_time() {
+fn a_repeated_key_gets_the_original_response() {
     let given = scene().then(&keyed_signal("go", 1));
     check(&given, &keyed_signal("go", 1), "repeats 3");
     check(&given, &keyed_signal("go", 2), "Signal(go)");
@@ -82,7 +82,7 @@ fn a_refused_key_is_not_remembered() {
 }
 
 #[test]
-fn a_repeated_request_hears_of_the_run_that_recorded_it_and_one_that_names_another_is_none() {
+fn a_repetition_names_the_recording_run_unless_another_is_named() {
     let closed = scene().then(&keyed_signal("go", 1)).then(&terminate());
     let (old, new) = (Uuid::nil(), Uuid::from_u128(2));
     let mut next = Transition::start(&plain(), new, closed.now).unwrap();
@@ -127,7 +127,7 @@ fn the_version_is_the_newest_news() {
 }
 
 #[test]
-fn time_does_not_go_back_whatever_the_clock_does() {
+fn timestamps_do_not_decrease_when_the_clock_does() {
     let mut given = scene().then(&signal("go"));
     let (before, newest) = (given.now, given.run.last_timestamp);
     given.now = Timestamp::from_millis(5);

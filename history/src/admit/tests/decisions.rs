@@ -6,7 +6,7 @@ use crate::scene::{
 use crate::{Status, limits};
 
 #[test]
-fn a_decision_is_recorded_behind_its_turn() {
+fn a_decision_is_recorded_after_its_turn() {
     let busy = scene().take();
     check(&busy, &busy.complete([schedule("a")]), "DeciderCompleted ActivityScheduled(a)");
     check(&busy, &busy.complete([timer("t", 1)]), "DeciderCompleted TimerScheduled(t)");

@@ -83,7 +83,7 @@ fn the_input_of_a_start_has_its_limit() {
 }
 
 #[test]
-fn the_timeouts_of_a_start_are_neither_zero_nor_endless() {
+fn timeouts_of_a_start_are_positive_and_bounded() {
     type Set = fn(&mut Start, Duration);
     let fields: [(&str, Set); 7] = [
         ("executionTimeout", |it, span| it.execution_timeout = span),
@@ -125,7 +125,7 @@ fn the_timeouts_of_a_start_are_neither_zero_nor_endless() {
 }
 
 #[test]
-fn the_retry_policies_of_starts_and_of_children_are_looked_at() {
+fn retry_policies_of_starts_and_children_are_validated() {
     let none = RetryPolicy { maximum_attempts: Some(0), ..RetryPolicy::default() };
     let one = RetryPolicy { maximum_attempts: Some(1), ..RetryPolicy::default() };
     start(&Start { retry: Some(none.clone()), ..plain() }, "invalid-field `retry.maximumAttempts` is zero");
@@ -373,7 +373,7 @@ fn the_fields_of_decisions_have_their_limits() {
 }
 
 #[test]
-fn an_answer_has_at_most_so_many_decisions() {
+fn decisions_of_an_answer_are_limited() {
     let busy = scene().take();
     let notes = |count| complete(busy.turn(), vec![marker("m"); count]);
     let (_, events) = busy.clone().admit(&notes(limits::DECISIONS_MAX)).unwrap();
@@ -382,7 +382,7 @@ fn an_answer_has_at_most_so_many_decisions() {
 }
 
 #[test]
-fn an_answer_that_comes_too_late_hears_that_first() {
+fn a_late_answer_is_reported_as_late_before_other_errors() {
     let busy = scene().take();
     let turn = busy.turn();
     let answered = busy.decide([]);

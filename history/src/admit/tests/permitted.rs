@@ -42,7 +42,7 @@ fn busy() -> Scene {
 }
 
 #[test]
-fn every_decision_that_is_not_allowed_is_recorded_as_failed_and_schedules_a_turn() {
+fn a_forbidden_decision_is_recorded_as_failed() {
     let nothing = may(Permissions { decisions: Some(names(&[])), ..Permissions::default() });
     let busy = busy();
     for (decision, then) in [
@@ -71,7 +71,7 @@ fn every_decision_that_is_not_allowed_is_recorded_as_failed_and_schedules_a_turn
 }
 
 #[test]
-fn what_is_allowed_is_done_beside_what_is_not() {
+fn permitted_decisions_take_effect_alongside_forbidden_ones() {
     let marks = may(Permissions { decisions: Some(names(&["RecordMarker"])), ..Permissions::default() });
     let busy = busy();
     let when = busy.complete([marker("m"), timer("t", 1), marker("n")]);
@@ -91,7 +91,7 @@ fn what_is_allowed_is_done_beside_what_is_not() {
 }
 
 #[test]
-fn an_activity_goes_to_the_lists_and_is_of_the_types_that_are_allowed() {
+fn activities_need_a_permitted_list_and_type() {
     let busy = busy();
     let lists = may(Permissions { task_lists: Some(names(&["mail"])), ..Permissions::default() });
     let types = may(Permissions { activity_types: Some(names(&["charge", "refund/2"])), ..Permissions::default() });
@@ -121,7 +121,7 @@ fn an_activity_goes_to_the_lists_and_is_of_the_types_that_are_allowed() {
 }
 
 #[test]
-fn children_and_runs_that_go_on_are_of_the_types_and_on_the_lists_that_are_allowed() {
+fn children_and_successors_need_a_permitted_list_and_type() {
     let busy = busy();
     let lists = may(Permissions { task_lists: Some(names(&["mail"])), ..Permissions::default() });
     let types = may(Permissions { child_types: Some(names(&["invoice"])), ..Permissions::default() });
@@ -148,7 +148,7 @@ fn children_and_runs_that_go_on_are_of_the_types_and_on_the_lists_that_are_allow
 }
 
 #[test]
-fn turns_are_moved_to_the_lists_that_are_allowed() {
+fn turns_move_only_to_permitted_lists() {
     let busy = busy();
     let lists = may(Permissions { task_lists: Some(names(&["mail"])), ..Permissions::default() });
     let Command::CompleteTurn { turn, .. } = busy.complete([]) else { unreachable!() };

@@ -12,7 +12,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn timers_expire_in_the_order_of_time_with_one_turn_for_all() {
+fn timers_expire_in_order_with_one_turn_for_all() {
     let given = scene().decide([timer("b", 20), timer("a", 10), timer("c", 30), timer("now", 0)]);
     check(&given, &given.fire(), "TimerExpired(now) DeciderScheduled");
     let late = given.clone().after(20);
@@ -23,7 +23,7 @@ fn timers_expire_in_the_order_of_time_with_one_turn_for_all() {
 }
 
 #[test]
-fn everything_of_one_instant_fires_in_a_fixed_order() {
+fn simultaneous_deadlines_apply_in_a_fixed_order() {
     let timeouts = ActivityTimeouts { start_to_close: Some(seconds(30)), ..NONE };
     let given = scene().decide([schedule_with("a", timeouts), schedule_with("b", timeouts), timer("t", 30)]);
     let given = given.takes("b").takes("a").then(&signal("go")).take().after(30);

@@ -91,7 +91,7 @@ fn changed(
 ) -> Result<EventKind, Fault> {
     let was_started = activity.started_event_id.is_some();
     if change.retry.is_some() && activity.retry.is_none() && was_started {
-        let problem = "a runner has taken it without a retry policy, and it cannot be given one any more";
+        let problem = "it was started without a retry policy, which cannot be added after the start";
         return Err(Fault::ActivityNotRetryable { problem: problem.to_owned() });
     }
     Ok(EventKind::ActivityOptionsChanged(Box::new(ActivityOptionsChanged {
@@ -111,13 +111,13 @@ fn may_be_retried(activity: &PendingActivity, now: Timestamp) -> Result<(), Faul
         || activity.held_since().is_some()
         || activity.not_before().is_some_and(|at| at > now);
     let problem = if activity.started_event_id.is_some() {
-        "a runner has taken it, and without a retry policy there is one try; complete it or have it fail"
+        "it was started without a retry policy, so it has only one attempt; complete or fail it instead"
     } else if activity.cancel_event_id.is_some() {
-        "it was asked to stop; complete it or have it fail"
+        "it was asked to stop; complete or fail it instead"
     } else if needs_retry {
         return Ok(());
     } else {
-        "it waits for a runner already"
+        "it is already waiting for a runner"
     };
     Err(Fault::ActivityNotRetryable { problem: problem.to_owned() })
 }
@@ -132,7 +132,7 @@ fn is_acceptable(act: &ActivityCommand) -> Result<(), Fault> {
         ActivityCommand::Retry | ActivityCommand::Pause | ActivityCommand::Resume => Ok(()),
         ActivityCommand::Change(change) => {
             if **change == OptionsChange::default() {
-                let problem = "none is given; give a task list, a timeout or a retry policy".to_owned();
+                let problem = "is empty; expected a task list, a timeout or a retry policy".to_owned();
                 return Err(Fault::Invalid { field: "options".to_owned(), problem });
             }
             change.task_list.as_ref().map_or(Ok(()), |list| validate::name("taskList", list))?;

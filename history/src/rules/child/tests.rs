@@ -38,7 +38,7 @@ fn with_child() -> Scene {
 const TWICE: &str = "DeciderCompleted ChildScheduleFailed(c, WorkflowAlreadyOpen) DeciderScheduled";
 
 #[test]
-fn a_child_that_is_not_there_or_has_closed() {
+fn table_of_a_child_that_is_not_open() {
     let closed = with_child().then(&child_closes(5, succeeded()));
     for given in [scene().take(), closed.clone().take()] {
         check(&given, &given.complete([child("c")]), "DeciderCompleted ChildScheduled(c)");
@@ -49,7 +49,7 @@ fn a_child_that_is_not_there_or_has_closed() {
 }
 
 #[test]
-fn a_child_that_is_wanted() {
+fn table_of_a_scheduled_child() {
     let given = with_child().then(&signal("go")).take();
     check(&given, &given.complete([child("c")]), TWICE);
     let start = |result| settle(5, EffectKind::StartChild, result);
@@ -66,7 +66,7 @@ fn a_child_that_is_wanted() {
 }
 
 #[test]
-fn a_child_that_has_started() {
+fn table_of_a_started_child() {
     let given = with_child().then(&settle(5, EffectKind::StartChild, done())).then(&signal("go")).take();
     check(&given, &given.complete([child("c")]), TWICE);
     check(&given, &settle(5, EffectKind::StartChild, EffectResult::AlreadyOpen), "");
@@ -74,7 +74,7 @@ fn a_child_that_has_started() {
 }
 
 #[test]
-fn a_child_that_has_started_schedules_no_turn_and_one_that_has_closed_does() {
+fn only_the_close_of_a_child_schedules_a_turn() {
     let wanted = with_child();
     assert_eq!(owed(&wanted), [(5, EffectKind::StartChild)]);
     check(&wanted, &settle(5, EffectKind::StartChild, done()), "ChildStarted(c)");
@@ -114,7 +114,7 @@ fn a_child_that_has_started_schedules_no_turn_and_one_that_has_closed_does() {
 }
 
 #[test]
-fn as_many_children_are_open_as_may_be_and_not_one_more() {
+fn open_children_are_limited() {
     let many: Vec<Decision> = (0..limits::OPEN_CHILDREN_MAX - 1).map(|id| child(&format!("c{id}"))).collect();
     let scene = scene().take();
     let full = Command::complete(scene.turn(), many);
@@ -127,7 +127,7 @@ fn as_many_children_are_open_as_may_be_and_not_one_more() {
 }
 
 #[test]
-fn what_the_decision_does_not_say_is_as_it_is_for_the_parent() {
+fn absent_child_settings_are_taken_from_the_parent() {
     let start = Start { retention: crate::Duration::from_days(3), ..plain() };
     let wanted = Scene::of(&start).decide([child("c")]);
     let EventKind::ChildScheduled(it) = &wanted.events[4].kind else { panic!("{:?}", wanted.events) };
@@ -146,7 +146,7 @@ fn what_the_decision_does_not_say_is_as_it_is_for_the_parent() {
 }
 
 #[test]
-fn a_run_that_has_the_childs_id_is_the_child_or_stands_in_its_way() {
+fn an_open_run_with_the_childs_id_decides_the_start() {
     let wanted = with_child();
     let outbound = outbound_effects(&wanted).remove(0);
     let OutboundAction::Start(start) = &outbound.task else { panic!("{outbound:?}") };
@@ -173,7 +173,7 @@ fn a_run_that_has_the_childs_id_is_the_child_or_stands_in_its_way() {
 }
 
 #[test]
-fn a_parent_that_closes_ends_its_children_as_their_policies_say() {
+fn a_closing_parent_applies_the_child_policies() {
     let wanted = scene().decide([
         start_child("t", ChildPolicy::Terminate),
         start_child("r", ChildPolicy::RequestCancel),
@@ -197,7 +197,7 @@ fn a_parent_that_closes_ends_its_children_as_their_policies_say() {
 }
 
 #[test]
-fn a_child_that_is_not_known_to_have_started_is_started_before_it_is_ended() {
+fn a_child_is_started_before_its_policy_is_applied() {
     let closed = with_child().then(&terminate());
     assert_eq!(owed(&closed), [(5, EffectKind::StartChild)]);
     let next = closed.then(&settle(5, EffectKind::StartChild, done()));
@@ -221,7 +221,7 @@ fn parent_closes(origin: &Origin, policy: ChildPolicy) -> OutboundEffect {
 }
 
 #[test]
-fn a_child_is_ended_by_its_parent_and_by_no_other_and_once() {
+fn only_the_parent_ends_a_child_and_only_once() {
     let (child, parent) = child_of(5);
     let run_id = child.run.started.run_id;
     let names = |transition: &Transition| transition.events().iter().map(|it| it.kind.name()).collect::<Vec<_>>();
@@ -247,7 +247,7 @@ fn a_child_is_ended_by_its_parent_and_by_no_other_and_once() {
 }
 
 #[test]
-fn a_child_that_closes_owes_it_to_its_parent() {
+fn a_closing_child_reports_to_its_parent() {
     let (child, parent) = child_of(5);
     let closed = child.decide([success()]);
     assert_eq!(owed(&closed), [(5, EffectKind::TellParent)]);
@@ -266,7 +266,7 @@ fn a_child_that_closes_owes_it_to_its_parent() {
 }
 
 #[test]
-fn fields_of_children_are_held_to_their_limits() {
+fn fields_of_children_are_limited() {
     let busy = scene().take();
     let long = "x".repeat(limits::NAME_CHARS_MAX + 1);
     let plain = || StartChild { workflow_id: "c".to_owned(), workflow_type: "t".to_owned(), ..StartChild::default() };
@@ -289,7 +289,7 @@ fn fields_of_children_are_held_to_their_limits() {
 }
 
 #[test]
-fn a_closed_parent_that_hears_of_a_child_neither_starts_nor_ends_it_any_more() {
+fn a_closed_child_is_not_started_or_ended_again() {
     let close = |parent: Uuid| OutboundEffect {
         workflow_id: "w".to_owned(),
         run_id: Some(parent),

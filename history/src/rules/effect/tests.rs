@@ -18,7 +18,7 @@ fn owed(scene: &Scene) -> Vec<(u64, EffectKind)> {
 }
 
 #[test]
-fn a_signal_to_another_is_owed_until_it_is_known_what_became_of_it() {
+fn a_signal_is_pending_until_its_outcome_is_known() {
     let sent = scene().decide([signal_external("o"), cancel_external("p")]);
     assert_eq!(owed(&sent), [(5, EffectKind::Signal), (6, EffectKind::RequestCancel)]);
     assert_eq!(sent.links.outbox.next_at(), Some(sent.now.plus(limits::EFFECT_WAIT_FIRST)));
@@ -39,7 +39,7 @@ fn a_signal_to_another_is_owed_until_it_is_known_what_became_of_it() {
 }
 
 #[test]
-fn an_effect_of_another_is_taken_once_however_often_it_comes() {
+fn a_repeated_effect_is_applied_once() {
     let taken = scene().take().then(&signal_of(1, 5));
     assert!(matches!(&taken.events[3].kind, EventKind::Signal(it) if it.origin == Some(origin(1, 5))));
     check(&taken, &signal_of(1, 5), "repeats 4");
@@ -56,7 +56,7 @@ fn an_effect_of_another_is_taken_once_however_often_it_comes() {
 }
 
 #[test]
-fn what_was_seen_is_told_apart_by_what_is_kept_and_by_nothing_else() {
+fn accepted_effects_are_identified_by_origin_only() {
     let mut taken = scene().take().then(&signal_of(1, 5)).then(&signal_of(1, 6));
     taken.links.seen.retain(|seen| seen.origin.event_id != 5);
     check(&taken, &signal_of(1, 6), "repeats 6");
@@ -64,7 +64,7 @@ fn what_was_seen_is_told_apart_by_what_is_kept_and_by_nothing_else() {
 }
 
 #[test]
-fn what_was_refused_in_an_earlier_round_does_not_count_and_what_was_done_does() {
+fn refusals_of_earlier_rounds_do_not_count() {
     let again = scene().decide([signal_external("o")]).then(&Command::RetryEffects);
     let settles = |round, result| Command::SettleEffect {
         owner: Uuid::nil(),
@@ -82,7 +82,7 @@ fn what_was_refused_in_an_earlier_round_does_not_count_and_what_was_done_does() 
 }
 
 #[test]
-fn late_effects_are_seen_to_without_an_event() {
+fn overdue_effects_are_delivered_again_without_an_event() {
     let sent = scene().decide([signal_external("o")]);
     check(&sent, &Command::RetryEffects, "");
     let before = sent.links.outbox.next_at();
@@ -93,7 +93,7 @@ fn late_effects_are_seen_to_without_an_event() {
 }
 
 #[test]
-fn as_many_effects_as_may_be_are_on_their_way_and_not_one_more() {
+fn pending_effects_are_limited() {
     let many: Vec<Decision> =
         (0..limits::OPEN_EXTERNALS_MAX - 1).map(|to| signal_external(&format!("o{to}"))).collect();
     let scene = scene().take();
@@ -108,7 +108,7 @@ fn as_many_effects_as_may_be_are_on_their_way_and_not_one_more() {
 }
 
 #[test]
-fn fields_of_effects_are_held_to_their_limits() {
+fn fields_of_effects_are_limited() {
     let busy = scene().take();
     let large = Payload::from_json(&format!("\"{}\"", "x".repeat(limits::PAYLOAD_BYTES_MAX))).unwrap();
     let named = |workflow_id: &str, name: &str| SignalExternal {
@@ -135,14 +135,14 @@ fn fields_of_effects_are_held_to_their_limits() {
 }
 
 #[test]
-fn a_repeated_effect_says_which_event_it_was() {
+fn a_repeated_effect_returns_its_event() {
     let taken = scene().take().then(&signal_of(1, 5));
     let first = KnownRequest { run_id: taken.run.started.run_id, event_id: 4 };
     assert_eq!(taken.clone().admit(&signal_of(1, 5)), Ok((CommandOutcome::Repeated(first), Vec::new())));
 }
 
 #[test]
-fn what_an_earlier_run_has_taken_is_not_taken_again_by_the_next_or_under_another_name() {
+fn a_successor_does_not_accept_an_effect_again() {
     let taken = scene().take().then(&signal_of(1, 5));
     let outbound = OutboundEffect {
         workflow_id: "order-1".to_owned(),
@@ -175,7 +175,7 @@ fn followed(by: &Scene) -> Scene {
 }
 
 #[test]
-fn what_a_closed_run_owes_goes_over_to_the_next_which_settles_it_without_an_event() {
+fn a_successor_settles_inherited_effects_without_an_event() {
     let closed = scene().decide([signal_external("o"), success()]);
     let next = followed(&closed);
     let effect = next.links.outbox.ready().next().unwrap();
@@ -207,7 +207,7 @@ fn what_a_closed_run_owes_goes_over_to_the_next_which_settles_it_without_an_even
 }
 
 #[test]
-fn what_was_taken_over_counts_as_on_its_way() {
+fn inherited_effects_count_as_pending() {
     let many = (0..limits::OPEN_EXTERNALS_MAX).map(|to| signal_external(&format!("o{to}")));
     let decisions: Vec<_> = many.chain([success()]).collect();
     let scene = scene().take();

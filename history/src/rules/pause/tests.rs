@@ -12,7 +12,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn a_run_that_is_open_paused_or_closed() {
+fn table_of_open_paused_and_closed_runs() {
     let open = scene().take();
     for pause in [pause(), stop()] {
         check(&open, &pause, "WorkflowPaused");
@@ -28,7 +28,7 @@ fn a_run_that_is_open_paused_or_closed() {
 }
 
 #[test]
-fn nothing_of_a_paused_run_is_handed_out_until_it_is_resumed() {
+fn tasks_of_a_paused_run_wait_for_the_resume() {
     for command in [pause(), stop()] {
         let given = scene().decide([schedule("a")]).then(&signal("s"));
         let (turn, activity) = (given.start_turn(), given.start_activity("a"));
@@ -53,7 +53,7 @@ fn nothing_of_a_paused_run_is_handed_out_until_it_is_resumed() {
 }
 
 #[test]
-fn whoever_has_something_of_a_paused_run_may_finish_it_and_the_run_can_be_ended() {
+fn held_tasks_of_a_paused_run_can_be_completed() {
     let given = scene().decide([schedule("a"), schedule("b")]).takes("a").then(&signal("s")).take().then(&stop());
     check(&given, &given.succeed("a"), "ActivitySuccess DeciderScheduled");
     let decided = given.complete([schedule("c"), timer("t", 60)]);
@@ -77,7 +77,7 @@ fn whoever_has_something_of_a_paused_run_may_finish_it_and_the_run_can_be_ended(
 }
 
 #[test]
-fn a_clock_that_goes_has_timers_and_timeouts_end_but_no_wait_for_somebody() {
+fn a_pause_without_a_stop_suspends_only_waits_for_workers() {
     let limits = ActivityTimeouts {
         schedule_to_start: Some(seconds(10)),
         schedule_to_close: Some(seconds(50)),
@@ -119,7 +119,7 @@ fn shifts(given: &Scene, before: u64, left: u64, what: &str) {
 }
 
 #[test]
-fn what_is_timed_goes_on_where_it_was_when_the_clock_stood_still() {
+fn deadlines_continue_after_a_stop_of_the_clock() {
     let start = Start { execution_timeout: seconds(100), decider_start_to_close: seconds(40), ..plain() };
     let run = Start { run_timeout: Some(seconds(90)), ..start.clone() };
     shifts(&Scene::of(&start).decide([]), 30, 70, "WorkflowTimedOut");
@@ -147,7 +147,7 @@ fn what_is_timed_goes_on_where_it_was_when_the_clock_stood_still() {
 }
 
 #[test]
-fn a_clock_stands_still_so_often_and_no_more() {
+fn stops_of_the_clock_are_limited() {
     let mut given = scene();
     for _ in 0..limits::CLOCK_STOPS_MAX {
         given = given.then(&stop()).after(1).then(&resume());
@@ -157,7 +157,7 @@ fn a_clock_stands_still_so_often_and_no_more() {
 }
 
 #[test]
-fn a_paused_run_that_goes_on_as_new_is_paused_and_its_execution_has_run_as_long() {
+fn the_successor_of_a_paused_run_is_paused() {
     let start = Start { execution_timeout: seconds(100), ..plain() };
     let given = Scene::of(&start).after(10).take().then(&stop()).after(500);
     let closed = given.clone().then(&given.complete([ContinueAsNew::default().into()]));
@@ -173,7 +173,7 @@ fn a_paused_run_that_goes_on_as_new_is_paused_and_its_execution_has_run_as_long(
 }
 
 #[test]
-fn a_try_that_is_held_leaves_the_state_the_fold_of_its_history() {
+fn a_held_attempt_keeps_the_state_a_fold_of_its_history() {
     let again =
         scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
     // Each step compares the state with the history.

@@ -84,7 +84,7 @@ fn deadline(wanted: fn(&DeadlineKind) -> bool) -> impl Fn(&UpcomingKind) -> bool
 }
 
 #[test]
-fn timers_set_ahead_expire_a_whole_span_after_the_repair() {
+fn timers_set_ahead_restart_at_the_repair() {
     let given = ahead(scene(), |given| given.decide([timer("t", 9)]));
     check(&given, &command(&given), "WorkflowPaused WorkflowResumed");
     let given = comes_back(given, 9, deadline(|kind| matches!(kind, DeadlineKind::Timer { .. })));
@@ -140,7 +140,7 @@ fn timeouts_and_retries_of_activities_count_from_the_repair() {
 }
 
 #[test]
-fn turns_held_back_ahead_can_be_taken_a_whole_wait_after_the_repair() {
+fn turns_delayed_ahead_restart_their_delay_at_the_repair() {
     let given = ahead(scene(), Scene::take);
     comes_back(given, 30, deadline(|kind| matches!(kind, DeadlineKind::TurnStartToClose { .. })));
     let given = ahead(scene(), |given| given.clone().take().then(&given.take().fail_turn()));
@@ -162,7 +162,7 @@ fn started_ahead(start: &Start) -> Scene {
 }
 
 #[test]
-fn timeouts_and_delays_of_a_run_started_ahead_count_from_the_repair() {
+fn a_run_started_ahead_counts_from_the_repair() {
     let start = Start { run_timeout: Some(seconds(600)), execution_timeout: seconds(3_000), ..plain() };
     let given = started_ahead(&start);
     comes_back(given.clone(), 600, deadline(|kind| *kind == DeadlineKind::Run));
@@ -184,7 +184,7 @@ fn timeouts_and_delays_of_a_run_started_ahead_count_from_the_repair() {
 }
 
 #[test]
-fn another_try_that_began_ahead_waits_its_backoff_from_the_repair() {
+fn a_retry_begun_ahead_restarts_its_backoff_at_the_repair() {
     let retry = RetryPolicy { initial_interval: seconds(700), ..RetryPolicy::default() };
     let start = Start { retry: Some(retry), run_timeout: Some(seconds(60)), ..plain() };
     let before = Scene::of(&start).after(TWO_DAYS).decide([failure()]);
@@ -197,7 +197,7 @@ fn another_try_that_began_ahead_waits_its_backoff_from_the_repair() {
 }
 
 #[test]
-fn effects_owed_since_ahead_are_seen_to_soon_after_the_repair() {
+fn effects_pending_since_ahead_are_delivered_soon() {
     // Several rounds, until the next one is an hour away.
     let given = ahead(scene(), |given| {
         (0..6).fold(given.decide([child("c")]), |given, _| given.after(3_600).then(&Command::RetryEffects))
@@ -209,7 +209,7 @@ fn effects_owed_since_ahead_are_seen_to_soon_after_the_repair() {
 }
 
 #[test]
-fn a_paused_run_stays_paused_and_its_frozen_deadlines_are_repaired() {
+fn the_repair_of_a_paused_run_keeps_it_paused() {
     for (pause, left) in [(pause(), 8), (stop(), 9)] {
         let given = ahead(scene().then(&pause), |given| given.then(&signal("s")));
         assert_eq!(late(&given), [], "nothing of it is late");
@@ -227,7 +227,7 @@ fn a_paused_run_stays_paused_and_its_frozen_deadlines_are_repaired() {
 }
 
 #[test]
-fn a_timer_of_a_run_stopped_ahead_keeps_what_it_had_left() {
+fn a_timer_stopped_ahead_keeps_its_remaining_time() {
     let given = ahead(scene(), |given| given.decide([timer("t", 9), timer("u", 900)]).after(5).then(&stop()));
     assert_eq!(late(&given), [], "the stop goes back with the clock");
     let given = given.then(&resume());
@@ -240,7 +240,7 @@ fn a_timer_of_a_run_stopped_ahead_keeps_what_it_had_left() {
 }
 
 #[test]
-fn an_activity_paused_between_tries_is_repaired() {
+fn an_activity_paused_between_attempts_is_repaired() {
     let retry = RetryPolicy { initial_interval: seconds(7), ..RetryPolicy::default() };
     let given = ahead(scene().decide([schedule_with_retry("a", retry, NONE)]).takes("a"), |given| {
         given.clone().then(&fail_with(given.task("a"), "r", None))
@@ -252,7 +252,7 @@ fn an_activity_paused_between_tries_is_repaired() {
 }
 
 #[test]
-fn deadlines_set_by_the_right_clock_stay_as_they_are() {
+fn deadlines_set_by_a_correct_clock_are_unchanged() {
     let retry = RetryPolicy { initial_interval: seconds(7_000), ..RetryPolicy::default() };
     let limits = ActivityTimeouts { schedule_to_close: Some(seconds(9_000)), heartbeat: Some(seconds(3_000)), ..NONE };
     let start = Start { start_after: Some(seconds(500)), run_timeout: Some(seconds(80_000)), ..plain() };
@@ -286,14 +286,14 @@ fn late_count(given: &Scene) -> usize {
 }
 
 #[test]
-fn a_closed_run_is_refused_and_has_nothing_late() {
+fn a_closed_run_has_no_late_deadlines() {
     let given = ahead(scene(), |given| given.decide([timer("t", 9)]).then(&signal("s")).decide([success()]));
     assert_eq!(late(&given), []);
     check(&given, &command(&given), "fault run-closed");
 }
 
 #[test]
-fn a_timer_that_an_earlier_version_set_ahead_is_repaired_once_its_span_is_known() {
+fn an_old_timer_is_repaired_once_its_duration_is_known() {
     let mut given = ahead(scene(), |given| given.decide([timer("t", 9)]));
     let set = given.run.timers["t"].scheduled_event_id;
     given.run.timers.get_mut("t").unwrap().after = None;

@@ -58,7 +58,7 @@ fn points(given: &Scene) -> Vec<EventId> {
 }
 
 #[test]
-fn a_run_goes_on_where_no_decider_is_at_work_and_no_commit_is_cut() {
+fn reset_points_have_no_held_turn_and_end_a_commit() {
     let given = scene().decide([schedule("a"), timer("t", 60)]).takes("a").then(&signal("s")).succeeds("a");
     assert_eq!(
         summary(&given.events),
@@ -73,7 +73,7 @@ fn a_run_goes_on_where_no_decider_is_at_work_and_no_commit_is_cut() {
         fault.to_string()
     };
     let text = refused(4, Some(2), Some(6));
-    assert_eq!(text, "no run can go on from event 4; the nearest events from which one can: 2 and 6");
+    assert_eq!(text, "no run can continue from event 4; the nearest possible events: 2 and 6");
     refused(0, None, Some(2));
     refused(1, None, Some(2));
     refused(7, Some(6), Some(9));
@@ -97,7 +97,7 @@ fn a_run_goes_on_where_no_decider_is_at_work_and_no_commit_is_cut() {
 }
 
 #[test]
-fn the_old_run_is_terminated_and_names_the_new_one_which_names_it() {
+fn old_and_new_run_of_a_reset_refer_to_each_other() {
     let given = scene().decide([schedule("a")]).then(&keyed_signal("s", 3));
     let (new, old) = reset_with(&given, 5, LaterSignals::Reapply);
     assert_eq!(summary(&old.events[7..]), "WorkflowTerminated");
@@ -133,7 +133,7 @@ fn the_old_run_is_terminated_and_names_the_new_one_which_names_it() {
 }
 
 #[test]
-fn what_is_timed_has_as_long_to_go_as_it_had() {
+fn deadlines_keep_their_remaining_time_after_a_reset() {
     let timeouts = ActivityTimeouts { schedule_to_close: Some(seconds(100)), ..ActivityTimeouts::default() };
     let given = scene().after(10).decide([timer("t", 60), schedule_with("a", timeouts)]).after(30);
     let given = given.then(&signal("s")).after(1_000);
@@ -151,7 +151,7 @@ fn what_is_timed_has_as_long_to_go_as_it_had() {
 }
 
 #[test]
-fn a_run_that_was_paused_there_still_is_and_its_clock_stands_as_it_stood() {
+fn a_reset_to_a_pause_keeps_the_run_paused() {
     let stop = Command::Pause { stop_clocks: true, by_hand: ann(), key: None };
     let resume = Command::Resume { by_hand: ann(), key: None };
     let given = scene().decide([timer("t", 60)]).after(20).then(&stop).after(100).then(&signal("s")).after(100);
@@ -166,7 +166,7 @@ fn a_run_that_was_paused_there_still_is_and_its_clock_stands_as_it_stood() {
 }
 
 #[test]
-fn an_activity_that_was_open_is_handed_out_once_more_and_its_tries_are_counted_anew() {
+fn open_activities_restart_after_a_reset() {
     let again = || schedule_with_retry("b", RetryPolicy::default(), ActivityTimeouts::default());
     let given = scene().decide([schedule("a"), again()]).takes("a").takes("b");
     let old_task = given.task("a");
@@ -187,7 +187,7 @@ fn an_activity_that_was_open_is_handed_out_once_more_and_its_tries_are_counted_a
 }
 
 #[test]
-fn an_update_that_was_accepted_there_is_still_to_be_answered() {
+fn accepted_updates_stay_open_after_a_reset() {
     let asked = [update("u")];
     let given = scene().take();
     let accept = given.judge(&asked, &[("u", Verdict::Later)], []);
@@ -201,7 +201,7 @@ fn an_update_that_was_accepted_there_is_still_to_be_answered() {
 }
 
 #[test]
-fn what_was_with_others_there_is_in_the_way() {
+fn open_children_and_requests_prevent_a_reset() {
     let refused = |given: &Scene, event_id, name: &str| {
         let fault = read(given, event_id, LaterSignals::Drop).unwrap_err();
         assert_eq!(fault.code(), "reset-refused");
@@ -215,7 +215,7 @@ fn what_was_with_others_there_is_in_the_way() {
 }
 
 #[test]
-fn as_much_is_copied_as_may_be() {
+fn the_copied_history_is_limited() {
     let given = scene().then(&signal("s")).then(&signal("t"));
     let read = |max: usize, signals| {
         let mut reader = BranchReader::with_limit(Branching { event_id: 2, signals }, max);
@@ -228,7 +228,7 @@ fn as_much_is_copied_as_may_be() {
 }
 
 #[test]
-fn a_clock_that_has_stood_still_too_often_is_not_stopped_by_a_reset() {
+fn a_reset_respects_the_limit_of_clock_stops() {
     let mut given = scene().decide([]);
     for _ in given.run.clock.stops()..limits::CLOCK_STOPS_MAX {
         let at = given.run.last_event_id;
@@ -239,7 +239,7 @@ fn a_clock_that_has_stood_still_too_often_is_not_stopped_by_a_reset() {
 }
 
 #[test]
-fn a_cancel_request_comes_again_with_later_signals_unless_answered() {
+fn a_reset_reapplies_unanswered_cancel_requests() {
     let told_from = |given: &Scene, event_id: EventId, signals| {
         let events = reset_with(given, event_id, signals).0.events;
         summary(&events.into_iter().filter(|event| event.id > event_id).collect::<Vec<_>>())

@@ -46,7 +46,7 @@ fn sent(scene: &Scene) -> Vec<(u64, PollId)> {
 }
 
 #[test]
-fn a_started_task_goes_to_another_poll_once_and_records_nothing() {
+fn a_task_is_redelivered_once_without_an_event() {
     let given = turn();
     assert_eq!(sent(&given), [(2, FIRST)]);
     check(&given, &again(2, SECOND, FIRST), "fault activity-not-waiting");
@@ -67,7 +67,7 @@ fn a_started_task_goes_to_another_poll_once_and_records_nothing() {
 }
 
 #[test]
-fn who_could_not_deliver_gives_back_only_what_went_nowhere_else() {
+fn a_failed_delivery_returns_only_tasks_of_its_poll() {
     let given = turn();
     let returned = |poll| Command::ReturnTurn { turn: given.turn(), poll };
     check(&given, &returned(Some(FIRST)), "DeciderFailed(DeliveryFailed) DeciderScheduled");
@@ -89,7 +89,7 @@ fn who_could_not_deliver_gives_back_only_what_went_nowhere_else() {
 }
 
 #[test]
-fn a_task_that_went_to_a_poll_without_an_id_is_no_longer_anybody_elses() {
+fn a_poll_without_an_id_replaces_the_previous_poll() {
     let given = turn().then(&Command::Redeliver { scheduled_event_id: 2, lost: FIRST, poll: None });
     assert_eq!(given.links, Links::default());
     check(&given, &Command::ReturnTurn { turn: given.turn(), poll: Some(FIRST) }, "fault turn-lost");
@@ -98,7 +98,7 @@ fn a_task_that_went_to_a_poll_without_an_id_is_no_longer_anybody_elses() {
 }
 
 #[test]
-fn where_a_task_went_is_forgotten_as_soon_as_it_is_held_no_more() {
+fn the_poll_of_a_task_is_forgotten_when_it_ends() {
     let given = turn();
     let complete = given.complete([]);
     let (fail, back) = (given.fail_turn(), Command::ReturnTurn { turn: given.turn(), poll: Some(FIRST) });

@@ -43,7 +43,7 @@ fn since_the_turn(scene: &Scene) -> String {
 }
 
 #[test]
-fn a_lambda_task_is_called_and_answers() {
+fn a_lambda_task_completes_like_an_activity() {
     let called = with_role().decide([call("l")]);
     assert_eq!(since_the_turn(&called), "ActivityScheduled(lambda:l)");
     let waiting: Vec<_> = called.run.waiting_tasks().collect();
@@ -56,7 +56,7 @@ fn a_lambda_task_is_called_and_answers() {
 }
 
 #[test]
-fn a_lambda_task_of_a_run_without_a_role_is_scheduled_and_never_called() {
+fn a_lambda_task_without_a_role_is_never_called() {
     let run = Scene::of(&start(SwfRun::default())).with_functions().decide([call("l")]);
     assert_eq!(since_the_turn(&run), "ActivityScheduled(lambda:l) ActivityScheduledTimeout DeciderScheduled");
     assert!(run.run.activities.is_empty());
@@ -66,7 +66,7 @@ fn a_lambda_task_of_a_run_without_a_role_is_scheduled_and_never_called() {
 }
 
 #[test]
-fn a_lambda_task_is_not_scheduled_where_nothing_calls_it_or_its_id_is_in_use() {
+fn a_lambda_task_needs_functions_and_a_free_id() {
     let unavailable = Scene { decision_context: DecisionContext::default(), ..with_role() }.decide([call("l")]);
     assert_eq!(since_the_turn(&unavailable), "ActivityScheduleFailed(lambda:l, LambdaUnavailable) DeciderScheduled");
     let twice = with_role().decide([call("l"), call("l")]);
@@ -76,7 +76,7 @@ fn a_lambda_task_is_not_scheduled_where_nothing_calls_it_or_its_id_is_in_use() {
 }
 
 #[test]
-fn lambda_tasks_and_activities_are_open_up_to_a_thousand_together() {
+fn lambda_tasks_count_as_open_activities() {
     let mut full = with_role().take();
     let decisions: Vec<_> = (0..limits::OPEN_ACTIVITIES_MAX).map(|id| call(&id.to_string())).collect();
     full = full.clone().then(&full.complete_all(decisions)).then(&signal("s")).take();
@@ -100,7 +100,7 @@ fn list_of_next(scene: &Scene) -> String {
 }
 
 #[test]
-fn turns_wait_on_the_list_that_an_answer_has_moved_them_to() {
+fn turns_wait_on_the_list_of_a_move() {
     let moved = move_to(scene(), "others", None);
     assert_eq!(list_of_next(&moved), "others");
     let taken = moved.then(&signal("s")).take();
@@ -110,7 +110,7 @@ fn turns_wait_on_the_list_that_an_answer_has_moved_them_to() {
 }
 
 #[test]
-fn a_move_with_a_timeout_ends_when_a_turn_times_out_and_one_for_good_stands_beneath_it() {
+fn a_temporary_move_ends_when_a_turn_times_out() {
     let for_now = move_to(scene(), "debug", Some(5)).then(&signal("s"));
     let late = for_now.clone().after(5);
     let due = late.clone().then(&late.fire());
@@ -130,14 +130,14 @@ fn a_move_with_a_timeout_ends_when_a_turn_times_out_and_one_for_good_stands_bene
 }
 
 #[test]
-fn a_run_that_is_moved_is_told_so_by_its_history_alone() {
+fn a_move_is_derivable_from_the_history() {
     let moved = move_to(move_to(scene(), "others", None).then(&signal("s")), "debug", Some(5));
     assert_eq!(crate::Run::replay(&moved.events), Some(moved.run.clone()));
     assert!(moved.run.turn_lists.is_some());
 }
 
 #[test]
-fn a_turn_has_the_priority_of_its_run_and_an_activity_that_of_its_decision_or_its_type() {
+fn priorities_come_from_run_decision_or_type() {
     let urgent = Scene::of(&start(SwfRun { task_priority: Some(7), ..SwfRun::default() }));
     let priority = |scene: &Scene| match &scene.events[1].kind {
         EventKind::DeciderScheduled(it) => it.task_priority,
@@ -170,7 +170,7 @@ fn the_limits_of_swf_are_25_000_events_and_a_year() {
 }
 
 #[test]
-fn a_run_is_terminated_by_the_command_that_gives_it_more_events_than_may_be() {
+fn exceeding_the_event_limit_terminates_the_run() {
     // WorkflowStarted, DeciderScheduled, and two signals.
     let full = Scene::of(&limited(4, Duration::from_days(1))).then(&signal("a")).then(&signal("b"));
     assert_eq!((full.run.last_event_id, full.run.is_open()), (4, true), "as many as may be");
@@ -215,7 +215,7 @@ fn typed(events: u64) -> Scene {
 }
 
 #[test]
-fn the_children_of_a_run_that_has_too_many_events_are_ended_by_its_policy() {
+fn the_event_limit_applies_the_child_policy() {
     let parent = typed(8).decide([child(), marker("m")]);
     let parent = parent.then(&settle(5, EffectKind::StartChild, done()));
     assert!(parent.run.is_open());
@@ -225,7 +225,7 @@ fn the_children_of_a_run_that_has_too_many_events_are_ended_by_its_policy() {
 }
 
 #[test]
-fn a_run_is_open_for_as_long_as_may_be_whatever_its_start_says() {
+fn the_execution_timeout_is_capped_by_the_limit() {
     let limits = SwfLimits { events: 100, time: Duration::from_days(365) };
     let run = SwfRun { limits: Some(limits), ..SwfRun::default() };
     let open_for = |wanted| {
@@ -242,7 +242,7 @@ fn a_run_is_open_for_as_long_as_may_be_whatever_its_start_says() {
 }
 
 #[test]
-fn children_and_runs_that_go_on_are_held_to_the_same() {
+fn children_and_successors_inherit_the_limits() {
     let parent = typed(100).decide([child()]);
     let EventKind::ChildScheduled(child) = &parent.events.last().unwrap().kind else { panic!("no child") };
     assert_eq!(child.swf.as_ref().unwrap().limits, parent.run.started.swf.as_ref().unwrap().limits);
@@ -255,7 +255,7 @@ fn children_and_runs_that_go_on_are_held_to_the_same() {
 }
 
 #[test]
-fn a_child_is_not_started_in_a_domain_that_is_full() {
+fn a_child_is_not_started_in_a_full_domain() {
     let parent = Scene::of(&start(SwfRun::default())).with_workflow("C", known(order()));
     let refused = parent.clone().with_capacity(DomainCapacity::FullForSwf).decide([child()]);
     assert_eq!(since_the_turn(&refused), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
@@ -276,7 +276,7 @@ fn a_child_is_not_started_in_a_domain_that_is_full() {
 }
 
 #[test]
-fn a_turn_timeout_of_zero_from_an_earlier_version_is_the_default() {
+fn a_zero_turn_timeout_from_an_old_version_is_the_default() {
     let mut given = scene();
     given.run.started.decider_start_to_close = Duration::ZERO;
     let transition = |scene: &Scene, command: &Command| {

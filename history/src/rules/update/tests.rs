@@ -29,7 +29,7 @@ fn asked(given: &Scene) -> Result<UpdateStatus, &'static str> {
 const TURN: &str = "DeciderScheduled DeciderStarted DeciderCompleted";
 
 #[test]
-fn an_update_that_is_new() {
+fn table_of_a_new_update() {
     let given = idle();
     assert_eq!(asked(&given), Ok(UpdateStatus::New));
     for (verdict, then) in [
@@ -45,7 +45,7 @@ fn an_update_that_is_new() {
 }
 
 #[test]
-fn an_update_that_is_accepted() {
+fn table_of_an_accepted_update() {
     let given = idle().then(&idle().speculate(&[update("u")], &[("u", Verdict::Later)], []));
     assert!(matches!(asked(&given), Ok(UpdateStatus::Accepted { .. })));
     let given = given.then(&signal("go")).take();
@@ -61,7 +61,7 @@ fn an_update_that_is_accepted() {
 }
 
 #[test]
-fn an_update_that_is_answered() {
+fn table_of_an_answered_update() {
     let given = idle().then(&idle().speculate(&[update("u")], &[("u", updated())], []));
     assert!(matches!(asked(&given), Ok(UpdateStatus::Ended { .. })));
     for verdict in [updated(), failed(), Verdict::Later] {
@@ -72,7 +72,7 @@ fn an_update_that_is_answered() {
 }
 
 #[test]
-fn a_start_that_comes_with_an_update_does_nothing_where_the_run_knows_the_update() {
+fn a_start_with_a_known_update_does_nothing() {
     let use_existing = Start { conflict_policy: ConflictPolicy::UseExisting, ..plain() };
     let accepted = idle().then(&idle().speculate(&[update("u")], &[("u", Verdict::Later)], []));
     let ended = idle().then(&idle().speculate(&[update("u")], &[("u", updated())], [success()]));
@@ -102,7 +102,7 @@ fn a_start_that_comes_with_an_update_does_nothing_where_the_run_knows_the_update
 }
 
 #[test]
-fn an_accepted_update_its_decisions_and_its_answer_are_one_commit() {
+fn update_decisions_and_answer_are_one_commit() {
     let asked = [update("u")];
     let one_turn = "DeciderScheduled DeciderStarted DeciderCompleted";
     let accepted = "UpdateAccepted(u) UpdateCompleted(u)";
@@ -169,7 +169,7 @@ fn a_rejected_update_leaves_the_run_as_it_was() {
 }
 
 #[test]
-fn a_turn_of_which_nothing_is_recorded_counts_only_where_nothing_has_happened_since() {
+fn a_speculative_turn_fails_after_any_new_event() {
     let asked = [update("u")];
     let scene = idle();
     let (yes, no) =
@@ -191,7 +191,7 @@ fn a_turn_of_which_nothing_is_recorded_counts_only_where_nothing_has_happened_si
 }
 
 #[test]
-fn a_turn_that_is_no_longer_held_records_no_update() {
+fn a_lost_turn_records_no_update() {
     let scene = scene().take();
     let command = scene.judge(&[update("u")], &[("u", updated())], []);
     check(&scene.clone().then(&scene.fail_turn()), &command, "fault turn-lost");
@@ -201,7 +201,7 @@ fn a_turn_that_is_no_longer_held_records_no_update() {
 }
 
 #[test]
-fn an_update_that_was_accepted_is_answered_by_a_later_turn() {
+fn a_later_turn_can_answer_an_accepted_update() {
     let asked = [update("u")];
     let scene = idle();
     let accepted = scene.clone().then(&scene.speculate(&asked, &[("u", Verdict::Later)], [schedule("a")]));
@@ -225,7 +225,7 @@ fn an_update_that_was_accepted_is_answered_by_a_later_turn() {
 }
 
 #[test]
-fn an_accepted_update_that_nothing_will_answer_leaves_its_run_stuck() {
+fn a_run_with_an_unanswered_update_can_be_stuck() {
     let scene = idle();
     let stuck = scene.clone().then(&scene.speculate(&[update("u")], &[("u", Verdict::Later)], []));
     assert!(stuck.run.is_stuck());
@@ -236,7 +236,7 @@ fn an_accepted_update_that_nothing_will_answer_leaves_its_run_stuck() {
 }
 
 #[test]
-fn what_nobody_asked_and_what_is_said_twice_is_refused_as_a_whole() {
+fn unknown_or_duplicate_answers_refuse_the_whole_turn() {
     let scene = idle();
     let asked = [update("u")];
     for verdict in [updated(), rejected(), Verdict::Later] {
@@ -282,7 +282,7 @@ fn a_conditional_update_is_accepted_at_its_version_only() {
 }
 
 #[test]
-fn who_asks_hears_what_is_known_before_a_decider_does() {
+fn known_updates_are_answered_without_a_decider() {
     let scene = idle();
     let version = scene.run.version;
     assert_eq!(may_update(&scene.run, &update("u")), Ok(UpdateStatus::New));
@@ -308,7 +308,7 @@ fn who_asks_hears_what_is_known_before_a_decider_does() {
 }
 
 #[test]
-fn updates_have_their_limits() {
+fn fields_of_updates_are_limited() {
     let scene = idle();
     let longest = "x".repeat(limits::NAME_CHARS_MAX);
     for (asked, code) in [
@@ -339,7 +339,7 @@ fn updates_have_their_limits() {
 }
 
 #[test]
-fn a_run_takes_only_so_many_updates_that_wait() {
+fn accepted_updates_without_an_answer_are_limited() {
     let full = |count: usize| {
         let ids = ids(count);
         let asked: Vec<ProposedUpdate> = ids.iter().map(|id| update(id)).collect();
@@ -353,7 +353,7 @@ fn a_run_takes_only_so_many_updates_that_wait() {
 }
 
 #[test]
-fn a_close_with_unseen_news_is_refused_and_the_update_stands() {
+fn an_update_is_kept_when_the_close_fails() {
     let scene = scene().take().then(&signal("go"));
     let command = scene.judge(&[update("u")], &[("u", updated())], [success()]);
     check(
@@ -364,7 +364,7 @@ fn a_close_with_unseen_news_is_refused_and_the_update_stands() {
 }
 
 #[test]
-fn what_an_update_says_and_its_answer_are_in_the_history() {
+fn the_history_has_input_and_answer_of_an_update() {
     let scene = idle();
     let asked = ProposedUpdate { identity: Some("ann".to_owned()), ..update("u") };
     let (last_event_id, started_at) = (scene.run.last_event_id, scene.now.plus(Duration::from_secs(3)));

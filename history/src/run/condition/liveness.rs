@@ -16,7 +16,7 @@ fn waits_for(scene: Scene, signals: &[&str]) -> Scene {
 }
 
 #[test]
-fn a_run_is_stuck_when_its_turn_leaves_nothing_that_could_wake_it() {
+fn a_run_that_nothing_can_wake_is_stuck() {
     for (scene, is_stuck) in vec![
         (scene(), false),
         (scene().take(), false),
@@ -50,7 +50,7 @@ fn a_run_is_stuck_when_its_turn_leaves_nothing_that_could_wake_it() {
 }
 
 #[test]
-fn a_run_that_says_what_it_waits_for_is_not_stuck_until_a_turn_says_otherwise() {
+fn a_run_that_awaits_a_signal_is_not_stuck() {
     let waits = waits_for(scene(), &["approve", limits::AWAITING_CANCEL]);
     assert!(!waits.run.is_stuck());
     assert_eq!(waits.run.awaiting, ["approve", "baton.cancel"]);
@@ -68,7 +68,7 @@ fn a_run_that_says_what_it_waits_for_is_not_stuck_until_a_turn_says_otherwise() 
 }
 
 #[test]
-fn what_a_turn_waits_for_has_its_limits() {
+fn awaited_signals_are_limited() {
     let busy = scene().take();
     let awaiting =
         |names: Vec<String>| Command::complete(busy.turn(), TurnAnswer { awaiting: names, ..TurnAnswer::default() });
@@ -80,7 +80,7 @@ fn what_a_turn_waits_for_has_its_limits() {
 }
 
 #[test]
-fn a_run_fails_from_the_second_lost_turn_in_a_row_until_one_is_completed() {
+fn a_run_is_failing_after_two_lost_turns_in_a_row() {
     let lose = |scene: Scene| {
         let taken = scene.take();
         let given_back = taken.fail_turn();
@@ -116,7 +116,7 @@ fn a_run_fails_from_the_second_lost_turn_in_a_row_until_one_is_completed() {
 }
 
 #[test]
-fn a_run_is_retrying_while_an_activity_is_past_its_first_try() {
+fn a_run_is_retrying_after_the_first_attempt() {
     let given =
         scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default()), schedule("b")]);
     let first = given.takes("a");
@@ -130,7 +130,7 @@ fn a_run_is_retrying_while_an_activity_is_past_its_first_try() {
 }
 
 #[test]
-fn a_run_to_which_several_states_apply_stands_as_the_first_of_them() {
+fn the_first_of_several_conditions_counts() {
     let pause = Command::Pause { stop_clocks: false, by_hand: ByHand::default(), key: None };
     let resume = Command::Resume { by_hand: ByHand::default(), key: None };
     let given = scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]);

@@ -37,7 +37,7 @@ fn a_run_with_few_requests_keeps_them_all_and_has_no_marks() {
 }
 
 #[test]
-fn the_oldest_leave_the_state_together_and_are_known_by_their_marks() {
+fn the_oldest_requests_move_to_marks_together() {
     let many = limits::REQUESTS_IN_STATE_MAX + 1;
     let mut given = signaled(scene(), 0..many);
     let spilled = spill(&mut given);
@@ -58,7 +58,7 @@ fn the_oldest_leave_the_state_together_and_are_known_by_their_marks() {
 }
 
 #[test]
-fn what_is_not_committed_stays_in_the_state() {
+fn uncommitted_requests_stay_in_the_state() {
     let many = limits::REQUESTS_IN_STATE_MAX + 100;
     let mut given = signaled(scene(), 0..many);
     assert_eq!(given.run.spill(2, given.now, given.now), Spilled::default());
@@ -74,7 +74,7 @@ fn what_is_not_committed_stays_in_the_state() {
 }
 
 #[test]
-fn the_start_of_a_run_is_known_however_many_requests_follow() {
+fn the_start_of_a_run_is_always_known() {
     let start = Start { key: Some(RequestKey(777_777)), ..plain() };
     let mut given = signaled(Scene::of(&start), 0..200);
     spill(&mut given);
@@ -84,7 +84,7 @@ fn the_start_of_a_run_is_known_however_many_requests_follow() {
 }
 
 #[test]
-fn what_is_older_than_a_day_leaves_the_state_without_a_mark() {
+fn requests_older_than_a_day_leave_without_a_mark() {
     let young = limits::REQUESTS_IN_STATE_MAX;
     let given = signaled(scene(), 0..30).after(26 * 3_600);
     let mut given = signaled(given, 30..30 + young);
@@ -96,7 +96,7 @@ fn what_is_older_than_a_day_leaves_the_state_without_a_mark() {
 }
 
 #[test]
-fn more_than_a_hundred_thousand_are_forgotten_the_oldest_first_and_counted_where_that_is_early() {
+fn requests_above_the_limit_are_forgotten_oldest_first() {
     let mut given = signaled(scene(), 0..limits::REQUESTS_IN_STATE_MAX + 1);
     let first = spill(&mut given).marks[0].1;
     let forgotten = |scene: &mut Scene, count: u64| {
@@ -126,7 +126,7 @@ fn more_than_a_hundred_thousand_are_forgotten_the_oldest_first_and_counted_where
 }
 
 #[test]
-fn a_run_that_takes_the_place_of_another_knows_its_requests_and_who_started_it() {
+fn a_run_knows_the_requests_of_earlier_runs() {
     let of = |number| Start { key: Some(RequestKey(number)), ..plain() };
     let first = signaled(Scene::of(&of(501)), 0..3).then(&terminate());
     let kept_until = first.now.plus(Duration::from_days(30));
@@ -150,7 +150,7 @@ fn a_run_that_takes_the_place_of_another_knows_its_requests_and_who_started_it()
 }
 
 #[test]
-fn a_request_that_two_runs_recorded_leaves_one_mark_and_that_is_what_came_of_it() {
+fn a_request_recorded_by_two_runs_leaves_one_mark() {
     let first = signaled(scene(), 0..3).then(&terminate());
     let mut second = replaced(&first, &plain(), RUNS[1], first.now.plus(HOUR));
     // A reset is recorded in the run that it ends and in the run that continues.
@@ -163,7 +163,7 @@ fn a_request_that_two_runs_recorded_leaves_one_mark_and_that_is_what_came_of_it(
 }
 
 #[test]
-fn only_so_many_runs_before_it_are_in_the_state_of_a_run() {
+fn earlier_runs_in_the_state_are_limited() {
     let of = |number: usize| Start { key: Some(key(500 + number)), ..plain() };
     let mut newest = Scene::of(&of(0)).then(&terminate());
     let mut marks = Vec::new();
@@ -181,7 +181,7 @@ fn only_so_many_runs_before_it_are_in_the_state_of_a_run() {
 }
 
 #[test]
-fn an_update_is_known_by_its_answer_or_by_having_got_none() {
+fn an_update_is_known_by_its_answer_or_its_runs_close() {
     let given = scene().decide([]);
     let asked = [update("a"), update("b")];
     let given = given.clone().then(&given.speculate(&asked, &[("a", updated()), ("b", Verdict::Later)], []));

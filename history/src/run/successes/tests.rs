@@ -45,7 +45,7 @@ fn names<const N: usize>(given: &Scene, decisions: [Decision; N]) -> Vec<String>
 }
 
 #[test]
-fn what_succeeded_and_is_scheduled_again_is_warned_of() {
+fn scheduling_a_successful_activity_again_warns() {
     let charged = done(scene(), schedule("charge"), "charge");
     assert_eq!(names(&charged, [schedule("charge")]), ["charge"]);
     assert_eq!(names(&charged, [schedule("ship")]), [""; 0], "the next step");
@@ -61,7 +61,7 @@ fn what_succeeded_and_is_scheduled_again_is_warned_of() {
 }
 
 #[test]
-fn what_failed_or_is_open_or_has_another_input_is_not_warned_of() {
+fn failed_open_or_different_activities_do_not_warn() {
     let taken = scene().decide([schedule("charge")]).takes("charge");
     let failed = taken.clone().then(&fail(taken.task("charge")));
     assert_eq!(names(&failed, [schedule("charge")]), [""; 0], "a retry by hand");
@@ -83,7 +83,7 @@ fn what_failed_or_is_open_or_has_another_input_is_not_warned_of() {
 }
 
 #[test]
-fn timers_and_children_may_have_the_same_name_again() {
+fn repeated_timer_and_child_ids_do_not_warn() {
     let mut given = scene().decide([timer("t", 5)]).after(5);
     let fire = given.fire();
     given.admit(&fire).unwrap();
@@ -91,7 +91,7 @@ fn timers_and_children_may_have_the_same_name_again() {
 }
 
 #[test]
-fn the_newest_successes_are_remembered_and_no_more() {
+fn remembered_successes_are_limited() {
     let most = limits::SUCCESSES_REMEMBERED_MAX;
     let given = (0..=most).fold(scene(), |given, n| done(given, schedule(&format!("a{n}")), &format!("a{n}")));
     assert_eq!(names(&given, [schedule("a0")]), [""; 0], "one too many has succeeded since");
@@ -104,7 +104,7 @@ fn the_newest_successes_are_remembered_and_no_more() {
 }
 
 #[test]
-fn the_memory_takes_few_bytes_of_the_state() {
+fn the_memory_of_successes_is_compact() {
     let bytes = |run: &Run| minicbor::to_vec(&run.successes).unwrap().len();
     let state = |run: &Run| minicbor::to_vec(run).unwrap().len();
     let most = limits::SUCCESSES_REMEMBERED_MAX;
@@ -128,7 +128,7 @@ fn the_memory_takes_few_bytes_of_the_state() {
 }
 
 #[test]
-fn a_run_that_repeats_stands_so_until_it_closes_and_its_end_says_so_too() {
+fn a_run_is_repeating_until_it_closes() {
     let charged = done(scene(), schedule("charge"), "charge");
     assert_eq!(charged.run.condition(), RunCondition::Open);
     let again = charged.decide([schedule("charge")]);
@@ -144,14 +144,14 @@ fn a_run_that_repeats_stands_so_until_it_closes_and_its_end_says_so_too() {
 }
 
 #[test]
-fn a_run_that_goes_on_as_new_begins_without_memory() {
+fn a_successor_begins_without_remembered_successes() {
     let charged = done(scene(), schedule("charge"), "charge");
     let on = charged.decide([Decision::from(crate::decision::ContinueAsNew::default())]);
     assert!(on.run.successes.is_empty());
 }
 
 #[test]
-fn a_state_of_an_earlier_version_warns_of_nothing_that_it_does_not_know() {
+fn a_state_of_an_earlier_version_does_not_warn() {
     let open = scene().decide([schedule("charge")]).takes("charge");
     let mut earlier = open.clone();
     earlier.run.activities.keep_history_derived();

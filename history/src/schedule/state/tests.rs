@@ -67,7 +67,7 @@ fn closed(minute: u64) -> ObservedRun {
 }
 
 #[test]
-fn an_action_is_decided_when_its_time_has_come_and_not_before() {
+fn an_action_is_decided_exactly_at_its_time() {
     let before = scene(Overlap::Skip);
     assert_eq!(before.due(), Some(60));
     let early = Scene { now: Timestamp::from_millis(59_999), ..before.clone() };
@@ -85,7 +85,7 @@ fn an_action_is_decided_when_its_time_has_come_and_not_before() {
 }
 
 #[test]
-fn what_an_action_does_while_a_run_is_open_is_what_the_schedule_says() {
+fn the_overlap_policy_applies_to_open_runs() {
     use Overlap::{AllowAll, BufferAll, BufferOne, CancelOther, Skip, TerminateOther};
     // At minutes 2, 3 and 4, the run of minute 1 is open. Each case: the waiting actions, the actions started at
     // once, the number of skipped ones, how the run is ended, and the actions started after its close.
@@ -109,7 +109,7 @@ fn what_an_action_does_while_a_run_is_open_is_what_the_schedule_says() {
 }
 
 #[test]
-fn a_run_that_is_to_end_is_told_once_and_harder_only() {
+fn a_run_is_asked_to_end_once_or_then_terminated() {
     let mut canceled = scene(Overlap::CancelOther).look(1, &[]).start().look(2, &[ObservedRun::Open]);
     assert_eq!(canceled.state.undelivered_ends().count(), 1);
     assert_eq!(canceled.due(), Some(150), "in case who tells it is gone");
@@ -126,7 +126,7 @@ fn a_run_that_is_to_end_is_told_once_and_harder_only() {
 }
 
 #[test]
-fn a_run_that_is_being_started_is_ended_when_it_is_there() {
+fn a_run_being_started_is_ended_once_started() {
     for (overlap, end) in
         [(Overlap::CancelOther, OverlapEnd::Canceled), (Overlap::TerminateOther, OverlapEnd::Terminated)]
     {
@@ -137,7 +137,7 @@ fn a_run_that_is_being_started_is_ended_when_it_is_there() {
 }
 
 #[test]
-fn what_was_missed_is_made_good_within_the_catch_up_window_oldest_first() {
+fn missed_times_are_caught_up_oldest_first() {
     let back = scene(Overlap::AllowAll).look(30, &[]);
     assert_eq!(back.starting(), (20..=30).collect::<Vec<_>>(), "the edge counts");
     assert_eq!(back.state.counts.missed, 19);
@@ -165,7 +165,7 @@ fn actions_are_started_in_batches_and_none_is_lost_between_them() {
 }
 
 #[test]
-fn a_paused_schedule_lets_times_pass_and_still_does_what_is_asked_by_hand() {
+fn a_paused_schedule_still_runs_manual_actions() {
     let mut paused = scene(Overlap::Skip);
     paused.state.pause(at(0), "maintenance".to_owned());
     assert_eq!(paused.due(), None);
@@ -180,7 +180,7 @@ fn a_paused_schedule_lets_times_pass_and_still_does_what_is_asked_by_hand() {
 }
 
 #[test]
-fn what_is_asked_for_may_overlap_otherwise_and_uses_up_nothing() {
+fn manual_actions_have_their_own_overlap_policy() {
     let mut limited = scene(Overlap::Skip);
     limited.state.remaining = Some(2);
     let mut limited = limited.look(1, &[]).start();
@@ -195,7 +195,7 @@ fn what_is_asked_for_may_overlap_otherwise_and_uses_up_nothing() {
 }
 
 #[test]
-fn a_run_that_fails_pauses_a_schedule_that_says_so() {
+fn pause_on_failure_pauses_the_schedule() {
     for (status, pauses) in [
         (Status::Failed, true),
         (Status::TimedOut, true),
@@ -214,7 +214,7 @@ fn a_run_that_fails_pauses_a_schedule_that_says_so() {
 }
 
 #[test]
-fn a_run_that_cannot_be_started_or_is_forgotten_stands_in_nobodys_way() {
+fn refused_and_expired_runs_do_not_block_a_schedule() {
     let mut it = scene(Overlap::Skip).look(1, &[]);
     it.state.started(1, Err("workflow-already-open".to_owned()));
     it.state.started(1, Ok(("late".to_owned(), ID)));
@@ -229,7 +229,7 @@ fn a_run_that_cannot_be_started_or_is_forgotten_stands_in_nobodys_way() {
 }
 
 #[test]
-fn what_is_kept_has_its_limits() {
+fn the_state_of_a_schedule_is_limited() {
     let mut it = scene(Overlap::BufferAll);
     it.rules.catch_up = minutes(5_000);
     let it = it.look(1, &[]).start().look(1_500, &[ObservedRun::Open]);
@@ -244,7 +244,7 @@ fn what_is_kept_has_its_limits() {
 }
 
 #[test]
-fn the_newest_requests_are_known_and_of_older_ones_the_store_keeps_marks() {
+fn older_requests_of_a_schedule_become_marks() {
     let mut state = scene(Overlap::Skip).state;
     for key in 0..limits::SCHEDULE_REQUESTS_MAX as u64 {
         assert_eq!(state.is_repeated(RequestKey(key), at(1)), Some(false));
@@ -270,7 +270,7 @@ fn a_state_reads_what_it_writes() {
 }
 
 #[test]
-fn a_schedule_looked_at_ahead_goes_on_when_the_clock_is_right() {
+fn a_schedule_recovers_from_a_clock_that_was_ahead() {
     // An hour ahead, then correct: all times up to then were decided.
     let ahead = scene(Overlap::AllowAll).look(60, &[]).start();
     assert_eq!(ahead.state.cursor, at(60));

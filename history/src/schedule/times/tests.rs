@@ -30,7 +30,7 @@ fn check(spec: &ScheduleSpec, after: &str, expected: &[&str]) {
 }
 
 #[test]
-fn expressions_name_what_crontabs_name() {
+fn expressions_match_the_times_of_crontabs() {
     let cases: &[(&str, &str, &[&str])] = &[
         ("*/15 * * * *", "2026-01-01T00:00:00Z", &["2026-01-01T00:15Z", "2026-01-01T00:30Z"]),
         ("30 2 * * *", "2026-01-01T02:29:59.999Z", &["2026-01-01T02:30Z", "2026-01-02T02:30Z"]),
@@ -57,7 +57,7 @@ fn expressions_name_what_crontabs_name() {
 }
 
 #[test]
-fn a_time_that_clocks_leave_out_comes_as_much_later_as_they_are_put_forward() {
+fn a_skipped_local_time_moves_by_the_clock_change() {
     // Berlin, 2026-03-29: 02:00 becomes 03:00.
     let berlin = |cron: &str| spec(&[cron], "Europe/Berlin");
     let night = "2026-03-28T12:00:00Z";
@@ -88,7 +88,7 @@ fn a_time_that_clocks_leave_out_comes_as_much_later_as_they_are_put_forward() {
 }
 
 #[test]
-fn a_time_that_comes_twice_counts_once_unless_every_hour_is_named() {
+fn a_repeated_local_time_counts_once_unless_hourly() {
     // Berlin, 2026-10-25: 03:00 becomes 02:00. New York, 2026-11-01: 02:00 becomes 01:00.
     let berlin = |cron: &str| spec(&[cron], "Europe/Berlin");
     let night = "2026-10-24T12:00:00Z";
@@ -111,7 +111,7 @@ fn a_time_that_comes_twice_counts_once_unless_every_hour_is_named() {
 }
 
 #[test]
-fn calendars_want_both_days_to_fit_and_begin_at_midnight() {
+fn calendars_require_both_days_and_default_to_midnight() {
     let friday =
         Calendar { day_of_month: Some("13".to_owned()), day_of_week: Some("FRI".to_owned()), ..Calendar::default() };
     let with = |calendars| ScheduleSpec { calendars, ..ScheduleSpec::default() };
@@ -172,7 +172,7 @@ fn exclusions_bounds_and_unions_hold_together() {
 }
 
 #[test]
-fn a_search_through_what_is_excluded_is_broken_off_and_goes_on() {
+fn a_search_through_exclusions_is_interrupted() {
     let mut it = spec(&["* * * * *"], "UTC");
     it.exclude = vec![Calendar { year: Some("2026".to_owned()), ..Calendar::default() }];
     let times = read(&it);
@@ -201,7 +201,7 @@ fn an_exclusion_of_everything_leaves_no_time_and_costs_nothing() {
 }
 
 #[test]
-fn a_search_takes_so_many_evaluations_and_a_list_of_times_in_all_so_many() {
+fn evaluations_of_searches_and_lists_are_limited() {
     let half = |seconds: &str| Calendar { second: Some(seconds.to_owned()), ..Calendar::default() };
     let exclude = (0..100).map(|at| half(if at < 99 { "0-29" } else { "30-59" })).collect();
     let times = read(&every_second(exclude));
@@ -224,7 +224,7 @@ fn a_search_takes_so_many_evaluations_and_a_list_of_times_in_all_so_many() {
 }
 
 #[test]
-fn as_many_times_and_entries_as_may_be_asked_for_are_found_within_the_bound() {
+fn the_largest_list_fits_into_the_evaluation_limit() {
     let never = Calendar { year: Some("2099".to_owned()), ..Calendar::default() };
     let found = read(&every_second(vec![never; 100])).upcoming(at("2026-01-01T00:00:00Z"), 1_000);
     assert_eq!((found.times.len(), found.cut_at), (1_000, None));
@@ -232,7 +232,7 @@ fn as_many_times_and_entries_as_may_be_asked_for_are_found_within_the_bound() {
 }
 
 #[test]
-fn jitter_is_as_long_as_it_may_be_and_never_beyond_the_next_time() {
+fn jitter_never_reaches_beyond_the_next_time() {
     let mut it = spec(&["*/10 * * * *"], "UTC");
     let time = at("2026-01-01T00:10:00Z");
     assert_eq!(read(&it).action_at(time, u64::MAX), time);
@@ -245,7 +245,7 @@ fn jitter_is_as_long_as_it_may_be_and_never_beyond_the_next_time() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_its_place_and_what_was_expected() {
+fn an_invalid_spec_names_the_field_and_what_was_expected() {
     let cron = |text: &str| spec(&["0 0 * * *", text], "UTC");
     let calendar = |it: Calendar| ScheduleSpec { calendars: vec![it], ..ScheduleSpec::default() };
     let some = |text: &str| Some(text.to_owned());
@@ -271,8 +271,8 @@ fn what_cannot_be_meant_is_refused_with_its_place_and_what_was_expected() {
         (cron("0 0 * * ,FRI"), "has `,FRI` as field 5, the day of week"),
         (cron("*/0 * * * *"), "has `*/0` as field 1, the minute"),
         (cron("10-5 * * * *"), "has `10-5` as field 1, the minute"),
-        (cron("0 0 30 2 *"), "`spec.cron[1]` is `0 0 30 2 *`, which names no day that there is"),
-        (cron("0 0 31 4,6,9,11 *"), "which names no day that there is"),
+        (cron("0 0 30 2 *"), "`spec.cron[1]` is `0 0 30 2 *`, which matches no existing day"),
+        (cron("0 0 31 4,6,9,11 *"), "which matches no existing day"),
         (cron("@reboot"), "`spec.cron[1]` is `@reboot`, expected `@yearly`"),
         (spec(&["* * * * *"], "Mars/Base"), "`spec.timeZone` is `Mars/Base`, expected the name of a time zone"),
         (spec(&["* * * * *"], ""), "`spec.timeZone` is ``"),
@@ -348,7 +348,7 @@ const DAYS: [&str; 9] =
     ["* * *", "* * SAT", "* * SUN", "* * FRI", "* * THU,SAT", "L * *", "1-7 * *", "* 3,10 *", "29 10 *"];
 
 #[test]
-fn an_hour_that_comes_twice_before_midnight_counts_on_its_day() {
+fn an_hour_repeated_before_midnight_counts_on_its_day() {
     // Santiago, 2027-04-04: midnight becomes 23:00 on Saturday.
     let santiago = |cron: &str| spec(&[cron], "America/Santiago");
     let saturday = "2027-04-04T01:20:00Z";
@@ -424,7 +424,7 @@ proptest! {
     }
 
     #[test]
-    fn times_only_grow_and_none_is_left_out(
+    fn times_increase_and_none_is_skipped(
         minute in field(0..=59), hour in field(0..=23), every in 60_u64..100_000, zone in 0..ZONES.len(), day in 0_u64..600,
     ) {
         let spec = ScheduleSpec {

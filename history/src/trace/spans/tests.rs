@@ -63,7 +63,7 @@ fn check(given: &Scene, when: &Command, then: &[&str]) {
 }
 
 #[test]
-fn a_turn_is_a_span_from_where_a_decider_took_it() {
+fn the_span_of_a_turn_begins_when_it_is_taken() {
     let held = given().after(3).take().after(2);
     check(&held, &held.complete([]), &["turn order 3-5 below the run"]);
     check(&held, &held.fail_turn(), &["turn order 3-5 below the run confused"]);
@@ -74,7 +74,7 @@ fn a_turn_is_a_span_from_where_a_decider_took_it() {
 }
 
 #[test]
-fn an_activity_is_a_span_from_where_it_was_wanted() {
+fn the_span_of_an_activity_begins_when_it_is_scheduled() {
     let waits = given().decide([schedule("a")]).after(2);
     let held = waits.clone().takes("a").after(3);
     check(&held, &held.succeed("a"), &["activity A 0-5 below the run"]);
@@ -86,7 +86,7 @@ fn an_activity_is_a_span_from_where_it_was_wanted() {
 }
 
 #[test]
-fn each_try_is_a_span_below_its_activity() {
+fn each_attempt_has_a_span_below_its_activity() {
     let timeouts = ActivityTimeouts::default();
     let first = given().decide([schedule_with_retry("a", RetryPolicy::default(), timeouts)]).takes("a").after(1);
     let id = first.scheduled("a");
@@ -104,7 +104,7 @@ fn each_try_is_a_span_below_its_activity() {
 }
 
 #[test]
-fn a_timer_is_a_span_until_it_expires_or_is_taken_back() {
+fn the_span_of_a_timer_ends_when_it_expires_or_is_canceled() {
     let set = given().decide([timer("t", 9)]).after(9);
     check(&set, &set.fire(), &["timer 0-9 below the run"]);
     let held = set.then(&signal("go")).take();
@@ -113,7 +113,7 @@ fn a_timer_is_a_span_until_it_expires_or_is_taken_back() {
 }
 
 #[test]
-fn a_signal_leads_to_the_span_of_whoever_sent_it() {
+fn the_span_of_a_signal_links_to_its_sender() {
     let given = given().after(1);
     check(&given, &signal("go"), &["signal go 1-1 below the run"]);
     assert_eq!(spans(&given, &signal("go"))[0].link.unwrap().to_string(), CALLER);
@@ -121,7 +121,7 @@ fn a_signal_leads_to_the_span_of_whoever_sent_it() {
 }
 
 #[test]
-fn a_run_ends_with_all_that_is_open_in_it() {
+fn the_close_of_a_run_ends_all_open_spans() {
     let held = given().take().after(5);
     let ends = ["turn order 0-5 below the run", "workflow order 0-5 below the caller"];
     check(&held, &held.complete([success()]), &ends);
@@ -138,7 +138,7 @@ fn a_run_ends_with_all_that_is_open_in_it() {
 }
 
 #[test]
-fn a_run_of_which_no_spans_are_wanted_has_none() {
+fn a_run_that_is_not_sampled_has_no_spans() {
     let unsampled = TraceContext::of_headers(&CALLER.replace("-01", "-00"), None);
     for trace in [None, unsampled] {
         let held = started(trace).take();
@@ -147,7 +147,7 @@ fn a_run_of_which_no_spans_are_wanted_has_none() {
 }
 
 #[test]
-fn a_run_that_begins_a_trace_is_below_nothing() {
+fn the_span_of_a_run_that_begins_a_trace_has_no_parent() {
     let held = started(Some(TraceContext::root(RUN_ID, true))).take().after(1);
     let ends = ["turn order 0-1 below the run", "workflow order 0-1 below nothing"];
     check(&held, &held.complete([success()]), &ends);

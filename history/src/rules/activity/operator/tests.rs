@@ -76,7 +76,7 @@ fn waits(scene: &Scene) -> bool {
 }
 
 #[test]
-fn what_is_done_or_failed_by_hand_is_told_with_who_and_why() {
+fn a_manual_result_records_operator_and_reason() {
     for (given, when, then) in [
         (plain(), done(), "ActivityStarted ActivitySuccess DeciderScheduled"),
         (plain().takes("a"), done(), "ActivitySuccess DeciderScheduled"),
@@ -119,7 +119,7 @@ fn what_is_done_or_failed_by_hand_is_told_with_who_and_why() {
 }
 
 #[test]
-fn a_keyed_act_happens_once_whatever_it_records() {
+fn a_manual_change_with_a_key_happens_once() {
     for (given, act) in [
         (plain(), ActivityCommand::Succeed { result: None }),
         (plain().takes("a"), ActivityCommand::Succeed { result: None }),
@@ -133,7 +133,7 @@ fn a_keyed_act_happens_once_whatever_it_records() {
 }
 
 #[test]
-fn a_paused_activity_is_not_handed_out_until_it_is_resumed_and_its_wait_for_a_runner_counts_anew() {
+fn a_resumed_activity_restarts_its_wait_for_a_runner() {
     let limits = ActivityTimeouts { schedule_to_start: Some(seconds(60)), ..ActivityTimeouts::default() };
     let given = scene().decide([schedule_with("a", limits)]);
     let start = given.start_activity("a");
@@ -165,7 +165,7 @@ fn a_paused_activity_is_not_handed_out_until_it_is_resumed_and_its_wait_for_a_ru
 }
 
 #[test]
-fn an_activity_whose_tries_ran_out_waits_for_somebody_if_its_policy_says_so() {
+fn an_exhausted_activity_pauses_if_its_policy_says_so() {
     let limits = ActivityTimeouts { schedule_to_close: Some(seconds(9_000)), ..ActivityTimeouts::default() };
     let given = exhausted(limits);
     let EventKind::ActivityPaused(paused) = &given.events.last().unwrap().kind else { panic!() };
@@ -211,7 +211,7 @@ fn an_activity_whose_tries_ran_out_waits_for_somebody_if_its_policy_says_so() {
 }
 
 #[test]
-fn an_activity_is_tried_again_at_once_by_hand_whoever_has_it() {
+fn a_manual_retry_takes_effect_at_once() {
     let given = once(retried(ActivityTimeouts::default()));
     assert!(given.run.activity("a").unwrap().1.not_before().is_some());
     let again = given.clone().then(&retry());
@@ -235,7 +235,7 @@ fn an_activity_is_tried_again_at_once_by_hand_whoever_has_it() {
 }
 
 #[test]
-fn options_of_an_open_activity_are_changed_and_those_that_are_not_named_stay() {
+fn only_the_given_options_of_an_activity_change() {
     let limits = ActivityTimeouts {
         start_to_close: Some(seconds(60)),
         heartbeat: Some(seconds(10)),
@@ -264,7 +264,7 @@ fn options_of_an_open_activity_are_changed_and_those_that_are_not_named_stay() {
 }
 
 #[test]
-fn fields_of_acts_by_hand_have_their_limits() {
+fn fields_of_manual_changes_are_limited() {
     let given = plain();
     let long = "x".repeat(limits::REASON_CHARS_MAX);
     let fail = |reason: &str| by_hand("a", ActivityCommand::Fail { reason: reason.to_owned(), details: None });

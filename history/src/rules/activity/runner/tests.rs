@@ -47,7 +47,7 @@ fn failed(given: Scene) -> Scene {
 }
 
 #[test]
-fn an_activity_with_a_retry_policy_costs_three_events_however_often_it_is_tried() {
+fn a_retried_activity_records_three_events() {
     let once = given(NONE);
     let take = once.start_activity("a");
     let once = quietly(once, &take);
@@ -61,7 +61,7 @@ fn an_activity_with_a_retry_policy_costs_three_events_however_often_it_is_tried(
 }
 
 #[test]
-fn the_last_try_says_when_it_was_taken_by_whom_and_what_came_before() {
+fn the_last_attempt_records_start_runner_and_failure() {
     let given = failed(given(NONE)).after(5);
     let scheduled_event_id = given.scheduled("a");
     let given = quietly(
@@ -82,7 +82,7 @@ fn the_last_try_says_when_it_was_taken_by_whom_and_what_came_before() {
 }
 
 #[test]
-fn waits_between_tries_grow_and_the_next_try_is_not_handed_out_before() {
+fn attempts_are_delayed_by_a_growing_backoff() {
     let mut given = given(NONE);
     for wait in [1, 2] {
         given = failed(given);
@@ -100,7 +100,7 @@ fn waits_between_tries_grow_and_the_next_try_is_not_handed_out_before() {
 }
 
 #[test]
-fn a_failure_may_name_the_wait_and_end_the_tries() {
+fn a_failure_can_set_the_delay_or_end_the_retries() {
     let mut given = given(NONE);
     let take = given.start_activity("a");
     given = quietly(given, &take);
@@ -125,7 +125,7 @@ fn a_failure_may_name_the_wait_and_end_the_tries() {
 }
 
 #[test]
-fn tries_that_take_too_long_are_tried_again() {
+fn timed_out_attempts_are_retried() {
     let timeouts = ActivityTimeouts { start_to_close: Some(seconds(10)), heartbeat: Some(seconds(4)), ..NONE };
     let mut given = given(timeouts);
     for _ in 0..2 {
@@ -151,7 +151,7 @@ fn tries_that_take_too_long_are_tried_again() {
 }
 
 #[test]
-fn a_beat_of_an_earlier_try_keeps_no_later_one_alive() {
+fn a_heartbeat_of_an_earlier_attempt_does_not_count() {
     let given = given(ActivityTimeouts { heartbeat: Some(seconds(4)), ..NONE });
     let take = given.start_activity("a");
     let given = quietly(given, &take).after(1).heartbeat("a", "1");
@@ -161,7 +161,7 @@ fn a_beat_of_an_earlier_try_keeps_no_later_one_alive() {
 }
 
 #[test]
-fn the_time_from_schedule_to_close_spans_all_tries() {
+fn schedule_to_close_covers_all_attempts() {
     let given = failed(given(ActivityTimeouts { schedule_to_close: Some(seconds(3)), ..NONE }));
     let late = given.clone().after(3);
     let fired = "ActivityTimedOut(ScheduleToClose) DeciderScheduled";
@@ -179,7 +179,7 @@ fn the_time_from_schedule_to_close_spans_all_tries() {
 }
 
 #[test]
-fn each_try_has_its_own_time_to_be_taken() {
+fn schedule_to_start_counts_for_each_attempt() {
     let given = failed(given(ActivityTimeouts { schedule_to_start: Some(seconds(5)), ..NONE }));
     let kinds: Vec<_> = given.run.deadlines(&[]).into_iter().map(|deadline| (deadline.at, deadline.what)).collect();
     let (retry, start) = (given.now.plus(seconds(1)), given.now.plus(seconds(6)));
@@ -194,7 +194,7 @@ fn each_try_has_its_own_time_to_be_taken() {
 }
 
 #[test]
-fn an_activity_that_is_to_stop_is_not_tried_again() {
+fn an_activity_with_a_cancel_request_is_not_retried() {
     let waiting = failed(given(NONE)).then(&signal("go")).take();
     check(
         &waiting,
@@ -212,7 +212,7 @@ fn an_activity_that_is_to_stop_is_not_tried_again() {
 }
 
 #[test]
-fn a_try_that_never_reached_its_runner_does_not_count() {
+fn an_undelivered_attempt_does_not_count() {
     let given = given(NONE);
     let given = quietly(given.clone(), &given.start_activity("a"));
     let lost = given.task("a");
@@ -227,7 +227,7 @@ fn a_try_that_never_reached_its_runner_does_not_count() {
 }
 
 #[test]
-fn a_token_of_an_earlier_try_changes_nothing() {
+fn a_token_of_an_earlier_attempt_changes_nothing() {
     let given = given(NONE);
     let given = quietly(given.clone(), &given.start_activity("a"));
     let first = given.task("a");
@@ -239,7 +239,7 @@ fn a_token_of_an_earlier_try_changes_nothing() {
 }
 
 #[test]
-fn details_of_a_try_that_is_not_the_last_are_kept_while_they_are_small() {
+fn small_details_of_earlier_attempts_are_kept() {
     for (bytes, is_kept) in [(limits::RETRIED_DETAILS_BYTES_MAX, true), (limits::RETRIED_DETAILS_BYTES_MAX + 1, false)]
     {
         let given = given(NONE);
@@ -258,7 +258,7 @@ fn details_of_a_try_that_is_not_the_last_are_kept_while_they_are_small() {
 }
 
 #[test]
-fn whoever_rebuilds_a_run_from_its_history_begins_to_count_anew() {
+fn a_rebuilt_run_counts_attempts_from_the_beginning() {
     let given = failed(given(NONE));
     let rebuilt = Run::replay(&given.events).unwrap();
     assert_ne!(rebuilt, given.run);
@@ -267,13 +267,13 @@ fn whoever_rebuilds_a_run_from_its_history_begins_to_count_anew() {
 }
 
 #[test]
-fn without_a_policy_nothing_is_tried_again() {
+fn nothing_is_retried_without_a_policy() {
     let given = scene().decide([schedule("a")]).takes("a");
     check(&given, &fail_with(given.task("a"), "busy", Some(seconds(1))), "ActivityFailed DeciderScheduled");
 }
 
 #[test]
-fn nothing_is_tried_again_once_the_run_has_closed() {
+fn nothing_is_retried_after_the_close() {
     let given = given(NONE);
     let given = quietly(given.clone(), &given.start_activity("a"));
     let task = given.task("a");

@@ -70,14 +70,14 @@ fn newest(scene: &Scene) -> &EventKind {
 }
 
 #[test]
-fn a_child_that_has_started_schedules_a_turn() {
+fn the_start_of_a_child_schedules_a_turn() {
     let (native, swf) = (scene().decide([child("c")]), swf().decide([child_of_type()]));
     check(&native, &settle(5, EffectKind::StartChild, done()), "ChildStarted(c)");
     check(&swf, &settle(5, EffectKind::StartChild, done()), "ChildStarted(c) DeciderScheduled");
 }
 
 #[test]
-fn a_close_behind_the_cancel_of_an_activity_that_never_started_fails() {
+fn a_close_after_canceling_an_unstarted_activity_fails() {
     let native = scene().decide([schedule("a")]).then(&crate::scene::signal("s"));
     let expected = ["ActivityTaskCancel", "ActivityCanceled", "WorkflowSuccess"];
     assert_eq!(names(native, vec![cancel("a"), success()]), expected);
@@ -87,7 +87,7 @@ fn a_close_behind_the_cancel_of_an_activity_that_never_started_fails() {
 }
 
 #[test]
-fn the_policy_of_a_run_is_applied_to_its_children_when_it_is_terminated_or_times_out_and_never_else() {
+fn the_child_policy_applies_on_termination_and_timeout_only() {
     let ends = |scene: &Scene| scene.links.outbox.ready().filter(|effect| effect.kind == EffectKind::EndChild).count();
     for (policy, ended) in [(ChildPolicy::Terminate, 1), (ChildPolicy::RequestCancel, 1), (ChildPolicy::Abandon, 0)] {
         let parent = typed(&start(policy)).decide([child_of_type()]);
@@ -119,7 +119,7 @@ fn the_policy_of_a_run_is_applied_to_its_children_when_it_is_terminated_or_times
 }
 
 #[test]
-fn an_activity_whose_settings_nobody_says_is_not_scheduled() {
+fn an_activity_without_required_settings_fails() {
     let without = |change: fn(&mut ActivityDefaults)| {
         let mut defaults = activity();
         change(&mut defaults);
@@ -142,7 +142,7 @@ fn an_activity_whose_settings_nobody_says_is_not_scheduled() {
 }
 
 #[test]
-fn a_child_and_a_run_that_goes_on_inherit_nothing_and_are_not_begun_without_their_settings() {
+fn children_and_successors_without_required_settings_fail() {
     let without = |change: fn(&mut WorkflowDefaults)| {
         let mut defaults = workflow();
         change(&mut defaults);
@@ -167,7 +167,7 @@ fn a_child_and_a_run_that_goes_on_inherit_nothing_and_are_not_begun_without_thei
 }
 
 #[test]
-fn a_run_that_goes_on_has_a_clock_and_settings_of_its_own() {
+fn a_successor_has_its_own_timeout_and_settings() {
     let tagged = Start { tags: vec!["t".to_owned()], ..start(ChildPolicy::Terminate) };
     let settings = SwfSettings { task_priority: Some(-1), ..SwfSettings::default() };
     let go_on = ContinueAsNew { swf: settings, ..ContinueAsNew::default() };
@@ -181,7 +181,7 @@ fn a_run_that_goes_on_has_a_clock_and_settings_of_its_own() {
 }
 
 #[test]
-fn a_child_whose_id_another_child_has_is_tried_all_the_same() {
+fn a_child_with_an_id_in_use_is_scheduled_anyway() {
     let twice = vec![child_of_type(), child_of_type()];
     assert_eq!(names(swf(), twice), ["ChildScheduled", "ChildScheduled"]);
     assert_eq!(
@@ -191,7 +191,7 @@ fn a_child_whose_id_another_child_has_is_tried_all_the_same() {
 }
 
 #[test]
-fn what_is_no_reason_for_a_refusal_over_swf_is_one_otherwise() {
+fn swf_accepts_inputs_that_other_runs_refuse() {
     // Canceling an activity without a cancel request.
     let held = |scene: Scene, decision| scene.decide([decision]).takes("a");
     let stop = |scene: &Scene| Command::CancelActivity { task: scene.task("a"), details: None };

@@ -32,7 +32,7 @@ fn successor(scene: &Scene) -> Scene {
 }
 
 #[test]
-fn a_run_goes_on_in_a_new_one_that_is_like_it() {
+fn a_successor_copies_the_settings_of_its_run() {
     let nominal_time = Timestamp::from_millis(7);
     let by = Some(crate::Scheduled { schedule_id: "nightly".to_owned(), action: 1, nominal_time });
     let run_timeout = Some(Duration::from_secs(60));
@@ -61,7 +61,7 @@ fn a_run_goes_on_in_a_new_one_that_is_like_it() {
 }
 
 #[test]
-fn the_execution_timeout_goes_on_and_the_run_timeout_begins_anew() {
+fn a_successor_restarts_only_the_run_timeout() {
     let seconds = Duration::from_secs;
     let start = Start { execution_timeout: seconds(100), run_timeout: Some(seconds(60)), ..plain() };
     let first = Scene::of(&start);
@@ -83,7 +83,7 @@ fn the_execution_timeout_goes_on_and_the_run_timeout_begins_anew() {
 }
 
 #[test]
-fn the_parent_of_a_run_that_goes_on_hears_of_the_last_one_alone() {
+fn the_parent_receives_only_the_last_successors_close() {
     let parent = Some(crate::scene::origin(3, 7));
     let given = Scene::of(&Start { parent: parent.clone(), ..plain() }).decide([go_on()]);
     assert!(given.links.outbox.is_empty());
@@ -93,7 +93,7 @@ fn the_parent_of_a_run_that_goes_on_hears_of_the_last_one_alone() {
 }
 
 #[test]
-fn a_run_does_not_go_on_with_unseen_news_unless_forced() {
+fn continue_as_new_with_unseen_news_fails_unless_forced() {
     let busy = scene().take().then(&signal("go"));
     check(&busy, &busy.complete([go_on()]), "DeciderCompleted WorkflowCloseFailed(ContinueAsNew)");
     let by_force = ContinueAsNew { force: true, ..ContinueAsNew::default() };
@@ -103,7 +103,7 @@ fn a_run_does_not_go_on_with_unseen_news_unless_forced() {
 }
 
 #[test]
-fn the_id_of_a_run_that_goes_on_is_in_use_and_its_start_is_known() {
+fn the_id_stays_in_use_until_the_successor_starts() {
     let start = Start { key: Some(RequestKey(7)), ..plain() };
     let given = Scene::of(&start).decide([go_on()]);
     for policy in [ReusePolicy::AllowDuplicate, ReusePolicy::AllowDuplicateFailedOnly, ReusePolicy::RejectDuplicate] {
@@ -114,7 +114,7 @@ fn the_id_of_a_run_that_goes_on_is_in_use_and_its_start_is_known() {
 }
 
 #[test]
-fn the_run_that_goes_on_is_the_same_whoever_starts_it_and_its_id_looks_like_any() {
+fn a_successor_is_the_same_however_often_computed() {
     let given = scene().decide([go_on()]);
     let id = last(&given).new_run_id;
     assert_eq!((id.get_version_num(), id.get_variant()), (7, uuid::Variant::RFC4122));
@@ -127,7 +127,7 @@ fn the_run_that_goes_on_is_the_same_whoever_starts_it_and_its_id_looks_like_any(
 }
 
 #[test]
-fn a_run_that_continues_as_new_carries_its_cancel_request_on() {
+fn a_successor_receives_the_cancel_request() {
     let ask = |reason: &str| Command::RequestCancel {
         reason: Some(reason.to_owned()),
         identity: Some("ann".to_owned()),
@@ -164,7 +164,7 @@ fn a_run_that_continues_as_new_carries_its_cancel_request_on() {
 }
 
 #[test]
-fn a_cancel_request_in_swf_is_carried_on_as_well() {
+fn an_swf_successor_receives_the_cancel_request() {
     let swf = Some(crate::SwfRun::default());
     let settings = crate::WorkflowDefaults {
         task_list: Some("orders".to_owned()),

@@ -51,7 +51,7 @@ fn next_attempt(scene: &Scene) -> Scene {
 }
 
 #[test]
-fn a_run_that_failed_is_tried_again_from_the_beginning_after_the_interval() {
+fn a_failed_run_is_retried_after_the_backoff() {
     let first = Scene::of(&start()).after(5).decide([fails("busy")]);
     let at = first.now.plus(SECONDS(10));
     let EventKind::WorkflowFailed(failed) = closing(&first) else { panic!("{}", summary(&first.events)) };
@@ -76,7 +76,7 @@ fn a_run_that_failed_is_tried_again_from_the_beginning_after_the_interval() {
 }
 
 #[test]
-fn without_a_policy_or_with_a_reason_that_is_not_retryable_there_is_no_other_try() {
+fn no_retry_without_a_policy_or_for_other_reasons() {
     for (start, reason) in [(plain(), "busy"), (start(), "hopeless")] {
         let scene = Scene::of(&start).decide([fails(reason)]);
         assert_eq!((closing(&scene).followed_by(), scene.run.has_successor()), (None, false), "{reason}");
@@ -84,7 +84,7 @@ fn without_a_policy_or_with_a_reason_that_is_not_retryable_there_is_no_other_try
 }
 
 #[test]
-fn only_a_failure_and_the_run_timeout_are_followed_by_another_try() {
+fn only_failures_and_run_timeouts_are_retried() {
     let open = Scene::of(&start());
     let late = open.clone().after(60);
     let late = late.clone().then(&late.fire());
@@ -107,7 +107,7 @@ fn only_a_failure_and_the_run_timeout_are_followed_by_another_try() {
 }
 
 #[test]
-fn the_execution_timeout_spans_all_tries_and_one_that_would_begin_after_it_is_none() {
+fn the_execution_timeout_covers_all_attempts() {
     for (timeout, is_tried) in [(15, false), (16, true)] {
         let first = Scene::of(&Start { execution_timeout: SECONDS(timeout), run_timeout: None, ..start() });
         let begun = first.now;
@@ -124,7 +124,7 @@ fn the_execution_timeout_spans_all_tries_and_one_that_would_begin_after_it_is_no
 }
 
 #[test]
-fn a_try_that_begins_late_has_its_whole_run_timeout_and_none_begins_early() {
+fn a_late_attempt_has_its_full_run_timeout() {
     let failed = Scene::of(&start()).decide([fails("busy")]);
     let late = next_attempt(&failed.clone().after(3_600));
     assert_eq!((late.run.started.start_after, late.run.started.first_turn_at()), (None, late.now));
@@ -137,7 +137,7 @@ fn a_try_that_begins_late_has_its_whole_run_timeout_and_none_begins_early() {
 }
 
 #[test]
-fn jitter_shortens_the_wait_and_every_node_finds_the_same() {
+fn the_jitter_of_a_workflow_retry_is_deterministic() {
     let policy = RetryPolicy { jitter: Factor::from_thousandths(500), ..policy() };
     let failed = || Scene::of(&Start { retry: Some(policy.clone()), ..start() }).decide([fails("busy")]);
     let at = closing(&failed()).followed_by().unwrap().1.unwrap();
@@ -147,7 +147,7 @@ fn jitter_shortens_the_wait_and_every_node_finds_the_same() {
 }
 
 #[test]
-fn the_id_is_in_use_between_tries_and_while_one_waits() {
+fn the_workflow_id_stays_in_use_between_attempts() {
     let start = Start { key: Some(RequestKey(7)), ..start() };
     let failed = Scene::of(&start).decide([fails("busy")]);
     for policy in [ReusePolicy::AllowDuplicate, ReusePolicy::AllowDuplicateFailedOnly, ReusePolicy::RejectDuplicate] {
@@ -165,7 +165,7 @@ fn the_id_is_in_use_between_tries_and_while_one_waits() {
 }
 
 #[test]
-fn the_parent_hears_of_the_last_try_alone() {
+fn the_parent_receives_only_the_last_attempts_close() {
     let first = Scene::of(&Start { parent: Some(origin(3, 7)), ..start() }).decide([failure()]);
     assert!(first.links.outbox.is_empty(), "{:?}", first.links);
     let last = next_attempt(&first).after(10).decide([fails("hopeless")]);
@@ -173,7 +173,7 @@ fn the_parent_hears_of_the_last_try_alone() {
 }
 
 #[test]
-fn the_policy_goes_on_with_a_run_that_continues_as_new_and_its_tries_are_counted_anew() {
+fn continue_as_new_keeps_the_policy_and_resets_attempts() {
     let second = next_attempt(&Scene::of(&start()).decide([fails("busy")])).after(10);
     let third = second.decide([ContinueAsNew::default().into()]);
     let EventKind::WorkflowContinuedAsNew(it) = closing(&third) else { panic!("{}", summary(&third.events)) };
@@ -182,7 +182,7 @@ fn the_policy_goes_on_with_a_run_that_continues_as_new_and_its_tries_are_counted
 }
 
 #[test]
-fn a_run_that_was_asked_to_cancel_has_no_other_try() {
+fn a_run_with_a_cancel_request_is_not_retried() {
     let parent = Some(origin(3, 7));
     let child = Start { parent: parent.clone(), ..start() };
     let of_parent = Command::TakeParentClose { origin: origin(3, 7), policy: ChildPolicy::RequestCancel };
@@ -207,7 +207,7 @@ fn a_run_that_was_asked_to_cancel_has_no_other_try() {
 }
 
 #[test]
-fn a_try_that_an_earlier_version_planned_is_asked_to_cancel() {
+fn a_retry_planned_earlier_receives_the_cancel_request() {
     let mut failed = Scene::of(&start()).decide([fails("busy")]);
     // As recorded before the rule that a cancel request prevents retries.
     let asked = Scene::of(&start()).then(&request_cancel());
@@ -218,7 +218,7 @@ fn a_try_that_an_earlier_version_planned_is_asked_to_cancel() {
 }
 
 #[test]
-fn a_cancel_request_releases_a_first_turn_that_is_held_back() {
+fn a_cancel_request_releases_a_delayed_first_turn() {
     let delayed = Scene::of(&Start { start_after: Some(SECONDS(1_000)), ..start() });
     let of_parent = Command::TakeParentClose { origin: origin(3, 7), policy: ChildPolicy::RequestCancel };
     for given in [delayed.clone(), next_attempt(&Scene::of(&start()).decide([fails("busy")]))] {
@@ -260,7 +260,7 @@ fn a_cancel_request_releases_a_first_turn_that_is_held_back() {
 }
 
 #[test]
-fn a_first_turn_that_is_not_held_back_cannot_be_released() {
+fn only_a_delayed_first_turn_can_be_released() {
     for held in [None, Some(SECONDS(10))] {
         let mut given = Scene::of(&Start { start_after: held, ..start() });
         given = given.then(&request_cancel());
