@@ -145,8 +145,10 @@ impl HistoryReader {
         self.rewind_clock(event);
         if let Some((scheduled, by_hand)) = self.closing.take() {
             if closes_activity(&event.kind) != Some(scheduled) {
-                let found =
-                    format!("the last attempt of activity {scheduled} is followed by {} instead of its close", event.kind.name());
+                let found = format!(
+                    "the last attempt of activity {scheduled} is followed by {}, not by its close",
+                    event.kind.name()
+                );
                 return broken(Rule::ActivityLife, event.id, found);
             }
             if by_hand && !is_by_hand(&event.kind) {
@@ -223,7 +225,7 @@ impl HistoryReader {
             return broken(Rule::Time, id, format!("it is at {}, but its clock is at {clock}", event.timestamp));
         }
         if event.clock.is_some() && event.timestamp != last_at {
-            let found = format!("it is at {}, but the event before it, which its time must equal, is at {last_at}", event.timestamp);
+            let found = format!("it is at {}, expected {last_at}, the time of the event before it", event.timestamp);
             return broken(Rule::Time, id, found);
         }
         if let Some(closed) = self.closed {
@@ -250,7 +252,7 @@ impl HistoryReader {
         if let Some(decision_event_id) = decision_event_id(&event.kind) {
             if self.deciding != Some(decision_event_id) {
                 let found = match self.deciding {
-                    Some(deciding) => format!("it refers to {decision_event_id}, but follows the decisions of {deciding}"),
+                    Some(deciding) => format!("it refers to {decision_event_id}, but follows decisions of {deciding}"),
                     None => format!("it refers to {decision_event_id}, but does not directly follow it"),
                 };
                 return broken(Rule::DecisionsTogether, id, found);

@@ -275,7 +275,7 @@ pub struct SucceedWorkflow {
     /// Result, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
-    /// True to close even if there is news that this turn has not seen.
+    /// If `true`, closes the run even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
@@ -294,7 +294,7 @@ pub struct FailWorkflow {
     /// Failure details, for people and programs. At most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// True to close even if there is news that this turn has not seen.
+    /// If `true`, closes the run even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
@@ -308,7 +308,7 @@ pub struct CancelWorkflow {
     /// Details, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// True to close even if there is news that this turn has not seen.
+    /// If `true`, closes the run even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
@@ -329,7 +329,7 @@ pub struct ContinueAsNew {
     pub task_list: Option<String>,
     /// Tags of the new run; this run's when absent.
     pub tags: Option<Vec<String>>,
-    /// True to close even if there is news that this turn has not seen.
+    /// If `true`, closes the run even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
     /// Additional settings, only in runs over SWF's protocol.
@@ -363,7 +363,10 @@ mod tests {
 
     #[test]
     fn a_decision_reads_what_it_writes() {
-        let text = r#"{"type":"ScheduleActivity","activityId":"a","activityType":"A","input":{"n": 1.0},"timeouts":{"heartbeat":"PT5S"}}"#;
+        let text = concat!(
+            r#"{"type":"ScheduleActivity","activityId":"a","activityType":"A","input":{"n": 1.0},"#,
+            r#""timeouts":{"heartbeat":"PT5S"}}"#,
+        );
         let decision: Decision = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&decision).unwrap(), text);
     }

@@ -147,7 +147,10 @@ impl Event {
 }
 
 macro_rules! catalogue {
-    ($( $(#[doc = $doc:literal])+ $code:tt $name:ident $level:ident $news:ident $schedules:ident $($boxed:ident)?; )+) => {
+    ($(
+        $(#[doc = $doc:literal])+
+        $code:tt $name:ident $level:ident $news:ident $schedules:ident $($boxed:ident)?;
+    )+) => {
         /// Event type with its attributes: the catalogue, one row per kind.
         #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -221,7 +224,7 @@ macro_rules! column {
 }
 
 // The numbers are the stored form: never change one and never reuse one for another kind. New kinds take new
-// numbers. The gap before 41 is historical.
+// numbers. The numbers 32 to 40 were never used.
 catalogue! {
     /// The run started. Always event 1.
     0 WorkflowStarted External news schedules boxed;
@@ -233,7 +236,7 @@ catalogue! {
     3 WorkflowCanceled Decider news quiet;
     /// The run exceeded its execution timeout or run timeout. Last event.
     4 WorkflowTimedOut Service news quiet;
-    /// A caller, a parent's child policy or a limit terminated the run. Last event.
+    /// A caller, a reset, the parent's child policy or a limit terminated the run. Last event.
     5 WorkflowTerminated External news quiet;
     /// A decider tried to close the run while there was news that its turn had not seen.
     6 WorkflowCloseFailed Decider news schedules;

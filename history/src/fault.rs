@@ -21,8 +21,8 @@ pub enum Fault {
         /// Id of the open run.
         run_id: Uuid,
     },
-    /// An earlier run used the workflow id, and the reuse policy does not allow another.
-    #[error("this workflow id was used by run {run_id}, which closed ({status}), and the reuse policy does not allow another")]
+    /// An earlier run used the workflow id, and the reuse policy forbids another.
+    #[error("this workflow id was used by run {run_id}, which closed ({status}), and the reuse policy forbids another")]
     ReuseRefused {
         /// Id of the earlier run.
         run_id: Uuid,

@@ -98,9 +98,7 @@ impl<'b, C> Decode<'b, C> for NamedRun {
 }
 
 /// Policy for a start whose workflow id was used by a closed run.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, minicbor::Encode, minicbor::Decode, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]

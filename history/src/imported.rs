@@ -39,7 +39,8 @@ pub enum ImportFault {
     },
     /// An event contains something that this version would lose or change.
     #[error(
-        "event {position} would be changed by the import: this version does not know its `{member}`, or writes it differently"
+        "event {position} would be changed by the import: \
+         this version does not know its `{member}`, or writes it differently"
     )]
     Unknown {
         /// Position of the event, counted from 1.

@@ -81,7 +81,8 @@ impl Payload {
         if !has_portable_numbers {
             let max = limits::PAYLOAD_NUMBER_CHARS_MAX;
             return Err(E::custom(format_args!(
-                "it contains a number outside the range of a double (IEEE 754), or longer than {max} characters; send it as a string"
+                "it contains a number outside the range of a double (IEEE 754), or longer than {max} characters; \
+                 send it as a string"
             )));
         }
         Ok(Self(Repr::Given(Arc::new(given))))

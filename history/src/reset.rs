@@ -143,12 +143,14 @@ impl BranchReader {
 /// Returns the reason why no run can continue from this state, although no turn is held.
 fn in_the_way(run: &Run) -> Option<String> {
     let children = run.children.values().map(|child| format!("child `{}`", child.workflow_id));
-    let externals = run.externals.values().map(|it| format!("what was sent to `{}`", it.workflow_id));
+    let externals = run.externals.values().map(|it| format!("the request to `{}`", it.workflow_id));
     let with_others: Vec<String> = children.chain(externals).take(3).collect();
     if !with_others.is_empty() {
         let count = run.children.len() + run.externals.len();
         let what = with_others.join(", ");
-        return Some(format!("{count} children or requests to other runs were open at that event and cannot be repeated: {what}"));
+        return Some(format!(
+            "{count} children or requests to other runs were open at that event and cannot be repeated: {what}"
+        ));
     }
     if !run.has_space_to_branch() {
         return Some("the run has too many open items for the state of a new run".to_owned());

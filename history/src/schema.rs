@@ -126,7 +126,10 @@ impl JsonSchema for Duration {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         if *generator.contract() == Contract::Serialize {
             // Not `format: duration`, whose grammar has no fractions of a second.
-            return json_schema!({ "type": "string", "pattern": r"^P([0-9]+D)?(T([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]+)?S)?)?$" });
+            return json_schema!({
+                "type": "string",
+                "pattern": r"^P([0-9]+D)?(T([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]+)?S)?)?$",
+            });
         }
         json_schema!({ "type": ["string", "number"], "minimum": 0, "examples": ["30s", "PT30S", 30] })
     }

@@ -156,7 +156,8 @@ impl FromStr for Duration {
         if let Ok(seconds) = text.parse::<f64>() {
             return Self::from_seconds(seconds);
         }
-        let expected = "expected a duration such as `30s`, `1h 30m` or `7d`, one of ISO 8601 such as `PT30S`, or a number of seconds";
+        let expected = "expected a duration such as `30s`, `1h 30m` or `7d`, one of ISO 8601 such as `PT30S`, or a \
+                        number of seconds";
         // The parser accepts both forms. Its own error text would not help.
         let span: jiff::Span = text.trim().parse().map_err(|_| format!("`{text}`: {expected}"))?;
         if span.get_years() != 0 || span.get_months() != 0 {

@@ -235,7 +235,8 @@ pub(crate) fn retry_of_workflow(field: &str, policy: Option<&RetryPolicy>) -> Re
     if policy.is_some_and(|policy| policy.when_exhausted == WhenExhausted::Pause) {
         return Err(Fault::Invalid {
             field: format!("{field}.whenExhausted"),
-            problem: "is `pause`, which only activities support; a workflow fails when its attempts are exhausted".to_owned(),
+            problem: "is `pause`, which only activities support; a workflow fails when its attempts are exhausted"
+                .to_owned(),
         });
     }
     retry(field, policy)

@@ -147,8 +147,12 @@ fn step() -> impl Strategy<Value = Step> {
         1 => key().prop_map(|key| Step::RequestCancel { key }),
         9 => Just(Step::TakeTurn),
         9 => (choices(), prop::bool::weighted(0.2)).prop_map(|(choices, waits)| Step::Complete(choices, waits)),
-        7 => (vec((0..6_u8, 0..8_u8), 0..4), choices(), option::weighted(0.2, -1..2_i8), option::weighted(0.1, 1..4_u64))
-            .prop_map(|(answers, choices, condition, ago)| Step::Judge { answers, choices, condition, ago: ago.unwrap_or(0) }),
+        7 => (
+            vec((0..6_u8, 0..8_u8), 0..4), choices(), option::weighted(0.2, -1..2_i8), option::weighted(0.1, 1..4_u64),
+        )
+            .prop_map(|(answers, choices, condition, ago)| {
+                Step::Judge { answers, choices, condition, ago: ago.unwrap_or(0) }
+            }),
         1 => Just(Step::FailTurn),
         1 => Just(Step::ReturnTurn),
         6 => any::<u8>().prop_map(Step::TakeActivity),
@@ -165,8 +169,10 @@ fn step() -> impl Strategy<Value = Step> {
         1 => prop::bool::weighted(0.2).prop_map(Step::ParentCloses),
         1 => (any::<prop::sample::Index>(), any::<bool>()).prop_map(|(at, drops)| Step::Reset(at, drops)),
         1 => Just(Step::Repeat),
-        1 => (0..9_u8, 0..60_u64, 0..60_u64).prop_map(|(kind, scheduled, started)| Step::Junk(kind, scheduled, started)),
-        1 => (0..9_u8, any::<u64>(), any::<u64>()).prop_map(|(kind, scheduled, started)| Step::Junk(kind, scheduled, started)),
+        1 => (0..9_u8, 0..60_u64, 0..60_u64)
+            .prop_map(|(kind, scheduled, started)| Step::Junk(kind, scheduled, started)),
+        1 => (0..9_u8, any::<u64>(), any::<u64>())
+            .prop_map(|(kind, scheduled, started)| Step::Junk(kind, scheduled, started)),
     ]
 }
 
@@ -894,7 +900,12 @@ proptest! {
     }
 
     #[test]
-    fn corrupted_bytes_are_refused(bytes in vec(any::<u8>(), 0..300), steps in steps(), at in any::<prop::sample::Index>(), flip in any::<u8>()) {
+    fn corrupted_bytes_are_refused(
+        bytes in vec(any::<u8>(), 0..300),
+        steps in steps(),
+        at in any::<prop::sample::Index>(),
+        flip in any::<u8>(),
+    ) {
         let _ = codec::run(&bytes);
         let _ = codec::events(&bytes).count();
         let story = run_steps(&steps)?;
@@ -915,7 +926,10 @@ proptest! {
     #![proptest_config(config(2_000))]
 
     #[test]
-    fn a_duration_reads_what_it_writes(millis in 0..=2 * limits::SPAN_MAX.as_millis(), unit in prop_oneof![Just(1_u64), Just(1_000), Just(3_600_000), Just(86_400_000)]) {
+    fn a_duration_reads_what_it_writes(
+        millis in 0..=2 * limits::SPAN_MAX.as_millis(),
+        unit in prop_oneof![Just(1_u64), Just(1_000), Just(3_600_000), Just(86_400_000)],
+    ) {
         let span = Duration::from_millis(millis / unit * unit);
         let text = span.to_string();
         prop_assert_eq!(text.parse(), Ok(span), "{}", text);

@@ -17,12 +17,18 @@ const BEGIN: &str = "<!-- Generated from the code; see history/tests/reference.r
 
 /// One sample of each decision.
 const DECISIONS: &[&str] = &[
-    r#"{"type":"ScheduleActivity","activityId":"charge","activityType":"charge-card","taskList":"PCI","input":{"order":42},"timeouts":{"startToClose":"PT1M"},"retry":{"maximumAttempts":5}}"#,
+    concat!(
+        r#"{"type":"ScheduleActivity","activityId":"charge","activityType":"charge-card","taskList":"PCI","#,
+        r#""input":{"order":42},"timeouts":{"startToClose":"PT1M"},"retry":{"maximumAttempts":5}}"#,
+    ),
     r#"{"type":"CancelActivity","activityId":"charge"}"#,
     r#"{"type":"StartTimer","timerId":"reminder","after":"P14D"}"#,
     r#"{"type":"CancelTimer","timerId":"reminder"}"#,
     r#"{"type":"RecordMarker","name":"chosen-carrier","details":"ups"}"#,
-    r#"{"type":"StartChild","workflowId":"invoice-42","workflowType":"invoice","input":{"order":42},"childPolicy":"abandon"}"#,
+    concat!(
+        r#"{"type":"StartChild","workflowId":"invoice-42","workflowType":"invoice","input":{"order":42},"#,
+        r#""childPolicy":"abandon"}"#,
+    ),
     r#"{"type":"SignalExternal","workflowId":"warehouse","name":"reserve","input":{"order":42}}"#,
     r#"{"type":"CancelExternal","workflowId":"invoice-42","reason":"the order was withdrawn"}"#,
     r#"{"type":"SucceedWorkflow","result":{"receipt":"r-17"}}"#,
@@ -243,8 +249,8 @@ fn reference() -> String {
         writeln!(text, "### {name}\n\n{}\n\n```json\n{example}\n```\n", plain(described)).unwrap();
         text += &decisions.table(&fields);
     }
-    text += "## All events\n\nEvery event has `id` (1, 2, 3, …), `timestamp` and `type`. The first event of a request with an ";
-    text += "idempotency key also has `requestKey`. ";
+    text += "## All events\n\nEvery event has `id` (1, 2, 3, …), `timestamp` and `type`. ";
+    text += "The first event of a request with an idempotency key also has `requestKey`. ";
     text += "If credentials are configured, `by` is the name of the one that caused the event (`docs/access.md`). ";
     text += "`?` marks a field that may be absent.\n\n";
     let (mut events, variants) = Reference::of::<Event>();

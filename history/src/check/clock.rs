@@ -79,7 +79,7 @@ impl CheckedClock {
         let Some(limit) = limit else { return broken(Rule::NotBeforeTime, id, "there is no such timeout") };
         let counted = self.counted(from, at);
         if at < from || counted < limit.as_millis() {
-            let found = format!("it is at {at}, which is {counted} ms after {from} by the run's clock, but the timeout is {limit}");
+            let found = format!("it is at {at}, {counted} ms after {from} by the run's clock; expected {limit}");
             return broken(Rule::NotBeforeTime, id, found);
         }
         Ok(())

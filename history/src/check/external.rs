@@ -155,7 +155,8 @@ impl CheckedLinks {
     fn comes_from(&mut self, id: EventId, origin: Option<&Origin>) -> Result<(), Violation> {
         let Some(origin) = origin else { return Ok(()) };
         if let Some((_, first)) = self.origins.iter().find(|(known, _)| known == origin) {
-            let found = format!("event {} of run {} was already recorded as event {first}", origin.event_id, origin.run_id);
+            let Origin { event_id, run_id, .. } = origin;
+            let found = format!("event {event_id} of run {run_id} was already recorded as event {first}");
             return broken(Rule::OriginOnce, id, found);
         }
         self.origins.push((origin.clone(), id));
@@ -173,7 +174,8 @@ impl CheckedLinks {
             return broken(Rule::Link, id, format!("event {scheduled} is not an earlier request of this kind"));
         };
         if sent.workflow_id != to {
-            return broken(Rule::Link, id, format!("it refers to `{to}`, but event {scheduled} to `{}`", sent.workflow_id));
+            let found = format!("it refers to `{to}`, but event {scheduled} to `{}`", sent.workflow_id);
+            return broken(Rule::Link, id, found);
         }
         if let Some(closed) = sent.closed {
             return broken(Rule::EffectOnce, id, format!("event {closed} already has its outcome"));

@@ -59,7 +59,11 @@ impl HistoryReader {
             return broken(Rule::ActivityLife, id, "it removes the retry policy");
         }
         if !had_policy && it.retry.is_some() && activity.started.is_some() {
-            return broken(Rule::ActivityLife, id, "it adds a retry policy to an activity that was started without one");
+            return broken(
+                Rule::ActivityLife,
+                id,
+                "it adds a retry policy to an activity that was started without one",
+            );
         }
         activity.waits_from = activity.waits_from.min(at);
         activity.attempts_max = activity.attempts_max.max(attempts(it.retry.as_ref()));

@@ -13,7 +13,11 @@ impl HistoryReader {
         let Some(policy) = &start.retry else { return broken(Rule::Retry, id, "the run has no retry policy") };
         let attempt = start.attempt.unwrap_or(1);
         if !policy.allows_after(attempt) {
-            return broken(Rule::Retry, id, format!("it was attempt {attempt} of {}", or_none(policy.maximum_attempts)));
+            return broken(
+                Rule::Retry,
+                id,
+                format!("it was attempt {attempt} of {}", or_none(policy.maximum_attempts)),
+            );
         }
         if let Some(reason) = reason.filter(|reason| !policy.retries(reason)) {
             return broken(Rule::Retry, id, format!("`{reason}` is not retryable"));

@@ -58,7 +58,8 @@ impl HistoryReader {
         match self.waiting.take() {
             Some((waiting, _)) if waiting == scheduled => {}
             other => {
-                let found = format!("it refers to turn {scheduled}, but the waiting turn is {}", or_none(other.map(|(id, _)| id)));
+                let waiting = or_none(other.map(|(id, _)| id));
+                let found = format!("it refers to turn {scheduled}, but the waiting turn is {waiting}");
                 return broken(Rule::Link, id, found);
             }
         }
@@ -89,7 +90,8 @@ impl HistoryReader {
             }
             other => {
                 let held = or_none(other.map(|(scheduled, started, _)| format!("turn {scheduled} by {started}")));
-                broken(Rule::Link, id, format!("it refers to turn {scheduled} by {started}, but the held turn is {held}"))
+                let found = format!("it refers to turn {scheduled} by {started}, but the held turn is {held}");
+                broken(Rule::Link, id, found)
             }
         }
     }

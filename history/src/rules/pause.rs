@@ -9,7 +9,7 @@
 //! | while the run is paused | with its clock running | with its clock stopped |
 //! |---|---|---|
 //! | result for a task already held | recorded | recorded |
-//! | timers; run, start-to-close and heartbeat timeouts | run on | stop, and continue on resume |
+//! | timers, and all timeouts except schedule-to-start | run on | stop, and continue on resume |
 //! | schedule-to-start timeouts | restart on resume | restart on resume |
 //! | backoff before a retry | runs on, then waits for the resume | runs on, then waits for the resume |
 //!
@@ -37,8 +37,8 @@ impl Transition {
             return Err(Fault::AlreadyPaused);
         }
         if stop_clocks && self.run.clock.stops() >= limits::CLOCK_STOPS_MAX {
-            let problem =
-                format!("has been done {} times in this run, which is the limit; pause it without stopping its clocks", limits::CLOCK_STOPS_MAX);
+            let max = limits::CLOCK_STOPS_MAX;
+            let problem = format!("was used {max} times in this run, which is the limit; pause it without this option");
             return Err(Fault::Invalid { field: "stopClocks".to_owned(), problem });
         }
         let ByHand { identity, reason } = by_hand.clone();

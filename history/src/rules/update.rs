@@ -93,7 +93,8 @@ pub fn starting_for(existing: Option<&Run>, start: &Start, asked: &ProposedUpdat
         return Err(invalid("start", "cannot be combined with a required version, because the run is not started yet"));
     }
     if start.start_after.is_some_and(|after| after != Duration::ZERO) {
-        return Err(invalid("start.startAfter", "must be zero with an update, which would have to wait for the first turn"));
+        let problem = "must be zero with an update, which would have to wait for the first turn";
+        return Err(invalid("start.startAfter", problem));
     }
     match existing {
         Some(run) => match run.status_of_update(&asked.update_id, None) {

@@ -76,7 +76,7 @@ impl StoredRun {
     }
 
     /// Whether another run goes on for it, which may have yet to begin.
-    pub(crate) fn goes_on(&self) -> bool {
+    pub(crate) fn has_successor(&self) -> bool {
         goes_on(self.run(), &self.body.links)
     }
 

@@ -207,7 +207,12 @@ async fn what_cannot_be_meant_is_refused_with_its_place() {
             "`spec.cron[0]` has `25` as field 2, the hour; expected 0 to 23",
         ),
         ("/spec/cron", json!(["0 0 30 2 *"]), "invalid-field", "names no day that there is"),
-        ("/spec/cron", json!([]), "invalid-field", "`spec` specifies no time: expected `cron`, `calendars` or `intervals`"),
+        (
+            "/spec/cron",
+            json!([]),
+            "invalid-field",
+            "`spec` specifies no time: expected `cron`, `calendars` or `intervals`",
+        ),
         (
             "/spec/timeZone",
             json!("Mars/Base"),

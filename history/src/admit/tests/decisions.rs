@@ -46,7 +46,8 @@ fn a_decision_that_fails_is_recorded_and_schedules_a_turn() {
     check(
         &busy,
         &busy.complete([cancel("b"), marker("m"), cancel_timer("u")]),
-        "DeciderCompleted ActivityTaskCancelFailed(b, ActivityIdUnknown) Marker(m) TimerCancelFailed(u, TimerIdUnknown) \
+        "DeciderCompleted ActivityTaskCancelFailed(b, ActivityIdUnknown) Marker(m) \
+         TimerCancelFailed(u, TimerIdUnknown) \
          DeciderScheduled",
     );
 }

@@ -110,7 +110,7 @@ impl Run {
         self.known.earlier.retain(|earlier| !earlier.requests.is_empty());
     }
 
-    /// Removes all of its own requests except this one, because the others belong to the run that it branched off
+    /// Keeps only this request of the new run. The others belong to the run that it branched off
     /// and are known as such.
     pub(crate) fn branch_requests(&mut self, key: Option<RequestKey>, event_id: EventId) {
         self.known.own.retain(|entry| entry.event_id == event_id && Some(entry.key) == key);

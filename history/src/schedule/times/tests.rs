@@ -425,7 +425,8 @@ proptest! {
 
     #[test]
     fn times_increase_and_none_is_skipped(
-        minute in field(0..=59), hour in field(0..=23), every in 60_u64..100_000, zone in 0..ZONES.len(), day in 0_u64..600,
+        minute in field(0..=59), hour in field(0..=23), every in 60_u64..100_000,
+        zone in 0..ZONES.len(), day in 0_u64..600,
     ) {
         let spec = ScheduleSpec {
             intervals: vec![Interval { every: Duration::from_secs(every), phase: Duration::ZERO }],

@@ -8,7 +8,7 @@ use crate::base::notices::{NoticeKind, RunNotice, in_log, in_shell};
 /// The notice of a transition that is about to be committed; `None` unless the run stands so now and did not before.
 pub(crate) fn of_transition(before: Option<&Run>, made: &Transition) -> Option<RunNotice> {
     let run = made.run();
-    let before = before.filter(|before| before.started.run_id == run.started.run_id).map(Run::standing);
+    let before = before.filter(|before| before.started.run_id == run.started.run_id).map(Run::condition);
     let standing = run.condition();
     if before == Some(standing) {
         return None;
