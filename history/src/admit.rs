@@ -61,7 +61,7 @@ impl Transition {
     pub fn admit(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         match self.repeated(command, None) {
             Some(request) => Ok(CommandOutcome::Repeated(request)),
-            None => self.admit_new(command, now),
+            None => self.admit_unrepeated(command, now),
         }
     }
 
@@ -71,9 +71,9 @@ impl Transition {
     /// # Errors
     ///
     /// As for [`admit`](Self::admit).
-    pub fn admit_of(&mut self, command: &Command, author: &Author, now: Timestamp) -> Result<CommandOutcome, Fault> {
+    pub fn admit_as(&mut self, command: &Command, author: &Author, now: Timestamp) -> Result<CommandOutcome, Fault> {
         self.author = author.clone();
-        let outcome = self.admit_new(command, now);
+        let outcome = self.admit_unrepeated(command, now);
         self.author = Author::default();
         outcome
     }
@@ -83,10 +83,10 @@ impl Transition {
     /// # Errors
     ///
     /// As for [`admit`](Self::admit).
-    pub fn admit_new(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
+    pub fn admit_unrepeated(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         let first = self.events().len();
         self.space = None;
-        let outcome = self.outcome_of(command, now)?;
+        let outcome = self.dispatch(command, now)?;
         if self.events().iter().skip(first).any(|event| self.run.needs_decider(&event.kind)) {
             self.schedule_turn(now);
         }
@@ -97,7 +97,7 @@ impl Transition {
 
     /// Dispatches a command to its rule. Most commands return the id of their first event; those with a more
     /// specific outcome return early.
-    fn outcome_of(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
+    fn dispatch(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         let next = self.run.last_event_id + 1;
         let key = command.request_key();
         match command {
@@ -137,7 +137,7 @@ impl Transition {
             Command::Pause { stop_clocks, by_hand, .. } => self.pause(*stop_clocks, by_hand, key, now),
             Command::Resume { by_hand, .. } => self.resume(by_hand, key, now),
             Command::RepairDeadlines { heartbeats, timers, by_hand, .. } => {
-                return self.repair_deadlines((heartbeats, timers), by_hand, key, now);
+                return self.repair_deadlines(heartbeats, timers, by_hand, key, now);
             }
             Command::ActOnActivity { activity_id, act, by_hand, .. } => {
                 self.act_on_activity(activity_id, act, by_hand, key, now)

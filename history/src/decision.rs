@@ -337,14 +337,25 @@ pub struct ContinueAsNew {
     pub swf: SwfSettings,
 }
 
+/// A close that a decision asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Closing {
+    /// Kind of close.
+    pub decision: CloseDecision,
+    /// True if the run closes even if there is news that the turn has not seen.
+    pub is_forced: bool,
+}
+
 impl Decision {
-    /// Returns the closing decision and whether it is forced, or `None` if the decision does not close the run.
-    pub fn closes(&self) -> Option<(CloseDecision, bool)> {
+    /// Returns how the decision closes the run, or `None` if it does not.
+    pub fn closes(&self) -> Option<Closing> {
         match self {
-            Self::SucceedWorkflow(it) => Some((CloseDecision::SucceedWorkflow, it.force)),
-            Self::FailWorkflow(it) => Some((CloseDecision::FailWorkflow, it.force)),
-            Self::CancelWorkflow(it) => Some((CloseDecision::CancelWorkflow, it.force)),
-            Self::ContinueAsNew(it) => Some((CloseDecision::ContinueAsNew, it.force)),
+            Self::SucceedWorkflow(it) => {
+                Some(Closing { decision: CloseDecision::SucceedWorkflow, is_forced: it.force })
+            }
+            Self::FailWorkflow(it) => Some(Closing { decision: CloseDecision::FailWorkflow, is_forced: it.force }),
+            Self::CancelWorkflow(it) => Some(Closing { decision: CloseDecision::CancelWorkflow, is_forced: it.force }),
+            Self::ContinueAsNew(it) => Some(Closing { decision: CloseDecision::ContinueAsNew, is_forced: it.force }),
             Self::ScheduleActivity(_)
             | Self::CancelActivity(_)
             | Self::StartTimer(_)

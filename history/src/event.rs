@@ -60,6 +60,15 @@ pub enum Level {
     Activity,
 }
 
+/// The run that continues after a closing event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Successor {
+    /// Run id of the successor.
+    pub run_id: RunId,
+    /// Earliest time of its first turn, if one is set.
+    pub not_before: Option<Timestamp>,
+}
+
 /// A recorded fact in the history of a run.
 ///
 /// Its JSON form is one flat object: `id`, `timestamp`, `type`, then the attributes of the kind.
@@ -366,9 +375,8 @@ impl EventKind {
         )
     }
 
-    /// Returns the id of the run that continues after this event (continued as new, retried or reset), and the
-    /// earliest time of its first turn, if one is set.
-    pub fn followed_by(&self) -> Option<(RunId, Option<Timestamp>)> {
+    /// Returns the run that continues after this event: continued as new, retried or reset.
+    pub fn followed_by(&self) -> Option<Successor> {
         let (run_id, not_before) = match self {
             Self::WorkflowContinuedAsNew(it) => (Some(it.new_run_id), None),
             Self::WorkflowFailed(it) => (it.new_run_id, it.next_try_at),
@@ -376,6 +384,6 @@ impl EventKind {
             Self::WorkflowTerminated(it) => (it.reset.map(|reset| reset.new_run_id), None),
             _ => return None,
         };
-        run_id.map(|run_id| (run_id, not_before))
+        run_id.map(|run_id| Successor { run_id, not_before })
     }
 }

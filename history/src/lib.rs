@@ -76,12 +76,12 @@ pub use command::{
 };
 pub use decision::Decision;
 pub use decision::{
-    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, FailWorkflow, RecordMarker,
+    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, Closing, ContinueAsNew, FailWorkflow, RecordMarker,
     ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow, SwfSettings,
 };
 pub use decision_context::{DecisionContext, DomainCapacity, Registration};
 pub use dialect::{LAMBDA_LIST, SwfLimits, SwfRun, SwfSuccessor, lambda_activity_id, lambda_id};
-pub use event::{Event, EventKind, LastFailure, Level, Origin, RequestKey};
+pub use event::{Event, EventKind, LastFailure, Level, Origin, RequestKey, Successor};
 pub use factor::Factor;
 pub use fault::{Fault, Unit};
 pub use ids::{ConflictPolicy, EventId, NamedRun, ReusePolicy, RunId};
@@ -101,9 +101,9 @@ pub use rules::repair::LateDeadline;
 pub use run::{
     Activities, Attempts, Branched, Deadline, DeadlineKind, Fingerprint, HeldAttempt, KnownRequest, KnownRequests,
     LostTurns, OpenCounts, OpenUpdates, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer,
-    PendingUpdate, Released, Repeated, RequestMark, Run, RunClock, RunCondition, RunPause, RunStart, Spilled, Status,
-    Successes, TaskRef, Turn, TurnLists, TurnTask, UpcomingChange, UpcomingKind, UpdateStatus, WaitingActivity,
-    key_of_update,
+    PendingUpdate, Released, Repeated, RequestMark, Run, RunClock, RunCondition, RunPause, RunStart, Spilled,
+    SpilledMark, Status, Successes, TaskRef, Turn, TurnLists, TurnTask, UpcomingChange, UpcomingKind, UpdateStatus,
+    WaitingActivity, key_of_update,
 };
 pub use same_json::same_json;
 #[cfg(feature = "schedules")]

@@ -234,7 +234,7 @@ mod tests {
         for identity in [None, Some("a runner with a long name".to_owned())] {
             let mut transition = Transition::linked(scene.run.clone(), Links::default());
             let start = Command::StartActivity { scheduled_event_id: 5, identity: identity.clone(), poll: None };
-            transition.admit_of(&start, &of("the runner that took it"), scene.now).unwrap();
+            transition.admit_as(&start, &of("the runner that took it"), scene.now).unwrap();
             let mut pack = Vec::new();
             let place = PackRef { op: 1, offset: 0, len: 0 };
             transition.run_mut().keep_notes(|bytes| {
@@ -243,7 +243,7 @@ mod tests {
             });
             let task = transition.run().activities.get(&5).unwrap().task(5).unwrap();
             let success = Command::SucceedActivity { task, result: None };
-            transition.admit_of(&success, &of("another"), scene.now).unwrap();
+            transition.admit_as(&success, &of("another"), scene.now).unwrap();
             let mut events = transition.into_parts().1.into_iter();
             let mut started = events.next().unwrap();
             assert_eq!((started.by.clone(), started.notes_kept().collect::<Vec<_>>()), (None, vec![place]));

@@ -33,7 +33,7 @@ pub use branched::Branched;
 pub use clock::{RunClock, RunPause};
 pub use condition::RunCondition;
 pub use deadlines::{Deadline, DeadlineKind};
-pub use known::{KnownRequest, KnownRequests, RequestMark, Spilled, key_of_update};
+pub use known::{KnownRequest, KnownRequests, RequestMark, Spilled, SpilledMark, key_of_update};
 pub use open_counts::OpenCounts;
 pub use pending::{
     LostTurns, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer, Released, Turn, TurnLists,

@@ -69,7 +69,7 @@ impl Scene {
         let outcome = match may {
             Some(may) => {
                 let author = Author { may: Some([may.as_ref().clone()].into()), ..Author::default() };
-                transition.admit_of(command, &author, self.now)
+                transition.admit_as(command, &author, self.now)
             }
             None => transition.admit(command, self.now),
         };

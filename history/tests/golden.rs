@@ -535,7 +535,7 @@ fn stored_links_to_other_runs_can_still_be_read() {
     let mut transition = Transition::start(&Start::new("w", "t", "l"), Uuid::nil(), now).unwrap();
     let mut closed = transition.clone();
     closed.admit(&terminate(), now).unwrap();
-    closed.plan_reset(reset_plan(), &by_hand().unwrap(), (Some(RequestKey(0xBA70)), None), now).unwrap();
+    closed.plan_reset(reset_plan(), &by_hand().unwrap(), Some(RequestKey(0xBA70)), None, now).unwrap();
     let sample = closed.links().clone();
     assert!(sample.reset.is_some());
     let current = minicbor::to_vec(&sample).unwrap();

@@ -753,7 +753,7 @@ fn reset(
     let new_run_id = Uuid::from_u128(run_id.as_u128() + 1);
     let plan = ResetPlan { new_run_id, run_id, event_id, signals };
     let was_open = transition.run().is_open();
-    transition.plan_reset(plan, &ByHand::default(), (None, None), now).unwrap();
+    transition.plan_reset(plan, &ByHand::default(), None, None, now).unwrap();
     let planned = match transition.events() {
         [closing] => PlannedReset::of(closing).unwrap(),
         _ => transition.links().reset.as_deref().unwrap().clone(),

@@ -4,7 +4,7 @@
 //! to record its failure if the decider's credential does not permit it.
 
 use crate::command::{TurnAnswer, TurnId};
-use crate::decision::Decision;
+use crate::decision::{Closing, Decision};
 use crate::decision_context::{DecisionContext, DomainCapacity};
 use crate::event::{
     ActivityScheduleFailedCause, ActivityTaskCancelFailedCause, ChildScheduleFailedCause, CloseDecision,
@@ -120,9 +120,9 @@ impl Transition {
             self.push(now, not_permitted(decision, id));
             return true;
         }
-        if let Some((decision, force)) = decision.closes()
+        if let Some(Closing { decision, is_forced }) = decision.closes()
             && unseen
-            && !force
+            && !is_forced
         {
             self.push(now, workflow::not_closed(decision, CloseFailedCause::UnhandledEvents, id));
             return true;

@@ -2,11 +2,12 @@
 
 use super::HistoryReader;
 use super::rule::{Rule, Violation, broken, or_none};
-use crate::event::{Event, EventKind, WorkflowTimeout};
+use crate::event::{Event, EventKind, Successor, WorkflowTimeout};
 
 impl HistoryReader {
     pub(super) fn check_retry(&self, event: &Event, reason: Option<&str>) -> Result<(), Violation> {
-        let (Some((_, not_before)), Some((start, started_at))) = (event.kind.followed_by(), &self.start) else {
+        let (Some(Successor { not_before, .. }), Some((start, started_at))) = (event.kind.followed_by(), &self.start)
+        else {
             return Ok(());
         };
         let id = event.id;

@@ -47,7 +47,7 @@ impl Transition {
             return if self.run.is_open() { EffectResult::Unknown } else { EffectResult::Closed };
         }
         let traceparent = outbound.trace.as_ref().map(|trace| trace.traceparent);
-        match self.admit_of(command, &Author::named(outbound.by.clone()).traced(traceparent), now) {
+        match self.admit_as(command, &Author::named(outbound.by.clone()).traced(traceparent), now) {
             Ok(_) => EffectResult::Done { run_id },
             Err(_) => EffectResult::Closed,
         }

@@ -42,7 +42,8 @@ pub struct LateDeadline {
 impl Transition {
     pub(crate) fn repair_deadlines(
         &mut self,
-        (heartbeats, timers): (&[Heartbeat], &BTreeMap<EventId, Duration>),
+        heartbeats: &[Heartbeat],
+        timers: &BTreeMap<EventId, Duration>,
         by_hand: &ByHand,
         key: Option<RequestKey>,
         now: Timestamp,

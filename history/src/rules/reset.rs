@@ -39,7 +39,8 @@ impl Transition {
         &mut self,
         plan: ResetPlan,
         by_hand: &ByHand,
-        (key, by): (Option<RequestKey>, Option<CallerName>),
+        key: Option<RequestKey>,
+        by: Option<CallerName>,
         now: Timestamp,
     ) -> Result<(), Fault> {
         validate::by_hand(by_hand)?;

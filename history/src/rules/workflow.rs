@@ -367,7 +367,7 @@ impl Run {
         self.clock.go(event.at());
         self.end_updates(event);
         let followed_by = event.kind.followed_by().filter(|_| status != Status::ContinuedAsNew);
-        self.retried_as = followed_by.map(|(run_id, _)| run_id);
+        self.retried_as = followed_by.map(|successor| successor.run_id);
         if !self.has_successor() {
             self.paused = None;
         }

@@ -49,11 +49,22 @@ pub struct RequestMark {
     pub number: u64,
 }
 
+/// A mark that the store must keep for a request that leaves the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpilledMark {
+    /// Key of the request.
+    pub key: RequestKey,
+    /// Record of the request.
+    pub mark: RequestMark,
+    /// Time until which the store must keep it.
+    pub until: Timestamp,
+}
+
 /// Requests that leave the state; see [`Run::spill`](crate::run::Run::spill).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spilled {
-    /// Mark of each request that the store must keep, with the time until which it is kept.
-    pub marks: Vec<(RequestKey, RequestMark, Timestamp)>,
+    /// Marks that the store must keep.
+    pub marks: Vec<SpilledMark>,
     /// Number of older requests that are forgotten although they have not reached the minimum age.
     pub forgotten_early: u64,
 }

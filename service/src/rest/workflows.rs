@@ -79,7 +79,7 @@ pub(super) async fn start(
 
 fn run_result(run_id: Uuid, run: &Run, closing: EventKind) -> body::RunResult {
     let (status, closed_at) = (run.status, run.closed_at);
-    let continued_as = closing.followed_by().map(|(run_id, _)| run_id);
+    let continued_as = closing.followed_by().map(|successor| successor.run_id);
     let mut result =
         body::RunResult { status, run_id, closed_at, result: None, reason: None, details: None, continued_as };
     match closing {

@@ -1,7 +1,9 @@
 //! What runs do to each other, and runs that go on for others.
 
 use baton_history::admit::is_cancel_request;
-use baton_history::{Command, Effect, EffectResult, EventKind, Links, OutboundAction, OutboundEffect, Transition};
+use baton_history::{
+    Command, Effect, EffectResult, EventKind, Links, OutboundAction, OutboundEffect, Successor, Transition,
+};
 
 use super::TestService;
 
@@ -56,7 +58,7 @@ impl TestService {
     pub(super) fn go_on(&mut self, index: usize) {
         let run = self.at(index);
         let Some(closing) = run.events.last().map(|event| &event.kind) else { return };
-        let Some((run_id, not_before)) = closing.followed_by() else { return };
+        let Some(Successor { run_id, not_before }) = closing.followed_by() else { return };
         let is_newest = self.newest.get(&run.run.started.workflow_id) == Some(&index);
         if !is_newest || !run.links.outbox.is_empty() {
             return;

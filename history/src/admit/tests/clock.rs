@@ -5,7 +5,7 @@ use crate::scene::{
     Scene, check, child, fail_with, failure, keyed_signal, plain, resume, scene, schedule_with, schedule_with_retry,
     signal, stop, timer,
 };
-use crate::{DeadlineKind, Duration, Event, RetryPolicy, Start, Transition, UpcomingKind};
+use crate::{DeadlineKind, Duration, Event, RetryPolicy, Start, Successor, Transition, UpcomingKind};
 
 const TWO_DAYS: u64 = 172_800;
 
@@ -99,7 +99,7 @@ fn successor_follows_the_corrected_clock() {
     let retry = RetryPolicy { initial_interval: seconds(7), ..RetryPolicy::default() };
     let start = Start { retry: Some(retry), run_timeout: Some(seconds(60)), ..plain() };
     let given = touched(Scene::of(&start)).decide([failure()]);
-    let (run_id, at) = given.events.last().unwrap().kind.followed_by().unwrap();
+    let Successor { run_id, not_before: at } = given.events.last().unwrap().kind.followed_by().unwrap();
     assert_eq!(at, Some(given.now.plus(seconds(7))));
     let next = Transition::retry(&given.run, run_id, None, at.unwrap(), None, given.now);
     assert_eq!(next.run().started.at, given.now);

@@ -94,7 +94,7 @@ fn a_repetition_names_the_recording_run_unless_another_is_named() {
         assert_eq!(next.repeated(&again, run_id), expected);
     }
     // The run now has its own record, which is the newest with this key.
-    assert_eq!(next.admit_new(&again, closed.now), Ok(CommandOutcome::Recorded(3)));
+    assert_eq!(next.admit_unrepeated(&again, closed.now), Ok(CommandOutcome::Recorded(3)));
     let own = KnownRequest { run_id: new, event_id: 3 };
     assert_eq!((next.repeated(&again, Some(new)), next.repeated(&again, None)), (Some(own), Some(own)));
 }

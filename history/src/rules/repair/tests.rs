@@ -8,7 +8,8 @@ use crate::scene::{
     schedule_with_retry, signal, stop, success, timer,
 };
 use crate::{
-    ActivityCommand, Command, DeadlineKind, Duration, RetryPolicy, Start, Transition, UpcomingChange, UpcomingKind,
+    ActivityCommand, Command, DeadlineKind, Duration, RetryPolicy, Start, Successor, Transition, UpcomingChange,
+    UpcomingKind,
 };
 
 const TWO_DAYS: u64 = 172_800;
@@ -188,7 +189,7 @@ fn a_retry_begun_ahead_restarts_its_backoff_at_the_repair() {
     let retry = RetryPolicy { initial_interval: seconds(700), ..RetryPolicy::default() };
     let start = Start { retry: Some(retry), run_timeout: Some(seconds(60)), ..plain() };
     let before = Scene::of(&start).after(TWO_DAYS).decide([failure()]);
-    let (run_id, at) = before.events.last().unwrap().kind.followed_by().unwrap();
+    let Successor { run_id, not_before: at } = before.events.last().unwrap().kind.followed_by().unwrap();
     let next = Transition::retry(&before.run, run_id, None, at.unwrap(), None, before.now);
     let (run, events) = next.into_parts();
     let given = Scene { run, events, ..before }.after(60).put_back(TWO_DAYS);

@@ -35,7 +35,7 @@ fn reset_with(given: &Scene, event_id: EventId, signals: LaterSignals) -> (Scene
     let run_id = given.run.started.run_id;
     let plan = ResetPlan { new_run_id: Uuid::from_u128(run_id.as_u128() + 8), run_id, event_id, signals };
     let mut old = Transition::linked(given.run.clone(), given.links.clone());
-    old.plan_reset(plan, &ann(), (Some(RequestKey(7)), None), given.now).unwrap();
+    old.plan_reset(plan, &ann(), Some(RequestKey(7)), None, given.now).unwrap();
     let planned = old.events().first().and_then(PlannedReset::of).or(old.links().reset.as_deref().cloned()).unwrap();
     let new = Transition::branch(branch, &planned);
     let as_scene = |transition: Transition, before: &[crate::Event]| {

@@ -1,8 +1,8 @@
 //! Lookup and maintenance of the requests that a run recognizes.
 
 use super::{
-    Earlier, HOUR, KnownRequest, KnownRequests, RequestEntry, RequestMark, Requests, Spilled, is_over, is_start,
-    key_of_update,
+    Earlier, HOUR, KnownRequest, KnownRequests, RequestEntry, RequestMark, Requests, Spilled, SpilledMark, is_over,
+    is_start, key_of_update,
 };
 use crate::event::{EventId, RequestKey};
 use crate::ids::RunId;
@@ -146,7 +146,7 @@ impl Run {
                     if !self.known.has(entry.key) {
                         let until = if is_start(&entry) { kept_until } else { Timestamp::default() };
                         let (mark, until) = self.known.mark(run_id, entry.event_id, until, now);
-                        spilled.marks.push((entry.key, mark, until));
+                        spilled.marks.push(SpilledMark { key: entry.key, mark, until });
                     }
                 }
                 None if is_own => break,

@@ -42,7 +42,7 @@ fn the_oldest_requests_move_to_marks_together() {
     let mut given = signaled(scene(), 0..many);
     let spilled = spill(&mut given);
     assert_eq!(spilled.marks.len(), limits::REQUESTS_SPILLED_MIN + 1);
-    for (number, (found, mark, until)) in spilled.marks.iter().enumerate() {
+    for (number, SpilledMark { key: found, mark, until }) in spilled.marks.iter().enumerate() {
         assert_eq!((*found, mark.number, mark.run_id), (key(number), number as u64, Uuid::nil()));
         assert!(*until >= given.now.plus(limits::REQUESTS_KEPT));
         assert!(given.run.request(*found).is_none() && given.run.must_recall(*found, given.now));
@@ -98,7 +98,7 @@ fn requests_older_than_a_day_leave_without_a_mark() {
 #[test]
 fn requests_above_the_limit_are_forgotten_oldest_first() {
     let mut given = signaled(scene(), 0..limits::REQUESTS_IN_STATE_MAX + 1);
-    let first = spill(&mut given).marks[0].1;
+    let first = spill(&mut given).marks[0].mark;
     let forgotten = |scene: &mut Scene, count: u64| {
         scene.run.known.marked.as_mut().unwrap().count = count;
         let first = 1_000 * scene.events.len();
@@ -157,7 +157,7 @@ fn a_request_recorded_by_two_runs_leaves_one_mark() {
     second.run.remember(key(1), 2, second.now);
     let mut second = signaled(second, 3..2 * limits::REQUESTS_IN_STATE_MAX);
     let marks = spill(&mut second).marks;
-    let of = |number| marks.iter().filter(move |(request, ..)| *request == key(number)).map(|(_, mark, _)| mark);
+    let of = |number| marks.iter().filter(move |spilled| spilled.key == key(number)).map(|spilled| spilled.mark);
     assert_eq!(of(1).map(|mark| (mark.run_id, mark.event_id)).collect::<Vec<_>>(), [(RUNS[1], 2)]);
     assert_eq!(of(0).count(), 1);
 }
@@ -171,8 +171,8 @@ fn earlier_runs_in_the_state_are_limited() {
         let kept_until = newest.now.plus(Duration::from_days(30));
         newest = replaced(&newest, &of(number), Uuid::from_u128(number as u128), kept_until);
         let spilled = newest.run.spill(0, newest.now, newest.now).marks;
-        assert!(spilled.iter().all(|(_, mark, until)| mark.event_id == 1 && *until == kept_until));
-        marks.extend(spilled.into_iter().map(|(key, mark, _)| (key, mark.run_id)));
+        assert!(spilled.iter().all(|it| it.mark.event_id == 1 && it.until == kept_until));
+        marks.extend(spilled.into_iter().map(|it| (it.key, it.mark.run_id)));
         newest = newest.then(&terminate());
     }
     let expected: Vec<_> = (0..6).map(|number| (key(500 + number), Uuid::from_u128(number as u128))).collect();

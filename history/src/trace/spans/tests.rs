@@ -29,7 +29,7 @@ fn started(trace: Option<TraceContext>) -> Scene {
 fn spans(given: &Scene, when: &Command) -> Vec<Span> {
     let mut transition = Transition::linked(given.run.clone(), given.links.clone());
     let author = Author::default().traced(CALLER.parse().ok());
-    transition.admit_of(when, &author, given.now).unwrap();
+    transition.admit_as(when, &author, given.now).unwrap();
     of_transition(Some(&given.run), &transition)
 }
 

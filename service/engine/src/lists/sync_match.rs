@@ -117,7 +117,7 @@ pub(crate) fn start_task(
         None if list.side == Side::Decider => Command::StartTurn { scheduled_event_id, identity, poll },
         None => Command::StartActivity { scheduled_event_id, identity, poll },
     };
-    transition.admit_of(&command, &Author::named(by), now).ok()?;
+    transition.admit_as(&command, &Author::named(by), now).ok()?;
     let started = transition.run().activities.get(&scheduled_event_id).and_then(|it| it.task(scheduled_event_id));
     Some(started.map_or(0, |task| task.start))
 }

@@ -112,7 +112,7 @@ impl RunWorker<'_> {
             }
         }
         self.run_pending(&mut pending).await;
-        if self.state.known().is_some_and(StoredRun::goes_on)
+        if self.state.known().is_some_and(StoredRun::has_successor)
             && let Err(refusal) = Box::pin(self.go_on()).await
         {
             // The due index brings it back.
@@ -397,7 +397,7 @@ fn admit_told(
     must_be_current(key, transition.run(), run_id)?;
     let current = transition.run().started.run_id;
     let seen = transition.run().version;
-    let (event_id, repeated) = match transition.admit_of(command, author, now)? {
+    let (event_id, repeated) = match transition.admit_as(command, author, now)? {
         CommandOutcome::Recorded(event_id) => (event_id, false),
         CommandOutcome::Repeated(request) => (request.event_id, true),
     };

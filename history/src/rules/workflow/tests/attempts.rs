@@ -1,7 +1,7 @@
 //! Retries of workflows, each in a new run.
 
 use crate::admit::{Starting, is_cancel_request, may_start, starting};
-use crate::event::{ChildPolicy, EventKind, RequestKey, WorkflowTimeout};
+use crate::event::{ChildPolicy, EventKind, RequestKey, Successor, WorkflowTimeout};
 use crate::factor::Factor;
 use crate::retry::RetryPolicy;
 use crate::run::DeadlineKind;
@@ -40,7 +40,7 @@ fn closing(scene: &Scene) -> &EventKind {
 
 /// Returns the run of the next attempt, started at the scene's time.
 fn next_attempt(scene: &Scene) -> Scene {
-    let (run_id, not_before) = closing(scene).followed_by().expect("another try");
+    let Successor { run_id, not_before } = closing(scene).followed_by().expect("another attempt");
     let input = scene.events[0].kind.payload().cloned();
     let asked = scene.events.iter().rfind(|event| is_cancel_request(event));
     let next = Transition::retry(&scene.run, run_id, input, not_before.unwrap(), asked, scene.now);
@@ -131,7 +131,7 @@ fn a_late_attempt_has_its_full_run_timeout() {
     let run_deadline = late.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Run).unwrap();
     assert_eq!(run_deadline.at, late.now.plus(SECONDS(60)));
     // A clock that was put back does not make the delay longer.
-    let (run_id, at) = closing(&failed).followed_by().unwrap();
+    let Successor { run_id, not_before: at } = closing(&failed).followed_by().unwrap();
     let early = Transition::retry(&failed.run, run_id, None, at.unwrap(), None, Timestamp::from_millis(1));
     assert_eq!(early.run().started.first_turn_at(), at.unwrap());
 }
@@ -140,7 +140,7 @@ fn a_late_attempt_has_its_full_run_timeout() {
 fn the_jitter_of_a_workflow_retry_is_deterministic() {
     let policy = RetryPolicy { jitter: Factor::from_thousandths(500), ..policy() };
     let failed = || Scene::of(&Start { retry: Some(policy.clone()), ..start() }).decide([fails("busy")]);
-    let at = closing(&failed()).followed_by().unwrap().1.unwrap();
+    let at = closing(&failed()).followed_by().unwrap().not_before.unwrap();
     let wait = at.since(failed().now);
     assert!(SECONDS(5) <= wait && wait < SECONDS(10), "{wait}");
     assert_eq!(closing(&failed()).followed_by(), closing(&failed()).followed_by());
