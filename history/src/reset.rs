@@ -128,7 +128,7 @@ impl BranchReader {
         let Some(Branch { run, .. }) = branch else {
             return Err(Fault::NotAResetPoint { event_id, before: self.before, after: self.after });
         };
-        if let Some(problem) = in_the_way(&run) {
+        if let Some(problem) = reset_obstacle(&run) {
             return Err(Fault::ResetRefused { problem });
         }
         let mut later = self.later;
@@ -141,7 +141,7 @@ impl BranchReader {
 }
 
 /// Returns the reason why no run can continue from this state, although no turn is held.
-fn in_the_way(run: &Run) -> Option<String> {
+fn reset_obstacle(run: &Run) -> Option<String> {
     let children = run.children.values().map(|child| format!("child `{}`", child.workflow_id));
     let externals = run.externals.values().map(|it| format!("the request to `{}`", it.workflow_id));
     let with_others: Vec<String> = children.chain(externals).take(3).collect();

@@ -34,7 +34,7 @@ pub struct Transition {
     events: Vec<Event>,
     /// Number of leading events that are copied from another run.
     pub(crate) copied: usize,
-    pub(crate) has_changed_beside: bool,
+    pub(crate) has_unrecorded_changes: bool,
     /// Reserved state space, computed when a decision of the current command first needs it.
     pub(crate) space: Option<ReservedSpace>,
     /// Author of the current command.
@@ -68,7 +68,7 @@ impl Transition {
             links,
             events: Vec::new(),
             copied: 0,
-            has_changed_beside: false,
+            has_unrecorded_changes: false,
             space: None,
             author: Author::default(),
             warnings: Vec::new(),
@@ -103,7 +103,7 @@ impl Transition {
     /// Returns `true` if there is anything to commit: events, state without events (such as the attempts of
     /// activities), or changed [links](Self::links).
     pub fn is_changed(&self) -> bool {
-        self.has_changed_beside || !self.events.is_empty()
+        self.has_unrecorded_changes || !self.events.is_empty()
     }
 
     /// Returns the links to other runs after everything admitted so far. They can change without an event.
@@ -207,7 +207,7 @@ impl Transition {
     pub(crate) fn change_attempts(&mut self, scheduled_event_id: EventId, change: impl FnOnce(&mut Attempts)) {
         if let Some(attempts) = self.run.attempts_mut(scheduled_event_id) {
             change(attempts);
-            self.has_changed_beside = true;
+            self.has_unrecorded_changes = true;
         }
     }
 

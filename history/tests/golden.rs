@@ -428,7 +428,7 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
     children.children.insert(60_007, child);
     let mut samples = vec![
         ("open".to_owned(), run()),
-        ("open-attempts".to_owned(), run_with_attempts()),
+        ("open-tries".to_owned(), run_with_attempts()),
         ("open-continued".to_owned(), {
             let mut run = run();
             run.started.run_timeout = Some(Duration::from_days(1));

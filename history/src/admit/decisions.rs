@@ -23,7 +23,7 @@ use crate::validate;
 impl TurnAnswer {
     pub(crate) fn validate(&self, run: &Run) -> Result<(), Fault> {
         let is_swf = run.started.is_swf();
-        self.is_acceptable(is_swf)?;
+        self.validate_fields(is_swf)?;
         let (found, max) = (self.decisions.len(), limits::DECISIONS_MAX);
         if found > max {
             let problem = format!("has {found} entries, at most {max} are allowed");
@@ -37,26 +37,26 @@ impl TurnAnswer {
                     problem: format!("closes the run ({}); a closing decision must be the last", decision.name()),
                 });
             }
-            is_acceptable(&|name| format!("decisions[{index}].{name}"), decision, is_swf)?;
+            validate_decision(&|name| format!("decisions[{index}].{name}"), decision, is_swf)?;
         }
         Ok(())
     }
 }
 
-fn is_acceptable(field: &impl Fn(&str) -> String, decision: &Decision, is_swf: bool) -> Result<(), Fault> {
+fn validate_decision(field: &impl Fn(&str) -> String, decision: &Decision, is_swf: bool) -> Result<(), Fault> {
     match decision {
-        Decision::ScheduleActivity(it) => activity::may_schedule(field, it, is_swf),
+        Decision::ScheduleActivity(it) => activity::validate_schedule(field, it, is_swf),
         Decision::CancelActivity(it) => validate::name(&field("activityId"), &it.activity_id),
-        Decision::StartTimer(it) => timer::may_start(field, it),
+        Decision::StartTimer(it) => timer::validate_start(field, it),
         Decision::CancelTimer(it) => validate::name(&field("timerId"), &it.timer_id),
-        Decision::RecordMarker(it) => marker::may_record(field, it),
-        Decision::StartChild(it) => child::may_start(field, it, is_swf),
-        Decision::SignalExternal(it) => external::may_signal(field, it),
-        Decision::CancelExternal(it) => external::may_cancel(field, it),
+        Decision::RecordMarker(it) => marker::validate_record(field, it),
+        Decision::StartChild(it) => child::validate_start(field, it, is_swf),
+        Decision::SignalExternal(it) => external::validate_signal(field, it),
+        Decision::CancelExternal(it) => external::validate_cancel(field, it),
         Decision::SucceedWorkflow(it) => validate::payload(&field("result"), it.result.as_ref()),
-        Decision::FailWorkflow(it) => workflow::may_fail(field, it, is_swf),
+        Decision::FailWorkflow(it) => workflow::validate_fail(field, it, is_swf),
         Decision::CancelWorkflow(it) => validate::payload(&field("details"), it.details.as_ref()),
-        Decision::ContinueAsNew(it) => workflow::may_continue(field, it, is_swf),
+        Decision::ContinueAsNew(it) => workflow::validate_continue(field, it, is_swf),
     }
 }
 
@@ -71,11 +71,11 @@ fn not_permitted(decision: &Decision, id: EventId) -> EventKind {
             activity::not_canceled(it, ActivityTaskCancelFailedCause::OperationNotPermitted, id)
         }
         Decision::StartTimer(it) => timer::not_set(it, TimerScheduleFailedCause::OperationNotPermitted, id),
-        Decision::CancelTimer(it) => timer::not_taken_back(it, TimerCancelFailedCause::OperationNotPermitted, id),
+        Decision::CancelTimer(it) => timer::not_canceled(it, TimerCancelFailedCause::OperationNotPermitted, id),
         Decision::RecordMarker(it) => marker::not_recorded(it, MarkerFailedCause::OperationNotPermitted, id),
-        Decision::StartChild(it) => child::not_tried(it, ChildScheduleFailedCause::OperationNotPermitted, id),
+        Decision::StartChild(it) => child::not_scheduled(it, ChildScheduleFailedCause::OperationNotPermitted, id),
         Decision::SignalExternal(it) => external::not_signaled(it, ExternalFailedCause::OperationNotPermitted, id),
-        Decision::CancelExternal(it) => external::not_asked(it, ExternalFailedCause::OperationNotPermitted, id),
+        Decision::CancelExternal(it) => external::cancel_not_sent(it, ExternalFailedCause::OperationNotPermitted, id),
         Decision::SucceedWorkflow(_) => not_closed(CloseDecision::SucceedWorkflow),
         Decision::FailWorkflow(_) => not_closed(CloseDecision::FailWorkflow),
         Decision::CancelWorkflow(_) => not_closed(CloseDecision::CancelWorkflow),

@@ -54,7 +54,11 @@ use crate::validate;
 
 pub(crate) use runner::Report;
 
-pub(crate) fn may_schedule(field: &impl Fn(&str) -> String, it: &ScheduleActivity, is_swf: bool) -> Result<(), Fault> {
+pub(crate) fn validate_schedule(
+    field: &impl Fn(&str) -> String,
+    it: &ScheduleActivity,
+    is_swf: bool,
+) -> Result<(), Fault> {
     // The id of a Lambda task contains a prefix.
     let chars_max = if is_swf { dialect::SWF_ACTIVITY_ID_CHARS_MAX } else { limits::NAME_CHARS_MAX };
     validate::name_up_to(&field("activityId"), &it.activity_id, chars_max)?;

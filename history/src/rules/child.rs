@@ -49,7 +49,7 @@ use crate::validate;
 /// Reason recorded in a child that is terminated or asked to cancel because its parent closed.
 pub const PARENT_CLOSED: &str = "the parent has closed";
 
-pub(crate) fn may_start(field: &impl Fn(&str) -> String, it: &StartChild, is_swf: bool) -> Result<(), Fault> {
+pub(crate) fn validate_start(field: &impl Fn(&str) -> String, it: &StartChild, is_swf: bool) -> Result<(), Fault> {
     validate::control(field, it.control.as_deref())?;
     validate::name(&field("workflowId"), &it.workflow_id)?;
     validate::type_name(&field("workflowType"), &it.workflow_type)?;
@@ -66,7 +66,7 @@ pub(crate) fn may_start(field: &impl Fn(&str) -> String, it: &StartChild, is_swf
     validate::tags(&field("tags"), &it.tags, is_swf)
 }
 
-pub(crate) fn not_tried(it: &StartChild, cause: ChildScheduleFailedCause, decision_event_id: EventId) -> EventKind {
+pub(crate) fn not_scheduled(it: &StartChild, cause: ChildScheduleFailedCause, decision_event_id: EventId) -> EventKind {
     EventKind::ChildScheduleFailed(ChildScheduleFailed {
         workflow_id: it.workflow_id.clone(),
         cause,
@@ -86,7 +86,7 @@ impl Transition {
         decision_event_id: EventId,
     ) -> EventKind {
         self.child(it, context, capacity, decision_event_id)
-            .unwrap_or_else(|cause| not_tried(it, cause, decision_event_id))
+            .unwrap_or_else(|cause| not_scheduled(it, cause, decision_event_id))
     }
 
     fn child(
@@ -224,7 +224,7 @@ impl Transition {
     pub(crate) fn drop_child_effects(&mut self, parent: RunId, scheduled_event_id: EventId) {
         let of = taken_over(self.run.started.run_id, parent);
         for kind in [EffectKind::StartChild, EffectKind::EndChild] {
-            self.has_changed_beside |= self.links.outbox.remove(of, scheduled_event_id, kind);
+            self.has_unrecorded_changes |= self.links.outbox.remove(of, scheduled_event_id, kind);
         }
     }
 

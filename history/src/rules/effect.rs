@@ -26,7 +26,7 @@ impl Transition {
     /// Applies another run's effect to this run, at most once, and returns the outcome to report. The outcome
     /// depends on the state: a refusal by an outdated state may be wrong for the newest one.
     pub fn apply_effect(&mut self, outbound: &OutboundEffect, now: Timestamp) -> EffectResult {
-        let OutboundAction::Admit(command) = &outbound.task else { return self.stands_in_the_way(outbound) };
+        let OutboundAction::Admit(command) = &outbound.task else { return self.start_result(outbound) };
         // Check this before the run id, because a predecessor of this run may have accepted the effect (ADR 5).
         if let Some(seen) = outbound.origin().and_then(|origin| self.links.seen.find(origin)) {
             return EffectResult::Done { run_id: seen.run_id };
@@ -55,7 +55,7 @@ impl Transition {
 
     /// Returns the outcome of starting a run whose workflow id is in use by this run: done if this is the requested
     /// run, or the reason for the refusal.
-    fn stands_in_the_way(&self, outbound: &OutboundEffect) -> EffectResult {
+    fn start_result(&self, outbound: &OutboundEffect) -> EffectResult {
         let OutboundAction::Start(start) = &outbound.task else { return EffectResult::Unknown };
         let started = &self.run.started;
         if outbound.run_id == Some(started.run_id) || (start.parent.is_some() && started.parent == start.parent) {
@@ -86,7 +86,7 @@ impl Transition {
         if !self.links.outbox.remove(of, event_id, kind) {
             return;
         }
-        self.has_changed_beside = true;
+        self.has_unrecorded_changes = true;
         // A closed run has no decider to inform, and a successor did not request the effect.
         if of.is_some() {
             return;
@@ -102,7 +102,7 @@ impl Transition {
 
     /// Schedules the next round of deliveries of overdue effects.
     pub(crate) fn retry_effects(&mut self, now: Timestamp) {
-        self.has_changed_beside |= self.links.outbox.start_round(now);
+        self.has_unrecorded_changes |= self.links.outbox.start_round(now);
     }
 }
 

@@ -27,14 +27,14 @@ use crate::time::Timestamp;
 use crate::transition::Transition;
 use crate::validate;
 
-pub(crate) fn may_signal(field: &impl Fn(&str) -> String, it: &SignalExternal) -> Result<(), Fault> {
+pub(crate) fn validate_signal(field: &impl Fn(&str) -> String, it: &SignalExternal) -> Result<(), Fault> {
     validate::name(&field("workflowId"), &it.workflow_id)?;
     validate::name(&field("name"), &it.name)?;
     validate::control(field, it.control.as_deref())?;
     validate::payload(&field("input"), it.input.as_ref())
 }
 
-pub(crate) fn may_cancel(field: &impl Fn(&str) -> String, it: &CancelExternal) -> Result<(), Fault> {
+pub(crate) fn validate_cancel(field: &impl Fn(&str) -> String, it: &CancelExternal) -> Result<(), Fault> {
     validate::name(&field("workflowId"), &it.workflow_id)?;
     validate::reason(&field("reason"), it.reason.as_deref())?;
     validate::control(field, it.control.as_deref())
@@ -46,7 +46,11 @@ pub(crate) fn not_signaled(it: &SignalExternal, cause: ExternalFailedCause, deci
     EventKind::ExternalSignalFailed(failed)
 }
 
-pub(crate) fn not_asked(it: &CancelExternal, cause: ExternalFailedCause, decision_event_id: EventId) -> EventKind {
+pub(crate) fn cancel_not_sent(
+    it: &CancelExternal,
+    cause: ExternalFailedCause,
+    decision_event_id: EventId,
+) -> EventKind {
     let (CancelExternal { workflow_id, run_id, control, .. }, scheduled_event_id) = (it.clone(), None);
     let failed = ExternalCancelFailed { workflow_id, cause, scheduled_event_id, decision_event_id, run_id, control };
     EventKind::ExternalCancelFailed(failed)
@@ -64,7 +68,7 @@ impl Transition {
 
     pub(crate) fn cancel_external(&mut self, it: &CancelExternal, decision_event_id: EventId) -> EventKind {
         if let Some(cause) = self.externals_limit(&it.workflow_id) {
-            return not_asked(it, cause, decision_event_id);
+            return cancel_not_sent(it, cause, decision_event_id);
         }
         let CancelExternal { workflow_id, run_id, reason, control } = it.clone();
         let scheduled = ExternalCancelScheduled { workflow_id, run_id, reason, decision_event_id, control };

@@ -14,7 +14,7 @@ use crate::limits;
 use crate::transition::Transition;
 use crate::validate;
 
-pub(crate) fn may_record(field: &impl Fn(&str) -> String, it: &RecordMarker) -> Result<(), Fault> {
+pub(crate) fn validate_record(field: &impl Fn(&str) -> String, it: &RecordMarker) -> Result<(), Fault> {
     validate::name(&field("name"), &it.name)?;
     validate::payload(&field("details"), it.details.as_ref())
 }

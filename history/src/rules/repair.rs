@@ -66,7 +66,7 @@ impl Transition {
         }
         let first = self.run.last_event_id + 1;
         *self = after;
-        self.has_changed_beside |= self.links.outbox.expedite(now);
+        self.has_unrecorded_changes |= self.links.outbox.expedite(now);
         Ok(CommandOutcome::Recorded(first))
     }
 

@@ -51,7 +51,7 @@ impl Transition {
             self.push_by(now, EventKind::WorkflowTerminated(terminated), key, by);
         } else {
             self.links.reset = Some(Box::new(PlannedReset { plan, by_hand: by_hand.clone(), at: now, key, by }));
-            self.has_changed_beside = true;
+            self.has_unrecorded_changes = true;
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ impl Transition {
             return Err(Fault::ActivityNotWaiting { scheduled_event_id });
         }
         self.links.sent.send(scheduled_event_id, poll);
-        self.has_changed_beside = true;
+        self.has_unrecorded_changes = true;
         Ok(())
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct SignalRequest<'a> {
     pub(crate) key: Option<RequestKey>,
 }
 
-pub(crate) fn may_come_with_start(signal: &StartSignal) -> Result<(), Fault> {
+pub(crate) fn validate_start_signal(signal: &StartSignal) -> Result<(), Fault> {
     validate::name("signal.name", &signal.name)?;
     validate::payload("signal.input", signal.input.as_ref())
 }

@@ -27,7 +27,7 @@ use crate::time::{Duration, Timestamp};
 use crate::transition::Transition;
 use crate::validate;
 
-pub(crate) fn may_start(field: &impl Fn(&str) -> String, it: &StartTimer) -> Result<(), Fault> {
+pub(crate) fn validate_start(field: &impl Fn(&str) -> String, it: &StartTimer) -> Result<(), Fault> {
     validate::name(&field("timerId"), &it.timer_id)?;
     validate::span(field("after"), it.after)?;
     validate::control(field, it.control.as_deref())
@@ -38,7 +38,7 @@ pub(crate) fn not_set(it: &StartTimer, cause: TimerScheduleFailedCause, decision
     EventKind::TimerScheduleFailed(TimerScheduleFailed { timer_id, cause, decision_event_id })
 }
 
-pub(crate) fn not_taken_back(it: &CancelTimer, cause: TimerCancelFailedCause, decision_event_id: EventId) -> EventKind {
+pub(crate) fn not_canceled(it: &CancelTimer, cause: TimerCancelFailedCause, decision_event_id: EventId) -> EventKind {
     let timer_id = it.timer_id.clone();
     EventKind::TimerCancelFailed(TimerCancelFailed { timer_id, cause, decision_event_id })
 }
@@ -60,7 +60,7 @@ impl Transition {
 
     pub(crate) fn cancel_timer(&self, it: &CancelTimer, decision_event_id: EventId) -> EventKind {
         let Some(timer) = self.run.timers.get(&it.timer_id) else {
-            return not_taken_back(it, TimerCancelFailedCause::TimerIdUnknown, decision_event_id);
+            return not_canceled(it, TimerCancelFailedCause::TimerIdUnknown, decision_event_id);
         };
         let (timer_id, scheduled_event_id) = (it.timer_id.clone(), timer.scheduled_event_id);
         EventKind::TimerCanceled(TimerCanceled { timer_id, scheduled_event_id, decision_event_id })

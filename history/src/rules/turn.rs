@@ -43,7 +43,7 @@ use crate::validate;
 
 impl TurnAnswer {
     /// Validates the fields of the answer except its decisions.
-    pub(crate) fn is_acceptable(&self, is_swf: bool) -> Result<(), Fault> {
+    pub(crate) fn validate_fields(&self, is_swf: bool) -> Result<(), Fault> {
         let context_max = if is_swf { limits::SWF_CONTEXT_BYTES_MAX } else { limits::CONTEXT_BYTES_MAX };
         validate::size("context", self.context.as_ref(), context_max)?;
         validate::awaiting(&self.awaiting)?;

@@ -121,7 +121,7 @@ pub fn speculative_turn(
     started_at: Timestamp,
 ) -> Vec<Event> {
     let mut transition = Transition::of(run.clone());
-    transition.turn_of_its_own(identity, by, started_at);
+    transition.record_speculative_turn(identity, by, started_at);
     transition.into_parts().1
 }
 
@@ -151,7 +151,7 @@ impl Transition {
             AnsweredTurn::Held(turn) => *turn,
             AnsweredTurn::Speculative { .. } if !records => return Ok(()),
             AnsweredTurn::Speculative { identity, by, started_at, .. } => {
-                self.turn_of_its_own(identity.as_deref(), by.as_ref(), *started_at)
+                self.record_speculative_turn(identity.as_deref(), by.as_ref(), *started_at)
             }
         };
         let decision_event_id = self.turn_completed(turn, rest, now);
@@ -211,7 +211,7 @@ impl Transition {
     }
 
     /// Records the events of a speculative turn.
-    fn turn_of_its_own(&mut self, identity: Option<&str>, by: Option<&CallerName>, at: Timestamp) -> TurnId {
+    fn record_speculative_turn(&mut self, identity: Option<&str>, by: Option<&CallerName>, at: Timestamp) -> TurnId {
         let answers = std::mem::replace(&mut self.author, Author::named(by.cloned()));
         self.schedule_turn(at);
         let scheduled_event_id = self.run.last_event_id;

@@ -114,7 +114,7 @@ pub enum Starting {
 /// As for [`may_start`]. In addition, [`Fault::Invalid`] for invalid fields and for policies that contradict each
 /// other.
 pub fn starting(existing: Option<&Run>, start: &Start) -> Result<Starting, Fault> {
-    is_acceptable(start)?;
+    validate_start(start)?;
     let Some(run) = existing else { return Ok(Starting::New) };
     let run_id = run.started.run_id;
     if let Some(request) = start.key.and_then(|key| run.request(key)) {
@@ -129,7 +129,7 @@ pub fn starting(existing: Option<&Run>, start: &Start) -> Result<Starting, Fault
     }
 }
 
-fn is_acceptable(start: &Start) -> Result<(), Fault> {
+fn validate_start(start: &Start) -> Result<(), Fault> {
     validate::name("workflowId", &start.workflow_id)?;
     validate::type_name("workflowType", &start.workflow_type)?;
     validate::name("taskList", &start.task_list)?;
@@ -144,7 +144,7 @@ fn is_acceptable(start: &Start) -> Result<(), Fault> {
     validate::span("retention", start.retention)?;
     validate::span("startAfter", start.start_after.unwrap_or_default())?;
     validate::retry_of_workflow("retry", start.retry.as_ref())?;
-    start.signal.as_ref().map_or(Ok(()), signal::may_come_with_start)?;
+    start.signal.as_ref().map_or(Ok(()), signal::validate_start_signal)?;
     if start.conflict_policy == ConflictPolicy::TerminateExisting && start.reuse_policy == ReusePolicy::RejectDuplicate
     {
         return Err(Fault::Invalid {
@@ -155,12 +155,16 @@ fn is_acceptable(start: &Start) -> Result<(), Fault> {
     validate::tags("tags", &start.tags, start.swf.is_some())
 }
 
-pub(crate) fn may_fail(field: &impl Fn(&str) -> String, it: &FailWorkflow, is_swf: bool) -> Result<(), Fault> {
+pub(crate) fn validate_fail(field: &impl Fn(&str) -> String, it: &FailWorkflow, is_swf: bool) -> Result<(), Fault> {
     validate::reason_of(&field("reason"), &it.reason, is_swf)?;
     validate::payload(&field("details"), it.details.as_ref())
 }
 
-pub(crate) fn may_continue(field: &impl Fn(&str) -> String, it: &ContinueAsNew, is_swf: bool) -> Result<(), Fault> {
+pub(crate) fn validate_continue(
+    field: &impl Fn(&str) -> String,
+    it: &ContinueAsNew,
+    is_swf: bool,
+) -> Result<(), Fault> {
     validate::payload(&field("input"), it.input.as_ref())?;
     it.workflow_type.as_ref().map_or(Ok(()), |kind| validate::type_name(&field("workflowType"), kind))?;
     it.task_list.as_ref().map_or(Ok(()), |list| validate::name(&field("taskList"), list))?;
@@ -191,7 +195,7 @@ impl Transition {
     ///
     /// [`Fault::Invalid`] or [`Fault::TooLarge`] for an invalid field.
     pub fn start(start: &Start, run_id: Uuid, now: Timestamp) -> Result<Self, Fault> {
-        is_acceptable(start)?;
+        validate_start(start)?;
         let started = WorkflowStarted {
             workflow_id: start.workflow_id.clone(),
             run_id,

@@ -206,7 +206,7 @@ async fn what_cannot_be_meant_is_refused_with_its_place() {
             "invalid-field",
             "`spec.cron[0]` has `25` as field 2, the hour; expected 0 to 23",
         ),
-        ("/spec/cron", json!(["0 0 30 2 *"]), "invalid-field", "names no day that there is"),
+        ("/spec/cron", json!(["0 0 30 2 *"]), "invalid-field", "matches no existing day"),
         (
             "/spec/cron",
             json!([]),
@@ -219,7 +219,7 @@ async fn what_cannot_be_meant_is_refused_with_its_place() {
             "invalid-field",
             "`spec.timeZone` is `Mars/Base`, expected the name of a time zone",
         ),
-        ("/spec/endAt", json!("1971-01-01T00:00:00Z"), "invalid-field", "`spec` names no time after"),
+        ("/spec/endAt", json!("1971-01-01T00:00:00Z"), "invalid-field", "`spec` specifies no time after"),
         ("/spec/crons", json!([]), "bad-json", "unknown field `crons`"),
         ("/overlap", json!("both"), "bad-json", "unknown variant `both`"),
         ("/catchUpWindow", json!("P9999D"), "invalid-field", "`catchUpWindow` is P9999D, at most"),

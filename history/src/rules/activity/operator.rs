@@ -22,7 +22,7 @@ impl Transition {
         now: Timestamp,
     ) -> Result<(), Fault> {
         validate::by_hand(by_hand)?;
-        is_acceptable(act)?;
+        validate_change(act)?;
         must_be_open(&self.run)?;
         let (scheduled_event_id, activity) = self.run.activity(activity_id).ok_or(Fault::ActivityClosed)?;
         let has_attempts = activity.attempts.is_some();
@@ -122,7 +122,7 @@ fn may_be_retried(activity: &PendingActivity, now: Timestamp) -> Result<(), Faul
     Err(Fault::ActivityNotRetryable { problem: problem.to_owned() })
 }
 
-fn is_acceptable(act: &ActivityCommand) -> Result<(), Fault> {
+fn validate_change(act: &ActivityCommand) -> Result<(), Fault> {
     match act {
         ActivityCommand::Succeed { result } => validate::payload("result", result.as_ref()),
         ActivityCommand::Fail { reason, details } => {

@@ -255,7 +255,7 @@ fn an_invalid_spec_names_the_field_and_what_was_expected() {
     };
     let over = limits::SCHEDULE_ENTRIES_MAX + 1;
     let cases = [
-        (ScheduleSpec::default(), "`spec` names no time"),
+        (ScheduleSpec::default(), "`spec` specifies no time"),
         (cron("* * *"), "`spec.cron[1]` has 3 fields, expected 5 (minute, hour, day of month, month, day of week)"),
         (cron("* * * * * * * *"), "`spec.cron[1]` has 8 fields"),
         (cron(""), "`spec.cron[1]` has 0 fields"),
@@ -287,7 +287,7 @@ fn an_invalid_spec_names_the_field_and_what_was_expected() {
         ),
         (
             calendar(Calendar { day_of_month: some("30"), month: some("FEB"), ..Calendar::default() }),
-            "names no day that there is",
+            "matches no existing day",
         ),
         (interval(999, 0), "`spec.intervals[0].every` is PT0.999S, expected PT1S to"),
         (interval(limits::SPAN_MAX.as_millis() + 1, 0), "`spec.intervals[0].every` is "),
