@@ -1,6 +1,6 @@
 //! Cost of the rules: admitting commands, evolving and storing runs, and reading windows.
 
-#![expect(clippy::unwrap_used, reason = "a bench that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot continue has failed")]
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! Stored form of events and run states: CBOR maps by field number, after a format byte.
+//! Stored form of events and run states: CBOR with numbered fields, preceded by a format byte.
 //!
 //! Compatible changes only add optional fields with new numbers, so that new programs can read old bytes and old
 //! programs skip unknown fields. Any other change requires a new [`FORMAT`].

@@ -1,4 +1,4 @@
-//! Particularities of SWF runs: runs started over SWF's protocol, which follow SWF's rules from start to close.
+//! Special rules of SWF runs, which are started over SWF's protocol and follow SWF's rules from start to close.
 //!
 //! Source: SWF's API reference. The rules call [`crate::RunStart::is_swf`] where they differ.
 

@@ -160,8 +160,8 @@ mod tests {
         ];
         for (kinds, expected) in cases {
             let found = TurnLoss::find(TURN, &events(kinds));
-            let told = found.map(|loss| format!("{}: {loss}", loss.word()));
-            assert_eq!(told.as_deref(), expected);
+            let shown = found.map(|loss| format!("{}: {loss}", loss.word()));
+            assert_eq!(shown.as_deref(), expected);
         }
     }
 }

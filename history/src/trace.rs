@@ -106,7 +106,7 @@ mod tests {
     fn a_successor_is_in_the_same_trace() {
         let closed = given().decide([ContinueAsNew::default().into()]);
         let Some(EventKind::WorkflowContinuedAsNew(it)) = closed.events.last().map(|event| &event.kind) else {
-            panic!("it goes on");
+            panic!("no successor");
         };
         let next = Transition::successor(&closed.run, it, None, None, closed.now);
         assert_eq!(

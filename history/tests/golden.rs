@@ -4,7 +4,7 @@
 //! stored form is generated from it (`BATON_GOLDEN=write cargo test -p baton-history`). An existing file is never
 //! overwritten: if its test fails, the code is wrong.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 #![expect(clippy::unnecessary_wraps, reason = "every field that takes a payload or a text is optional")]
 
 use std::collections::BTreeMap;

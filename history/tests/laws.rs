@@ -1,6 +1,6 @@
 //! Invariants of every history that commands can produce, and of arbitrary invalid input.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::collections::BTreeMap;
 
@@ -816,15 +816,15 @@ proptest! {
             prop_assert_eq!(event.id, id);
         }
         // The state is the fold of all events, also if a prefix is folded first.
-        let told = story.run.history_derived();
-        prop_assert_eq!(&Run::replay(&story.events).unwrap().history_derived(), &told);
+        let derived = story.run.history_derived();
+        prop_assert_eq!(&Run::replay(&story.events).unwrap().history_derived(), &derived);
         for commit in story.commits {
             let (prefix, rest) = story.events.split_at(commit);
             let mut run = Run::replay(prefix).unwrap();
             for event in rest {
                 run.evolve(event);
             }
-            prop_assert_eq!(&run.history_derived(), &told);
+            prop_assert_eq!(&run.history_derived(), &derived);
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` regenerates it.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot continue has failed")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -119,10 +119,10 @@ impl Reference {
     }
 
     /// Returns the tables of all types that tables refer to, recursively.
-    fn shapes(&mut self, told: &mut BTreeSet<String>) -> String {
+    fn shapes(&mut self, done: &mut BTreeSet<String>) -> String {
         let mut text = String::new();
         while let Some(name) = self.named.pop_first() {
-            if !told.insert(name.clone()) {
+            if !done.insert(name.clone()) {
                 continue;
             }
             let definition = self.definitions[&name].clone();
@@ -237,7 +237,7 @@ fn sources() -> BTreeMap<&'static str, String> {
 
 fn reference() -> String {
     let mut text = String::new();
-    let mut told = BTreeSet::new();
+    let mut done = BTreeSet::new();
     text += "## All decisions\n\n`?` marks a field that may be absent. Unknown fields are refused.\n\n";
     let (mut decisions, variants) = Reference::of::<Decision>();
     let names: Vec<_> = variants.iter().map(|variant| decisions.variant(variant).0).collect();
@@ -265,8 +265,8 @@ fn reference() -> String {
         text += &events.table(&fields);
     }
     text += "## Shapes and causes\n\n";
-    text += &decisions.shapes(&mut told);
-    text += &events.shapes(&mut told);
+    text += &decisions.shapes(&mut done);
+    text += &events.shapes(&mut done);
     text.truncate(text.trim_end().len());
     text + "\n"
 }
@@ -284,7 +284,7 @@ fn the_reference_in_the_docs_matches_the_code() {
         assert!(
             found == expected,
             "docs/deciders.md is not what the code says, first at {differs:?}; \
-             `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` writes it anew"
+             `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` rewrites it"
         );
     }
 }

@@ -1,6 +1,6 @@
 //! A run with the maximum of open items: their outcomes always fit, and further items are not opened (ADR 18).
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use baton_history::event::{ByHand, WorkflowSuccess};
 use baton_history::{

@@ -1,6 +1,6 @@
 //! The two traces of the design essay, compared event by event, and their histories as JSON.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot continue has failed")]
 
 use baton_history::event::EventKind;
 use baton_history::{

@@ -53,7 +53,7 @@ fn delivery_rounds_back_off_until_a_new_effect() {
     let now = outbox.next_at().unwrap();
     outbox.add(signal(9, "b"), now.plus(Duration::from_secs(0)));
     assert!(outbox.start_round(now));
-    assert_eq!(outbox.next_at(), Some(now.plus(first)), "begun anew");
+    assert_eq!(outbox.next_at(), Some(now.plus(first)), "restarted");
     outbox.remove(None, 5, EffectKind::Signal);
     outbox.remove(None, 9, EffectKind::Signal);
     assert!(!outbox.start_round(now), "nothing is owed");

@@ -230,7 +230,7 @@ impl<C> Encode<C> for Activities {
 
 impl<'b, C> Decode<'b, C> for Activities {
     fn decode(d: &mut Decoder<'b>, ctx: &mut C) -> Result<Self, DecodeError> {
-        let garbled = || DecodeError::message("open activities that are not as they are stored");
+        let garbled = || DecodeError::message("invalid stored activities");
         if d.array()? != Some(2) {
             return Err(garbled());
         }

@@ -440,10 +440,10 @@ impl ScheduleState {
         // schedule also checks periodically.
         let depends = !self.running.is_empty() && (!self.waiting.is_empty() || rules.pause_on_failure);
         let wait = limits::EFFECT_WAIT_FIRST.times(4_u64.saturating_pow(self.looks.min(8)));
-        let look = depends.then(|| now.plus(wait.min(limits::SCHEDULE_LOOK_MAX)));
+        let check = depends.then(|| now.plus(wait.min(limits::SCHEDULE_LOOK_MAX)));
         let next = if self.paused.is_some() || self.remaining == Some(0) { None } else { times.next(self.cursor) };
         let next = next.map(|next| if next.is_named { times.action_at(next.at, chance(id, next.at)) } else { next.at });
-        [soon, look, next].into_iter().flatten().min()
+        [soon, check, next].into_iter().flatten().min()
     }
 }
 

@@ -148,7 +148,7 @@ impl<'b, C> Decode<'b, C> for Traceparent {
             let [flags] = *rest else { return None };
             Some(Self { trace_id: TraceId::from_bytes(*trace_id)?, span_id: SpanId::from_bytes(*span_id)?, flags })
         };
-        stored(d.bytes()?).ok_or_else(|| DecodeError::message("a traceparent that is not as it is stored"))
+        stored(d.bytes()?).ok_or_else(|| DecodeError::message("invalid stored traceparent"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Golden files: bytes and texts that must stay readable forever. Files are added and never edited.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::path::PathBuf;
 

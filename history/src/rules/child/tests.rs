@@ -43,7 +43,7 @@ fn table_of_a_child_that_is_not_open() {
     for given in [scene().take(), closed.clone().take()] {
         check(&given, &given.complete([child("c")]), "DeciderCompleted ChildScheduled(c)");
     }
-    assert!(closed.links.is_empty(), "nobody needs to start it any more");
+    assert!(closed.links.is_empty(), "it need not be started any more");
     check(&closed, &settle(5, EffectKind::StartChild, done()), "");
     check(&closed, &child_closes(5, succeeded()), "repeats 8");
 }

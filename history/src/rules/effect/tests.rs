@@ -180,10 +180,7 @@ fn a_successor_settles_inherited_effects_without_an_event() {
     let next = followed(&closed);
     let effect = next.links.outbox.ready().next().unwrap();
     assert_eq!((effect.of, effect.event_id), (Some(closed.run.started.run_id), 5));
-    assert!(
-        next.links.outbox.round() > closed.links.outbox.round(),
-        "whoever delivered for the run that closed is late"
-    );
+    assert!(next.links.outbox.round() > closed.links.outbox.round(), "a delivery for the closed run is late");
     // Event 5 of the successor itself is unrelated.
     let own = Command::SettleEffect {
         owner: next.run.started.run_id,

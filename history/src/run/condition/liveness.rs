@@ -126,7 +126,7 @@ fn a_run_is_retrying_after_the_first_attempt() {
     let second = failed.after(1).takes("a");
     assert_eq!(second.run.condition(), RunCondition::Retrying, "it is in its second try");
     let done = second.succeeds("a");
-    assert_eq!(done.run.condition(), RunCondition::Open, "whatever else is open");
+    assert_eq!(done.run.condition(), RunCondition::Open, "other open items do not matter");
 }
 
 #[test]

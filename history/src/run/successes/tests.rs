@@ -64,7 +64,7 @@ fn scheduling_a_successful_activity_again_warns() {
 fn failed_open_or_different_activities_do_not_warn() {
     let taken = scene().decide([schedule("charge")]).takes("charge");
     let failed = taken.clone().then(&fail(taken.task("charge")));
-    assert_eq!(names(&failed, [schedule("charge")]), [""; 0], "a retry by hand");
+    assert_eq!(names(&failed, [schedule("charge")]), [""; 0], "a manual retry");
     let first = done(scene(), with_input("item", "{\"n\":1}"), "item");
     assert_eq!(names(&first, [with_input("item", "{\"n\":2}")]), [""; 0], "a loop over items");
     assert_eq!(names(&first, [with_input("item", "{\"n\":1}")]), ["item"]);

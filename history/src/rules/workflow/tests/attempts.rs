@@ -197,7 +197,7 @@ fn a_run_with_a_cancel_request_is_not_retried() {
         for (closed, status) in [(unseen, Status::Failed), (seen, Status::Failed), (late, Status::TimedOut)] {
             assert_eq!(closed.run.status, status, "{ask:?}");
             assert_eq!((closing(&closed).followed_by(), closed.run.has_successor()), (None, false), "{ask:?}");
-            assert!(!closed.links.outbox.is_empty(), "the parent hears of it: {ask:?}");
+            assert!(!closed.links.outbox.is_empty(), "the close is reported to the parent: {ask:?}");
             assert!(may_start(&closed.run, ReusePolicy::AllowDuplicate).is_ok(), "the id is free: {ask:?}");
         }
     }
