@@ -81,7 +81,7 @@ impl std::fmt::Display for TurnLoss {
             Self::TimedOut { after } => write!(f, "it timed out after {after:#}"),
             Self::GivenBack { after, cause: DeciderFailedCause::Reported, reason } => {
                 let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-                write!(f, "it was given back after {after:#}{reason}")
+                write!(f, "it failed after {after:#}{reason}")
             }
             Self::GivenBack { after, cause: DeciderFailedCause::DeliveryFailed, .. } => {
                 write!(f, "it was taken back after {after:#}, because the connection of its poll was closed")
@@ -145,7 +145,7 @@ mod tests {
         let cases: Vec<(Vec<EventKind>, Option<&str>)> = vec![
             (vec![started(2), timed_out(Some(3))], Some("timed-out: it timed out after 30s")),
             (vec![started(2), signal(), timed_out(Some(3))], Some("timed-out: it timed out after 1m")),
-            (vec![started(2), reported], Some("given-back: it was given back after 30s: no-disk")),
+            (vec![started(2), reported], Some("given-back: it failed after 30s: no-disk")),
             (
                 vec![started(2), undelivered],
                 Some("not-delivered: it was taken back after 30s, because the connection of its poll was closed"),
