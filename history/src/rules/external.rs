@@ -140,12 +140,7 @@ impl Transition {
 }
 
 impl Run {
-    pub(crate) fn apply_external_scheduled(
-        &mut self,
-        event_id: EventId,
-        workflow_id: &str,
-        decision_event_id: EventId,
-    ) {
+    pub(crate) fn add_external(&mut self, event_id: EventId, workflow_id: &str, decision_event_id: EventId) {
         let pending = PendingExternal { workflow_id: workflow_id.to_owned(), decision_event_id };
         self.externals.insert(event_id, pending);
     }

@@ -6,7 +6,7 @@
 //! |---|---|---|---|
 //! | ScheduleActivity | `ActivityTypeUnknown` | `ActivityTypeDeprecated` | `Default…Undefined` |
 //! | StartChild | `WorkflowTypeUnknown` | `WorkflowTypeDeprecated` | `Default…Undefined` |
-//! | ContinueAsNew | `WorkflowTypeUnknown` | `WorkflowTypeDeprecated` | `Default…Undefined` |
+//! | `ContinueAsNew` | `WorkflowTypeUnknown` | `WorkflowTypeDeprecated` | `Default…Undefined` |
 //!
 //! A Lambda task has no type. It fails with `LambdaUnavailable` if the service has no functions, and with
 //! ActivityScheduledTimeout (`LambdaRoleUndefined`) if the run has no role.
