@@ -16,8 +16,8 @@
 use crate::command::EffectResult;
 use crate::decision::{CancelExternal, SignalExternal};
 use crate::event::{
-    EventId, EventKind, ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled, ExternalFailedCause,
-    ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled,
+    Event, EventId, EventKind, ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled,
+    ExternalFailedCause, ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled,
 };
 use crate::fault::Fault;
 use crate::limits;
@@ -140,9 +140,9 @@ impl Transition {
 }
 
 impl Run {
-    pub(crate) fn add_external(&mut self, event_id: EventId, workflow_id: &str, decision_event_id: EventId) {
+    pub(crate) fn add_external(&mut self, event: &Event, workflow_id: &str, decision_event_id: EventId) {
         let pending = PendingExternal { workflow_id: workflow_id.to_owned(), decision_event_id };
-        self.externals.insert(event_id, pending);
+        self.externals.insert(event.id, pending);
     }
 
     /// Removes a request whose outcome is known. `None` means that it was never sent.

@@ -60,12 +60,8 @@ impl Run {
             EventKind::ChildTimedOut(it) => self.remove_child(Some(it.scheduled_event_id)),
             EventKind::ChildCanceled(it) => self.remove_child(Some(it.scheduled_event_id)),
             EventKind::ChildTerminated(it) => self.remove_child(Some(it.scheduled_event_id)),
-            EventKind::ExternalSignalScheduled(it) => {
-                self.add_external(event.id, &it.workflow_id, it.decision_event_id);
-            }
-            EventKind::ExternalCancelScheduled(it) => {
-                self.add_external(event.id, &it.workflow_id, it.decision_event_id);
-            }
+            EventKind::ExternalSignalScheduled(it) => self.add_external(event, &it.workflow_id, it.decision_event_id),
+            EventKind::ExternalCancelScheduled(it) => self.add_external(event, &it.workflow_id, it.decision_event_id),
             EventKind::ExternalSignalDelivered(it) => self.remove_external(Some(it.scheduled_event_id)),
             EventKind::ExternalCancelDelivered(it) => self.remove_external(Some(it.scheduled_event_id)),
             EventKind::ExternalSignalFailed(it) => self.remove_external(it.scheduled_event_id),
