@@ -176,7 +176,7 @@ fn must_be_sound(events: &[Event], run: &Run) {
     if let Err(violation) = check::history(events) {
         fail(format_args!("the history is broken, which is a bug in Baton: {violation}"), events);
     }
-    if Run::replay(events).map(Run::told) != Some(run.clone().told()) {
+    if Run::replay(events).map(Run::history_derived) != Some(run.clone().history_derived()) {
         fail("the run is not what its history means, which is a bug in Baton", events);
     }
 }

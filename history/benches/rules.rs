@@ -1,6 +1,6 @@
-//! What the rules cost: admitting, evolving, storing, and showing a window.
+//! Cost of the rules: admitting commands, evolving and storing runs, and reading windows.
 
-#![expect(clippy::unwrap_used, reason = "a bench that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot continue has failed")]
 
 use std::hint::black_box;
 
@@ -53,7 +53,7 @@ fn complete(run: &Run, decisions: Vec<Decision>) -> Command {
     Command::complete(TurnId { scheduled_event_id, started_event_id }, decisions)
 }
 
-/// A run of so many activities, one after the other, and its events.
+/// Returns a run of this many sequential activities, with its events.
 fn sequence(activities: usize) -> (Run, Vec<Event>) {
     let (mut run, mut events) = started();
     for index in 0..activities {
@@ -72,16 +72,16 @@ fn sequence(activities: usize) -> (Run, Vec<Event>) {
     (run, events)
 }
 
-/// `wide` with every activity started, and a sign of life of each.
+/// Returns `wide` with every activity started, and a heartbeat of each.
 fn beating(wide: &Run) -> (Run, Vec<Heartbeat>) {
     let waiting: Vec<_> =
         wide.activities.iter().filter(|(_, it)| it.held_since().is_none()).map(|(id, _)| *id).collect();
     let beating = waiting.into_iter().fold(wide.clone(), |run, scheduled_event_id| {
         admit(run, &Command::StartActivity { scheduled_event_id, identity: None, poll: None }).0
     });
-    let beats = beating.activities.keys().map(|id| Heartbeat { scheduled_event_id: *id, at: NOW, details: None });
-    let beats = beats.collect();
-    (beating, beats)
+    let heartbeats = beating.activities.keys().map(|id| Heartbeat { scheduled_event_id: *id, at: NOW, details: None });
+    let heartbeats = heartbeats.collect();
+    (beating, heartbeats)
 }
 
 fn admitting(c: &mut Criterion) {
@@ -96,7 +96,7 @@ fn admitting(c: &mut Criterion) {
         let command = complete(&busy, vec![schedule("next")]);
         b.iter_batched(|| busy.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
-    // As many open activities as may be: what an answer costs in the widest run.
+    // The cost of an answer in a run with the maximum number of open activities.
     let ids = (0..baton_history::limits::OPEN_ACTIVITIES_MAX).map(|index| schedule(&format!("wide{index}")));
     let wide = admit(busy.clone(), &complete(&busy, ids.collect())).0;
     let scheduled_event_id = wide.last_event_id;
@@ -112,7 +112,7 @@ fn admitting(c: &mut Criterion) {
         b.iter_batched(|| busy.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
     let timers = (0..baton_history::limits::OPEN_TIMERS_MAX)
-        // Their names are in the reverse of the order in which they expire.
+        // Their ids sort in the reverse order of their expiry.
         .map(|index| {
             StartTimer {
                 timer_id: format!("t{:03}", baton_history::limits::OPEN_TIMERS_MAX - 1 - index),
@@ -122,15 +122,15 @@ fn admitting(c: &mut Criterion) {
         });
     let timers = admit(busy.clone(), &complete(&busy, timers.collect())).0;
     group.bench_function("fire_1000_timers", |b| {
-        let command = Command::FireDeadlines { beats: vec![] };
+        let command = Command::FireDeadlines { heartbeats: vec![] };
         b.iter_batched(|| timers.clone(), |run| admit(run, black_box(&command)), BatchSize::SmallInput);
     });
     group.bench_function("next_deadline_of_1000_activities", |b| {
         b.iter(|| black_box(&wide).next_deadline(&[]));
     });
-    let (beating, beats) = beating(&wide);
+    let (beating, heartbeats) = beating(&wide);
     group.bench_function("time_out_1000_beating_activities", |b| {
-        let command = Command::FireDeadlines { beats: beats.clone() };
+        let command = Command::FireDeadlines { heartbeats: heartbeats.clone() };
         b.iter_batched(
             || Transition::of(beating.clone()),
             |mut transition| transition.admit(black_box(&command), NOW.plus(Duration::from_secs(301))).unwrap(),

@@ -1,8 +1,9 @@
-//! Admitting commands to a history: which events a command adds, or why it is refused.
+//! Admission of commands: decides which events a command adds, or why it is refused.
 //!
-//! One [`Transition`] is one commit. It may admit several commands, each on the state that the one before it left, and
-//! a refused command leaves it as it was: every check comes before the first event. What stands here, and in `decisions` and
-//! `deadlines`, is a table of contents: what a command does, its subject says, in `rules`.
+//! One [`Transition`] is one commit. It may admit several commands, each on the state left by the previous one. A
+//! refused command changes nothing, because all checks run before the first event is recorded.
+//!
+//! This module and its submodules only dispatch. The rules are in `rules`, one module per subject.
 
 mod deadlines;
 mod decisions;
@@ -32,11 +33,11 @@ pub use crate::validate::{
     workflow_defaults as check_workflow_defaults,
 };
 
-/// The events that `command` adds to `run` at `now`.
+/// Returns the events that `command` adds to `run` at `now`.
 ///
 /// # Errors
 ///
-/// The fault that the command is refused with; nothing is recorded then.
+/// Returns the fault if the command is refused; nothing is recorded then.
 pub fn admit(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>, Fault> {
     let mut transition = Transition::of(run.clone());
     transition.admit(command, now)?;
@@ -44,34 +45,35 @@ pub fn admit(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>,
 }
 
 impl Transition {
-    /// What came of a command the first time, where this is a repeated request: one with the same key that was recorded, of this run
-    /// or one of its workflow id before it. One that names a run, `run_id`, repeats only what was recorded there.
+    /// Returns the outcome of the original request if this command repeats it: a request with the same key,
+    /// recorded by this run or by an earlier run of its workflow id. With a `run_id`, only requests recorded by
+    /// that run count.
     pub fn repeated(&self, command: &Command, run_id: Option<RunId>) -> Option<KnownRequest> {
         let request = self.run.request(command.request_key()?)?;
         run_id.is_none_or(|run_id| request.run_id == run_id).then_some(request)
     }
 
-    /// Admits one command that names no run.
+    /// Admits one command and detects repeated requests of any run of the workflow id.
     ///
     /// # Errors
     ///
-    /// The fault that the command is refused with; the transition is then as it was.
+    /// Returns the fault if the command is refused; the transition is then unchanged.
     pub fn admit(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         match self.repeated(command, None) {
             Some(request) => Ok(CommandOutcome::Repeated(request)),
-            None => self.admit_new(command, now),
+            None => self.admit_unrepeated(command, now),
         }
     }
 
-    /// Admits one command that is not [repeated](Self::repeated), which this author gives: its events have his name, and it decides
-    /// no more than he may.
+    /// Admits one command of this author that is not [repeated](Self::repeated). Its events record the author's
+    /// name, and its decisions are checked against the author's permissions.
     ///
     /// # Errors
     ///
     /// As for [`admit`](Self::admit).
-    pub fn admit_of(&mut self, command: &Command, author: &Author, now: Timestamp) -> Result<CommandOutcome, Fault> {
+    pub fn admit_as(&mut self, command: &Command, author: &Author, now: Timestamp) -> Result<CommandOutcome, Fault> {
         self.author = author.clone();
-        let outcome = self.admit_new(command, now);
+        let outcome = self.admit_unrepeated(command, now);
         self.author = Author::default();
         outcome
     }
@@ -81,11 +83,11 @@ impl Transition {
     /// # Errors
     ///
     /// As for [`admit`](Self::admit).
-    pub fn admit_new(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
+    pub fn admit_unrepeated(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         let first = self.events().len();
-        self.room = None;
-        let outcome = self.outcome_of(command, now)?;
-        if self.events().iter().skip(first).any(|event| self.run.is_looked_at(&event.kind)) {
+        self.space = None;
+        let outcome = self.dispatch(command, now)?;
+        if self.events().iter().skip(first).any(|event| self.run.needs_decider(&event.kind)) {
             self.schedule_turn(now);
         }
         self.end_beyond_limit(now);
@@ -93,8 +95,9 @@ impl Transition {
         Ok(outcome)
     }
 
-    /// Every command, and what answers it. Most are recorded as what comes next; some can tell better.
-    fn outcome_of(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
+    /// Dispatches a command to its rule. Most commands return the id of their first event; those with a more
+    /// specific outcome return early.
+    fn dispatch(&mut self, command: &Command, now: Timestamp) -> Result<CommandOutcome, Fault> {
         let next = self.run.last_event_id + 1;
         let key = command.request_key();
         match command {
@@ -114,8 +117,8 @@ impl Transition {
                 self.start_turn(*scheduled_event_id, identity.as_ref(), *poll, now)
             }
             Command::CompleteTurn { turn, answer } => self.complete_turn(*turn, answer, now),
-            Command::AnswerUpdates { turn, asked, answers, beside } => {
-                self.answer_updates(turn, asked, answers, beside, now)
+            Command::AnswerUpdates { turn, asked, answers, rest } => {
+                self.answer_updates(turn, asked, answers, rest, now)
             }
             Command::FailTurn { turn, reason, details } => {
                 self.fail_turn(*turn, reason.as_ref(), details.as_ref(), now)
@@ -124,7 +127,7 @@ impl Transition {
             Command::StartActivity { scheduled_event_id, identity, poll } => {
                 self.start_activity(*scheduled_event_id, identity.as_ref(), *poll, now)
             }
-            Command::SendAgain { scheduled_event_id, lost, poll } => self.send_again(*scheduled_event_id, *lost, *poll),
+            Command::Redeliver { scheduled_event_id, lost, poll } => self.redeliver(*scheduled_event_id, *lost, *poll),
             Command::SucceedActivity { task, result } => self.succeed_activity(*task, result.as_ref(), now),
             Command::FailActivity { task, reason, details, non_retryable, retry_after } => {
                 let (reason, details) = (reason.as_deref(), details.as_ref());
@@ -133,16 +136,16 @@ impl Transition {
             }
             Command::Pause { stop_clocks, by_hand, .. } => self.pause(*stop_clocks, by_hand, key, now),
             Command::Resume { by_hand, .. } => self.resume(by_hand, key, now),
-            Command::RepairDeadlines { beats, timers, by_hand, .. } => {
-                return self.repair_deadlines((beats, timers), by_hand, key, now);
+            Command::RepairDeadlines { heartbeats, timers, by_hand, .. } => {
+                return self.repair_deadlines(heartbeats, timers, by_hand, key, now);
             }
             Command::ActOnActivity { activity_id, act, by_hand, .. } => {
                 self.act_on_activity(activity_id, act, by_hand, key, now)
             }
             Command::CancelActivity { task, details } => self.activity_canceled(*task, details.as_ref(), now),
             Command::ReturnActivity { task, poll } => self.return_activity(*task, *poll, now),
-            Command::FireDeadlines { beats } => {
-                self.fire_deadlines(beats, now);
+            Command::FireDeadlines { heartbeats } => {
+                self.fire_deadlines(heartbeats, now);
                 Ok(())
             }
             Command::TakeSignal { origin, name, input } => {
@@ -159,8 +162,8 @@ impl Transition {
                 self.settle(*owner, *event_id, *kind, *round, *result, now);
                 Ok(())
             }
-            Command::SeeToEffects => {
-                self.see_to_effects(now);
+            Command::RetryEffects => {
+                self.retry_effects(now);
                 Ok(())
             }
         }?;

@@ -1,4 +1,4 @@
-//! Who gives a command: the name of the credential that was shown, and what that credential may decide.
+//! Author of a command: the credential that gave it and what that credential permits.
 
 use std::sync::Arc;
 
@@ -7,30 +7,30 @@ use crate::permissions::Permissions;
 use crate::start::Start;
 use crate::trace::Traceparent;
 
-/// Who gives a command, as far as that is known. The default is nobody: time, the service itself, or a caller who was not asked.
+/// Author of a command. The default is no credential: a deadline, the service itself, or an unauthenticated caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Author {
-    /// The name of the credential.
+    /// Name of the credential.
     pub by: Option<CallerName>,
-    /// What it may decide: whatever one of these allows; everything where that is not limited.
+    /// Permissions of the credential. A decision is permitted if any entry allows it; `None` allows everything.
     pub may: Option<Arc<[Permissions]>>,
-    /// The trace in which it is given.
+    /// Trace context of the command.
     pub traceparent: Option<Traceparent>,
 }
 
 impl Author {
-    /// Whoever has this credential, and may decide everything.
+    /// Creates an author with this credential and no restrictions.
     pub fn named(by: Option<CallerName>) -> Self {
         Self { by, ..Self::default() }
     }
 
-    /// The same, in this trace.
+    /// Returns the author with this trace context.
     #[must_use]
     pub fn traced(self, traceparent: Option<Traceparent>) -> Self {
         Self { traceparent, ..self }
     }
 
-    /// Whoever starts a run, and tells what comes with the start.
+    /// Returns the author of a start.
     pub fn of_start(start: &Start) -> Self {
         Self::named(start.by.clone()).traced(start.trace.as_ref().map(|trace| trace.traceparent))
     }

@@ -1,4 +1,4 @@
-//! The name of the credential that a request came with.
+//! Name of the credential that authenticated a request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,16 +11,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::fault::Fault;
 use crate::limits;
 
-/// The name of a credential, as events have it in `by`. Other than an `identity`, which a caller claims, it is known.
+/// Name of a credential, recorded as `by` in events. It is authenticated, unlike `identity`, which a caller can
+/// choose freely.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallerName(Arc<str>);
 
 impl CallerName {
-    /// Takes a name.
+    /// Validates a name.
     ///
     /// # Errors
     ///
-    /// [`Fault::Invalid`] for one that is empty, longer than [`limits::CALLER_NAME_BYTES_MAX`], or has a control character in it.
+    /// [`Fault::Invalid`] if the name is empty, is longer than [`limits::CALLER_NAME_BYTES_MAX`] or contains a
+    /// control character.
     pub fn new(name: &str) -> Result<Self, Fault> {
         let invalid = |problem: String| Err(Fault::Invalid { field: "name".to_owned(), problem });
         if name.trim().is_empty() {
@@ -28,15 +30,15 @@ impl CallerName {
         }
         let (found, max) = (name.len(), limits::CALLER_NAME_BYTES_MAX);
         if found > max {
-            return invalid(format!("has {found} bytes, at most {max} are kept with events"));
+            return invalid(format!("has {found} bytes, at most {max} are allowed"));
         }
         if name.chars().any(char::is_control) {
-            return invalid("has a control character in it".to_owned());
+            return invalid("contains a control character".to_owned());
         }
         Ok(Self(name.into()))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -61,7 +63,7 @@ impl<C> Encode<C> for CallerName {
 }
 
 impl<'b, C> Decode<'b, C> for CallerName {
-    /// What was recorded is read, whatever names are taken today.
+    /// Stored names are not validated, so that names accepted by an earlier version stay readable.
     fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, DecodeError> {
         d.str().map(|name| Self(name.into()))
     }
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_a_text_in_every_form() {
+    fn a_name_is_stored_as_a_string() {
         let name = CallerName::new("ops").unwrap();
         assert_eq!(serde_json::to_string(&name).unwrap(), "\"ops\"");
         assert_eq!(serde_json::from_str::<CallerName>("\"ops\"").unwrap(), name);

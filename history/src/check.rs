@@ -1,17 +1,17 @@
-//! An independent checker: whether a history could have come from the rules at all.
+//! An independent checker that decides whether a history could have been produced by the rules.
 //!
-//! It owns the invariants of histories, written a second time and in another way than `admit` and `evolve` have them,
-//! and shares no code with either; not even the catalogue's columns. It is slow on purpose where that makes it plain,
-//! and it looks at whole histories: one that is cut in the middle of a commit may look broken at its end.
+//! It implements the invariants a second time, in a different way than `admit` and `evolve`, and shares no code
+//! with them, not even the columns of the event catalogue. It prefers clarity to speed. It expects whole histories:
+//! one that ends in the middle of a commit may appear broken.
 //!
-//! What a history cannot show is not checked: that a closing decision was forced, heartbeats, answers that
-//! were refused.
+//! Some things leave no trace in a history and are not checked: whether a closing decision was forced, heartbeats,
+//! and refused requests.
 
 mod activities;
 mod branch;
-mod by_hand;
 mod clock;
-mod others;
+mod external;
+mod operator;
 mod part;
 mod repair;
 mod retries;
@@ -28,18 +28,18 @@ use crate::event::{
 };
 use crate::time::{Duration, Timestamp};
 use clock::CheckedClock;
-use others::Others;
+use external::CheckedLinks;
 use part::{EventRole, closes_activity, decision_event_id, is_by_hand, part};
 use rule::broken;
 use updates::CheckedUpdates;
 
 pub use rule::{Rule, Violation};
 
-/// Holds a whole history against every rule.
+/// Checks a whole history against every rule.
 ///
 /// # Errors
 ///
-/// The first violation, in the order of events.
+/// Returns the first violation, in the order of events.
 pub fn history(events: &[Event]) -> Result<(), Violation> {
     let mut reader = HistoryReader::default();
     for event in events {
@@ -48,8 +48,8 @@ pub fn history(events: &[Event]) -> Result<(), Violation> {
     reader.end()
 }
 
-/// Whether `window` is what the decider of the turn that `started` began may see: the events from the DeciderStarted of
-/// the last completed turn (`previous_started`; 0 before the first) through `started`, both included.
+/// Checks that `window` contains exactly the events that the decider of the turn may see: from the DeciderStarted
+/// event of the last completed turn (`previous_started`; 0 before the first) through `started`, both included.
 ///
 /// # Errors
 ///
@@ -75,7 +75,7 @@ pub fn window(
     let first = previous_started.max(1);
     let due = events.iter().filter(|event| (first..=started).contains(&event.id)).collect::<Vec<_>>();
     if let Some((found, due)) = window.iter().zip(&due).find(|(found, due)| found != *due) {
-        return violation(found.id, format!("event {} belongs there", due.id));
+        return violation(found.id, format!("expected event {} here", due.id));
     }
     if window.len() != due.len() {
         return violation(started, format!("{} events instead of {}", window.len(), due.len()));
@@ -83,70 +83,72 @@ pub fn window(
     Ok(())
 }
 
-/// An activity, for the whole history.
+/// An activity, kept for the whole history.
 struct CheckedActivity {
     scheduled: ActivityScheduled,
     scheduled_at: Timestamp,
-    /// The earliest time by the clock at which it began to wait for a runner: when it was scheduled, or released by hand since.
+    /// Earliest time from which it could wait for a runner: when it was scheduled, or was last released.
     waits_from: Timestamp,
     started: Option<(EventId, Timestamp)>,
     cancels: Vec<EventId>,
     closed: Option<EventId>,
     is_paused: bool,
-    /// The most tries that any of its policies has allowed, and those that were added by hand.
+    /// Highest number of attempts that any of its policies allowed; `extra_attempts` counts manual retries.
     attempts_max: u32,
-    tries_more: u32,
+    extra_attempts: u32,
 }
 
-/// A timer, for the whole history.
+/// A timer, kept for the whole history.
 struct CheckedTimer {
     name: String,
     set: (Timestamp, Duration),
     closed: Option<EventId>,
 }
 
-/// Reads a history from its beginning.
+/// State of the checker, which reads a history from its beginning.
 #[derive(Default)]
 struct HistoryReader {
     last: Option<(EventId, Timestamp)>,
-    /// Time of the newest event by the service's clock.
+    /// Service's clock at the newest event.
     last_at: Timestamp,
     start: Option<(WorkflowStarted, Timestamp)>,
     closed: Option<EventId>,
-    /// Every DeciderScheduled, and when the turn began to wait for a decider.
+    /// Every DeciderScheduled event.
     turns: BTreeMap<EventId, DeciderScheduled>,
-    /// The turn that waits, and since when it could have been taken.
+    /// Turn that waits, and the time from which it could be taken.
     waiting: Option<(EventId, Timestamp)>,
-    /// The turn that is started: its DeciderScheduled, its DeciderStarted, and when.
+    /// Turn that is held: ids of its DeciderScheduled and DeciderStarted events, and the time of the start.
     active: Option<(EventId, EventId, Timestamp)>,
-    /// News that no DeciderScheduled answers yet.
+    /// First news that no DeciderScheduled event has followed yet.
     news: Option<EventId>,
-    /// The DeciderCompleted whose decisions are being read.
+    /// Id of the DeciderCompleted event whose decisions are being read.
     deciding: Option<EventId>,
-    /// The ActivityTaskCancel directly before, if that is what was directly before.
+    /// Id of the previous event, if it was an ActivityTaskCancel.
     canceling: Option<EventId>,
-    /// The activity whose last try was recorded directly before, to be closed by the next event; and whether only somebody
-    /// who operates the run may have begun it.
+    /// Activity whose last attempt was recorded by the previous event, so that this event must close it, and
+    /// whether only an operator can have started it.
     closing: Option<(EventId, bool)>,
     activities: BTreeMap<EventId, CheckedActivity>,
     newest_activity: BTreeMap<String, EventId>,
     timers: BTreeMap<EventId, CheckedTimer>,
     newest_timer: BTreeMap<String, EventId>,
-    others: Others,
+    links: CheckedLinks,
     clock: CheckedClock,
     updates: CheckedUpdates,
-    /// When deadlines were first repaired.
+    /// Earliest time of a repair of deadlines.
     repaired_at: Option<Timestamp>,
 }
 
 impl HistoryReader {
     fn read(&mut self, event: &Event) -> Result<(), Violation> {
         self.frame(event)?;
-        self.put_clock_back(event);
+        self.rewind_clock(event);
         if let Some((scheduled, by_hand)) = self.closing.take() {
             if closes_activity(&event.kind) != Some(scheduled) {
-                let found =
-                    format!("the last try of activity {scheduled} was recorded, and then {}", event.kind.name());
+                let found = format!(
+                    "the last attempt of activity {scheduled} is followed by {}, not by its close",
+                    event.kind.name()
+                );
                 return broken(Rule::ActivityLife, event.id, found);
             }
             if by_hand && !is_by_hand(&event.kind) {
@@ -156,7 +158,7 @@ impl HistoryReader {
         self.updates.place(event.id, &event.kind)?;
         self.place(event)?;
         self.life(event)?;
-        self.others.read(event.id, &event.kind)?;
+        self.links.read(event.id, &event.kind)?;
         self.updates.read(event.id, &event.kind)?;
         self.last = Some((event.id, event.timestamp));
         self.last_at = event.at();
@@ -167,27 +169,27 @@ impl HistoryReader {
 
     fn end(&self) -> Result<(), Violation> {
         if let (Some((scheduled, _)), Some((id, _))) = (self.closing, self.last) {
-            return broken(Rule::ActivityLife, id, format!("the last try of activity {scheduled} has no end"));
+            return broken(Rule::ActivityLife, id, format!("the last attempt of activity {scheduled} has no close"));
         }
         self.updates.end()?;
         match (self.closed, self.news) {
             (None, Some(news)) if self.waiting.is_none() => {
-                broken(Rule::NewsIsAnswered, news, "the history ends and no turn waits")
+                broken(Rule::NewsIsAnswered, news, "the history ends without a waiting turn")
             }
             _ => Ok(()),
         }
     }
 
-    /// Timers keep what they had left if the clock of the world is put back while that of the run stands still.
-    fn put_clock_back(&mut self, event: &Event) {
+    /// Keeps the remaining time of timers if the service's clock is put back while the run's clock is stopped.
+    fn rewind_clock(&mut self, event: &Event) {
         let Some(at) = event.clock else { return };
         if let Some(since) = self.clock.put_back(at) {
-            self.timers_keep(since, at);
+            self.keep_timer_remainders(since, at);
         }
     }
 
-    /// What waits for somebody does so anew.
-    fn waits_anew(&mut self, at: Timestamp) {
+    /// Restarts the waits for workers.
+    fn restart_waits(&mut self, at: Timestamp) {
         if let Some((_, since)) = &mut self.waiting {
             *since = at;
         }
@@ -196,34 +198,34 @@ impl HistoryReader {
         }
     }
 
-    /// What timers have left is the same at two instants.
-    fn timers_keep(&mut self, since: Timestamp, at: Timestamp) {
+    /// Moves timers so that their remaining time at `at` is the one they had at `since`.
+    fn keep_timer_remainders(&mut self, since: Timestamp, at: Timestamp) {
         for timer in self.timers.values_mut().filter(|timer| timer.closed.is_none()) {
             timer.set.0 = timer.set.0.min(since).minus(since.since(at));
         }
     }
 
-    /// Whether the run was started over SWF's wire.
+    /// Returns `true` if the run was started over SWF's protocol.
     fn is_swf(&self) -> bool {
         self.start.as_ref().is_some_and(|(start, _)| start.swf.is_some())
     }
 
-    /// Ids, time, beginning and end.
+    /// Checks ids, times, and the first and last events.
     fn frame(&mut self, event: &Event) -> Result<(), Violation> {
         let id = event.id;
         let (last_id, last_at) = self.last.unwrap_or_default();
         if id.checked_sub(1) != Some(last_id) {
-            return broken(Rule::Ids, id, format!("{last_id} comes before it"));
+            return broken(Rule::Ids, id, format!("the event before it is {last_id}"));
         }
         if event.timestamp < last_at {
-            let found = format!("it is at {}, the one before it at {last_at}", event.timestamp);
+            let found = format!("it is at {}, but the event before it is at {last_at}", event.timestamp);
             return broken(Rule::Time, id, found);
         }
         if let Some(clock) = event.clock.filter(|clock| *clock >= event.timestamp) {
-            return broken(Rule::Time, id, format!("it is at {}, by a clock that is at {clock}", event.timestamp));
+            return broken(Rule::Time, id, format!("it is at {}, but its clock is at {clock}", event.timestamp));
         }
         if event.clock.is_some() && event.timestamp != last_at {
-            let found = format!("it is at {}, held up by the one before it, which is at {last_at}", event.timestamp);
+            let found = format!("it is at {}, expected {last_at}, the time of the event before it", event.timestamp);
             return broken(Rule::Time, id, found);
         }
         if let Some(closed) = self.closed {
@@ -239,19 +241,19 @@ impl HistoryReader {
         Ok(())
     }
 
-    /// Whether it may stand at this place: decisions together, news answered.
+    /// Checks the position of an event: decisions directly follow their turn, and news is followed by a turn.
     fn place(&mut self, event: &Event) -> Result<(), Violation> {
         let id = event.id;
         let part = match &event.kind {
-            // In SWF's dialect a child that has begun is news.
+            // In SWF runs, the start of a child is news.
             EventKind::ChildStarted(_) if self.is_swf() => EventRole::News,
             kind => part(kind),
         };
         if let Some(decision_event_id) = decision_event_id(&event.kind) {
             if self.deciding != Some(decision_event_id) {
                 let found = match self.deciding {
-                    Some(deciding) => format!("it names {decision_event_id}, the decisions of {deciding} are read"),
-                    None => format!("it names {decision_event_id}, and does not follow it"),
+                    Some(deciding) => format!("it refers to {decision_event_id}, but follows decisions of {deciding}"),
+                    None => format!("it refers to {decision_event_id}, but does not directly follow it"),
                 };
                 return broken(Rule::DecisionsTogether, id, found);
             }
@@ -275,7 +277,7 @@ impl HistoryReader {
         if let Some(news) = self.news
             && !same_commit
         {
-            let found = format!("news, and then {} instead of DeciderScheduled", event.kind.name());
+            let found = format!("the news is followed by {} instead of DeciderScheduled", event.kind.name());
             return broken(Rule::NewsIsAnswered, news, found);
         }
         match part {
@@ -308,16 +310,16 @@ impl HistoryReader {
         self.clock.expired(id, at, from, limit)
     }
 
-    /// Turns, activities, timers: what it does to them, and whether it may.
+    /// Checks and applies the event to turns, activities and timers.
     fn life(&mut self, event: &Event) -> Result<(), Violation> {
         let (id, at) = (event.id, event.at());
         match &event.kind {
             EventKind::WorkflowTimedOut(it) => {
                 self.workflow_times_out(id, at, it.timeout)?;
-                self.tried_again(event, None)
+                self.check_retry(event, None)
             }
-            EventKind::WorkflowFailed(it) => self.tried_again(event, Some(&it.reason)),
-            EventKind::DeciderScheduled(it) => self.turn_waits(id, at, it),
+            EventKind::WorkflowFailed(it) => self.check_retry(event, Some(&it.reason)),
+            EventKind::DeciderScheduled(it) => self.turn_scheduled(id, at, it),
             EventKind::DeciderStarted(it) => self.turn_starts(id, at, it.scheduled_event_id),
             EventKind::DeciderCompleted(it) => {
                 self.turn_ends(id, at, it.scheduled_event_id, it.started_event_id)?;
@@ -331,7 +333,7 @@ impl HistoryReader {
             EventKind::DeciderTimedOut(it) => {
                 self.turn_times_out(id, at, it.scheduled_event_id, it.started_event_id, it.timeout)
             }
-            EventKind::ActivityScheduled(it) => self.activity_waits(id, at, it),
+            EventKind::ActivityScheduled(it) => self.activity_scheduled(id, at, it),
             EventKind::ActivityStarted(it) => self.activity_started(id, at, it),
             EventKind::ActivitySuccess(it) => self.activity_answered(id, it.scheduled_event_id, it.started_event_id),
             EventKind::ActivityFailed(it) => self.activity_answered(id, it.scheduled_event_id, it.started_event_id),
@@ -348,9 +350,9 @@ impl HistoryReader {
             EventKind::WorkflowPaused(it) => self.clock.pause(id, at, it),
             EventKind::WorkflowResumed(it) => {
                 if it.repairs_deadlines {
-                    self.count_from(at);
+                    self.limit_times(at);
                 }
-                self.waits_anew(at);
+                self.restart_waits(at);
                 self.clock.resume(id, at)
             }
             EventKind::WorkflowReset(it) => self.branches(id, at, it),

@@ -1,4 +1,4 @@
-//! The reason for which a run closed, in short, as lists and descriptions show it.
+//! Short reason for the close of a run, as shown in lists and descriptions.
 
 use crate::event::{Event, EventKind, TerminatedCause, WorkflowTerminated, WorkflowTimeout};
 use crate::limits::CLOSE_DETAILS_CHARS_MAX;
@@ -7,18 +7,18 @@ use crate::payload::Payload;
 /// Characters that end a line. Source: Unicode Standard Annex #14, the classes BK, CR, LF and NL.
 const LINE_ENDS: [char; 7] = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
 
-/// The reason for which a run closed.
+/// Reason for the close of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CloseReason {
-    /// The reason that was given, or the service's own words if the service closed the run. Never empty.
+    /// Reason given in the request or decision, or the service's text if the service closed the run. Never empty.
     pub reason: Option<String>,
-    /// The first line of the details, at most [`CLOSE_DETAILS_CHARS_MAX`] characters. Never empty.
+    /// First line of the details, at most [`CLOSE_DETAILS_CHARS_MAX`] characters. Never empty.
     pub details: Option<String>,
 }
 
 impl CloseReason {
-    /// Returns the reason that the newest closing event among `events` gives; `None` if no event closes the run, or if it closed
-    /// without a reason and without details. The results of runs that succeeded are not reasons.
+    /// Returns the reason from the newest closing event among `events`, or `None` if no event closes the run or it
+    /// closed without a reason and details. Results of successful runs are not reasons.
     pub fn find(events: &[Event]) -> Option<Self> {
         let closing = events.iter().rfind(|event| event.kind.closes())?;
         let (reason, details) = match &closing.kind {
@@ -34,7 +34,7 @@ impl CloseReason {
 }
 
 impl WorkflowTimeout {
-    /// Its name for people.
+    /// Returns the name shown to people.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Execution => "execution timeout",
@@ -43,7 +43,7 @@ impl WorkflowTimeout {
     }
 }
 
-/// The reason that was given, or else why the service terminated the run.
+/// Returns the given reason, or the service's text if the service terminated the run.
 fn terminated(it: &WorkflowTerminated) -> Option<&str> {
     let by_service = match it.cause {
         Some(TerminatedCause::EventLimit) => Some("event limit exceeded"),
@@ -52,7 +52,8 @@ fn terminated(it: &WorkflowTerminated) -> Option<&str> {
     it.reason.as_deref().filter(|reason| !reason.is_empty()).or(by_service)
 }
 
-/// The first line with text in it: of a JSON string, the string's; of any other JSON, its text without insignificant white space.
+/// Returns the first non-empty line: of the content of a JSON string, or of the compact text of any other JSON
+/// value.
 fn first_line(details: &Payload) -> Option<String> {
     let json = details.text()?;
     let whole = serde_json::from_str::<String>(json).unwrap_or_else(|_| compact(json));
@@ -69,7 +70,7 @@ fn first_line(details: &Payload) -> Option<String> {
     Some(cut)
 }
 
-/// JSON without insignificant white space, up to one character more than the first line has room for.
+/// Removes insignificant white space from JSON. Stops one character after the maximum length of the first line.
 fn compact(json: &str) -> String {
     let (mut is_text, mut is_escaped) = (false, false);
     let kept = json.chars().filter(|c| {
@@ -195,7 +196,7 @@ mod tests {
             (&format!("\"{full}\""), Some(full.as_str())),
             (&format!("\"{full}漢\""), Some(cut.as_str())),
             (&format!("[\"{full}\"]"), Some(&*format!("[\"{}…", "漢".repeat(CLOSE_DETAILS_CHARS_MAX - 3)))),
-            // A lone surrogate has no text form; its escape is kept.
+            // A lone surrogate has no text form, so its escape is kept.
             (r#""\ud800""#, Some(r#""\ud800""#)),
         ] {
             assert_eq!(find(failed("declined", Some(json))).unwrap().1.as_deref(), line, "{json}");

@@ -1,48 +1,48 @@
-//! The stored form of events and run states: CBOR by field number, behind a format byte.
+//! Stored form of events and run states: CBOR with numbered fields, preceded by a format byte.
 //!
-//! Fields are only ever added, with new numbers and as optional ones, so that older bytes stay readable and older
-//! programs pass over what they do not know. A change beyond that takes a new [`FORMAT`].
+//! Compatible changes only add optional fields with new numbers, so that new programs can read old bytes and old
+//! programs skip unknown fields. Any other change requires a new [`FORMAT`].
 
 use crate::event::{Event, EventId};
 use crate::run::Run;
 
-/// The form of run states. It is the first byte of each.
+/// Format version of run states, stored as the first byte of each.
 pub const FORMAT: u8 = 1;
 
-/// The form of events: which kinds there are, and which fields each has. It stands nowhere: that of the directory or of the table speaks
-/// for it. A build that does not know a kind cannot read a history that has it.
+/// Version of the set of event kinds and their fields. It is stored once for the whole directory or table, not with
+/// each event. A build that does not know a kind cannot read a history that contains it.
 pub const EVENTS: u32 = 1;
 
-/// Bytes that are not what they should be.
+/// Error for bytes that cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Written by a later version of Baton.
     #[error("stored format {found}, this version of Baton reads up to {FORMAT}")]
     Format {
-        /// The format byte.
+        /// Format byte that was found.
         found: u8,
     },
-    /// Cut short or garbled.
-    #[error("stored bytes are no {what} that this version of Baton knows")]
+    /// Truncated or corrupted.
+    #[error("stored bytes are not a valid {what} for this version of Baton")]
     Garbled {
-        /// What they should be.
+        /// Expected content.
         what: &'static str,
-        /// Where the decoder stopped.
+        /// Error of the decoder.
         #[source]
         source: minicbor::decode::Error,
     },
 }
 
-/// Appends an event to `into`. Events stand one behind the other; see [`events`].
+/// Appends an event to `into`. Events are stored one after the other; see [`events`].
 pub fn put_event(into: &mut Vec<u8>, event: &Event) {
     minicbor::encode(event, into).expect("writing to memory does not fail");
 }
 
-/// Reads events that [`put_event`] wrote, one behind the other.
+/// Reads consecutive events written by [`put_event`].
 ///
 /// # Errors
 ///
-/// [`Error::Garbled`] in place of the first event that cannot be read; nothing follows it.
+/// Returns [`Error::Garbled`] for the first event that cannot be read, and then ends.
 pub fn events(bytes: &[u8]) -> impl Iterator<Item = Result<Event, Error>> {
     let mut decoder = minicbor::Decoder::new(bytes);
     let mut broken = false;
@@ -56,7 +56,7 @@ pub fn events(bytes: &[u8]) -> impl Iterator<Item = Result<Event, Error>> {
     })
 }
 
-/// Like [`events`], without those before event `first`, which are passed over rather than read.
+/// Reads consecutive events like [`events`], but skips those before event `first` without decoding them.
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ pub fn events_from(bytes: &[u8], first: EventId) -> impl Iterator<Item = Result<
     while decoder.position() < bytes.len() {
         let mut probe = decoder.probe();
         let id = probe.array().and_then(|_| probe.u64());
-        // What is garbled is left for `events` to say.
+        // `events` reports corrupted bytes.
         if id.is_ok_and(|id| id >= first) || decoder.skip().is_err() {
             break;
         }
@@ -74,8 +74,8 @@ pub fn events_from(bytes: &[u8], first: EventId) -> impl Iterator<Item = Result<
     events(bytes.get(decoder.position()..).unwrap_or_default())
 }
 
-/// The stored forms of events that stand one behind the other, each with its event's id. What is garbled goes with the last that
-/// can be read: no byte is lost.
+/// Returns the stored form of each of several consecutive events with the event's id. Corrupted bytes are returned
+/// with the last readable event, so that no byte is lost.
 pub fn stored(bytes: &[u8]) -> impl Iterator<Item = (EventId, &[u8])> {
     let mut decoder = minicbor::Decoder::new(bytes);
     let mut last = 0;
@@ -97,11 +97,11 @@ pub fn put_run(into: &mut Vec<u8>, run: &Run) {
     minicbor::encode(run, into).expect("writing to memory does not fail");
 }
 
-/// Reads what [`put_run`] wrote.
+/// Reads a run state written by [`put_run`].
 ///
 /// # Errors
 ///
-/// [`Error::Format`] for bytes of a later version, [`Error::Garbled`] for anything else that is not a run.
+/// [`Error::Format`] for bytes of a later version, [`Error::Garbled`] for other bytes that are not a run state.
 pub fn run(bytes: &[u8]) -> Result<Run, Error> {
     let what = "run";
     match bytes.split_first() {

@@ -1,79 +1,80 @@
-//! Commands: everything that may change a run, whoever asks: there is one way.
+//! Commands: every request that can change a run, from any source.
 
-mod by_hand;
+mod operator;
 mod requests;
 
 use std::collections::BTreeMap;
 
 use crate::caller::CallerName;
 use crate::decision::Decision;
+use crate::decision_context::DecisionContext;
 use crate::event::{ByHand, ChildPolicy, EventId, EventKind, Origin, RequestKey, TurnList};
 use crate::ids::RunId;
 use crate::links::{EffectKind, PollId};
 use crate::payload::Payload;
-use crate::surroundings::Surroundings;
 use crate::time::{Duration, Timestamp};
 
-pub use by_hand::{ActivityCommand, OptionsChange};
+pub use operator::{ActivityCommand, OptionsChange};
 
-/// Names a turn that a decider holds.
+/// Identifies a turn that a decider holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TurnId {
-    /// Its DeciderScheduled.
+    /// Id of the turn's DeciderScheduled event.
     pub scheduled_event_id: EventId,
-    /// Its DeciderStarted.
+    /// Id of the turn's DeciderStarted event.
     pub started_event_id: EventId,
 }
 
-/// Names an activity that a runner holds.
+/// Identifies an activity that a runner holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TaskId {
-    /// Its ActivityScheduled.
+    /// Id of the activity's ActivityScheduled event.
     pub scheduled_event_id: EventId,
-    /// Its ActivityStarted; 0 with a retry policy, which has it recorded only when the activity closes.
+    /// Id of the activity's ActivityStarted event. It is 0 if the activity has a retry policy, because the event is
+    /// then recorded only when the activity closes.
     pub started_event_id: EventId,
-    /// With a retry policy which start of it this is, 1, 2, 3, …; otherwise 0.
+    /// Number of the start (1, 2, 3, …) if the activity has a retry policy; otherwise 0.
     pub start: u32,
 }
 
-/// The newest heartbeat of an activity. Not an event; it is kept beside the history.
+/// Latest heartbeat of an activity. It is not an event and is stored apart from the history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Heartbeat {
-    /// The activity's ActivityScheduled.
+    /// Id of the activity's ActivityScheduled event.
     pub scheduled_event_id: EventId,
-    /// When it came.
+    /// Time of arrival.
     pub at: Timestamp,
-    /// What the runner said.
+    /// Details from the runner.
     pub details: Option<Payload>,
 }
 
-/// An update that a turn was asked to judge. It lives nowhere but in memory until a decider accepts it.
+/// An update that a turn is asked to accept or reject. It is only in memory until a decider accepts it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProposedUpdate {
-    /// The caller's name for it. 1 to 256 characters.
+    /// Update id chosen by the caller. 1 to 256 characters.
     pub update_id: String,
-    /// What kind of update it is. 1 to 256 characters.
+    /// Name of the update. 1 to 256 characters.
     pub name: String,
-    /// What it says.
+    /// Input of the update.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::payload_present")]
     pub input: Option<Payload>,
-    /// Who asks.
+    /// Identity of the caller.
     pub identity: Option<String>,
-    /// Not to be accepted unless the run's version is this one.
+    /// Required version of the run; the update cannot be accepted at any other version.
     pub if_version: Option<EventId>,
-    /// The name of the credential of whoever asks.
+    /// Name of the caller's credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<CallerName>,
 }
 
-/// What a decider says to an update.
+/// A decider's answer to one update.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateAnswer {
-    /// Which.
+    /// Update id.
     pub update_id: String,
-    /// What.
+    /// The decider's verdict.
     pub verdict: Verdict,
 }
 
@@ -82,64 +83,66 @@ pub struct UpdateAnswer {
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
-    /// It is accepted, by this turn or an earlier one, and done.
+    /// Accepted, by this turn or an earlier one, and completed.
     Done {
-        /// The answer.
+        /// Result returned to the caller.
         #[serde(default, deserialize_with = "crate::payload_present")]
         result: Option<Payload>,
     },
-    /// It is accepted, by this turn or an earlier one, and could not be done. Recorded, unlike a rejection.
+    /// Accepted, by this turn or an earlier one, and failed. Unlike a rejection, it is recorded.
     Failed {
-        /// Why, for programs.
+        /// Failure code, for programs.
         reason: String,
-        /// Why, for people and programs.
+        /// Failure details, for people and programs.
         #[serde(default, deserialize_with = "crate::payload_present")]
         details: Option<Payload>,
     },
-    /// It is rejected, and nothing of it is recorded. Where an earlier turn accepted it, it has failed.
+    /// Rejected, and not recorded. If an earlier turn accepted the update, the update fails instead.
     Rejected {
-        /// Why, for programs.
+        /// Failure code, for programs.
         reason: String,
-        /// Why, for people and programs.
+        /// Failure details, for people and programs.
         #[serde(default, deserialize_with = "crate::payload_present")]
         details: Option<Payload>,
     },
-    /// It is accepted, by this turn or an earlier one, and a later turn will answer.
+    /// Accepted, by this turn or an earlier one; a later turn will complete it.
     Later,
 }
 
-/// The turn of a decider that was asked to judge updates.
+/// Turn in which a decider was asked to accept or reject updates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnsweredTurn {
-    /// A turn like any other, to which the updates were added.
+    /// A regular turn to which the updates were added.
     Held(TurnId),
-    /// A turn of which nothing is recorded, made for the updates alone. It is recorded when there is something to record
-    /// beside it, and when nothing has happened since.
+    /// A turn created only for the updates, with no recorded events. It is recorded if the answer records anything
+    /// else and no event has been recorded in the meantime.
     Speculative {
-        /// The newest recorded event that the decider saw.
+        /// Id of the newest recorded event that the decider saw.
         last_event_id: EventId,
-        /// When the decider took it: the time of its DeciderStarted, and the only clock that the decider has.
+        /// Time at which the decider took the turn. It is the time of its DeciderStarted event, which is the
+        /// decider's only clock.
         started_at: Timestamp,
-        /// Who the decider is.
+        /// Identity of the decider.
         identity: Option<String>,
-        /// With what credential it took the turn.
+        /// Name of the credential that took the turn.
         by: Option<CallerName>,
     },
 }
 
-/// What a decider answers a turn with, and what the service knows beside it.
+/// A decider's answer to a turn, with the context that the service adds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TurnAnswer {
-    /// What to do, in order.
+    /// Decisions, in order.
     pub decisions: Vec<Decision>,
-    /// What the decider wants to be told on the next turn.
+    /// Context that the decider receives with the next turn.
     pub context: Option<Payload>,
-    /// The signals that it waits for, by name; [`AWAITING_CANCEL`](crate::limits::AWAITING_CANCEL) for a cancel request.
+    /// Names of the signals that the decider waits for; [`AWAITING_CANCEL`](crate::limits::AWAITING_CANCEL) stands
+    /// for a cancel request.
     pub awaiting: Vec<String>,
-    /// Where later turns wait; where they did when absent.
+    /// Task list for later turns; unchanged when absent.
     pub moves_to: Option<TurnList>,
-    /// What the service knows of what the decisions name.
-    pub surroundings: Surroundings,
+    /// The service's knowledge about the types and limits that the decisions refer to.
+    pub decision_context: DecisionContext,
 }
 
 impl From<Vec<Decision>> for TurnAnswer {
@@ -148,253 +151,257 @@ impl From<Vec<Decision>> for TurnAnswer {
     }
 }
 
-/// Anything that may change a run, but for its start, which is [`Start`](crate::Start).
+/// A request that can change a run. Starting a run is not included; see [`Start`](crate::Start).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    /// External: news.
+    /// An application sends a signal.
     Signal {
-        /// Its name.
+        /// Name of the signal.
         name: String,
-        /// What it says.
+        /// Payload of the signal.
         input: Option<Payload>,
-        /// Who sends it.
+        /// Identity of the caller.
         identity: Option<String>,
-        /// The request's key.
+        /// Idempotency key of the request.
         key: Option<RequestKey>,
-        /// Refuse it unless the run's version is this one.
+        /// Required version of the run; the command fails at any other version.
         if_version: Option<EventId>,
     },
-    /// External: ask the decider to cancel the run.
+    /// An application asks the decider to cancel the run.
     RequestCancel {
-        /// Why.
+        /// Reason, for people.
         reason: Option<String>,
-        /// Who asks.
+        /// Identity of the caller.
         identity: Option<String>,
-        /// The request's key.
+        /// Idempotency key of the request.
         key: Option<RequestKey>,
     },
-    /// External: end the run, whatever its decider thinks.
+    /// An application terminates the run without asking its decider.
     Terminate {
-        /// Why.
+        /// Reason, for people.
         reason: Option<String>,
-        /// More of it.
+        /// Details.
         details: Option<Payload>,
-        /// In runs over SWF's wire: what becomes of the children, instead of what the run's policy says.
+        /// Child policy used instead of the run's own. Only in runs over SWF's protocol.
         child_policy: Option<ChildPolicy>,
-        /// Who asks.
+        /// Identity of the caller.
         identity: Option<String>,
-        /// The request's key.
+        /// Idempotency key of the request.
         key: Option<RequestKey>,
     },
-    /// External: somebody who operates the run does something to one of its activities.
+    /// An operator changes one of the run's activities.
     ActOnActivity {
-        /// The decider's name for it; the open one with this name.
+        /// Id of the open activity.
         activity_id: String,
-        /// What is done.
+        /// Change to make.
         act: ActivityCommand,
-        /// Who does it, and why.
+        /// Operator, and the reason.
         by_hand: ByHand,
-        /// The request's key.
+        /// Idempotency key of the request.
         key: Option<RequestKey>,
     },
-    /// External: somebody has the run wait.
+    /// An operator pauses the run.
     Pause {
-        /// Whether its timers and all timeouts wait, too.
+        /// True if its timers and all timeouts are suspended as well.
         stop_clocks: bool,
-        /// Who does it, and why.
+        /// Operator, and the reason.
         by_hand: ByHand,
-        /// The request's key.
+        /// Idempotency key of the request.
         key: Option<RequestKey>,
     },
-    /// External: somebody has a paused run go on.
+    /// An operator resumes a paused run.
     Resume {
-        /// Who does it, and why.
+        /// Operator, and the reason.
         by_hand: ByHand,
-        /// The request's key.
+        /// Idempotency key of the request.
         key: Option<RequestKey>,
     },
-    /// External: somebody repairs deadlines that were set while the service's clock was ahead.
+    /// An operator repairs deadlines that were set while the service's clock was ahead.
     RepairDeadlines {
-        /// The newest heartbeats of the run's activities, which are repaired beside it.
-        beats: Vec<Heartbeat>,
-        /// How long timers run that an earlier version set, by their TimerScheduled, as far as they are [wanted](crate::Run::timers_without_span).
+        /// Latest heartbeats of the run's activities, which are repaired as well.
+        heartbeats: Vec<Heartbeat>,
+        /// Durations of timers set by an earlier version, by the id of their TimerScheduled event. Required for the
+        /// timers that [`timers_without_span`](crate::Run::timers_without_span) lists.
         timers: BTreeMap<EventId, Duration>,
-        /// Who does it, and why.
+        /// Operator, and the reason.
         by_hand: ByHand,
-        /// The request's key.
+        /// Idempotency key of the request.
         key: Option<RequestKey>,
     },
-    /// Service: a decider takes the waiting turn.
+    /// The service hands the waiting turn to a decider.
     StartTurn {
-        /// The turn's DeciderScheduled.
+        /// Id of the turn's DeciderScheduled event.
         scheduled_event_id: EventId,
-        /// Who takes it.
+        /// Identity of the decider.
         identity: Option<String>,
-        /// The poll that it goes to.
+        /// Poll that receives the turn.
         poll: Option<PollId>,
     },
-    /// Decider: the answer.
+    /// A decider answers its turn.
     CompleteTurn {
         /// The turn.
         turn: TurnId,
-        /// What it says.
+        /// The answer.
         answer: Box<TurnAnswer>,
     },
-    /// Decider: the answer, with what it says to updates. Recorded all together, or not at all.
+    /// A decider answers its turn and updates. Everything is recorded together, or nothing is.
     AnswerUpdates {
         /// The turn.
         turn: AnsweredTurn,
-        /// The updates that it was asked to judge.
+        /// Updates that the decider was asked to accept or reject.
         asked: Vec<ProposedUpdate>,
-        /// What it says to them, and to updates that earlier turns accepted.
+        /// Answers to those updates, and to updates that earlier turns accepted.
         answers: Vec<UpdateAnswer>,
-        /// What else it says.
-        beside: Box<TurnAnswer>,
+        /// The rest of the answer.
+        rest: Box<TurnAnswer>,
     },
-    /// Decider: gives the turn back.
+    /// A decider reports that its turn failed.
     FailTurn {
         /// The turn.
         turn: TurnId,
-        /// Why.
+        /// Failure code.
         reason: Option<String>,
-        /// More of it.
+        /// Failure details.
         details: Option<Payload>,
     },
-    /// Service: the turn could not be delivered.
+    /// The service reports that a turn could not be delivered.
     ReturnTurn {
         /// The turn.
         turn: TurnId,
-        /// The poll that it went to.
+        /// Poll to which it was sent.
         poll: Option<PollId>,
     },
-    /// Service: a runner takes a waiting activity.
+    /// The service hands a waiting activity to a runner.
     StartActivity {
-        /// The activity's ActivityScheduled.
+        /// Id of the activity's ActivityScheduled event.
         scheduled_event_id: EventId,
-        /// Who takes it.
+        /// Identity of the runner.
         identity: Option<String>,
-        /// The poll that it goes to.
+        /// Poll that receives the activity.
         poll: Option<PollId>,
     },
-    /// Service: a started task goes to another poll, as the answer to the one that it went to was lost. Records nothing.
-    SendAgain {
-        /// The event that scheduled it.
+    /// The service sends a started task to another poll because the response to the previous one was lost. Records
+    /// no event.
+    Redeliver {
+        /// Id of the event that scheduled the task.
         scheduled_event_id: EventId,
-        /// Where it went.
+        /// Poll whose response was lost.
         lost: PollId,
-        /// Where it goes.
+        /// Poll that receives the task.
         poll: Option<PollId>,
     },
-    /// Activity: done.
+    /// A runner completed its activity.
     SucceedActivity {
         /// The activity.
         task: TaskId,
-        /// The result.
+        /// Result.
         result: Option<Payload>,
     },
-    /// Activity: could not be done.
+    /// A runner reports that its activity failed.
     FailActivity {
         /// The activity.
         task: TaskId,
-        /// Why, for programs. Only a run that was started over SWF's wire may have none.
+        /// Failure code, for programs. Only a run started over SWF's protocol may omit it.
         reason: Option<String>,
-        /// Why, for people and programs.
+        /// Failure details, for people and programs.
         details: Option<Payload>,
-        /// Another try cannot help.
+        /// True if a retry cannot help.
         non_retryable: bool,
-        /// Try again after this long, whatever the retry policy has for the wait.
+        /// Delay before the next attempt, instead of the backoff of the retry policy.
         retry_after: Option<Duration>,
     },
-    /// Activity: stopped, as it was asked to.
+    /// A runner stopped its activity on request.
     CancelActivity {
         /// The activity.
         task: TaskId,
-        /// What was done.
+        /// Details from the runner.
         details: Option<Payload>,
     },
-    /// Service: the activity could not be delivered.
+    /// The service reports that an activity could not be delivered.
     ReturnActivity {
         /// The activity.
         task: TaskId,
-        /// The poll that it went to.
+        /// Poll to which it was sent.
         poll: Option<PollId>,
     },
-    /// Service: everything whose time has come.
+    /// The service applies every deadline that has passed.
     FireDeadlines {
-        /// The newest heartbeats of the run's activities.
-        beats: Vec<Heartbeat>,
+        /// Latest heartbeats of the run's activities.
+        heartbeats: Vec<Heartbeat>,
     },
-    /// Another run: news, as its decider decided.
+    /// Another run delivers a signal.
     TakeSignal {
-        /// From where.
+        /// Event of the sending run.
         origin: Origin,
-        /// Its name.
+        /// Name of the signal.
         name: String,
-        /// What it says.
+        /// Payload of the signal.
         input: Option<Payload>,
     },
-    /// Another run: asks the decider to cancel the run.
+    /// Another run asks the decider to cancel this run.
     TakeCancelRequest {
-        /// From where.
+        /// Event of the requesting run.
         origin: Origin,
-        /// Why.
+        /// Reason, for people.
         reason: Option<String>,
     },
-    /// Another run: this one's parent, which has closed.
+    /// The parent of this run reports that it has closed.
     TakeParentClose {
-        /// The event of the parent that wanted this run.
+        /// Event of the parent that started this run.
         origin: Origin,
-        /// What becomes of this run.
+        /// Policy to apply to this run.
         policy: ChildPolicy,
     },
-    /// Another run: a child of this one, which has closed.
+    /// A child of this run reports that it has closed.
     TakeChildClose {
-        /// The child's ChildScheduled.
+        /// Id of the ChildScheduled event.
         scheduled_event_id: EventId,
-        /// The child's run.
+        /// Run id of the child.
         run_id: RunId,
-        /// The event that closed it.
+        /// Event that closed the child.
         close: Box<EventKind>,
     },
-    /// Service: what became of an effect on another run. Recorded nothing when it is known already.
+    /// The service reports the outcome of an effect on another run. Records no event if the outcome is already
+    /// known.
     SettleEffect {
-        /// The run that asked for it: this one, or one before it.
+        /// Run that requested the effect: this run, or a predecessor.
         owner: RunId,
-        /// The event that asked for it.
+        /// Id of the event that requested the effect.
         event_id: EventId,
-        /// What was to be done.
+        /// Kind of effect.
         kind: EffectKind,
-        /// The [round](crate::Outbox::round) in which it was delivered. What was refused counts in that round only.
+        /// [Round](crate::Outbox::round) in which the effect was delivered. A failed delivery counts only in that
+        /// round.
         round: u32,
-        /// What became of it.
+        /// Outcome.
         result: EffectResult,
     },
-    /// Service: looks after effects on other runs, by another round of deliveries.
-    SeeToEffects,
+    /// The service starts another round of deliveries of the run's effects.
+    RetryEffects,
 }
 
-/// What became of an effect on another run.
+/// Outcome of an effect on another run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EffectResult {
-    /// This run has taken it.
+    /// The other run accepted it.
     Done {
-        /// Which.
+        /// Run id of the other run.
         run_id: RunId,
     },
-    /// There is no such run, or it is not the newest of its workflow id.
+    /// The other run does not exist, or it is not the newest of its workflow id.
     Unknown,
-    /// The run has closed.
+    /// The other run is closed.
     Closed,
-    /// It was to be started, and a run of its workflow id is open.
+    /// The run could not be started: a run with its workflow id is open.
     AlreadyOpen,
-    /// It was to be started, and its workflow id was used before.
+    /// The run could not be started: the reuse policy does not allow its workflow id again.
     ReuseRefused,
-    /// It was to be started, and never can be as it is wanted.
+    /// The run could not be started, and retrying cannot help.
     NeverStarts,
 }
 
 impl Command {
-    /// A decider's answer to the turn that it holds.
+    /// Creates the command for a decider's answer to the turn that it holds.
     pub fn complete(turn: TurnId, answer: impl Into<TurnAnswer>) -> Self {
         Self::CompleteTurn { turn, answer: Box::new(answer.into()) }
     }

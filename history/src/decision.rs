@@ -1,4 +1,4 @@
-//! Decisions: the imperatives a decider answers a turn with.
+//! Decisions: the requests with which a decider answers a turn.
 
 use serde::de::{Error, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -15,7 +15,7 @@ use crate::time::Duration;
 
 macro_rules! decisions {
     ($( $(#[doc = $doc:literal])+ $name:ident; )+) => {
-        /// What a decider wants done. In JSON one flat object, told apart by `type`; unknown fields are refused.
+        /// A decider's request. Its JSON form is a flat object with a `type`; unknown fields are rejected.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(tag = "type")]
@@ -32,10 +32,10 @@ macro_rules! decisions {
         )+
 
         impl Decision {
-            /// Every name.
+            /// Names of all decisions.
             pub const NAMES: &'static [&'static str] = &[$( stringify!($name), )+];
 
-            /// The name, as in JSON's `type`.
+            /// Returns the name, which is `type` in JSON.
             pub fn name(&self) -> &'static str {
                 match self { $( Self::$name(_) => stringify!($name), )+ }
             }
@@ -59,15 +59,15 @@ macro_rules! decisions {
 }
 
 decisions! {
-    /// Have an activity done by a runner.
+    /// Schedule an activity for a runner.
     ScheduleActivity;
     /// Ask for an open activity to be stopped.
     CancelActivity;
     /// Set a timer.
     StartTimer;
-    /// Take an open timer back.
+    /// Cancel an open timer.
     CancelTimer;
-    /// Record a note.
+    /// Record a marker.
     RecordMarker;
     /// Start a child.
     StartChild;
@@ -75,13 +75,13 @@ decisions! {
     SignalExternal;
     /// Ask another run to cancel.
     CancelExternal;
-    /// Close the run as done. Must be the last decision of its turn, like every closing decision.
+    /// Close the run as successful. Every closing decision must be the last one of its turn.
     SucceedWorkflow;
     /// Close the run as failed.
     FailWorkflow;
     /// Close the run as canceled.
     CancelWorkflow;
-    /// Close the run, and go on in a new one with a history of its own.
+    /// Close the run and continue it in a new run with a fresh history.
     ContinueAsNew;
 }
 
@@ -91,264 +91,276 @@ impl<'de> Deserialize<'de> for Decision {
     }
 }
 
-/// Have an activity done by a runner.
+/// Schedules an activity for a runner.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScheduleActivity {
-    /// Your name for it, unique among the run's open activities. 1 to 256 characters.
+    /// Activity id, unique among the run's open activities. 1 to 256 characters.
     pub activity_id: String,
-    /// What to do. 1 to 256 characters.
+    /// Activity type. 1 to 256 characters.
     pub activity_type: String,
-    /// The task list where runners poll for it; the run's own list when absent.
+    /// Task list that runners poll; the run's own list when absent.
     pub task_list: Option<String>,
-    /// The input, at most 256 KiB.
+    /// Input for the runner, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Its timeouts; an absent one is that of the run's start.
+    /// Timeouts. An absent one is taken from the run's start.
     #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
     pub timeouts: ActivityTimeouts,
-    /// Whether and when it is tried again after a failure or a timeout; never when absent.
+    /// Retry policy after a failure or timeout; no retries when absent.
     #[serde(default, deserialize_with = "crate::retry::retry_of_request")]
     pub retry: Option<RetryPolicy>,
-    /// A note, which comes back with the event. At most 128 KiB.
+    /// A note, returned with the event. At most 128 KiB.
     pub control: Option<String>,
-    /// How it is preferred to others on its list: higher first; that of its type, else 0, when absent.
+    /// Priority on the task list: higher first. When absent, the priority of the activity type, or 0.
     pub task_priority: Option<i32>,
 }
 
-/// Ask for an open activity to be stopped. Its runner learns of it with its next heartbeat; one that has not started is
-/// canceled at once.
+/// Asks for an open activity to be stopped. Its runner receives the request with its next heartbeat. An activity
+/// that has not started is canceled at once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CancelActivity {
-    /// The id it was scheduled with.
+    /// Id of the activity.
     pub activity_id: String,
 }
 
-/// Set a timer.
+/// Sets a timer.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StartTimer {
-    /// Its name, unique among the run's open timers. 1 to 256 characters.
+    /// Timer id, unique among the run's open timers. 1 to 256 characters.
     pub timer_id: String,
-    /// How long from now; zero expires at once. At most ten years.
+    /// Duration; a timer with zero expires at once. At most ten years.
     pub after: Duration,
-    /// A note, which comes back with the event. At most 128 KiB.
+    /// A note, returned with the event. At most 128 KiB.
     pub control: Option<String>,
 }
 
-/// Take an open timer back: it will not expire.
+/// Cancels an open timer, which then never expires.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CancelTimer {
-    /// Its name.
+    /// Timer id.
     pub timer_id: String,
 }
 
-/// Record a note.
+/// Records a marker.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RecordMarker {
-    /// Its name; names that begin with `baton.` are reserved. 1 to 256 characters.
+    /// Name of the marker. Names that begin with `baton.` are reserved. 1 to 256 characters.
     pub name: String,
-    /// The note, at most 256 KiB.
+    /// Payload of the marker, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
 }
 
-/// What a decision in a run over SWF's wire says of the run that it starts, beside what others say too.
+/// Additional settings of a run started by a decision in a run over SWF's protocol.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SwfSettings {
-    /// From its start to its close, at most. Of the run that goes on; a child has it in a field of its own.
+    /// Longest time from the start to the close of the new run. Not used for a child, which has a separate field.
     pub execution_timeout: Option<Duration>,
-    /// From its DeciderStarted to the answer, at most. Of the run that goes on.
+    /// Longest time from DeciderStarted to the answer in the new run. Not used for a child.
     pub decider_start_to_close: Option<Duration>,
-    /// What becomes of its children when it is terminated or times out.
+    /// Policy applied to its children when it is terminated or times out.
     pub child_policy: Option<ChildPolicy>,
-    /// How its turns are preferred.
+    /// Priority of its turns.
     pub task_priority: Option<i32>,
-    /// The role of its Lambda tasks.
+    /// Role of its Lambda tasks.
     pub lambda_role: Option<String>,
 }
 
-/// Start a child: a run of its own in the same domain, which tells this one how it closed. It is started exactly once, or
-/// the reason why not is recorded. What is absent is as it is for this run.
+/// Starts a child: a separate run in the same domain whose outcome is reported to this run. It is started exactly
+/// once, or the reason for the failure is recorded. Absent fields take this run's values.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StartChild {
-    /// Its workflow id. 1 to 256 characters.
+    /// Workflow id of the child. 1 to 256 characters.
     pub workflow_id: String,
-    /// Its workflow type. 1 to 256 characters.
+    /// Workflow type of the child. 1 to 256 characters.
     pub workflow_type: String,
-    /// The task list of its deciders.
+    /// Task list of the child's deciders.
     pub task_list: Option<String>,
-    /// Its input, at most 256 KiB.
+    /// Input of the child, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// From its start to its close, at most; a year when absent.
+    /// Longest time from the start to the close; one year when absent.
     pub execution_timeout: Option<Duration>,
-    /// From its DeciderStarted to the answer, at most.
+    /// Longest time from DeciderStarted to the decider's answer.
     pub decider_start_to_close: Option<Duration>,
-    /// From its DeciderScheduled to DeciderStarted, at most.
+    /// Longest time from DeciderScheduled to DeciderStarted.
     pub decider_schedule_to_start: Option<Duration>,
-    /// What applies to its activities whose decisions do not say.
+    /// Default timeouts of the child's activities.
     #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
     pub activity_timeouts: ActivityTimeouts,
     /// Tags, at most five.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<TAGS_MAX, _, _>")]
     #[cfg_attr(feature = "schema", schemars(length(max = TAGS_MAX)))]
     pub tags: Vec<String>,
-    /// How long it stays readable after it closed.
+    /// Time for which the child stays readable after its close.
     pub retention: Option<Duration>,
-    /// Whether the id of a closed run may be used again.
+    /// Reuse policy for a workflow id whose earlier run has closed.
     #[serde(default)]
     pub reuse_policy: ReusePolicy,
-    /// What becomes of it when this run closes first.
+    /// Policy applied to the child if this run closes first.
     #[serde(default)]
     pub child_policy: ChildPolicy,
-    /// From start to close of one run, at most; unlimited when absent.
+    /// Longest time from the start to the close of one run; unlimited when absent.
     pub run_timeout: Option<Duration>,
-    /// Whether and when it is tried again after it failed or took too long; never when absent. This run hears of the last
-    /// try alone.
+    /// Retry policy after a failure or timeout; no retries when absent. Only the outcome of the last attempt is
+    /// reported to this run.
     #[serde(default, deserialize_with = "crate::retry::retry_of_request")]
     pub retry: Option<RetryPolicy>,
-    /// A note, which comes back with the event. At most 128 KiB.
+    /// A note, returned with the event. At most 128 KiB.
     pub control: Option<String>,
-    /// In runs over SWF's wire: settings that others do not have.
+    /// Additional settings, only in runs over SWF's protocol.
     #[serde(skip)]
     pub swf: SwfSettings,
 }
 
-/// Signal another run of the same domain. It has the signal exactly once, or the reason why not is recorded.
+/// Signals another run of the same domain. The signal is delivered exactly once, or the reason for the failure is
+/// recorded.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SignalExternal {
-    /// Its workflow id. 1 to 256 characters.
+    /// Workflow id of the other run. 1 to 256 characters.
     pub workflow_id: String,
-    /// The run; the newest one when absent.
+    /// Run id; the newest run when absent.
     #[serde(default, deserialize_with = "NamedRun::by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<uuid::Uuid>"))]
     pub run_id: Option<NamedRun>,
-    /// The signal's name. 1 to 256 characters.
+    /// Name of the signal. 1 to 256 characters.
     pub name: String,
-    /// What it says, at most 256 KiB.
+    /// Payload of the signal, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// A note, which comes back with the event. At most 128 KiB.
+    /// A note, returned with the event. At most 128 KiB.
     pub control: Option<String>,
 }
 
-/// Ask another run of the same domain to cancel; its decider chooses what that means.
+/// Asks another run of the same domain to cancel; its decider chooses how to react.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CancelExternal {
-    /// Its workflow id. 1 to 256 characters.
+    /// Workflow id of the other run. 1 to 256 characters.
     pub workflow_id: String,
-    /// The run; the newest one when absent.
+    /// Run id; the newest run when absent.
     #[serde(default, deserialize_with = "NamedRun::by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<uuid::Uuid>"))]
     pub run_id: Option<NamedRun>,
-    /// Why. At most 256 characters.
+    /// Reason, for people. At most 256 characters.
     pub reason: Option<String>,
-    /// A note, which comes back with the event. At most 128 KiB.
+    /// A note, returned with the event. At most 128 KiB.
     pub control: Option<String>,
 }
 
-/// Close the run as done.
+/// Closes the run as successful.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SucceedWorkflow {
-    /// The result, at most 256 KiB.
+    /// Result, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
-    /// Close even if there is news that this turn has not seen.
+    /// If `true`, closes the run even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
 
-/// Close the run as failed.
+/// Closes the run as failed.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FailWorkflow {
-    /// Why, for programs. 1 to 256 characters.
+    /// Failure code, for programs. 1 to 256 characters.
     pub reason: String,
-    /// In runs over SWF's wire: whether an empty `reason` is given rather than none.
+    /// True if `reason` is given as an empty string rather than not at all. Only in runs over SWF's protocol.
     #[serde(skip)]
     pub has_empty_reason: bool,
-    /// Why, for people and programs; at most 256 KiB.
+    /// Failure details, for people and programs. At most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// Close even if there is news that this turn has not seen.
+    /// If `true`, closes the run even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
 
-/// Close the run as canceled.
+/// Closes the run as canceled.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CancelWorkflow {
-    /// What was done; at most 256 KiB.
+    /// Details, at most 256 KiB.
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// Close even if there is news that this turn has not seen.
+    /// If `true`, closes the run even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
 
-/// Close the run, and go on in a new one of the same workflow id, with a history of its own. The execution timeout
-/// goes on; everything that is not said here is as it was.
+/// Closes the run and continues it in a new run with the same workflow id and a fresh history. The execution
+/// timeout keeps counting. Absent fields take this run's values, except the input.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ContinueAsNew {
-    /// The new run's input, at most 256 KiB; none when absent.
+    /// Input of the new run, at most 256 KiB; none when absent.
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Its workflow type; this run's when absent.
+    /// Workflow type of the new run; this run's when absent.
     pub workflow_type: Option<String>,
-    /// The task list of its deciders; this run's when absent.
+    /// Task list of the new run's deciders; this run's when absent.
     pub task_list: Option<String>,
-    /// Its tags; this run's when absent.
+    /// Tags of the new run; this run's when absent.
     #[serde(default, deserialize_with = "bounded::optional_list::<TAGS_MAX, _, _>")]
     #[cfg_attr(feature = "schema", schemars(length(max = TAGS_MAX)))]
     pub tags: Option<Vec<String>>,
-    /// Close even if there is news that this turn has not seen.
+    /// If `true`, closes the run even if there is news that this turn has not seen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
-    /// In runs over SWF's wire: settings that others do not have.
+    /// Additional settings, only in runs over SWF's protocol.
     #[serde(skip)]
     pub swf: SwfSettings,
 }
 
+/// A close that a decision asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Closing {
+    /// Kind of close.
+    pub decision: CloseDecision,
+    /// True if the run closes even if there is news that the turn has not seen.
+    pub is_forced: bool,
+}
+
 impl Decision {
-    /// Which closing decision this is, and whether it is forced; `None` when it does not close the run.
-    pub fn closes(&self) -> Option<(CloseDecision, bool)> {
+    /// Returns how the decision closes the run, or `None` if it does not.
+    pub fn closes(&self) -> Option<Closing> {
         match self {
-            Self::SucceedWorkflow(it) => Some((CloseDecision::SucceedWorkflow, it.force)),
-            Self::FailWorkflow(it) => Some((CloseDecision::FailWorkflow, it.force)),
-            Self::CancelWorkflow(it) => Some((CloseDecision::CancelWorkflow, it.force)),
-            Self::ContinueAsNew(it) => Some((CloseDecision::ContinueAsNew, it.force)),
+            Self::SucceedWorkflow(it) => {
+                Some(Closing { decision: CloseDecision::SucceedWorkflow, is_forced: it.force })
+            }
+            Self::FailWorkflow(it) => Some(Closing { decision: CloseDecision::FailWorkflow, is_forced: it.force }),
+            Self::CancelWorkflow(it) => Some(Closing { decision: CloseDecision::CancelWorkflow, is_forced: it.force }),
+            Self::ContinueAsNew(it) => Some(Closing { decision: CloseDecision::ContinueAsNew, is_forced: it.force }),
             Self::ScheduleActivity(_)
             | Self::CancelActivity(_)
             | Self::StartTimer(_)
@@ -367,13 +379,16 @@ mod tests {
 
     #[test]
     fn a_decision_reads_what_it_writes() {
-        let text = r#"{"type":"ScheduleActivity","activityId":"a","activityType":"A","input":{"n": 1.0},"timeouts":{"heartbeat":"PT5S"}}"#;
+        let text = concat!(
+            r#"{"type":"ScheduleActivity","activityId":"a","activityType":"A","input":{"n": 1.0},"#,
+            r#""timeouts":{"heartbeat":"PT5S"}}"#,
+        );
         let decision: Decision = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&decision).unwrap(), text);
     }
 
     #[test]
-    fn a_wrong_decision_is_refused_with_what_is_wrong() {
+    fn a_malformed_decision_is_refused_with_the_mistake() {
         let cases = [
             (r#"{"type":"ShipIt"}"#, "unknown decision type `ShipIt`"),
             (r#"{"timerId":"t"}"#, "missing field `type`"),

@@ -1,6 +1,6 @@
-//! What is different in runs that were started over SWF's wire: they speak its dialect, from their start to their end.
+//! Special rules of SWF runs, which are started over SWF's protocol and follow SWF's rules from start to close.
 //!
-//! Source: SWF's API reference; where the rules differ, they ask [`crate::RunStart::is_swf`].
+//! Source: SWF's API reference. The rules call [`crate::RunStart::is_swf`] where they differ.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -10,59 +10,60 @@ use crate::ids::ChildPolicy;
 use crate::limits;
 use crate::time::Duration;
 
-/// The task list where Lambda tasks wait, of every function: in SWF's dialect an activity on it is one. SWF's own lists have
-/// no colon in their names.
+/// Task list of all Lambda tasks. In an SWF run, an activity on this list is a Lambda task. Names of SWF task lists
+/// contain no colon.
 pub const LAMBDA_LIST: &str = "lambda:";
 
-/// Longest name of an activity in runs over SWF's wire, in characters. Source: SWF's 256, behind the mark of a Lambda task.
+/// Maximum length of an activity id in SWF runs, in characters. Source: SWF's 256, plus the prefix of a Lambda
+/// task.
 pub(crate) const SWF_ACTIVITY_ID_CHARS_MAX: usize = limits::NAME_CHARS_MAX + LAMBDA_LIST.len();
 
-/// The name of the activity that is the Lambda task with this id, apart from those of other activities.
+/// Returns the activity id of the Lambda task with this id, which cannot collide with other activity ids.
 pub fn lambda_activity_id(id: &str) -> String {
     format!("{LAMBDA_LIST}{id}")
 }
 
-/// The id of the Lambda task that this activity is, by its name.
+/// Returns the id of a Lambda task from its activity id.
 pub fn lambda_id(activity_id: &str) -> Option<&str> {
     activity_id.strip_prefix(LAMBDA_LIST)
 }
 
-/// The settings of a run of SWF's dialect that others do not have.
+/// Additional settings of an SWF run.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SwfRun {
-    /// What becomes of its open children when it is terminated or times out; when it closes otherwise they go on.
+    /// Policy applied to its open children when it is terminated or times out. Any other close leaves them open.
     #[n(0)]
     pub child_policy: ChildPolicy,
-    /// How its turns are preferred to others on their list: higher first; 0 when absent.
+    /// Priority of its turns on the task list: higher first; 0 when absent.
     #[n(1)]
     pub task_priority: Option<i32>,
-    /// The role of its Lambda tasks.
+    /// Role of its Lambda tasks.
     #[n(2)]
     pub lambda_role: Option<String>,
-    /// What it is held to, and its children and the runs that go on for it.
+    /// Limits that apply to the run, its children and its successors.
     #[n(3)]
     pub limits: Option<SwfLimits>,
 }
 
 impl SwfRun {
-    /// How long a run with these settings is open at most that is to be open for so long.
+    /// Returns the execution timeout, capped by the limits.
     pub fn execution_timeout(&self, wanted: Duration) -> Duration {
         self.limits.map_or(wanted, |limits| wanted.min(limits.time))
     }
 }
 
-/// What a run of SWF's dialect is held to where the service holds such runs to SWF's limits.
+/// Limits of an SWF run, if the service enforces SWF's limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SwfLimits {
-    /// Most events: a run with more of them is terminated.
+    /// Maximum number of events. A run that exceeds it is terminated.
     #[n(0)]
     pub events: u64,
-    /// From its start to its close, at most.
+    /// Maximum time from the start to the close.
     #[n(1)]
     pub time: Duration,
 }
@@ -73,18 +74,18 @@ impl Default for SwfLimits {
     }
 }
 
-/// The settings of the run that goes on for one of SWF's dialect: none of them is that of the run before it.
+/// Settings of the successor of an SWF run. None is inherited.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SwfSuccessor {
-    /// From its start to its close, at most.
+    /// Longest time from the start to the close.
     #[n(0)]
     pub execution_timeout: Duration,
-    /// From its DeciderStarted to the answer, at most.
+    /// Longest time from DeciderStarted to the decider's answer.
     #[n(1)]
     pub decider_start_to_close: Duration,
-    /// The others.
+    /// SWF settings.
     #[n(2)]
     pub run: SwfRun,
 }

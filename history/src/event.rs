@@ -1,6 +1,6 @@
-//! Events: the facts of a history, one row each in the catalogue below.
+//! Event types of a history. The catalogue at the end of this file has one row per kind.
 //!
-//! Their names are this project's own; `docs/swf.md` has those of SWF.
+//! Baton chooses its own event names; `docs/swf.md` maps them to the names of SWF.
 
 use minicbor::{Decode, Encode};
 use serde::de::{Error, MapAccess};
@@ -14,17 +14,17 @@ use crate::tagged::{self, Tagged};
 use crate::time::Timestamp;
 
 mod activities;
-mod bare;
 mod by_hand;
 mod causes;
 mod children;
 mod decider;
-mod hand;
+mod external;
 mod key;
 mod messages;
 mod named;
-mod others;
+mod operator;
 mod payloads;
+mod redacted;
 mod reset;
 mod shown;
 mod size;
@@ -33,59 +33,69 @@ mod updates;
 mod workflow;
 pub use crate::ids::ChildPolicy;
 pub use activities::*;
-pub use by_hand::*;
+pub use by_hand::ByHand;
 pub use children::*;
 pub use decider::*;
-pub use hand::ByHand;
+pub use external::*;
 pub use key::RequestKey;
 pub use messages::*;
 pub use named::*;
-pub use others::*;
+pub use operator::*;
 pub use reset::*;
 pub use size::json_length;
 pub use timers::*;
 pub use updates::*;
 pub use workflow::*;
 
-/// Whose fact an event is.
+/// Kind of actor that caused an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// Written by the service on its own.
+    /// The service, without a request.
     Service,
-    /// Written because a decider decided it.
+    /// A decider, by a decision.
     Decider,
-    /// Written because an application, or another run, asked for it.
+    /// An application or another run, by a request.
     External,
-    /// Written because a runner answered.
+    /// A runner, by reporting a result.
     Activity,
 }
 
-/// A fact in the history of a run.
+/// The run that continues after a closing event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Successor {
+    /// Run id of the successor.
+    pub run_id: RunId,
+    /// Earliest time of its first turn, if one is set.
+    pub not_before: Option<Timestamp>,
+}
+
+/// A recorded fact in the history of a run.
 ///
-/// In JSON it is one flat object: `id`, `timestamp`, `type`, then the attributes of its kind.
+/// Its JSON form is one flat object: `id`, `timestamp`, `type`, then the attributes of the kind.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
-    /// Its position: 1, 2, 3, …
+    /// Position in the history: 1, 2, 3, …
     #[n(0)]
     pub id: EventId,
-    /// When it was recorded. Never goes back within a run.
+    /// Time of recording. It never decreases within a run.
     #[n(1)]
     pub timestamp: Timestamp,
-    /// What happened.
+    /// Event type and its attributes.
     #[n(2)]
     #[serde(flatten)]
     pub kind: EventKind,
-    /// The key of the request that caused it; on the first event of a keyed request only.
+    /// Key of the request that caused the event; only on the first event of a request that has a key.
     #[n(3)]
     #[serde(rename = "requestKey")]
     pub key: Option<RequestKey>,
-    /// The name of the credential of whoever caused it; absent where time or the service did, and where there are no credentials.
+    /// Name of the credential that caused the event. Absent if the service or a deadline caused it, and if the
+    /// service has no credentials.
     #[n(4)]
     pub by: Option<CallerName>,
-    /// The service's clock when the event was recorded, if it was behind `timestamp` because a clock had been put back; absent
-    /// otherwise. Deadlines count from it.
+    /// The service's clock at the time of recording, present only if a clock adjustment put it behind `timestamp`.
+    /// Deadlines count from this time.
     #[n(5)]
     pub clock: Option<Timestamp>,
 }
@@ -105,7 +115,7 @@ impl<'de> Deserialize<'de> for Event {
     }
 }
 
-/// What every event has beside the attributes of its kind.
+/// Fields common to all events.
 #[derive(Default)]
 struct EventHeader {
     id: Option<EventId>,
@@ -129,8 +139,8 @@ impl tagged::CommonFields for EventHeader {
 }
 
 impl Event {
-    /// Time by the service's clock when the event was recorded. Deadlines count from it. Unlike `timestamp` it is earlier than
-    /// that of the event before if the clock was put back between them.
+    /// Returns the service's clock at the time of recording. Deadlines count from it. Unlike `timestamp`, it can be
+    /// earlier than that of the previous event if the clock was put back in between.
     pub fn at(&self) -> Timestamp {
         self.clock.unwrap_or(self.timestamp)
     }
@@ -139,15 +149,18 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// When the text is not an event. Attributes that this version does not know are passed over.
+    /// Fails if the text is not an event. Attributes unknown to this version are ignored.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
 }
 
 macro_rules! catalogue {
-    ($( $(#[doc = $doc:literal])+ $code:tt $name:ident $level:ident $news:ident $schedules:ident $($boxed:ident)?; )+) => {
-        /// What happened, with its attributes. The catalogue: one row per kind of event.
+    ($(
+        $(#[doc = $doc:literal])+
+        $code:tt $name:ident $level:ident $news:ident $schedules:ident $($boxed:ident)?;
+    )+) => {
+        /// Event type with its attributes: the catalogue, one row per kind.
         #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(tag = "type")]
@@ -156,25 +169,26 @@ macro_rules! catalogue {
         }
 
         impl EventKind {
-            /// Every name, in the catalogue's order.
+            /// Names of all kinds, in catalogue order.
             pub const NAMES: &'static [&'static str] = &[$( stringify!($name), )+];
 
-            /// The name, as in JSON's `type`.
+            /// Returns the name, which is `type` in JSON.
             pub fn name(&self) -> &'static str {
                 match self { $( Self::$name(_) => stringify!($name), )+ }
             }
 
-            /// The level of its row.
+            /// Returns the level in the kind's catalogue row.
             fn level_of_kind(&self) -> Level {
                 match self { $( Self::$name(_) => Level::$level, )+ }
             }
 
-            /// Whether it is news: it moves the version token. Bookkeeping is not.
+            /// Returns `true` if the event changes what a caller can observe and therefore the version token.
+            /// Bookkeeping events do not.
             pub fn is_news(&self) -> bool {
                 match self { $( Self::$name(_) => column!($news), )+ }
             }
 
-            /// Whether a decider must be scheduled to look at it.
+            /// Returns `true` if a decider must be scheduled to process the event.
             pub fn schedules_decider(&self) -> bool {
                 match self { $( Self::$name(_) => column!($schedules), )+ }
             }
@@ -191,7 +205,7 @@ macro_rules! catalogue {
     };
 }
 
-/// What is large, and there is little of, is boxed: events are moved about more than anything else.
+/// Boxes the large, infrequent kinds to keep `Event` small, because events are moved often.
 macro_rules! held {
     ($name:ident) => {
         $name
@@ -218,24 +232,24 @@ macro_rules! column {
     };
 }
 
-// The numbers are the stored form: never changed, never given to another kind. Later kinds take later numbers, so that
-// the child, external and update families have their place after 40.
+// The numbers are the stored form: never change one and never reuse one for another kind. New kinds take new
+// numbers. The numbers 32 to 40 were never used.
 catalogue! {
-    /// The run began. Always event 1.
+    /// The run started. Always event 1.
     0 WorkflowStarted External news schedules boxed;
-    /// A decider closed the run: it did what it should. Last event.
+    /// A decider closed the run as successful. Last event.
     1 WorkflowSuccess Decider news quiet;
     /// A decider closed the run as failed. Last event.
     2 WorkflowFailed Decider news quiet;
     /// A decider closed the run as canceled. Last event.
     3 WorkflowCanceled Decider news quiet;
-    /// The run took longer than its execution timeout. Last event.
+    /// The run exceeded its execution timeout or run timeout. Last event.
     4 WorkflowTimedOut Service news quiet;
-    /// Somebody ended the run from outside. Last event.
+    /// A caller, a reset, the parent's child policy or a limit terminated the run. Last event.
     5 WorkflowTerminated External news quiet;
-    /// A decider wanted to close the run while there was news that it had not seen.
+    /// A decider tried to close the run while there was news that its turn had not seen.
     6 WorkflowCloseFailed Decider news schedules;
-    /// Somebody asked for the run to be canceled; the decider chooses what that means.
+    /// A caller or another run asked to cancel the run; the decider chooses how to react.
     7 WorkflowCancelRequested External news schedules;
     /// A turn is waiting for a decider.
     8 DeciderScheduled Service bookkeeping quiet;
@@ -243,103 +257,103 @@ catalogue! {
     9 DeciderStarted Service bookkeeping quiet;
     /// The decider answered; its decisions follow.
     10 DeciderCompleted Service bookkeeping quiet;
-    /// The decider did not answer, or none came, in time.
+    /// The decider did not answer in time, or no decider took the turn in time.
     11 DeciderTimedOut Service bookkeeping schedules;
-    /// The decider gave the turn back.
+    /// The decider reported that it could not complete the turn, or the turn could not be delivered.
     12 DeciderFailed Service bookkeeping schedules;
-    /// A decider wants an activity done.
+    /// A decider scheduled an activity.
     13 ActivityScheduled Decider news quiet boxed;
-    /// A decider wanted an activity that could not be scheduled.
+    /// A decider tried to schedule an activity, and it could not be scheduled.
     14 ActivityScheduleFailed Decider news schedules;
     /// A runner took the activity.
     15 ActivityStarted Service bookkeeping quiet;
-    /// The runner did it.
+    /// The runner completed the activity.
     16 ActivitySuccess Activity news schedules;
-    /// The runner could not do it.
+    /// The runner reported a failure.
     17 ActivityFailed Activity news schedules;
-    /// The runner stopped because it was asked to, or it was never started.
+    /// The runner stopped on request, or the activity was canceled before it started.
     18 ActivityCanceled Activity news schedules;
-    /// The runner did not answer in time.
+    /// The runner did not complete the activity in time.
     19 ActivityTimedOut Service news schedules;
     /// No runner took the activity in time.
     20 ActivityScheduledTimeout Service news schedules;
-    /// A decider wants an activity to stop.
+    /// A decider asked for an activity to stop.
     21 ActivityTaskCancel Decider news quiet;
-    /// A decider wanted an activity to stop that is not open.
+    /// A decider asked to stop an activity that is not open.
     22 ActivityTaskCancelFailed Decider news schedules;
     /// A decider set a timer.
     23 TimerScheduled Decider news quiet;
-    /// A decider wanted a timer that could not be set.
+    /// A decider tried to set a timer, and it could not be set.
     24 TimerScheduleFailed Decider news schedules;
-    /// A timer's time has come.
+    /// A timer expired.
     25 TimerExpired Service news schedules;
-    /// A decider took a timer back.
+    /// A decider canceled a timer.
     26 TimerCanceled Decider news quiet;
-    /// A decider wanted to take back a timer that is not open.
+    /// A decider tried to cancel a timer that is not open.
     27 TimerCancelFailed Decider news schedules;
-    /// News from outside.
+    /// An application or another run sent a signal.
     28 Signal External news schedules;
-    /// A decider's note to itself.
+    /// A decider recorded a marker for its own use.
     29 Marker Decider news quiet;
-    /// A decider's note that could not be recorded.
+    /// A decider tried to record a marker, and it could not be recorded.
     30 MarkerFailed Decider news schedules;
-    /// A decider closed the run, and another one goes on with a history of its own. Last event.
+    /// A decider closed the run, and a new run with a fresh history continues it. Last event.
     31 WorkflowContinuedAsNew Decider news quiet;
-    /// A decider wants a child to be started.
+    /// A decider asked for a child to be started.
     41 ChildScheduled Decider news quiet boxed;
     /// A child could not be started.
     42 ChildScheduleFailed Decider news schedules;
-    /// The child has begun.
+    /// The child started.
     43 ChildStarted Service bookkeeping quiet;
-    /// The child did what it should.
+    /// The child closed as successful.
     44 ChildSuccess Service news schedules;
     /// The child failed.
     45 ChildFailed Service news schedules;
-    /// The child took too long.
+    /// The child timed out.
     46 ChildTimedOut Service news schedules;
     /// The child was canceled.
     47 ChildCanceled Service news schedules;
-    /// Somebody ended the child from outside.
+    /// The child was terminated.
     48 ChildTerminated Service news schedules;
-    /// A decider wants another run to be signaled.
+    /// A decider asked for another run to be signaled.
     49 ExternalSignalScheduled Decider news quiet;
-    /// The other run has the signal.
+    /// The other run received the signal.
     50 ExternalSignalDelivered Service news schedules;
     /// The other run could not be signaled.
     51 ExternalSignalFailed Decider news schedules;
-    /// A decider wants another run to be asked to cancel.
+    /// A decider asked for another run to be canceled.
     52 ExternalCancelScheduled Decider news quiet;
-    /// The other run has been asked to cancel.
+    /// The other run received the cancel request.
     53 ExternalCancelDelivered Service news schedules;
-    /// The other run could not be asked to cancel.
+    /// The cancel request could not be delivered to the other run.
     54 ExternalCancelFailed Decider news schedules;
-    /// A decider took an update (S1-E). One that it rejected leaves nothing.
+    /// A decider accepted an update. A rejected update leaves no event.
     55 UpdateAccepted Decider news quiet;
-    /// The update is done, and this is its answer.
+    /// The update succeeded; contains its result.
     56 UpdateCompleted Decider news quiet;
-    /// The update was accepted, and then could not be done.
+    /// The update was accepted and later failed.
     57 UpdateFailed Decider news quiet;
-    /// An activity is not handed out any more: somebody wants it so, or its tries ran out.
+    /// An activity was paused: by an operator, or because its retries are exhausted.
     60 ActivityPaused External bookkeeping quiet;
-    /// Somebody has a paused activity handed out again.
+    /// An operator resumed a paused activity.
     61 ActivityResumed External bookkeeping quiet;
-    /// Somebody has an activity tried again at once.
+    /// An operator triggered an immediate retry of an activity.
     62 ActivityRetried External bookkeeping quiet;
-    /// Somebody changed the timeouts, the retry policy or the task list of an open activity.
+    /// An operator changed the timeouts, retry policy or task list of an open activity.
     63 ActivityOptionsChanged External bookkeeping quiet boxed;
-    /// Somebody has the run wait: nothing of it is handed out.
+    /// An operator paused the run: none of its tasks is handed out.
     64 WorkflowPaused External bookkeeping quiet;
-    /// Somebody has a paused run go on.
+    /// An operator resumed a paused run.
     65 WorkflowResumed External bookkeeping quiet;
-    /// The run branched off another: what stands before this is that one's history.
+    /// The run branched off another run: the earlier events are copied from that run's history.
     66 WorkflowReset External news schedules;
 }
 
 impl EventKind {
-    /// Whose fact it is.
+    /// Returns the actor that caused the event.
     pub fn level(&self) -> Level {
         match self {
-            // A decision that was taken, and of which another run or the service said later that it cannot be.
+            // The decision was accepted, and the service or another run reported the failure later.
             Self::ExternalSignalFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
             Self::ExternalCancelFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
             Self::ChildScheduleFailed(it) if it.scheduled_event_id.is_some() => Level::Service,
@@ -348,7 +362,7 @@ impl EventKind {
         }
     }
 
-    /// Whether nothing may follow it.
+    /// Returns `true` if the event closes the run, so that nothing may follow it.
     pub fn closes(&self) -> bool {
         matches!(
             self,
@@ -361,9 +375,8 @@ impl EventKind {
         )
     }
 
-    /// The run that goes on after it, and not before when, if that is said: a run that continued as new, is tried again, or
-    /// was reset.
-    pub fn followed_by(&self) -> Option<(RunId, Option<Timestamp>)> {
+    /// Returns the run that continues after this event: continued as new, retried or reset.
+    pub fn followed_by(&self) -> Option<Successor> {
         let (run_id, not_before) = match self {
             Self::WorkflowContinuedAsNew(it) => (Some(it.new_run_id), None),
             Self::WorkflowFailed(it) => (it.new_run_id, it.next_try_at),
@@ -371,6 +384,6 @@ impl EventKind {
             Self::WorkflowTerminated(it) => (it.reset.map(|reset| reset.new_run_id), None),
             _ => return None,
         };
-        run_id.map(|run_id| (run_id, not_before))
+        run_id.map(|run_id| Successor { run_id, not_before })
     }
 }

@@ -6,36 +6,36 @@ use minicbor::{Decode, Encode};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A number from 0 on with three decimals, such as 1.5. In JSON a number; stored as thousandths, so that what was read
-/// and what was meant are the same.
+/// A non-negative number with three decimals, such as 1.5. It is a number in JSON, and stored as thousandths to
+/// avoid rounding errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Factor(#[n(0)] u32);
 
 impl Factor {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// One.
+    /// The number one.
     pub const ONE: Self = Self(1_000);
 
-    /// So many thousandths.
+    /// Creates a factor from thousandths.
     pub const fn from_thousandths(thousandths: u32) -> Self {
         Self(thousandths)
     }
 
-    /// In thousandths.
+    /// Returns the number of thousandths.
     pub const fn thousandths(self) -> u32 {
         self.0
     }
 
-    /// Whether it is nothing.
+    /// Returns `true` if it is zero.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
     pub(crate) fn is_zero(&self) -> bool {
         *self == Self::ZERO
     }
 
-    /// As a floating-point number.
+    /// Returns the number as a floating-point value.
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / 1_000.0
     }

@@ -1,147 +1,147 @@
-//! Faults: why a request was refused. A refused request records nothing.
+//! Faults: reasons why a request is refused. A refused request records nothing.
 
 use uuid::Uuid;
 
 use crate::event::EventId;
 use crate::run::Status;
 
-/// Why a command was refused. Nothing was recorded.
+/// Reason why a command was refused. Nothing was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Fault {
-    /// The run has closed.
+    /// The run is closed.
     #[error("the run has closed ({status})")]
     RunClosed {
-        /// How.
+        /// Status with which it closed.
         status: Status,
     },
-    /// A run of this workflow id is open.
-    #[error("a run of this workflow id is open: {run_id}")]
+    /// A run with this workflow id is open.
+    #[error("a run with this workflow id is open: {run_id}")]
     AlreadyOpen {
-        /// Which.
+        /// Id of the open run.
         run_id: Uuid,
     },
-    /// The workflow id was used before, and the reuse policy does not allow another run.
-    #[error("this workflow id was used by run {run_id}, which closed ({status}), and the reuse policy refuses another")]
+    /// An earlier run used the workflow id, and the reuse policy forbids another.
+    #[error("this workflow id was used by run {run_id}, which closed ({status}), and the reuse policy forbids another")]
     ReuseRefused {
-        /// By which run.
+        /// Id of the earlier run.
         run_id: Uuid,
-        /// How it closed.
+        /// Status with which it closed.
         status: Status,
     },
-    /// The turn was answered before with this very token.
-    #[error("this turn was completed before")]
+    /// The turn was already completed with this token.
+    #[error("this turn was already completed")]
     TurnCompleted,
-    /// The turn is no longer the decider's: it timed out, was given back, or never was.
-    #[error("this turn is no longer yours: it timed out, was given back, or never was")]
+    /// The decider no longer holds the turn: it timed out, failed, or never existed.
+    #[error("you no longer hold this turn: it timed out, failed, or never existed")]
     TurnLost,
     /// The turn is not waiting for a decider.
     #[error("no turn {scheduled_event_id} is waiting")]
     TurnNotWaiting {
-        /// The turn asked for.
+        /// Id of the turn's DeciderScheduled event.
         scheduled_event_id: EventId,
     },
-    /// The activity is not open: it was answered, timed out, or never was.
-    #[error("this activity is no longer open: it was answered, timed out, or never was")]
+    /// The activity is not open: it closed, timed out, or never existed.
+    #[error("this activity is not open: it closed, timed out, or never existed")]
     ActivityClosed,
     /// The activity is not waiting for a runner.
     #[error("no activity {scheduled_event_id} is waiting")]
     ActivityNotWaiting {
-        /// The activity asked for.
+        /// Id of the activity's ActivityScheduled event.
         scheduled_event_id: EventId,
     },
-    /// The run is paused, and its deciders are asked nothing.
+    /// The run is paused, so no request can be passed to its decider.
     #[error("the run is paused")]
     RunPaused,
-    /// It is paused already.
-    #[error("it is paused already")]
+    /// The run or activity is already paused.
+    #[error("it is already paused")]
     AlreadyPaused,
-    /// It is not paused.
+    /// The run or activity is not paused.
     #[error("it is not paused")]
     NotPaused,
-    /// The activity cannot be tried again, or needs not.
-    #[error("the activity cannot be tried again: {problem}")]
+    /// The activity cannot be retried manually.
+    #[error("the activity cannot be retried: {problem}")]
     ActivityNotRetryable {
-        /// Why.
+        /// Reason why not.
         problem: String,
     },
-    /// Nobody asked for the activity to be canceled.
-    #[error("nobody asked for this activity to be canceled")]
+    /// The activity has no cancel request.
+    #[error("this activity has no cancel request")]
     CancelNotRequested,
-    /// The run has moved on since the version that the request names.
-    #[error("the run has moved on: expected version {expected}, found {found}")]
+    /// The run is not at the version that the request requires.
+    #[error("the run has changed: expected version {expected}, found {found}")]
     VersionMoved {
-        /// What the request named.
+        /// Required version.
         expected: EventId,
-        /// What is.
+        /// Current version.
         found: EventId,
     },
-    /// An answer to an update that the turn was not asked to judge, and that no earlier one accepted.
-    #[error("no update `{update_id}` is to be answered")]
+    /// The decider answered an update that was neither proposed to it nor accepted before.
+    #[error("update `{update_id}` was not proposed in this turn and does not wait for an answer")]
     UpdateUnknown {
-        /// Which.
+        /// Update id.
         update_id: String,
     },
-    /// An update that was accepted before; by another turn, so that this one has not seen it.
-    #[error("update `{update_id}` was accepted before")]
+    /// The decider answered an update that another turn has already accepted.
+    #[error("update `{update_id}` was already accepted")]
     UpdateKnown {
-        /// Which.
+        /// Update id.
         update_id: String,
     },
-    /// As many updates as may be were accepted and wait for their answers.
-    #[error("{max} updates of this run were accepted and are not answered yet")]
+    /// The run has reached its limit of accepted updates without an answer.
+    #[error("{max} accepted updates of this run have no answer yet, which is the limit")]
     OpenUpdatesLimit {
-        /// How many may be.
+        /// The limit.
         max: usize,
     },
-    /// The state of the run has no room for it.
+    /// The state of the run has no space for the change.
     #[error("the state of the run would have {found} bytes reserved, at most {max} are allowed")]
     StateLimit {
-        /// How many it would.
+        /// Bytes that the state would reserve.
         found: usize,
-        /// How many may be: [`limits::STATE_BYTES_MAX`](crate::limits::STATE_BYTES_MAX).
+        /// The limit: [`limits::STATE_BYTES_MAX`](crate::limits::STATE_BYTES_MAX).
         max: usize,
     },
     /// No run can branch off at this event.
-    #[error("no run can go on from event {event_id}; the nearest events from which one can: {}", nearest(*before, *after))]
+    #[error("no run can continue from event {event_id}; the nearest possible events: {}", nearest(*before, *after))]
     NotAResetPoint {
-        /// The event asked for.
+        /// The requested event.
         event_id: EventId,
-        /// The last before it that could be.
+        /// Nearest earlier event that is possible.
         before: Option<EventId>,
-        /// The first after it that could be.
+        /// Nearest later event that is possible.
         after: Option<EventId>,
     },
-    /// The run cannot be reset to this event, although others can.
+    /// The run cannot be reset to this event for another reason.
     #[error("the run cannot be reset: {problem}")]
     ResetRefused {
-        /// Why.
+        /// Reason why not.
         problem: String,
     },
-    /// A field is not acceptable.
+    /// A field is invalid.
     #[error("`{field}` {problem}")]
     Invalid {
-        /// Which, as a path into the request.
+        /// Path of the field in the request.
         field: String,
-        /// What is wrong, and what would be right.
+        /// Description of the mistake and of what is expected.
         problem: String,
     },
-    /// A field is larger than it may be.
+    /// A field is too large.
     #[error("`{field}` has {found} {unit}, at most {max} are allowed")]
     TooLarge {
-        /// Which, as a path into the request.
+        /// Path of the field in the request.
         field: String,
-        /// Its size.
+        /// Size of the field.
         found: usize,
         /// The limit.
         max: usize,
-        /// What both are counted in.
+        /// Unit of both sizes.
         #[serde(default)]
         unit: Unit,
     },
 }
 
-/// What the size of a field is counted in.
+/// Unit in which the size of a field is measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Unit {
     /// Bytes.
@@ -161,7 +161,7 @@ impl std::fmt::Display for Unit {
 }
 
 impl Fault {
-    /// The stable code of the wire.
+    /// Returns the stable error code used in responses.
     pub fn code(&self) -> &'static str {
         match self {
             Self::RunClosed { .. } => "run-closed",
@@ -189,7 +189,8 @@ impl Fault {
         }
     }
 
-    /// Whether the refusal depends on the run's state, so that a refusal computed on an old state may be wrong.
+    /// Returns `true` if the refusal depends on the run's state, so that one computed on an outdated state may be
+    /// wrong.
     pub fn depends_on_state(&self) -> bool {
         match self {
             Self::RunClosed { .. }

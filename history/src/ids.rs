@@ -1,4 +1,4 @@
-//! Ids, how a decider names another run, and what becomes of a workflow id that is asked for again.
+//! Ids, references to other runs, and policies for workflow ids that are used again.
 
 use std::fmt;
 
@@ -11,24 +11,25 @@ use uuid::Uuid;
 
 use crate::stored_uuid;
 
-/// The position of an event in its history: 1, 2, 3, … without gaps.
+/// Position of an event in its history: 1, 2, 3, … without gaps.
 pub type EventId = u64;
 
-/// The id of a run; a name for the type, so that signatures say what they mean.
+/// Id of a run.
 pub type RunId = Uuid;
 
-/// A run as a decider names it. Over SWF's wire it may be any text, and its event shows that text as it was sent.
+/// A run as a decider refers to it. SWF's protocol allows any text, which the event shows unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum NamedRun {
-    /// By its id.
+    /// A run id.
     Id(RunId),
-    /// By a text that is not how the id of a run is written.
+    /// A text that is not the canonical form of a run id.
     Text(String),
 }
 
 impl NamedRun {
-    /// The run that is meant: the newest one, `None`, where the text is empty; the nil id, which no run has, where it is no id.
+    /// Returns the run id. Returns `None`, the newest run, for an empty text, and the nil id, which no run has, for
+    /// a text that is not an id.
     pub fn id(&self) -> Option<RunId> {
         match self {
             Self::Id(id) => Some(*id),
@@ -37,11 +38,11 @@ impl NamedRun {
         }
     }
 
-    /// Reads a run where it must be named by its id: in a decision's JSON.
+    /// Deserializes a run that must be given by its id, as in the JSON of a decision.
     ///
     /// # Errors
     ///
-    /// For a text that is no id.
+    /// Fails if the text is not a UUID.
     pub(crate) fn by_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
         Ok(Option::<RunId>::deserialize(deserializer)?.map(Self::Id))
     }
@@ -77,7 +78,7 @@ impl fmt::Display for NamedRun {
     }
 }
 
-/// The 16 bytes of an id, or a text.
+/// Stored as the 16 bytes of an id, or as a text.
 impl<C> Encode<C> for NamedRun {
     fn encode<W: Write>(&self, e: &mut Encoder<W>, ctx: &mut C) -> Result<(), EncodeError<W::Error>> {
         match self {
@@ -96,27 +97,25 @@ impl<'b, C> Decode<'b, C> for NamedRun {
     }
 }
 
-/// What to do when a workflow id is asked for again after its run has closed.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, minicbor::Encode, minicbor::Decode, serde::Serialize, serde::Deserialize,
-)]
+/// Policy for a start whose workflow id was used by a closed run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]
 pub enum ReusePolicy {
-    /// Only when the last run did not close with success. The default.
+    /// Allowed only if the last run did not close with success. The default.
     #[default]
     #[n(0)]
     AllowDuplicateFailedOnly,
-    /// Always.
+    /// Always allowed.
     #[n(1)]
     AllowDuplicate,
-    /// Never.
+    /// Never allowed.
     #[n(2)]
     RejectDuplicate,
 }
 
-/// What to do when a workflow id is asked for while its run is open.
+/// Policy for a start whose workflow id is in use by an open run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -124,26 +123,26 @@ pub enum ConflictPolicy {
     /// Refuse the start. The default.
     #[default]
     Fail,
-    /// Answer with the open run; its start is not looked at.
+    /// Return the open run and ignore the rest of the start.
     UseExisting,
     /// Terminate the open run, then start.
     TerminateExisting,
 }
 
-/// What becomes of a child that is open when its parent closes.
+/// Policy for a child that is open when its parent closes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]
 pub enum ChildPolicy {
-    /// It is terminated. The default.
+    /// Terminate it. The default.
     #[default]
     #[n(0)]
     Terminate,
-    /// It is asked to cancel; its decider chooses what that means.
+    /// Ask it to cancel; its decider chooses how to react.
     #[n(1)]
     RequestCancel,
-    /// Nothing: it goes on, and tells nobody how it closed.
+    /// Leave it open, and do not report its outcome.
     #[n(2)]
     Abandon,
 }
@@ -153,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_named_as_it_was_written_and_meant_by_its_id() {
+    fn a_named_run_keeps_its_text_and_yields_its_id() {
         let id = Uuid::from_u128(0x0192_3456_789a_7bcd_8ef0_1234_5678_9abc);
         let canonical = id.to_string();
         for (text, named, meant) in [

@@ -1,4 +1,4 @@
-//! Runs that another service has recorded: what must hold of a history before it is taken over as it is.
+//! Import of runs recorded by another service: validation of a history before it is stored unchanged.
 
 use uuid::Uuid;
 
@@ -12,17 +12,18 @@ use crate::same_json::{Member, members, same_json};
 use crate::time::{Duration, Timestamp};
 use crate::validate;
 
-/// What an event takes beside its payload, about, where the size of a history is counted. Source: [`limits::RESET_BYTES_MAX`].
+/// Approximate size of an event besides its payload, for the size of a history. Source:
+/// [`limits::RESET_BYTES_MAX`].
 const EVENT_BYTES: usize = 64;
 
-/// A closed run of another service, whose history keeps the rules.
+/// A closed run of another service whose history follows the rules.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportedRun {
     run: Run,
     events: Vec<Event>,
 }
 
-/// Why a history is not taken over.
+/// Reason why a history cannot be imported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImportFault {
     /// There are no events.
@@ -31,74 +32,75 @@ pub enum ImportFault {
     /// An event cannot be read.
     #[error("event {position} cannot be read: {problem}")]
     Unreadable {
-        /// Where it stands, from 1 on.
+        /// Position of the event, counted from 1.
         position: usize,
-        /// What is wrong.
+        /// Description of the error.
         problem: String,
     },
-    /// An event has something that this version would lose, or write otherwise.
+    /// An event contains something that this version would lose or change.
     #[error(
-        "event {position} would not be kept as it is: this version does not know its `{member}`, or writes it otherwise"
+        "event {position} would be changed by the import: \
+         this version does not know its `{member}`, or writes it differently"
     )]
     Unknown {
-        /// Where it stands, from 1 on.
+        /// Position of the event, counted from 1.
         position: usize,
-        /// Of which member that is so.
+        /// Name of the affected member.
         member: String,
     },
-    /// It is not what the rules record.
+    /// The history violates a rule.
     #[error(transparent)]
     Broken(#[from] Violation),
-    /// The run has not closed.
-    #[error("the run is open: its last event, {event_id}, closes nothing; only closed runs are taken over")]
+    /// The run is open.
+    #[error("the run is open: its last event, {event_id}, does not close it; only closed runs can be imported")]
     Open {
-        /// The last event.
+        /// Id of the last event.
         event_id: EventId,
     },
-    /// It has events of a time to come.
+    /// The last event has a time in the future.
     #[error("event {event_id} is of {at}, and the clock of this service says {now}")]
     Future {
-        /// The last event.
+        /// Id of the last event.
         event_id: EventId,
-        /// When it was recorded.
+        /// Its timestamp.
         at: Timestamp,
-        /// What the clock says.
+        /// Time of this service's clock.
         now: Timestamp,
     },
-    /// It is larger than a run may be that is taken over.
+    /// The history is too large.
     #[error("the history has about {found} bytes, at most {max} are taken over")]
     TooLarge {
-        /// How many it has.
+        /// Size of the history.
         found: usize,
-        /// How many it may have.
+        /// The limit.
         max: usize,
     },
-    /// A field of an event is not acceptable.
+    /// A field of an event is invalid.
     #[error("event {event_id}: {fault}")]
     Field {
-        /// The event.
+        /// Id of the event.
         event_id: EventId,
-        /// What is wrong.
+        /// Description of the error.
         fault: Fault,
     },
 }
 
 impl ImportedRun {
-    /// The same, of the JSON of its events. What is read is what would be written again, whatever stands between its members.
+    /// Reads a run from the JSON of its events, and checks that writing the events again would yield the same JSON.
     ///
     /// # Errors
     ///
-    /// As for [`read`](Self::read); [`ImportFault::Unreadable`] and [`ImportFault::Unknown`].
+    /// As for [`read`](Self::read). In addition, [`ImportFault::Unreadable`] and [`ImportFault::Unknown`].
     pub fn from_json<'a>(texts: impl IntoIterator<Item = &'a str>, now: Timestamp) -> Result<Self, ImportFault> {
         let events = texts.into_iter().zip(1..).map(|(text, position)| read_event(text, position));
         Self::read(events.collect::<Result<_, _>>()?, now)
     }
 
-    /// The run with this whole history, which was recorded before `now`.
+    /// Validates a whole history that was recorded before `now`.
     ///
     /// # Errors
     ///
-    /// [`ImportFault`]: it could not have come from the rules, is of an open run, or is more than is taken over.
+    /// Returns an [`ImportFault`] if the history violates a rule, the run is open, or a limit is exceeded.
     pub fn read(mut events: Vec<Event>, now: Timestamp) -> Result<Self, ImportFault> {
         let bytes_of = |event: &Event| EVENT_BYTES + event.kind.payload().map_or(0, Payload::len);
         let (found, max) = (events.iter().map(bytes_of).sum(), limits::IMPORTED_BYTES_MAX);
@@ -107,9 +109,9 @@ impl ImportedRun {
         }
         check::history(&events)?;
         take_activity_names(&mut events)?;
-        // Of requests only that of the start is known on: the others are known for a day, and where they were made.
+        // Only the request of the start stays known; others are known for a day, by the service that recorded them.
         let run = Run::replay(&events).ok_or(ImportFault::Empty)?;
-        let run = Run { successes: run.successes.clone(), ..run.told() };
+        let run = Run { successes: run.successes.clone(), ..run.history_derived() };
         for event in &events {
             acceptable(event).map_err(|fault| ImportFault::Field { event_id: event.id, fault })?;
         }
@@ -123,34 +125,35 @@ impl ImportedRun {
         Ok(Self { run, events })
     }
 
-    /// The state that the history means.
+    /// Returns the state of the run.
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// Its workflow id.
+    /// Returns the workflow id.
     pub fn workflow_id(&self) -> &str {
         &self.run.started.workflow_id
     }
 
-    /// Its run id.
+    /// Returns the run id.
     pub fn run_id(&self) -> Uuid {
         self.run.started.run_id
     }
 
-    /// The whole history.
+    /// Returns the whole history.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// Whether these are its events from this place on: what they say, in whatever way payloads are written.
+    /// Returns `true` if `events` are its events from this position on, ignoring the formatting of payloads.
     pub fn has_events_at(&self, place: usize, events: &[Event]) -> bool {
         let own = self.events.get(place..).and_then(|rest| rest.get(..events.len()));
         own.is_some_and(|own| own.iter().zip(events).all(|(own, other)| says_the_same(own, other)))
     }
 
-    /// Until when it is kept where it is taken over at `now`: its retention counts from its close, as in the service that it comes
-    /// from, and it is there for [`limits::IMPORTED_KEPT_MIN`] at least, so that nobody takes over what is gone at once.
+    /// Returns the time until which the run is kept if it is imported at `now`. The retention counts from the
+    /// close, but the run is kept for at least [`limits::IMPORTED_KEPT_MIN`], so that an imported run does not
+    /// expire at once.
     pub fn kept_until(&self, now: Timestamp) -> Timestamp {
         let kept: Duration = limits::IMPORTED_KEPT_MIN;
         self.run.expires_at().map_or(now, |at| at.max(now.plus(kept)))
@@ -165,8 +168,8 @@ fn says_the_same(one: &Event, other: &Event) -> bool {
     one == other || same_texts()
 }
 
-/// Takes out the names that events have which are read from the REST API. They are not stored, so a wrong one would
-/// be lost unseen.
+/// Removes the activity ids that the REST API adds to events. They are checked first, because they are not stored
+/// and a wrong one would be lost silently.
 fn take_activity_names(events: &mut [Event]) -> Result<(), ImportFault> {
     let names = activity_names(&*events);
     for event in events {
@@ -193,7 +196,7 @@ fn read_event(text: &str, position: usize) -> Result<Event, ImportFault> {
     let event = Event::from_json(text).map_err(unreadable)?;
     let written = serde_json::to_string(&event).map_err(unreadable)?;
     if written != text {
-        let not_an_object = || ImportFault::Unreadable { position, problem: "it is no object".to_owned() };
+        let not_an_object = || ImportFault::Unreadable { position, problem: "it is not an object".to_owned() };
         let given = members(text).ok_or_else(not_an_object)?;
         let written = members(&written).ok_or_else(not_an_object)?;
         if let Some(name) = odd_member(&given, &written) {
@@ -204,7 +207,8 @@ fn read_event(text: &str, position: usize) -> Result<Event, ImportFault> {
     Ok(event)
 }
 
-/// A member that is in one of these and not in the other, or says something else there. Both are in the order of their names.
+/// Returns the name of a member that only one of the lists has, or that has different values. Both lists are sorted
+/// by name.
 fn odd_member<'a>(given: &'a [Member<'_>], written: &'a [Member<'_>]) -> Option<&'a [u8]> {
     let pairs = given.iter().zip(written);
     let differs = |((name, one), (of, other)): &(&Member<'_>, &Member<'_>)| name != of || !same_json(one, other);
@@ -213,7 +217,7 @@ fn odd_member<'a>(given: &'a [Member<'_>], written: &'a [Member<'_>]) -> Option<
     odd.or_else(beyond).map(Vec::as_slice)
 }
 
-/// What a store keys and counts by, and what pages show, has the bounds that it has where it is recorded here.
+/// Checks the fields that stores use as keys and that pages show against the limits for new runs.
 fn acceptable(event: &Event) -> Result<(), Fault> {
     if let EventKind::WorkflowStarted(started) = &event.kind {
         let WorkflowStarted { workflow_id, workflow_type, task_list, tags, retention, swf, .. } = &**started;

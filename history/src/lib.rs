@@ -1,12 +1,14 @@
-//! The rules of Baton, pure: what a history is, which events a command may add to it, what state a history means.
+//! The rules of Baton as pure functions: history events, the commands that add them, and the run state they imply.
 //!
-//! This crate owns every piece of workflow semantics and nothing else. It has no clock, no randomness, no IO and no
-//! async; time comes in as an argument. The service, the stores, the kits and the tests all use these same rules.
+//! This crate owns all workflow semantics and nothing else. It has no clock, no randomness, no IO and no async; the
+//! caller passes the current time as an argument. The service, the stores, the kits and the tests all use the same
+//! rules.
 //!
-//! * [`Event`] is a fact with an id, [`Decision`] an imperative by a decider, [`Command`] anything that may change a run.
-//! * [`Run`] is the state of one run: a fold of its events by [`Run::evolve`], and never anything else.
-//! * [`Transition`] *admits* commands to a run: it yields events, or a [`Fault`] and nothing.
-//! * [`check::history`] holds any history against the invariants, without using any of the code above.
+//! * [`Event`] is a recorded fact, [`Decision`] a request by a decider, and [`Command`] any request to change a
+//!   run.
+//! * [`Run`] is the state of one run. It is always the fold of the run's events by [`Run::evolve`].
+//! * [`Transition`] admits commands to a run: each yields events, or fails with a [`Fault`] and changes nothing.
+//! * [`check::history`] checks a history against the invariants and shares no code with the rules above.
 //!
 //! ```
 //! use baton_history::{Command, Start, Timestamp, Transition};
@@ -28,6 +30,7 @@ mod closed;
 pub mod codec;
 mod command;
 mod decision;
+mod decision_context;
 mod dialect;
 pub mod event;
 mod factor;
@@ -44,7 +47,6 @@ mod permissions;
 mod registered;
 mod reset;
 mod retry;
-mod room;
 mod rules;
 mod run;
 mod same_json;
@@ -54,8 +56,8 @@ mod schedule;
 #[cfg(feature = "schema")]
 mod schema;
 mod start;
+mod state_budget;
 mod stored_uuid;
-mod surroundings;
 mod tagged;
 mod tally;
 mod text;
@@ -75,18 +77,19 @@ pub use command::{
 };
 pub use decision::Decision;
 pub use decision::{
-    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, ContinueAsNew, FailWorkflow, RecordMarker,
+    CancelActivity, CancelExternal, CancelTimer, CancelWorkflow, Closing, ContinueAsNew, FailWorkflow, RecordMarker,
     ScheduleActivity, SignalExternal, StartChild, StartTimer, SucceedWorkflow, SwfSettings,
 };
+pub use decision_context::{DecisionContext, DomainCapacity, Registration};
 pub use dialect::{LAMBDA_LIST, SwfLimits, SwfRun, SwfSuccessor, lambda_activity_id, lambda_id};
-pub use event::{Event, EventKind, LastFailure, Level, Origin, RequestKey};
+pub use event::{Event, EventKind, LastFailure, Level, Origin, RequestKey, Successor};
 pub use factor::Factor;
 pub use fault::{Fault, Unit};
 pub use ids::{ConflictPolicy, EventId, NamedRun, ReusePolicy, RunId};
 pub use imported::{ImportFault, ImportedRun};
 pub use links::{
-    Effect, EffectKind, Errand, ErrandTask, Links, Outbox, PlannedReset, PollId, SeenOrigin, Sent, TakenEffects,
-    child_run_id,
+    Effect, EffectKind, Links, OutboundAction, OutboundEffect, Outbox, PlannedReset, PollId, SeenOrigin, Sent,
+    TakenEffects, child_run_id,
 };
 pub use lost::TurnLoss;
 pub use note::Note;
@@ -97,20 +100,20 @@ pub use reset::{Branch, BranchReader, Branching};
 pub use retry::{RetryPolicy, WhenExhausted, retry_of_request};
 pub use rules::repair::LateDeadline;
 pub use run::{
-    Activities, Branched, Coming, ComingKind, Deadline, DeadlineKind, Fingerprint, HeldTry, KnownRequest,
-    KnownRequests, LostTurns, OpenCounts, OpenUpdates, PausedActivity, PendingActivity, PendingChild, PendingExternal,
-    PendingTimer, PendingUpdate, Released, Repeated, RequestMark, Run, RunClock, RunPause, RunStart, Spilled, Standing,
-    Status, Successes, TaskRef, Tries, Turn, TurnLists, TurnTask, UpdateStanding, WaitingActivity, key_of_update,
+    Activities, Attempts, Branched, Deadline, DeadlineKind, Fingerprint, HeldAttempt, KnownRequest, KnownRequests,
+    LostTurns, OpenCounts, OpenUpdates, PausedActivity, PendingActivity, PendingChild, PendingExternal, PendingTimer,
+    PendingUpdate, Released, Repeated, RequestMark, Run, RunClock, RunCondition, RunPause, RunStart, Spilled,
+    SpilledMark, Status, Successes, TaskRef, Turn, TurnLists, TurnTask, UpcomingChange, UpcomingKind, UpdateStatus,
+    WaitingActivity, key_of_update,
 };
 pub use same_json::same_json;
 #[cfg(feature = "schedules")]
 pub use schedule::{
-    Action, ActionCause, ActionOutcome, NextTime, OverlapEnd, Recent, Rules, Running, ScheduleCounts, ScheduleState,
-    ScheduleTimes, Sight, Upcoming, use_zone_tables, zone_tables,
+    Action, ActionCause, ActionOutcome, NextTime, ObservedRun, OverlapEnd, Recent, Rules, Running, ScheduleCounts,
+    ScheduleState, ScheduleTimes, Upcoming, use_zone_tables, zone_tables,
 };
 pub use schedule::{Calendar, Interval, Overlap, Schedule, ScheduleSpec, Scheduled};
 pub use start::{Start, StartSignal, StartWorkflow};
-pub use surroundings::{DomainRoom, Registration, Surroundings};
 pub use tally::{ActivityOutcome, ActivityTally, Tally};
 pub use text::read_json;
 pub use time::{Duration, Timestamp};

@@ -1,282 +1,287 @@
-//! Every limit of the rules, once, each with its source.
+//! Limits of the rules, each with its source.
 
 use crate::factor::Factor;
 use crate::time::Duration;
 
-/// Longest name, in characters: workflow ids, types, task lists, activity ids, timer and signal names, identities, tags.
-/// Source: SWF's 256 characters.
+/// Maximum length of a name in characters: workflow ids, types, task lists, activity ids, timer and signal names,
+/// identities, tags. Source: SWF's 256 characters.
 pub const NAME_CHARS_MAX: usize = 256;
 
-/// Longest name, in bytes: as many characters of three bytes each. Source: the keys of DynamoDB, of which one has a domain and a
-/// workflow id in 2,048 bytes, and another a workflow id in 1,024.
+/// Maximum length of a name in bytes: the maximum number of characters with three bytes each. Source: key sizes in
+/// DynamoDB. One key has a domain and a workflow id in 2,048 bytes, another a workflow id in 1,024.
 pub const NAME_BYTES_MAX: usize = 3 * NAME_CHARS_MAX;
 
-/// Longest `tracestate` that is kept, in bytes; a longer one is left out. Source: W3C Trace Context 3.3.1.5, which has everybody pass on
-/// at least that.
+/// Maximum length of a `tracestate` in bytes; a longer one is dropped. Source: W3C Trace Context 3.3.1.5, which
+/// requires at least this length to be passed on.
 pub const TRACESTATE_BYTES_MAX: usize = 512;
 
-/// Longest name of a credential, in bytes: it stands in every event that its holder causes. Ours: an address of mail with room to
-/// spare, and a third of what the shortest events have beside it.
+/// Maximum length of a credential name in bytes. It is stored in every event that its holder causes. Ours: long
+/// enough for an email address, and a third of the size of the shortest events.
 pub const CALLER_NAME_BYTES_MAX: usize = 128;
 
-/// Longest name of a type together with its version, in characters. Source: SWF's 256 and 64 with the slash between
-/// them.
+/// Maximum length of a type with its version, in characters. Source: SWF's 256 and 64, with a slash between them.
 pub const TYPE_CHARS_MAX: usize = NAME_CHARS_MAX + 1 + 64;
 
-/// The same in bytes, for the reason of [`NAME_BYTES_MAX`].
+/// Maximum length of a type with its version, in bytes. Source: as for [`NAME_BYTES_MAX`].
 pub const TYPE_BYTES_MAX: usize = 3 * TYPE_CHARS_MAX;
 
-/// Longest name of a Lambda role, in characters. Source: SWF's 1,600.
+/// Maximum length of a Lambda role name, in characters. Source: SWF's 1,600.
 pub const LAMBDA_ROLE_CHARS_MAX: usize = 1_600;
 
-/// Most events of a run over SWF's wire where the service holds such runs to SWF's limits: the event that passes it is the last
-/// but one. Source: SWF's API reference.
+/// Maximum number of events of an SWF run, if the service enforces SWF's limits. The event that exceeds it is
+/// followed only by the termination. Source: SWF's API reference.
 pub const SWF_EVENTS_MAX: u64 = 25_000;
 
-/// Longest time that such a run is open. Source: SWF's year.
+/// Maximum time that such a run is open. Source: SWF's limit of one year.
 pub const SWF_RUN_TIME_MAX: Duration = Duration::from_days(365);
 
-/// Maximum length of the line of details that lists show for a closed run, in characters. Ours: one line of a wide terminal. On
-/// DynamoDB it has to fit an item beside the largest state and the longest names.
+/// Maximum length of the line of details that lists show for a closed run, in characters. Ours: one line of a wide
+/// terminal. On DynamoDB it must fit into an item together with the largest state and the longest names.
 pub const CLOSE_DETAILS_CHARS_MAX: usize = 120;
 
-/// Longest `reason`, in characters. Source: SWF's 256.
+/// Maximum length of a `reason` in characters. Source: SWF's 256.
 pub const REASON_CHARS_MAX: usize = 256;
 
-/// Largest decider context in runs over SWF's wire, in bytes of JSON. Source: SWF's 32,768 characters, each of which may
-/// take six.
+/// Maximum size of a decider context in SWF runs, in bytes of JSON. Source: SWF's 32,768 characters, each of which
+/// can take six bytes.
 pub const SWF_CONTEXT_BYTES_MAX: usize = 6 * 32_768 + 2;
 
-/// Longest note of a decision, in bytes. Source: SWF's 32,768 characters, each of which may take four.
+/// Maximum length of a decision's note in bytes. Source: SWF's 32,768 characters, each of which can take four
+/// bytes.
 pub const CONTROL_BYTES_MAX: usize = 4 * 32_768;
 
-/// Largest payload, in bytes of JSON. Ours.
+/// Maximum size of a payload in bytes of JSON. Ours.
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
 
-/// Deepest payload: how many arrays and objects may be in one another. Ours: half of the 128 that `serde_json` reads, so
-/// that whoever is handed a payload can read it in whatever surrounds it.
+/// Maximum nesting depth of a payload. Ours: half of the 128 levels that `serde_json` can read, so that a payload
+/// stays readable inside other JSON.
 pub const PAYLOAD_DEPTH_MAX: usize = 64;
 
-/// Longest number in a payload, in characters. Ours: a double has 17 digits that tell, and 1,074 behind the point at the very
-/// most; what has more is meant for a program that knows, and can be a text.
+/// Maximum length of a number in a payload, in characters. Ours: a double has 17 significant digits and at most
+/// 1,074 decimals. Longer numbers can be sent as strings.
 pub const PAYLOAD_NUMBER_CHARS_MAX: usize = 1_100;
 
-/// Largest decider context, in bytes of JSON. Source: SWF's 32,768 characters.
+/// Maximum size of a decider context in bytes of JSON. Source: SWF's 32,768 characters.
 pub const CONTEXT_BYTES_MAX: usize = 32 * 1024;
 
-/// Most tags of a run. Source: SWF's 5.
+/// Maximum number of tags of a run. Source: SWF's 5.
 pub const TAGS_MAX: usize = 5;
 
-/// The state of an open run with what it keeps beside its history, in bytes: what it takes, and what is reserved for what is open
-/// in it. Ours: an item of DynamoDB has 400 KB, of which the longest names take ten in its keys and its row of lists, and what
-/// the service keeps with it the rest. The same on every store, so that a run can move.
+/// Maximum size of an open run's state in bytes: its current size plus the space reserved for its open items. Ours:
+/// a DynamoDB item has 400 KB, of which the longest names take ten in keys and the list row, and other data of the
+/// service takes the rest. It is the same on every store, so that a run can be moved.
 pub const STATE_BYTES_MAX: usize = 380 * 1024;
 
-/// Most activities open in a run at once. Source: SWF's 1,000; the state of a run is rewritten with every commit.
+/// Maximum number of open activities of a run. Source: SWF's 1,000. The state of a run is rewritten with every
+/// commit.
 pub const OPEN_ACTIVITIES_MAX: usize = 1_000;
 
-/// Most successful activities that a run remembers, to notice one that is scheduled again unchanged. Ours: a decider
-/// that takes its window for the whole history repeats what succeeded a few turns ago, and each takes nine bytes of
-/// the state, which is written with every commit.
+/// Number of successful activities that a run remembers, to notice repetitions. Ours: a decider that mistakes its
+/// window for the whole history repeats what succeeded a few turns ago. Each takes nine bytes of the state.
 pub const SUCCESSES_REMEMBERED_MAX: usize = 16;
 
-/// Most timers open in a run at once. Source: SWF's 1,000, for the same reason.
+/// Maximum number of open timers of a run. Source: SWF's 1,000, as for activities.
 pub const OPEN_TIMERS_MAX: usize = 1_000;
 
-/// Most children open in a run at once. Source: SWF's 1,000, for the same reason.
+/// Maximum number of open children of a run. Source: SWF's 1,000, as for activities.
 pub const OPEN_CHILDREN_MAX: usize = 1_000;
 
-/// Most signals and cancel requests of a run that are on their way to others at once. Ours, for the same reason.
+/// Maximum number of pending signals and cancel requests of a run to other runs. Ours: as for activities.
 pub const OPEN_EXTERNALS_MAX: usize = 1_000;
 
-/// After this long a run that owes something to another is looked at, in case nobody is at it. Ours: as long as a waiting
-/// task.
+/// Delay after which pending effects of a run are delivered again, in case the current delivery is lost. Ours: the
+/// same as for a waiting task.
 pub const EFFECT_WAIT_FIRST: Duration = Duration::from_secs(30);
 
-/// The longest such wait; each is four times the one before. Ours.
+/// Maximum delay between deliveries; each is four times the previous one. Ours.
 pub const EFFECT_WAIT_MAX: Duration = Duration::from_secs(3_600);
 
-/// By how much a deadline must be late because of a clock that was ahead before it is repaired. Ours: more than the clocks of two
-/// nodes are apart.
+/// Minimum lateness of a deadline set by a clock that was ahead for it to be repaired. Ours: more than the clocks
+/// of two nodes differ.
 pub const DEADLINE_LATE_MIN: Duration = Duration::from_secs(60);
 
-/// How far ahead of the clock a schedule may have decided its times before it goes on from what the clock says. Ours: more
-/// than the clocks of two nodes are apart, so that neither decides anew what the other has decided.
+/// Maximum time by which a schedule's decided times may be ahead of the clock before they are reset to it. Ours:
+/// more than the clocks of two nodes differ, so that neither repeats decisions of the other.
 pub const SCHEDULE_AHEAD_MAX: Duration = Duration::from_secs(60);
 
-/// Most decisions in one answer. Ours: as many activities and timers as can be open, and room to close.
+/// Maximum number of decisions in one answer. Ours: enough for all activities and timers that can be open, and for
+/// a close.
 pub const DECISIONS_MAX: usize = 2_500;
 
-/// How long keys of requests and ids of updates are known at least. Ours: a day, so that whoever was cut off over night can
-/// repeat what was under way.
+/// Minimum time for which idempotency keys and update ids are known. Ours: one day, so that a client that was
+/// disconnected overnight can repeat its requests.
 pub const REQUESTS_KEPT: Duration = Duration::from_days(1);
 
-/// How many requests of one workflow id are known in that time, beside those in its state; then the oldest go. Ours: more than one
-/// a second.
+/// Maximum number of requests of one workflow id known in that time, besides those in its state; older ones are
+/// forgotten. Ours: more than one per second.
 pub const REQUESTS_MAX: u64 = 100_000;
 
-/// How many requests are in the state of a run; for older ones the store keeps marks. Ours: a retry mostly comes within seconds,
-/// and is then found without a look into the store.
+/// Maximum number of requests in the state of a run; the store keeps marks of older ones. Ours: retries usually
+/// arrive within seconds and are then found without reading the store.
 pub const REQUESTS_IN_STATE_MAX: usize = 64;
 
-/// How many leave the state together at least. Ours: marks are then seldom written.
+/// Minimum number of requests that leave the state together. Ours: marks are then rarely written.
 pub const REQUESTS_SPILLED_MIN: usize = 16;
 
-/// How many leave the state with one commit at most. Ours: as many requests as are folded into one.
+/// Maximum number of requests that leave the state in one commit. Ours: as many as one commit can contain.
 pub const REQUESTS_SPILLED_MAX: usize = 256;
 
-/// Of how many runs before it a run has requests in its state. Ours: each takes some forty bytes there.
+/// Maximum number of earlier runs whose requests are in the state of a run. Ours: each takes some forty bytes.
 pub const REQUESTS_RUNS_MAX: usize = 4;
 
-/// Longest timeout or timer. Ours: ten years; a longer one is more likely a unit mistaken than meant.
+/// Maximum duration of a timeout or timer. Ours: ten years; a longer one is probably a mistaken unit.
 pub const SPAN_MAX: Duration = Duration::from_days(3_653);
 
-/// The execution timeout of a run whose start does not say. Source: AWS's default of one year.
+/// Default execution timeout of a run. Source: the default of AWS, one year.
 pub const EXECUTION_TIMEOUT_DEFAULT: Duration = Duration::from_days(365);
 
-/// The decider's start-to-close timeout where the start does not say. Ours: turns take seconds at most.
+/// Default start-to-close timeout of a turn. Ours: turns take seconds at most.
 pub const DECIDER_START_TO_CLOSE_DEFAULT: Duration = Duration::from_secs(30);
 
-/// An activity's start-to-close timeout where neither its decision nor the start says. Ours: without one, a runner that
-/// dies would leave its run waiting for ever.
+/// Default start-to-close timeout of an activity. Ours: without one, a runner that crashes would leave its run
+/// waiting forever.
 pub const ACTIVITY_START_TO_CLOSE_DEFAULT: Duration = Duration::from_secs(300);
 
-/// How long a closed run stays readable where neither its start nor its domain says. Ours: a month, rounded down.
+/// Default retention of a closed run. Ours: one month, rounded down.
 pub const RETENTION_DEFAULT: Duration = Duration::from_days(30);
 
-/// After a turn was given back, the next one waits this long; twice as long after each further one in a row. Ours: a
-/// decider that fails at once must not fill its history.
+/// Delay of the next turn after a failed one; it doubles with every further failure in a row. Ours: a decider that
+/// fails immediately must not fill the history.
 pub const TURN_BACKOFF_FIRST: Duration = Duration::from_secs(1);
 
-/// The longest such wait.
+/// Maximum delay of a turn after failures.
 pub const TURN_BACKOFF_MAX: Duration = Duration::from_secs(600);
 
-/// The first wait of a retry policy that does not say. Source: Temporal's default of one second.
+/// Default first backoff of a retry policy. Source: Temporal's default of one second.
 pub const RETRY_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
-/// The coefficient of a retry policy that does not say. Source: Temporal's default of two.
+/// Default backoff coefficient of a retry policy. Source: Temporal's default of two.
 pub const RETRY_COEFFICIENT_DEFAULT: Factor = Factor::from_thousandths(2_000);
 
-/// The longest wait of a retry policy that does not say, in first waits. Source: Temporal's default of a hundred.
+/// Default maximum backoff of a retry policy, as a multiple of the first one. Source: Temporal's default of a
+/// hundred.
 pub const RETRY_INTERVAL_MAX_TIMES: u64 = 100;
 
-/// Most reasons that a retry policy names. Ours: they are kept in the state of the run.
+/// Maximum number of reasons in a retry policy. Ours: they are kept in the state of the run.
 pub const NON_RETRYABLE_REASONS_MAX: usize = 32;
 
-/// Largest details that are kept of a try which is followed by another, in bytes. Ours: whoever looks at a run reads those of
-/// all its open activities.
+/// Maximum size in bytes of the failure details kept for an attempt that is followed by another. Ours: describing a
+/// run reads those of all its open activities.
 pub const RETRIED_DETAILS_BYTES_MAX: usize = 1_024;
 
-/// How often a run may be paused with its clocks standing still. Ours: each is kept in the state of the run.
+/// Maximum number of pauses of a run with its clock stopped. Ours: each is kept in the state of the run.
 pub const CLOCK_STOPS_MAX: usize = 100;
 
-/// Most of a history that a run may begin with when it branches off another, in bytes, about: payloads and 64 for each event.
-/// Ours: half of what the embedded store takes as one commit.
+/// Maximum size of the history copied by a reset, in bytes: payloads plus 64 for each event. Ours: half of the
+/// maximum commit of the embedded store.
 pub const RESET_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// Most of a history that is taken over from another service, in bytes, counted the same way. Ours: it is written with one commit, too.
+/// Maximum size of an imported history in bytes, counted in the same way. Ours: it is also written in one commit.
 pub const IMPORTED_BYTES_MAX: usize = RESET_BYTES_MAX;
 
-/// Most events of such a history. Ours: as many as the size has room for if each takes the 64 bytes that are counted for it.
+/// Maximum number of events of an imported history. Ours: as many as fit its size if each takes the 64 bytes that are
+/// counted for it.
 pub const IMPORTED_EVENTS_MAX: usize = IMPORTED_BYTES_MAX / 64;
 
-/// Longest text of such an event, in bytes. Ours: two of the largest payloads with all their names, with room to spare.
+/// Maximum length of the text of an imported event in bytes. Ours: two of the largest payloads with their names, and
+/// space to spare.
 pub const IMPORTED_EVENT_BYTES_MAX: usize = 1024 * 1024;
 
-/// How far the last event of such a history may be ahead of the clock. Ours: as far as clocks of two services may differ.
+/// Maximum time by which the last event of an imported history may be ahead of the clock. Ours: as much as the
+/// clocks of two services may differ.
 pub const IMPORTED_AHEAD_MAX: Duration = Duration::from_secs(3_600);
 
-/// How long such a run is kept at least, whenever it closed. Ours: a week to look at it.
+/// Minimum time for which an imported run is kept. Ours: one week for inspection.
 pub const IMPORTED_KEPT_MIN: Duration = Duration::from_days(7);
 
-/// After this many bytes of payloads, such as the last heartbeats of activities that have timed out together, what else is due
-/// is left to another commit. Ours: as much as the requests of one commit may have.
+/// Size of payloads in bytes after which the remaining deadlines are left to another commit. Such payloads are, for
+/// example, the last heartbeats of activities that time out together. Ours: as much as the requests of one commit
+/// may have.
 pub const FIRED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Most signals that a turn says it waits for. Ours: they are kept in the state of the run.
+/// Maximum number of signals that a turn can await. Ours: they are kept in the state of the run.
 pub const AWAITING_MAX: usize = 32;
 
-/// Most bytes that the names of those signals have together. Ours, for the same reason: eight of the longest.
+/// Maximum total length of the names of awaited signals in bytes. Ours: eight of the longest names.
 pub const AWAITING_BYTES_MAX: usize = 8 * 1024;
 
-/// Most bytes that a run takes to remember which effects of others it has, as long as those may bring them once more. Ours: a
-/// hundred with names as they usually are; who comes then waits.
+/// Maximum size in bytes of a run's memory of accepted effects that may be delivered again. Ours: about a hundred
+/// with names of usual length; further effects wait.
 pub const SEEN_BYTES_MAX: usize = 8 * 1024;
 
-/// What a turn says that waits for a cancel request, among the names of signals.
+/// Name that stands for a cancel request among the awaited signals.
 pub const AWAITING_CANCEL: &str = "baton.cancel";
 
-/// Names of markers that begin with this are the framework's own.
+/// Prefix of marker names that are reserved.
 pub const MARKER_PREFIX_RESERVED: &str = "baton.";
 
-/// Most updates that one turn is asked to judge. Ours: each may have an input of 256 KiB in the decider's task.
+/// Maximum number of updates proposed in one turn. Ours: each can add an input of 256 KiB to the decider's task.
 pub const UPDATES_PER_TURN_MAX: usize = 64;
 
-/// Most updates of a run that were accepted and not answered, when another one is taken. Ours: they are kept in the state
-/// of the run.
+/// Maximum number of accepted updates of a run without an answer. Ours: they are kept in the state of the run.
 pub const OPEN_UPDATES_MAX: usize = 1_000;
 
-/// Most answers to updates in one answer to a turn. Ours: one for each that the turn may be asked to judge, and for each that
-/// earlier turns may have accepted.
+/// Maximum number of answers to updates in one answer to a turn. Ours: one for each that the turn may judge, and one
+/// for each that earlier turns may have accepted.
 pub const UPDATE_RESULTS_MAX: usize = UPDATES_PER_TURN_MAX + OPEN_UPDATES_MAX;
 
-/// Most answers to queries in one answer to a turn. Ours: as many queries as may wait for a run at once.
+/// Maximum number of answers to queries in one answer to a turn. Ours: as many queries as may wait for a run at once.
 pub const QUERY_RESULTS_MAX: usize = 1_000;
 
-/// Most names of queries that a decider lists because it does not know another; more are left out. Ours: a decider has tens.
+/// Maximum number of query names that a decider lists because it does not know another; the rest is dropped. Ours: a
+/// decider has tens.
 pub const KNOWN_QUERIES_MAX: usize = 1_000;
 
-/// Most answers in one exchange, and most of its slots. Ours: what a program does at once.
+/// Maximum number of answers in one exchange, and of its slots. Ours: the number of tasks that a program does at once.
 pub const EXCHANGE_ANSWERS_MAX: usize = 256;
 
-/// Most tags of a domain. Source: SWF's 50.
+/// Maximum number of tags of a domain. Source: SWF's 50.
 pub const DOMAIN_TAGS_MAX: usize = 50;
 
-/// Largest schedule, in bytes of JSON. Ours: its record is written anew with each action.
+/// Maximum size of a schedule in bytes of JSON. Ours: its record is rewritten with each action.
 pub const SCHEDULE_BYTES_MAX: usize = 64 * 1024;
 
-/// Longest note of a schedule, in bytes. Source: that of a domain's description.
+/// Maximum length of a schedule's note in bytes. Source: that of a domain's description.
 pub const SCHEDULE_NOTE_BYTES_MAX: usize = 1_024;
 
-/// Most cron expressions, calendar entries and intervals of a schedule, and most exclusions. Ours: each is looked at for
-/// every time.
+/// Maximum number of cron expressions, calendar entries and intervals of a schedule, and of exclusions. Ours: each
+/// is evaluated for every time.
 pub const SCHEDULE_ENTRIES_MAX: usize = 100;
 
-/// The shortest interval of a schedule. Ours: as fine as cron expressions are.
+/// Minimum interval of a schedule. Ours: the resolution of cron expressions.
 pub const SCHEDULE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 
-/// The longest jitter of a schedule. Ours: a day, beyond which another time of the spec is meant.
+/// Maximum jitter of a schedule. Ours: one day; a longer one should be another time.
 pub const SCHEDULE_JITTER_MAX: Duration = Duration::from_days(1);
 
-/// How many requests with a key are in the record of a schedule; for older ones the store keeps marks. Ours: a retry comes within
-/// seconds.
+/// Maximum number of idempotency keys in the record of a schedule; the store keeps marks of older ones. Ours:
+/// retries arrive within seconds.
 pub const SCHEDULE_REQUESTS_MAX: usize = 16;
 
-/// Most actions of a schedule that are being started at the same time; more are decided when these are. Ours.
+/// Maximum number of actions of a schedule whose runs are being started at once. Ours.
 pub const SCHEDULE_STARTS_AT_ONCE: usize = 16;
 
-/// Most actions of a schedule that wait for earlier runs to close. Source: Temporal's 1,000.
+/// Maximum number of actions of a schedule that wait for earlier runs. Source: Temporal's 1,000.
 pub const SCHEDULE_WAITING_MAX: usize = 1_000;
 
-/// Most open runs that a schedule keeps an eye on; of older ones it does not learn how they closed. Ours: they are kept in
-/// its record and looked at one by one.
+/// Maximum number of open runs that a schedule monitors; the outcome of older ones stays unknown. Ours: they are
+/// kept in its record and checked individually.
 pub const SCHEDULE_RUNNING_MAX: usize = 100;
 
-/// How many of its newest actions a schedule shows. Ours; Temporal has 10.
+/// Number of latest actions that a schedule shows. Ours; Temporal has 10.
 pub const SCHEDULE_RECENT_MAX: usize = 20;
 
-/// Most times of a backfill. Ours: each is an entry in the schedule's record until its run is started.
+/// Maximum number of times in a backfill. Ours: each is an entry in the schedule's record until its run is started.
 pub const SCHEDULE_BACKFILL_MAX: usize = 1_000;
 
-/// How many times that were missed are counted one by one before the rest is passed over.
+/// Maximum number of missed times that are counted individually before the rest is skipped.
 pub const SCHEDULE_MISSED_MAX: u64 = 10_000;
 
-/// What was missed is made good within this, where a schedule does not say. Ours: a day's outage; Temporal has a year.
+/// Default catch-up window of a schedule. Ours: an outage of one day; Temporal has one year.
 pub const SCHEDULE_CATCH_UP_DEFAULT: Duration = Duration::from_days(1);
 
-/// The longest wait before somebody looks again whether a run has closed that other actions wait for. Ours: as long as a task
-/// is left waiting.
+/// Maximum interval between checks of a run that actions wait for. Ours: the same as for a waiting task.
 pub const SCHEDULE_LOOK_MAX: Duration = Duration::from_secs(600);
 
-/// The most tries of one poll. Ours: each names all before it.
+/// Maximum number of attempts of one poll. Ours: each attempt lists all earlier ones.
 pub const POLL_ATTEMPTS_MAX: u32 = 32;

@@ -1,37 +1,38 @@
-//! How a decider lost its turn, as the history tells it.
+//! Reason why a decider lost its turn, according to the history.
 
 use crate::command::TurnId;
 use crate::event::{DeciderFailedCause, Event, EventKind};
 use crate::time::Duration;
 
-/// How a decider lost its turn.
+/// Reason why a decider lost its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnLoss {
-    /// It was not answered in time.
+    /// The turn was not answered in time.
     TimedOut {
-        /// How long after its DeciderStarted.
+        /// Time since its DeciderStarted event.
         after: Duration,
     },
-    /// It was given back, or never reached its decider.
+    /// The turn failed, or could not be delivered.
     GivenBack {
-        /// How long after its DeciderStarted.
+        /// Time since its DeciderStarted event.
         after: Duration,
-        /// By whom.
+        /// Cause, for programs.
         cause: DeciderFailedCause,
-        /// Why, in the decider's words.
+        /// Failure code from the decider.
         reason: Option<String>,
     },
-    /// It was answered, and a later one was, too.
+    /// The turn was answered, and so was a later one.
     Answered {
-        /// How long after its DeciderStarted.
+        /// Time since its DeciderStarted event.
         after: Duration,
     },
-    /// It never was: the run has no such turn.
+    /// The run has no such turn.
     NeverWas,
 }
 
 impl TurnLoss {
-    /// What became of a turn, by the events from its DeciderStarted on; `None` when they do not tell.
+    /// Returns the reason from the events that follow and include the turn's DeciderStarted event, or `None` if
+    /// they do not show it.
     pub fn find(turn: TurnId, events: &[Event]) -> Option<Self> {
         let Some(first) = events.first() else { return Some(Self::NeverWas) };
         let is_its_start = first.id == turn.started_event_id
@@ -54,7 +55,7 @@ impl TurnLoss {
         })
     }
 
-    /// The kind of it, for programs.
+    /// Returns the code for programs.
     pub fn word(&self) -> &'static str {
         match self {
             Self::TimedOut { .. } => "timed-out",
@@ -65,7 +66,7 @@ impl TurnLoss {
         }
     }
 
-    /// How long after its DeciderStarted.
+    /// Returns the time since its DeciderStarted event.
     pub fn after(&self) -> Option<Duration> {
         match self {
             Self::TimedOut { after } | Self::GivenBack { after, .. } | Self::Answered { after } => Some(*after),
@@ -80,13 +81,13 @@ impl std::fmt::Display for TurnLoss {
             Self::TimedOut { after } => write!(f, "it timed out after {after:#}"),
             Self::GivenBack { after, cause: DeciderFailedCause::Reported, reason } => {
                 let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-                write!(f, "it was given back after {after:#}{reason}")
+                write!(f, "it failed after {after:#}{reason}")
             }
             Self::GivenBack { after, cause: DeciderFailedCause::DeliveryFailed, .. } => {
-                write!(f, "it was taken back after {after:#}, as the connection that polled for it had gone")
+                write!(f, "it was taken back after {after:#}, because the connection of its poll was closed")
             }
-            Self::Answered { after } => write!(f, "it was answered after {after:#}, and a later one was, too"),
-            Self::NeverWas => f.write_str("the run has no such turn: other events came instead of it"),
+            Self::Answered { after } => write!(f, "it was answered after {after:#}, and so was a later turn"),
+            Self::NeverWas => f.write_str("the run has no such turn: other events were recorded instead"),
         }
     }
 }
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_history_tells_how_a_turn_was_lost_and_after_how_long() {
+    fn the_loss_of_a_turn_is_found_in_its_history() {
         let timed_out = |started_event_id| {
             let (scheduled_event_id, timeout) = (2, DeciderTimeout::StartToClose);
             EventKind::DeciderTimedOut(DeciderTimedOut { scheduled_event_id, started_event_id, timeout })
@@ -144,23 +145,23 @@ mod tests {
         let cases: Vec<(Vec<EventKind>, Option<&str>)> = vec![
             (vec![started(2), timed_out(Some(3))], Some("timed-out: it timed out after 30s")),
             (vec![started(2), signal(), timed_out(Some(3))], Some("timed-out: it timed out after 1m")),
-            (vec![started(2), reported], Some("given-back: it was given back after 30s: no-disk")),
+            (vec![started(2), reported], Some("given-back: it failed after 30s: no-disk")),
             (
                 vec![started(2), undelivered],
-                Some("not-delivered: it was taken back after 30s, as the connection that polled for it had gone"),
+                Some("not-delivered: it was taken back after 30s, because the connection of its poll was closed"),
             ),
-            (vec![started(2), completed(3)], Some("answered: it was answered after 30s, and a later one was, too")),
-            // What became of others is no matter.
+            (vec![started(2), completed(3)], Some("answered: it was answered after 30s, and so was a later turn")),
+            // The outcome of other turns does not matter.
             (vec![started(2), timed_out(Some(7)), timed_out(None), completed(8)], None),
             (vec![started(2)], None),
-            (vec![], Some("never-was: the run has no such turn: other events came instead of it")),
-            (vec![started(1)], Some("never-was: the run has no such turn: other events came instead of it")),
-            (vec![signal()], Some("never-was: the run has no such turn: other events came instead of it")),
+            (vec![], Some("never-was: the run has no such turn: other events were recorded instead")),
+            (vec![started(1)], Some("never-was: the run has no such turn: other events were recorded instead")),
+            (vec![signal()], Some("never-was: the run has no such turn: other events were recorded instead")),
         ];
         for (kinds, expected) in cases {
             let found = TurnLoss::find(TURN, &events(kinds));
-            let told = found.map(|loss| format!("{}: {loss}", loss.word()));
-            assert_eq!(told.as_deref(), expected);
+            let shown = found.map(|loss| format!("{}: {loss}", loss.word()));
+            assert_eq!(shown.as_deref(), expected);
         }
     }
 }

@@ -1,18 +1,19 @@
-//! What is said of a try of an activity: who took it, and how it ended. Text that a run keeps in its state while it is short,
-//! and in a pack beside it where the state has no room (ADR 18). Here is its stored form; where packs are kept is for the
-//! service to say.
+//! Notes on an attempt of an activity: the worker that took it and its outcome.
+//!
+//! A run keeps short notes in its state. Longer ones move to a pack outside the state to save space (ADR 18). This
+//! module defines their stored form; the service decides where packs are stored.
 
 use minicbor::{Decode, Encode};
 
 use crate::caller::CallerName;
 use crate::event::{ActivityStarted, Event, EventKind, LastFailure};
 use crate::payload::{PackRef, Payload};
-use crate::run::{HeldTry, Run};
+use crate::run::{HeldAttempt, Run};
 
-/// A note with at most this many bytes of text stays where it is: the place of a longer one takes as much.
+/// Longest text, in bytes, that stays in the state: the reference to a pack would take as much space.
 pub(crate) const NOTE_TEXT_MAX: usize = 20;
 
-/// What is said of a try.
+/// Text about an attempt: failure reason and details, the worker's identity, and its credential.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Note {
     #[n(0)]
@@ -21,7 +22,7 @@ pub struct Note {
     details: Option<Payload>,
     #[n(2)]
     identity: Option<String>,
-    /// Where the identity is kept, which went to a pack before the rest.
+    /// Location of an identity that moved to a pack earlier than the rest.
     #[n(3)]
     kept: Option<PackRef>,
     #[n(4)]
@@ -29,24 +30,24 @@ pub struct Note {
 }
 
 impl Note {
-    /// Reads what [`Run::keep_notes`] gave to a pack; `None` when these bytes are no note.
+    /// Decodes bytes that [`Run::keep_notes`] passed to a pack, or returns `None` if they are not a note.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         minicbor::decode(bytes).ok()
     }
 }
 
-/// Something that has a note, or the place where it is kept.
+/// A value with note texts, either inline or in a pack.
 pub(crate) trait HasNote {
-    /// Where the note is, or a part of it that is not here.
+    /// Returns the location of the texts, or the part of them, that moved to a pack.
     fn kept(&self) -> Option<PackRef>;
 
-    /// How many bytes of text are here.
+    /// Returns the length of the inline texts in bytes.
     fn text_bytes(&self) -> usize;
 
-    /// Takes the note out; what is left says that it is kept there.
+    /// Moves the inline texts to a pack and stores the returned location.
     fn keep(&mut self, at: impl FnOnce(Note) -> PackRef);
 
-    /// Puts back what was kept. A part of it may be kept elsewhere still.
+    /// Restores texts from a pack. The restored note may refer to yet another pack.
     fn fill(&mut self, note: Note);
 }
 
@@ -76,7 +77,7 @@ impl HasNote for LastFailure {
     }
 }
 
-impl HasNote for HeldTry {
+impl HasNote for HeldAttempt {
     fn kept(&self) -> Option<PackRef> {
         self.kept
     }
@@ -97,7 +98,7 @@ impl HasNote for HeldTry {
     }
 }
 
-/// Of a try that was held: with whose credential, stands beside it.
+/// Note of a started attempt. The credential is a field of the event, not of its attributes.
 struct StartedNote<'a>(&'a mut ActivityStarted, &'a mut Option<CallerName>);
 
 impl HasNote for StartedNote<'_> {
@@ -121,57 +122,57 @@ impl HasNote for StartedNote<'_> {
     }
 }
 
-/// Whether a note is better kept elsewhere.
+/// Returns `true` if moving the inline texts to a pack saves space.
 fn is_long(noted: &impl HasNote) -> bool {
     let text = noted.text_bytes();
-    // Text beside the place of more: both would take room.
+    // Short texts next to a pack reference would take the space of both.
     text > NOTE_TEXT_MAX || (text > 0 && noted.kept().is_some())
 }
 
 impl Run {
-    /// How many bytes of notes its state has that could be kept elsewhere.
+    /// Returns the total length in bytes of the notes that could move to a pack.
     pub fn long_notes(&self) -> usize {
-        let tries = self.activities.values().filter_map(|activity| activity.tries.as_ref());
-        tries
-            .map(|tries| {
-                let held = tries.held.as_ref().filter(|held| is_long(*held));
-                let failure = tries.last_failure.as_ref().filter(|failure| is_long(*failure));
+        let attempts = self.activities.values().filter_map(|activity| activity.attempts.as_ref());
+        attempts
+            .map(|attempts| {
+                let held = attempts.held.as_ref().filter(|held| is_long(*held));
+                let failure = attempts.last_failure.as_ref().filter(|failure| is_long(*failure));
                 held.map_or(0, HasNote::text_bytes) + failure.map_or(0, HasNote::text_bytes)
             })
             .sum()
     }
 
-    /// Hands all those notes to `put`, which says where it has put each.
+    /// Moves all long notes to a pack. `put` stores a note and returns its location.
     pub fn keep_notes(&mut self, mut put: impl FnMut(&[u8]) -> PackRef) {
         let mut put = |note: Note| put(&minicbor::to_vec(&note).expect("writing to memory does not fail"));
-        for tries in self.activities.tries_mut() {
-            if let Some(held) = tries.held.as_mut().filter(|held| is_long(*held)) {
+        for attempts in self.activities.attempts_mut() {
+            if let Some(held) = attempts.held.as_mut().filter(|held| is_long(*held)) {
                 held.keep(&mut put);
             }
-            if let Some(failure) = tries.last_failure.as_mut().filter(|failure| is_long(*failure)) {
+            if let Some(failure) = attempts.last_failure.as_mut().filter(|failure| is_long(*failure)) {
                 failure.keep(&mut put);
             }
         }
     }
 
-    /// Where notes of its state are kept that are not in it.
+    /// Returns the locations of all notes of the state that are in packs.
     pub fn notes_kept(&self) -> Vec<PackRef> {
-        let tries = self.activities.values().filter_map(|activity| activity.tries.as_ref());
-        tries
-            .flat_map(|tries| {
-                let held = tries.held.as_ref().and_then(HasNote::kept);
-                held.into_iter().chain(tries.last_failure.as_ref().and_then(HasNote::kept))
+        let attempts = self.activities.values().filter_map(|activity| activity.attempts.as_ref());
+        attempts
+            .flat_map(|attempts| {
+                let held = attempts.held.as_ref().and_then(HasNote::kept);
+                held.into_iter().chain(attempts.last_failure.as_ref().and_then(HasNote::kept))
             })
             .collect()
     }
 
-    /// Puts notes back; `read` has what is kept at each place, or nothing, and then it stays there.
+    /// Restores notes from packs. If `read` returns `None` for a location, that note stays in its pack.
     pub fn fill_notes(&mut self, mut read: impl FnMut(PackRef) -> Option<Note>) {
-        for tries in self.activities.tries_mut() {
-            if let Some(held) = &mut tries.held {
+        for attempts in self.activities.attempts_mut() {
+            if let Some(held) = &mut attempts.held {
                 fill(held, &mut read);
             }
-            if let Some(failure) = &mut tries.last_failure {
+            if let Some(failure) = &mut attempts.last_failure {
                 fill(failure, &mut read);
             }
         }
@@ -179,7 +180,7 @@ impl Run {
 }
 
 impl Event {
-    /// Where its notes are kept that are not here.
+    /// Returns the locations of the event's notes that are in packs.
     pub fn notes_kept(&self) -> impl Iterator<Item = PackRef> {
         let (started, failure) = match &self.kind {
             EventKind::ActivityStarted(it) => (it.kept, it.last_failure.as_ref()),
@@ -191,7 +192,7 @@ impl Event {
         started.into_iter().chain(failure.and_then(HasNote::kept))
     }
 
-    /// Puts its notes back; `read` as for [`Run::fill_notes`].
+    /// Restores notes from packs; see [`Run::fill_notes`] for `read`.
     pub fn fill_notes(&mut self, mut read: impl FnMut(PackRef) -> Option<Note>) {
         let failure = match &mut self.kind {
             EventKind::ActivityStarted(it) => {
@@ -210,7 +211,7 @@ impl Event {
 }
 
 fn fill(noted: &mut impl HasNote, read: &mut impl FnMut(PackRef) -> Option<Note>) {
-    // What is kept may say where the rest is.
+    // A restored note can refer to another pack with the rest of it.
     while let Some(note) = noted.kept().and_then(&mut *read) {
         noted.fill(note);
     }
@@ -223,17 +224,17 @@ mod tests {
     use crate::event::ActivityTimeouts;
     use crate::event::EventKind;
     use crate::payload::PackRef;
-    use crate::scene::{scene, schedule_again};
+    use crate::scene::{scene, schedule_with_retry};
     use crate::{Command, Links, Note, RetryPolicy, Transition};
 
     #[test]
-    fn who_took_a_try_is_told_with_its_start_also_where_that_is_kept_elsewhere() {
-        let scene = scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default())]);
+    fn a_started_event_shows_its_credential_from_a_pack() {
+        let scene = scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]);
         let of = |name: &str| Author::named(Some(CallerName::new(name).unwrap()));
         for identity in [None, Some("a runner with a long name".to_owned())] {
             let mut transition = Transition::linked(scene.run.clone(), Links::default());
             let start = Command::StartActivity { scheduled_event_id: 5, identity: identity.clone(), poll: None };
-            transition.admit_of(&start, &of("the runner that took it"), scene.now).unwrap();
+            transition.admit_as(&start, &of("the runner that took it"), scene.now).unwrap();
             let mut pack = Vec::new();
             let place = PackRef { op: 1, offset: 0, len: 0 };
             transition.run_mut().keep_notes(|bytes| {
@@ -242,7 +243,7 @@ mod tests {
             });
             let task = transition.run().activities.get(&5).unwrap().task(5).unwrap();
             let success = Command::SucceedActivity { task, result: None };
-            transition.admit_of(&success, &of("another"), scene.now).unwrap();
+            transition.admit_as(&success, &of("another"), scene.now).unwrap();
             let mut events = transition.into_parts().1.into_iter();
             let mut started = events.next().unwrap();
             assert_eq!((started.by.clone(), started.notes_kept().collect::<Vec<_>>()), (None, vec![place]));

@@ -1,4 +1,4 @@
-//! Payloads: what callers hand through. Any JSON value, kept byte for byte, never looked into.
+//! Payloads: JSON values of callers, kept byte for byte and never interpreted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,32 +11,32 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::limits;
 
-/// Where the text of a large payload is kept when it is not in its event.
+/// Location of a large payload's text that is stored outside its event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct PackRef {
-    /// The operation that wrote the pack.
+    /// Id of the operation that wrote the pack.
     #[n(0)]
     pub op: u64,
-    /// Where the text begins in the pack, in bytes.
+    /// Offset of the text in the pack, in bytes.
     #[n(1)]
     pub offset: u32,
-    /// Its length in bytes.
+    /// Length of the text in bytes.
     #[n(2)]
     pub len: u32,
 }
 
-/// A JSON value, byte for byte as it was given.
+/// A JSON value, kept byte for byte as received.
 ///
-/// A payload is either its text or, inside a stored event, a claim check for a text kept elsewhere ([`PackRef`]).
-/// Whoever reads events from a store redeems the claim checks before anyone else sees the events.
+/// A payload is either its text or, inside a stored event, a claim check: a [`PackRef`] to a text stored elsewhere.
+/// Code that reads events from a store replaces claim checks by the text before it passes the events on.
 #[derive(Debug, Clone)]
 pub struct Payload(Repr);
 
 #[derive(Debug, Clone)]
 enum Repr {
-    /// As it was given: known to be JSON, so that it is not looked at once more where it goes on.
+    /// Text as received, known to be valid JSON, so that serialization need not parse it again.
     Given(Arc<Box<RawValue>>),
-    /// As it was read back.
+    /// Text as read from a store, not validated again.
     Text(Arc<str>),
     Stored(PackRef),
 }
@@ -50,55 +50,56 @@ impl PartialEq for Payload {
 impl Eq for Payload {}
 
 impl Payload {
-    /// The payload with this JSON text.
+    /// Creates a payload from a JSON text.
     ///
     /// # Errors
     ///
-    /// When `text` is not one JSON value, or one that is nested deeper than [`limits::PAYLOAD_DEPTH_MAX`], or has a number
-    /// that readers cannot be trusted with: one that is no double, or has more than [`limits::PAYLOAD_NUMBER_CHARS_MAX`]
-    /// characters.
+    /// Fails if `text` is not a single JSON value, if it is nested deeper than [`limits::PAYLOAD_DEPTH_MAX`], or if
+    /// it contains a number that not every reader can represent: one outside the range of a double, or longer than
+    /// [`limits::PAYLOAD_NUMBER_CHARS_MAX`] characters.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        Self::shallow(serde_json::from_str(text)?)
+        Self::checked(serde_json::from_str(text)?)
     }
 
-    /// `value` as JSON.
+    /// Creates a payload by serializing `value`.
     ///
     /// # Errors
     ///
-    /// When `value` has no JSON form, e.g. a map with keys that are not strings, or one that is nested deeper than
-    /// [`limits::PAYLOAD_DEPTH_MAX`].
+    /// Fails if `value` has no JSON form, for example a map with keys that are not strings, or is nested deeper
+    /// than [`limits::PAYLOAD_DEPTH_MAX`].
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        Self::shallow(to_raw_value(value)?)
+        Self::checked(to_raw_value(value)?)
     }
 
-    /// The payload that is this.
-    fn shallow<E: de::Error>(given: Box<RawValue>) -> Result<Self, E> {
-        let (depth, is_readable) = looked_over(given.get());
+    /// Checks the depth and the numbers of a JSON value and wraps it.
+    fn checked<E: de::Error>(given: Box<RawValue>) -> Result<Self, E> {
+        let JsonScan { depth, has_portable_numbers } = scan(given.get());
         let max = limits::PAYLOAD_DEPTH_MAX;
         if depth > max {
             return Err(E::custom(format_args!("nested {depth} levels deep, at most {max} are allowed")));
         }
-        if !is_readable {
+        if !has_portable_numbers {
             let max = limits::PAYLOAD_NUMBER_CHARS_MAX;
             return Err(E::custom(format_args!(
-                "it has a number that is beyond a double (IEEE 754), or longer than {max} characters; give it as a text"
+                "it contains a number outside the range of a double (IEEE 754), or longer than {max} characters; \
+                 send it as a string"
             )));
         }
         Ok(Self(Repr::Given(Arc::new(given))))
     }
 
-    /// A claim check.
+    /// Creates a claim check.
     pub fn stored(at: PackRef) -> Self {
         Self(Repr::Stored(at))
     }
 
-    /// A payload from a text that was a payload's text before, e.g. read back from a store. Not validated again, so that
-    /// what an earlier version took stays readable.
+    /// Creates a payload from a text that was accepted before, for example one read from a store. It is not
+    /// validated again, so texts accepted by an earlier version stay readable.
     pub fn from_trusted(text: &str) -> Self {
         Self(Repr::Text(Arc::from(text)))
     }
 
-    /// The JSON text; `None` for a claim check.
+    /// Returns the JSON text, or `None` for a claim check.
     pub fn text(&self) -> Option<&str> {
         match &self.0 {
             Repr::Given(raw) => Some(raw.get()),
@@ -107,27 +108,27 @@ impl Payload {
         }
     }
 
-    /// The claim check; `None` when the text is here.
+    /// Returns the claim check, or `None` if the text is present.
     pub fn claim(&self) -> Option<PackRef> {
         let Repr::Stored(at) = self.0 else { return None };
         Some(at)
     }
 
-    /// Its length in bytes, wherever the text is.
+    /// Returns the length of the text in bytes, wherever it is stored.
     pub fn len(&self) -> usize {
         self.text().map_or_else(|| self.claim().map_or(0, |at| at.len as usize), str::len)
     }
 
-    /// Never true: the shortest JSON text has one byte.
+    /// Always returns `false`: the shortest JSON text has one byte.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value, as a `T`.
+    /// Deserializes the value.
     ///
     /// # Errors
     ///
-    /// When the text is not a `T`, or is not here (see [`Payload::claim`]).
+    /// Fails if the text is not a `T`, or if the payload is a claim check (see [`Payload::claim`]).
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         let unredeemed = || de::Error::custom("the payload is a claim check that was not redeemed");
         self.text().ok_or_else(unredeemed).and_then(serde_json::from_str)
@@ -137,7 +138,7 @@ impl Payload {
 impl fmt::Display for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.claim() {
-            Some(at) => write!(f, "<{} bytes, kept apart>", at.len),
+            Some(at) => write!(f, "<{} bytes, stored separately>", at.len),
             None => f.write_str(self.text().unwrap_or_default()),
         }
     }
@@ -158,79 +159,88 @@ impl Serialize for Payload {
 
 impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::shallow(Box::<RawValue>::deserialize(deserializer)?)
+        Self::checked(Box::<RawValue>::deserialize(deserializer)?)
     }
 }
 
-/// How many arrays and objects of a JSON value are in one another at most, and whether readers can be trusted with each of its numbers.
-fn looked_over(json: &str) -> (usize, bool) {
-    // A text alone has neither, however long it is.
+/// Properties of a JSON value that decide whether it is accepted as a payload.
+struct JsonScan {
+    /// Nesting depth of arrays and objects.
+    depth: usize,
+    /// True if every reader can represent all numbers.
+    has_portable_numbers: bool,
+}
+
+fn scan(json: &str) -> JsonScan {
+    let mut scan = JsonScan { depth: 0, has_portable_numbers: true };
+    // A string has no nesting and no numbers, however long it is.
     if json.starts_with('"') {
-        return (0, true);
+        return scan;
     }
-    let (mut open, mut deepest, mut are_readable) = (0_usize, 0, true);
-    for outside in outside_texts(json) {
+    let mut open = 0_usize;
+    for outside in outside_strings(json) {
         for byte in outside.bytes() {
             match byte {
                 b'[' | b'{' => {
                     open += 1;
-                    deepest = deepest.max(open);
+                    scan.depth = scan.depth.max(open);
                 }
                 b']' | b'}' => open = open.saturating_sub(1),
                 _ => {}
             }
         }
-        are_readable = are_readable && numbers(outside).all(is_readable);
+        scan.has_portable_numbers = scan.has_portable_numbers && numbers(outside).all(is_portable_number);
     }
-    (deepest, are_readable)
+    scan
 }
 
-/// The numbers in what stands outside of texts, as they are written.
+/// Returns the numbers outside of strings, as written.
 fn numbers(outside: &str) -> impl Iterator<Item = &str> {
     let is_of_number = |c: char| matches!(c, '+' | '-' | '.' | 'e' | 'E' | '0'..='9');
     let words = outside.split(move |c| !is_of_number(c));
     words.filter(|word| word.starts_with(|c| matches!(c, '-' | '0'..='9')))
 }
 
-/// What a JSON value has before, between and behind its texts: brackets, numbers and what is around them. Texts are most of a
-/// large payload, and are passed over many bytes at a time.
-fn outside_texts(json: &str) -> impl Iterator<Item = &str> {
+/// Returns the parts of a JSON value outside its strings: brackets, numbers and punctuation. Strings make up most
+/// of a large payload and are skipped many bytes at a time.
+fn outside_strings(json: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(json);
     std::iter::from_fn(move || {
         let (outside, text) = rest?.split_once('"').map_or((rest?, None), |(outside, text)| (outside, Some(text)));
-        rest = text.map(behind);
+        rest = text.map(after_string);
         Some(outside)
     })
 }
 
-/// What comes behind a text that has begun.
-fn behind(text: &str) -> &str {
+/// Returns the rest of `text` after the closing quote of a string that has already started.
+fn after_string(text: &str) -> &str {
     let mut at = 0;
     while let Some(found) = text.as_bytes().get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
         at += found;
         if text.as_bytes().get(at) == Some(&b'"') {
             return text.get(at + 1..).unwrap_or_default();
         }
-        // Over what is escaped, too.
+        // Skip the backslash and the escaped character.
         at += 2;
     }
     ""
 }
 
-/// Whether whoever reads a number may be trusted with it. As a double it is neither infinite nor, being none, zero: what is
-/// beyond is an error in one language, infinity in the next, and gigabytes of digits in a third.
-fn is_readable(number: &str) -> bool {
+/// Returns `true` if every reader can represent the number: as a double it is finite, and zero only if it is
+/// written as zero. For other numbers, one language reports an error, another reads infinity, and a third allocates
+/// gigabytes of digits.
+fn is_portable_number(number: &str) -> bool {
     if number.len() > limits::PAYLOAD_NUMBER_CHARS_MAX {
         return false;
     }
-    // Without an exponent so many digits cannot be too many.
+    // Without an exponent, fewer than 300 digits cannot exceed the range of a double.
     let is_plain = number.len() < 300 && !number.contains(['e', 'E']);
     let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
     let is_zero = !mantissa.contains(|c: char| matches!(c, '1'..='9'));
     is_plain || number.parse::<f64>().is_ok_and(|double| double.is_finite() && (double == 0.0) == is_zero)
 }
 
-/// Reads a field that is present, so that `null` is a payload like any other and only absence is `None`. For
+/// Deserializes a field that is present, so that `null` is a payload and only a missing field is `None`. For
 /// `#[serde(default, deserialize_with = "…")]`.
 ///
 /// # Errors
@@ -280,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_is_what_is_read_back() {
+    fn a_payload_decodes_to_the_same_text() {
         let given = Payload::from_json("[1, 2]").unwrap();
         let read_back: Payload = minicbor::decode(&minicbor::to_vec(&given).unwrap()).unwrap();
         assert_eq!(given, read_back);
@@ -307,7 +317,7 @@ mod tests {
         assert!(claim.read::<u8>().is_err());
     }
 
-    /// A text with brackets that do not count, nested so deep in all.
+    /// A value with `levels` levels of nesting; its strings contain brackets that must not count.
     fn nested(levels: usize) -> String {
         let inner = r#"["[[\"[\\",{"{":[]}]"#;
         let around = levels - 3;
@@ -315,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_is_nested_as_deep_as_the_limit_and_no_deeper() {
+    fn the_nesting_depth_of_payloads_is_limited() {
         let edge = nested(limits::PAYLOAD_DEPTH_MAX);
         assert_eq!(Payload::from_json(&edge).unwrap().text(), Some(edge.as_str()));
         assert!(serde_json::from_str::<Payload>(&edge).is_ok());
@@ -332,15 +342,15 @@ mod tests {
     }
 
     #[test]
-    fn the_deepest_payload_can_be_read_by_what_the_kits_and_their_callers_use() {
-        // In an event, in a window, in a task that comes with the answer to another.
+    fn the_deepest_payload_is_readable_inside_a_response() {
+        // The payload is nested further in an event, a window, and a response.
         let edge = nested(limits::PAYLOAD_DEPTH_MAX);
         let answer = format!(r#"{{"next":{{"events":[{{"input":{edge}}}]}}}}"#);
         assert!(serde_json::from_str::<serde_json::Value>(&answer).is_ok());
     }
 
     #[test]
-    fn a_stored_payload_that_is_nested_too_deep_stays_readable() {
+    fn a_stored_payload_above_the_depth_limit_stays_readable() {
         let deep = Payload::from_trusted(&nested(200));
         let bytes = minicbor::to_vec(&deep).unwrap();
         assert_eq!(minicbor::decode::<Payload>(&bytes).unwrap(), deep);
@@ -348,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_one_that_every_reader_can_be_trusted_with() {
+    fn only_numbers_that_every_reader_can_represent_are_accepted() {
         let digits = |count: usize| "9".repeat(count);
         for number in [
             "0",
@@ -381,7 +391,7 @@ mod tests {
         ] {
             for text in [number.to_owned(), format!(r#"{{"a\"\\":["\"",{number} ]}}"#)] {
                 let error = Payload::from_json(&text).unwrap_err().to_string();
-                assert!(error.contains("give it as a text"), "{text}: {error}");
+                assert!(error.contains("send it as a string"), "{text}: {error}");
             }
         }
         assert!(Payload::from_json(r#"["1e999999999", "\\\"1e999"]"#).is_ok(), "a text is no number");
@@ -389,12 +399,12 @@ mod tests {
             Payload::from_json(&format!("\"1e999 {}\"", "[".repeat(1_000))).is_ok(),
             "nor has one that is all of it levels"
         );
-        // What was taken before stays readable.
+        // Payloads accepted earlier stay readable.
         assert_eq!(serde_json::to_string(&Payload::from_trusted("1e999999999")).unwrap(), "1e999999999");
     }
 
     #[test]
-    fn what_is_not_json_is_refused() {
+    fn text_that_is_not_json_is_refused() {
         for text in ["", "{", "nul", "1 2", "{'a':1}"] {
             assert!(Payload::from_json(text).is_err(), "{text}");
         }

@@ -1,27 +1,27 @@
-//! What a decider may decide, where its credential says so. The rule alone: whose credential it is, others know.
+//! Decisions that a decider's credential permits. The service decides which credential applies.
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::decision::Decision;
+use crate::decision_context::DecisionContext;
 use crate::run::RunStart;
-use crate::surroundings::Surroundings;
 
-/// What a decider may decide. What is absent is not limited; a list that is empty allows nothing of its kind.
+/// Permissions of a decider. An absent list allows everything; an empty list allows nothing.
 ///
-/// A type is named with its version, `charge/2`, or without, which is every version.
+/// A type is listed with its version, as in `charge/2`, or without it, which covers all versions.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Permissions {
-    /// Decisions by their names.
+    /// Names of permitted decisions.
     pub decisions: Option<Vec<String>>,
-    /// Task lists on which it has activities, children, runs that go on and later turns wait. A run that goes on may keep its
-    /// own.
+    /// Permitted task lists for activities, children, new runs and later turns. A new run may always keep the list
+    /// of the run it continues.
     pub task_lists: Option<Vec<String>>,
-    /// Types of activities.
+    /// Permitted activity types.
     pub activity_types: Option<Vec<String>>,
-    /// Types of children, and of runs that go on; these may keep their own.
+    /// Permitted types of children and of new runs. A new run may always keep the type of the run it continues.
     pub child_types: Option<Vec<String>>,
 }
 
@@ -35,28 +35,28 @@ fn has_type(allowed: Option<&Vec<String>>, full: &str) -> bool {
 }
 
 impl Permissions {
-    /// Whether nothing is limited.
+    /// Returns `true` if nothing is restricted.
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether turns may wait on this list.
+    /// Returns `true` if turns may wait on this list.
     pub fn allows_list(&self, list: &str) -> bool {
         has(self.task_lists.as_ref(), list)
     }
 
-    /// Whether a decider of this run may decide this, in these surroundings.
-    pub fn allows(&self, decision: &Decision, own: &RunStart, around: &Surroundings) -> bool {
+    /// Returns `true` if the decider of the run with start attributes `own` may make this decision.
+    pub fn allows(&self, decision: &Decision, own: &RunStart, context: &DecisionContext) -> bool {
         let is_listed = |list: Option<&String>| self.allows_list(list.unwrap_or(&own.task_list));
         has(self.decisions.as_ref(), decision.name())
             && match decision {
                 Decision::ScheduleActivity(it) => {
-                    let defaults = around.of_activity(it).defaults();
+                    let defaults = context.of_activity(it).defaults();
                     let list = it.task_list.as_ref().or_else(|| defaults.and_then(|it| it.task_list.as_ref()));
                     has_type(self.activity_types.as_ref(), &it.activity_type) && is_listed(list)
                 }
                 Decision::StartChild(it) => {
-                    let defaults = around.of_child(it).defaults();
+                    let defaults = context.of_child(it).defaults();
                     let list = it.task_list.as_ref().or_else(|| defaults.and_then(|it| it.task_list.as_ref()));
                     has_type(self.child_types.as_ref(), &it.workflow_type) && is_listed(list)
                 }

@@ -1,4 +1,4 @@
-//! Types that are registered with the service: what a start or a decision leaves out, their defaults say.
+//! Registered types, and the defaults that they provide for starts and decisions.
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -6,28 +6,28 @@ use serde_with::skip_serializing_none;
 use crate::event::{ActivityTimeouts, ChildPolicy};
 use crate::time::Duration;
 
-/// What applies to a run whose start does not say.
+/// Defaults for the runs of a workflow type.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WorkflowDefaults {
-    /// The task list of its deciders.
+    /// Task list of the runs' deciders.
     pub task_list: Option<String>,
-    /// From its start to its close, at most.
+    /// Longest time from the start to the close.
     pub execution_timeout: Option<Duration>,
-    /// From its DeciderStarted to the answer, at most.
+    /// Longest time from DeciderStarted to the decider's answer.
     pub decider_start_to_close: Option<Duration>,
-    /// How its turns are preferred to others on their list: higher first.
+    /// Priority of the runs' turns: higher first.
     pub task_priority: Option<i32>,
-    /// What becomes of its children when it is terminated or times out. For runs over SWF's wire.
+    /// Policy applied to children when a run is terminated or times out. Only for SWF runs.
     pub child_policy: Option<ChildPolicy>,
-    /// The role of its Lambda tasks. For runs over SWF's wire.
+    /// Role of Lambda tasks. Only for SWF runs.
     pub lambda_role: Option<String>,
 }
 
 impl WorkflowDefaults {
-    /// The same without timeouts of zero, which earlier versions took. No run could be started with them.
+    /// Removes zero timeouts, which earlier versions accepted and with which no run could start.
     #[must_use]
     pub fn without_zero_timeouts(self) -> Self {
         let is_some_time = |timeout: &Duration| *timeout > Duration::ZERO;
@@ -39,17 +39,17 @@ impl WorkflowDefaults {
     }
 }
 
-/// What applies to an activity whose decision does not say.
+/// Defaults for the activities of a type.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ActivityDefaults {
-    /// The task list where runners poll for it.
+    /// Task list that runners poll.
     pub task_list: Option<String>,
-    /// Its timeouts.
+    /// Timeouts.
     #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
     pub timeouts: ActivityTimeouts,
-    /// How it is preferred to others on its list: higher first.
+    /// Priority on the task list: higher first.
     pub task_priority: Option<i32>,
 }

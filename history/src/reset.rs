@@ -1,7 +1,7 @@
-//! Where a run may branch off the history of another, and what it takes along.
+//! Branching off the history of a run: the possible events, and the data that a new run takes over.
 //!
-//! It may where the decider is not at work and no commit is cut in two: then every event that is kept has all that belongs to
-//! it, and a decider that folds them sees what one saw at the time.
+//! A run can branch off after an event if no turn is held then and the event is the last of its commit. The copied
+//! history is then complete, and a decider that folds it sees a state that existed.
 
 use crate::event::{Event, EventId, EventKind, LaterSignals, Level};
 use crate::fault::Fault;
@@ -10,27 +10,27 @@ use crate::payload::Payload;
 use crate::rules::workflow::is_cancel_request;
 use crate::run::Run;
 
-/// From where a run branches off.
+/// Event from which a run branches off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Branching {
-    /// The last event that it has of the other run's.
+    /// Id of the last event taken over.
     pub event_id: EventId,
-    /// Whether the signals and cancel requests that came to that run later come again.
+    /// Treatment of the signals and cancel requests that the other run received later.
     pub signals: LaterSignals,
 }
 
-/// What a run begins with that branches off another.
+/// Data taken over by a run that branches off another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Branch {
-    /// The events of the other run, as they are there.
+    /// Events of the other run, unchanged.
     pub(crate) events: Vec<Event>,
-    /// The signals and cancel requests that came to it later and are wanted.
+    /// Later signals and cancel requests of the other run that are reapplied.
     pub(crate) later: Vec<Event>,
-    /// The other run, as it was then.
+    /// State of the other run after the last event taken over.
     pub(crate) run: Run,
 }
 
-/// Makes a branch of the history of a run, which it is shown from its beginning.
+/// Builds a branch from the history of a run, which is read from its beginning.
 #[derive(Debug)]
 pub struct BranchReader {
     branching: Branching,
@@ -46,12 +46,13 @@ pub struct BranchReader {
 }
 
 impl BranchReader {
-    /// For a branch that somebody asks for: with as much as may be copied.
+    /// Creates a reader for a requested branch, with the limit on the copied size.
     pub fn new(branching: Branching) -> Self {
         Self::with_limit(branching, limits::RESET_BYTES_MAX)
     }
 
-    /// For a branch that was found to be possible before. Signals that have come since may make it larger.
+    /// Creates a reader for a branch that was already accepted. It has no limit, because later signals can make the
+    /// branch larger.
     pub fn planned(branching: Branching) -> Self {
         Self::with_limit(branching, usize::MAX)
     }
@@ -71,11 +72,11 @@ impl BranchReader {
         }
     }
 
-    /// Takes the next event, with its payload.
+    /// Reads the next event, which must include its payload.
     ///
     /// # Errors
     ///
-    /// [`Fault::ResetRefused`] when there is more to copy than may be.
+    /// [`Fault::ResetRefused`] if more would be copied than the limit allows.
     pub fn read(&mut self, event: Event) -> Result<(), Fault> {
         let wanted = self.branching.event_id;
         let point = self.points.read(&event);
@@ -87,7 +88,7 @@ impl BranchReader {
         if !is_prefix && !is_late {
             return Ok(());
         }
-        // About what it takes when it is stored.
+        // Approximate stored size.
         self.bytes += 64 + event.kind.payload().map_or(0, Payload::len);
         if self.bytes > self.bytes_max {
             let problem = format!("more than {} bytes of history would have to be copied", self.bytes_max);
@@ -113,12 +114,12 @@ impl BranchReader {
         }
     }
 
-    /// The branch, once the whole history was read.
+    /// Returns the branch after the whole history was read.
     ///
     /// # Errors
     ///
-    /// [`Fault::NotAResetPoint`] with the nearest events that are one; [`Fault::ResetRefused`] when something of the run was with
-    /// others then.
+    /// [`Fault::NotAResetPoint`] with the nearest possible events, or [`Fault::ResetRefused`] if a child or a
+    /// request to another run was open at the event.
     pub fn finish(mut self) -> Result<Branch, Fault> {
         let point = self.points.last();
         self.pass(point);
@@ -127,47 +128,49 @@ impl BranchReader {
         let Some(Branch { run, .. }) = branch else {
             return Err(Fault::NotAResetPoint { event_id, before: self.before, after: self.after });
         };
-        if let Some(problem) = in_the_way(&run) {
+        if let Some(problem) = reset_obstacle(&run) {
             return Err(Fault::ResetRefused { problem });
         }
         let mut later = self.later;
         if self.is_canceled {
-            // The decider has answered the requests, and who resets the run wants it to go on.
+            // The decider has answered the requests, and the operator wants the run to continue.
             later.retain(|event| !is_cancel_request(event));
         }
         Ok(Branch { events: self.events, later, run })
     }
 }
 
-/// Why no run can go on from a state, although no decider is at work.
-fn in_the_way(run: &Run) -> Option<String> {
+/// Returns the reason why no run can continue from this state, although no turn is held.
+fn reset_obstacle(run: &Run) -> Option<String> {
     let children = run.children.values().map(|child| format!("child `{}`", child.workflow_id));
-    let externals = run.externals.values().map(|it| format!("what was sent to `{}`", it.workflow_id));
+    let externals = run.externals.values().map(|it| format!("the request to `{}`", it.workflow_id));
     let with_others: Vec<String> = children.chain(externals).take(3).collect();
     if !with_others.is_empty() {
         let count = run.children.len() + run.externals.len();
         let what = with_others.join(", ");
-        return Some(format!("{count} things of the run were with others at that event and cannot be again: {what}"));
+        return Some(format!(
+            "{count} children or requests to other runs were open at that event and cannot be repeated: {what}"
+        ));
     }
-    if !run.has_room_to_branch() {
-        return Some("so much was open in the run that its state has no room to go on".to_owned());
+    if !run.has_space_to_branch() {
+        return Some("the run has too many open items for the state of a new run".to_owned());
     }
     (run.clock.stops() >= limits::CLOCK_STOPS_MAX)
-        .then(|| format!("the clock of the run has stood still {} times", limits::CLOCK_STOPS_MAX))
+        .then(|| format!("the clock of the run has already been stopped {} times", limits::CLOCK_STOPS_MAX))
 }
 
-/// Finds the events after which a run may branch off.
+/// Finds the events after which a run can branch off.
 #[derive(Debug, Default)]
 struct Points {
     run: Option<Run>,
-    /// There is news and no turn waits: a DeciderScheduled belongs to it.
+    /// True if there is news without a scheduled turn, so that DeciderScheduled must follow in the same commit.
     is_unanswered: bool,
-    /// The newest event, where another run may begin after it unless more of its commit follows.
+    /// The newest event, if a run can branch off after it unless its commit has more events.
     candidate: Option<EventId>,
 }
 
 impl Points {
-    /// Takes the next event; the one before it, if that is a point.
+    /// Reads the next event. Returns the previous event if a run can branch off after it.
     fn read(&mut self, event: &Event) -> Option<EventId> {
         let point = self.candidate.take().filter(|_| !is_decided(&event.kind));
         let run = match (&mut self.run, &event.kind) {
@@ -178,30 +181,30 @@ impl Points {
             (none, EventKind::WorkflowStarted(started)) => none.insert(Run::begin(event.at(), started, event.key)),
             (None, _) => return None,
         };
-        // A turn that nothing calls for was recorded as a whole.
+        // A turn without news was recorded together with its decisions.
         let is_speculative = matches!(event.kind, EventKind::DeciderScheduled(_)) && !self.is_unanswered;
         match &event.kind {
             EventKind::DeciderScheduled(_) => self.is_unanswered = false,
-            kind if run.is_looked_at(kind) && run.turn_task.is_none() => self.is_unanswered = true,
+            kind if run.needs_decider(kind) && run.turn_task.is_none() => self.is_unanswered = true,
             _ => {}
         }
-        // The end of a last try belongs to its ActivityStarted, and no other try begins by the branch having it.
+        // The close of an attempt follows its ActivityStarted in the same commit.
         let is_start = matches!(event.kind, EventKind::ActivityStarted(_));
         let is_at_rest = run.is_open() && run.turn.is_none() && !self.is_unanswered;
         self.candidate = (is_at_rest && !is_speculative && !is_start).then_some(event.id);
         point
     }
 
-    /// The newest event, if it is a point.
+    /// Returns the newest event if a run can branch off after it.
     fn last(&mut self) -> Option<EventId> {
         self.candidate.take()
     }
 }
 
-/// Whether an event stands behind its DeciderCompleted, among what that turn decided.
+/// Returns `true` if the event belongs to the decisions that follow DeciderCompleted.
 fn is_decided(kind: &EventKind) -> bool {
     match kind {
-        // Canceled as soon as that was decided.
+        // An unstarted activity is canceled together with the decision.
         EventKind::ActivityCanceled(it) => it.started_event_id.is_none(),
         kind => kind.level() == Level::Decider,
     }

@@ -1,4 +1,4 @@
-//! Retry policies: whether something that failed is tried again, and when.
+//! Retry policies: whether a failed activity or workflow is retried, and when.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -11,54 +11,55 @@ use crate::ids::EventId;
 use crate::limits::{self, NON_RETRYABLE_REASONS_MAX};
 use crate::time::Duration;
 
-/// When something that failed is tried again, and when no more.
+/// Retry policy of an activity or workflow.
 ///
-/// The wait before the second try is [`initial_interval`](Self::initial_interval); before each further one it is
-/// [`backoff_coefficient`](Self::backoff_coefficient) times as long, up to [`maximum_interval`](Self::maximum_interval).
+/// The delay before the second attempt is [`initial_interval`](Self::initial_interval). Each further delay is
+/// [`backoff_coefficient`](Self::backoff_coefficient) times the previous one, up to
+/// [`maximum_interval`](Self::maximum_interval).
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase")]
 pub struct RetryPolicy {
-    /// The wait before the second try; more than zero. One second unless given.
+    /// Delay before the second attempt; more than zero. One second when absent.
     #[n(0)]
     pub initial_interval: Duration,
-    /// How much longer each wait is than the one before; 1 keeps it constant. Two unless given.
+    /// Factor by which each delay grows; 1 keeps it constant. Two when absent.
     #[n(1)]
     pub backoff_coefficient: Factor,
-    /// The longest wait; a hundred times the first when absent.
+    /// Longest delay; a hundred times the first when absent.
     #[n(2)]
     pub maximum_interval: Option<Duration>,
-    /// How many tries there are in all, at least 1; no limit when absent.
+    /// Maximum number of attempts, at least 1; unlimited when absent.
     #[n(3)]
     pub maximum_attempts: Option<u32>,
-    /// Failures with one of these reasons are not tried again.
+    /// Reasons of failures that are not retried.
     #[n(4)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = NON_RETRYABLE_REASONS_MAX)))]
     pub non_retryable_reasons: Vec<String>,
-    /// Up to this share of each wait is left out, by chance, so that many that failed together do not come back
-    /// together; 0 to 1. None unless given.
+    /// Largest fraction of each delay that is randomly subtracted (0 to 1), so that tasks that failed together are
+    /// not retried together. Zero when absent.
     #[n(5)]
     #[serde(skip_serializing_if = "Factor::is_zero")]
     pub jitter: Factor,
-    /// What becomes of it when its tries have run out. It fails unless given.
+    /// Behavior when all attempts have failed; `fail` when absent.
     #[cbor(n(6), skip_if = "WhenExhausted::is_fail")]
     #[serde(skip_serializing_if = "WhenExhausted::is_fail")]
     pub when_exhausted: WhenExhausted,
 }
 
-/// What becomes of something whose tries have run out.
+/// Behavior of an activity or workflow when all attempts have failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]
 pub enum WhenExhausted {
-    /// It fails.
+    /// The activity or workflow fails.
     #[default]
     #[n(0)]
     Fail,
-    /// It stays open, is paused, and waits for somebody to retry, complete or fail it.
+    /// The activity stays open and is paused until an operator retries, completes or fails it.
     #[n(1)]
     Pause,
 }
@@ -84,7 +85,7 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Reads a policy out of a request, where an unknown field is a mistake. For `#[serde(deserialize_with = "…")]`.
+/// Deserializes the policy of a request and rejects unknown fields. For `#[serde(deserialize_with = "…")]`.
 ///
 /// # Errors
 ///
@@ -117,23 +118,23 @@ pub fn retry_of_request<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Op
 }
 
 impl RetryPolicy {
-    /// Whether there is another try after this many have failed.
+    /// Returns `true` if another attempt follows after this many failures.
     pub fn allows_after(&self, failures: u32) -> bool {
         self.maximum_attempts.is_none_or(|attempts| failures < attempts)
     }
 
-    /// Whether another try may help after a failure with this reason.
+    /// Returns `true` if failures with this reason are retried.
     pub fn retries(&self, reason: &str) -> bool {
         !self.non_retryable_reasons.iter().any(|known| known == reason)
     }
 
-    /// The wait after this many failures, without jitter.
+    /// Returns the delay after this many failures, without jitter.
     pub fn interval(&self, failures: u32) -> Duration {
         let longest = self
             .maximum_interval
             .unwrap_or_else(|| self.initial_interval.times(limits::RETRY_INTERVAL_MAX_TIMES))
             .min(limits::SPAN_MAX);
-        // Beyond that every wait is the longest, whatever the coefficient is.
+        // With a larger exponent, every delay is the longest, for any coefficient.
         let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
         let seconds = std::time::Duration::from(self.initial_interval).as_secs_f64()
             * self.backoff_coefficient.as_f64().powi(exponent);
@@ -141,7 +142,7 @@ impl RetryPolicy {
         std::time::Duration::try_from_secs_f64(seconds.min(bound)).map_or(longest, Duration::from).min(longest)
     }
 
-    /// The wait after this many failures, with its jitter: the same for the same `chance`.
+    /// Returns the delay after this many failures, with jitter derived from `chance`.
     pub fn wait(&self, failures: u32, chance: u64) -> Duration {
         let interval = self.interval(failures).as_millis();
         let share = u128::from(self.jitter.thousandths().min(1_000)) * u128::from(chance >> 32);
@@ -150,8 +151,8 @@ impl RetryPolicy {
     }
 }
 
-/// A number that looks random and is the same for the same try of the same thing: rules have no dice (the finalizer
-/// of `SplitMix64` over what tells the try apart).
+/// Returns a pseudo-random number that is always the same for the same attempt (the finalizer of `SplitMix64`),
+/// because the rules must be deterministic.
 pub(crate) fn chance(run_id: Uuid, event_id: EventId, failures: u32) -> u64 {
     let (high, low) = run_id.as_u64_pair();
     [high, low, event_id, u64::from(failures)].into_iter().fold(0x9E37_79B9_7F4A_7C15, |mixed: u64, word| {
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_by_the_coefficient_up_to_the_longest() {
+    fn delays_grow_by_the_coefficient_up_to_the_maximum() {
         let cases: &[(RetryPolicy, &[u64])] = &[
             (policy(1, 2.0, Some(10)), &[1_000, 2_000, 4_000, 8_000, 10_000, 10_000]),
             (policy(3, 1.0, None), &[3_000, 3_000, 3_000]),
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_leaves_out_up_to_its_share_and_is_the_same_for_the_same_try() {
+    fn jitter_is_bounded_and_deterministic() {
         let policy = RetryPolicy { jitter: 0.25.try_into().unwrap(), ..policy(100, 1.0, None) };
         let waits: Vec<_> =
             (0..500).map(|event_id| policy.wait(1, chance(Uuid::from_u128(7), event_id, 1)).as_millis()).collect();

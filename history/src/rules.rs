@@ -1,9 +1,10 @@
-//! The rules by subject: what can happen to one kind of thing, all of it in one place, under a table of *state × event*.
+//! The rules, one module per subject. Each module has a table of states and inputs, the code, and its tests.
 //!
-//! What comes in is told apart elsewhere, one line an arm: commands in `admit.rs`, decisions in `admit/decisions.rs`, time in
-//! `admit/deadlines.rs` and `run/deadlines.rs`, events in `run/evolve.rs`. A subject's file has what these lines call. It stands on
-//! [`Transition`](crate::Transition), by which an event gets into a run, and on [`Run`](crate::Run), the state, neither of which knows a
-//! subject. The checker of histories has the same rules once more, in files of the same names.
+//! Dispatch happens elsewhere, with one line per case: commands in `admit.rs`, decisions in `admit/decisions.rs`,
+//! deadlines in `admit/deadlines.rs` and `run/deadlines.rs`, events in `run/evolve.rs`. These call the functions of
+//! the subjects. The subjects use [`Transition`](crate::Transition), which records events, and [`Run`](crate::Run),
+//! the state; neither of these depends on a subject. The checker of histories repeats the rules independently, in
+//! files of the same names.
 
 pub(crate) mod activity;
 pub(crate) mod child;

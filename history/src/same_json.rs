@@ -1,23 +1,24 @@
-//! JSON texts that say the same. Spacing, escapes and the order of an object's members say nothing. Everything else does: numbers are
-//! the same where they are written alike, as `1.0` and `1` or two numbers beyond 2^53 are not for every reader.
+//! Comparison of JSON texts by content. White space, escapes and the order of an object's members do not matter.
+//! Numbers are equal only if they are written in the same way, because readers differ in how they treat `1.0` and
+//! `1`, or numbers beyond 2^53.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Deeper values are the same only where their texts are. Ours: twice what a payload may have.
+/// Nesting depth beyond which values are compared as texts. Ours: twice the limit for payloads.
 const DEPTH_MAX: usize = 2 * crate::limits::PAYLOAD_DEPTH_MAX;
 
-/// Whether two JSON texts say the same. A text that is no JSON says the same as itself alone.
+/// Returns `true` if two JSON texts have the same content. A text that is not JSON equals only itself.
 pub fn same_json(one: &str, other: &str) -> bool {
     same(one.trim(), other.trim(), DEPTH_MAX)
 }
 
-/// A member of an object: its name and its value.
+/// Name and value of an object's member.
 pub(crate) type Member<'a> = (Vec<u8>, &'a str);
 
-/// The members of an object, by name in the order of their names, those of one name as they stand; `None` if it is none.
+/// Returns the members of an object, sorted by name in a stable order, or `None` if the text is not an object.
 pub(crate) fn members(json: &str) -> Option<Vec<Member<'_>>> {
     let Members(mut members) = serde_json::from_str(json).ok()?;
     members.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -47,7 +48,7 @@ fn items(json: &str) -> Option<Vec<&RawValue>> {
     serde_json::from_str(json).ok()
 }
 
-/// The text that a JSON string means; halves of surrogate pairs, which UTF-8 has no room for, as WTF-8 has them.
+/// Returns the content of a JSON string. Lone surrogates, which UTF-8 cannot represent, are encoded as in WTF-8.
 fn text(json: &str) -> Option<Vec<u8>> {
     serde_json::from_str(json).ok().map(|Text(bytes)| bytes)
 }
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spacing_escapes_and_the_order_of_members_say_nothing() {
+    fn white_space_escapes_and_member_order_do_not_matter() {
         for (one, other) in [
             ("1", " 1\n"),
             (r#"{"a":[1,{"b":null}]}"#, "{ \"a\" :\r\n\t[ 1 , { \"b\" : null } ] }"),
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_says_something() {
+    fn all_other_differences_matter() {
         for (one, other) in [
             ("1", "1.0"),
             ("0", "-0"),
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_deeper_than_is_looked_into_is_compared_as_text() {
+    fn deeply_nested_values_are_compared_as_text() {
         let nested = |levels: usize, inner: &str| format!("{}{inner}{}", "[".repeat(levels), "]".repeat(levels));
         assert!(same_json(&nested(DEPTH_MAX - 1, "[1]"), &nested(DEPTH_MAX - 1, "[ 1 ]")));
         assert!(!same_json(&nested(DEPTH_MAX, "[1]"), &nested(DEPTH_MAX, "[ 1 ]")));

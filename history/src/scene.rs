@@ -1,4 +1,4 @@
-//! A run to test with: each step is one commit, and everything it comes to is held against the checker.
+//! Test fixture: a run that changes by one commit at a time, with every state checked against the checker.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::decision::{
 };
 use crate::event::{ActivityStarted, ActivityTimeouts, ByHand, ChildPolicy, EventKind, RequestKey};
 use crate::{
-    ActivityDefaults, AnsweredTurn, Author, Command, CommandOutcome, Decision, DomainRoom, Duration, EffectKind,
-    EffectResult, Event, EventId, Fault, Heartbeat, Links, Origin, Payload, Permissions, ProposedUpdate, Registration,
-    RetryPolicy, Run, Start, Surroundings, TaskId, Timestamp, Transition, TurnAnswer, TurnId, UpdateAnswer, Verdict,
-    WorkflowDefaults, check,
+    ActivityDefaults, AnsweredTurn, Author, Command, CommandOutcome, Decision, DecisionContext, DomainCapacity,
+    Duration, EffectKind, EffectResult, Event, EventId, Fault, Heartbeat, Links, Origin, Payload, Permissions,
+    ProposedUpdate, Registration, RetryPolicy, Run, Start, TaskId, Timestamp, Transition, TurnAnswer, TurnId,
+    UpdateAnswer, Verdict, WorkflowDefaults, check,
 };
 
 #[derive(Debug, Clone)]
@@ -22,16 +22,16 @@ pub(crate) struct Scene {
     pub(crate) links: Links,
     pub(crate) events: Vec<Event>,
     pub(crate) now: Timestamp,
-    pub(crate) beats: Vec<Heartbeat>,
-    pub(crate) around: Surroundings,
+    pub(crate) heartbeats: Vec<Heartbeat>,
+    pub(crate) decision_context: DecisionContext,
 }
 
-/// A run without timeouts for its activities, just started.
+/// Returns a new run without activity timeouts.
 pub(crate) fn scene() -> Scene {
     Scene::of(&plain())
 }
 
-/// A start whose activities have no timeouts.
+/// Returns a start without activity timeouts.
 pub(crate) fn plain() -> Start {
     Start { activity_timeouts: ActivityTimeouts::default(), ..Start::new("order-1", "order", "orders") }
 }
@@ -44,15 +44,22 @@ impl Scene {
     pub(crate) fn of_run(start: &Start, run_id: Uuid) -> Self {
         let now = Timestamp::from_millis(1_000_000);
         let (run, events) = Transition::start(start, run_id, now).unwrap().into_parts();
-        Self { run, links: Links::default(), events, now, beats: Vec::new(), around: Surroundings::default() }
+        Self {
+            run,
+            links: Links::default(),
+            events,
+            now,
+            heartbeats: Vec::new(),
+            decision_context: DecisionContext::default(),
+        }
     }
 
-    /// Admits one command as one commit, and holds everything against the laws.
+    /// Admits a command as one commit, and checks all invariants.
     pub(crate) fn admit(&mut self, command: &Command) -> Result<(CommandOutcome, Vec<Event>), Fault> {
         self.admit_within(command, None)
     }
 
-    /// The same, of a decider who may decide no more than this.
+    /// Admits a command of a decider with restricted permissions.
     pub(crate) fn admit_within(
         &mut self,
         command: &Command,
@@ -62,7 +69,7 @@ impl Scene {
         let outcome = match may {
             Some(may) => {
                 let author = Author { may: Some([may.as_ref().clone()].into()), ..Author::default() };
-                transition.admit_of(command, &author, self.now)
+                transition.admit_as(command, &author, self.now)
             }
             None => transition.admit(command, self.now),
         };
@@ -76,15 +83,16 @@ impl Scene {
         let (run, events) = transition.into_parts();
         self.run = run;
         self.events.extend(events.iter().cloned());
-        check::history(&self.events).unwrap_or_else(|violation| panic!("{violation}\n{}", told(&self.events)));
+        check::history(&self.events).unwrap_or_else(|violation| panic!("{violation}\n{}", summary(&self.events)));
         let replayed = Run::replay(&self.events).expect("a history");
         assert_eq!(replayed.successes, self.run.successes, "this version knows of all successes of the run");
-        assert_eq!(replayed.told(), self.run.clone().told());
+        assert_eq!(replayed.history_derived(), self.run.clone().history_derived());
         outcome.map(|outcome| (outcome, events))
     }
 
     pub(crate) fn then(mut self, command: &Command) -> Self {
-        self.admit(command).unwrap_or_else(|fault| panic!("{command:?} was refused: {fault}\n{}", told(&self.events)));
+        self.admit(command)
+            .unwrap_or_else(|fault| panic!("{command:?} was refused: {fault}\n{}", summary(&self.events)));
         self
     }
 
@@ -93,26 +101,26 @@ impl Scene {
         self
     }
 
-    /// The clock is put back.
+    /// Puts the clock back.
     pub(crate) fn put_back(mut self, seconds: u64) -> Self {
         self.now = self.now.minus(Duration::from_secs(seconds));
         self
     }
 
-    /// A decider takes the turn.
+    /// Starts the waiting turn.
     pub(crate) fn take(self) -> Self {
         let command = self.start_turn();
         self.then(&command)
     }
 
-    /// A decider takes the turn, unless one holds it, and answers.
+    /// Starts the waiting turn unless one is held, and completes it with these decisions.
     pub(crate) fn decide<const N: usize>(self, decisions: [Decision; N]) -> Self {
         let scene = if self.run.turn.is_none() { self.take() } else { self };
         let command = scene.complete(decisions);
         scene.then(&command)
     }
 
-    /// A runner takes the activity.
+    /// Starts the activity.
     pub(crate) fn takes(self, activity_id: &str) -> Self {
         let command = self.start_activity(activity_id);
         self.then(&command)
@@ -123,13 +131,13 @@ impl Scene {
         self.then(&command)
     }
 
-    pub(crate) fn beat(mut self, activity_id: &str, details: &str) -> Self {
-        let beat = Heartbeat {
+    pub(crate) fn heartbeat(mut self, activity_id: &str, details: &str) -> Self {
+        let heartbeat = Heartbeat {
             scheduled_event_id: self.scheduled(activity_id),
             at: self.now,
             details: Some(Payload::from_json(details).unwrap()),
         };
-        self.beats = vec![beat];
+        self.heartbeats = vec![heartbeat];
         self
     }
 
@@ -160,31 +168,31 @@ impl Scene {
     }
 
     pub(crate) fn complete_all(&self, decisions: Vec<Decision>) -> Command {
-        let surroundings = self.around.clone();
-        Command::complete(self.turn(), TurnAnswer { decisions, surroundings, ..TurnAnswer::default() })
+        let decision_context = self.decision_context.clone();
+        Command::complete(self.turn(), TurnAnswer { decisions, decision_context, ..TurnAnswer::default() })
     }
 
-    /// The service knows this of a type of activities.
+    /// Registers an activity type.
     pub(crate) fn with_activity(mut self, name: &str, registration: Registration<ActivityDefaults>) -> Self {
-        self.around.activity_types.insert(name.to_owned(), registration);
+        self.decision_context.activity_types.insert(name.to_owned(), registration);
         self
     }
 
-    /// The service knows this of a type of workflows.
+    /// Registers a workflow type.
     pub(crate) fn with_workflow(mut self, name: &str, registration: Registration<WorkflowDefaults>) -> Self {
-        self.around.workflow_types.insert(name.to_owned(), registration);
+        self.decision_context.workflow_types.insert(name.to_owned(), registration);
         self
     }
 
-    /// The domain has this room for each of the next children.
-    pub(crate) fn with_room(mut self, room: DomainRoom) -> Self {
-        self.around.rooms = vec![room; 4];
+    /// Sets the domain's capacity for the next children.
+    pub(crate) fn with_capacity(mut self, capacity: DomainCapacity) -> Self {
+        self.decision_context.child_capacities = vec![capacity; 4];
         self
     }
 
-    /// There is something that does Lambda tasks.
+    /// Enables Lambda tasks.
     pub(crate) fn with_functions(mut self) -> Self {
-        self.around.has_functions = true;
+        self.decision_context.has_functions = true;
         self
     }
 
@@ -208,7 +216,7 @@ impl Scene {
         Command::CancelActivity { task: self.task(activity_id), details: None }
     }
 
-    /// A decider answers a turn of which nothing is recorded.
+    /// Returns the command that completes a speculative turn.
     pub(crate) fn speculate<const N: usize>(
         &self,
         asked: &[ProposedUpdate],
@@ -224,7 +232,7 @@ impl Scene {
         answer_updates(turn, asked, answers, decisions.into())
     }
 
-    /// A decider answers the turn that it holds.
+    /// Returns the command that completes the held turn and answers updates.
     pub(crate) fn judge<const N: usize>(
         &self,
         asked: &[ProposedUpdate],
@@ -235,32 +243,32 @@ impl Scene {
     }
 
     pub(crate) fn fire(&self) -> Command {
-        Command::FireDeadlines { beats: self.beats.clone() }
+        Command::FireDeadlines { heartbeats: self.heartbeats.clone() }
     }
 }
 
-/// Nothing happens until just before `seconds`; then `then`.
+/// Checks that nothing happens until just before `seconds`, and that `then` happens at that time.
 #[track_caller]
 pub(crate) fn fires(given: &Scene, seconds: u64, then: &str) {
     let mut before = given.clone().after(seconds);
     let due = before.clone();
     before.now = Timestamp::from_millis(due.now.as_millis() - 1);
     check(&before, &before.fire(), "");
-    assert_eq!(given.run.next_deadline(&given.beats), Some(due.now));
+    assert_eq!(given.run.next_deadline(&given.heartbeats), Some(due.now));
     check(&due, &due.fire(), then);
 }
 
-/// One case: what `when` adds to `given`, told in one line, or the code of its refusal.
+/// Checks that `when` adds the events `then` to `given`, or is refused with that code.
 #[track_caller]
 pub(crate) fn check(given: &Scene, when: &Command, then: &str) {
     check_within(given, None, when, then);
 }
 
-/// The same, of a decider who may decide no more than this.
+/// Checks a command of a decider with restricted permissions.
 #[track_caller]
 pub(crate) fn check_within(given: &Scene, may: Option<&Arc<Permissions>>, when: &Command, then: &str) {
     let found = match given.clone().admit_within(when, may) {
-        Ok((CommandOutcome::Recorded(_), events)) => told(&events),
+        Ok((CommandOutcome::Recorded(_), events)) => summary(&events),
         Ok((CommandOutcome::Repeated(request), events)) => {
             assert!(events.is_empty());
             format!("repeats {}", request.event_id)
@@ -277,7 +285,7 @@ pub(crate) fn complete(turn: TurnId, decisions: Vec<Decision>) -> Command {
     Command::complete(turn, decisions)
 }
 
-/// An update `name` is asked for with this id.
+/// Returns an update with this id.
 pub(crate) fn update(update_id: &str) -> ProposedUpdate {
     ProposedUpdate {
         update_id: update_id.to_owned(),
@@ -315,7 +323,7 @@ pub(crate) fn answer_updates(
         .iter()
         .map(|(update_id, verdict)| UpdateAnswer { update_id: (*update_id).to_owned(), verdict: verdict.clone() });
     let (asked, answers) = (asked.to_vec(), answers.collect());
-    Command::AnswerUpdates { turn, asked, answers, beside: Box::new(decisions.into()) }
+    Command::AnswerUpdates { turn, asked, answers, rest: Box::new(decisions.into()) }
 }
 
 pub(crate) fn succeed(task: TaskId) -> Command {
@@ -358,7 +366,7 @@ pub(crate) fn pause() -> Command {
     Command::Pause { stop_clocks: false, by_hand: by_hand(), key: None }
 }
 
-/// With the clock standing still.
+/// Returns a pause that stops the clock.
 pub(crate) fn stop() -> Command {
     Command::Pause { stop_clocks: true, by_hand: by_hand(), key: None }
 }
@@ -380,7 +388,7 @@ pub(crate) fn schedule_with(activity_id: &str, timeouts: ActivityTimeouts) -> De
     })
 }
 
-pub(crate) fn schedule_again(activity_id: &str, retry: RetryPolicy, timeouts: ActivityTimeouts) -> Decision {
+pub(crate) fn schedule_with_retry(activity_id: &str, retry: RetryPolicy, timeouts: ActivityTimeouts) -> Decision {
     Decision::from(ScheduleActivity {
         activity_id: activity_id.to_owned(),
         activity_type: activity_id.to_uppercase(),
@@ -406,7 +414,7 @@ pub(crate) fn marker(name: &str) -> Decision {
     Decision::from(RecordMarker { name: name.to_owned(), details: None })
 }
 
-/// A child that is open when its parent closes is done this to.
+/// Returns the decision to start a child with this policy.
 pub(crate) fn start_child(workflow_id: &str, child_policy: ChildPolicy) -> Decision {
     let (workflow_id, workflow_type) = (workflow_id.to_owned(), "child".to_owned());
     Decision::from(StartChild { workflow_id, workflow_type, child_policy, ..StartChild::default() })
@@ -416,7 +424,7 @@ pub(crate) fn child(workflow_id: &str) -> Decision {
     start_child(workflow_id, ChildPolicy::Terminate)
 }
 
-/// A child says how it closed.
+/// Returns the command that reports the close of a child.
 pub(crate) fn child_closes(scheduled_event_id: EventId, close: EventKind) -> Command {
     Command::TakeChildClose { scheduled_event_id, run_id: Uuid::from_u128(9), close: Box::new(close) }
 }
@@ -430,7 +438,7 @@ pub(crate) fn cancel_external(workflow_id: &str) -> Decision {
     Decision::from(CancelExternal { workflow_id: workflow_id.to_owned(), ..CancelExternal::default() })
 }
 
-/// An event of a run named by a number.
+/// Returns an event of the run with this number.
 pub(crate) fn origin(run: u128, event_id: EventId) -> Origin {
     Origin { workflow_id: format!("w{run}"), run_id: Uuid::from_u128(run), event_id }
 }
@@ -467,8 +475,8 @@ pub(crate) fn cancellation() -> Decision {
     Decision::from(CancelWorkflow::default())
 }
 
-/// Events in one line, each with what tells it apart.
-pub(crate) fn told(events: &[Event]) -> String {
+/// Formats events in one line, each with its distinctive attributes.
+pub(crate) fn summary(events: &[Event]) -> String {
     let words = events.iter().map(|event| {
         let name = event.kind.name();
         match &event.kind {

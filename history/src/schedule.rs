@@ -1,7 +1,7 @@
-//! Schedules: which times they name, and what they do at one of them. A schedule is no run; it starts runs.
+//! Schedules: the times they specify, and the actions at these times. A schedule is not a run; it starts runs.
 //!
-//! The words of a schedule are always here. What they come to ([`ScheduleTimes`], [`ScheduleState`]) is behind the feature
-//! `schedules`, as the rules of cron expressions and time zones are large.
+//! The definition of a schedule is always available. Its evaluation ([`ScheduleTimes`], [`ScheduleState`]) requires
+//! the feature `schedules`, because the code for cron expressions and time zones is large.
 
 mod asked;
 #[cfg(feature = "schedules")]
@@ -25,37 +25,38 @@ pub use asked::Schedule;
 
 #[cfg(feature = "schedules")]
 pub use state::{
-    Action, ActionCause, ActionOutcome, OverlapEnd, Recent, Rules, Running, ScheduleCounts, ScheduleState, Sight,
+    Action, ActionCause, ActionOutcome, ObservedRun, OverlapEnd, Recent, Rules, Running, ScheduleCounts, ScheduleState,
 };
 #[cfg(feature = "schedules")]
 pub use times::{NextTime, ScheduleTimes, Upcoming};
 #[cfg(feature = "schedules")]
 pub use zones::{use_zone_tables, zone_tables};
 
-/// The run was started by a schedule.
+/// Schedule that started a run.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Scheduled {
-    /// The schedule's id.
+    /// Id of the schedule.
     #[n(0)]
     pub schedule_id: String,
-    /// Which of its actions, 1, 2, 3, …
+    /// Number of the action: 1, 2, 3, …
     #[n(1)]
     pub action: u64,
-    /// The time that the schedule names, without jitter; for an action by hand, when it was asked for.
+    /// Scheduled time without jitter. For a manually requested action, the time of the request.
     #[n(2)]
     pub nominal_time: Timestamp,
 }
 
-/// Which times a schedule names: all that any of its expressions, calendars and intervals name, but for those of `exclude`.
+/// Times of a schedule: the union of its expressions, calendars and intervals, without those in `exclude`.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScheduleSpec {
-    /// Cron expressions: minute, hour, day of month, month, day of week; with six fields the first is the second, with seven
-    /// the last is the year. `*`, lists, ranges, steps, names, `L`, `W`, `#`, and `@daily` and its like.
+    /// Cron expressions: minute, hour, day of month, month, day of week. With six fields the first is the second;
+    /// with seven the last is the year. `*`, lists, ranges, steps, names, `L`, `W`, `#`, and names such as `@daily`
+    /// are supported.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<ENTRIES_MAX, _, _>")]
     #[cfg_attr(feature = "schema", schemars(length(max = ENTRIES_MAX)))]
     pub cron: Vec<String>,
@@ -67,51 +68,51 @@ pub struct ScheduleSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<ENTRIES_MAX, _, _>")]
     #[cfg_attr(feature = "schema", schemars(length(max = ENTRIES_MAX)))]
     pub intervals: Vec<Interval>,
-    /// Times that are left out; what an entry does not say is any.
+    /// Excluded times. An absent field matches any value.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<ENTRIES_MAX, _, _>")]
     #[cfg_attr(feature = "schema", schemars(length(max = ENTRIES_MAX)))]
     pub exclude: Vec<Calendar>,
-    /// The time zone of expressions and calendars, by its IANA name such as `Europe/Berlin`; UTC when absent.
+    /// IANA name of the time zone for expressions and calendars, such as `Europe/Berlin`; UTC when absent.
     pub time_zone: Option<String>,
-    /// No time before this one.
+    /// Earliest time.
     pub start_at: Option<Timestamp>,
-    /// No time after this one.
+    /// Latest time.
     pub end_at: Option<Timestamp>,
-    /// Each action is up to this much later than its time, by chance, and not later than the next time.
+    /// Maximum random delay of each action. An action is never delayed beyond the next time.
     pub jitter: Option<Duration>,
 }
 
-/// A calendar entry. Each field is written as that of a cron expression: `5`, `1-5`, `*/15`, `MON,FRI`, `L`. Unlike in a cron
-/// expression, the day of the month and the day of the week must both fit.
+/// A calendar entry. Each field uses the syntax of a cron field: `5`, `1-5`, `*/15`, `MON,FRI`, `L`. Unlike in a
+/// cron expression, the day of the month and the day of the week must both match.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Calendar {
-    /// The second; 0 when absent.
+    /// Second; 0 when absent.
     pub second: Option<String>,
-    /// The minute; 0 when absent.
+    /// Minute; 0 when absent.
     pub minute: Option<String>,
-    /// The hour; 0 when absent.
+    /// Hour; 0 when absent.
     pub hour: Option<String>,
-    /// The day of the month; any when absent.
+    /// Day of the month; any when absent.
     pub day_of_month: Option<String>,
-    /// The month; any when absent.
+    /// Month; any when absent.
     pub month: Option<String>,
-    /// The day of the week; any when absent.
+    /// Day of the week; any when absent.
     pub day_of_week: Option<String>,
-    /// The year; any when absent.
+    /// Year; any when absent.
     pub year: Option<String>,
 }
 
-/// Times at equal distances, counted from 1970-01-01T00:00:00Z.
+/// Times at regular intervals, counted from 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Interval {
-    /// The distance; a second or more.
+    /// Length of the interval, at least one second.
     pub every: Duration,
-    /// How much later than the multiples of `every` they are; less than `every`.
+    /// Offset from the multiples of `every`; less than `every`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub phase: Duration,
 }
@@ -121,22 +122,24 @@ fn is_zero(span: &Duration) -> bool {
     *span == Duration::ZERO
 }
 
-/// What an action does while a run that the schedule started earlier is open.
+/// Behavior of an action while an earlier run of the schedule is open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Overlap {
-    /// Nothing: it is skipped. The default.
+    /// The action is skipped. The default.
     #[default]
     Skip,
-    /// It waits until the run has closed; if one waits already, it is skipped.
+    /// The action waits until the run has closed. If an action is already waiting, the new one is skipped.
     BufferOne,
-    /// It waits until the run has closed, and all that waited before it have; at most 1,000 wait.
+    /// The action waits until the run has closed and all earlier waiting actions are done. At most 1,000 actions
+    /// wait.
     BufferAll,
-    /// The run is asked to cancel, and the action waits until it has closed. It takes the place of one that waits already.
+    /// The run is asked to cancel, and the action waits until it has closed. It replaces an action that is already
+    /// waiting.
     CancelOther,
     /// The run is terminated, and the action starts at once.
     TerminateOther,
-    /// It starts at once, beside the run.
+    /// The action starts at once, in parallel to the run.
     AllowAll,
 }

@@ -1,4 +1,4 @@
-//! JSON schemas of what has a JSON form of its own making; the others derive theirs.
+//! JSON schemas of the types with custom JSON forms; the other types derive theirs.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ impl JsonSchema for Payload {
         "Payload".into()
     }
 
-    /// Any value.
+    /// Any JSON value.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({})
     }
@@ -79,7 +79,7 @@ impl JsonSchema for NamedRun {
         "NamedRun".into()
     }
 
-    /// Any text: over SWF's wire a run may be named by one that is no run's id.
+    /// Any text, because SWF's protocol allows run ids in any form.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string" })
     }
@@ -122,11 +122,14 @@ impl JsonSchema for Duration {
         "Duration".into()
     }
 
-    /// An ISO 8601 duration; where it is read, one as people write it or a number of seconds will do.
+    /// An ISO 8601 duration. Requests may also use a form such as `1h 30m` or a number of seconds.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         if *generator.contract() == Contract::Serialize {
             // Not `format: duration`, whose grammar has no fractions of a second.
-            return json_schema!({ "type": "string", "pattern": r"^P([0-9]+D)?(T([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]+)?S)?)?$" });
+            return json_schema!({
+                "type": "string",
+                "pattern": r"^P([0-9]+D)?(T([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]+)?S)?)?$",
+            });
         }
         json_schema!({ "type": ["string", "number"], "minimum": 0, "examples": ["30s", "PT30S", 30] })
     }

@@ -1,4 +1,4 @@
-//! How a run is started: what a caller says, and what it comes to with the defaults of the type and the domain.
+//! Starts of runs: the request of a caller, and the defaults of the type and the domain.
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -16,7 +16,7 @@ use crate::schedule::Scheduled;
 use crate::time::Duration;
 use crate::trace::TraceContext;
 
-/// The task list of a run whose start and whose type do not name one.
+/// Task list of a run if neither its start nor its type sets one.
 const TASK_LIST_DEFAULT: &str = "default";
 
 /// Starts a run.
@@ -25,59 +25,59 @@ const TASK_LIST_DEFAULT: &str = "default";
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StartWorkflow {
-    /// The workflow id. 1 to 256 characters.
+    /// Workflow id. 1 to 256 characters.
     pub workflow_id: String,
-    /// The workflow type. 1 to 256 characters.
+    /// Workflow type. 1 to 256 characters.
     pub workflow_type: String,
-    /// The task list of its deciders; `default` when absent.
+    /// Task list of the run's deciders; `default` when absent.
     pub task_list: Option<String>,
-    /// The input.
+    /// Input.
     #[serde(default, deserialize_with = "crate::payload_present")]
     pub input: Option<Payload>,
-    /// From start to close, at most; a year when absent.
+    /// Longest time from the start to the close, over all runs of the execution; one year when absent.
     pub execution_timeout: Option<Duration>,
-    /// From start to close of one run, at most; unlimited when absent. The execution timeout is that of all runs that go on
-    /// for each other.
+    /// Longest time from the start to the close of one run; unlimited when absent. The execution timeout covers all
+    /// successors.
     pub run_timeout: Option<Duration>,
-    /// From DeciderStarted to the answer, at most; 30 seconds when absent.
+    /// Longest time from DeciderStarted to the decider's answer; 30 seconds when absent.
     pub decider_start_to_close: Option<Duration>,
-    /// From DeciderScheduled to DeciderStarted, at most; unlimited when absent.
+    /// Longest time from DeciderScheduled to DeciderStarted; unlimited when absent.
     pub decider_schedule_to_start: Option<Duration>,
-    /// How its turns are preferred to others on their list: higher first; that of its type, else 0, when absent.
+    /// Priority of its turns on the task list: higher first. When absent, the priority of the workflow type, or 0.
     pub task_priority: Option<i32>,
-    /// What applies to activities whose decisions do not say; start to close 5 minutes when absent.
+    /// Default timeouts of its activities. The start-to-close timeout is 5 minutes when absent.
     #[serde(default, deserialize_with = "crate::event::timeouts_of_request")]
     pub activity_timeouts: ActivityTimeouts,
-    /// At most five tags.
+    /// Tags, at most five.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::list::<TAGS_MAX, _, _>")]
     #[cfg_attr(feature = "schema", schemars(length(max = TAGS_MAX)))]
     pub tags: Vec<String>,
-    /// How long it stays readable after it closed; as its domain says when absent.
+    /// Time for which the run stays readable after its close. When absent, as set for the domain.
     pub retention: Option<Duration>,
-    /// Whether the id of a closed run may be used again; only after a failure when absent.
+    /// Reuse policy for a workflow id whose earlier run has closed; only after a failure when absent.
     pub reuse_policy: Option<ReusePolicy>,
-    /// What to do while a run of this id is open: `fail` when absent, but `use-existing` with a `signal`.
+    /// Behavior if a run with this workflow id is open: `fail` when absent, or `use-existing` with a `signal`.
     pub conflict_policy: Option<ConflictPolicy>,
-    /// Signals the run in the commit that starts it, or the open one that is used instead.
+    /// Signal recorded in the commit that starts the run, or sent to the open run that is used instead.
     pub signal: Option<StartSignal>,
-    /// How long the first turn waits; the execution timeout counts from then.
+    /// Delay before the first turn. The execution timeout counts from the end of the delay.
     pub start_after: Option<Duration>,
-    /// Whether and when the workflow is tried again, by a new run of the same id, after it failed or took longer than its
-    /// run timeout; never when absent. The execution timeout spans all tries.
+    /// Retry policy of the workflow: a new run with the same workflow id makes another attempt after a failure or
+    /// run timeout. No retries when absent. The execution timeout covers all attempts.
     #[serde(default, deserialize_with = "crate::retry::retry_of_request")]
     pub retry: Option<RetryPolicy>,
-    /// Who asks.
+    /// Identity of the caller.
     pub identity: Option<String>,
 }
 
 impl StartWorkflow {
-    /// What it comes to for a type with these defaults, in a domain with this retention.
+    /// Applies the defaults of the workflow type and the domain's retention.
     pub fn with_defaults(self, registered: WorkflowDefaults, retention: Duration, key: Option<RequestKey>) -> Start {
         let defaults = ActivityTimeouts {
             start_to_close: Some(limits::ACTIVITY_START_TO_CLOSE_DEFAULT),
             ..ActivityTimeouts::default()
         };
-        // Who signals with a start wants the signal to arrive, whoever starts the run.
+        // A caller that sends a signal with a start wants it delivered, even if another caller has started the run.
         let conflict_default =
             self.signal.as_ref().map_or_else(ConflictPolicy::default, |_| ConflictPolicy::UseExisting);
         Start {
@@ -115,75 +115,75 @@ impl StartWorkflow {
     }
 }
 
-/// A signal that comes with a start.
+/// A signal sent with a start.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StartSignal {
-    /// Its name. 1 to 256 characters.
+    /// Name of the signal. 1 to 256 characters.
     pub name: String,
-    /// What it says.
+    /// Payload of the signal.
     #[serde(default, deserialize_with = "crate::payload_present")]
     pub input: Option<Payload>,
 }
 
-/// A run to be started; [`Start::new`] has the defaults.
+/// A run to start; [`Start::new`] sets the defaults.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Start {
-    /// The workflow id. 1 to 256 characters.
+    /// Workflow id. 1 to 256 characters.
     pub workflow_id: String,
-    /// The workflow type. 1 to 256 characters.
+    /// Workflow type. 1 to 256 characters.
     pub workflow_type: String,
-    /// The task list where its deciders poll. 1 to 256 characters.
+    /// Task list that its deciders poll. 1 to 256 characters.
     pub task_list: String,
-    /// The input.
+    /// Input.
     pub input: Option<Payload>,
-    /// From start to close, at most; more than zero.
+    /// Longest time from the start to the close, over all runs of the execution; more than zero.
     pub execution_timeout: Duration,
-    /// From DeciderStarted to the answer, at most; more than zero.
+    /// Longest time from DeciderStarted to the decider's answer; more than zero.
     pub decider_start_to_close: Duration,
-    /// From DeciderScheduled to DeciderStarted, at most.
+    /// Longest time from DeciderScheduled to DeciderStarted.
     pub decider_schedule_to_start: Option<Duration>,
-    /// What applies to activities whose decisions do not say.
+    /// Default timeouts of its activities.
     pub activity_timeouts: ActivityTimeouts,
-    /// At most five.
+    /// Tags, at most five.
     pub tags: Vec<String>,
-    /// How long the run stays readable after it closed.
+    /// Time for which the run stays readable after its close.
     pub retention: Duration,
-    /// Whether the id of a closed run may be used again.
+    /// Reuse policy for a workflow id whose earlier run has closed.
     pub reuse_policy: ReusePolicy,
-    /// What to do while a run of this id is open.
+    /// Behavior if a run with this workflow id is open.
     pub conflict_policy: ConflictPolicy,
-    /// Signals the run in the commit that starts it, or the open one that is used instead.
+    /// Signal recorded in the commit that starts the run, or sent to the open run that is used instead.
     pub signal: Option<StartSignal>,
-    /// How long its first turn waits; at most ten years. The execution timeout counts from then.
+    /// Delay before the first turn, at most ten years. The execution timeout counts from the end of the delay.
     pub start_after: Option<Duration>,
-    /// From the first turn to close of one run, at most; more than zero. The execution timeout is that of all runs that go on
-    /// for each other.
+    /// Longest time from the first turn to the close of one run; more than zero. The execution timeout covers all
+    /// successors.
     pub run_timeout: Option<Duration>,
-    /// Whether and when the workflow is tried again, by a run of its own, after it failed or took too long.
+    /// Retry policy of the workflow.
     pub retry: Option<RetryPolicy>,
-    /// Who asks.
+    /// Identity of the caller.
     pub identity: Option<String>,
-    /// The request's key.
+    /// Idempotency key of the request.
     pub key: Option<RequestKey>,
-    /// The event of the parent that wants it, where it is a child.
+    /// Event of the parent that started the run, if it is a child.
     pub parent: Option<Origin>,
-    /// The schedule that starts it.
+    /// Schedule that started the run.
     pub schedule: Option<Scheduled>,
-    /// How its turns are preferred to others on their list: higher first. In SWF's dialect `swf` says it.
+    /// Priority of its turns on the task list: higher first. SWF runs set it in `swf` instead.
     pub task_priority: Option<i32>,
-    /// Present where the run is to speak SWF's dialect.
+    /// SWF settings, present if the run is started over SWF's protocol.
     pub swf: Option<SwfRun>,
-    /// The name of the credential of whoever asks.
+    /// Name of the caller's credential.
     pub by: Option<CallerName>,
-    /// The trace of whoever asks, to which the run will belong.
+    /// Trace context of the caller, whose trace the run joins.
     pub trace: Option<TraceContext>,
 }
 
 impl Start {
-    /// A start with every default.
+    /// Creates a start with all defaults.
     pub fn new(workflow_id: &str, workflow_type: &str, task_list: &str) -> Self {
         Self {
             workflow_id: workflow_id.to_owned(),

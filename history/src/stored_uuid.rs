@@ -1,6 +1,6 @@
-//! UUIDs in stored bytes.
+//! Stored form of UUIDs.
 
-/// UUIDs as 16 bytes.
+/// Stored form of a UUID: 16 bytes.
 pub(crate) mod uuid {
     use minicbor::decode::Error as DecodeError;
     use minicbor::encode::{Error as EncodeError, Write};
@@ -16,7 +16,7 @@ pub(crate) mod uuid {
     }
 }
 
-/// Optional UUIDs as 16 bytes, or nothing.
+/// Stored form of an optional UUID: 16 bytes or null.
 pub(crate) mod uuid_option {
     use minicbor::decode::Error as DecodeError;
     use minicbor::encode::{Error as EncodeError, Write};

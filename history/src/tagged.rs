@@ -1,7 +1,8 @@
-//! Flat JSON objects told apart by their `type` field, read without buffering so that payloads keep their bytes.
+//! Flat JSON objects with a `type` field, deserialized without buffering so that payloads keep their bytes.
 //!
-//! serde's own internally tagged enums buffer the object, which loses the raw text of payloads. Objects whose `type` comes
-//! before what depends on it, as we write them, are read in one pass; others are put in that order first, as texts.
+//! Serde's internally tagged enums buffer the object, which loses the raw text of payloads. Here, an object whose
+//! `type` precedes the fields that depend on it, as Baton writes them, is read in one pass. Other objects are first
+//! rewritten in that order.
 
 use std::borrow::Cow;
 
@@ -10,14 +11,14 @@ use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed, Error, IntoDeser
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A key that borrows where it can.
+/// A field name, borrowed if possible.
 #[derive(serde::Deserialize)]
 #[serde(transparent)]
 struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Fields that are not of the variant: every variant has them, and they may be anywhere in the object.
+/// Fields that every variant has, at any position in the object.
 pub(crate) trait CommonFields: Default {
-    /// Reads the value of `name` if it is one of them; otherwise nothing is read.
+    /// Reads the value of the field `name` if it is a common field. Returns `false` and reads nothing otherwise.
     fn read<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<bool, A::Error>;
 }
 
@@ -28,7 +29,7 @@ impl CommonFields for () {
     }
 }
 
-/// Sets a field that may be there once.
+/// Sets a field that may occur only once.
 pub(crate) fn set<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     field: &mut Option<T>,
     name: &'static str,
@@ -41,7 +42,7 @@ pub(crate) fn set<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     Ok(true)
 }
 
-/// An enum whose variants are told apart by `type`.
+/// An enum whose variant is given by `type`.
 pub(crate) trait Tagged: Sized {
     /// Reads the attributes of the variant `name`.
     fn variant<'de, A: MapAccess<'de>>(name: &str, attributes: A) -> Result<Self, A::Error>;
@@ -79,7 +80,7 @@ impl<'de, C: CommonFields, T: Tagged> Visitor<'de> for TaggedVisitor<C, T> {
     }
 }
 
-/// What is left of an object after its `type`, without the common fields.
+/// The rest of an object after its `type`, without the common fields.
 struct Rest<'c, A, C> {
     map: A,
     common: &'c mut C,
@@ -105,7 +106,7 @@ impl<'de, A: MapAccess<'de>, C: CommonFields> MapAccess<'de> for Rest<'_, A, C> 
     }
 }
 
-/// Reads an object whose attribute `first` comes before its `type`: once more, with that in front.
+/// Reads an object whose field `first` precedes its `type`, by moving the `type` to the front.
 fn late<'de, C: CommonFields, T: Tagged, A: MapAccess<'de>>(
     mut common: C,
     first: String,
@@ -129,12 +130,12 @@ fn late<'de, C: CommonFields, T: Tagged, A: MapAccess<'de>>(
         .map_err(|error| A::Error::custom(without_place(&error.to_string())))
 }
 
-/// A message of `serde_json` without where it is: that counts from where the value that was put aside begins.
+/// Removes the position from an error of `serde_json`, because it refers to the rewritten text.
 fn without_place(message: &str) -> &str {
     message.rsplit_once(" at line ").map_or(message, |(message, _)| message)
 }
 
-/// The attributes of a variant.
+/// Reads the attributes of a variant.
 pub(crate) fn attributes<'de, T: DeserializeOwned, A: MapAccess<'de>>(map: A) -> Result<T, A::Error> {
     T::deserialize(MapAccessDeserializer::new(map))
 }
@@ -143,7 +144,7 @@ pub(crate) fn attributes<'de, T: DeserializeOwned, A: MapAccess<'de>>(map: A) ->
 mod tests {
     use crate::event::Event;
 
-    /// Every order of these.
+    /// Returns all permutations.
     fn orders(parts: &[&str]) -> Vec<String> {
         let [part] = parts else {
             let with_first = |at: usize| {
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_reads_the_same_in_whatever_order_its_fields_come() {
+    fn the_order_of_an_events_fields_does_not_matter() {
         let parts = [
             r#""id":7"#,
             r#""timestamp":"2026-01-01T00:00:00.000Z""#,
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_there_twice_is_refused_wherever_it_stands() {
+    fn a_duplicate_field_is_refused_at_any_position() {
         let parts =
             [r#""id":7"#, r#""timestamp":"2026-01-01T00:00:00.000Z""#, r#""type":"Signal""#, r#""name":"paid""#];
         for (part, name) in parts.iter().zip(["id", "timestamp", "type", "name"]) {

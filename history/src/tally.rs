@@ -1,10 +1,10 @@
-//! Counting activities over any stretch of history: scheduled, started, closed.
+//! Counts of activities in any part of a history: scheduled, started and closed.
 
 use std::collections::BTreeMap;
 
 use crate::event::{Event, EventId, EventKind};
 
-/// What became of one scheduled activity.
+/// Outcome of an activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActivityOutcome {
     /// ActivitySuccess.
@@ -17,27 +17,27 @@ pub enum ActivityOutcome {
     TimedOut,
 }
 
-/// One scheduled activity.
+/// A scheduled activity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActivityTally {
-    /// The decider's name for it.
+    /// Activity id chosen by the decider.
     pub activity_id: String,
-    /// Its type.
+    /// Activity type.
     pub activity_type: String,
-    /// Its ActivityStarted, if the stretch holds it.
+    /// Id of the activity's ActivityStarted event, if it is in this part of the history.
     pub started_event_id: Option<EventId>,
-    /// How it closed and by which event, if the stretch holds it.
+    /// Outcome and id of the closing event, if it is in this part of the history.
     pub closed: Option<(ActivityOutcome, EventId)>,
 }
 
-/// The activities that a stretch of history schedules, by their ActivityScheduled.
+/// Activities scheduled in a part of a history, by the id of their ActivityScheduled event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     activities: BTreeMap<EventId, ActivityTally>,
 }
 
 impl Tally {
-    /// Counts over `events`.
+    /// Counts the activities in `events`.
     pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
         let mut tally = Self::default();
         for event in events {
@@ -46,7 +46,7 @@ impl Tally {
         tally
     }
 
-    /// Takes one more event into the count. An answer whose ActivityScheduled was not counted is passed over.
+    /// Adds one event. Events of activities that were scheduled before this part of the history are ignored.
     pub fn add(&mut self, event: &Event) {
         let (scheduled_event_id, closed) = match &event.kind {
             EventKind::ActivityScheduled(it) => {
@@ -77,17 +77,17 @@ impl Tally {
         }
     }
 
-    /// Every counted activity, in the order of scheduling.
+    /// Returns all counted activities in the order of scheduling.
     pub fn activities(&self) -> impl Iterator<Item = &ActivityTally> {
         self.activities.values()
     }
 
-    /// Those that have not closed.
+    /// Returns the activities that have not closed.
     pub fn open(&self) -> impl Iterator<Item = &ActivityTally> {
         self.activities.values().filter(|activity| activity.closed.is_none())
     }
 
-    /// The newest activity that was scheduled with this id.
+    /// Returns the newest activity with this id.
     pub fn newest(&self, activity_id: &str) -> Option<&ActivityTally> {
         self.activities.values().rev().find(|activity| activity.activity_id == activity_id)
     }

@@ -1,4 +1,4 @@
-//! Texts: those that are JSON, and those in JSON that are more than a text.
+//! Parsing of JSON texts, and of strings in JSON with their own syntax.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,18 +7,18 @@ use std::str::FromStr;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Reads JSON. That it is UTF-8 is looked at once, and not for each text in it; and of what is read here there is code once,
-/// as of what is read from a text.
+/// Deserializes JSON. UTF-8 is validated once for the whole input rather than for each string, and sharing the
+/// string deserializer reduces the size of the binary.
 ///
 /// # Errors
 ///
-/// When it is no UTF-8, no JSON or not of this type.
+/// Fails if the input is not UTF-8, not JSON, or not of this type.
 pub fn read_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> serde_json::Result<T> {
     std::str::from_utf8(bytes).map_err(serde_json::Error::custom).and_then(serde_json::from_str)
 }
 
-/// Reads a text for what it says. What is wrong with it is said of its own place in the JSON: of what is read as a text and
-/// looked at afterwards, a reader knows no more than what it stands in.
+/// Deserializes a string with its own syntax. Errors are reported at the string's position in the JSON, which a
+/// later conversion could not know.
 pub(crate) fn parsed<'de, T: FromStr<Err: fmt::Display>, D: Deserializer<'de>>(
     deserializer: D,
     expected: &'static str,

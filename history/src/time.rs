@@ -1,4 +1,4 @@
-//! Instants and spans as histories hold them: whole milliseconds. No clock is read here.
+//! Times and durations in whole milliseconds. This module never reads a clock.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,35 +7,35 @@ use minicbor::{Decode, Encode};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// An instant: milliseconds since 1970-01-01T00:00:00Z. In JSON an RFC 3339 string in UTC.
+/// A time, in milliseconds since 1970-01-01T00:00:00Z. Its JSON form is an RFC 3339 string in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Timestamp(#[n(0)] u64);
 
 impl Timestamp {
-    /// The instant `millis` milliseconds after the epoch.
+    /// Creates the time `millis` milliseconds after the epoch.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// Milliseconds since the epoch.
+    /// Returns the milliseconds since the epoch.
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
-    /// The instant `span` later; the last representable one instead of an overflow.
+    /// Returns the time `span` later. Saturates instead of overflowing.
     #[must_use]
     pub const fn plus(self, span: Duration) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// The instant `span` earlier; the epoch instead of an underflow.
+    /// Returns the time `span` earlier. Saturates at the epoch.
     #[must_use]
     pub const fn minus(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
 
-    /// How long after `earlier` this is; zero when it is not after.
+    /// Returns the duration since `earlier`, or zero if that is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
@@ -47,7 +47,7 @@ impl fmt::Display for Timestamp {
         let instant = i64::try_from(self.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
         match instant {
             Some(instant) => write!(f, "{instant:.3}"),
-            // Past the year 9999: still exact, if less pretty.
+            // After the year 9999, the value is shown in milliseconds, which is exact.
             None => write!(f, "{}ms", self.0),
         }
     }
@@ -77,42 +77,43 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// A span of time, whole milliseconds.
+/// A duration in whole milliseconds.
 ///
-/// In JSON it is written as an ISO 8601 duration in days and less (`"P1DT30S"`), and read from one or from a number of seconds (`30`,
-/// `0.5`). A day is 24 hours. Years and months are refused, because their length depends on a calendar.
+/// Its JSON form is an ISO 8601 duration with days as the largest unit (`"P1DT30S"`). It can also be read from a
+/// number of seconds (`30`, `0.5`). A day is 24 hours. Years and months are rejected, because their length depends
+/// on the calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Duration(#[n(0)] u64);
 
-/// A day is 24 hours, whatever calendars say.
+/// A day always has 24 hours here.
 const MILLIS_A_DAY: u64 = 86_400_000;
 
 impl Duration {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// `millis` milliseconds.
+    /// Creates a duration of `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// `seconds` seconds.
+    /// Creates a duration of `seconds` seconds.
     pub const fn from_secs(seconds: u64) -> Self {
         Self(seconds.saturating_mul(1_000))
     }
 
-    /// `days` days of 24 hours.
+    /// Creates a duration of `days` days of 24 hours.
     pub const fn from_days(days: u64) -> Self {
         Self::from_secs(days.saturating_mul(86_400))
     }
 
-    /// Milliseconds.
+    /// Returns the milliseconds.
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
-    /// This span `factor` times; the longest representable one instead of an overflow.
+    /// Multiplies the duration. Saturates instead of overflowing.
     #[must_use]
     pub const fn times(self, factor: u64) -> Self {
         Self(self.0.saturating_mul(factor))
@@ -133,7 +134,7 @@ impl From<std::time::Duration> for Duration {
 }
 
 impl fmt::Display for Duration {
-    /// As ISO 8601 has it; with `{:#}` as people write it, e.g. `1d 2h 30m`.
+    /// Formats as ISO 8601, or with `{:#}` in a readable form such as `1d 2h 30m`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (days, millis) = (self.0 / MILLIS_A_DAY, self.0 % MILLIS_A_DAY);
         let rest = jiff::SignedDuration::from_millis(i64::try_from(millis).unwrap_or_default());
@@ -155,8 +156,9 @@ impl FromStr for Duration {
         if let Ok(seconds) = text.parse::<f64>() {
             return Self::from_seconds(seconds);
         }
-        let expected = "expected a duration such as `30s`, `1h 30m` or `7d`, one of ISO 8601 such as `PT30S`, or a number of seconds";
-        // Both ways of writing it. What the parser says of a text that is neither helps nobody.
+        let expected = "expected a duration such as `30s`, `1h 30m` or `7d`, one of ISO 8601 such as `PT30S`, or a \
+                        number of seconds";
+        // The parser accepts both forms. Its own error text would not help.
         let span: jiff::Span = text.trim().parse().map_err(|_| format!("`{text}`: {expected}"))?;
         if span.get_years() != 0 || span.get_months() != 0 {
             return Err(format!("`{text}`: years and months have no fixed length; give days"));
@@ -171,7 +173,7 @@ impl FromStr for Duration {
 impl Duration {
     fn from_seconds(seconds: f64) -> Result<Self, String> {
         if !seconds.is_finite() || seconds < 0.0 {
-            return Err(format!("`{seconds}` is not a number of seconds from 0 on"));
+            return Err(format!("`{seconds}` is not a number of seconds from 0 upwards"));
         }
         let span = std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
         // Round to the nearest millisecond: 0.1 must not become 99 ms.
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_is_read_as_people_write_it_from_iso_8601_or_seconds() {
+    fn a_duration_is_read_in_all_supported_forms() {
         let cases: &[(&str, Option<u64>)] = &[
             ("30", Some(30_000)),
             ("0.1", Some(100)),
@@ -298,7 +300,7 @@ mod tests {
             (90_000, "1m 30s"),
             (86_400_000, "1d"),
             (26 * 3_600_000 + 1_000, "1d 2h 1s"),
-            // The longest that anything takes: `SPAN_MAX`.
+            // The longest duration that any field accepts is `SPAN_MAX`.
             (3_653 * 86_400_000 - 1, "3652d 23h 59m 59s 999ms"),
             (3_653 * 86_400_000, "3653d"),
         ];

@@ -1,6 +1,8 @@
-//! Traces: to which one a run belongs, and the ids of its spans. Pure: the same run has the same ids on any node, at any time.
+//! Traces: the trace that a run belongs to, and the ids of its spans. The same run has the same ids on any node at
+//! any time.
 //!
-//! Source: W3C Trace Context, <https://www.w3.org/TR/trace-context/>. What is malformed is ignored, as it says, and not refused.
+//! Source: W3C Trace Context, <https://www.w3.org/TR/trace-context/>. As required there, malformed values are
+//! ignored and not rejected.
 
 mod ids;
 mod spans;
@@ -14,29 +16,29 @@ use crate::event::EventId;
 use crate::ids::RunId;
 use crate::run::{Run, RunStart};
 
-/// The event whose span is that of the whole run.
+/// Id of the event whose span is that of the whole run.
 const RUN: EventId = 1;
 
 impl SpanId {
-    /// The span of a run, from its start to its close.
+    /// Returns the id of a run's span, from its start to its close.
     pub fn of_run(run_id: RunId) -> Self {
         Self::of(run_id, RUN, 0)
     }
 
-    /// The span that begins with this event of a run: a turn, an activity, a timer, a signal.
+    /// Returns the id of the span that begins with this event: a turn, an activity, a timer or a signal.
     pub fn of_event(run_id: RunId, event_id: EventId) -> Self {
         Self::of(run_id, event_id, 0)
     }
 
-    /// The span of a try of an activity with a retry policy: which [start](crate::TaskId::start) of it.
-    pub fn of_try(run_id: RunId, scheduled_event_id: EventId, start: u32) -> Self {
+    /// Returns the id of the span of an activity's attempt, given its [start number](crate::TaskId::start).
+    pub fn of_attempt(run_id: RunId, scheduled_event_id: EventId, start: u32) -> Self {
         Self::of(run_id, scheduled_event_id, start)
     }
 }
 
 impl TraceContext {
-    /// That of a run which begins a trace, as nobody said to which one it belongs: the trace is named after the run, and what it
-    /// points to is the run's own span.
+    /// Creates the context of a run that begins a trace because its caller sent none. The trace id is derived from
+    /// the run, and the parent is the run's own span.
     pub fn root(run_id: RunId, is_sampled: bool) -> Self {
         let traceparent = Traceparent::new(TraceId::of(run_id), SpanId::of_run(run_id), is_sampled);
         Self { traceparent, tracestate: None }
@@ -44,20 +46,20 @@ impl TraceContext {
 }
 
 impl RunStart {
-    /// The trace that the run belongs to, for whoever goes on below this span of it; `None` where it belongs to none.
+    /// Returns the trace context for requests below this span of the run, or `None` if the run belongs to no trace.
     pub fn trace_below(&self, span: SpanId) -> Option<TraceContext> {
         let traceparent = self.traceparent?.with_span(span);
         Some(TraceContext { traceparent, tracestate: self.tracestate.clone() })
     }
 
-    /// The span that the run's own is below; `None` where it is the first of its trace.
+    /// Returns the parent of the run's span, or `None` if the run's span is the first of its trace.
     pub fn parent_span(&self) -> Option<SpanId> {
         self.traceparent.map(Traceparent::span_id).filter(|span| *span != SpanId::of_run(self.run_id))
     }
 }
 
 impl Run {
-    /// Whether its spans are wanted.
+    /// Returns `true` if the run's spans are exported.
     pub fn is_traced(&self) -> bool {
         self.started.traceparent.is_some_and(Traceparent::is_sampled)
     }
@@ -70,7 +72,7 @@ mod tests {
     use super::*;
     use crate::decision::ContinueAsNew;
     use crate::event::EventKind;
-    use crate::links::{Effect, EffectKind, ErrandTask};
+    use crate::links::{Effect, EffectKind, OutboundAction};
     use crate::scene::{Scene, child, plain, signal_external};
     use crate::start::Start;
     use crate::time::Duration;
@@ -84,27 +86,27 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_does_to_others_is_below_its_span() {
+    fn effects_on_other_runs_are_below_the_runs_span() {
         let given = given().decide([child("c"), signal_external("w9")]);
         let below = given.run.started.trace_below(SpanId::of_run(RUN_ID)).unwrap();
         assert_eq!(below.traceparent, CALLER.parse::<Traceparent>().unwrap().with_span(SpanId::of_run(RUN_ID)));
         assert_eq!(below.tracestate.as_deref(), Some("a=b"));
-        let errand = |kind: EffectKind, to: &str, name: &str| {
+        let outbound = |kind: EffectKind, to: &str, name: &str| {
             let event = given.events.iter().find(|event| event.kind.name() == name).unwrap();
-            Effect::new(event.id, kind, to).errand(&given.run.started, event).unwrap()
+            Effect::new(event.id, kind, to).outbound(&given.run.started, event).unwrap()
         };
-        let ErrandTask::Start(start) = errand(EffectKind::StartChild, "c", "ChildScheduled").task else {
+        let OutboundAction::Start(start) = outbound(EffectKind::StartChild, "c", "ChildScheduled").task else {
             panic!("a start");
         };
         assert_eq!(start.trace, Some(below.clone()));
-        assert_eq!(errand(EffectKind::Signal, "w9", "ExternalSignalScheduled").trace, Some(below));
+        assert_eq!(outbound(EffectKind::Signal, "w9", "ExternalSignalScheduled").trace, Some(below));
     }
 
     #[test]
-    fn a_run_that_goes_on_is_in_the_same_trace_below_the_same_span() {
+    fn a_successor_is_in_the_same_trace() {
         let closed = given().decide([ContinueAsNew::default().into()]);
         let Some(EventKind::WorkflowContinuedAsNew(it)) = closed.events.last().map(|event| &event.kind) else {
-            panic!("it goes on");
+            panic!("no successor");
         };
         let next = Transition::successor(&closed.run, it, None, None, closed.now);
         assert_eq!(
@@ -112,7 +114,7 @@ mod tests {
             closed.run.started.trace_below(SpanId::of_run(RUN_ID))
         );
         assert_eq!(next.run().started.traceparent.map(|it| it.to_string()).as_deref(), Some(CALLER));
-        // One that began its trace is above those that go on for it, and they are beside each other.
+        // A run that began its trace is the parent of all its successors, which are siblings.
         let root = Start { trace: Some(TraceContext::root(RUN_ID, true)), ..plain() };
         let root = Scene::of_run(&root, RUN_ID);
         assert_eq!(root.run.started.parent_span(), None);

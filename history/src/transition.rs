@@ -1,7 +1,7 @@
-//! Commands admitted to one run, to be committed together: the state that they lead to, and the events that lead there.
+//! A transition: commands admitted to one run, the events they add and the state they lead to, committed together.
 //!
-//! Knows how an event gets into a run, what it takes of the room that there is, and what of other runs was seen. What may be recorded,
-//! the subjects in `rules` say, each for itself; none of them is known here.
+//! This module records events, accounts for the space they take, and tracks effects of other runs. It knows no
+//! rules; those are in `rules`.
 
 use crate::author::Author;
 use crate::caller::CallerName;
@@ -9,37 +9,37 @@ use crate::event::{Event, EventId, EventKind, Origin, RequestKey};
 use crate::fault::Fault;
 use crate::limits;
 use crate::links::{Links, SeenOrigin, owed};
-use crate::room::ReservedRoom;
-use crate::run::{KnownRequest, Run, Spilled, Tries};
+use crate::run::{Attempts, KnownRequest, Run, Spilled};
+use crate::state_budget::ReservedSpace;
 use crate::time::Timestamp;
 use crate::warning::Warning;
 
-/// What became of a command that was not refused.
+/// Outcome of a command that was not refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandOutcome {
-    /// It was recorded; the first of its events. For a command without events, such as
-    /// [`FireDeadlines`](crate::Command::FireDeadlines) with nothing due or the start of a try that is not yet the last: the event
-    /// that would come next.
+    /// Recorded, with the id of the first event. If the command added no event (for example
+    /// [`FireDeadlines`](crate::Command::FireDeadlines) with nothing due, or the start of an attempt), the id of
+    /// the next event.
     Recorded(EventId),
-    /// The same request was recorded before, there; nothing was added.
+    /// A repetition of this request; nothing was recorded.
     Repeated(KnownRequest),
 }
 
-/// Commands admitted to one run, to be committed together.
+/// Commands admitted to one run, which are committed together.
 #[derive(Debug, Clone)]
 pub struct Transition {
-    /// In a box, as it is handed on often.
+    /// Boxed because it is moved often.
     pub(crate) run: Box<Run>,
     pub(crate) links: Links,
     events: Vec<Event>,
-    /// How many of them are those of another run.
+    /// Number of leading events that are copied from another run.
     pub(crate) copied: usize,
-    pub(crate) has_changed_beside: bool,
-    /// What is reserved, once a decision of this command has asked.
-    pub(crate) room: Option<ReservedRoom>,
-    /// Who gives the command that is admitted.
+    pub(crate) has_unrecorded_changes: bool,
+    /// Reserved state space, computed when a decision of the current command first needs it.
+    pub(crate) space: Option<ReservedSpace>,
+    /// Author of the current command.
     pub(crate) author: Author,
-    /// What was admitted and is probably not meant, since these were last taken.
+    /// Warnings about likely mistakes in admitted commands, since they were last taken.
     warnings: Vec<Warning>,
 }
 
@@ -56,91 +56,91 @@ pub(crate) fn must_be_at(run: &Run, expected: Option<EventId>) -> Result<(), Fau
 }
 
 impl Transition {
-    /// A transition of a run that exists and has nothing to do with others.
+    /// Creates a transition of an existing run without links to other runs.
     pub fn of(run: impl Into<Box<Run>>) -> Self {
         Self::linked(run, Links::default())
     }
 
-    /// A transition of a run that exists.
+    /// Creates a transition of an existing run.
     pub fn linked(run: impl Into<Box<Run>>, links: Links) -> Self {
         Self {
             run: run.into(),
             links,
             events: Vec::new(),
             copied: 0,
-            has_changed_beside: false,
-            room: None,
+            has_unrecorded_changes: false,
+            space: None,
             author: Author::default(),
             warnings: Vec::new(),
         }
     }
 
-    /// A transition of a run that begins with these events, by this author.
+    /// Creates a transition of a run that begins with these events, by this author.
     pub(crate) fn beginning(run: Run, events: Vec<Event>, author: Author) -> Self {
         Self { events, author, ..Self::of(run) }
     }
 
-    /// The state after everything admitted so far.
+    /// Returns the state after everything admitted so far.
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// The events to be committed.
+    /// Returns the events to commit.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// Takes the warnings about what was admitted since they were last taken.
+    /// Takes the warnings collected since they were last taken.
     pub fn take_warnings(&mut self) -> Vec<Warning> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// How many of its first events are the same whoever admits them: those of a run that branches off another.
+    /// Returns the number of leading events that are copied from another run.
     pub fn copied(&self) -> usize {
         self.copied
     }
 
-    /// Whether there is anything to commit: events, or what the state has beside them (the tries of activities), or
-    /// its [links](Self::links).
+    /// Returns `true` if there is anything to commit: events, state without events (such as the attempts of
+    /// activities), or changed [links](Self::links).
     pub fn is_changed(&self) -> bool {
-        self.has_changed_beside || !self.events.is_empty()
+        self.has_unrecorded_changes || !self.events.is_empty()
     }
 
-    /// What the run keeps of its dealings with others, after everything admitted so far. May change without an event.
+    /// Returns the links to other runs after everything admitted so far. They can change without an event.
     pub fn links(&self) -> &Links {
         &self.links
     }
 
-    /// The same, to have a new run go on with what the one before it has seen, or to forget what nobody asks for again.
+    /// Returns the links for modification, to take over those of a predecessor or to forget old ones.
     pub fn links_mut(&mut self) -> &mut Links {
         &mut self.links
     }
 
-    /// Takes over from the run `before`, which this one takes the place of and which is kept until `kept_until`: what that owes and
-    /// has seen, and the requests that are known by it.
+    /// Takes over the state of a predecessor, which is kept until `kept_until`: its undelivered effects, the
+    /// effects it has accepted, and its known requests.
     pub fn take_over(&mut self, before: &Run, links: Links, kept_until: Timestamp, now: Timestamp) {
         self.links = links.handed_over(before.started.run_id);
         self.run.take_over(before, kept_until, now);
     }
 
-    /// The same, to have it [recall](Run::recall) what the store has of requests.
+    /// Returns the state for modification, to [recall](Run::recall) requests from the store.
     pub fn run_mut(&mut self) -> &mut Run {
         &mut self.run
     }
 
-    /// Ends the commit: takes the requests out of the state that are too many for it, of those that were recorded up to
-    /// the event `committed`; see [`Run::spill`].
+    /// Finishes the commit: moves excess requests that were recorded up to the event `committed` out of the state;
+    /// see [`Run::spill`].
     pub fn spill(&mut self, committed: EventId, now: Timestamp, past: Timestamp) -> Spilled {
         self.run.forget_recalled();
         self.run.spill(committed, now, past)
     }
 
-    /// The state, what the run keeps of its dealings with others, and the events.
+    /// Returns the state, the links and the events.
     pub fn into_all(self) -> (Box<Run>, Links, Vec<Event>) {
         (self.run, self.links, self.events)
     }
 
-    /// The state and the events.
+    /// Returns the state and the events.
     pub fn into_parts(self) -> (Run, Vec<Event>) {
         (*self.run, self.events)
     }
@@ -153,7 +153,7 @@ impl Transition {
         self.push_by(now, kind, key, self.author.by.clone())
     }
 
-    /// Records what another caused than whoever gives the command.
+    /// Records an event caused by an author other than that of the command.
     pub(crate) fn push_by(
         &mut self,
         now: Timestamp,
@@ -161,15 +161,16 @@ impl Transition {
         key: Option<RequestKey>,
         by: Option<CallerName>,
     ) -> EventId {
-        // Timestamps of a history never go back, whatever the clock does; deadlines count from what the clock says.
+        // Timestamps never decrease within a history. Deadlines count from the true clock, which is recorded if it
+        // is behind.
         let timestamp = now.max(self.run.last_timestamp);
         let clock = (now < timestamp).then_some(now);
         let event = Event { id: self.run.last_event_id + 1, timestamp, kind, key, by, clock };
         for effect in owed(&self.run, &event) {
             self.links.outbox.add(effect, event.at());
         }
-        if let Some(room) = &mut self.room {
-            room.take_event(&event.kind);
+        if let Some(space) = &mut self.space {
+            space.take_event(&event.kind);
         }
         let repeats = self.run.successes.times();
         self.run.evolve(&event);
@@ -184,9 +185,9 @@ impl Transition {
         id
     }
 
-    /// Takes an effect of another run, once.
+    /// Records an effect of another run, at most once.
     pub(crate) fn take(&mut self, origin: &Origin, kind: EventKind, now: Timestamp) -> Result<CommandOutcome, Fault> {
-        // Before anything else: it may have been taken by a run that has closed since, or by the one before this.
+        // Check this first: a closed run or a predecessor may already have accepted it.
         if let Some(seen) = self.links.seen.find(origin) {
             return Ok(CommandOutcome::Repeated(KnownRequest { run_id: seen.run_id, event_id: seen.event_id }));
         }
@@ -202,29 +203,29 @@ impl Transition {
         CommandOutcome::Repeated(KnownRequest { run_id, event_id })
     }
 
-    /// Changes what has been tried of an activity with a retry policy: state without an event.
-    pub(crate) fn change_tries(&mut self, scheduled_event_id: EventId, change: impl FnOnce(&mut Tries)) {
-        if let Some(tries) = self.run.tries_mut(scheduled_event_id) {
-            change(tries);
-            self.has_changed_beside = true;
+    /// Changes the attempts of an activity with a retry policy, which are state without an event.
+    pub(crate) fn change_attempts(&mut self, scheduled_event_id: EventId, change: impl FnOnce(&mut Attempts)) {
+        if let Some(attempts) = self.run.attempts_mut(scheduled_event_id) {
+            change(attempts);
+            self.has_unrecorded_changes = true;
         }
     }
 
-    /// Whether there is room for what takes so much.
-    pub(crate) fn has_room(&mut self, bytes: impl Fn(&ReservedRoom) -> usize) -> bool {
-        let room = self.room.get_or_insert_with(|| ReservedRoom::of(&self.run, &self.links));
-        if room.has(bytes(room)) {
+    /// Returns `true` if the state has space for an item of this size.
+    pub(crate) fn has_space(&mut self, bytes: impl Fn(&ReservedSpace) -> usize) -> bool {
+        let space = self.space.get_or_insert_with(|| ReservedSpace::of(&self.run, &self.links));
+        if space.has(bytes(space)) {
             return true;
         }
-        // Something of this very answer may have given room back.
-        if room.is_stale {
-            *room = ReservedRoom::of(&self.run, &self.links);
+        // Another decision of the same answer may have freed space.
+        if space.is_stale {
+            *space = ReservedSpace::of(&self.run, &self.links);
         }
-        room.has(bytes(room))
+        space.has(bytes(space))
     }
 
-    /// Whether what somebody does by hand has room, which this event would record.
-    pub(crate) fn must_have_room(&self, kind: &EventKind) -> Result<(), Fault> {
+    /// Checks that the state has space for the event of a manual change.
+    pub(crate) fn must_have_space(&self, kind: &EventKind) -> Result<(), Fault> {
         let before = self.run.reserved_bytes(&self.links);
         let mut after = self.clone();
         after.push(self.run.last_timestamp, kind.clone());

@@ -1,4 +1,4 @@
-//! Whether the fields of a request are acceptable, whatever the state of the run.
+//! Validation of request fields that does not depend on the state of the run.
 
 use std::fmt::Display;
 
@@ -11,7 +11,7 @@ use crate::registered::{ActivityDefaults, WorkflowDefaults};
 use crate::retry::{RetryPolicy, WhenExhausted};
 use crate::time::Duration;
 
-/// SWF has tags that are empty.
+/// Validates tags. SWF allows empty ones.
 pub(crate) fn tags(field: &str, tags: &[String], is_swf: bool) -> Result<(), Fault> {
     let (found, max) = (tags.len(), limits::TAGS_MAX);
     if found > max {
@@ -22,7 +22,7 @@ pub(crate) fn tags(field: &str, tags: &[String], is_swf: bool) -> Result<(), Fau
     tags.try_for_each(|(index, tag)| name(&format!("{field}[{index}]"), tag))
 }
 
-/// A reason that a failure must have; over SWF's wire it may be absent or empty.
+/// Validates a required failure code. SWF's protocol allows it to be absent or empty.
 pub(crate) fn reason_of(field: &str, reason: &str, is_swf: bool) -> Result<(), Fault> {
     if is_swf && reason.is_empty() {
         return Ok(());
@@ -52,30 +52,30 @@ pub(crate) fn awaiting(names: &[String]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a name is acceptable, of a request or of a part of one.
+/// Validates a name in a request.
 ///
 /// # Errors
 ///
-/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming `field`.
+/// [`Fault::Invalid`] or [`Fault::TooLarge`] with the name of the field.
 pub fn name(field: &str, text: &str) -> Result<(), Fault> {
     name_up_to(field, text, limits::NAME_CHARS_MAX)?;
     no_dots(field, text)?;
     bytes_up_to(field, text, limits::NAME_BYTES_MAX)
 }
 
-/// Whether the name of a type, with its version, is acceptable.
+/// Validates the name of a type with its version.
 ///
 /// # Errors
 ///
-/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming `field`.
+/// [`Fault::Invalid`] or [`Fault::TooLarge`] with the name of the field.
 pub fn type_name(field: &str, text: &str) -> Result<(), Fault> {
     name_up_to(field, text, limits::TYPE_CHARS_MAX)?;
     no_dots(field, text)?;
     bytes_up_to(field, text, limits::TYPE_BYTES_MAX)
 }
 
-/// No name is `.` or `..`: clients and proxies take them out of paths, and what a call is about would be another thing.
-/// Source: RFC 3986, section 5.2.4.
+/// Rejects the names `.` and `..`, because clients and proxies remove them from paths, which would change the
+/// target of a request. Source: RFC 3986, section 5.2.4.
 pub(crate) fn no_dots(field: &str, text: &str) -> Result<(), Fault> {
     match text {
         "." | ".." => Err(Fault::Invalid { field: field.to_owned(), problem: format!("must not be `{text}`") }),
@@ -91,11 +91,11 @@ fn bytes_up_to(field: &str, text: &str, max: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether the defaults of a workflow type are acceptable.
+/// Validates the defaults of a workflow type.
 ///
 /// # Errors
 ///
-/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming the field.
+/// [`Fault::Invalid`] or [`Fault::TooLarge`] with the name of the field.
 pub fn workflow_defaults(defaults: &WorkflowDefaults) -> Result<(), Fault> {
     if let Some(list) = &defaults.task_list {
         name("defaults.taskList", list)?;
@@ -105,11 +105,11 @@ pub fn workflow_defaults(defaults: &WorkflowDefaults) -> Result<(), Fault> {
     timeout("defaults.deciderStartToClose", defaults.decider_start_to_close)
 }
 
-/// Whether the defaults of an activity type are acceptable.
+/// Validates the defaults of an activity type.
 ///
 /// # Errors
 ///
-/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming the field.
+/// [`Fault::Invalid`] or [`Fault::TooLarge`] with the name of the field.
 pub fn activity_defaults(defaults: &ActivityDefaults) -> Result<(), Fault> {
     if let Some(list) = &defaults.task_list {
         name("defaults.taskList", list)?;
@@ -117,7 +117,7 @@ pub fn activity_defaults(defaults: &ActivityDefaults) -> Result<(), Fault> {
     spans("defaults.timeouts", defaults.timeouts)
 }
 
-/// Timeouts that may be zero.
+/// Validates timeouts that may be zero.
 pub(crate) fn spans(field: &str, timeouts: ActivityTimeouts) -> Result<(), Fault> {
     each(timeouts).into_iter().try_for_each(|(name, it)| span(format_args!("{field}.{name}"), it.unwrap_or_default()))
 }
@@ -132,7 +132,7 @@ fn each(timeouts: ActivityTimeouts) -> [(&'static str, Option<Duration>); 4] {
     ]
 }
 
-/// A name of `max` characters at most.
+/// Validates a name with a maximum length of `max` characters.
 pub(crate) fn name_up_to(field: &str, text: &str, max: usize) -> Result<(), Fault> {
     let invalid = |problem: &str| Err(Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() });
     if text.is_empty() {
@@ -156,22 +156,22 @@ pub(crate) fn identity(identity: Option<&str>) -> Result<(), Fault> {
     identity.map_or(Ok(()), |identity| name("identity", identity))
 }
 
-/// The identity of whoever takes a task; over SWF's wire it may be empty.
+/// Validates the identity of the worker that takes a task. SWF's protocol allows it to be empty.
 pub(crate) fn taker_identity(identity: Option<&str>, is_swf: bool) -> Result<(), Fault> {
     self::identity(identity.filter(|identity| !(is_swf && identity.is_empty())))
 }
 
-/// Whether a poll's id and the number of its try are acceptable.
+/// Validates a poll's id and attempt number.
 ///
 /// # Errors
 ///
-/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming `pollId` or `attempt`.
+/// [`Fault::Invalid`] or [`Fault::TooLarge`] for `pollId` or `attempt`.
 pub fn poll(poll_id: Option<&str>, attempt: Option<u32>) -> Result<(), Fault> {
     poll_id.map_or(Ok(()), |poll_id| name("pollId", poll_id))?;
     let max = limits::POLL_ATTEMPTS_MAX;
     let problem = match (poll_id, attempt.unwrap_or(1)) {
         (_, attempt) if !(1..=max).contains(&attempt) => format!("is {attempt}, must be 1 to {max}"),
-        (None, 2..) => "needs a `pollId`: the same as before".to_owned(),
+        (None, 2..) => "needs the `pollId` of the first attempt".to_owned(),
         _ => return Ok(()),
     };
     Err(Fault::Invalid { field: "attempt".to_owned(), problem })
@@ -181,21 +181,21 @@ pub(crate) fn reason(field: &str, reason: Option<&str>) -> Result<(), Fault> {
     reason.map_or(Ok(()), |reason| name_up_to(field, reason, limits::REASON_CHARS_MAX))
 }
 
-/// Whether it can be recorded who does something by hand, and why.
+/// Validates the identity and the reason of a manual change.
 ///
 /// # Errors
 ///
-/// [`Fault::Invalid`] or [`Fault::TooLarge`], naming `identity` or `reason`.
+/// [`Fault::Invalid`] or [`Fault::TooLarge`] for `identity` or `reason`.
 pub fn by_hand(by_hand: &ByHand) -> Result<(), Fault> {
     identity(by_hand.identity.as_deref())?;
     reason("reason", by_hand.reason.as_deref())
 }
 
-/// Whether a payload is acceptable.
+/// Validates the size of a payload.
 ///
 /// # Errors
 ///
-/// [`Fault::TooLarge`], naming `field`.
+/// [`Fault::TooLarge`] with the name of the field.
 pub fn payload(field: &str, payload: Option<&Payload>) -> Result<(), Fault> {
     size(field, payload, limits::PAYLOAD_BYTES_MAX)
 }
@@ -220,7 +220,7 @@ pub(crate) fn timeout(field: impl Display, timeout: Option<Duration>) -> Result<
         None => Ok(()),
         Some(Duration::ZERO) => Err(Fault::Invalid {
             field: field.to_string(),
-            problem: "is zero; give a longer one, or leave it out".to_owned(),
+            problem: "is zero; expected a longer duration, or omit the field".to_owned(),
         }),
         Some(timeout) => span(field, timeout),
     }
@@ -230,12 +230,13 @@ pub(crate) fn timeouts(field: &str, timeouts: ActivityTimeouts) -> Result<(), Fa
     each(timeouts).into_iter().try_for_each(|(name, it)| timeout(format_args!("{field}.{name}"), it))
 }
 
-/// A workflow that has no more tries has failed: unlike an activity there is nothing that could wait for somebody.
+/// Validates the retry policy of a workflow, which cannot pause when its attempts are exhausted.
 pub(crate) fn retry_of_workflow(field: &str, policy: Option<&RetryPolicy>) -> Result<(), Fault> {
     if policy.is_some_and(|policy| policy.when_exhausted == WhenExhausted::Pause) {
         return Err(Fault::Invalid {
             field: format!("{field}.whenExhausted"),
-            problem: "is `pause`, which is for activities; a workflow fails when its tries run out".to_owned(),
+            problem: "is `pause`, which only activities support; a workflow fails when its attempts are exhausted"
+                .to_owned(),
         });
     }
     retry(field, policy)
@@ -249,13 +250,13 @@ pub(crate) fn retry(field: &str, policy: Option<&RetryPolicy>) -> Result<(), Fau
     timeout(format_args!("{field}.initialInterval"), Some(policy.initial_interval))?;
     timeout(format_args!("{field}.maximumInterval"), policy.maximum_interval)?;
     if policy.backoff_coefficient < Factor::ONE {
-        return invalid("backoffCoefficient", "is less than 1, so that waits would get shorter; give 1 or more");
+        return invalid("backoffCoefficient", "is less than 1, which would shorten the delays; expected 1 or more");
     }
     if policy.maximum_attempts == Some(0) {
-        return invalid("maximumAttempts", "is zero; give 1 or more, or leave it out for no limit");
+        return invalid("maximumAttempts", "is zero; expected 1 or more, or omit the field for no limit");
     }
     if policy.jitter > Factor::ONE {
-        return invalid("jitter", "is more than 1, the whole wait; give a share from 0 to 1");
+        return invalid("jitter", "is more than 1; expected a fraction from 0 to 1");
     }
     let (found, max) = (policy.non_retryable_reasons.len(), limits::NON_RETRYABLE_REASONS_MAX);
     if found > max {

@@ -1,4 +1,4 @@
-//! Warnings about decisions that were recorded, and are legal, and are probably not meant.
+//! Warnings about recorded decisions that are legal but probably mistakes.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ use crate::event::EventId;
 pub enum Warning {
     /// An activity was scheduled although one with the same id, type and input has succeeded in this run.
     ActivityRepeated {
-        /// The decider's name for it.
+        /// Activity id chosen by the decider.
         activity_id: String,
-        /// The new ActivityScheduled.
+        /// Id of the new ActivityScheduled event.
         scheduled_event_id: EventId,
     },
 }
 
 impl Warning {
-    /// The code, for programs.
+    /// Returns the code for programs.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::ActivityRepeated { .. } => "activity-repeated",
         }
     }
 
-    /// What to do about it, for people.
+    /// Returns advice for people.
     pub const fn advice(&self) -> &'static str {
         match self {
             Self::ActivityRepeated { .. } => {

@@ -1,9 +1,10 @@
-//! Yesterday's bytes can still be read: one golden file per stored form.
+//! Bytes written by earlier versions stay readable: one golden file per stored form.
 //!
-//! A new kind of event gets a sample in `golden/json` that uses every attribute, and others that leave some out. Its stored form is written
-//! from it (`BATON_GOLDEN=write cargo test -p baton-history`). A file that exists is never written again: when its test fails, the code is wrong.
+//! Each kind of event has a sample in `golden/json` that uses every attribute, and others that omit some. Its
+//! stored form is generated from it (`BATON_GOLDEN=write cargo test -p baton-history`). An existing file is never
+//! overwritten: if its test fails, the code is wrong.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 #![expect(clippy::unnecessary_wraps, reason = "every field that takes a payload or a text is optional")]
 
 use std::collections::BTreeMap;
@@ -15,10 +16,10 @@ use baton_history::event::{
     ResetPlan, Signal, TurnList, UpdateAccepted, UpdateCompleted, WorkflowPaused, WorkflowResumed, WorkflowStarted,
 };
 use baton_history::{
-    Branched, CancelExternal, Command, Duration, Event, EventKind, Factor, HeldTry, LastFailure, Links, LostTurns,
-    OpenCounts, Origin, PackRef, PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal, PendingTimer,
-    PollId, Released, RequestKey, RetryPolicy, Run, Scheduled, SignalExternal, Start, Status, SwfRun, Timestamp,
-    Transition, Tries, Turn, TurnId, TurnLists, TurnTask, WhenExhausted, codec,
+    Attempts, Branched, CancelExternal, Command, Duration, Event, EventKind, Factor, HeldAttempt, LastFailure, Links,
+    LostTurns, OpenCounts, Origin, PackRef, PausedActivity, Payload, PendingActivity, PendingChild, PendingExternal,
+    PendingTimer, PollId, Released, RequestKey, RetryPolicy, Run, Scheduled, SignalExternal, Start, Status, SwfRun,
+    Timestamp, Transition, Turn, TurnId, TurnLists, TurnTask, WhenExhausted, codec,
 };
 use uuid::Uuid;
 
@@ -124,7 +125,7 @@ fn event(kind: EventKind) -> Event {
     Event { id: 300, timestamp: Timestamp::from_millis(1_700_000_000_042), kind, key: None, by: None, clock: None }
 }
 
-/// The texts in `golden/json`, by the names of their files.
+/// Returns the texts in `golden/json` by file name.
 fn texts() -> BTreeMap<String, String> {
     let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/json")).unwrap();
     let named = |file: PathBuf| {
@@ -133,7 +134,7 @@ fn texts() -> BTreeMap<String, String> {
     files.map(|file| named(file.unwrap().path())).collect()
 }
 
-/// Every event of them, by the name of its file.
+/// Returns the events in `golden/json` by file name.
 fn samples() -> BTreeMap<String, Event> {
     texts().into_iter().map(|(name, text)| (name, Event::from_json(&text).unwrap())).collect()
 }
@@ -159,11 +160,11 @@ fn every_kind_of_event_has_its_sample() {
 }
 
 #[test]
-fn no_kind_of_event_shows_a_payload_or_a_note_to_those_who_may_not_see_them() {
+fn redacted_events_contain_no_payloads_and_notes() {
     let told = payload().unwrap();
     for (name, mut event) in samples() {
         let before = event.clone();
-        event.kind.leave_payloads_out();
+        event.kind.redact_payloads();
         let json = serde_json::to_string(&event).unwrap();
         assert!(!json.contains(told.text().unwrap()) && !json.contains("\"control\""), "{name}: {json}");
         assert_eq!((event.kind.payload(), event.kind.name()), (None, before.kind.name()), "{name}");
@@ -182,7 +183,7 @@ fn stored_events_of_every_kind_can_still_be_read() {
 #[test]
 fn json_events_of_every_kind_are_written_as_they_were_read() {
     for (name, text) in texts() {
-        // The API adds fields, and renames and reorders none.
+        // The API adds fields, and never renames or reorders any.
         assert_eq!(serde_json::to_string(&Event::from_json(&text).unwrap()).unwrap() + "\n", text, "{name}");
     }
 }
@@ -200,12 +201,12 @@ fn a_stored_claim_check_can_still_be_read() {
 }
 
 #[test]
-fn attributes_that_a_later_version_adds_are_passed_over() {
+fn attributes_of_a_later_version_are_ignored() {
     let text = r#"{"id":1,"timestamp":"2023-11-14T22:13:20.042Z","type":"Signal","name":"s","mood":{"a":1}}"#;
     assert_eq!(Event::from_json(text).unwrap().kind.name(), "Signal");
 }
 
-/// A run with everything in it.
+/// Returns a run in which every field is set.
 fn run() -> Run {
     let mut run = Run::begin(Timestamp::from_millis(1_700_000_000_000), &started(), Some(RequestKey(1)));
     let (name, input, identity, origin) = ("go".to_owned(), None, None, None);
@@ -241,7 +242,7 @@ fn run() -> Run {
         started_at: Some(Timestamp::from_millis(1_700_000_200_000)),
         cancel_event_id: Some(60_500),
         retry: None,
-        tries: None,
+        attempts: None,
         paused: None,
         released: None,
         task_priority: None,
@@ -265,16 +266,16 @@ fn run() -> Run {
     run
 }
 
-/// A run with tries of activities in every state.
-fn run_with_tries() -> Run {
+/// Returns a run with attempts of activities in every state.
+fn run_with_attempts() -> Run {
     let mut run = run();
     let at = Timestamp::from_millis;
     let mut activities: BTreeMap<_, _> = (*run.activities).clone();
-    let held = Some(HeldTry { at: at(1_700_000_200_000), identity: text("runner-1"), kept: None, by: None });
-    let tries = [
+    let held = Some(HeldAttempt { at: at(1_700_000_200_000), identity: text("runner-1"), kept: None, by: None });
+    let attempts = [
         None,
-        Some(Tries { starts: 1, held: held.clone(), ..Tries::default() }),
-        Some(Tries {
+        Some(Attempts { starts: 1, held: held.clone(), ..Attempts::default() }),
+        Some(Attempts {
             starts: 4,
             failures: 3,
             held,
@@ -283,13 +284,13 @@ fn run_with_tries() -> Run {
             last_failure: Some(last_failure()),
         }),
     ];
-    for (id, tries) in (60_010..).zip(tries) {
+    for (id, attempts) in (60_010..).zip(attempts) {
         let activity = PendingActivity {
             activity_id: format!("retry-{id}"),
             started_event_id: None,
             started_at: None,
             retry: Some(retry()),
-            tries: tries.map(Box::new),
+            attempts: attempts.map(Box::new),
             ..PendingActivity::clone(activities.get(&60_000).unwrap())
         };
         activities.insert(id, Arc::new(activity));
@@ -298,7 +299,7 @@ fn run_with_tries() -> Run {
     run
 }
 
-/// A run with an update that waits for its answer, and one that has it.
+/// Returns a run with an update that waits for its answer, and one that was answered.
 fn run_with_updates() -> Run {
     let mut run = run();
     for (id, update_id) in [(70_001, "match-6"), (70_002, "match-7")] {
@@ -313,7 +314,7 @@ fn run_with_updates() -> Run {
     run
 }
 
-/// A run that knows requests of runs before it, and others for which the store keeps marks.
+/// Returns a run that knows requests of earlier runs, and others that have marks in the store.
 fn run_with_requests() -> Run {
     let at = |hours: u64| Timestamp::from_millis(1_700_000_000_000 + hours * 3_600_000);
     let mut run = run();
@@ -329,7 +330,7 @@ fn run_with_requests() -> Run {
     transition.into_parts().0
 }
 
-/// A run that was paused with its clock standing still, and is again.
+/// Returns a run that was paused with its clock stopped, and is paused again.
 fn paused_run() -> Run {
     let mut run = run();
     let at = |millis| Timestamp::from_millis(1_700_000_900_000 + millis);
@@ -343,7 +344,7 @@ fn paused_run() -> Run {
     run
 }
 
-/// A run with activities that somebody has paused or let go on.
+/// Returns a run with activities that an operator paused or resumed.
 fn run_with_activities_by_hand() -> Run {
     let mut run = run();
     let mut activities: BTreeMap<_, _> = (*run.activities).clone();
@@ -358,7 +359,7 @@ fn run_with_activities_by_hand() -> Run {
     run
 }
 
-/// A run whose turns have moved to other lists, with an activity that has a priority.
+/// Returns a run whose turns have moved to other lists, with an activity that has a priority.
 fn moved_run() -> Run {
     let mut run = run();
     let for_now = TurnList { task_list: "debug".to_owned(), schedule_to_start: Some(Duration::from_secs(5)) };
@@ -377,7 +378,7 @@ fn moved_run() -> Run {
     run
 }
 
-/// A run with an activity that succeeded and was scheduled again.
+/// Returns a run with an activity that succeeded and was scheduled again.
 fn repeating_run() -> Run {
     let mut run = run();
     let schedule = |id| {
@@ -427,7 +428,7 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
     children.children.insert(60_007, child);
     let mut samples = vec![
         ("open".to_owned(), run()),
-        ("open-tries".to_owned(), run_with_tries()),
+        ("open-tries".to_owned(), run_with_attempts()),
         ("open-continued".to_owned(), {
             let mut run = run();
             run.started.run_timeout = Some(Duration::from_days(1));
@@ -494,7 +495,7 @@ fn a_stored_run_with_everything_in_it_can_still_be_read() {
         assert_eq!(codec::run(&current).unwrap(), sample, "{name}");
         let stored = golden(&format!("run/{name}.cbor"), &current);
         assert_eq!(codec::run(&stored).unwrap(), sample, "{name}");
-        // What a run does not use takes no byte of its state.
+        // An unused feature takes no space in the state.
         assert_eq!(stored, current, "{name}");
     }
 }
@@ -524,7 +525,7 @@ fn stored_links_to_other_runs_can_still_be_read() {
     assert!(sample.outbox.ready().count() == 2 && sample.seen.iter().len() == 1);
     let current = minicbor::to_vec(&sample).unwrap();
     assert_eq!(minicbor::decode::<Links>(&golden("links/full.cbor", &current)).unwrap(), sample);
-    transition.admit(&Command::SeeToEffects, now.plus(Duration::from_secs(40))).unwrap();
+    transition.admit(&Command::RetryEffects, now.plus(Duration::from_secs(40))).unwrap();
     let sample = transition.links().clone();
     let current = minicbor::to_vec(&sample).unwrap();
     assert_eq!(minicbor::decode::<Links>(&golden("links/second-round.cbor", &current)).unwrap(), sample);
@@ -534,7 +535,7 @@ fn stored_links_to_other_runs_can_still_be_read() {
     let mut transition = Transition::start(&Start::new("w", "t", "l"), Uuid::nil(), now).unwrap();
     let mut closed = transition.clone();
     closed.admit(&terminate(), now).unwrap();
-    closed.plan_reset(reset_plan(), &by_hand().unwrap(), (Some(RequestKey(0xBA70)), None), now).unwrap();
+    closed.plan_reset(reset_plan(), &by_hand().unwrap(), Some(RequestKey(0xBA70)), None, now).unwrap();
     let sample = closed.links().clone();
     assert!(sample.reset.is_some());
     let current = minicbor::to_vec(&sample).unwrap();
@@ -547,7 +548,7 @@ fn stored_links_to_other_runs_can_still_be_read() {
 }
 
 #[test]
-fn bytes_that_are_no_run_or_event_are_refused() {
+fn invalid_bytes_are_refused() {
     let mut bytes = Vec::new();
     codec::put_run(&mut bytes, &run());
     for cut in 0..bytes.len() {

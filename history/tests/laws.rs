@@ -1,6 +1,6 @@
-//! Laws that hold for every history that commands can make, and for every nonsense that none can.
+//! Invariants of every history that commands can produce, and of arbitrary invalid input.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,8 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use uuid::Uuid;
 
-/// The same cases every time, unless `BATON_SEED` names others. A failure prints it, and the smallest failing steps.
+/// Runs the same cases every time, unless `BATON_SEED` selects others. A failure prints the seed and the smallest
+/// failing steps.
 fn config(cases: u32) -> ProptestConfig {
     let seed = std::env::var("BATON_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or(0xBA70);
@@ -36,7 +37,7 @@ fn config(cases: u32) -> ProptestConfig {
     }
 }
 
-/// One thing that happens to a run. Numbers pick from what the run has, or name what it has not.
+/// A step in the life of a run. Numbers select from the items of the run, or name missing ones.
 #[derive(Debug, Clone)]
 enum Step {
     Signal {
@@ -49,7 +50,7 @@ enum Step {
     Terminate,
     TakeTurn,
     Complete(Vec<Choice>, bool),
-    /// Answers to updates, by a turn that is held or one that is not recorded yet, as of so many events ago.
+    /// Answers updates in a held turn, or in a speculative one based on the state this many events ago.
     Judge {
         answers: Vec<(u8, u8)>,
         choices: Vec<Choice>,
@@ -59,28 +60,28 @@ enum Step {
     FailTurn,
     ReturnTurn,
     TakeActivity(u8),
-    /// Somebody pauses the run, with its clock going or not.
+    /// Pauses the run, with its clock running or stopped.
     Pause(bool, Option<u8>),
     Resume,
     Repair,
-    /// Somebody who operates the run does something to one of its activities.
+    /// Changes an activity manually.
     Act(u8, u8, Option<u8>),
     Answer(u8, Answer),
-    Beat(u8),
+    Heartbeat(u8),
     Fire,
-    /// Something of one of a few others: a signal, or a cancel request.
+    /// Delivers a signal or cancel request of another run.
     Take(u8, u8, bool),
-    /// What became of one of the effects on others that are owed.
+    /// Reports the outcome of a pending effect.
     Settle(u8, u8),
-    /// How one of the children closed.
+    /// Reports the close of a child.
     ChildCloses(u8, u8),
-    /// The parent has closed.
+    /// Reports the close of the parent.
     ParentCloses(bool),
-    /// Another run goes on from one of the events, with the signals that came later or without.
+    /// Lets another run continue from one of the events, with or without the later signals.
     Reset(prop::sample::Index, bool),
-    /// The newest command once more, whatever has happened since.
+    /// Repeats the newest command.
     Repeat,
-    /// A command about events that may be anything.
+    /// Sends a command with arbitrary event ids.
     Junk(u8, u64, u64),
 }
 
@@ -99,7 +100,7 @@ enum Choice {
     Timer(u8, u8),
     CancelTimer(u8),
     Marker(bool),
-    /// To one of a few others: a signal, or a cancel request.
+    /// Sends a signal or cancel request to another run.
     External(u8, bool),
     Child(u8, u8),
     Close(u8, bool),
@@ -119,7 +120,7 @@ fn choice() -> impl Strategy<Value = Choice> {
     ]
 }
 
-/// A turn's choices: mostly one to three, now and then a close behind them, seldom one before.
+/// Generates the choices of a turn: usually one to three, sometimes followed and rarely preceded by a close.
 fn choices() -> impl Strategy<Value = Vec<Choice>> {
     let close = (0..4_u8, prop::bool::weighted(0.3)).prop_map(|(kind, is_forced)| Choice::Close(kind, is_forced));
     (vec(choice(), 0..4), option::weighted(0.12, close), prop::bool::weighted(0.1)).prop_map(
@@ -146,8 +147,12 @@ fn step() -> impl Strategy<Value = Step> {
         1 => key().prop_map(|key| Step::RequestCancel { key }),
         9 => Just(Step::TakeTurn),
         9 => (choices(), prop::bool::weighted(0.2)).prop_map(|(choices, waits)| Step::Complete(choices, waits)),
-        7 => (vec((0..6_u8, 0..8_u8), 0..4), choices(), option::weighted(0.2, -1..2_i8), option::weighted(0.1, 1..4_u64))
-            .prop_map(|(answers, choices, condition, ago)| Step::Judge { answers, choices, condition, ago: ago.unwrap_or(0) }),
+        7 => (
+            vec((0..6_u8, 0..8_u8), 0..4), choices(), option::weighted(0.2, -1..2_i8), option::weighted(0.1, 1..4_u64),
+        )
+            .prop_map(|(answers, choices, condition, ago)| {
+                Step::Judge { answers, choices, condition, ago: ago.unwrap_or(0) }
+            }),
         1 => Just(Step::FailTurn),
         1 => Just(Step::ReturnTurn),
         6 => any::<u8>().prop_map(Step::TakeActivity),
@@ -156,7 +161,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (any::<bool>(), key()).prop_map(|(stops, key)| Step::Pause(stops, key)),
         2 => Just(Step::Resume),
         2 => Just(Step::Repair),
-        2 => any::<u8>().prop_map(Step::Beat),
+        2 => any::<u8>().prop_map(Step::Heartbeat),
         5 => Just(Step::Fire),
         2 => (0..2_u8, 0..5_u8, any::<bool>()).prop_map(|(from, event, is_signal)| Step::Take(from, event, is_signal)),
         5 => (any::<u8>(), 0..6_u8).prop_map(|(pick, result)| Step::Settle(pick, result)),
@@ -164,13 +169,15 @@ fn step() -> impl Strategy<Value = Step> {
         1 => prop::bool::weighted(0.2).prop_map(Step::ParentCloses),
         1 => (any::<prop::sample::Index>(), any::<bool>()).prop_map(|(at, drops)| Step::Reset(at, drops)),
         1 => Just(Step::Repeat),
-        1 => (0..9_u8, 0..60_u64, 0..60_u64).prop_map(|(kind, scheduled, started)| Step::Junk(kind, scheduled, started)),
-        1 => (0..9_u8, any::<u64>(), any::<u64>()).prop_map(|(kind, scheduled, started)| Step::Junk(kind, scheduled, started)),
+        1 => (0..9_u8, 0..60_u64, 0..60_u64)
+            .prop_map(|(kind, scheduled, started)| Step::Junk(kind, scheduled, started)),
+        1 => (0..9_u8, any::<u64>(), any::<u64>())
+            .prop_map(|(kind, scheduled, started)| Step::Junk(kind, scheduled, started)),
     ]
 }
 
-/// How far the clock moves before a step, in milliseconds; now and then back. Then the step, and whether it is a commit
-/// of its own or folds into the next one.
+/// Generates steps, each with the milliseconds by which the clock moves before it (sometimes backwards), and
+/// whether it is a separate commit or part of the next one.
 fn steps() -> impl Strategy<Value = Vec<(i64, Step, bool)>> {
     let pause = prop_oneof![
         4 => Just(0_i64),
@@ -178,11 +185,11 @@ fn steps() -> impl Strategy<Value = Vec<(i64, Step, bool)>> {
         3 => 3_000..40_000_i64,
         1 => 40_000..4_000_000_i64,
         1 => -5_000..0_i64,
-        // A clock that was set: by hand, or as a machine came back.
+        // A clock that was adjusted manually or after a restart of the machine.
         1 => -200_000_000..200_000_000_i64,
     ];
     let steps = vec((pause, step(), prop::bool::weighted(0.7)), 1..130);
-    // Seldom does somebody terminate a run, and then things still happen to it.
+    // A termination is rare, and further steps follow it.
     (steps, option::weighted(0.1, any::<prop::sample::Index>())).prop_map(|(mut steps, end): (Vec<_>, _)| {
         if let Some(end) = end {
             let at = end.index(steps.len());
@@ -292,11 +299,11 @@ fn answer(id: u8, verdict: u8) -> UpdateAnswer {
     UpdateAnswer { update_id: format!("u{id}"), verdict }
 }
 
-/// The command of a step, given the run; `None` when there is nothing to do it to.
+/// Returns the command of a step for this run, or `None` if it does not apply.
 fn command(
     step: &Step,
     transition: &Transition,
-    beats: &mut Vec<Heartbeat>,
+    heartbeats: &mut Vec<Heartbeat>,
     now: Timestamp,
     newest: Option<&Command>,
 ) -> Option<Command> {
@@ -343,17 +350,17 @@ fn command(
                 Some(turn) => AnsweredTurn::Held(turn),
                 None => {
                     let last_event_id = run.last_event_id.saturating_sub(*ago);
-                    // Taken in time, or at some other time when the clock was elsewhere.
+                    // Taken in time, or at another time because the clock was different.
                     let started_at = Timestamp::from_millis(now.as_millis() - 1_500 + 1_000 * ago);
                     AnsweredTurn::Speculative { last_event_id, started_at, identity: None, by: None }
                 }
             },
-            // One of them was not asked.
+            // One of them was not proposed.
             asked: (0..5_u8)
                 .map(|id| asked(id, condition.map(|off| run.version.saturating_add_signed(off.into()))))
                 .collect(),
             answers: answers.iter().map(|(id, verdict)| answer(*id, *verdict)).collect(),
-            beside: Box::new(choices.iter().map(decision).collect::<Vec<_>>().into()),
+            rest: Box::new(choices.iter().map(decision).collect::<Vec<_>>().into()),
         },
         Step::FailTurn => Command::FailTurn { turn: held?, reason: None, details: None },
         Step::ReturnTurn => Command::ReturnTurn { turn: held?, poll: None },
@@ -368,8 +375,8 @@ fn command(
         }
         Step::Resume => Command::Resume { by_hand: ByHand::default(), key: None },
         Step::Repair => {
-            let (beats, timers, by_hand) = (beats.clone(), BTreeMap::new(), ByHand::default());
-            Command::RepairDeadlines { beats, timers, by_hand, key: None }
+            let (heartbeats, timers, by_hand) = (heartbeats.clone(), BTreeMap::new(), ByHand::default());
+            Command::RepairDeadlines { heartbeats, timers, by_hand, key: None }
         }
         Step::Act(any, act, with) => {
             let mut activities: Vec<_> = run.activities.values().collect();
@@ -424,13 +431,13 @@ fn command(
                 }
             }
         }
-        Step::Beat(any) => {
+        Step::Heartbeat(any) => {
             let scheduled_event_id = pick(*any, true)?.scheduled_event_id;
-            beats.retain(|beat| beat.scheduled_event_id != scheduled_event_id);
-            beats.push(Heartbeat { scheduled_event_id, at: now, details: Some(Payload::from_json("7").unwrap()) });
+            heartbeats.retain(|heartbeat| heartbeat.scheduled_event_id != scheduled_event_id);
+            heartbeats.push(Heartbeat { scheduled_event_id, at: now, details: Some(Payload::from_json("7").unwrap()) });
             return None;
         }
-        Step::Fire => Command::FireDeadlines { beats: beats.clone() },
+        Step::Fire => Command::FireDeadlines { heartbeats: heartbeats.clone() },
         Step::Take(from, event_id, is_signal) => {
             let run_id = Uuid::from_u128((*from).into());
             let origin = Origin { workflow_id: format!("o{from}"), run_id, event_id: (*event_id).into() };
@@ -494,12 +501,12 @@ fn command(
         Step::Reset(..) => return None,
         Step::Repeat => newest?.clone(),
         Step::Junk(kind, scheduled_event_id, started_event_id) => {
-            junk(*kind, *scheduled_event_id, *started_event_id, beats.clone())
+            junk(*kind, *scheduled_event_id, *started_event_id, heartbeats.clone())
         }
     })
 }
 
-fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, beats: Vec<Heartbeat>) -> Command {
+fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, heartbeats: Vec<Heartbeat>) -> Command {
     let turn = TurnId { scheduled_event_id, started_event_id };
     let task = TaskId { scheduled_event_id, started_event_id, start: 0 };
     match kind {
@@ -518,37 +525,38 @@ fn junk(kind: u8, scheduled_event_id: u64, started_event_id: u64, beats: Vec<Hea
         },
         7 => Command::CancelActivity { task, details: None },
         _ => {
-            let beat = Heartbeat { scheduled_event_id, at: Timestamp::from_millis(started_event_id), details: None };
-            Command::FireDeadlines { beats: beats.into_iter().chain([beat]).collect() }
+            let heartbeat =
+                Heartbeat { scheduled_event_id, at: Timestamp::from_millis(started_event_id), details: None };
+            Command::FireDeadlines { heartbeats: heartbeats.into_iter().chain([heartbeat]).collect() }
         }
     }
 }
 
-/// What a history came to, and where its commits ended.
+/// The resulting history, and the end of each of its commits.
 struct Story {
     run: Run,
     events: Vec<Event>,
     commits: Vec<usize>,
 }
 
-/// Lets the steps happen to a new run, and holds every one of them against the laws.
-fn tell(steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
+/// Applies the steps to a new run, and checks the invariants after each.
+fn run_steps(steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
     let mut now = Timestamp::from_millis(1_700_000_000_000);
     let mut transition = Transition::start(&start(), Uuid::nil(), now).unwrap();
     let mut events: Vec<Event> = Vec::new();
-    let mut beats: Vec<Heartbeat> = Vec::new();
+    let mut heartbeats: Vec<Heartbeat> = Vec::new();
     let mut commits = Vec::new();
     let mut newest = None;
     for (pause, step, is_commit) in steps {
         now = Timestamp::from_millis(now.as_millis().saturating_add_signed(*pause));
-        if let Some(command) = command(step, &transition, &mut beats, now, newest.as_ref()) {
+        if let Some(command) = command(step, &transition, &mut heartbeats, now, newest.as_ref()) {
             one(&mut transition, &command, now)?;
             newest = Some(command);
         }
         if let Step::Reset(at, drops) = step {
             commit(&mut transition, &mut events, &mut commits)?;
             if reset(&mut transition, &mut events, *at, *drops, now)? {
-                (newest, beats) = (None, Vec::new());
+                (newest, heartbeats) = (None, Vec::new());
                 commits.clear();
                 commit(&mut transition, &mut events, &mut commits)?;
             }
@@ -561,7 +569,7 @@ fn tell(steps: &[(i64, Step, bool)]) -> Result<Story, TestCaseError> {
     Ok(Story { run: transition.run().clone(), events, commits })
 }
 
-/// Admits one command.
+/// Admits one command and checks its effects.
 fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result<(), TestCaseError> {
     let before = transition.clone();
     let outcome = transition.admit(command, now);
@@ -586,7 +594,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
             return Ok(());
         }
         Ok(CommandOutcome::Repeated(request)) => {
-            // What comes from others may have been taken by the run before.
+            // An effect of another run may have been accepted by the previous run.
             let is_taken = matches!(
                 command,
                 Command::TakeSignal { .. } | Command::TakeCancelRequest { .. } | Command::TakeParentClose { .. }
@@ -598,7 +606,7 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         }
         Ok(CommandOutcome::Recorded(event_id)) => prop_assert_eq!(event_id, before.run().last_event_id + 1),
     }
-    // Only a turn that decides nothing which goes on, or the end of what did, can leave a run stuck; and then it did.
+    // A run can only become stuck by a turn that opens nothing, or by the close of its last open item.
     let run = transition.run();
     let waits = run.turn_task.is_some() || run.waiting_tasks().next().is_some() || run.turn.is_some();
     let ends = run.deadlines(&[]).into_iter().any(|deadline| deadline.what != DeadlineKind::Execution);
@@ -607,57 +615,60 @@ fn one(transition: &mut Transition, command: &Command, now: Timestamp) -> Result
         run.activities.is_empty() && run.timers.is_empty() && run.externals.is_empty() && run.children.is_empty();
     let has_work = !is_idle || !run.awaiting.is_empty();
     prop_assert_eq!(run.is_stuck(), run.is_open() && !waits && !has_work);
-    if let Command::AnswerUpdates { asked, answers, beside, .. } = command {
+    if let Command::AnswerUpdates { asked, answers, rest, .. } = command {
         let accepted = |event: &&Event| matches!(event.kind, EventKind::UpdateAccepted(_));
         let is_conditional = asked.iter().any(|asked| asked.if_version.is_some());
         let count = added.iter().copied().filter(accepted).count();
         prop_assert!(count <= if is_conditional { 1 } else { answers.len() }, "{:?} accepted {}", command, count);
-        // What was rejected leaves the run as it was, to the byte.
+        // A rejection leaves the run unchanged, byte for byte.
         let rejects = answers.iter().all(|answer| {
             let is_new = before.run().updates.open().values().all(|open| open.update_id != answer.update_id);
             is_new && matches!(answer.verdict, Verdict::Rejected { .. })
         });
-        if rejects && beside.decisions.is_empty() && before.run().turn.is_none() {
+        if rejects && rest.decisions.is_empty() && before.run().turn.is_none() {
             prop_assert!(added.is_empty());
             prop_assert_eq!(transition.run(), before.run());
             prop_assert!(transition.is_changed() == before.is_changed());
         }
     }
-    room(&before, transition, command)?;
-    // What is told of the future begins with what the run is looked at for.
+    stays_within_budget(&before, transition, command)?;
+    // The first future change is the time at which the run is checked next.
     let (outbox, at) = (&transition.links().outbox, now);
     let future = run.future(&[], outbox, at);
     prop_assert_eq!(future.first().map(|coming| coming.at), run.next_change(&[], outbox, at));
     prop_assert!(future.is_sorted_by_key(|coming| coming.at));
     let all = run.deadlines(&[]).len() + usize::from(outbox.next_at().is_some());
     prop_assert!((all..=all + 1).contains(&future.len()), "{:?} of {:?}", future, run);
-    // Closed is final.
+    // A close is final.
     prop_assert!(before.run().is_open() || added.is_empty(), "{:?} after the close: {:?}", command, added);
     let turns = added.iter().filter(|event| matches!(event.kind, EventKind::DeciderScheduled(_))).count();
-    // One that was not recorded yet, and one for a decision that failed.
+    // One for the speculative turn itself, and one for a decision that failed.
     let most =
         1 + usize::from(matches!(command, Command::AnswerUpdates { turn: AnsweredTurn::Speculative { .. }, .. }));
     prop_assert!(turns <= most, "{:?} scheduled {} turns", command, turns);
     let version = added.iter().filter(|event| event.kind.is_news()).map(|event| event.id).next_back();
     prop_assert_eq!(transition.run().version, version.unwrap_or(before.run().version));
-    if let Command::RepairDeadlines { beats, .. } = command {
-        let heard = beats.iter().map(|beat| Heartbeat { at: beat.at.min(now), ..beat.clone() }).collect::<Vec<_>>();
+    if let Command::RepairDeadlines { heartbeats, .. } = command {
+        let heard = heartbeats
+            .iter()
+            .map(|heartbeat| Heartbeat { at: heartbeat.at.min(now), ..heartbeat.clone() })
+            .collect::<Vec<_>>();
         prop_assert_eq!(run.late_deadlines(&heard, outbox, now), []);
         prop_assert_eq!(run.paused.is_some(), before.run().paused.is_some());
-        // Whatever is repaired counts its whole span from now: the checker sees that none of it is early.
+        // A repaired deadline counts its whole duration from now; the checker verifies that none is early.
         prop_assert!(run.timers.keys().eq(before.run().timers.keys()));
     }
-    if let Command::FireDeadlines { beats } = command {
-        let next = transition.run().next_deadline(beats);
+    if let Command::FireDeadlines { heartbeats } = command {
+        let next = transition.run().next_deadline(heartbeats);
         prop_assert!(next.is_none_or(|next| next > now), "at {} a deadline of {:?} is left", now, next);
-        let is_due = before.run().next_deadline(beats).is_some_and(|next| next <= now);
+        let is_due = before.run().next_deadline(heartbeats).is_some_and(|next| next <= now);
         prop_assert_eq!(is_due, transition.run() != before.run());
     }
     Ok(())
 }
 
-/// What is open takes no more than was reserved for it when it was opened, whatever comes of it.
-fn room(before: &Transition, after: &Transition, command: &Command) -> Result<(), TestCaseError> {
+/// Checks that the stored size stays within the reserved size.
+fn stays_within_budget(before: &Transition, after: &Transition, command: &Command) -> Result<(), TestCaseError> {
     let (run, links) = (after.run(), after.links());
     let opens = matches!(
         command,
@@ -675,7 +686,7 @@ fn room(before: &Transition, after: &Transition, command: &Command) -> Result<()
     if !run.is_open() {
         return Ok(());
     }
-    // Notes where they take the most.
+    // Move notes to packs, where references take their largest size.
     let mut stored = run.clone();
     stored.keep_notes(|_| PackRef { op: u64::MAX, offset: u32::MAX, len: u32::MAX });
     let empty = Run { activities: Activities::default(), ..bare(run) };
@@ -688,7 +699,7 @@ fn room(before: &Transition, after: &Transition, command: &Command) -> Result<()
         + size(minicbor::to_vec(stored.updates.open()).unwrap())
         + size(minicbor::to_vec(links.outbox.iter().collect::<Vec<_>>()).unwrap())
         + size(minicbor::to_vec(&links.sent).unwrap());
-    // What stands before each of these, and where the turn that is out went.
+    // Headers of these fields, and the poll that received the held turn.
     let rest = 40;
     prop_assert!(open <= reserved + rest, "{} bytes, {} reserved: {:?}", open, reserved, run);
     let mut all = minicbor::to_vec(&stored).unwrap();
@@ -697,7 +708,7 @@ fn room(before: &Transition, after: &Transition, command: &Command) -> Result<()
     Ok(())
 }
 
-/// The same run with nothing open.
+/// Returns the same run without open items.
 fn bare(run: &Run) -> Run {
     let started = run.started.clone();
     let mut bare = run.clone();
@@ -706,7 +717,7 @@ fn bare(run: &Run) -> Run {
     bare
 }
 
-/// Has another run go on from an event, or the nearest before it; false when it is refused.
+/// Resets the run to an event or the nearest earlier one. Returns `false` if the reset is refused.
 fn reset(
     transition: &mut Transition,
     events: &mut Vec<Event>,
@@ -714,7 +725,7 @@ fn reset(
     drops: bool,
     now: Timestamp,
 ) -> Result<bool, TestCaseError> {
-    if transition.run().goes_on() {
+    if transition.run().has_successor() {
         return Ok(false);
     }
     let mut event_id = at.get(events).id;
@@ -729,7 +740,7 @@ fn reset(
                 prop_assert!(
                     before.is_none_or(|before| before < event_id) && after.is_none_or(|after| after > event_id)
                 );
-                // The first turn waits behind event 2, so there always is one.
+                // The first turn waits after event 2, so there always is one.
                 event_id = before.or(after).unwrap();
             }
             Err(fault) => {
@@ -742,7 +753,7 @@ fn reset(
     let new_run_id = Uuid::from_u128(run_id.as_u128() + 1);
     let plan = ResetPlan { new_run_id, run_id, event_id, signals };
     let was_open = transition.run().is_open();
-    transition.plan_reset(plan, &ByHand::default(), (None, None), now).unwrap();
+    transition.plan_reset(plan, &ByHand::default(), None, None, now).unwrap();
     let planned = match transition.events() {
         [closing] => PlannedReset::of(closing).unwrap(),
         _ => transition.links().reset.as_deref().unwrap().clone(),
@@ -751,8 +762,8 @@ fn reset(
     let mut old = events.clone();
     old.extend_from_slice(transition.events());
     prop_assert!(check::history(&old).is_ok());
-    prop_assert_eq!(Run::replay(&old).unwrap().told(), transition.run().clone().told());
-    prop_assert!(transition.run().goes_on() == was_open && !transition.run().is_open());
+    prop_assert_eq!(Run::replay(&old).unwrap().history_derived(), transition.run().clone().history_derived());
+    prop_assert!(transition.run().has_successor() == was_open && !transition.run().is_open());
     let links = transition.links().clone().handed_over(run_id);
     *transition = Transition::branch(branch, &planned);
     *transition.links_mut() = links;
@@ -763,7 +774,7 @@ fn reset(
     let signals: Vec<_> = events.iter().skip(kept).filter(late).filter(|_| !drops).map(|event| &event.kind).collect();
     let again: Vec<_> = transition.events().iter().skip(kept).filter(late).map(|event| &event.kind).collect();
     prop_assert_eq!(again, signals);
-    // Nobody has anything of it, and nothing that is timed has come nearer.
+    // No task of the new run is held, and no deadline has come closer.
     let run = transition.run();
     prop_assert!(run.turn.is_none() && run.turn_task.is_some());
     prop_assert!(run.activities.values().all(|activity| activity.held_since().is_none()));
@@ -780,7 +791,7 @@ fn reset(
     Ok(true)
 }
 
-/// Ends the commit: what was admitted becomes history.
+/// Finishes the commit: adds the admitted events to the history.
 fn commit(transition: &mut Transition, events: &mut Vec<Event>, commits: &mut Vec<usize>) -> Result<(), TestCaseError> {
     let links = transition.links().clone();
     let (run, added) = transition.clone().into_parts();
@@ -798,28 +809,28 @@ proptest! {
     #![proptest_config(config(150))]
 
     #[test]
-    fn a_history_is_what_the_laws_say(steps in steps()) {
-        let story = tell(&steps)?;
-        // Ids have no gaps, though the checker says so, too.
+    fn every_history_follows_the_invariants(steps in steps()) {
+        let story = run_steps(&steps)?;
+        // Ids have no gaps; the checker verifies this as well.
         for (id, event) in (1..).zip(&story.events) {
             prop_assert_eq!(event.id, id);
         }
-        // The state is a fold: of everything, or of a prefix and then the rest.
-        let told = story.run.told();
-        prop_assert_eq!(&Run::replay(&story.events).unwrap().told(), &told);
+        // The state is the fold of all events, also if a prefix is folded first.
+        let derived = story.run.history_derived();
+        prop_assert_eq!(&Run::replay(&story.events).unwrap().history_derived(), &derived);
         for commit in story.commits {
             let (prefix, rest) = story.events.split_at(commit);
             let mut run = Run::replay(prefix).unwrap();
             for event in rest {
                 run.evolve(event);
             }
-            prop_assert_eq!(&run.told(), &told);
+            prop_assert_eq!(&run.history_derived(), &derived);
         }
     }
 
     #[test]
-    fn what_is_stored_or_shown_is_read_back(steps in steps()) {
-        let story = tell(&steps)?;
+    fn stored_and_json_forms_can_be_read_back(steps in steps()) {
+        let story = run_steps(&steps)?;
         let mut bytes = Vec::new();
         for event in &story.events {
             codec::put_event(&mut bytes, event);
@@ -834,14 +845,14 @@ proptest! {
     }
 
     #[test]
-    fn an_activity_is_found_by_its_name_whatever_has_happened(
+    fn an_activity_is_always_found_by_its_id(
         steps in steps(),
         order in vec((any::<prop::sample::Index>(), option::weighted(0.4, 0..60_u64)), 0..90),
     ) {
-        let story = tell(&steps)?;
+        let story = run_steps(&steps)?;
         let mut run = story.run;
         prop_assert_eq!(misnamed(&run), None);
-        // Nonsense, too: the same name open twice, one event twice, an event that takes another's place.
+        // Invalid histories as well: an id that is open twice, a repeated event, an event that replaces another.
         for (at, id) in order {
             let mut event = at.get(&story.events).clone();
             event.id = id.unwrap_or(event.id);
@@ -854,13 +865,13 @@ proptest! {
     }
 
     #[test]
-    fn nobody_panics_on_events_that_make_no_sense(
+    fn invalid_events_cause_no_panic(
         steps in steps(),
         order in vec((any::<prop::sample::Index>(), option::weighted(0.2, 0..1_u64 << 60)), 0..90),
         more in vec(step(), 0..20),
     ) {
-        let story = tell(&steps)?;
-        // Events of a real history, in any order, any number of times, some under other ids.
+        let story = run_steps(&steps)?;
+        // Events of a valid history in any order and number, some with different ids.
         let events: Vec<_> = order
             .into_iter()
             .map(|(at, id)| {
@@ -889,10 +900,15 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_make_no_sense_are_refused_and_not_more(bytes in vec(any::<u8>(), 0..300), steps in steps(), at in any::<prop::sample::Index>(), flip in any::<u8>()) {
+    fn corrupted_bytes_are_refused(
+        bytes in vec(any::<u8>(), 0..300),
+        steps in steps(),
+        at in any::<prop::sample::Index>(),
+        flip in any::<u8>(),
+    ) {
         let _ = codec::run(&bytes);
         let _ = codec::events(&bytes).count();
-        let story = tell(&steps)?;
+        let story = run_steps(&steps)?;
         let mut stored = Vec::new();
         codec::put_run(&mut stored, &story.run);
         let at_run = at.index(stored.len());
@@ -910,7 +926,10 @@ proptest! {
     #![proptest_config(config(2_000))]
 
     #[test]
-    fn a_duration_reads_what_it_writes(millis in 0..=2 * limits::SPAN_MAX.as_millis(), unit in prop_oneof![Just(1_u64), Just(1_000), Just(3_600_000), Just(86_400_000)]) {
+    fn a_duration_reads_what_it_writes(
+        millis in 0..=2 * limits::SPAN_MAX.as_millis(),
+        unit in prop_oneof![Just(1_u64), Just(1_000), Just(3_600_000), Just(86_400_000)],
+    ) {
         let span = Duration::from_millis(millis / unit * unit);
         let text = span.to_string();
         prop_assert_eq!(text.parse(), Ok(span), "{}", text);
@@ -919,7 +938,7 @@ proptest! {
     }
 }
 
-/// A name that [`Run::activity`] finds another activity by than a look at all of them does.
+/// Returns an activity id for which [`Run::activity`] and a linear search find different activities.
 fn misnamed(run: &Run) -> Option<String> {
     let names = (0..4).map(|id| format!("a{id}"));
     names.into_iter().find(|name| {
@@ -928,21 +947,21 @@ fn misnamed(run: &Run) -> Option<String> {
     })
 }
 
-/// The generator is worth something only if it gets around.
+/// The generator is only useful if it covers the rules.
 #[test]
 fn the_generator_reaches_every_kind_of_event_and_fault() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::new(config(1));
     let mut kinds = std::collections::BTreeMap::<_, usize>::new();
-    let (mut longest, mut most_tries, mut tried_again) = (0, 0, 0);
+    let (mut longest, mut most_tries, mut check_retry) = (0, 0, 0);
     for _ in 0..400 {
         let steps = steps().new_tree(&mut runner).unwrap().current();
-        let story = tell(&steps).unwrap();
+        let story = run_steps(&steps).unwrap();
         longest = longest.max(story.events.len());
         for event in &story.events {
             *kinds.entry(event.kind.name()).or_default() += 1;
-            tried_again += usize::from(matches!(&event.kind, EventKind::WorkflowFailed(it) if it.new_run_id.is_some()));
+            check_retry += usize::from(matches!(&event.kind, EventKind::WorkflowFailed(it) if it.new_run_id.is_some()));
             if let EventKind::ActivityStarted(it) = &event.kind {
                 most_tries = most_tries.max(it.attempt.unwrap_or(0));
             }
@@ -951,5 +970,5 @@ fn the_generator_reaches_every_kind_of_event_and_fault() {
     let missing: Vec<_> = EventKind::NAMES.iter().filter(|name| !kinds.contains_key(*name)).collect();
     assert!(missing.is_empty(), "{missing:?} of {kinds:?}");
     assert!(longest > 60, "{longest}");
-    assert!(most_tries > 1 && tried_again > 1, "{most_tries} and {tried_again}");
+    assert!(most_tries > 1 && check_retry > 1, "{most_tries} and {check_retry}");
 }

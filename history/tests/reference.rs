@@ -1,8 +1,8 @@
-//! The reference in `docs/deciders.md`: made of the types' own schemas and descriptions, and held to them.
+//! Reference in `docs/deciders.md`, generated from the schemas and doc comments of the types.
 //!
-//! `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` writes it anew.
+//! `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` regenerates it.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot continue has failed")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,17 +12,23 @@ use baton_history::event::NAMED_WHEN_READ;
 use baton_history::{Decision, Event, EventKind};
 use serde_json::{Map, Value};
 
-/// What stands before the part that is made, and what behind it.
-const BEGIN: &str = "<!-- From here on made of the code: see history/tests/reference.rs. -->\n";
+/// Markers before and after the generated part.
+const BEGIN: &str = "<!-- Generated from the code; see history/tests/reference.rs. -->\n";
 
-/// One of each decision, as a decider would send it.
+/// One sample of each decision.
 const DECISIONS: &[&str] = &[
-    r#"{"type":"ScheduleActivity","activityId":"charge","activityType":"charge-card","taskList":"PCI","input":{"order":42},"timeouts":{"startToClose":"PT1M"},"retry":{"maximumAttempts":5}}"#,
+    concat!(
+        r#"{"type":"ScheduleActivity","activityId":"charge","activityType":"charge-card","taskList":"PCI","#,
+        r#""input":{"order":42},"timeouts":{"startToClose":"PT1M"},"retry":{"maximumAttempts":5}}"#,
+    ),
     r#"{"type":"CancelActivity","activityId":"charge"}"#,
     r#"{"type":"StartTimer","timerId":"reminder","after":"P14D"}"#,
     r#"{"type":"CancelTimer","timerId":"reminder"}"#,
     r#"{"type":"RecordMarker","name":"chosen-carrier","details":"ups"}"#,
-    r#"{"type":"StartChild","workflowId":"invoice-42","workflowType":"invoice","input":{"order":42},"childPolicy":"abandon"}"#,
+    concat!(
+        r#"{"type":"StartChild","workflowId":"invoice-42","workflowType":"invoice","input":{"order":42},"#,
+        r#""childPolicy":"abandon"}"#,
+    ),
     r#"{"type":"SignalExternal","workflowId":"warehouse","name":"reserve","input":{"order":42}}"#,
     r#"{"type":"CancelExternal","workflowId":"invoice-42","reason":"the order was withdrawn"}"#,
     r#"{"type":"SucceedWorkflow","result":{"receipt":"r-17"}}"#,
@@ -31,12 +37,12 @@ const DECISIONS: &[&str] = &[
     r#"{"type":"ContinueAsNew","input":{"month":13}}"#,
 ];
 
-/// The odd payload of the golden files, and what stands for it in the docs.
+/// The unusual payload of the golden files, and its replacement in the docs.
 const PAYLOADS: (&str, &str) = (r#"{"b": 1.50, "a": [1e2, "é"]}"#, r#"{"order":42}"#);
 
 struct Reference {
     definitions: Map<String, Value>,
-    /// Shapes that the tables name, and that are still to be told.
+    /// Types that tables refer to and that have no table yet.
     named: BTreeSet<String>,
 }
 
@@ -53,14 +59,14 @@ impl Reference {
         self.definitions.get_key_value(name).map(|(name, schema)| (name.as_str(), schema))
     }
 
-    /// Name and description of a variant, and the schema that has its fields.
+    /// Returns the name and description of a variant, and the schema with its fields.
     fn variant<'a>(&'a self, variant: &'a Value) -> (&'a str, &'a str, &'a Value) {
         let name = variant["properties"]["type"]["const"].as_str().unwrap();
         let fields = self.definition(variant).map_or(variant, |(_, schema)| schema);
         (name, variant["description"].as_str().or(fields["description"].as_str()).unwrap_or_default(), fields)
     }
 
-    /// What a field holds, in a word or two.
+    /// Returns the type of a field in a few words.
     fn kind(&mut self, schema: &Value) -> String {
         if let Some((name, definition)) = self.definition(schema) {
             let name = name.to_owned();
@@ -95,13 +101,13 @@ impl Reference {
         "any JSON".to_owned()
     }
 
-    /// A table of the fields of an object.
+    /// Returns a table of the fields of an object.
     fn table(&mut self, schema: &Value) -> String {
         let fields = schema["properties"].as_object().cloned().unwrap_or_default();
         let required = required(schema);
         let mut rows = String::new();
         let mut fields: Vec<_> = fields.iter().filter(|(name, _)| *name != "type").collect();
-        // What has to be there first.
+        // Required fields come first.
         fields.sort_by_key(|(name, _)| !required.contains(name.as_str()));
         for (name, field) in fields {
             let presence = if required.contains(name.as_str()) { "" } else { "?" };
@@ -109,14 +115,14 @@ impl Reference {
             let described = field["description"].as_str().unwrap_or_default();
             writeln!(rows, "| `{name}{presence}` | {kind} | {} |", plain(described)).unwrap();
         }
-        if rows.is_empty() { String::new() } else { format!("| field | value | what |\n|---|---|---|\n{rows}\n") }
+        if rows.is_empty() { String::new() } else { format!("| field | type | description |\n|---|---|---|\n{rows}\n") }
     }
 
-    /// The shapes that tables have named, and those that they name.
-    fn shapes(&mut self, told: &mut BTreeSet<String>) -> String {
+    /// Returns the tables of all types that tables refer to, recursively.
+    fn shapes(&mut self, done: &mut BTreeSet<String>) -> String {
         let mut text = String::new();
         while let Some(name) = self.named.pop_first() {
-            if !told.insert(name.clone()) {
+            if !done.insert(name.clone()) {
                 continue;
             }
             let definition = self.definitions[&name].clone();
@@ -124,7 +130,7 @@ impl Reference {
             writeln!(text, "### {name}\n\n{described}\n").unwrap();
             match constants(&definition) {
                 Some(words) => {
-                    writeln!(text, "| value | what |\n|---|---|").unwrap();
+                    writeln!(text, "| value | description |\n|---|---|").unwrap();
                     for (word, what) in words {
                         writeln!(text, "| `{word}` | {} |", plain(what)).unwrap();
                     }
@@ -137,7 +143,7 @@ impl Reference {
     }
 }
 
-/// The JSON types that a value may have, `null` aside.
+/// Returns the JSON types that a value may have, except `null`.
 fn of_type(schema: &Value) -> Vec<&str> {
     match &schema["type"] {
         Value::Array(types) => types.iter().filter_map(Value::as_str).filter(|it| *it != "null").collect(),
@@ -146,7 +152,7 @@ fn of_type(schema: &Value) -> Vec<&str> {
     }
 }
 
-/// A value that needs no table.
+/// Returns the description of a type that needs no table.
 fn simple(schema: &Value) -> Option<String> {
     let of_type = of_type(schema);
     let is_duration = schema["pattern"].as_str().is_some_and(|it| it.starts_with("^P"))
@@ -165,7 +171,7 @@ fn simple(schema: &Value) -> Option<String> {
     Some(words.to_owned())
 }
 
-/// The words of an enumeration, each with what it means.
+/// Returns the values of an enumeration with their descriptions.
 fn constants(schema: &Value) -> Option<Vec<(&str, &str)>> {
     if let Some(words) = schema["enum"].as_array() {
         return words.iter().map(|word| Some((word.as_str()?, ""))).collect();
@@ -178,7 +184,7 @@ fn required(schema: &Value) -> BTreeSet<&str> {
     schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// A description as it stands in a table: on one line, without the numbers of rules and without the links of rustdoc.
+/// Formats a description for a table cell: on one line, and without rule numbers and rustdoc links.
 fn plain(described: &str) -> String {
     let mut text = String::new();
     let mut rest = described;
@@ -199,7 +205,7 @@ fn plain(described: &str) -> String {
     text.replace('\n', " ").replace('|', "\\|").replace("[`", "`").replace("`]", "`")
 }
 
-/// The golden file of an event, without what a decider does not see every day.
+/// Returns the golden file of an event without rarely used attributes.
 fn example(name: &str) -> String {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/json");
     let text = std::fs::read_to_string(folder.join(format!("{name}.json"))).unwrap();
@@ -211,7 +217,7 @@ fn example(name: &str) -> String {
     text
 }
 
-/// Where an event comes from, and what it does.
+/// Returns the source of each event and its effect.
 fn sources() -> BTreeMap<&'static str, String> {
     let mut sources = BTreeMap::new();
     for name in EventKind::NAMES {
@@ -231,7 +237,7 @@ fn sources() -> BTreeMap<&'static str, String> {
 
 fn reference() -> String {
     let mut text = String::new();
-    let mut told = BTreeSet::new();
+    let mut done = BTreeSet::new();
     text += "## All decisions\n\n`?` marks a field that may be absent. Unknown fields are refused.\n\n";
     let (mut decisions, variants) = Reference::of::<Decision>();
     let names: Vec<_> = variants.iter().map(|variant| decisions.variant(variant).0).collect();
@@ -243,8 +249,9 @@ fn reference() -> String {
         writeln!(text, "### {name}\n\n{}\n\n```json\n{example}\n```\n", plain(described)).unwrap();
         text += &decisions.table(&fields);
     }
-    text += "## All events\n\nEvery event has `id` (1, 2, 3, …), `timestamp` and `type`; the first event of a request with a key has its `requestKey`, too. ";
-    text += "Where there are credentials, `by` is the name of the one of whoever caused it (`docs/access.md`). ";
+    text += "## All events\n\nEvery event has `id` (1, 2, 3, …), `timestamp` and `type`. ";
+    text += "The first event of a request with an idempotency key also has `requestKey`. ";
+    text += "If credentials are configured, `by` is the name of the one that caused the event (`docs/access.md`). ";
     text += "`?` marks a field that may be absent.\n\n";
     let (mut events, variants) = Reference::of::<Event>();
     let names: Vec<_> = variants.iter().map(|variant| events.variant(variant).0).collect();
@@ -258,14 +265,14 @@ fn reference() -> String {
         text += &events.table(&fields);
     }
     text += "## Shapes and causes\n\n";
-    text += &decisions.shapes(&mut told);
-    text += &events.shapes(&mut told);
+    text += &decisions.shapes(&mut done);
+    text += &events.shapes(&mut done);
     text.truncate(text.trim_end().len());
     text + "\n"
 }
 
 #[test]
-fn the_reference_of_decisions_and_events_says_what_the_code_says() {
+fn the_reference_in_the_docs_matches_the_code() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/deciders.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (guide, found) = page.split_once(BEGIN).expect("the page has a part that is made of the code");
@@ -277,12 +284,12 @@ fn the_reference_of_decisions_and_events_says_what_the_code_says() {
         assert!(
             found == expected,
             "docs/deciders.md is not what the code says, first at {differs:?}; \
-             `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` writes it anew"
+             `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` rewrites it"
         );
     }
 }
 
-/// The examples of the guide, which people copy.
+/// The examples of the guide are copied by readers, so they must be valid.
 #[test]
 fn the_decisions_in_the_guide_can_be_read() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/deciders.md");
@@ -300,9 +307,9 @@ fn the_decisions_in_the_guide_can_be_read() {
     assert!(read >= 3, "the guide shows decisions");
 }
 
-/// A stored form can only be held against what it was where a sample uses it.
+/// A stored form is only tested if a sample uses it.
 #[test]
-fn some_sample_of_an_event_has_each_of_its_attributes_and_some_sample_lacks_each_that_may_be_absent() {
+fn samples_cover_present_and_absent_attributes() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/json");
     let files = std::fs::read_dir(folder).unwrap().map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
     let samples: Vec<Map<String, Value>> = files.map(|text| serde_json::from_str(&text).unwrap()).collect();
@@ -314,11 +321,11 @@ fn some_sample_of_an_event_has_each_of_its_attributes_and_some_sample_lacks_each
         let required = required(fields);
         for (attribute, schema) in fields["properties"].as_object().into_iter().flatten() {
             let with = of_kind.iter().filter(|sample| sample.contains_key(attribute)).count();
-            // Added when the event is read, and no part of its stored form.
+            // Added when the event is read, and not stored.
             if attribute == "activityId" && NAMED_WHEN_READ.contains(&name) {
                 continue;
             }
-            // What has a default is written all the same.
+            // Fields with a default are always written.
             let may_be_absent = !required.contains(attribute.as_str()) && schema.get("default").is_none();
             if with == 0 || (may_be_absent && with == of_kind.len()) {
                 missing.push(format!("{name}.{attribute}: {with} of {}", of_kind.len()));

@@ -1,6 +1,6 @@
-//! The essay's two traces, event for event, and their histories as JSON for people to read.
+//! The two traces of the design essay, compared event by event, and their histories as JSON.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot continue has failed")]
 
 use baton_history::event::EventKind;
 use baton_history::{
@@ -29,7 +29,7 @@ impl Script {
         Self { run, events, now }
     }
 
-    /// Admits one command, a second after the one before.
+    /// Admits a command one second after the previous one.
     fn admit(&mut self, command: &Command) {
         self.now = self.now.plus(Duration::from_secs(1));
         let mut transition = Transition::of(self.run.clone());
@@ -40,7 +40,7 @@ impl Script {
         check::history(&self.events).unwrap();
     }
 
-    /// A decider takes the turn; the window it is given, held against what a window is.
+    /// Takes the turn and returns its window, which is checked.
     fn take(&mut self) -> (TurnId, Vec<Event>) {
         let scheduled_event_id = self.run.turn_task.as_ref().unwrap().scheduled_event_id;
         self.admit(&Command::StartTurn { scheduled_event_id, identity: Some("decider".to_owned()), poll: None });
@@ -66,7 +66,7 @@ impl Script {
         self.admit(&Command::SucceedActivity { task, result });
     }
 
-    /// Everything up to the DeciderStarted of the turn that is out.
+    /// Returns everything up to the DeciderStarted of the held turn.
     fn shown(&self) -> &[Event] {
         let started = self.run.turn.as_ref().unwrap().started_event_id;
         &self.events[..usize::try_from(started).unwrap()]
@@ -80,7 +80,7 @@ impl Script {
         self.events.iter().map(|event| event.kind.name()).collect()
     }
 
-    /// The history is the golden one, byte for byte, and means the same run.
+    /// Checks that the history equals the golden one byte for byte, and replays to the same run.
     fn is_golden(&self, name: &str) {
         let lines: Vec<_> = self.events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
         let text = format!("[\n{}\n]\n", lines.join(",\n"));
@@ -93,7 +93,8 @@ impl Script {
     }
 }
 
-/// A ∥ B, then C when either is done, then close. Counts over everything up to its own DeciderStarted.
+/// Schedules A and B in parallel, then C when either is done, then closes. Counts everything up to the turn's own
+/// DeciderStarted.
 fn decide(shown: &[Event]) -> Vec<Decision> {
     let tally = Tally::of(shown);
     let is_done = |id: &str| tally.newest(id).is_some_and(|activity| activity.closed.is_some());
@@ -140,15 +141,16 @@ fn the_parallel_execution_has_twenty_three_events() {
     let a = script.runner_takes("A");
     script.succeed(b);
     let (turn, window) = script.take();
-    // The essay says 4–11; both ends included, from the DeciderStarted of the last completed turn, it is 3–11.
+    // The essay says 4–11. Including both ends, starting at the DeciderStarted of the last completed turn, it is
+    // 3–11.
     assert_eq!(ids(&window), (3, 11));
-    // A is done while the decider is out: 12, 13.
+    // A completes while the turn is held: events 12 and 13.
     script.succeed(a);
     let decisions = decide(script.shown());
     assert_eq!(decisions.len(), 1);
     script.complete(turn, decisions);
     let (turn, window) = script.take();
-    // 11–16 holds ActivitySuccess of A and ActivityScheduled of C: C is not scheduled again.
+    // 11–16 contains ActivitySuccess of A and ActivityScheduled of C, so C is not scheduled again.
     assert_eq!(ids(&window), (11, 16));
     let kinds: Vec<_> = window.iter().map(|event| event.kind.name()).collect();
     assert!(kinds.contains(&"ActivitySuccess") && kinds.contains(&"ActivityScheduled"));
@@ -193,7 +195,7 @@ fn the_parallel_execution_has_twenty_three_events() {
 }
 
 impl Script {
-    /// Which event belongs to which, as the essay's notes say.
+    /// Checks the references between events as described in the essay's notes.
     fn links_are_the_essays(&self) {
         let scheduled = |id: EventId| match &self.event(id).kind {
             EventKind::ActivityScheduled(it) => (it.activity_id.clone(), it.decision_event_id),
@@ -249,7 +251,7 @@ fn an_activity_and_then_a_timer_of_thirty_days() {
     let due = script.run.next_deadline(&[]).unwrap();
     assert_eq!(due, script.now.plus(after));
     script.now = Timestamp::from_millis(due.as_millis() - 1_000);
-    script.admit(&Command::FireDeadlines { beats: vec![] });
+    script.admit(&Command::FireDeadlines { heartbeats: vec![] });
     assert_eq!(script.now, due);
     let (turn, _) = script.take();
     script.complete(turn, vec![SucceedWorkflow::default().into()]);

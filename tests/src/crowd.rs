@@ -352,7 +352,7 @@ impl Crowd {
         self.answer(turn, vec![close], open.iter().map(done).collect()).await;
         let events = self.events().await;
         check::history(&events).expect("a history that the rules allow");
-        assert_eq!(Run::replay(&events).map(Run::told), Some(self.run().await.told()));
+        assert_eq!(Run::replay(&events).map(Run::history_derived), Some(self.run().await.history_derived()));
         let count = |name: &str| events.iter().filter(|event| event.kind.name() == name).count();
         let ends = ["ActivitySuccess", "TimerExpired", "ChildTerminated", "ExternalSignalDelivered", "UpdateCompleted"];
         assert_eq!(ends.map(count), [1_000; 5]);

@@ -313,7 +313,7 @@ fn origin(kind: &EventKind) -> Option<&Origin> {
 fn last_of(run_id: Uuid, histories: &Histories) -> (Uuid, &'static str) {
     match histories.get(&run_id).and_then(|events| events.last()).map(|event| &event.kind) {
         Some(kind) => match kind.followed_by() {
-            Some((next, _)) => last_of(next, histories),
+            Some(successor) => last_of(successor.run_id, histories),
             None => (run_id, kind.name()),
         },
         None => (run_id, ""),

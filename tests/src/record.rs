@@ -10,7 +10,7 @@ use engine::{
     ActivityTask, Admitted, DeciderTask, Delivery, HistoryPage, QueryReply, Refusal, RunState, Started, UpdateProgress,
     WasReset,
 };
-use history::{Event, UpdateStanding, codec};
+use history::{Event, UpdateStatus, codec};
 use minicbor::Decoder;
 use minicbor::data::Type;
 use store::{Cas, Error, Expect, Head, HeadKey, Mark, PartKey, RunId, Store};
@@ -291,11 +291,11 @@ impl Heard for Admitted {
     }
 }
 
-fn standing(of: &UpdateStanding) -> String {
+fn standing(of: &UpdateStatus) -> String {
     match of {
-        UpdateStanding::New => "new".to_owned(),
-        UpdateStanding::Accepted { event_id } => format!("accepted {event_id}"),
-        UpdateStanding::Ended { run_id, event_id } => format!("ended {run_id} {event_id}"),
+        UpdateStatus::New => "new".to_owned(),
+        UpdateStatus::Accepted { event_id } => format!("accepted {event_id}"),
+        UpdateStatus::Ended { run_id, event_id } => format!("ended {run_id} {event_id}"),
     }
 }
 
@@ -360,7 +360,7 @@ impl Heard for HistoryPage {
 impl Heard for RunState {
     fn line(&self) -> String {
         let run = &self.run;
-        let (run_id, standing) = (run.started.run_id, run.standing().word());
+        let (run_id, standing) = (run.started.run_id, run.condition().word());
         format!("run {run_id} {standing} up to {} version {} {:?}", run.last_event_id, run.version, self.reset_as)
     }
 }

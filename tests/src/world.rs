@@ -362,7 +362,7 @@ impl World {
             let page = EventRange { limit: 100_000, ..EventRange::default() };
             match (engine.views().history(&at, &page).await, engine.views().describe(&at).await) {
                 (Ok(page), Ok(described)) => {
-                    if Run::replay(&page.events).map(Run::told) != Some(described.run.told()) {
+                    if Run::replay(&page.events).map(Run::history_derived) != Some(described.run.history_derived()) {
                         self.facts().violations.push(format!("run {run_id}: the state is not the fold of the history"));
                     }
                     if histories.insert(run_id, page.events.clone()) != Some(page.events) {

@@ -38,7 +38,7 @@ async fn create(engine: &Arc<Engine>, overlap: Overlap) {
 async fn settled(engine: &Arc<Engine>, started: u64) -> ScheduleView {
     loop {
         let view = engine.schedules().describe(DOMAIN, "s").await.unwrap();
-        let is_over = view.state.starting.is_empty() && view.state.to_tell().next().is_none();
+        let is_over = view.state.starting.is_empty() && view.state.undelivered_ends().next().is_none();
         if view.state.counts.started >= started && is_over {
             return view;
         }

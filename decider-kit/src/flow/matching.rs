@@ -6,7 +6,7 @@ use baton_history::{Decision, EventKind};
 /// have changed with the code.
 pub(super) fn matches(decision: &Decision, kind: &EventKind) -> bool {
     if let EventKind::WorkflowCloseFailed(it) = kind {
-        return decision.closes().is_some_and(|(decision, _)| decision == it.decision);
+        return decision.closes().is_some_and(|closing| closing.decision == it.decision);
     }
     match (decision, kind) {
         (Decision::ScheduleActivity(asked), EventKind::ActivityScheduled(it)) => {

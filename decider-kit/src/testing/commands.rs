@@ -32,7 +32,7 @@ pub(super) fn judged(turn: AnsweredTurn, asked: Vec<ProposedUpdate>, decisions: 
             turn,
             asked,
             answers,
-            beside: Box::new(TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() }),
+            rest: Box::new(TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() }),
         },
         Some(it) => Command::FailTurn { turn: held, reason: Some(it.reason), details: Some(payload(&it.message)) },
     }

@@ -324,7 +324,7 @@ impl<D: TakesTurns> Given<D> {
             fail(absent, &self.events);
         };
         self.now = at.max(self.now);
-        self.admit(&Command::FireDeadlines { beats: Vec::new() });
+        self.admit(&Command::FireDeadlines { heartbeats: Vec::new() });
     }
 
     #[track_caller]

@@ -1,4 +1,4 @@
-//! What time does to a run: timers expire, and whoever took too long has timed out.
+//! Deadlines that have passed: timers expire, and late turns, activities and runs time out.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,23 @@ use crate::run::DeadlineKind;
 use crate::time::Timestamp;
 use crate::transition::Transition;
 
-/// What the events of deadlines need beside the run's state, found for all that are due at once.
+/// Data outside the run's state that deadline events need, collected once for all deadlines.
 struct Facts<'a> {
-    /// The newest sign of life of each activity.
-    beats: BTreeMap<EventId, &'a command::Heartbeat>,
+    /// Latest heartbeat of each activity.
+    heartbeats: BTreeMap<EventId, &'a command::Heartbeat>,
     timers: DueTimers,
 }
 
 impl Transition {
-    /// Records everything whose time has come, in the order of time.
-    pub(crate) fn fire_deadlines(&mut self, beats: &[command::Heartbeat], now: Timestamp) {
-        let due = self.run.deadlines_due(beats, now);
-        // The first beat of an activity counts, as it does for its deadline.
-        let beats = beats.iter().rev().map(|beat| (beat.scheduled_event_id, beat)).collect();
-        let mut facts = Facts { beats, timers: DueTimers::of(&self.run, now) };
+    /// Records the effect of every deadline that has passed, ordered by time.
+    pub(crate) fn fire_deadlines(&mut self, heartbeats: &[command::Heartbeat], now: Timestamp) {
+        let due = self.run.deadlines_due(heartbeats, now);
+        // If an activity has several heartbeats, the first one in the list counts, as it does for its deadline.
+        let heartbeats = heartbeats.iter().rev().map(|heartbeat| (heartbeat.scheduled_event_id, heartbeat)).collect();
+        let mut facts = Facts { heartbeats, timers: DueTimers::of(&self.run, now) };
         let (mut counted, mut bytes) = (self.events().len(), 0);
         for deadline in due {
-            // What has no room in this commit is still due after it.
+            // Deadlines that do not fit into this commit are still due in the next one.
             if !self.run.is_open() || bytes > limits::FIRED_BYTES_MAX {
                 break;
             }
@@ -39,13 +39,13 @@ impl Transition {
         }
     }
 
-    /// Records one; nothing when an earlier one made it moot.
+    /// Records the event of one deadline, unless an earlier one made it obsolete.
     fn fire(&mut self, deadline: DeadlineKind, facts: &mut Facts<'_>, now: Timestamp) {
         match deadline {
             DeadlineKind::Execution => self.workflow_takes_too_long(WorkflowTimeout::Execution, now),
             DeadlineKind::Run => self.workflow_takes_too_long(WorkflowTimeout::Run, now),
             DeadlineKind::Timer { scheduled_event_id: id } => self.expire_timer(id, &mut facts.timers, now),
-            DeadlineKind::ActivityRetry { scheduled_event_id: id } => self.activity_may_be_tried(id),
+            DeadlineKind::ActivityRetry { scheduled_event_id: id } => self.end_activity_backoff(id),
             DeadlineKind::ActivityScheduleToStart { scheduled_event_id: id } => self.activity_waited_too_long(id, now),
             DeadlineKind::ActivityHeartbeat { scheduled_event_id: id } => self.times_out(id, Heartbeat, facts, now),
             DeadlineKind::ActivityStartToClose { scheduled_event_id: id } => {
@@ -60,7 +60,7 @@ impl Transition {
     }
 
     fn times_out(&mut self, id: EventId, timeout: ActivityTimeout, facts: &Facts<'_>, now: Timestamp) {
-        let details = facts.beats.get(&id).and_then(|beat| beat.details.clone());
+        let details = facts.heartbeats.get(&id).and_then(|heartbeat| heartbeat.details.clone());
         self.activity_times_out(id, timeout, details, now);
     }
 }

@@ -1,4 +1,4 @@
-//! What goes across subjects, one line a case: what a command adds to a run, or the code of its refusal.
+//! Rules that span several subjects, one case per line: the events that a command adds, or the code of its refusal.
 
 mod clock;
 mod commands;

@@ -1,4 +1,4 @@
-//! Activities, as the checker sees them.
+//! Checks of activities.
 
 use super::part::attempts;
 use super::rule::{Rule, Violation, broken, failed, or_none};
@@ -10,7 +10,7 @@ use crate::event::{
 use crate::time::Timestamp;
 
 impl HistoryReader {
-    pub(super) fn activity_waits(
+    pub(super) fn activity_scheduled(
         &mut self,
         id: EventId,
         at: Timestamp,
@@ -31,7 +31,7 @@ impl HistoryReader {
             closed: None,
             is_paused: false,
             attempts_max: attempts(scheduled.retry.as_ref()),
-            tries_more: 0,
+            extra_attempts: 0,
         };
         self.activities.insert(id, activity);
         Ok(())
@@ -39,7 +39,7 @@ impl HistoryReader {
 
     pub(super) fn open_activity(&mut self, id: EventId, scheduled: EventId) -> Result<&mut CheckedActivity, Violation> {
         match self.activities.get_mut(&scheduled) {
-            None => broken(Rule::Link, id, format!("event {scheduled} is not an ActivityScheduled before it")),
+            None => broken(Rule::Link, id, format!("event {scheduled} is not an ActivityScheduled that precedes it")),
             Some(CheckedActivity { closed: Some(closed), .. }) => {
                 broken(Rule::ActivityLife, id, format!("event {closed} closed the activity"))
             }
@@ -56,7 +56,7 @@ impl HistoryReader {
         let run_is_paused = self.clock.is_paused();
         let activity = self.open_activity(id, it.scheduled_event_id)?;
         if let Some((started, _)) = activity.started {
-            return broken(Rule::ActivityLife, id, format!("event {started} started it already"));
+            return broken(Rule::ActivityLife, id, format!("event {started} already started it"));
         }
         if activity.scheduled.retry.is_none() {
             activity.started = Some((id, at));
@@ -65,32 +65,33 @@ impl HistoryReader {
             }
             return match (it.attempt, it.started_at, &it.last_failure) {
                 (None, None, None) => Ok(()),
-                _ => broken(Rule::ActivityLife, id, "it tells of tries, and there is no retry policy"),
+                _ => broken(Rule::ActivityLife, id, "it has data of attempts without a retry policy"),
             };
         }
         let (Some(attempt), Some(started_at)) = (it.attempt, it.started_at) else {
-            return broken(Rule::ActivityLife, id, "the last try of an activity has no number or no time");
+            return broken(Rule::ActivityLife, id, "the last attempt has no number or no time");
         };
-        let attempts_max = activity.attempts_max.saturating_add(activity.tries_more);
+        let attempts_max = activity.attempts_max.saturating_add(activity.extra_attempts);
         if attempt == 0 || attempt > attempts_max {
-            return broken(Rule::ActivityLife, id, format!("try {attempt} of {attempts_max}"));
+            return broken(Rule::ActivityLife, id, format!("attempt {attempt} of {attempts_max}"));
         }
         if it.last_failure.is_some() != (attempt > 1) {
             return broken(
                 Rule::ActivityLife,
                 id,
-                format!("try {attempt} comes after {}", failed(it.last_failure.is_some())),
+                format!("attempt {attempt} follows {}", failed(it.last_failure.is_some())),
             );
         }
         let earliest = activity.scheduled_at.min(started_at);
         let since = it.last_failure.as_ref().map_or(earliest, |failure| failure.at);
-        // A try may begin before the activity was scheduled: the clock was put back between the two.
+        // An attempt can begin before the activity was scheduled if the clock was put back in between.
         if since < earliest || started_at < since || at < started_at {
-            let found = format!("try {attempt} at {started_at}, the one before it ended at {since}");
+            let found = format!("attempt {attempt} started at {started_at}, but the previous one ended at {since}");
             return broken(Rule::NotBeforeTime, id, found);
         }
         activity.started = Some((id, started_at));
-        // Whether the try began before a pause cannot be told: tries move no clock, and clocks may go back.
+        // Whether the attempt began before a pause is not checked, because attempts record no events and clocks can
+        // be put back.
         self.closing = Some((it.scheduled_event_id, false));
         Ok(())
     }
@@ -105,7 +106,7 @@ impl HistoryReader {
         match activity.started {
             None => return broken(Rule::ActivityLife, id, "the activity was not started"),
             Some((found, _)) if found != started => {
-                return broken(Rule::Link, id, format!("it names start {started}, the activity's is {found}"));
+                return broken(Rule::Link, id, format!("it refers to start {started}, but the activity's is {found}"));
             }
             Some(_) => {}
         }
@@ -124,14 +125,14 @@ impl HistoryReader {
         let activity = self.open_activity(id, scheduled)?;
         let is_unasked = cancel == 0 && started.is_some() && is_swf;
         if !activity.cancels.contains(&cancel) && !is_unasked {
-            return broken(Rule::Link, id, format!("event {cancel} did not ask for this"));
+            return broken(Rule::Link, id, format!("event {cancel} is not a cancel request for this activity"));
         }
         if activity.started.map(|(started, _)| started) != started {
             let found = starts(started, activity.started);
             return broken(Rule::Link, id, found);
         }
         if started.is_none() && canceling != Some(cancel) {
-            return broken(Rule::DecisionsTogether, id, "an unstarted activity is canceled at once");
+            return broken(Rule::DecisionsTogether, id, "an activity that was not started must be canceled at once");
         }
         activity.closed = Some(id);
         Ok(())
@@ -178,10 +179,10 @@ impl HistoryReader {
         let (since, limit) = (activity.waits_from, activity.scheduled.timeouts.schedule_to_start);
         activity.closed = Some(id);
         match it.cause {
-            // Its tries leave no event, so that a clock that was put back between them shows only here.
+            // Attempts record no events, so a clock that was put back between them is noticed only here.
             None if activity.scheduled.retry.is_some() && at < since => Ok(()),
             None => self.clock.expired(id, at, since, limit),
-            // No time is up.
+            // No timeout has expired.
             Some(_) => Ok(()),
         }
     }
@@ -197,8 +198,8 @@ impl HistoryReader {
     }
 }
 
-/// The start that an event names, beside the activity's.
+/// Describes a mismatch between the start that an event names and that of the activity.
 fn starts(named: Option<EventId>, found: Option<(EventId, Timestamp)>) -> String {
     let found = or_none(found.map(|(started, _)| started));
-    format!("it names start {}, the activity's is {found}", or_none(named))
+    format!("it refers to start {}, but the activity's is {found}", or_none(named))
 }

@@ -1,4 +1,4 @@
-//! A run that branches off another, as the checker sees it.
+//! Checks of a run that branches off another.
 
 use super::HistoryReader;
 use super::rule::{Rule, Violation, broken};
@@ -6,7 +6,8 @@ use crate::event::{EventId, WorkflowReset};
 use crate::time::Timestamp;
 
 impl HistoryReader {
-    /// The events before this one are the other run's. From here on nobody has a task of it.
+    /// Checks a WorkflowReset event. The events before it belong to the other run, and its tasks are no longer
+    /// held.
     pub(super) fn branches(&mut self, id: EventId, at: Timestamp, it: &WorkflowReset) -> Result<(), Violation> {
         if it.event_id.checked_add(1) != Some(id) {
             return broken(Rule::Branch, id, format!("it follows event {} of run {}", it.event_id, it.run_id));
@@ -17,13 +18,13 @@ impl HistoryReader {
         if let Some((_, started, _)) = self.active {
             return broken(Rule::Branch, id, format!("turn {started} has not ended"));
         }
-        if let Some(open) = self.others.open() {
-            return broken(Rule::Branch, id, format!("event {open} is with another run"));
+        if let Some(open) = self.links.open() {
+            return broken(Rule::Branch, id, format!("the request of event {open} to another run is pending"));
         }
-        self.waits_anew(at);
+        self.restart_waits(at);
         let since = self.last_at;
-        if !self.clock.stands() {
-            self.timers_keep(since, at);
+        if !self.clock.is_stopped() {
+            self.keep_timer_remainders(since, at);
         }
         self.clock.branch(since, at);
         for activity in self.activities.values_mut().filter(|activity| activity.closed.is_none()) {

@@ -1,15 +1,15 @@
-//! The clock of a run, as the checker sees it: what it has counted, rather than when it will have.
+//! The run's clock in the checker. It measures elapsed time, instead of computing due times as the rules do.
 
 use super::rule::{Rule, Violation, broken};
 use crate::event::{EventId, WorkflowPaused};
 use crate::time::{Duration, Timestamp};
 
-/// When the run was paused, and when its clock stood still.
+/// Pauses of the run and stops of its clock.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CheckedClock {
-    /// The WorkflowPaused that holds, when, and whether the clock stands still.
+    /// Current pause: id of its WorkflowPaused event, its time, and whether the clock is stopped.
     paused: Option<(EventId, Timestamp, bool)>,
-    stood: Vec<(Timestamp, Timestamp)>,
+    stops: Vec<(Timestamp, Timestamp)>,
 }
 
 impl CheckedClock {
@@ -24,50 +24,51 @@ impl CheckedClock {
     pub(super) fn resume(&mut self, id: EventId, at: Timestamp) -> Result<(), Violation> {
         match self.paused.take() {
             None => broken(Rule::Pause, id, "the run is not paused"),
-            Some((_, since, stands)) => {
-                self.stood.extend(stands.then_some((since, at)));
+            Some((_, since, is_stopped)) => {
+                self.stops.extend(is_stopped.then_some((since, at)));
                 Ok(())
             }
         }
     }
 
-    /// The clock of the world was put back to `at`. While the run's stands still: since when it had, which is now then.
+    /// Adjusts the stops after the service's clock was put back to `at`. If the current stop began later, it now
+    /// begins at `at`, and its previous start is returned.
     pub(super) fn put_back(&mut self, at: Timestamp) -> Option<Timestamp> {
-        for (since, until) in &mut self.stood {
+        for (since, until) in &mut self.stops {
             (*since, *until) = ((*since).min(at), (*until).min(at));
         }
-        let (_, since, stands) = self.paused.as_mut()?;
-        (*stands && *since > at).then(|| std::mem::replace(since, at))
+        let (_, since, is_stopped) = self.paused.as_mut()?;
+        (*is_stopped && *since > at).then(|| std::mem::replace(since, at))
     }
 
-    /// The time since the run that another branches off was here does not count, whatever else does not.
+    /// Excludes the time between the last copied event and the reset, unless the clock was stopped anyway.
     pub(super) fn branch(&mut self, since: Timestamp, at: Timestamp) {
-        if !self.stands() {
-            self.stood.push((since, at));
+        if !self.is_stopped() {
+            self.stops.push((since, at));
         }
     }
 
-    /// Whether the clock stands still.
-    pub(super) fn stands(&self) -> bool {
-        self.paused.is_some_and(|(_, _, stands)| stands)
+    /// Returns `true` if the clock is stopped.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.paused.is_some_and(|(_, _, is_stopped)| is_stopped)
     }
 
-    /// Whether the run is paused.
+    /// Returns `true` if the run is paused.
     pub(super) fn is_paused(&self) -> bool {
         self.paused.is_some()
     }
 
-    /// What of the time between two instants the clock has counted, in milliseconds.
+    /// Returns the milliseconds between two times during which the clock ran.
     pub(super) fn counted(&self, from: Timestamp, to: Timestamp) -> u64 {
-        let stands = self.paused.filter(|(_, _, stands)| *stands).map(|(_, since, _)| (since, to));
-        let missed = self.stood.iter().copied().chain(stands).map(|(since, until)| {
+        let current_stop = self.paused.filter(|(_, _, is_stopped)| *is_stopped).map(|(_, since, _)| (since, to));
+        let missed = self.stops.iter().copied().chain(current_stop).map(|(since, until)| {
             let (since, until) = (since.max(from), until.min(to));
             until.as_millis().saturating_sub(since.as_millis())
         });
         to.as_millis().saturating_sub(from.as_millis()).saturating_sub(missed.sum())
     }
 
-    /// Something may happen only when the clock has counted so much.
+    /// Checks that `limit` has elapsed on the run's clock.
     pub(super) fn expired(
         &self,
         id: EventId,
@@ -78,7 +79,7 @@ impl CheckedClock {
         let Some(limit) = limit else { return broken(Rule::NotBeforeTime, id, "there is no such timeout") };
         let counted = self.counted(from, at);
         if at < from || counted < limit.as_millis() {
-            let found = format!("it is at {at}, {counted} ms after {from} by the clock of the run, not {limit}");
+            let found = format!("it is at {at}, {counted} ms after {from} by the run's clock; expected {limit}");
             return broken(Rule::NotBeforeTime, id, found);
         }
         Ok(())

@@ -1,24 +1,24 @@
-//! The catalogue of events once more, as the checker sees it: who must answer whom, and what belongs to a turn.
+//! The catalogue of events from the checker's point of view: which events need a turn, and which belong to one.
 
 use crate::event::{EventId, EventKind};
 use crate::retry::{RetryPolicy, WhenExhausted};
 
-/// What the checker makes of an event: its part in scheduling and deciding, told here once more.
+/// Role of an event in scheduling turns and recording decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EventRole {
-    /// Schedules a decider; comes by itself.
+    /// Schedules a turn, and is recorded separately.
     News,
-    /// Schedules a decider; several may be recorded together, because their time came together.
+    /// Schedules a turn, and may be recorded together with others that are due at the same time.
     TimedNews,
-    /// A decision's event that schedules no decider.
+    /// Belongs to a decision and schedules no turn.
     Decided,
-    /// A decision's event that schedules one.
+    /// Belongs to a decision and schedules a turn.
     DecidedNews,
-    /// A decision's event that closes.
+    /// Belongs to a decision and closes the run.
     DecidedClose,
-    /// Closes, from outside.
+    /// Closes the run without a decision.
     Close,
-    /// Neither.
+    /// Has none of these effects.
     Quiet,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn part(event: &EventKind) -> EventRole {
         | EventKind::UpdateAccepted(_)
         | EventKind::UpdateCompleted(_)
         | EventKind::UpdateFailed(_) => EventRole::Decided,
-        // Refused at once, or by the other run.
+        // Refused immediately, or by the other run.
         EventKind::ChildScheduleFailed(it) if it.scheduled_event_id.is_none() => EventRole::DecidedNews,
         EventKind::ExternalSignalFailed(it) if it.scheduled_event_id.is_none() => EventRole::DecidedNews,
         EventKind::ExternalCancelFailed(it) if it.scheduled_event_id.is_none() => EventRole::DecidedNews,
@@ -86,13 +86,13 @@ pub(super) fn part(event: &EventKind) -> EventRole {
     }
 }
 
-/// The turn that a decision's event names.
+/// Returns the id of the DeciderCompleted event that a decision's event refers to.
 pub(super) fn decision_event_id(kind: &EventKind) -> Option<EventId> {
     let is_decided = matches!(part(kind), EventRole::Decided | EventRole::DecidedNews | EventRole::DecidedClose);
     kind.causes().last().copied().filter(|_| is_decided)
 }
 
-/// The activity that an event closes.
+/// Returns the activity that an event closes.
 pub(super) fn closes_activity(kind: &EventKind) -> Option<EventId> {
     match kind {
         EventKind::ActivitySuccess(it) => Some(it.scheduled_event_id),
@@ -103,7 +103,7 @@ pub(super) fn closes_activity(kind: &EventKind) -> Option<EventId> {
     }
 }
 
-/// Whether somebody who operates the run closed the activity.
+/// Returns `true` if an operator closed the activity.
 pub(super) fn is_by_hand(kind: &EventKind) -> bool {
     match kind {
         EventKind::ActivitySuccess(it) => it.by_hand.is_some(),
@@ -112,7 +112,8 @@ pub(super) fn is_by_hand(kind: &EventKind) -> bool {
     }
 }
 
-/// The most tries that a policy allows. Whose tries ran out may be closed by hand, as if in another one.
+/// Returns the highest number of attempts that a policy allows. An operator can close an activity whose attempts
+/// are exhausted, which counts as one more attempt.
 pub(super) fn attempts(policy: Option<&RetryPolicy>) -> u32 {
     let Some(policy) = policy else { return 0 };
     let waits = u32::from(policy.when_exhausted == WhenExhausted::Pause);

@@ -1,16 +1,16 @@
-//! Repaired deadlines, as the checker sees them.
+//! Checks of repaired deadlines.
 
 use super::HistoryReader;
 use crate::event::EventId;
 use crate::limits;
 use crate::time::Timestamp;
 
-/// The DeciderScheduled of a run's first turn.
+/// Id of the DeciderScheduled event of a run's first turn.
 const FIRST_TURN: EventId = 2;
 
 impl HistoryReader {
-    /// Nothing counts from later than this.
-    pub(super) fn count_from(&mut self, at: Timestamp) {
+    /// Moves all times after `at` back to `at`.
+    pub(super) fn limit_times(&mut self, at: Timestamp) {
         self.repaired_at = Some(self.repaired_at.map_or(at, |repaired_at| repaired_at.min(at)));
         for timer in self.timers.values_mut().filter(|timer| timer.closed.is_none()) {
             timer.set.0 = timer.set.0.min(at);

@@ -1,19 +1,24 @@
-//! Whether a run may be followed by another try.
+//! Check that a run may be retried.
 
 use super::HistoryReader;
 use super::rule::{Rule, Violation, broken, or_none};
-use crate::event::{Event, EventKind, WorkflowTimeout};
+use crate::event::{Event, EventKind, Successor, WorkflowTimeout};
 
 impl HistoryReader {
-    pub(super) fn tried_again(&self, event: &Event, reason: Option<&str>) -> Result<(), Violation> {
-        let (Some((_, not_before)), Some((start, started_at))) = (event.kind.followed_by(), &self.start) else {
+    pub(super) fn check_retry(&self, event: &Event, reason: Option<&str>) -> Result<(), Violation> {
+        let (Some(Successor { not_before, .. }), Some((start, started_at))) = (event.kind.followed_by(), &self.start)
+        else {
             return Ok(());
         };
         let id = event.id;
         let Some(policy) = &start.retry else { return broken(Rule::Retry, id, "the run has no retry policy") };
         let attempt = start.attempt.unwrap_or(1);
         if !policy.allows_after(attempt) {
-            return broken(Rule::Retry, id, format!("it was try {attempt} of {}", or_none(policy.maximum_attempts)));
+            return broken(
+                Rule::Retry,
+                id,
+                format!("it was attempt {attempt} of {}", or_none(policy.maximum_attempts)),
+            );
         }
         if let Some(reason) = reason.filter(|reason| !policy.retries(reason)) {
             return broken(Rule::Retry, id, format!("`{reason}` is not retryable"));
@@ -27,7 +32,7 @@ impl HistoryReader {
             Some(at) if !is_execution && event.at() <= at && is_in_time(at) => Ok(()),
             other => {
                 let next = or_none(other);
-                broken(Rule::Retry, id, format!("the next try is at {next}, all must end {limit} after {from}"))
+                broken(Rule::Retry, id, format!("the next attempt is at {next}, but all must end {limit} after {from}"))
             }
         }
     }

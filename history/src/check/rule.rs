@@ -1,69 +1,70 @@
-//! The rules that a history can break.
+//! Rules that a history must follow, and their violations.
 
 use std::fmt;
 
 use crate::event::EventId;
 use crate::time::Timestamp;
 
-/// A rule that a history breaks.
+/// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {event_id} breaks the rule that {rule}: {found}")]
 pub struct Violation {
-    /// Which.
+    /// The violated rule.
     pub rule: Rule,
-    /// At which event; for [`Rule::NewsIsAnswered`] at the end of a history: the news that nobody will look at.
+    /// Id of the event at which it was found. For [`Rule::NewsIsAnswered`] at the end of a history, the id of the
+    /// news.
     pub event_id: EventId,
-    /// What was found there.
+    /// Description of what was found.
     pub found: String,
 }
 
-/// The invariants of histories.
+/// Invariants of histories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// Ids are 1, 2, 3, … without gaps.
     Ids,
-    /// Time never goes back.
+    /// Timestamps never decrease.
     Time,
-    /// Event 1 is WorkflowStarted, event 2 DeciderScheduled, and WorkflowStarted is nowhere else.
+    /// Event 1 is WorkflowStarted, event 2 is DeciderScheduled, and there is no other WorkflowStarted.
     Beginning,
-    /// Nothing follows a closing event.
+    /// No event follows a closing event.
     NothingAfterClose,
-    /// At most one DeciderScheduled since the last DeciderStarted.
+    /// There is at most one DeciderScheduled since the last DeciderStarted.
     OneTurnWaits,
-    /// Never two deciders active at once.
+    /// At most one turn is held at a time.
     OneTurnStarted,
-    /// A turn is scheduled because of news, and of nothing else, unless an update or a decision is recorded
-    /// with all of it at once.
+    /// A turn is scheduled only because of news, unless the whole turn is recorded at once together with an update
+    /// or a decision.
     TurnHasCause,
-    /// News that schedules a decider is followed by a DeciderScheduled, unless one waits.
+    /// News that schedules a turn is followed by DeciderScheduled, unless a turn is already waiting.
     NewsIsAnswered,
-    /// A link names an earlier event of the right kind, and that event's ids.
+    /// A reference names an earlier event of the right kind, and repeats that event's ids correctly.
     Link,
-    /// An activity starts at most once, closes at most once, and is not answered before it starts.
+    /// An activity starts at most once, closes at most once, and has no result before it starts.
     ActivityLife,
-    /// What is paused is resumed before it is paused again, and is not begun in between.
+    /// A paused run or activity is resumed before it is paused again, and is not started in between.
     Pause,
-    /// A run branches off another where no decider is at work and nothing of it is with others.
+    /// A run branches off only when no turn is held and no request to another run is pending.
     Branch,
-    /// A timer is set, then expires or is canceled, once.
+    /// A timer is set, and then expires or is canceled once.
     TimerLife,
-    /// No two open activities, timers or children share an id.
+    /// No two open activities, timers or children have the same id.
     IdInUse,
-    /// A child starts at most once, and closes at most once, not before it started.
+    /// A child starts at most once, and closes at most once after it has started.
     ChildLife,
-    /// An update is accepted, then answered once.
+    /// An update is accepted, and then answered once.
     UpdateLife,
-    /// An effect on another run is known to have happened, or not to, once.
+    /// An effect on another run has at most one outcome.
     EffectOnce,
-    /// What comes from an event of another run comes once.
+    /// An effect requested by an event of another run is recorded once.
     OriginOnce,
-    /// A decision's events stand directly behind its DeciderCompleted.
+    /// The events of decisions directly follow their DeciderCompleted.
     DecisionsTogether,
-    /// Nothing expires before its time, and no turn is handed out while it is held back.
+    /// No deadline is applied early, and no delayed turn is handed out early.
     NotBeforeTime,
-    /// A run that failed or took too long is tried again only where its retry policy has another try.
+    /// A run that failed or timed out is retried only if its retry policy allows it.
     Retry,
-    /// A decider sees its window, from the last completed turn's DeciderStarted to its own, and nothing later.
+    /// A window reaches from the last completed turn's DeciderStarted to the turn's own DeciderStarted.
     Window,
 }
 
@@ -72,26 +73,26 @@ impl fmt::Display for Rule {
         f.write_str(match self {
             Self::Ids => "ids are 1, 2, 3, … without gaps",
             Self::Time => "time never goes back",
-            Self::Beginning => "a history begins with WorkflowStarted and DeciderScheduled (S3.6)",
-            Self::NothingAfterClose => "nothing follows a closing event (S3.7)",
-            Self::OneTurnWaits => "at most one DeciderScheduled is outstanding (S3.36)",
-            Self::OneTurnStarted => "at most one decider is active (S3.37)",
-            Self::TurnHasCause => "a turn is scheduled because of news (S3.38)",
-            Self::NewsIsAnswered => "news is followed by a DeciderScheduled unless one waits (S3.38)",
-            Self::Link => "a link names an earlier event of the right kind",
+            Self::Beginning => "a history begins with WorkflowStarted and DeciderScheduled",
+            Self::NothingAfterClose => "nothing follows a closing event",
+            Self::OneTurnWaits => "at most one DeciderScheduled is outstanding",
+            Self::OneTurnStarted => "at most one turn is held",
+            Self::TurnHasCause => "a turn is scheduled because of news",
+            Self::NewsIsAnswered => "news is followed by a DeciderScheduled unless one waits",
+            Self::Link => "a reference names an earlier event of the right kind",
             Self::ActivityLife => "an activity starts once, then closes once",
-            Self::Pause => "what is paused is not begun, and is resumed once",
-            Self::Branch => "a run branches off where no decider is at work and nothing is with others",
+            Self::Pause => "nothing starts during a pause, and a pause ends once",
+            Self::Branch => "a run branches off only if no turn is held and no request to another run is pending",
             Self::TimerLife => "a timer expires or is canceled, once",
-            Self::IdInUse => "no two open activities, timers or children share an id (S3.23)",
+            Self::IdInUse => "no two open activities, timers or children have the same id",
             Self::ChildLife => "a child starts once, then closes once",
             Self::UpdateLife => "an update is accepted, then answered once",
             Self::EffectOnce => "an effect on another run has one outcome",
             Self::OriginOnce => "an effect of another run happens once",
-            Self::DecisionsTogether => "decision events stand directly behind their DeciderCompleted (S3.43)",
-            Self::NotBeforeTime => "nothing happens before its time (S3.50)",
-            Self::Retry => "a run is tried again as its retry policy says (S2.30)",
-            Self::Window => "a window ends with its own DeciderStarted and begins with the last completed one (S3.39)",
+            Self::DecisionsTogether => "the events of decisions directly follow their DeciderCompleted",
+            Self::NotBeforeTime => "no deadline is applied early",
+            Self::Retry => "a run is retried only as its retry policy allows",
+            Self::Window => "a window reaches from the last completed turn's DeciderStarted to the turn's own",
         })
     }
 }
@@ -100,19 +101,19 @@ pub(super) fn broken<T>(rule: Rule, event_id: EventId, found: impl Into<String>)
     Err(Violation { rule, event_id, found: found.into() })
 }
 
-/// What stands there, or `none`.
+/// Formats a value, or `none`.
 pub(super) fn or_none(found: Option<impl std::fmt::Display>) -> String {
     found.map_or_else(|| "none".to_owned(), |found| found.to_string())
 }
 
-/// A try's failure, if there is one.
+/// Describes whether an attempt has a failure.
 pub(super) const fn failed(is_there: bool) -> &'static str {
-    if is_there { "a failed try" } else { "no failed try" }
+    if is_there { "a failed attempt" } else { "no failed attempt" }
 }
 
 pub(super) fn not_before(id: EventId, at: Timestamp, due: Timestamp) -> Result<(), Violation> {
     if at < due {
-        return broken(Rule::NotBeforeTime, id, format!("it is at {at}, its time is {due}"));
+        return broken(Rule::NotBeforeTime, id, format!("it is at {at}, but due at {due}"));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! For each rule, histories that break it and nothing else before it, built by hand.
+//! For each rule, manually built histories that break it and no other rule before.
 
 use uuid::Uuid;
 
@@ -128,7 +128,7 @@ fn retried(decision_event_id: EventId) -> EventKind {
     EventKind::ActivityScheduled(Box::new(ActivityScheduled { retry, ..*it }))
 }
 
-/// The last try, with its number, when it began, and when the one before it ended; in seconds.
+/// Returns the last attempt with its number, its start, and the end of the previous attempt, in seconds.
 fn tried(attempt: u32, started_at: u64, last_failed_at: Option<u64>) -> EventKind {
     let at = |seconds: u64| Timestamp::from_millis(seconds * 1_000);
     EventKind::ActivityStarted(ActivityStarted {
@@ -263,7 +263,7 @@ fn ran_out() -> EventKind {
     })
 }
 
-/// The kinds as a history, numbered from 1. `(seconds, kind)`: when.
+/// Returns the events as a history, numbered from 1, with their times in seconds.
 fn numbered<const N: usize>(kinds: [(u64, EventKind); N]) -> Vec<Event> {
     let ids = 1..;
     ids.zip(kinds)
@@ -278,7 +278,7 @@ fn numbered<const N: usize>(kinds: [(u64, EventKind); N]) -> Vec<Event> {
         .collect()
 }
 
-/// All at the same instant.
+/// Returns the events as a history, all at the same time.
 fn at_once<const N: usize>(kinds: [EventKind; N]) -> Vec<Event> {
     numbered(kinds.map(|kind| (0, kind)))
 }
@@ -294,7 +294,7 @@ fn breaks(rule: Rule, event_id: EventId, events: &[Event]) {
     assert_eq!((violation.rule, violation.event_id), (rule, event_id), "{violation}");
 }
 
-/// WorkflowStarted … DeciderCompleted (4).
+/// Returns a history that begins with WorkflowStarted … DeciderCompleted (4).
 fn decided<const N: usize>(rest: [(u64, EventKind); N]) -> Vec<Event> {
     let mut events = numbered([(0, begun()), (0, waits()), (0, starts(2)), (0, completes(2, 3))]);
     for (seconds, kind) in rest {
@@ -323,7 +323,7 @@ fn sound_histories_are_accepted() {
         (0, marker(4)),
         (0, waits()),
     ]));
-    // Two timers of one instant, one turn for both; a timer's name used again once it is free.
+    // Two timers due at the same time and one turn for both; a timer id that is reused once it is free.
     sound(&decided([
         (0, timer("t", 5, 4)),
         (0, timer("u", 5, 4)),
@@ -332,10 +332,10 @@ fn sound_histories_are_accepted() {
         (5, waits()),
     ]));
     sound(&decided([(0, timer("t", 5, 4)), (0, taken_back("t", 5, 4)), (0, timer("t", 5, 4))]));
-    // A turn is scheduled while one is started, and once it has ended it is not scheduled again.
+    // A turn is scheduled while one is held, and not again after that one has ended.
     sound(&at_once([begun(), waits(), starts(2), signal(), waits(), fails(2, 3), starts(5), completes(5, 7)]));
     sound(&at_once([begun(), waits(), starts(2), signal(), waits(), completes(2, 3), close_failed(6)]));
-    // A turn that nobody takes times out, and so does one that is not answered.
+    // A turn that is not taken times out, and so does one that is not answered.
     sound(&numbered([
         (0, begun()),
         (0, waits()),
@@ -345,7 +345,7 @@ fn sound_histories_are_accepted() {
         (90, times_out(4, Some(5))),
         (90, waits()),
     ]));
-    // A forced close does not show that it was forced.
+    // A history does not show whether a close was forced.
     sound(&at_once([begun(), waits(), starts(2), signal(), waits(), completes(2, 3), success(6)]));
 }
 
@@ -365,7 +365,7 @@ fn time_that_goes_back_is_caught() {
 }
 
 #[test]
-fn another_beginning_is_caught() {
+fn a_wrong_first_event_is_caught() {
     breaks(Rule::Beginning, 1, &at_once([waits()]));
     breaks(Rule::Beginning, 2, &at_once([begun(), signal(), waits()]));
     breaks(Rule::Beginning, 3, &at_once([begun(), waits(), begun()]));
@@ -403,13 +403,13 @@ fn a_turn_without_cause_is_caught() {
     breaks(Rule::TurnHasCause, 5, &decided([(0, waits())]));
     breaks(Rule::TurnHasCause, 6, &decided([(0, activity("a", 4)), (0, waits())]));
     breaks(Rule::TurnHasCause, 7, &decided([(0, activity("a", 4)), (1, taken(5)), (1, waits())]));
-    // A timer taken back causes no turn, nor does a marker.
+    // A canceled timer schedules no turn, and neither does a marker.
     breaks(Rule::TurnHasCause, 7, &decided([(0, timer("t", 5, 4)), (0, taken_back("t", 5, 4)), (0, waits())]));
     breaks(Rule::TurnHasCause, 6, &decided([(0, marker(4)), (0, waits())]));
 }
 
 #[test]
-fn news_that_nobody_looks_at_is_caught() {
+fn news_without_a_turn_is_caught() {
     breaks(Rule::NewsIsAnswered, 5, &decided([(0, signal())]));
     breaks(Rule::NewsIsAnswered, 5, &decided([(0, signal()), (0, signal()), (0, waits())]));
     breaks(Rule::NewsIsAnswered, 7, &decided([(0, activity("a", 4)), (1, taken(5)), (2, done(5, 6))]));
@@ -451,7 +451,7 @@ fn links_to_the_wrong_event_are_caught() {
 }
 
 #[test]
-fn activities_that_live_twice_are_caught() {
+fn activities_started_or_closed_twice_are_caught() {
     breaks(Rule::ActivityLife, 7, &decided([(0, activity("a", 4)), (0, taken(5)), (0, taken(5))]));
     breaks(Rule::ActivityLife, 6, &decided([(0, activity("a", 4)), (0, done(5, 6))]));
     let answered = [(0, activity("a", 4)), (0, taken(5)), (0, done(5, 6)), (0, waits()), (0, done(5, 6))];
@@ -467,7 +467,7 @@ fn activities_that_live_twice_are_caught() {
 }
 
 #[test]
-fn the_last_try_stands_directly_before_the_end_of_its_activity() {
+fn the_last_attempt_directly_precedes_the_close() {
     sound(&decided([(0, retried(4)), (9, tried(2, 6, Some(3))), (9, done(5, 6)), (9, waits())]));
     sound(&decided([(0, retried(4)), (9, tried(1, 0, None)), (9, done(5, 6)), (9, waits())]));
     let late = too_slow(5, Some(6), ActivityTimeout::StartToClose);
@@ -533,7 +533,7 @@ fn came_from(event_id: EventId) -> EventKind {
 }
 
 #[test]
-fn effects_on_others_that_have_two_outcomes_or_are_somebody_elses_are_caught() {
+fn effects_with_two_or_foreign_outcomes_are_caught() {
     sound(&decided([(0, told_to("o")), (0, delivered_to("o", 5)), (0, waits())]));
     let twice = [(0, told_to("o")), (0, delivered_to("o", 5)), (0, waits()), (0, delivered_to("o", 5))];
     breaks(Rule::EffectOnce, 8, &decided(twice));
@@ -590,7 +590,7 @@ fn grown(workflow_id: &str, scheduled_event_id: EventId, started_event_id: Event
 }
 
 #[test]
-fn children_that_live_twice_or_close_unborn_are_caught() {
+fn children_started_twice_or_closed_unstarted_are_caught() {
     sound(&decided([(0, child("c")), (0, born("c", 5)), (0, grown("c", 5, 6)), (0, waits())]));
     sound(&decided([(0, child("c")), (0, unborn("c", 5)), (0, waits())]));
     breaks(Rule::ChildLife, 7, &decided([(0, child("c")), (0, born("c", 5)), (0, born("c", 5))]));
@@ -605,19 +605,19 @@ fn children_that_live_twice_or_close_unborn_are_caught() {
 }
 
 #[test]
-fn effects_of_others_that_come_twice_are_caught() {
+fn effects_of_others_recorded_twice_are_caught() {
     sound(&decided([(0, came_from(7)), (0, waits()), (0, came_from(8))]));
     breaks(Rule::OriginOnce, 7, &decided([(0, came_from(7)), (0, waits()), (0, came_from(7))]));
 }
 
 #[test]
-fn decisions_apart_from_their_turn_are_caught() {
+fn decisions_separated_from_their_turn_are_caught() {
     breaks(Rule::DecisionsTogether, 3, &at_once([begun(), waits(), marker(2)]));
     breaks(Rule::DecisionsTogether, 5, &decided([(0, marker(3))]));
     breaks(Rule::DecisionsTogether, 7, &decided([(0, signal()), (0, waits()), (0, marker(4))]));
     breaks(Rule::DecisionsTogether, 7, &decided([(0, close_failed(4)), (0, waits()), (0, success(4))]));
     breaks(Rule::DecisionsTogether, 7, &decided([(0, activity("a", 4)), (0, taken(5)), (0, marker(4))]));
-    // An activity that nobody took is canceled on the spot.
+    // An activity that no runner holds is canceled at once.
     let late = [(0, activity("a", 4)), (0, to_cancel("a", 5, 4)), (0, marker(4)), (0, canceled(5, None, 6))];
     breaks(Rule::DecisionsTogether, 8, &decided(late));
 }
@@ -637,7 +637,7 @@ fn not_done(update_id: &str, accepted_event_id: EventId, decision_event_id: Even
     EventKind::UpdateFailed(UpdateFailed { update_id, accepted_event_id, reason, details: None, decision_event_id })
 }
 
-/// A whole turn for an update alone, as events 5 to 7, and what follows it.
+/// Returns a whole turn recorded only for an update, as events 5 to 7, followed by `rest`.
 fn for_an_update<const N: usize>(rest: [EventKind; N]) -> Vec<Event> {
     let turn = [waits(), starts(5), completes(5, 6)];
     let mut events = decided([]);
@@ -648,7 +648,7 @@ fn for_an_update<const N: usize>(rest: [EventKind; N]) -> Vec<Event> {
 }
 
 #[test]
-fn a_turn_for_an_update_alone_is_sound_and_half_of_one_is_caught() {
+fn a_turn_for_an_update_must_be_recorded_completely() {
     sound(&for_an_update([accepted("u", 7), answered("u", 8, 7)]));
     sound(&for_an_update([accepted("u", 7)]));
     sound(&for_an_update([marker(7)]));
@@ -664,7 +664,7 @@ fn a_turn_for_an_update_alone_is_sound_and_half_of_one_is_caught() {
 }
 
 #[test]
-fn an_update_that_is_answered_twice_or_was_not_accepted_is_caught() {
+fn updates_answered_twice_or_not_accepted_are_caught() {
     let later =
         |kind| [(0, accepted("u", 4)), (0, signal()), (0, waits()), (0, starts(7)), (0, completes(7, 8)), (0, kind)];
     sound(&decided(later(answered("u", 5, 9))));
@@ -680,7 +680,7 @@ fn an_update_that_is_answered_twice_or_was_not_accepted_is_caught() {
 }
 
 #[test]
-fn what_happens_before_its_time_is_caught() {
+fn deadlines_applied_early_are_caught() {
     breaks(Rule::NotBeforeTime, 3, &numbered([(0, begun()), (0, waits()), (999, ran_out())]));
     breaks(Rule::NotBeforeTime, 3, &numbered([(0, begun()), (0, waits()), (59, times_out(2, None))]));
     breaks(
@@ -705,7 +705,7 @@ fn what_happens_before_its_time_is_caught() {
 }
 
 #[test]
-fn a_first_turn_that_does_not_wait_for_its_time_is_caught() {
+fn a_delayed_first_turn_taken_early_is_caught() {
     let EventKind::WorkflowStarted(started) = begun() else { unreachable!() };
     let late =
         EventKind::WorkflowStarted(Box::new(WorkflowStarted { start_after: Some(Duration::from_secs(5)), ..*started }));
@@ -719,7 +719,7 @@ fn a_first_turn_that_does_not_wait_for_its_time_is_caught() {
 }
 
 #[test]
-fn a_window_that_is_too_short_too_long_or_of_a_lost_turn_is_caught() {
+fn a_wrong_window_is_caught() {
     let events = at_once([
         begun(),
         waits(),
@@ -738,7 +738,7 @@ fn a_window_that_is_too_short_too_long_or_of_a_lost_turn_is_caught() {
     let cut = |first: usize, last: usize| &events[first - 1..last];
     assert_eq!(window(&events, 0, 3, cut(1, 3)), Ok(()));
     assert_eq!(window(&events, 3, 8, cut(3, 8)), Ok(()));
-    // The turn of 8 was lost, so that its events are shown again.
+    // The turn of event 8 was lost, so its events are shown again.
     assert_eq!(window(&events, 3, 12, cut(3, 12)), Ok(()));
     for (previous, started, shown) in [
         (8, 12, cut(8, 12)),

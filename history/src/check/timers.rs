@@ -1,4 +1,4 @@
-//! Timers, as the checker sees them.
+//! Checks of timers.
 
 use super::rule::{Rule, Violation, broken};
 use super::{CheckedTimer, HistoryReader};
@@ -22,7 +22,7 @@ impl HistoryReader {
         Ok(())
     }
 
-    /// Closes a timer; when it was set, and for how long.
+    /// Closes a timer, and returns when it was set and for how long.
     pub(super) fn close_timer(
         &mut self,
         id: EventId,
@@ -30,7 +30,7 @@ impl HistoryReader {
         timer_id: &str,
     ) -> Result<(Timestamp, Duration), Violation> {
         let Some(timer) = self.timers.get_mut(&scheduled) else {
-            return broken(Rule::Link, id, format!("event {scheduled} is not a TimerScheduled before it"));
+            return broken(Rule::Link, id, format!("event {scheduled} is not a TimerScheduled that precedes it"));
         };
         if timer.name != timer_id {
             return broken(Rule::Link, id, format!("`{timer_id}` was set as `{}`", timer.name));

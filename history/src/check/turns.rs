@@ -1,22 +1,22 @@
-//! Turns, as the checker sees them.
+//! Checks of turns.
 
 use super::HistoryReader;
 use super::rule::{Rule, Violation, broken, not_before, or_none};
 use crate::event::{DeciderScheduled, DeciderTimeout, EventId};
 use crate::time::Timestamp;
 
-/// The DeciderScheduled of a run's first turn.
+/// Id of the DeciderScheduled event of a run's first turn.
 const FIRST_TURN: EventId = 2;
 
 impl HistoryReader {
-    pub(super) fn turn_waits(
+    pub(super) fn turn_scheduled(
         &mut self,
         id: EventId,
         at: Timestamp,
         scheduled: &DeciderScheduled,
     ) -> Result<(), Violation> {
         if let Some((waiting, _)) = self.waiting {
-            return broken(Rule::OneTurnWaits, id, format!("turn {waiting} waits already"));
+            return broken(Rule::OneTurnWaits, id, format!("turn {waiting} is already waiting"));
         }
         if self.news.take().is_none() {
             self.updates.turn_without_news(id);
@@ -26,7 +26,7 @@ impl HistoryReader {
             && scheduled.not_before != Some(first)
         {
             let held_until = or_none(scheduled.not_before);
-            let found = format!("the first turn is to wait until {first}, and waits until {held_until}");
+            let found = format!("the first turn must be delayed until {first}, but is delayed until {held_until}");
             return broken(Rule::NotBeforeTime, id, found);
         }
         self.turns.insert(id, scheduled.clone());
@@ -34,13 +34,13 @@ impl HistoryReader {
         Ok(())
     }
 
-    /// A cancel request says that it lets the first turn be taken, which must have been held back. From here on the run
-    /// counts as one that was started to wait until now.
+    /// Applies a cancel request that releases the first turn, which must have been delayed. The run then counts as
+    /// started with a delay until now.
     pub(super) fn first_turn_released(&mut self, id: EventId, at: Timestamp) -> Result<(), Violation> {
         let first = self.waiting.as_mut().filter(|(waiting, _)| *waiting == FIRST_TURN);
         let turn = self.turns.get_mut(&FIRST_TURN).filter(|turn| turn.not_before.is_some_and(|held| held > at));
         let (Some((_, waits_since)), Some(turn), Some((start, started_at))) = (first, turn, &mut self.start) else {
-            return broken(Rule::NotBeforeTime, id, "it releases the first turn, which is not held back");
+            return broken(Rule::NotBeforeTime, id, "it releases the first turn, which is not delayed");
         };
         *waits_since = at;
         turn.not_before = None;
@@ -58,7 +58,8 @@ impl HistoryReader {
         match self.waiting.take() {
             Some((waiting, _)) if waiting == scheduled => {}
             other => {
-                let found = format!("it names turn {scheduled}, waiting is {}", or_none(other.map(|(id, _)| id)));
+                let waiting = or_none(other.map(|(id, _)| id));
+                let found = format!("it refers to turn {scheduled}, but the waiting turn is {waiting}");
                 return broken(Rule::Link, id, found);
             }
         }
@@ -89,7 +90,8 @@ impl HistoryReader {
             }
             other => {
                 let held = or_none(other.map(|(scheduled, started, _)| format!("turn {scheduled} by {started}")));
-                broken(Rule::Link, id, format!("it names turn {scheduled} by {started}, started is {held}"))
+                let found = format!("it refers to turn {scheduled} by {started}, but the held turn is {held}");
+                broken(Rule::Link, id, found)
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Updates, as the checker sees them; and turns that were recorded for nothing else.
+//! Checks of updates, and of turns that were recorded only for them.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::part::decision_event_id;
 use super::rule::{Rule, Violation, broken};
 use crate::event::{EventId, EventKind};
 
-/// How far the events of a turn without news have come, by which it was recorded all at once.
+/// Progress through a turn without news, whose events must be recorded together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Scheduled(EventId),
@@ -14,7 +14,7 @@ enum Stage {
     Completed(EventId),
 }
 
-/// An update that was accepted.
+/// An accepted update.
 struct CheckedUpdate {
     update_id: String,
     ended: Option<EventId>,
@@ -27,13 +27,12 @@ pub(super) struct CheckedUpdates {
 }
 
 impl CheckedUpdates {
-    /// A turn is scheduled although there is no news.
+    /// Begins a turn without news.
     pub(super) fn turn_without_news(&mut self, id: EventId) {
         self.stage = Some(Stage::Scheduled(id));
     }
 
-    /// Whether a turn without news goes on with this event, as it must: it is recorded for an update or a decision, and
-    /// together with it.
+    /// Checks that a turn without news is recorded at once, together with an update or a decision.
     pub(super) fn place(&mut self, id: EventId, kind: &EventKind) -> Result<(), Violation> {
         let Some(stage) = self.stage.take() else { return Ok(()) };
         self.stage = match (stage, kind) {
@@ -45,19 +44,19 @@ impl CheckedUpdates {
             }
             (Stage::Completed(completed), kind) if decision_event_id(kind) == Some(completed) => None,
             (Stage::Scheduled(last) | Stage::Started(last) | Stage::Completed(last), kind) => {
-                let found = format!("nothing happened that needs a decider, and {} follows", kind.name());
+                let found = format!("there is no news for a decider, but {} follows", kind.name());
                 return broken(Rule::TurnHasCause, last, found);
             }
         };
         Ok(())
     }
 
-    /// What the end of a history leaves open that must not be.
+    /// Checks that the history does not end within a turn without news.
     pub(super) fn end(&self) -> Result<(), Violation> {
         match self.stage {
             None => Ok(()),
             Some(Stage::Scheduled(last) | Stage::Started(last) | Stage::Completed(last)) => {
-                broken(Rule::TurnHasCause, last, "nothing happened that needs a decider")
+                broken(Rule::TurnHasCause, last, "there is no news for a decider")
             }
         }
     }
@@ -82,7 +81,7 @@ impl CheckedUpdates {
 
     fn ended(&mut self, id: EventId, accepted: EventId, update_id: &str) -> Result<(), Violation> {
         let Some(update) = self.accepted.get_mut(&accepted) else {
-            return broken(Rule::Link, id, format!("event {accepted} is not an UpdateAccepted before it"));
+            return broken(Rule::Link, id, format!("event {accepted} is not an UpdateAccepted that precedes it"));
         };
         if update.update_id != update_id {
             return broken(Rule::Link, id, format!("`{update_id}` was accepted as `{}`", update.update_id));

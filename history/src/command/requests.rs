@@ -1,4 +1,4 @@
-//! By which keys a command is known when it is repeated.
+//! Idempotency keys of commands.
 
 use super::Command;
 use crate::event::RequestKey;
@@ -6,7 +6,7 @@ use crate::run::key_of_update;
 use crate::start::Start;
 
 impl Command {
-    /// The key of the request, where its caller gave it one.
+    /// Returns the idempotency key of the request, if the caller sent one.
     pub fn request_key(&self) -> Option<RequestKey> {
         match self {
             Self::Signal { key, .. }
@@ -22,7 +22,7 @@ impl Command {
             | Self::FailTurn { .. }
             | Self::ReturnTurn { .. }
             | Self::StartActivity { .. }
-            | Self::SendAgain { .. }
+            | Self::Redeliver { .. }
             | Self::SucceedActivity { .. }
             | Self::FailActivity { .. }
             | Self::CancelActivity { .. }
@@ -33,11 +33,12 @@ impl Command {
             | Self::TakeParentClose { .. }
             | Self::TakeChildClose { .. }
             | Self::SettleEffect { .. }
-            | Self::SeeToEffects => None,
+            | Self::RetryEffects => None,
         }
     }
 
-    /// Every request that it may repeat: its own, or the updates that it answers.
+    /// Returns the keys of all requests that the command may repeat: its own key, or those of the updates it
+    /// answers.
     pub fn requests(&self) -> Vec<RequestKey> {
         match self {
             Self::AnswerUpdates { asked, .. } => asked.iter().map(|asked| key_of_update(&asked.update_id)).collect(),
@@ -47,7 +48,7 @@ impl Command {
 }
 
 impl Start {
-    /// Every request that it may repeat: its own, or the update `update_id` that comes with it.
+    /// Returns the keys of all requests that the start may repeat: its own key, and that of the update `update_id`.
     pub fn requests(&self, update_id: Option<&str>) -> Vec<RequestKey> {
         self.key.into_iter().chain(update_id.map(key_of_update)).collect()
     }

@@ -1,4 +1,4 @@
-//! Activities: what is scheduled, started, answered, timed out and asked to stop.
+//! Attributes of the activity events.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -9,39 +9,39 @@ use crate::payload::{self, PackRef, Payload};
 use crate::retry::RetryPolicy;
 use crate::time::{Duration, Timestamp};
 
-/// A decider wants an activity done.
+/// A decider scheduled an activity.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityScheduled {
-    /// The decider's name for it, unique among the run's open activities.
+    /// Activity id chosen by the decider, unique among the run's open activities.
     #[n(0)]
     pub activity_id: String,
-    /// What to do.
+    /// Activity type.
     #[n(1)]
     pub activity_type: String,
-    /// The task list where runners poll for it.
+    /// Task list that runners poll.
     #[n(2)]
     pub task_list: String,
-    /// The input.
+    /// Input for the runner.
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Its timeouts.
+    /// Timeouts.
     #[n(4)]
     #[serde(default)]
     pub timeouts: ActivityTimeouts,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(5)]
     pub decision_event_id: EventId,
-    /// Whether and when it is tried again; never when absent.
+    /// Retry policy; no retries when absent.
     #[n(6)]
     pub retry: Option<RetryPolicy>,
-    /// The decider's note, which comes back with the event.
+    /// The decider's note, returned with the event.
     #[n(7)]
     pub control: Option<String>,
-    /// How it is preferred to others on its list: higher first; 0 when absent.
+    /// Priority on the task list: higher first; 0 when absent.
     #[n(8)]
     pub task_priority: Option<i32>,
 }
@@ -51,106 +51,108 @@ pub struct ActivityScheduled {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityScheduleFailed {
-    /// The decider's name for it.
+    /// Id chosen by the decider.
     #[n(0)]
     pub activity_id: String,
-    /// What was to be done.
+    /// Activity type.
     #[n(1)]
     pub activity_type: String,
-    /// Why.
+    /// Cause, for programs.
     #[n(2)]
     pub cause: ActivityScheduleFailedCause,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(3)]
     pub decision_event_id: EventId,
 }
 
-/// A runner took the activity. With a retry policy it is recorded when the activity closes, and tells of the last try.
+/// A runner took the activity. If the activity has a retry policy, the event is recorded when the activity closes
+/// and describes the last attempt.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityStarted {
-    /// Its ActivityScheduled.
+    /// Id of the activity's ActivityScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Who took it.
+    /// Identity of the worker that took it.
     #[n(1)]
     pub identity: Option<String>,
-    /// With a retry policy: which try it was.
+    /// Number of the attempt, if the activity has a retry policy.
     #[n(2)]
     pub attempt: Option<u32>,
-    /// With a retry policy: when the runner took it.
+    /// Time at which the runner took it, if the activity has a retry policy.
     #[n(3)]
     pub started_at: Option<Timestamp>,
-    /// How the try before it ended.
+    /// Outcome of the previous attempt.
     #[n(4)]
     pub last_failure: Option<LastFailure>,
-    /// Where the identity is kept that is not here; `None` for whoever reads it through the service.
+    /// Location of an identity that is stored outside the event; always `None` when read through the service.
     #[n(5)]
     #[serde(skip)]
     pub kept: Option<PackRef>,
-    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
 
-/// The runner did it, or somebody says that it is done.
+/// The runner completed the activity, or an operator marked it as completed.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivitySuccess {
-    /// Its ActivityScheduled.
+    /// Id of the activity's ActivityScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Its ActivityStarted.
+    /// Id of the activity's ActivityStarted event.
     #[n(1)]
     pub started_event_id: EventId,
-    /// The result.
+    /// Result.
     #[n(2)]
     #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
-    /// Who said so, where it was not the runner.
+    /// Operator that completed the activity manually; absent if the runner did.
     #[n(3)]
     pub by_hand: Option<ByHand>,
-    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
 
-/// The runner could not do it, or somebody says that it cannot be done.
+/// The runner reported a failure, or an operator marked the activity as failed.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityFailed {
-    /// Its ActivityScheduled.
+    /// Id of the activity's ActivityScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Its ActivityStarted.
+    /// Id of the activity's ActivityStarted event.
     #[n(1)]
     pub started_event_id: EventId,
-    /// Why, for programs: the fail code.
+    /// Failure code, for programs.
     #[n(2)]
     pub reason: String,
-    /// Why, for people and programs.
+    /// Failure details, for people and programs.
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// The runner says that another try cannot help.
+    /// True if the runner reported that a retry cannot help.
     #[n(4)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub non_retryable: bool,
-    /// Who said so, where it was not the runner.
+    /// Operator that failed the activity manually; absent if the runner did.
     #[n(5)]
     pub by_hand: Option<ByHand>,
-    /// Whether an empty `reason` was given rather than none. Only runs that were started over SWF's wire have either.
+    /// True if `reason` was given as an empty string rather than not at all. Only runs started over SWF's protocol
+    /// have either.
     #[n(6)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_empty_reason: bool,
-    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
@@ -161,137 +163,137 @@ pub struct ActivityFailed {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityCanceled {
-    /// Its ActivityScheduled.
+    /// Id of the activity's ActivityScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Its ActivityStarted; absent when it never started.
+    /// Id of the activity's ActivityStarted event; absent if it never started.
     #[n(1)]
     pub started_event_id: Option<EventId>,
-    /// The newest ActivityTaskCancel; 0 in a run over SWF's wire where nobody asked.
+    /// Id of the latest ActivityTaskCancel event; 0 in a run over SWF's protocol if no cancellation was requested.
     #[n(2)]
     pub cancel_event_id: EventId,
-    /// What was done.
+    /// Details reported by the runner.
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
 
-/// The activity took too long.
+/// The activity timed out.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityTimedOut {
-    /// Its ActivityScheduled.
+    /// Id of the activity's ActivityScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Its ActivityStarted; absent when it never started.
+    /// Id of the activity's ActivityStarted event; absent if it never started.
     #[n(1)]
     pub started_event_id: Option<EventId>,
-    /// Which timeout.
+    /// Timeout that expired.
     #[n(2)]
     pub timeout: ActivityTimeout,
-    /// The details of the last heartbeat.
+    /// Details of the last heartbeat.
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// Present when the runner was already gone when the activity was handed to it.
+    /// Cause, if the activity timed out early because its runner's connection was gone on delivery.
     #[n(4)]
     pub cause: Option<ActivityTimedOutCause>,
-    /// How the newest try ended, where the activity waited for another.
+    /// Outcome of the latest attempt, if the activity was waiting for a retry.
     #[n(5)]
     pub last_failure: Option<LastFailure>,
-    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
 
-/// No runner took the activity in time (schedule to start), or none ever may.
+/// No runner took the activity within its schedule-to-start timeout, or none is allowed to.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityScheduledTimeout {
-    /// Its ActivityScheduled.
+    /// Id of the activity's ActivityScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// How the newest try ended, where the activity waited for another.
+    /// Outcome of the latest attempt, if the activity was waiting for a retry.
     #[n(1)]
     pub last_failure: Option<LastFailure>,
-    /// Why no runner may take it; absent where time was up.
+    /// Reason why no runner may take it; absent if the timeout expired.
     #[n(2)]
     pub cause: Option<ActivityNotStartedCause>,
-    /// The decider's name for it. Not stored: the REST API adds it when the event is read.
+    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
     #[cbor(skip)]
     pub activity_id: Option<Box<str>>,
 }
 
-/// Why no runner may take an activity.
+/// Reason why no runner may take an activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ActivityNotStartedCause {
-    /// It is a Lambda task of a run without a Lambda role.
+    /// The activity is a Lambda task, and the run has no Lambda role.
     #[n(0)]
     LambdaRoleUndefined,
 }
 
-/// A decider wants an activity to stop.
+/// A decider asked for an activity to stop.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityTaskCancel {
-    /// The decider's name for it.
+    /// Id chosen by the decider.
     #[n(0)]
     pub activity_id: String,
-    /// Its ActivityScheduled.
+    /// Id of the activity's ActivityScheduled event.
     #[n(1)]
     pub scheduled_event_id: EventId,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(2)]
     pub decision_event_id: EventId,
 }
 
-/// An activity could not be asked to stop.
+/// The activity that a decider asked to stop is not open, or the decider may not stop it.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityTaskCancelFailed {
-    /// The decider's name for it.
+    /// Id chosen by the decider.
     #[n(0)]
     pub activity_id: String,
-    /// Why.
+    /// Cause, for programs.
     #[n(1)]
     pub cause: ActivityTaskCancelFailedCause,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(2)]
     pub decision_event_id: EventId,
 }
 
-/// The timeouts of an activity: four, independent of each other. An absent one does not apply.
+/// Four independent timeouts of an activity. An absent timeout does not apply.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityTimeouts {
-    /// From ActivityScheduled to ActivityStarted, at most.
+    /// Longest time from ActivityScheduled to ActivityStarted.
     #[n(0)]
     pub schedule_to_start: Option<Duration>,
-    /// From ActivityStarted to the answer, at most.
+    /// Longest time from ActivityStarted to the runner's result.
     #[n(1)]
     pub start_to_close: Option<Duration>,
-    /// From ActivityScheduled to the answer, at most.
+    /// Longest time from ActivityScheduled to the runner's result.
     #[n(2)]
     pub schedule_to_close: Option<Duration>,
-    /// From ActivityStarted or a heartbeat to the next heartbeat or the answer, at most.
+    /// Longest time between heartbeats, counted from ActivityStarted or the previous heartbeat.
     #[n(3)]
     pub heartbeat: Option<Duration>,
 }
 
-/// Reads timeouts out of a request, where an unknown field is a mistake. For `#[serde(deserialize_with = "…")]`.
+/// Deserializes the timeouts of a request and rejects unknown fields. For `#[serde(deserialize_with = "…")]`.
 ///
 /// # Errors
 ///
@@ -311,7 +313,7 @@ pub fn timeouts_of_request<'de, D: serde::Deserializer<'de>>(deserializer: D) ->
 }
 
 impl ActivityTimeouts {
-    /// These, and where one is absent that of `defaults`.
+    /// Fills absent timeouts from `defaults`.
     #[must_use]
     pub fn or(self, defaults: Self) -> Self {
         Self {
@@ -323,68 +325,68 @@ impl ActivityTimeouts {
     }
 }
 
-/// The timeouts of an activity, but for schedule-to-start, which has an event of its own.
+/// Timeout of an activity that expired. Schedule-to-start is not included because it has a separate event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ActivityTimeout {
-    /// From ActivityStarted to the answer.
+    /// Too long from ActivityStarted to the result.
     #[n(0)]
     StartToClose,
-    /// From ActivityScheduled to the answer, started or not.
+    /// Too long from ActivityScheduled to the result, whether started or not.
     #[n(1)]
     ScheduleToClose,
-    /// From one sign of life to the next.
+    /// Too long since the last heartbeat or the start.
     #[n(2)]
     Heartbeat,
 }
 
-/// Why an activity timed out before its time.
+/// Reason why an activity timed out early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ActivityTimedOutCause {
-    /// The runner's connection was gone when the activity was handed to it.
+    /// The runner's connection was gone when the activity was delivered.
     #[n(0)]
     DeliveryFailed,
 }
 
-/// Why an activity could not be scheduled.
+/// Reason why an activity could not be scheduled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ActivityScheduleFailedCause {
-    /// An activity with this id is open.
+    /// An activity with this id is already open.
     #[n(0)]
     ActivityIdAlreadyInUse,
-    /// As many activities are open as may be.
+    /// The run has reached its limit of open activities.
     #[n(1)]
     OpenActivitiesLimit,
-    /// Its type is deprecated.
+    /// The activity type is deprecated.
     #[n(2)]
     ActivityTypeDeprecated,
-    /// Its type is not registered. In runs over SWF's wire.
+    /// The activity type is not registered. Only in runs over SWF's protocol.
     #[n(3)]
     ActivityTypeUnknown,
-    /// Neither the decision nor its type says on which task list it waits. In runs over SWF's wire.
+    /// Neither the decision nor the activity type sets a task list. Only in runs over SWF's protocol.
     #[n(4)]
     DefaultTaskListUndefined,
-    /// Neither says its schedule-to-start timeout. In runs over SWF's wire.
+    /// Neither sets a schedule-to-start timeout. Only in runs over SWF's protocol.
     #[n(5)]
     DefaultScheduleToStartUndefined,
-    /// Neither says its schedule-to-close timeout. In runs over SWF's wire.
+    /// Neither sets a schedule-to-close timeout. Only in runs over SWF's protocol.
     #[n(6)]
     DefaultScheduleToCloseUndefined,
-    /// Neither says its start-to-close timeout. In runs over SWF's wire.
+    /// Neither sets a start-to-close timeout. Only in runs over SWF's protocol.
     #[n(7)]
     DefaultStartToCloseUndefined,
-    /// Neither says its heartbeat timeout. In runs over SWF's wire.
+    /// Neither sets a heartbeat timeout. Only in runs over SWF's protocol.
     #[n(8)]
     DefaultHeartbeatUndefined,
-    /// It is a Lambda task, and the service has no functions. In runs over SWF's wire.
+    /// The activity is a Lambda task, and the service has no functions. Only in runs over SWF's protocol.
     #[n(9)]
     LambdaUnavailable,
-    /// The state of the run has no room for another.
+    /// The state of the run has no space for another activity.
     #[n(10)]
     StateLimit,
     /// The decider's credential does not allow it.
@@ -392,7 +394,7 @@ pub enum ActivityScheduleFailedCause {
     OperationNotPermitted,
 }
 
-/// Why an activity could not be asked to stop.
+/// Reason why an activity could not be asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
@@ -405,29 +407,30 @@ pub enum ActivityTaskCancelFailedCause {
     OperationNotPermitted,
 }
 
-/// How a try ended that was followed by another.
+/// Outcome of an attempt that was followed by another.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LastFailure {
-    /// When.
+    /// Time at which the attempt ended.
     #[n(0)]
     pub at: Timestamp,
-    /// The runner's reason; absent when it timed out.
+    /// Failure code from the runner; absent if the attempt timed out.
     #[n(1)]
     pub reason: Option<String>,
-    /// The timeout; absent when the runner answered.
+    /// Timeout that expired; absent if the runner reported a failure.
     #[n(2)]
     pub timeout: Option<ActivityTimeout>,
-    /// The runner's details, where they have at most 1 KiB.
+    /// Failure details from the runner, if they have at most 1 KiB.
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// Who had taken it.
+    /// Identity of the runner that had taken the attempt.
     #[n(4)]
     pub identity: Option<String>,
-    /// Where reason, details and identity are kept that are not here; `None` for whoever reads it through the service.
+    /// Location of a reason, details and identity that are stored outside the event; always `None` when read
+    /// through the service.
     #[n(5)]
     #[serde(skip)]
     pub kept: Option<PackRef>,

@@ -1,10 +1,11 @@
-//! Which events caused an event.
+//! Causes of an event: the ids of earlier events that led to it.
 
 use super::EventKind;
 use crate::EventId;
 
 impl EventKind {
-    /// The events that caused it; where its turn decided it, the last of them is that turn's DeciderCompleted.
+    /// Returns the ids of the events that caused this one. If a turn decided it, the last id is that of the turn's
+    /// DeciderCompleted.
     pub fn causes(&self) -> Vec<EventId> {
         match self {
             EventKind::WorkflowSuccess(it) => vec![it.decision_event_id],

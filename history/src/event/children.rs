@@ -1,4 +1,4 @@
-//! The attributes of events about children: runs that a run starts, and that tell it how they closed.
+//! Attributes of the events about children: runs that a run starts, and whose outcome is reported back to it.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -12,64 +12,64 @@ use crate::payload::{self, Payload};
 use crate::retry::RetryPolicy;
 use crate::time::Duration;
 
-/// A decider wants a child to be started.
+/// A decider asked for a child to be started.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChildScheduled {
-    /// The child's workflow id.
+    /// Workflow id of the child.
     #[n(0)]
     pub workflow_id: String,
-    /// Its workflow type.
+    /// Workflow type of the child.
     #[n(1)]
     pub workflow_type: String,
-    /// The task list of its deciders.
+    /// Task list of the child's deciders.
     #[n(2)]
     pub task_list: String,
-    /// Its input.
+    /// Input of the child.
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// From its start to its close, at most, of all runs that go on for each other.
+    /// Longest time from the start to the close, over all successors of the child.
     #[n(4)]
     pub execution_timeout: Duration,
-    /// From its DeciderStarted to the answer, at most.
+    /// Longest time from DeciderStarted to the decider's answer.
     #[n(5)]
     pub decider_start_to_close: Duration,
-    /// From its DeciderScheduled to DeciderStarted, at most; unlimited when absent.
+    /// Longest time from DeciderScheduled to DeciderStarted; unlimited when absent.
     #[n(6)]
     pub decider_schedule_to_start: Option<Duration>,
-    /// What applies to its activities whose decisions do not say.
+    /// Default timeouts of the child's activities.
     #[n(7)]
     #[serde(default)]
     pub activity_timeouts: ActivityTimeouts,
-    /// Its tags.
+    /// Tags of the child.
     #[n(8)]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// How long it stays readable after it closed.
+    /// Time for which the child stays readable after its close.
     #[n(9)]
     pub retention: Duration,
-    /// Whether the id of a closed run may be used again.
+    /// Reuse policy for a workflow id whose earlier run has closed.
     #[n(10)]
     pub reuse_policy: ReusePolicy,
-    /// What becomes of it when the parent closes first.
+    /// Policy applied to the child if the parent closes first.
     #[n(11)]
     pub child_policy: ChildPolicy,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(12)]
     pub decision_event_id: EventId,
-    /// From its first turn to its close, at most, of one run; unlimited when absent.
+    /// Longest time from the first turn to the close of one run; unlimited when absent.
     #[n(13)]
     pub run_timeout: Option<Duration>,
-    /// Whether and when it is tried again after it failed or took too long; never when absent.
+    /// Retry policy after a failure or timeout; no retries when absent.
     #[n(14)]
     pub retry: Option<RetryPolicy>,
-    /// The decider's note, which comes back with the event.
+    /// The decider's note, returned with the event.
     #[n(15)]
     pub control: Option<String>,
-    /// In runs over SWF's wire: the child's own settings.
+    /// SWF settings of the child. Only in runs over SWF's protocol.
     #[n(16)]
     pub swf: Option<SwfRun>,
 }
@@ -80,65 +80,65 @@ pub struct ChildScheduled {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChildScheduleFailed {
-    /// Its workflow id.
+    /// Workflow id of the child.
     #[n(0)]
     pub workflow_id: String,
-    /// Why.
+    /// Cause, for programs.
     #[n(1)]
     pub cause: ChildScheduleFailedCause,
-    /// Its ChildScheduled; absent when it was not even tried.
+    /// Id of the ChildScheduled event; absent if the decision failed immediately.
     #[n(2)]
     pub scheduled_event_id: Option<EventId>,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(3)]
     pub decision_event_id: EventId,
-    /// Its type, where there is no ChildScheduled to say.
+    /// Workflow type, if there is no ChildScheduled event.
     #[n(4)]
     pub workflow_type: Option<String>,
-    /// The decider's note, likewise.
+    /// The decider's note, if there is no ChildScheduled event.
     #[n(5)]
     pub control: Option<String>,
 }
 
-/// Why a child could not be started.
+/// Reason why a child could not be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ChildScheduleFailedCause {
-    /// A run of this workflow id is open, e.g. another child.
+    /// A run with this workflow id is open, for example another child.
     #[n(0)]
     WorkflowAlreadyOpen,
-    /// The workflow id was used before, and the reuse policy does not allow another run.
+    /// An earlier run used the workflow id, and the reuse policy forbids another.
     #[n(1)]
     WorkflowIdReuseRefused,
-    /// As many children are open as may be.
+    /// The run has reached its limit of open children.
     #[n(2)]
     OpenChildrenLimit,
-    /// Its type is deprecated.
+    /// The workflow type is deprecated.
     #[n(3)]
     WorkflowTypeDeprecated,
-    /// Its type is not registered. In runs over SWF's wire.
+    /// The workflow type is not registered. Only in runs over SWF's protocol.
     #[n(4)]
     WorkflowTypeUnknown,
-    /// Neither the decision nor its type says its execution timeout. In runs over SWF's wire.
+    /// Neither the decision nor the workflow type sets an execution timeout. Only in runs over SWF's protocol.
     #[n(5)]
     DefaultExecutionTimeoutUndefined,
-    /// Neither says on which task list its deciders poll. In runs over SWF's wire.
+    /// Neither sets a task list for deciders. Only in runs over SWF's protocol.
     #[n(6)]
     DefaultTaskListUndefined,
-    /// Neither says how long its deciders may take. In runs over SWF's wire.
+    /// Neither sets a decider timeout. Only in runs over SWF's protocol.
     #[n(7)]
     DefaultDeciderTimeoutUndefined,
-    /// Neither says what becomes of its children. In runs over SWF's wire.
+    /// Neither sets a child policy. Only in runs over SWF's protocol.
     #[n(8)]
     DefaultChildPolicyUndefined,
-    /// The run cannot be begun as it is wanted, and never could: a limit of the service or its store is in the way.
+    /// A limit of the service or its store does not allow this start, and retrying cannot help.
     #[n(9)]
     StartRefused,
-    /// As many runs are open in the domain as may be.
+    /// The domain has reached its limit of open runs.
     #[n(10)]
     OpenRunsLimit,
-    /// The state of the run has no room for another.
+    /// The state of the run has no space for another child.
     #[n(11)]
     StateLimit,
     /// The decider's credential does not allow it.
@@ -146,149 +146,150 @@ pub enum ChildScheduleFailedCause {
     OperationNotPermitted,
 }
 
-/// The child has begun.
+/// The child started.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChildStarted {
-    /// Its workflow id.
+    /// Workflow id of the child.
     #[n(0)]
     pub workflow_id: String,
-    /// Its run.
+    /// Run id of the child.
     #[n(1)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// Its ChildScheduled.
+    /// Id of the ChildScheduled event.
     #[n(2)]
     pub scheduled_event_id: EventId,
 }
 
-/// The child has closed: WorkflowSuccess.
+/// The child closed with WorkflowSuccess.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChildSuccess {
-    /// Its workflow id.
+    /// Workflow id of the child.
     #[n(0)]
     pub workflow_id: String,
-    /// Its run.
+    /// Run id of the child.
     #[n(1)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// Its ChildScheduled.
+    /// Id of the ChildScheduled event.
     #[n(2)]
     pub scheduled_event_id: EventId,
-    /// Its ChildStarted.
+    /// Id of the ChildStarted event.
     #[n(3)]
     pub started_event_id: EventId,
-    /// Its result.
+    /// Result of the child.
     #[n(4)]
     #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
 }
 
-/// The child has closed: WorkflowFailed.
+/// The child closed with WorkflowFailed.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChildFailed {
-    /// Its workflow id.
+    /// Workflow id of the child.
     #[n(0)]
     pub workflow_id: String,
-    /// Its run.
+    /// Run id of the child.
     #[n(1)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// Its ChildScheduled.
+    /// Id of the ChildScheduled event.
     #[n(2)]
     pub scheduled_event_id: EventId,
-    /// Its ChildStarted.
+    /// Id of the ChildStarted event.
     #[n(3)]
     pub started_event_id: EventId,
-    /// Why, for programs.
+    /// Failure code, for programs.
     #[n(4)]
     pub reason: String,
-    /// Why, for people and programs.
+    /// Failure details, for people and programs.
     #[n(5)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// Whether an empty `reason` was given rather than none. Only runs that were started over SWF's wire have either.
+    /// True if `reason` was given as an empty string rather than not at all. Only runs started over SWF's protocol
+    /// have either.
     #[n(6)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_empty_reason: bool,
 }
 
-/// The child has closed: WorkflowTimedOut.
+/// The child closed with WorkflowTimedOut.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChildTimedOut {
-    /// Its workflow id.
+    /// Workflow id of the child.
     #[n(0)]
     pub workflow_id: String,
-    /// Its run.
+    /// Run id of the child.
     #[n(1)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// Its ChildScheduled.
+    /// Id of the ChildScheduled event.
     #[n(2)]
     pub scheduled_event_id: EventId,
-    /// Its ChildStarted.
+    /// Id of the ChildStarted event.
     #[n(3)]
     pub started_event_id: EventId,
-    /// Which timeout.
+    /// Timeout that expired.
     #[n(4)]
     pub timeout: WorkflowTimeout,
 }
 
-/// The child has closed: WorkflowCanceled.
+/// The child closed with WorkflowCanceled.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChildCanceled {
-    /// Its workflow id.
+    /// Workflow id of the child.
     #[n(0)]
     pub workflow_id: String,
-    /// Its run.
+    /// Run id of the child.
     #[n(1)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// Its ChildScheduled.
+    /// Id of the ChildScheduled event.
     #[n(2)]
     pub scheduled_event_id: EventId,
-    /// Its ChildStarted.
+    /// Id of the ChildStarted event.
     #[n(3)]
     pub started_event_id: EventId,
-    /// What was done.
+    /// Details given by the child's decider.
     #[n(4)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
 }
 
-/// The child has closed: WorkflowTerminated.
+/// The child closed with WorkflowTerminated.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChildTerminated {
-    /// Its workflow id.
+    /// Workflow id of the child.
     #[n(0)]
     pub workflow_id: String,
-    /// Its run.
+    /// Run id of the child.
     #[n(1)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// Its ChildScheduled.
+    /// Id of the ChildScheduled event.
     #[n(2)]
     pub scheduled_event_id: EventId,
-    /// Its ChildStarted.
+    /// Id of the ChildStarted event.
     #[n(3)]
     pub started_event_id: EventId,
-    /// Why.
+    /// Reason for the termination.
     #[n(4)]
     pub reason: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Turns of the decider.
+//! Attributes of the events about turns.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -14,22 +14,22 @@ use crate::time::{Duration, Timestamp};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DeciderScheduled {
-    /// The task list where it waits.
+    /// Task list on which the turn waits.
     #[n(0)]
     pub task_list: String,
-    /// From DeciderStarted to the answer, at most.
+    /// Longest time from DeciderStarted to the decider's answer.
     #[n(1)]
     pub start_to_close: Duration,
-    /// From here to DeciderStarted, at most; unlimited when absent.
+    /// Longest time from this event to DeciderStarted; unlimited when absent.
     #[n(2)]
     pub schedule_to_start: Option<Duration>,
-    /// 1, and one more for every turn in a row that failed or timed out before it.
+    /// Number of the attempt: 1 plus the turns in a row that failed or timed out before this one.
     #[n(3)]
     pub attempt: u32,
-    /// Not handed out before this instant: deciders that keep failing are asked less and less often.
+    /// Earliest time at which the turn is handed out. Turns that keep failing are retried with increasing delays.
     #[n(4)]
     pub not_before: Option<Timestamp>,
-    /// How it is preferred to others on its list: higher first; 0 when absent.
+    /// Priority on the task list: higher first; 0 when absent.
     #[n(5)]
     pub task_priority: Option<i32>,
 }
@@ -40,10 +40,10 @@ pub struct DeciderScheduled {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DeciderStarted {
-    /// The turn's DeciderScheduled.
+    /// Id of the turn's DeciderScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Who took it.
+    /// Identity of the decider that took it.
     #[n(1)]
     pub identity: Option<String>,
 }
@@ -54,27 +54,27 @@ pub struct DeciderStarted {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DeciderCompleted {
-    /// The turn's DeciderScheduled.
+    /// Id of the turn's DeciderScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// The turn's DeciderStarted.
+    /// Id of the turn's DeciderStarted event.
     #[n(1)]
     pub started_event_id: EventId,
-    /// What the decider wants to be told on the next turn.
+    /// Context that the decider receives with the next turn.
     #[n(2)]
     #[serde(default, deserialize_with = "payload::present")]
     pub context: Option<Payload>,
-    /// The signals that the decider says it waits for; `baton.cancel` for a cancel request.
+    /// Names of the signals that the decider waits for; `baton.cancel` stands for a cancel request.
     #[n(3)]
     #[cbor(skip_if = "Vec::is_empty")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaiting: Vec<String>,
-    /// Where later turns wait, if that is to change.
+    /// Task list for later turns, if the decider changes it.
     #[n(4)]
     pub moves_to: Option<TurnList>,
 }
 
-/// Where turns are to wait from now on.
+/// Task list on which later turns wait.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -83,79 +83,79 @@ pub struct TurnList {
     /// The task list.
     #[n(0)]
     pub task_list: String,
-    /// From DeciderScheduled to DeciderStarted there, at most: when a turn takes longer than that, or than its start-to-close
-    /// timeout, later ones wait where they did before. For good when absent.
+    /// Longest time from DeciderScheduled to DeciderStarted on this list. If a turn exceeds it or its
+    /// start-to-close timeout, later turns return to the previous list. When absent, the change is permanent.
     #[n(1)]
     pub schedule_to_start: Option<Duration>,
 }
 
-/// The decider did not answer, or none came, in time.
+/// The decider did not answer in time, or no decider took the turn in time.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DeciderTimedOut {
-    /// The turn's DeciderScheduled.
+    /// Id of the turn's DeciderScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// The turn's DeciderStarted; absent when none came.
+    /// Id of the turn's DeciderStarted event; absent if no decider took the turn.
     #[n(1)]
     pub started_event_id: Option<EventId>,
-    /// Which timeout.
+    /// Timeout that expired.
     #[n(2)]
     pub timeout: DeciderTimeout,
 }
 
-/// The decider gave the turn back.
+/// The turn failed: the decider reported a failure, or the turn could not be delivered.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DeciderFailed {
-    /// The turn's DeciderScheduled.
+    /// Id of the turn's DeciderScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// The turn's DeciderStarted.
+    /// Id of the turn's DeciderStarted event.
     #[n(1)]
     pub started_event_id: EventId,
-    /// Why.
+    /// Cause, for programs.
     #[n(2)]
     pub cause: DeciderFailedCause,
-    /// Why, in the decider's words.
+    /// Failure code from the decider.
     #[n(3)]
     pub reason: Option<String>,
-    /// More of it.
+    /// Failure details from the decider.
     #[n(4)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// The next turn, which waits already, is not handed out before this instant: deciders that keep failing are asked
-    /// less and less often, however much news there is.
+    /// Earliest time at which the next turn, which is already scheduled, is handed out. Turns that keep failing are
+    /// retried with increasing delays even if there is news.
     #[n(5)]
     pub next_not_before: Option<Timestamp>,
 }
 
-/// The timeouts of a turn.
+/// Timeout of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum DeciderTimeout {
-    /// From DeciderStarted to the answer.
+    /// Too long from DeciderStarted to the decider's answer.
     #[n(0)]
     StartToClose,
-    /// From DeciderScheduled to DeciderStarted.
+    /// Too long from DeciderScheduled to DeciderStarted.
     #[n(1)]
     ScheduleToStart,
 }
 
-/// Why a turn was given back.
+/// Reason why a turn failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum DeciderFailedCause {
-    /// The decider said so.
+    /// The decider reported a failure.
     #[n(0)]
     Reported,
-    /// The decider's connection was gone when the turn was handed to it.
+    /// The decider's connection was gone when the turn was delivered.
     #[n(1)]
     DeliveryFailed,
 }

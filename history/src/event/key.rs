@@ -1,4 +1,4 @@
-//! Keys of requests that may be repeated.
+//! Idempotency keys of requests.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use serde::{Serialize, Serializer};
 
 /// A request's `Idempotency-Key`, hashed to 64 bits.
 ///
-/// In JSON 16 hexadecimal digits, because many programs (`jq`, a browser) round numbers beyond 2^53.
+/// Its JSON form is 16 hexadecimal digits, because many programs (`jq`, browsers) round numbers beyond 2^53.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode)]
 #[cbor(transparent)]
 pub struct RequestKey(#[n(0)] pub u64);
 
-/// How many digits it has in JSON.
+/// Number of digits in the JSON form.
 const DIGITS: usize = 16;
 
 impl Serialize for RequestKey {
@@ -34,7 +34,7 @@ impl<'de> Deserialize<'de> for RequestKey {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<RequestKey, E> {
-                // The parser alone would take a sign.
+                // `from_str_radix` also accepts a leading sign, which is not part of the format.
                 let is_hex = text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
                 let number = u64::from_str_radix(text, 16).ok().filter(|_| is_hex);
                 number.map(RequestKey).ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn a_malformed_key_is_refused() {
         for text in [
             "\"\"",
             "\"7\"",

@@ -1,4 +1,4 @@
-//! Signals and markers.
+//! Attributes of signals and markers.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -8,65 +8,65 @@ use crate::event::{EventId, Origin};
 use crate::payload::{self, Payload};
 use crate::trace::Traceparent;
 
-/// News from outside.
+/// An application or another run sent a signal.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Signal {
-    /// Its name.
+    /// Name of the signal.
     #[n(0)]
     pub name: String,
-    /// What it says.
+    /// Payload of the signal.
     #[n(1)]
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Who sent it.
+    /// Identity of the sender.
     #[n(2)]
     pub identity: Option<String>,
-    /// The event of the other run that it comes from, if one decided it.
+    /// Event of another run that sent the signal; absent if an application sent it.
     #[n(3)]
     pub origin: Option<Origin>,
-    /// The trace of whoever sent it, as W3C's `traceparent`. The run stays in its own.
+    /// The sender's W3C `traceparent`. The run keeps its own trace.
     #[n(4)]
     pub traceparent: Option<Traceparent>,
 }
 
-/// A decider's note to itself.
+/// A decider recorded a marker for its own use.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Marker {
-    /// Its name.
+    /// Name of the marker.
     #[n(0)]
     pub name: String,
-    /// The note.
+    /// Payload of the marker.
     #[n(1)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(2)]
     pub decision_event_id: EventId,
 }
 
-/// A note could not be recorded.
+/// A marker could not be recorded.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct MarkerFailed {
-    /// Its name.
+    /// Name of the marker.
     #[n(0)]
     pub name: String,
-    /// Why.
+    /// Cause, for programs.
     #[n(1)]
     pub cause: MarkerFailedCause,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(2)]
     pub decision_event_id: EventId,
 }
 
-/// Why a marker could not be recorded.
+/// Reason why a marker could not be recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]

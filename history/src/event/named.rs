@@ -1,13 +1,13 @@
-//! The decider's names of activities, for events that refer to an activity by its ActivityScheduled alone.
+//! Activity ids for events that store only the id of their ActivityScheduled event.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Event, EventId, EventKind};
 
-/// Names of activities by their ActivityScheduled.
+/// Activity ids by the id of their ActivityScheduled event.
 pub type ActivityNames = BTreeMap<EventId, String>;
 
-/// The kinds of events to which the name of their activity is added when they are read over the REST API.
+/// Kinds of events to which the REST API adds the activity id when they are read.
 pub const NAMED_WHEN_READ: [&str; 10] = [
     "ActivityStarted",
     "ActivitySuccess",
@@ -22,8 +22,8 @@ pub const NAMED_WHEN_READ: [&str; 10] = [
 ];
 
 impl EventKind {
-    /// The ActivityScheduled that this event refers to, and the field for the activity's name; `None` for events that
-    /// refer to no activity, and for those with the name stored.
+    /// Returns the id of the ActivityScheduled event that this event refers to, and the field for the activity id.
+    /// Returns `None` for events without an activity and for those that store the activity id.
     fn activity_mut(&mut self) -> Option<(EventId, &mut Option<Box<str>>)> {
         match self {
             Self::ActivityStarted(it) => Some((it.scheduled_event_id, &mut it.activity_id)),
@@ -41,7 +41,7 @@ impl EventKind {
     }
 }
 
-/// The names that the ActivityScheduled events among these give.
+/// Collects the activity ids from the ActivityScheduled events among `events`.
 pub fn activity_names<'a>(events: impl IntoIterator<Item = &'a Event>) -> ActivityNames {
     let named = events.into_iter().filter_map(|event| match &event.kind {
         EventKind::ActivityScheduled(it) => Some((event.id, it.activity_id.clone())),
@@ -50,8 +50,8 @@ pub fn activity_names<'a>(events: impl IntoIterator<Item = &'a Event>) -> Activi
     named.collect()
 }
 
-/// Adds the names of activities to the events that refer to one by its ActivityScheduled. Returns the
-/// ActivityScheduled events whose names are not among `names`.
+/// Adds activity ids to the events that refer to an activity. Returns the ids of the ActivityScheduled events that
+/// are missing in `names`.
 pub fn name_activities(events: &mut [Event], names: &ActivityNames) -> BTreeSet<EventId> {
     let mut unknown = BTreeSet::new();
     for (scheduled_event_id, activity_id) in events.iter_mut().filter_map(|event| event.kind.activity_mut()) {
@@ -65,8 +65,8 @@ pub fn name_activities(events: &mut [Event], names: &ActivityNames) -> BTreeSet<
     unknown
 }
 
-/// Takes the added names out of an event: it is then as it is stored. Returns the name, where it had one, with the
-/// ActivityScheduled that it refers to.
+/// Removes the added activity id, which restores the stored form. Returns the id, if there was one, and the id of
+/// the ActivityScheduled event it belongs to.
 pub fn take_activity_name(event: &mut Event) -> Option<(EventId, Box<str>)> {
     let (scheduled_event_id, activity_id) = event.kind.activity_mut()?;
     activity_id.take().map(|name| (scheduled_event_id, name))
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use crate::scene::{Scene, fail, scene, schedule};
 
-    /// One activity that succeeds, one that fails, and one that is open.
+    /// A history with one successful, one failed and one open activity.
     fn story() -> Scene {
         let given = scene().decide([schedule("a"), schedule("b"), schedule("c")]).takes("a").succeeds("a").takes("b");
         let failed = fail(given.task("b"));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_not_known_are_asked_for() {
+    fn missing_activity_names_are_reported() {
         let mut events = story().events;
         events.retain(|event| event.kind.name() == "ActivityFailed");
         let unknown = name_activities(&mut events, &ActivityNames::new());
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_form_has_no_names_and_what_is_read_with_one_gives_it_back() {
+    fn activity_names_are_not_stored_and_can_be_removed() {
         let stored = story().events;
         let mut events = stored.clone();
         name_activities(&mut events, &activity_names(&stored));

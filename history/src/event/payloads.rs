@@ -1,9 +1,9 @@
-//! Which payload an event carries: a row a kind.
+//! Access to the payload of an event.
 
 use super::EventKind;
 use crate::payload::Payload;
 
-/// The payload of an event, lent or to be changed: which of its fields that is stands here, once for both.
+/// Selects the payload field of each kind, by shared or mutable reference.
 macro_rules! payload_of {
     ($kind:expr, $as:ident) => {
         match $kind {
@@ -68,12 +68,12 @@ macro_rules! payload_of {
 }
 
 impl EventKind {
-    /// The payload that it carries, if any.
+    /// Returns the payload, if the event carries one.
     pub fn payload(&self) -> Option<&Payload> {
         payload_of!(self, as_ref)
     }
 
-    /// The payload that it carries, to be replaced by a claim check, or the other way round.
+    /// Returns the payload for replacement, for example by a reference to a stored payload.
     pub fn payload_mut(&mut self) -> Option<&mut Payload> {
         payload_of!(self, as_mut)
     }

@@ -1,4 +1,4 @@
-//! The names of causes and timeouts for people: those that stand on the wire.
+//! Display forms of causes and timeouts: their names in JSON.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::{
     WorkflowTimeout,
 };
 
-/// `Display` for enums without fields: the variant's name.
+/// Implements `Display` for enums without fields as the variant's name.
 macro_rules! shown_by_name {
     ($($kind:ty),+ $(,)?) => {
         $(impl fmt::Display for $kind {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_and_timeouts_are_shown_by_their_names_on_the_wire() {
+    fn causes_and_timeouts_are_displayed_as_in_json() {
         fn is_named<T: fmt::Display + serde::Serialize>(kind: T) {
             assert_eq!(serde_json::to_value(&kind).unwrap(), kind.to_string());
         }

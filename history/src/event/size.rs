@@ -1,4 +1,4 @@
-//! Size of an event on the wire.
+//! Size of an event in JSON.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::Event;
 use crate::payload::Payload;
 
-/// The length of what was written.
+/// Writer that only counts bytes.
 struct JsonLength(usize);
 
 impl Write for JsonLength {
@@ -22,15 +22,16 @@ impl Write for JsonLength {
 }
 
 impl Event {
-    /// Length of its JSON form in bytes. A payload that is kept elsewhere counts as if its text were here, so that a reader can
-    /// stop before it fetches more than it may hold. So does a note of a try, of which this is the stored length.
+    /// Returns the length of the JSON form in bytes. A payload stored outside the event counts as if its text were
+    /// inside, so that a reader can stop before it loads more than its limit. A note stored outside counts with its
+    /// stored length.
     pub fn json_bytes(&self) -> usize {
         let notes: usize = self.notes_kept().map(|at| at.len as usize).sum();
         let claimed = self.kind.payload().filter(|payload| payload.claim().is_some()).map(Payload::len);
         let written = match claimed {
             None => json_length(self),
             Some(bytes) => {
-                // A claim check has no JSON form.
+                // A payload reference has no JSON form, so a placeholder stands in for it.
                 let stand_in = Payload::from_trusted("0");
                 let stand_in_bytes = stand_in.len();
                 let mut event = self.clone();
@@ -44,7 +45,7 @@ impl Event {
     }
 }
 
-/// Length of a value's JSON form in bytes; 0 where it has none.
+/// Returns the length of a value's JSON form in bytes, or 0 if it has none.
 pub fn json_length<T: Serialize + ?Sized>(value: &T) -> usize {
     let mut written = JsonLength(0);
     serde_json::to_writer(&mut written, value).map_or(0, |()| written.0)
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_counts_as_its_json_has_bytes() {
+    fn the_size_of_an_event_is_that_of_its_json() {
         for input in [None, Some("null"), Some(r#"{"a":  "\u00e9\n", "b": [1.0]}"#)] {
             let event = signal(input.map(|text| Payload::from_json(text).unwrap()));
             assert_eq!(event.json_bytes(), serde_json::to_string(&event).unwrap().len(), "{input:?}");
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_kept_elsewhere_counts_as_if_it_were_here() {
+    fn a_payload_stored_elsewhere_counts_with_its_size() {
         let text = format!("\"{}\"", "x".repeat(5_000));
         let kept = PackRef { op: 1, offset: 0, len: u32::try_from(text.len()).unwrap() };
         let [here, elsewhere] = [Payload::from_json(&text).unwrap(), Payload::stored(kept)].map(|it| signal(Some(it)));

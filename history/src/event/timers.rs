@@ -1,4 +1,4 @@
-//! Timers.
+//! Attributes of the timer events.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -13,16 +13,16 @@ use crate::time::Duration;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TimerScheduled {
-    /// Its name, unique among the run's open timers.
+    /// Timer id, unique among the run's open timers.
     #[n(0)]
     pub timer_id: String,
-    /// How long from here.
+    /// Duration, counted from this event.
     #[n(1)]
     pub after: Duration,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(2)]
     pub decision_event_id: EventId,
-    /// The decider's note, which comes back with the event.
+    /// The decider's note, returned with the event.
     #[n(3)]
     pub control: Option<String>,
 }
@@ -32,74 +32,74 @@ pub struct TimerScheduled {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TimerScheduleFailed {
-    /// Its name.
+    /// Timer id.
     #[n(0)]
     pub timer_id: String,
-    /// Why.
+    /// Cause, for programs.
     #[n(1)]
     pub cause: TimerScheduleFailedCause,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(2)]
     pub decision_event_id: EventId,
 }
 
-/// A timer's time has come.
+/// A timer expired.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TimerExpired {
-    /// Its name.
+    /// Timer id.
     #[n(0)]
     pub timer_id: String,
-    /// Its TimerScheduled.
+    /// Id of the TimerScheduled event.
     #[n(1)]
     pub scheduled_event_id: EventId,
 }
 
-/// A decider took a timer back.
+/// A decider canceled a timer.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TimerCanceled {
-    /// Its name.
+    /// Timer id.
     #[n(0)]
     pub timer_id: String,
-    /// Its TimerScheduled.
+    /// Id of the TimerScheduled event.
     #[n(1)]
     pub scheduled_event_id: EventId,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(2)]
     pub decision_event_id: EventId,
 }
 
-/// A timer could not be taken back.
+/// A timer could not be canceled.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TimerCancelFailed {
-    /// Its name.
+    /// Timer id.
     #[n(0)]
     pub timer_id: String,
-    /// Why.
+    /// Cause, for programs.
     #[n(1)]
     pub cause: TimerCancelFailedCause,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(2)]
     pub decision_event_id: EventId,
 }
 
-/// Why a timer could not be set.
+/// Reason why a timer could not be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum TimerScheduleFailedCause {
-    /// A timer with this name is open.
+    /// A timer with this id is already open.
     #[n(0)]
     TimerIdAlreadyInUse,
-    /// As many timers are open as may be.
+    /// The run has reached its limit of open timers.
     #[n(1)]
     OpenTimersLimit,
-    /// The state of the run has no room for another.
+    /// The state of the run has no space for another timer.
     #[n(2)]
     StateLimit,
     /// The decider's credential does not allow it.
@@ -107,12 +107,12 @@ pub enum TimerScheduleFailedCause {
     OperationNotPermitted,
 }
 
-/// Why a timer could not be taken back.
+/// Reason why a timer could not be canceled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum TimerCancelFailedCause {
-    /// No timer with this name is open, e.g. because it has expired.
+    /// No timer with this id is open, for example because it has expired.
     #[n(0)]
     TimerIdUnknown,
     /// The decider's credential does not allow it.

@@ -1,4 +1,4 @@
-//! The attributes of events about updates: requests that a decider takes and answers (S1-E).
+//! Attributes of the update events. An update is a request that a decider accepts and answers.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -7,71 +7,71 @@ use serde_with::skip_serializing_none;
 use super::EventId;
 use crate::payload::{self, Payload};
 
-/// A decider took an update. What it says is here, so that whoever folds the history knows it.
+/// A decider accepted an update. Contains the input, so that the state can be rebuilt from the history alone.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateAccepted {
-    /// The caller's name for this one update.
+    /// Update id chosen by the caller.
     #[n(0)]
     pub update_id: String,
-    /// What kind of update it is.
+    /// Name of the update.
     #[n(1)]
     pub name: String,
-    /// What it says.
+    /// Input of the update.
     #[n(2)]
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Who asked for it.
+    /// Identity of the caller.
     #[n(3)]
     pub identity: Option<String>,
-    /// The DeciderCompleted of the turn that took it.
+    /// Id of the DeciderCompleted event of the turn that accepted the update.
     #[n(4)]
     pub decision_event_id: EventId,
 }
 
-/// An update is done. Stands in the commit of its UpdateAccepted, or in that of a later turn.
+/// An update succeeded. Recorded in the same commit as its UpdateAccepted, or in that of a later turn.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateCompleted {
-    /// The caller's name for it.
+    /// Update id chosen by the caller.
     #[n(0)]
     pub update_id: String,
-    /// Its UpdateAccepted.
+    /// Id of the UpdateAccepted event.
     #[n(1)]
     pub accepted_event_id: EventId,
-    /// The answer.
+    /// Result returned to the caller.
     #[n(2)]
     #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
-    /// The DeciderCompleted of the turn that answered.
+    /// Id of the DeciderCompleted event of the turn that answered the update.
     #[n(3)]
     pub decision_event_id: EventId,
 }
 
-/// An update was accepted by an earlier turn, and could not be done.
+/// An update failed after it had been accepted.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateFailed {
-    /// The caller's name for it.
+    /// Update id chosen by the caller.
     #[n(0)]
     pub update_id: String,
-    /// Its UpdateAccepted.
+    /// Id of the UpdateAccepted event.
     #[n(1)]
     pub accepted_event_id: EventId,
-    /// Why, for programs.
+    /// Failure code, for programs.
     #[n(2)]
     pub reason: String,
-    /// Why, for people and programs.
+    /// Failure details, for people and programs.
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// The DeciderCompleted of the turn that said so.
+    /// Id of the DeciderCompleted event of the turn that failed the update.
     #[n(4)]
     pub decision_event_id: EventId,
 }

@@ -1,4 +1,4 @@
-//! A run: how it begins, how it ends, and what is asked of it.
+//! Attributes of the events about a run itself: its start, its close, and requests to cancel it.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -13,102 +13,105 @@ use crate::schedule::Scheduled;
 use crate::time::{Duration, Timestamp};
 use crate::trace::Traceparent;
 
-/// The run began.
+/// The run started.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowStarted {
-    /// The workflow id, chosen by the caller.
+    /// Workflow id, chosen by the caller.
     #[n(0)]
     pub workflow_id: String,
-    /// The run's id, given by the service.
+    /// Run id, assigned by the service.
     #[n(1)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// The workflow type.
+    /// Workflow type.
     #[n(2)]
     pub workflow_type: String,
-    /// The task list where its deciders poll.
+    /// Task list that its deciders poll.
     #[n(3)]
     pub task_list: String,
-    /// The input.
+    /// Input.
     #[n(4)]
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// From start to close, at most.
+    /// Longest time from the start to the close, over all runs of the execution.
     #[n(5)]
     pub execution_timeout: Duration,
-    /// From DeciderStarted to the answer, at most.
+    /// Longest time from DeciderStarted to the decider's answer.
     #[n(6)]
     pub decider_start_to_close: Duration,
-    /// From DeciderScheduled to DeciderStarted, at most; unlimited when absent.
+    /// Longest time from DeciderScheduled to DeciderStarted; unlimited when absent.
     #[n(7)]
     pub decider_schedule_to_start: Option<Duration>,
-    /// What applies to an activity whose decision does not say.
+    /// Default timeouts of the run's activities.
     #[n(8)]
     #[serde(default)]
     pub activity_timeouts: ActivityTimeouts,
-    /// Tags, for lists.
+    /// Tags, used to filter lists of runs.
     #[n(9)]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// How long the run stays readable after it closed.
+    /// Time for which the run stays readable after its close.
     #[n(10)]
     pub retention: Duration,
-    /// Who started it.
+    /// Identity of the caller that started the run.
     #[n(11)]
     pub identity: Option<String>,
-    /// How long the first turn waits; the execution timeout counts from then.
+    /// Delay before the first turn. The execution timeout counts from the end of the delay.
     #[n(12)]
     pub start_after: Option<Duration>,
-    /// The event of the parent that wanted it, where the run is a child.
+    /// Event of the parent that started the run, if it is a child.
     #[n(13)]
     pub parent: Option<Origin>,
-    /// From the first turn to close of this one run, at most; unlimited when absent.
+    /// Longest time from the first turn to the close of this run; unlimited when absent.
     #[n(14)]
     pub run_timeout: Option<Duration>,
-    /// The run that this one goes on for.
+    /// Id of the run that this run continues.
     #[cbor(n(15), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     pub continued_from: Option<Uuid>,
-    /// Since when the execution timeout counts, where that is not this run's own beginning.
+    /// Time from which the execution timeout counts, if it is not the start of this run.
     #[n(16)]
     pub execution_from: Option<Timestamp>,
-    /// Whether and when the workflow is tried again, by a run of its own, after it failed or took too long; never
-    /// when absent.
+    /// Retry policy of the workflow: after a failure or timeout, a new run makes another attempt. No retries when
+    /// absent.
     #[n(17)]
     pub retry: Option<RetryPolicy>,
-    /// With a retry policy: which try this run is, 1, 2, 3, …; `continuedFrom` is the one before it.
+    /// Number of the attempt that this run is (1, 2, 3, …), if there is a retry policy. `continuedFrom` is the
+    /// previous attempt.
     #[n(18)]
     pub attempt: Option<u32>,
-    /// The schedule that started it, or the run that it goes on for.
+    /// Schedule that started this run or the run it continues.
     #[n(19)]
     pub schedule: Option<Scheduled>,
-    /// Present where the run speaks SWF's dialect: it was started over SWF's wire.
+    /// SWF settings, present if the run was started over SWF's protocol.
     #[n(20)]
     pub swf: Option<SwfRun>,
-    /// How its turns are preferred to others on their list: higher first; 0 when absent. In SWF's dialect `swf` says it.
+    /// Priority of its turns on the task list: higher first; 0 when absent. Runs over SWF's protocol set it in
+    /// `swf` instead.
     #[n(21)]
     pub task_priority: Option<i32>,
-    /// The trace that it belongs to, as W3C's `traceparent`: that of whoever started it; its own where it begins one.
+    /// W3C `traceparent` of the trace that the run belongs to: the caller's, or a new one if the run starts a
+    /// trace.
     #[n(22)]
     pub traceparent: Option<Traceparent>,
-    /// What vendors say of the trace, as W3C's `tracestate`. At most 512 bytes.
+    /// W3C `tracestate` with the vendors' part of the trace. At most 512 bytes.
     #[n(23)]
     pub tracestate: Option<String>,
 }
 
-/// The decider closed the run as done.
+/// The decider closed the run as successful.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowSuccess {
-    /// The result.
+    /// Result.
     #[n(0)]
     #[serde(default, deserialize_with = "payload::present")]
     pub result: Option<Payload>,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(1)]
     pub decision_event_id: EventId,
 }
@@ -119,23 +122,24 @@ pub struct WorkflowSuccess {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowFailed {
-    /// Why, for programs.
+    /// Failure code, for programs.
     #[n(0)]
     pub reason: String,
-    /// Why, for people and programs.
+    /// Failure details, for people and programs.
     #[n(1)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(2)]
     pub decision_event_id: EventId,
-    /// The run that tries again, where the retry policy has another try.
+    /// Id of the run that makes the next attempt, if the retry policy allows one.
     #[cbor(n(3), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     pub new_run_id: Option<Uuid>,
-    /// When its first turn is handed out at the earliest.
+    /// Earliest time of that run's first turn.
     #[n(4)]
     pub next_try_at: Option<Timestamp>,
-    /// Whether an empty `reason` was given rather than none. Only runs that were started over SWF's wire have either.
+    /// True if `reason` was given as an empty string rather than not at all. Only runs started over SWF's protocol
+    /// have either.
     #[n(5)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -148,200 +152,200 @@ pub struct WorkflowFailed {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowCanceled {
-    /// What was done.
+    /// Details given by the decider.
     #[n(0)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(1)]
     pub decision_event_id: EventId,
 }
 
-/// The decider closed the run, and another one goes on.
+/// The decider closed the run, and a new run continues it.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowContinuedAsNew {
-    /// The run that goes on.
+    /// Id of the new run.
     #[n(0)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub new_run_id: Uuid,
-    /// Its input.
+    /// Input of the new run.
     #[n(1)]
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// Its workflow type.
+    /// Workflow type of the new run.
     #[n(2)]
     pub workflow_type: String,
-    /// The task list of its deciders.
+    /// Task list of the new run's deciders.
     #[n(3)]
     pub task_list: String,
-    /// Its tags.
+    /// Tags of the new run.
     #[n(4)]
     #[cbor(skip_if = "Vec::is_empty")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(5)]
     pub decision_event_id: EventId,
-    /// In runs over SWF's wire: the settings of the run that goes on.
+    /// SWF settings of the new run. Only in runs over SWF's protocol.
     #[n(6)]
     pub swf: Option<SwfSuccessor>,
 }
 
-/// The run took too long.
+/// The run timed out.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowTimedOut {
-    /// Which timeout.
+    /// Timeout that expired.
     #[n(0)]
     pub timeout: WorkflowTimeout,
-    /// The run that tries again, where the retry policy has another try.
+    /// Id of the run that makes the next attempt, if the retry policy allows one.
     #[cbor(n(1), with = "crate::stored_uuid::uuid_option", default, skip_if = "Option::is_none")]
     pub new_run_id: Option<Uuid>,
-    /// When its first turn is handed out at the earliest.
+    /// Earliest time of that run's first turn.
     #[n(2)]
     pub next_try_at: Option<Timestamp>,
 }
 
-/// Somebody ended the run from outside.
+/// The run was terminated.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowTerminated {
-    /// Why.
+    /// Reason, for people.
     #[n(0)]
     pub reason: Option<String>,
-    /// More of it.
+    /// Details.
     #[n(1)]
     #[serde(default, deserialize_with = "payload::present")]
     pub details: Option<Payload>,
-    /// Who.
+    /// Identity of the caller.
     #[n(2)]
     pub identity: Option<String>,
-    /// The event of the parent that wanted the run, where it was terminated because the parent closed.
+    /// Event of the parent that started this run, if it was terminated because the parent closed.
     #[n(3)]
     pub origin: Option<Origin>,
-    /// In runs over SWF's wire: what becomes of the children, where that is not what the run's policy says.
+    /// Child policy used instead of the run's own. Only in runs over SWF's protocol.
     #[n(4)]
     pub child_policy: Option<ChildPolicy>,
-    /// The run that goes on from an earlier event, where that is why this one was terminated.
+    /// Reset that terminated this run, with the run that continues from an earlier event.
     #[n(5)]
     pub reset: Option<ResetPlan>,
-    /// Why, for programs; absent where somebody asked for it, or its parent closed.
+    /// Cause, for programs; absent if a caller asked for the termination or the parent closed.
     #[n(6)]
     pub cause: Option<TerminatedCause>,
 }
 
-/// Why a run was terminated though nobody asked for it.
+/// Reason why the service terminated a run without a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum TerminatedCause {
-    /// Its history has more events than may be. In runs over SWF's wire.
+    /// The history has reached its limit of events. Only in runs over SWF's protocol.
     #[n(0)]
     EventLimit,
 }
 
-/// A closing decision was refused.
+/// A closing decision was not carried out.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowCloseFailed {
-    /// Which decision.
+    /// The closing decision.
     #[n(0)]
     pub decision: CloseDecision,
-    /// Why.
+    /// Cause, for programs.
     #[n(1)]
     pub cause: CloseFailedCause,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(2)]
     pub decision_event_id: EventId,
 }
 
-/// Somebody asked for the run to be canceled.
+/// A caller or another run asked to cancel the run.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowCancelRequested {
-    /// Why.
+    /// Reason, for people.
     #[n(0)]
     pub reason: Option<String>,
-    /// Who.
+    /// Identity of the caller.
     #[n(1)]
     pub identity: Option<String>,
-    /// The event of the other run that it comes from, if one decided it.
+    /// Event of another run that requested it; absent if an application did.
     #[n(2)]
     pub origin: Option<Origin>,
-    /// True if the run's first turn was held back (`startAfter`, or the wait before another try) and this request made
-    /// it available at once. The run's timeouts then count from this event.
+    /// True if this request made a delayed first turn (`startAfter`, or the backoff of a retry) available at once.
+    /// The run's timeouts then count from this event.
     #[n(3)]
     #[cbor(default, skip_if = "std::ops::Not::not")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub releases_first_turn: bool,
 }
 
-/// The timeouts of a run.
+/// Timeout of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum WorkflowTimeout {
-    /// From WorkflowStarted to close, of all runs that go on for each other.
+    /// Execution timeout: from WorkflowStarted to the close, over all runs of the execution.
     #[n(0)]
     Execution,
-    /// From WorkflowStarted to close, of one run.
+    /// Run timeout: from WorkflowStarted to the close of one run.
     #[n(1)]
     Run,
 }
 
-/// A decision that closes a run.
+/// Decision that closes a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum CloseDecision {
-    /// It did what it should.
+    /// Close as successful.
     #[n(0)]
     SucceedWorkflow,
-    /// It failed.
+    /// Close as failed.
     #[n(1)]
     FailWorkflow,
-    /// It was canceled.
+    /// Close as canceled.
     #[n(2)]
     CancelWorkflow,
-    /// Another run goes on.
+    /// Close, and continue in a new run.
     #[n(3)]
     ContinueAsNew,
 }
 
-/// Why a closing decision was refused.
+/// Reason why a closing decision was not carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum CloseFailedCause {
-    /// There is news that the decider had not seen.
+    /// There is news that the turn had not seen.
     #[n(0)]
     UnhandledEvents,
-    /// The type of the run that is to go on is deprecated. In runs over SWF's wire.
+    /// The workflow type of the new run is deprecated. Only in runs over SWF's protocol.
     #[n(1)]
     WorkflowTypeDeprecated,
-    /// It is not registered. In runs over SWF's wire.
+    /// The workflow type of the new run is not registered. Only in runs over SWF's protocol.
     #[n(2)]
     WorkflowTypeUnknown,
-    /// Neither the decision nor the type says the execution timeout. In runs over SWF's wire.
+    /// Neither the decision nor the workflow type sets an execution timeout. Only in runs over SWF's protocol.
     #[n(3)]
     DefaultExecutionTimeoutUndefined,
-    /// Neither says on which task list its deciders poll. In runs over SWF's wire.
+    /// Neither sets a task list for deciders. Only in runs over SWF's protocol.
     #[n(4)]
     DefaultTaskListUndefined,
-    /// Neither says how long its deciders may take. In runs over SWF's wire.
+    /// Neither sets a decider timeout. Only in runs over SWF's protocol.
     #[n(5)]
     DefaultDeciderTimeoutUndefined,
-    /// Neither says what becomes of its children. In runs over SWF's wire.
+    /// Neither sets a child policy. Only in runs over SWF's protocol.
     #[n(6)]
     DefaultChildPolicyUndefined,
     /// The decider's credential does not allow it.

@@ -6,7 +6,7 @@ fn now() -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000)
 }
 
-/// The history of a run with so many signals that was terminated.
+/// Returns the history of a terminated run with this many signals.
 fn closed(signals: usize, input: Option<&Payload>) -> Vec<Event> {
     let mut events = open(signals, input);
     let mut transition = Transition::of(Run::replay(&events).unwrap());
@@ -25,7 +25,7 @@ fn open(signals: usize, input: Option<&Payload>) -> Vec<Event> {
     transition.into_parts().1
 }
 
-/// What a history is refused for once something was done to it.
+/// Returns the refusal of a changed history.
 fn refused(change: impl FnOnce(&mut Vec<Event>)) -> ImportFault {
     let mut events = closed(2, None);
     change(&mut events);
@@ -40,7 +40,7 @@ fn broken(change: impl FnOnce(&mut Vec<Event>)) -> (EventId, Rule) {
 }
 
 #[test]
-fn a_closed_run_is_what_its_history_means() {
+fn an_imported_run_equals_the_fold_of_its_history() {
     let events = closed(2, None);
     let imported = ImportedRun::read(events.clone(), now()).unwrap();
     assert_eq!((imported.workflow_id(), imported.run_id()), ("w", Uuid::from_u128(7)));
@@ -48,7 +48,7 @@ fn a_closed_run_is_what_its_history_means() {
 }
 
 #[test]
-fn a_history_that_breaks_the_rules_is_refused_with_the_event_and_the_rule() {
+fn an_import_that_breaks_a_rule_names_event_and_rule() {
     assert_eq!(refused(Vec::clear), ImportFault::Empty);
     assert_eq!(broken(|events| drop(events.remove(3))), (5, Rule::Ids));
     assert_eq!(broken(|events| drop(events.remove(0))), (2, Rule::Ids));
@@ -73,7 +73,7 @@ fn a_history_that_breaks_the_rules_is_refused_with_the_event_and_the_rule() {
 }
 
 #[test]
-fn what_is_read_of_an_event_is_all_that_stands_in_it() {
+fn an_import_with_unknown_members_is_refused() {
     let texts: Vec<_> = closed(1, None).iter().map(|event| serde_json::to_string(event).unwrap()).collect();
     let read = |texts: &[String]| ImportedRun::from_json(texts.iter().map(String::as_str), now());
     assert_eq!(read(&texts).unwrap().events(), closed(1, None));
@@ -88,13 +88,13 @@ fn what_is_read_of_an_event_is_all_that_stands_in_it() {
     assert!(matches!(read(&cut).unwrap_err(), ImportFault::Unreadable { position: 4, .. }));
 }
 
-/// The same JSON with other spacing, all within and around payloads.
+/// Returns the same JSON with different white space, inside and around payloads.
 fn spaced(text: &str) -> String {
     text.replace("\":", "\" :\n\t").replace(',', "\r\n, ").replace('{', "{ ")
 }
 
 #[test]
-fn payloads_are_taken_byte_for_byte_whatever_stands_around_them() {
+fn payloads_are_imported_byte_for_byte() {
     for text in [
         r#"{"a":1,"a":2}"#,
         r#"["\ud800","\udc00\ud800","\u00e9\/"]"#,
@@ -119,7 +119,7 @@ fn payloads_are_taken_byte_for_byte_whatever_stands_around_them() {
 }
 
 #[test]
-fn what_says_something_else_is_another_history() {
+fn different_content_is_a_different_history() {
     let with = |text: &str| closed(1, Some(&Payload::from_json(text).unwrap()));
     for (one, other) in [
         ("1", "1.0"),
@@ -141,7 +141,7 @@ fn an_open_run_is_refused() {
 }
 
 #[test]
-fn what_is_of_a_time_to_come_is_refused() {
+fn an_import_from_the_future_is_refused() {
     let ahead = |by: Duration| refused_at(Timestamp::from_millis(now().as_millis() - by.as_millis()));
     assert_eq!(ahead(limits::IMPORTED_AHEAD_MAX), None);
     let more = Duration::from_millis(limits::IMPORTED_AHEAD_MAX.as_millis() + 1);
@@ -153,7 +153,7 @@ fn refused_at(now: Timestamp) -> Option<ImportFault> {
 }
 
 #[test]
-fn names_and_payloads_have_their_bounds() {
+fn imported_names_and_payloads_are_limited() {
     let started = |change: fn(&mut WorkflowStarted)| {
         move |events: &mut Vec<Event>| match &mut events[0].kind {
             EventKind::WorkflowStarted(it) => change(it),
@@ -181,7 +181,7 @@ fn names_and_payloads_have_their_bounds() {
 }
 
 #[test]
-fn a_history_at_the_limit_is_taken_and_one_above_refused() {
+fn an_import_above_the_size_limit_is_refused() {
     let large = Payload::of(&"x".repeat(limits::PAYLOAD_BYTES_MAX - 2)).unwrap();
     let signals = limits::IMPORTED_BYTES_MAX / limits::PAYLOAD_BYTES_MAX - 1;
     let events = closed(signals, Some(&large));
@@ -200,7 +200,7 @@ fn a_history_at_the_limit_is_taken_and_one_above_refused() {
 }
 
 #[test]
-fn it_is_kept_for_its_retention_from_its_close_and_a_week_at_least() {
+fn an_imported_run_is_kept_for_at_least_a_week() {
     let imported = ImportedRun::read(closed(0, None), now()).unwrap();
     let own = now().plus(imported.run().started.retention);
     assert_eq!(imported.kept_until(now()), own);
@@ -209,7 +209,7 @@ fn it_is_kept_for_its_retention_from_its_close_and_a_week_at_least() {
 }
 
 #[test]
-fn names_of_activities_are_checked_and_not_kept() {
+fn imported_activity_names_are_checked_and_not_stored() {
     use crate::event::{activity_names, name_activities};
     use crate::scene::{scene, schedule, terminate};
     let stored = scene().decide([schedule("a")]).takes("a").succeeds("a").then(&terminate()).events;

@@ -1,10 +1,10 @@
-//! Which effects on other runs an event asks for.
+//! Effects on other runs that an event requests.
 
 use super::{Effect, EffectKind};
 use crate::event::{ChildPolicy, Event, EventKind};
 use crate::run::Run;
 
-/// The effects that an event asks for, on the state before it.
+/// Returns the effects that an event requests, given the state before it.
 pub(crate) fn owed(run: &Run, event: &Event) -> Vec<Effect> {
     let effect = match &event.kind {
         EventKind::ChildScheduled(it) => Effect::new(event.id, EffectKind::StartChild, &it.workflow_id),
@@ -16,14 +16,15 @@ pub(crate) fn owed(run: &Run, event: &Event) -> Vec<Effect> {
     vec![effect]
 }
 
-/// What a run that closes owes: their end to its children, in the order they were wanted, and its own to its parent.
+/// Returns the effects of a close: ending the children in the order they were requested, and reporting to the
+/// parent.
 fn owed_at_close(run: &Run, event: &Event) -> Vec<Effect> {
     let is_ended = |policy| run.started.policy_at_close(policy, &event.kind) != ChildPolicy::Abandon;
     let children = run.children.iter().filter(|(_, child)| is_ended(child.policy));
     let ends = children.map(|(id, child)| Effect::new(*id, EffectKind::EndChild, &child.workflow_id));
-    // The parent of a run that goes on sees one child: the run that closes in another way tells it.
-    let goes_on = event.kind.followed_by().is_some();
-    let tells = run.started.parent.as_ref().filter(|_| !goes_on);
+    // The parent sees a chain of successors as one child, so only the last one reports its close.
+    let has_successor = event.kind.followed_by().is_some();
+    let tells = run.started.parent.as_ref().filter(|_| !has_successor);
     let tells = tells.map(|parent| Effect::new(event.id, EffectKind::TellParent, &parent.workflow_id));
     ends.chain(tells).collect()
 }

@@ -1,4 +1,4 @@
-//! That another run goes on in place of one that was reset.
+//! A planned reset: the run that continues in place of another.
 
 use minicbor::{Decode, Encode};
 
@@ -6,28 +6,28 @@ use crate::caller::CallerName;
 use crate::event::{ByHand, Event, EventKind, RequestKey, ResetPlan};
 use crate::time::Timestamp;
 
-/// A reset that was decided, with all that the new run is made of.
+/// A reset that was accepted, with everything needed to create the new run.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PlannedReset {
-    /// Which run goes on, and from where.
+    /// Run that continues, and the event from which it does.
     #[n(0)]
     pub plan: ResetPlan,
-    /// Who did it, and why.
+    /// Operator, and the reason.
     #[n(1)]
     pub by_hand: ByHand,
-    /// When.
+    /// Time of the request.
     #[n(2)]
     pub at: Timestamp,
-    /// The key of the request.
+    /// Idempotency key of the request.
     #[n(3)]
     pub key: Option<RequestKey>,
-    /// With what credential.
+    /// Name of the operator's credential.
     #[n(4)]
     pub by: Option<CallerName>,
 }
 
 impl PlannedReset {
-    /// The one that an open run was closed for, by its last event.
+    /// Returns the plan recorded in the event that closed an open run for a reset.
     pub fn of(closing: &Event) -> Option<Self> {
         let EventKind::WorkflowTerminated(it) = &closing.kind else { return None };
         let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };

@@ -1,42 +1,42 @@
-//! What of other runs' effects a run has, so that it takes none of them twice.
+//! Effects of other runs that a run has accepted, so that none is applied twice.
 
 use minicbor::{Decode, Encode};
 use uuid::Uuid;
 
 use crate::event::{EventId, Origin};
 
-/// An effect that was taken.
+/// An accepted effect.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct SeenOrigin {
-    /// Where it comes from.
+    /// Event of the other run that requested it.
     #[n(0)]
     pub origin: Origin,
-    /// The event that it became.
+    /// Id of the event that recorded it.
     #[n(1)]
     pub event_id: EventId,
-    /// The run that took it.
+    /// Run that accepted it.
     #[n(2)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
 }
 
-/// Effects that were taken and that their sources may not know to have been; oldest first.
+/// Accepted effects that may still be delivered again, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(transparent)]
 pub struct TakenEffects(#[n(0)] Vec<SeenOrigin>);
 
 impl TakenEffects {
-    /// Whether there is nothing in it.
+    /// Returns `true` if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What became of the effect that comes from here.
+    /// Returns the record of the effect with this origin.
     pub fn find(&self, origin: &Origin) -> Option<&SeenOrigin> {
         self.0.iter().find(|seen| seen.origin == *origin)
     }
 
-    /// Each of them, oldest first.
+    /// Returns the accepted effects, oldest first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &SeenOrigin> {
         self.0.iter()
     }
@@ -45,8 +45,8 @@ impl TakenEffects {
         self.0.push(seen);
     }
 
-    /// Keeps only those whose source may still ask. Dropping one whose source still owes the effect would let it happen
-    /// twice.
+    /// Keeps only the effects whose requesting run may deliver them again. Dropping an effect that is still pending
+    /// there would allow it to be applied twice.
     pub fn retain(&mut self, may_ask: impl FnMut(&SeenOrigin) -> bool) {
         self.0.retain(may_ask);
     }

@@ -22,7 +22,7 @@ fn owing(effects: &[Effect]) -> Outbox {
 }
 
 #[test]
-fn effects_on_one_run_happen_one_after_the_other_and_on_others_side_by_side() {
+fn effects_on_one_run_are_sequential_and_others_parallel() {
     let (first, second, other) = (signal(5, "a"), signal(6, "a"), signal(7, "b"));
     let mut outbox = owing(&[first, second, other]);
     assert_eq!(outbox.ready().collect::<Vec<_>>(), [first, other]);
@@ -30,38 +30,38 @@ fn effects_on_one_run_happen_one_after_the_other_and_on_others_side_by_side() {
     assert!(outbox.remove(None, 5, EffectKind::Signal));
     assert_eq!(outbox.newly_ready(&before), [second]);
     assert!(!outbox.owes(&first) && outbox.owes(&second));
-    assert!(outbox.see_to(at(1)));
+    assert!(outbox.start_round(at(1)));
     assert!(!outbox.owes_in(0, &second) && outbox.owes_in(1, &second), "only the newest round delivers");
     assert!(!outbox.remove(None, 5, EffectKind::Signal), "removed before");
 }
 
 #[test]
-fn an_outbox_is_seen_to_later_and_later_until_something_new_is_in_it() {
+fn delivery_rounds_back_off_until_a_new_effect() {
     let mut outbox = owing(&[signal(5, "a")]);
     let first = limits::EFFECT_WAIT_FIRST;
     assert_eq!(outbox.next_at(), Some(at(0).plus(first)));
-    assert!(outbox.see_to(Timestamp::from_millis(first.as_millis() - 1)));
+    assert!(outbox.start_round(Timestamp::from_millis(first.as_millis() - 1)));
     assert_eq!((outbox.next_at(), outbox.round()), (Some(at(0).plus(first)), 1), "another round, but no wait is over");
     let mut waits = Vec::new();
     for _ in 0..6 {
         let now = outbox.next_at().unwrap();
-        assert!(outbox.see_to(now));
+        assert!(outbox.start_round(now));
         waits.push(outbox.next_at().unwrap().since(now));
     }
     let seconds = |waits: &[u64]| waits.iter().map(|seconds| Duration::from_secs(*seconds)).collect::<Vec<_>>();
     assert_eq!(waits, seconds(&[30, 120, 480, 1_920, 3_600, 3_600]));
     let now = outbox.next_at().unwrap();
     outbox.add(signal(9, "b"), now.plus(Duration::from_secs(0)));
-    assert!(outbox.see_to(now));
-    assert_eq!(outbox.next_at(), Some(now.plus(first)), "begun anew");
+    assert!(outbox.start_round(now));
+    assert_eq!(outbox.next_at(), Some(now.plus(first)), "restarted");
     outbox.remove(None, 5, EffectKind::Signal);
     outbox.remove(None, 9, EffectKind::Signal);
-    assert!(!outbox.see_to(now), "nothing is owed");
+    assert!(!outbox.start_round(now), "nothing is owed");
     assert_eq!((outbox.next_at(), outbox), (None, Outbox::default()));
 }
 
 #[test]
-fn links_of_a_run_without_others_take_no_byte_and_any_half_can_be_read_back() {
+fn empty_links_take_no_space_and_parts_can_be_decoded() {
     #[derive(Debug, Default, PartialEq, Encode, Decode)]
     struct Body {
         #[n(0)]

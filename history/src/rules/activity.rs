@@ -1,18 +1,34 @@
-//! Activities: what a decider wants of them, what time does to them, how the state of the run tells it. What runners do is in `runner`,
-//! what those do who operate the run is in `operator`.
+//! Activities: the decisions about them, their deadlines and their state. `runner` has the runner's side,
+//! `operator` the manual changes.
 //!
-//! | while the activity | ScheduleActivity | CancelActivity | a runner polls (`StartActivity`) | a runner answers | its time is up | the run closes |
-//! |---|---|---|---|---|---|---|
-//! | is not there | ActivityScheduled | ActivityTaskCancelFailed (`ActivityIdUnknown`) | refused (activity-not-waiting) | refused (activity-closed) | – | – |
-//! | waits | ActivityScheduleFailed (`ActivityIdAlreadyInUse`) | ActivityTaskCancel, ActivityCanceled | ActivityStarted | refused (activity-closed) | ActivityScheduledTimeout, or ActivityTimedOut (`ScheduleToClose`) | forgotten |
-//! | is held | ActivityScheduleFailed (`ActivityIdAlreadyInUse`) | ActivityTaskCancel | refused (activity-not-waiting) | ActivitySuccess, ActivityFailed, and once it is to stop ActivityCanceled | ActivityTimedOut (`StartToClose`, `Heartbeat`, `ScheduleToClose`) | forgotten |
-//! | is paused | ActivityScheduleFailed (`ActivityIdAlreadyInUse`) | as above | refused (activity-not-waiting) | as above | only `ScheduleToClose`, while no runner has it | forgotten |
+//! | activity is | input | result |
+//! |---|---|---|
+//! | not open | ScheduleActivity | ActivityScheduled |
+//! | not open | CancelActivity | ActivityTaskCancelFailed (`ActivityIdUnknown`) |
+//! | not open | `StartActivity` (a poll) | fails with activity-not-waiting |
+//! | not open | a runner's result | fails with activity-closed |
+//! | open | ScheduleActivity | ActivityScheduleFailed (`ActivityIdAlreadyInUse`) |
+//! | open | the run closes | removed |
+//! | waiting | CancelActivity | ActivityTaskCancel, ActivityCanceled |
+//! | waiting | `StartActivity` | ActivityStarted |
+//! | waiting | a runner's result | fails with activity-closed |
+//! | waiting | a deadline | ActivityScheduledTimeout, or ActivityTimedOut (`ScheduleToClose`) |
+//! | held | CancelActivity | ActivityTaskCancel |
+//! | held | `StartActivity` | fails with activity-not-waiting |
+//! | held | a runner's result | ActivitySuccess, ActivityFailed, or ActivityCanceled after ActivityTaskCancel |
+//! | held | a deadline | ActivityTimedOut (`StartToClose`, `Heartbeat`, `ScheduleToClose`) |
+//! | paused | `StartActivity` | fails with activity-not-waiting |
+//! | paused | a deadline | only `ScheduleToClose` while no runner holds it |
 //!
-//! It is not scheduled either where [`OPEN_ACTIVITIES_MAX`](limits::OPEN_ACTIVITIES_MAX) others are open (`OpenActivitiesLimit`), where
-//! the state of the run has no room for it (`StateLimit`), or where its type is deprecated (`ActivityTypeDeprecated`). How it ended, and
-//! both failures, have a decider look; ActivityScheduled, ActivityStarted and ActivityTaskCancel do not.
+//! A paused activity otherwise behaves as it would without the pause. Scheduling also fails in these cases:
 //!
-//! With a retry policy a try that fails or takes too long records nothing while there is another: see `runner`.
+//! * [`OPEN_ACTIVITIES_MAX`](limits::OPEN_ACTIVITIES_MAX) activities are open (`OpenActivitiesLimit`).
+//! * The state of the run has no space for it (`StateLimit`).
+//! * Its type is deprecated (`ActivityTypeDeprecated`).
+//!
+//! The events of a close and of both failures schedule a turn; ActivityScheduled, ActivityStarted and
+//! ActivityTaskCancel do not. With a retry policy, an attempt that fails or times out records no event if another
+//! follows; see `runner`.
 
 mod operator;
 mod runner;
@@ -21,6 +37,7 @@ use std::sync::Arc;
 
 use crate::command::{Heartbeat, TaskId};
 use crate::decision::{CancelActivity, ScheduleActivity};
+use crate::decision_context::{DecisionContext, Registration};
 use crate::dialect;
 use crate::event::{
     ActivityCanceled, ActivityNotStartedCause, ActivityOptionsChanged, ActivityPaused, ActivityScheduleFailed,
@@ -31,22 +48,25 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::rules::swf;
 use crate::run::{Deadline, DeadlineKind, Fingerprint, PausedActivity, PendingActivity, Released, Run};
-use crate::surroundings::{Registration, Surroundings};
 use crate::time::Timestamp;
 use crate::transition::{Transition, must_be_open};
 use crate::validate;
 
 pub(crate) use runner::Report;
 
-pub(crate) fn may_schedule(field: &impl Fn(&str) -> String, it: &ScheduleActivity, is_swf: bool) -> Result<(), Fault> {
-    // A Lambda task's name has more than its id.
+pub(crate) fn validate_schedule(
+    field: &impl Fn(&str) -> String,
+    it: &ScheduleActivity,
+    is_swf: bool,
+) -> Result<(), Fault> {
+    // The id of a Lambda task contains a prefix.
     let chars_max = if is_swf { dialect::SWF_ACTIVITY_ID_CHARS_MAX } else { limits::NAME_CHARS_MAX };
     validate::name_up_to(&field("activityId"), &it.activity_id, chars_max)?;
     validate::no_dots(&field("activityId"), &it.activity_id)?;
     validate::type_name(&field("activityType"), &it.activity_type)?;
     it.task_list.as_ref().map_or(Ok(()), |list| validate::name(&field("taskList"), list))?;
     validate::payload(&field("input"), it.input.as_ref())?;
-    // Zero is a timeout like any other in SWF.
+    // SWF accepts zero as a timeout.
     if is_swf {
         validate::spans(&field("timeouts"), it.timeouts)?;
     } else {
@@ -56,11 +76,12 @@ pub(crate) fn may_schedule(field: &impl Fn(&str) -> String, it: &ScheduleActivit
     validate::retry(&field("retry"), it.retry.as_ref())
 }
 
-/// The activity that a runner holds with `task`, for requests that are no commands, such as heartbeats.
+/// Returns the activity that a runner holds with `task`, for requests that are not commands, such as heartbeats.
 ///
 /// # Errors
 ///
-/// [`Fault::RunClosed`] once the run has closed, else [`Fault::ActivityClosed`] when it is no longer the runner's.
+/// [`Fault::RunClosed`] if the run is closed, or [`Fault::ActivityClosed`] if the runner no longer holds the
+/// activity.
 pub fn held(run: &Run, task: TaskId) -> Result<&PendingActivity, Fault> {
     must_be_open(run)?;
     let activity = run.activities.get(&task.scheduled_event_id).map(Arc::as_ref);
@@ -87,16 +108,16 @@ pub(crate) fn not_canceled(
 }
 
 impl Transition {
-    /// True when it has failed, which the decider has yet to see.
+    /// Schedules an activity. Returns `true` if it failed, which is news that the decider has not seen.
     pub(crate) fn schedule_activity(
         &mut self,
         it: &ScheduleActivity,
-        around: &Surroundings,
+        context: &DecisionContext,
         decision: EventId,
         now: Timestamp,
     ) -> bool {
-        let kind = self.scheduled(it, around, decision).unwrap_or_else(|cause| not_scheduled(it, cause, decision));
-        let has_failed = self.run.is_looked_at(&kind);
+        let kind = self.scheduled(it, context, decision).unwrap_or_else(|cause| not_scheduled(it, cause, decision));
+        let has_failed = self.run.needs_decider(&kind);
         let scheduled_event_id = self.push(now, kind);
         if !has_failed && swf::lacks_role(&self.run.started, it) {
             let (last_failure, cause) = (None, Some(ActivityNotStartedCause::LambdaRoleUndefined));
@@ -110,16 +131,16 @@ impl Transition {
     fn scheduled(
         &mut self,
         it: &ScheduleActivity,
-        around: &Surroundings,
+        context: &DecisionContext,
         decision_event_id: EventId,
     ) -> Result<EventKind, ActivityScheduleFailedCause> {
         use ActivityScheduleFailedCause as Cause;
         let is_swf = self.run.started.is_swf();
-        let registration = around.of_activity(it);
+        let registration = context.of_activity(it);
         if *registration == Registration::Deprecated {
             return Err(Cause::ActivityTypeDeprecated);
         }
-        if let Some(cause) = swf::undefined_activity(it, around).filter(|_| is_swf) {
+        if let Some(cause) = swf::undefined_activity(it, context).filter(|_| is_swf) {
             return Err(cause);
         }
         if self.run.activity(&it.activity_id).is_some() {
@@ -144,11 +165,11 @@ impl Transition {
             task_priority: it.task_priority.or(defaults.and_then(|defaults| defaults.task_priority)),
         });
         let pending = PendingActivity::new(&scheduled, self.run.last_timestamp);
-        let has_room = self.has_room(|room| room.activity(&pending));
-        if has_room { Ok(EventKind::ActivityScheduled(scheduled)) } else { Err(Cause::StateLimit) }
+        let has_space = self.has_space(|space| space.activity(&pending));
+        if has_space { Ok(EventKind::ActivityScheduled(scheduled)) } else { Err(Cause::StateLimit) }
     }
 
-    /// True when the decider has yet to see what came of it.
+    /// Cancels an activity. Returns `true` if the result is news that the decider has not seen.
     pub(crate) fn cancel_activity(&mut self, it: &CancelActivity, decision_event_id: EventId, now: Timestamp) -> bool {
         let Some((scheduled_event_id, activity)) = self.run.activity(&it.activity_id) else {
             self.push(now, not_canceled(it, ActivityTaskCancelFailedCause::ActivityIdUnknown, decision_event_id));
@@ -160,7 +181,7 @@ impl Transition {
         if has_started {
             return false;
         }
-        // Nobody is there to be asked. The decider knows what it did, so this alone is no unseen news.
+        // No runner holds it, so it is canceled at once. The decider caused this event, so it is not unseen news.
         let canceled = ActivityCanceled {
             scheduled_event_id,
             activity_id: None,
@@ -169,13 +190,13 @@ impl Transition {
             details: None,
         };
         self.push(now, EventKind::ActivityCanceled(canceled));
-        // In SWF's dialect it is news all the same, and a close behind it fails.
+        // SWF counts it as unseen news, which makes a closing decision in the same turn fail.
         self.run.started.is_swf()
     }
 
-    pub(crate) fn activity_may_be_tried(&mut self, scheduled_event_id: EventId) {
+    pub(crate) fn end_activity_backoff(&mut self, scheduled_event_id: EventId) {
         if self.run.activities.contains_key(&scheduled_event_id) {
-            self.change_tries(scheduled_event_id, |tries| tries.not_before = None);
+            self.change_attempts(scheduled_event_id, |attempts| attempts.not_before = None);
         }
     }
 
@@ -188,7 +209,7 @@ impl Transition {
 }
 
 impl Run {
-    pub(crate) fn activity_waits(&mut self, event: &Event, it: &ActivityScheduled) {
+    pub(crate) fn apply_activity_scheduled(&mut self, event: &Event, it: &ActivityScheduled) {
         if !self.is_lambda(&it.task_list) {
             self.last_activity_at = Some(event.at());
         }
@@ -198,27 +219,27 @@ impl Run {
         self.activities.insert(event.id, pending);
     }
 
-    pub(crate) fn activity_has_succeeded(&mut self, scheduled_event_id: EventId) {
+    pub(crate) fn apply_activity_success(&mut self, scheduled_event_id: EventId) {
         if let Some(fingerprint) = self.activities.get(&scheduled_event_id).and_then(|it| it.fingerprint) {
             self.successes.remember(fingerprint);
         }
         self.activities.remove(scheduled_event_id);
     }
 
-    pub(crate) fn activity_is_held(&mut self, event: &Event, scheduled_event_id: EventId) {
+    pub(crate) fn apply_activity_started(&mut self, event: &Event, scheduled_event_id: EventId) {
         if let Some(activity) = self.activities.get_mut(scheduled_event_id) {
             activity.started_event_id = Some(event.id);
             activity.started_at = Some(event.at());
         }
     }
 
-    pub(crate) fn activity_is_to_stop(&mut self, event: &Event, scheduled_event_id: EventId) {
+    pub(crate) fn apply_activity_cancel(&mut self, event: &Event, scheduled_event_id: EventId) {
         if let Some(activity) = self.activities.get_mut(scheduled_event_id) {
             activity.cancel_event_id = Some(event.id);
         }
     }
 
-    pub(crate) fn activity_is_paused(&mut self, event: &Event, it: &ActivityPaused) {
+    pub(crate) fn apply_activity_paused(&mut self, event: &Event, it: &ActivityPaused) {
         if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
             let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };
             let (event_id, at, cause) = (event.id, event.at(), it.cause);
@@ -226,15 +247,15 @@ impl Run {
         }
     }
 
-    /// It was resumed, or is to be tried again at once.
-    pub(crate) fn activity_is_released(&mut self, event: &Event, scheduled_event_id: EventId) {
+    /// Applies a resume or an immediate retry.
+    pub(crate) fn release_activity(&mut self, event: &Event, scheduled_event_id: EventId) {
         if let Some(activity) = self.activities.get_mut(scheduled_event_id) {
             activity.paused = None;
             activity.release(Released { event_id: event.id, at: event.at() });
         }
     }
 
-    pub(crate) fn activity_is_changed(&mut self, event: &Event, it: &ActivityOptionsChanged) {
+    pub(crate) fn apply_activity_options_changed(&mut self, event: &Event, it: &ActivityOptionsChanged) {
         if let Some(activity) = self.activities.get_mut(it.scheduled_event_id) {
             if activity.task_list != it.task_list {
                 activity.release(Released { event_id: event.id, at: event.at() });
@@ -245,44 +266,45 @@ impl Run {
         }
     }
 
-    /// Shows when the time of each is up, and when its next try may begin.
-    pub(crate) fn each_activity_deadline(&self, beats: &[Heartbeat], show: &mut impl FnMut(Deadline)) {
-        // Nobody can take what is paused: until somebody can, no wait for that ends.
+    /// Passes the deadlines of all activities, and the times of their next attempts, to `show`.
+    pub(crate) fn each_activity_deadline(&self, heartbeats: &[Heartbeat], show: &mut impl FnMut(Deadline)) {
+        // A paused task cannot be taken, so its wait cannot time out.
         let is_paused = self.paused.is_some();
-        let beats = by_activity(beats);
+        let heartbeats = by_activity(heartbeats);
         for (&scheduled_event_id, activity) in self.activities.iter() {
             let timeouts = &activity.timeouts;
             let what = DeadlineKind::ActivityScheduleToClose { scheduled_event_id };
-            self.show_after(activity.scheduled_at, timeouts.schedule_to_close, what, show);
+            self.show_deadline_after(activity.scheduled_at, timeouts.schedule_to_close, what, show);
             let may_be_taken = !is_paused && activity.paused.is_none();
-            // The waits between tries are for the world, and go by its clock.
+            // Backoff between attempts follows the service's clock, which the run's stops do not affect.
             if let Some(at) = activity.not_before().filter(|_| may_be_taken) {
                 show(Deadline { at, what: DeadlineKind::ActivityRetry { scheduled_event_id } });
             }
             let Some(started_at) = activity.held_since() else {
                 if may_be_taken {
                     let what = DeadlineKind::ActivityScheduleToStart { scheduled_event_id };
-                    self.show_after(activity.waits_since(), timeouts.schedule_to_start, what, show);
+                    self.show_deadline_after(activity.waits_since(), timeouts.schedule_to_start, what, show);
                 }
                 continue;
             };
             let what = DeadlineKind::ActivityStartToClose { scheduled_event_id };
-            self.show_after(started_at, timeouts.start_to_close, what, show);
+            self.show_deadline_after(started_at, timeouts.start_to_close, what, show);
             if timeouts.heartbeat.is_some() {
-                let beat = beats.binary_search_by_key(&scheduled_event_id, |(id, _)| *id).ok();
-                let beat = beat.and_then(|place| beats.get(place));
-                let alive_at = beat.map_or(started_at, |(_, at)| started_at.max(*at));
+                let heartbeat = heartbeats.binary_search_by_key(&scheduled_event_id, |(id, _)| *id).ok();
+                let heartbeat = heartbeat.and_then(|place| heartbeats.get(place));
+                let alive_at = heartbeat.map_or(started_at, |(_, at)| started_at.max(*at));
                 let what = DeadlineKind::ActivityHeartbeat { scheduled_event_id };
-                self.show_after(alive_at, timeouts.heartbeat, what, show);
+                self.show_deadline_after(alive_at, timeouts.heartbeat, what, show);
             }
         }
     }
 }
 
-/// When each activity last showed life, by its event. Of several beats of one activity the first counts.
-fn by_activity(beats: &[Heartbeat]) -> Vec<(EventId, Timestamp)> {
-    let mut alive: Vec<_> = beats.iter().map(|beat| (beat.scheduled_event_id, beat.at)).collect();
-    // Stable, and quick where they are in order already.
+/// Returns the time of the latest heartbeat of each activity. If an activity has several, the first in the list
+/// counts.
+fn by_activity(heartbeats: &[Heartbeat]) -> Vec<(EventId, Timestamp)> {
+    let mut alive: Vec<_> = heartbeats.iter().map(|heartbeat| (heartbeat.scheduled_event_id, heartbeat.at)).collect();
+    // The sort is stable, and fast if the list is already sorted.
     alive.sort_by_key(|(scheduled_event_id, _)| *scheduled_event_id);
     alive.dedup_by_key(|(scheduled_event_id, _)| *scheduled_event_id);
     alive

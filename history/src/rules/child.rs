@@ -1,25 +1,36 @@
-//! Children: runs that a run starts, and of which it hears how they end. What becomes of them when it closes first.
+//! Children: runs that a run starts and whose outcome is reported to it, and the policy applied to them if the
+//! parent closes first.
 //!
-//! | while the child is | StartChild | it has been started | its start was refused | it closes | the run closes |
-//! |---|---|---|---|---|---|
-//! | not there | ChildScheduled | – | – | – | – |
-//! | wanted | ChildScheduleFailed (`WorkflowAlreadyOpen`) | ChildStarted | ChildScheduleFailed | ChildStarted, and as below | as below |
-//! | started | ChildScheduleFailed (`WorkflowAlreadyOpen`) | – | – | ChildSuccess, ChildFailed, ChildTimedOut, ChildCanceled or ChildTerminated | left alone, terminated or asked to cancel, as its policy says |
-//! | closed | ChildScheduled, which its reuse policy may refuse | – | – | – | – |
+//! | child is | input | result |
+//! |---|---|---|
+//! | not open | StartChild | ChildScheduled |
+//! | scheduled or started | StartChild | ChildScheduleFailed (`WorkflowAlreadyOpen`) |
+//! | scheduled | its start succeeds | ChildStarted |
+//! | scheduled | its start is refused | ChildScheduleFailed |
+//! | scheduled | it closes | ChildStarted, followed by the event of its close |
+//! | started | it closes | ChildSuccess, ChildFailed, ChildTimedOut, ChildCanceled or ChildTerminated |
+//! | scheduled or started | the parent closes | its policy applies |
 //!
-//! It is not tried where [`OPEN_CHILDREN_MAX`](limits::OPEN_CHILDREN_MAX) are open (`OpenChildrenLimit`), where its domain has no room for
-//! another run (`OpenRunsLimit`), where the state of the run has none (`StateLimit`), or where its type is deprecated
-//! (`WorkflowTypeDeprecated`). All but ChildScheduled and ChildStarted have a decider look; in SWF's dialect ChildStarted has, too. A child
-//! that continues as new, is tried again or is reset is one child: its parent hears how the last of its runs closes.
+//! Scheduling also fails in these cases:
 //!
-//! | the child, whose parent closes first, has the policy | becomes |
+//! * [`OPEN_CHILDREN_MAX`](limits::OPEN_CHILDREN_MAX) children are open (`OpenChildrenLimit`).
+//! * The domain has no capacity for another run (`OpenRunsLimit`).
+//! * The state of the run has no space for it (`StateLimit`).
+//! * Its type is deprecated (`WorkflowTypeDeprecated`).
+//!
+//! All events except ChildScheduled and ChildStarted schedule a turn; in SWF runs, ChildStarted does too. A child
+//! that continues as new, is retried or is reset counts as one child: its parent receives only the outcome of the
+//! last run.
+//!
+//! | policy of the child | event in the child if the parent closes first |
 //! |---|---|
-//! | `Abandon` | nothing |
+//! | `Abandon` | none |
 //! | `Terminate` | WorkflowTerminated |
 //! | `RequestCancel` | WorkflowCancelRequested |
 
 use crate::command::EffectResult;
 use crate::decision::StartChild;
+use crate::decision_context::{DecisionContext, DomainCapacity, Registration};
 use crate::event::{
     ActivityTimeouts, ChildCanceled, ChildFailed, ChildPolicy, ChildScheduleFailed, ChildScheduleFailedCause,
     ChildScheduled, ChildStarted, ChildSuccess, ChildTerminated, ChildTimedOut, EventId, EventKind, Origin,
@@ -29,17 +40,16 @@ use crate::fault::Fault;
 use crate::ids::RunId;
 use crate::limits;
 use crate::links::{EffectKind, taken_over};
-use crate::room;
 use crate::run::{PendingChild, Run};
-use crate::surroundings::{DomainRoom, Registration, Surroundings};
+use crate::state_budget;
 use crate::time::Timestamp;
 use crate::transition::{CommandOutcome, Transition, must_be_open};
 use crate::validate;
 
-/// The reason that a child is given when it is ended because its parent closed.
+/// Reason recorded in a child that is terminated or asked to cancel because its parent closed.
 pub const PARENT_CLOSED: &str = "the parent has closed";
 
-pub(crate) fn may_start(field: &impl Fn(&str) -> String, it: &StartChild, is_swf: bool) -> Result<(), Fault> {
+pub(crate) fn validate_start(field: &impl Fn(&str) -> String, it: &StartChild, is_swf: bool) -> Result<(), Fault> {
     validate::control(field, it.control.as_deref())?;
     validate::name(&field("workflowId"), &it.workflow_id)?;
     validate::type_name(&field("workflowType"), &it.workflow_type)?;
@@ -56,7 +66,7 @@ pub(crate) fn may_start(field: &impl Fn(&str) -> String, it: &StartChild, is_swf
     validate::tags(&field("tags"), &it.tags, is_swf)
 }
 
-pub(crate) fn not_tried(it: &StartChild, cause: ChildScheduleFailedCause, decision_event_id: EventId) -> EventKind {
+pub(crate) fn not_scheduled(it: &StartChild, cause: ChildScheduleFailedCause, decision_event_id: EventId) -> EventKind {
     EventKind::ChildScheduleFailed(ChildScheduleFailed {
         workflow_id: it.workflow_id.clone(),
         cause,
@@ -71,30 +81,32 @@ impl Transition {
     pub(crate) fn start_child(
         &mut self,
         it: &StartChild,
-        (around, room): (&Surroundings, DomainRoom),
+        context: &DecisionContext,
+        capacity: DomainCapacity,
         decision_event_id: EventId,
     ) -> EventKind {
-        self.child(it, (around, room), decision_event_id)
-            .unwrap_or_else(|cause| not_tried(it, cause, decision_event_id))
+        self.child(it, context, capacity, decision_event_id)
+            .unwrap_or_else(|cause| not_scheduled(it, cause, decision_event_id))
     }
 
     fn child(
         &mut self,
         it: &StartChild,
-        (around, room): (&Surroundings, DomainRoom),
+        context: &DecisionContext,
+        capacity: DomainCapacity,
         decision_event_id: EventId,
     ) -> Result<EventKind, ChildScheduleFailedCause> {
         let is_swf = self.run.started.is_swf();
         let in_swf = if is_swf {
-            Some(self.child_in_swf(it, (around, room))?)
+            Some(self.child_in_swf(it, context, capacity)?)
         } else {
-            self.may_have_child(it, (around, room)).map(|()| None)?
+            self.may_have_child(it, context, capacity).map(|()| None)?
         };
-        if !self.has_room(|_| room::child(&it.workflow_id)) {
+        if !self.has_space(|_| state_budget::child(&it.workflow_id)) {
             return Err(ChildScheduleFailedCause::StateLimit);
         }
         let own = &self.run.started;
-        let defaults = around.of_child(it).defaults();
+        let defaults = context.of_child(it).defaults();
         let list = it.task_list.as_ref().or(defaults.and_then(|defaults| defaults.task_list.as_ref()));
         let timeout = it.execution_timeout.or(defaults.and_then(|defaults| defaults.execution_timeout));
         let turn_timeout = it.decider_start_to_close.or(defaults.and_then(|it| it.decider_start_to_close));
@@ -124,7 +136,7 @@ impl Transition {
             decider_start_to_close: settled.decider_start_to_close,
             decider_schedule_to_start: None,
             activity_timeouts: ActivityTimeouts::default(),
-            // What becomes of it is for this run's own policy to say.
+            // In SWF runs, the parent's own policy decides.
             child_policy: ChildPolicy::Abandon,
             swf: Some(settled.run),
             ..child
@@ -134,24 +146,25 @@ impl Transition {
     fn may_have_child(
         &self,
         it: &StartChild,
-        (around, room): (&Surroundings, DomainRoom),
+        context: &DecisionContext,
+        capacity: DomainCapacity,
     ) -> Result<(), ChildScheduleFailedCause> {
         use ChildScheduleFailedCause as Cause;
         let open = self.run.children.len() + self.links.outbox.taken_over();
-        if *around.of_child(it) == Registration::Deprecated {
+        if *context.of_child(it) == Registration::Deprecated {
             Err(Cause::WorkflowTypeDeprecated)
         } else if self.run.children.values().any(|child| child.workflow_id == it.workflow_id) {
             Err(Cause::WorkflowAlreadyOpen)
         } else if open >= limits::OPEN_CHILDREN_MAX {
             Err(Cause::OpenChildrenLimit)
-        } else if room == DomainRoom::Full {
+        } else if capacity == DomainCapacity::Full {
             Err(Cause::OpenRunsLimit)
         } else {
             Ok(())
         }
     }
 
-    /// What became of the start of a child.
+    /// Records the outcome of starting a child.
     pub(crate) fn settle_start(&mut self, scheduled_event_id: EventId, result: EffectResult, now: Timestamp) {
         let Some(child) = self.run.children.get(&scheduled_event_id) else { return };
         let cause = match result {
@@ -164,7 +177,7 @@ impl Transition {
         };
         let (workflow_id, decision_event_id) = (child.workflow_id.clone(), child.decision_event_id);
         let scheduled_event_id = Some(scheduled_event_id);
-        // What else there is to say of it, its ChildScheduled says.
+        // The ChildScheduled event has the other attributes.
         let (workflow_type, control) = (None, None);
         let failed =
             ChildScheduleFailed { workflow_id, cause, scheduled_event_id, decision_event_id, workflow_type, control };
@@ -178,7 +191,7 @@ impl Transition {
         self.push(now, EventKind::ChildStarted(ChildStarted { workflow_id, run_id, scheduled_event_id }));
     }
 
-    /// A child says how it closed.
+    /// Records that a child closed.
     pub(crate) fn take_child_close(
         &mut self,
         scheduled_event_id: EventId,
@@ -192,7 +205,7 @@ impl Transition {
             return Ok(nothing);
         }
         let first = CommandOutcome::Recorded(self.run.last_event_id + 1);
-        // That it has closed may be heard before that it has started.
+        // The report of the close can arrive before that of the start.
         self.links.outbox.remove(None, scheduled_event_id, EffectKind::StartChild);
         self.child_started(scheduled_event_id, run_id, now);
         let child = self.run.children.get(&scheduled_event_id);
@@ -207,15 +220,15 @@ impl Transition {
         Ok(first)
     }
 
-    /// A child has closed whose parent has, too: it need not be started any more, which would be once again, nor ended.
-    pub(crate) fn child_is_over(&mut self, parent: RunId, scheduled_event_id: EventId) {
+    /// Removes the effects for a child that has closed after its parent: it need not be started again or ended.
+    pub(crate) fn drop_child_effects(&mut self, parent: RunId, scheduled_event_id: EventId) {
         let of = taken_over(self.run.started.run_id, parent);
         for kind in [EffectKind::StartChild, EffectKind::EndChild] {
-            self.has_changed_beside |= self.links.outbox.remove(of, scheduled_event_id, kind);
+            self.has_unrecorded_changes |= self.links.outbox.remove(of, scheduled_event_id, kind);
         }
     }
 
-    /// The parent has closed.
+    /// Applies the child policy after the parent closed.
     pub(crate) fn take_parent_close(
         &mut self,
         origin: &Origin,
@@ -239,7 +252,7 @@ impl Transition {
     }
 }
 
-/// How a child closed, as its parent records it; `None` for what closes no run.
+/// Returns the parent's event for a child's closing event, or `None` if `close` does not close a run.
 fn closed_child(
     workflow_id: String,
     run_id: RunId,
@@ -281,7 +294,7 @@ fn closed_child(
 }
 
 impl Run {
-    pub(crate) fn child_is_wanted(&mut self, event_id: EventId, it: &ChildScheduled) {
+    pub(crate) fn apply_child_scheduled(&mut self, event_id: EventId, it: &ChildScheduled) {
         let child = PendingChild {
             workflow_id: it.workflow_id.clone(),
             decision_event_id: it.decision_event_id,
@@ -291,14 +304,14 @@ impl Run {
         self.children.insert(event_id, child);
     }
 
-    pub(crate) fn child_has_begun(&mut self, event_id: EventId, scheduled_event_id: EventId) {
+    pub(crate) fn apply_child_started(&mut self, event_id: EventId, scheduled_event_id: EventId) {
         if let Some(child) = self.children.get_mut(&scheduled_event_id) {
             child.started_event_id = Some(event_id);
         }
     }
 
-    /// It has closed, or does not start; `None` where it was not tried.
-    pub(crate) fn child_is_gone(&mut self, scheduled_event_id: Option<EventId>) {
+    /// Removes a child that closed or could not be started. `None` means that it was never scheduled.
+    pub(crate) fn remove_child(&mut self, scheduled_event_id: Option<EventId>) {
         if let Some(scheduled_event_id) = scheduled_event_id {
             self.children.remove(&scheduled_event_id);
         }

@@ -1,37 +1,40 @@
-//! Signals and cancel requests that a run sends to others.
+//! Signals and cancel requests to other runs.
 //!
-//! | what is sent is | SignalExternal · CancelExternal | the other takes it | the other has closed | there is no such run | this run closes |
-//! |---|---|---|---|---|---|
-//! | not there | ExternalSignalScheduled · ExternalCancelScheduled | – | – | – | – |
-//! | on its way | one more on its way | ExternalSignalDelivered · ExternalCancelDelivered | ExternalSignalFailed · ExternalCancelFailed (`WorkflowClosed`) | the same (`WorkflowUnknown`) | forgotten, and delivered all the same |
-//! | known | one more on its way | – | – | – | – |
+//! | request is | input | result |
+//! |---|---|---|
+//! | any | SignalExternal | ExternalSignalScheduled |
+//! | any | CancelExternal | ExternalCancelScheduled |
+//! | pending | the other run accepts it | ExternalSignalDelivered or ExternalCancelDelivered |
+//! | pending | the other run is closed | ExternalSignalFailed or ExternalCancelFailed (`WorkflowClosed`) |
+//! | pending | the other run does not exist | the same with `WorkflowUnknown` |
+//! | pending | this run closes | removed from the state, but still delivered |
 //!
-//! It is not sent, and the same failure says so at once, where [`OPEN_EXTERNALS_MAX`](limits::OPEN_EXTERNALS_MAX) are on their way
-//! (`OpenExternalsLimit`), or where the state of the run has no room for it (`StateLimit`). Whatever became of it has a decider look. What
-//! it does there, `signal` and `workflow` say: it happens once, in one run.
+//! It fails at once if [`OPEN_EXTERNALS_MAX`](limits::OPEN_EXTERNALS_MAX) requests are pending
+//! (`OpenExternalsLimit`) or the state of the run has no space for it (`StateLimit`). Every outcome schedules a
+//! turn. `signal` and `workflow` define the effect on the other run, which is applied once, in one run.
 
 use crate::command::EffectResult;
 use crate::decision::{CancelExternal, SignalExternal};
 use crate::event::{
-    EventId, EventKind, ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled, ExternalFailedCause,
-    ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled,
+    Event, EventId, EventKind, ExternalCancelDelivered, ExternalCancelFailed, ExternalCancelScheduled,
+    ExternalFailedCause, ExternalSignalDelivered, ExternalSignalFailed, ExternalSignalScheduled,
 };
 use crate::fault::Fault;
 use crate::limits;
-use crate::room;
 use crate::run::{PendingExternal, Run};
+use crate::state_budget;
 use crate::time::Timestamp;
 use crate::transition::Transition;
 use crate::validate;
 
-pub(crate) fn may_signal(field: &impl Fn(&str) -> String, it: &SignalExternal) -> Result<(), Fault> {
+pub(crate) fn validate_signal(field: &impl Fn(&str) -> String, it: &SignalExternal) -> Result<(), Fault> {
     validate::name(&field("workflowId"), &it.workflow_id)?;
     validate::name(&field("name"), &it.name)?;
     validate::control(field, it.control.as_deref())?;
     validate::payload(&field("input"), it.input.as_ref())
 }
 
-pub(crate) fn may_cancel(field: &impl Fn(&str) -> String, it: &CancelExternal) -> Result<(), Fault> {
+pub(crate) fn validate_cancel(field: &impl Fn(&str) -> String, it: &CancelExternal) -> Result<(), Fault> {
     validate::name(&field("workflowId"), &it.workflow_id)?;
     validate::reason(&field("reason"), it.reason.as_deref())?;
     validate::control(field, it.control.as_deref())
@@ -43,7 +46,11 @@ pub(crate) fn not_signaled(it: &SignalExternal, cause: ExternalFailedCause, deci
     EventKind::ExternalSignalFailed(failed)
 }
 
-pub(crate) fn not_asked(it: &CancelExternal, cause: ExternalFailedCause, decision_event_id: EventId) -> EventKind {
+pub(crate) fn cancel_not_sent(
+    it: &CancelExternal,
+    cause: ExternalFailedCause,
+    decision_event_id: EventId,
+) -> EventKind {
     let (CancelExternal { workflow_id, run_id, control, .. }, scheduled_event_id) = (it.clone(), None);
     let failed = ExternalCancelFailed { workflow_id, cause, scheduled_event_id, decision_event_id, run_id, control };
     EventKind::ExternalCancelFailed(failed)
@@ -61,25 +68,25 @@ impl Transition {
 
     pub(crate) fn cancel_external(&mut self, it: &CancelExternal, decision_event_id: EventId) -> EventKind {
         if let Some(cause) = self.externals_limit(&it.workflow_id) {
-            return not_asked(it, cause, decision_event_id);
+            return cancel_not_sent(it, cause, decision_event_id);
         }
         let CancelExternal { workflow_id, run_id, reason, control } = it.clone();
         let scheduled = ExternalCancelScheduled { workflow_id, run_id, reason, decision_event_id, control };
         EventKind::ExternalCancelScheduled(scheduled)
     }
 
-    /// Why nothing more can be sent.
+    /// Returns the reason why no further request can be sent, if there is one.
     fn externals_limit(&mut self, workflow_id: &str) -> Option<ExternalFailedCause> {
         if self.run.externals.len() + self.links.outbox.taken_over() >= limits::OPEN_EXTERNALS_MAX {
             Some(ExternalFailedCause::OpenExternalsLimit)
-        } else if !self.has_room(|_| room::external(workflow_id)) {
+        } else if !self.has_space(|_| state_budget::external(workflow_id)) {
             Some(ExternalFailedCause::StateLimit)
         } else {
             None
         }
     }
 
-    /// It is known what became of it.
+    /// Records the outcome of a signal or cancel request.
     pub(crate) fn settle_external(
         &mut self,
         scheduled_event_id: EventId,
@@ -133,13 +140,13 @@ impl Transition {
 }
 
 impl Run {
-    pub(crate) fn sends_to(&mut self, event_id: EventId, workflow_id: &str, decision_event_id: EventId) {
+    pub(crate) fn add_external(&mut self, event: &Event, workflow_id: &str, decision_event_id: EventId) {
         let pending = PendingExternal { workflow_id: workflow_id.to_owned(), decision_event_id };
-        self.externals.insert(event_id, pending);
+        self.externals.insert(event.id, pending);
     }
 
-    /// It is known what became of it; `None` where it never was on its way.
-    pub(crate) fn external_is_known(&mut self, scheduled_event_id: Option<EventId>) {
+    /// Removes a request whose outcome is known. `None` means that it was never sent.
+    pub(crate) fn remove_external(&mut self, scheduled_event_id: Option<EventId>) {
         if let Some(scheduled_event_id) = scheduled_event_id {
             self.externals.remove(&scheduled_event_id);
         }
@@ -151,19 +158,19 @@ mod tests {
     use crate::scene::{Scene, cancel_external, check, done, scene, settle, signal, signal_external, success};
     use crate::{EffectKind, EffectResult};
 
-    /// A signal and a cancel request are on their way, and a turn is held.
+    /// A scene with a signal and a cancel request pending and a turn held.
     fn sent() -> Scene {
         scene().decide([signal_external("b"), cancel_external("b")]).then(&signal("go")).take()
     }
 
-    /// Which they are.
+    /// Returns the ids and kinds of both requests.
     fn of(scene: &Scene) -> [(u64, EffectKind); 2] {
         let ids: Vec<_> = scene.run.externals.keys().copied().collect();
         [(ids[0], EffectKind::Signal), (ids[1], EffectKind::RequestCancel)]
     }
 
     #[test]
-    fn what_is_not_there_yet_or_is_on_its_way() {
+    fn requests_can_be_sent_while_others_are_pending() {
         for given in [scene().take(), sent()] {
             let then = "DeciderCompleted ExternalSignalScheduled(b)";
             check(&given, &given.complete([signal_external("b")]), then);
@@ -173,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_is_told_once_what_became_of_it() {
+    fn the_outcome_of_a_request_is_recorded_once() {
         let given = sent();
         let [(signal, is_signal), (cancel, is_cancel)] = of(&given);
         for (result, signaled, canceled) in [
@@ -197,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_has_closed_is_told_nothing_and_still_owes_it() {
+    fn a_closed_run_delivers_but_records_no_outcome() {
         let closed = sent().decide([success()]);
         assert!(closed.run.externals.is_empty());
         assert_eq!(closed.links.outbox.iter().count(), 2);

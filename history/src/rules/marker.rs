@@ -1,11 +1,11 @@
-//! Markers: what a decider notes in the history for itself. Nothing becomes of them.
+//! Markers: notes that a decider records in the history for its own use. They have no further effect.
 //!
-//! | RecordMarker, and its name | of a run that speaks SWF's dialect | of any other run |
+//! | name in RecordMarker | in an SWF run | in any other run |
 //! |---|---|---|
 //! | begins with [`baton.`](limits::MARKER_PREFIX_RESERVED) | Marker | MarkerFailed (`NameReserved`) |
-//! | is any other | Marker | Marker |
+//! | any other | Marker | Marker |
 //!
-//! MarkerFailed has a decider look; Marker is its own doing.
+//! MarkerFailed schedules a turn; Marker does not.
 
 use crate::decision::RecordMarker;
 use crate::event::{EventId, EventKind, Marker, MarkerFailed, MarkerFailedCause};
@@ -14,7 +14,7 @@ use crate::limits;
 use crate::transition::Transition;
 use crate::validate;
 
-pub(crate) fn may_record(field: &impl Fn(&str) -> String, it: &RecordMarker) -> Result<(), Fault> {
+pub(crate) fn validate_record(field: &impl Fn(&str) -> String, it: &RecordMarker) -> Result<(), Fault> {
     validate::name(&field("name"), &it.name)?;
     validate::payload(&field("details"), it.details.as_ref())
 }
@@ -40,7 +40,7 @@ mod tests {
     use crate::{Start, limits};
 
     #[test]
-    fn a_marker_by_its_name_and_the_dialect_of_its_run() {
+    fn reserved_marker_names_fail_outside_of_swf_runs() {
         let (ours, swf) = (scene().take(), Scene::of(&Start { swf: Some(SwfRun::default()), ..plain() }).take());
         let reserved = format!("{}m", limits::MARKER_PREFIX_RESERVED);
         check(&swf, &swf.complete([marker(&reserved)]), "DeciderCompleted Marker(baton.m)");

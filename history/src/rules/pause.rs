@@ -1,19 +1,19 @@
-//! Pausing a run: nobody is handed a task of it, until it is resumed. Its clock goes on, or stands still.
+//! Pausing a run: none of its tasks is handed out until it is resumed. Its clock can be stopped as well.
 //!
-//! | while the run is | Pause | Resume | it closes |
+//! | run is | Pause | Resume | it closes |
 //! |---|---|---|---|
-//! | open | WorkflowPaused | refused (not-paused) | closed |
-//! | paused | refused (already-paused) | WorkflowResumed | closed; the run that goes on for it is paused |
-//! | closed | refused (run-closed) | refused (run-closed) | – |
+//! | open | WorkflowPaused | fails with not-paused | closed |
+//! | paused | fails with already-paused | WorkflowResumed | closed; its successor is paused |
+//! | closed | fails with run-closed | fails with run-closed | – |
 //!
-//! | while it is paused | with its clock going | with its clock standing still |
+//! | while the run is paused | with its clock running | with its clock stopped |
 //! |---|---|---|
-//! | what was held is answered | recorded as ever | recorded as ever |
-//! | a timer, and the time that the run, a turn or an activity may take | run on | run from where they stopped |
-//! | the time in which somebody must take a turn or an activity | begins anew when the run goes on | begins anew when the run goes on |
-//! | the wait before another try | runs on, and the try waits for the run | runs on, and the try waits for the run |
+//! | result for a task already held | recorded | recorded |
+//! | timers, and all timeouts except schedule-to-start | run on | stop, and continue on resume |
+//! | schedule-to-start timeouts | restart on resume | restart on resume |
+//! | backoff before a retry | runs on, then waits for the resume | runs on, then waits for the resume |
 //!
-//! A clock may be stopped [`CLOCK_STOPS_MAX`](limits::CLOCK_STOPS_MAX) times in a run.
+//! The clock of a run can be stopped [`CLOCK_STOPS_MAX`](limits::CLOCK_STOPS_MAX) times.
 
 use crate::event::{ByHand, Event, EventKind, RequestKey, WorkflowPaused, WorkflowResumed};
 use crate::fault::Fault;
@@ -37,13 +37,13 @@ impl Transition {
             return Err(Fault::AlreadyPaused);
         }
         if stop_clocks && self.run.clock.stops() >= limits::CLOCK_STOPS_MAX {
-            let problem =
-                format!("has been done {} times to this run; pause it with its clocks going", limits::CLOCK_STOPS_MAX);
+            let max = limits::CLOCK_STOPS_MAX;
+            let problem = format!("was used {max} times in this run, which is the limit; pause it without this option");
             return Err(Fault::Invalid { field: "stopClocks".to_owned(), problem });
         }
         let ByHand { identity, reason } = by_hand.clone();
         let paused = EventKind::WorkflowPaused(WorkflowPaused { stop_clocks, identity, reason });
-        self.must_have_room(&paused)?;
+        self.must_have_space(&paused)?;
         self.push_keyed(now, paused, key);
         Ok(())
     }
@@ -65,7 +65,7 @@ impl Transition {
 }
 
 impl Run {
-    pub(crate) fn is_paused_by(&mut self, event: &Event, it: &WorkflowPaused) {
+    pub(crate) fn apply_paused(&mut self, event: &Event, it: &WorkflowPaused) {
         let by_hand = ByHand { identity: it.identity.clone(), reason: it.reason.clone() };
         let (event_id, at, stops_clock) = (event.id, event.at(), it.stop_clocks);
         self.paused = Some(Box::new(RunPause { event_id, at, stops_clock, by_hand }));
@@ -74,10 +74,10 @@ impl Run {
         }
     }
 
-    /// What waited while it was paused waits for somebody from here on; its timers go on where they were.
-    pub(crate) fn is_resumed(&mut self, event: &Event, it: &WorkflowResumed) {
+    /// Applies a resume: waits for workers restart, and timers continue.
+    pub(crate) fn apply_resumed(&mut self, event: &Event, it: &WorkflowResumed) {
         if it.repairs_deadlines {
-            self.deadlines_are_repaired(event.at());
+            self.limit_deadlines(event.at());
         }
         self.paused = None;
         self.start_clock(event.at());
@@ -87,10 +87,10 @@ impl Run {
         self.activities.release(Released { event_id: event.id, at: event.at() });
     }
 
-    /// Its clock goes on, if it stood still, and its timers with it.
+    /// Restarts the run's clock, and its timers with it, if it was stopped.
     pub(crate) fn start_clock(&mut self, at: Timestamp) {
         if let Some((stopped_at, span)) = self.clock.go(at) {
-            self.timers_go_on(stopped_at, span);
+            self.postpone_timers(stopped_at, span);
         }
     }
 }

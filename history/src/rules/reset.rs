@@ -1,15 +1,21 @@
-//! Resetting a run: another one goes on from an earlier event of it.
+//! Reset of a run: a new run continues from an earlier event of its history.
 //!
-//! | while the run is | it is reset | the run that goes on begins with |
+//! | run is | events in this run | events in the new run |
 //! |---|---|---|
-//! | open | WorkflowTerminated, which names the other one | its events up to there, WorkflowReset, DeciderScheduled unless a turn waits, and the signals and cancel requests that came later |
-//! | closed | nothing; it is kept beside its history which run goes on | the same |
+//! | open | WorkflowTerminated, which names the new run | see below |
+//! | closed | none; the plan is stored apart from the history | see below |
 //!
-//! A run that closed as canceled has answered its cancel requests: those that came later than the event that it goes back to
-//! are not repeated.
+//! The new run begins with these events:
 //!
-//! In the run that goes on nobody has a task of the other one: activities that were held are handed out once more, their tries are counted
-//! anew, and the time since then does not count.
+//! 1. the copied events up to the chosen one,
+//! 2. WorkflowReset,
+//! 3. DeciderScheduled, unless a turn is already waiting,
+//! 4. the later signals and cancel requests, if they are reapplied.
+//!
+//! A run that closed as canceled has answered its cancel requests, so the later ones are not reapplied.
+//!
+//! The new run does not inherit held tasks: held activities are handed out again, their attempts are counted from
+//! the beginning, and the time since the copied events does not count.
 
 use crate::author::Author;
 use crate::caller::CallerName;
@@ -23,18 +29,18 @@ use crate::transition::Transition;
 use crate::validate;
 
 impl Transition {
-    /// Has the run of the plan go on in place of this one, which is terminated if it is open; by a request with this key, of this
-    /// credential. That the plan can be carried out
-    /// is for its maker to have found out.
+    /// Makes the planned run continue instead of this one, which is terminated if it is open. The request has this
+    /// key and credential. The caller must have checked that the plan can be carried out.
     ///
     /// # Errors
     ///
-    /// [`Fault::Invalid`] or [`Fault::TooLarge`] for who does it, and why.
+    /// [`Fault::Invalid`] or [`Fault::TooLarge`] for the operator's identity or reason.
     pub fn plan_reset(
         &mut self,
         plan: ResetPlan,
         by_hand: &ByHand,
-        (key, by): (Option<RequestKey>, Option<CallerName>),
+        key: Option<RequestKey>,
+        by: Option<CallerName>,
         now: Timestamp,
     ) -> Result<(), Fault> {
         validate::by_hand(by_hand)?;
@@ -45,13 +51,13 @@ impl Transition {
             self.push_by(now, EventKind::WorkflowTerminated(terminated), key, by);
         } else {
             self.links.reset = Some(Box::new(PlannedReset { plan, by_hand: by_hand.clone(), at: now, key, by }));
-            self.has_changed_beside = true;
+            self.has_unrecorded_changes = true;
         }
         Ok(())
     }
 
-    /// The run that branches off there: the other run's events, WorkflowReset, DeciderScheduled unless a turn waits, and
-    /// the signals and cancel requests that it takes along. Every caller that begins it, however often, gets the same run.
+    /// Creates the new run of a reset: the copied events, WorkflowReset, DeciderScheduled unless a turn waits, and
+    /// the reapplied requests. The result is the same however often it is computed.
     pub fn branch(branch: Branch, reset: &PlannedReset) -> Self {
         let Branch { mut events, later: requests, mut run } = branch;
         run.started.run_id = reset.plan.new_run_id;
@@ -71,7 +77,7 @@ impl Transition {
         transition.schedule_turn(now);
         for Event { kind, key, by, .. } in requests {
             let kind = match kind {
-                // Whether it releases the first turn depends on where that stands in this run.
+                // Whether the request releases the first turn depends on the state of the new run.
                 EventKind::WorkflowCancelRequested(request) => transition.cancel_request(request, now),
                 signal => signal,
             };
@@ -85,23 +91,24 @@ impl Transition {
 }
 
 impl Run {
-    /// From here on it is a run of its own. Whoever has an activity has it of the other run, so it is handed out once more;
-    /// the time since the other run was here does not count. `since` is when that was.
-    pub(crate) fn branch(&mut self, it: &WorkflowReset, event: &Event, since: Timestamp) {
+    /// Separates the state from the run it branched off. Held activities are handed out again, because their
+    /// runners hold tasks of the other run. The time since the other run's last copied event, `since`, does not
+    /// count.
+    pub(crate) fn apply_reset(&mut self, it: &WorkflowReset, event: &Event, since: Timestamp) {
         let at = event.at();
-        // A clock that stands still goes on standing still, since whenever it does.
+        // A stopped clock stays stopped, with its original start.
         if self.clock.stopped_at().is_none() {
             if since < at {
                 self.clock.stop(since);
                 self.start_clock(at);
             } else {
-                self.timers_come_back(since, at);
+                self.rewind_timers(since, at);
             }
         }
         if let Some(task) = &mut self.turn_task {
             task.waits_since = at;
         }
-        self.activities.begin_anew(Released { event_id: event.id, at });
+        self.activities.reset_to_waiting(Released { event_id: event.id, at });
         let (workflow_id, run_id, base_event_id) = (it.workflow_id.clone(), it.run_id, it.event_id);
         self.branched = Some(Box::new(Branched { event_id: event.id, run_id, base_event_id, workflow_id }));
     }

@@ -1,12 +1,12 @@
-//! Tasks on their way: to which poll each went, and to which it goes when that poll's answer was lost. Bookkeeping beside the
-//! history: a task that is sent again has been started once.
+//! Polls to which started tasks were sent, and redelivery after a poll's response was lost. This is kept apart from
+//! the history, because a redelivered task counts as started once.
 //!
-//! | while the task | it is started | its poll's answer was lost (`SendAgain`) | it could not be delivered |
+//! | task is | start | `Redeliver` | delivery failed |
 //! |---|---|---|---|
-//! | waits | it is with that poll | refused (activity-not-waiting) | refused |
-//! | is held, and with that poll | – | it is with another poll | it is given back (`turn`, `activity`) |
-//! | is held, and with another poll | – | refused (activity-not-waiting) | refused (turn-lost, activity-closed) |
-//! | is held no more | – | refused (activity-not-waiting) | refused |
+//! | waiting | sent to the poll | fails with activity-not-waiting | fails |
+//! | held, sent to that poll | – | sent to the new poll | given back (`turn`, `activity`) |
+//! | held, sent to another poll | – | fails with activity-not-waiting | fails with turn-lost or activity-closed |
+//! | not held any more | – | fails with activity-not-waiting | fails |
 
 use crate::event::EventId;
 use crate::fault::Fault;
@@ -14,24 +14,24 @@ use crate::links::PollId;
 use crate::transition::{Transition, must_be_open};
 
 impl Transition {
-    /// A started task whose poll had no answer goes to another, with nothing recorded.
-    pub(crate) fn send_again(
+    /// Sends a started task to another poll after the response to the previous one was lost. Records no event.
+    pub(crate) fn redeliver(
         &mut self,
         scheduled_event_id: EventId,
         lost: PollId,
         poll: Option<PollId>,
     ) -> Result<(), Fault> {
         must_be_open(&self.run)?;
-        // Whoever else heard that the answer was lost may have been faster.
+        // Another poll may have received the task first.
         if self.links.sent.poll_of(scheduled_event_id) != Some(lost) {
             return Err(Fault::ActivityNotWaiting { scheduled_event_id });
         }
         self.links.sent.send(scheduled_event_id, poll);
-        self.has_changed_beside = true;
+        self.has_unrecorded_changes = true;
         Ok(())
     }
 
-    /// Forgets where tasks went that are started no longer.
+    /// Forgets the polls of tasks that are no longer held.
     pub(crate) fn forget_sent(&mut self) {
         if self.links.sent.is_empty() {
             return;

@@ -1,13 +1,15 @@
-//! Signals: what somebody tells a run. A caller may, and so may another run.
+//! Signals, sent by a caller or by another run.
 //!
-//! | while the run is | a caller's | the same with its key again | a caller's for another version | another run's | that again |
-//! |---|---|---|---|---|---|
-//! | open | Signal | as the first time | refused (version-moved) | Signal | as the first time |
-//! | paused | Signal | as the first time | refused (version-moved) | Signal | as the first time |
-//! | closed | refused (run-closed) | as the first time | refused (run-closed) | refused (run-closed), which its sender is told | as the first time |
+//! | signal | run is open or paused | run is closed |
+//! |---|---|---|
+//! | from a caller | Signal | fails with run-closed |
+//! | from a caller, repeated with its key | original response | original response |
+//! | from a caller, for another version | fails with version-moved | fails with run-closed |
+//! | from another run | Signal | fails with run-closed, which is reported to the sender |
+//! | from another run, repeated | original response | original response |
 //!
-//! A signal that comes with a start is the first event after the turn that the start schedules. Every Signal has a decider look. Nothing
-//! else becomes of it: the state of the run knows its key, or who sent it, and no more.
+//! A signal sent with a start is the first event after the turn that the start schedules. Every Signal schedules a
+//! turn. The state keeps only its key or its sender.
 
 use crate::event::{EventId, EventKind, Origin, RequestKey, Signal};
 use crate::fault::Fault;
@@ -17,17 +19,17 @@ use crate::time::Timestamp;
 use crate::transition::{CommandOutcome, Transition, must_be_at, must_be_open};
 use crate::validate;
 
-/// What a caller says.
+/// A caller's signal.
 pub(crate) struct SignalRequest<'a> {
     pub(crate) name: &'a str,
     pub(crate) input: Option<&'a Payload>,
     pub(crate) identity: Option<&'a str>,
-    /// Only while the run is at this version.
+    /// Required version of the run.
     pub(crate) if_version: Option<EventId>,
     pub(crate) key: Option<RequestKey>,
 }
 
-pub(crate) fn may_come_with_start(signal: &StartSignal) -> Result<(), Fault> {
+pub(crate) fn validate_start_signal(signal: &StartSignal) -> Result<(), Fault> {
     validate::name("signal.name", &signal.name)?;
     validate::payload("signal.input", signal.input.as_ref())
 }
@@ -51,7 +53,7 @@ impl Transition {
         self.push(now, EventKind::Signal(Signal { name, input, identity, origin: None, traceparent }));
     }
 
-    /// Takes a signal of another run, once.
+    /// Records a signal of another run, at most once.
     pub(crate) fn take_signal(
         &mut self,
         from: &Origin,
@@ -70,13 +72,13 @@ mod tests {
     use crate::scene::{Scene, check, keyed_signal, pause, plain, scene, signal, signal_at, signal_of, terminate};
     use crate::{Fault, Start, StartSignal, admit};
 
-    /// It has taken a signal with a key, and one of another run.
+    /// A scene with a signal with a key and a signal of another run.
     fn given() -> Scene {
         scene().then(&keyed_signal("first", 7)).then(&signal_of(4, 9))
     }
 
     #[test]
-    fn a_run_that_is_open_or_paused() {
+    fn signals_to_an_open_or_paused_run() {
         for given in [given(), given().then(&pause())] {
             let version = given.run.version;
             check(&given, &signal("go"), "Signal(go)");
@@ -85,7 +87,7 @@ mod tests {
             let moved = Fault::VersionMoved { expected: version - 1, found: version };
             assert_eq!(admit(&given.run, &signal_at(version - 1), given.now), Err(moved));
             check(&given, &signal_at(version + 1), "fault version-moved");
-            // Of signals that race with one version, one is taken.
+            // If several signals require the same version, only one of them succeeds.
             check(&given.clone().then(&signal_at(version)), &signal_at(version), "fault version-moved");
             check(&given, &signal_of(4, 10), "Signal(go)");
             check(&given, &signal_of(4, 9), "repeats 4");
@@ -93,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_closed() {
+    fn signals_to_a_closed_run() {
         let closed = given().then(&terminate());
         check(&closed, &signal("go"), "fault run-closed");
         check(&closed, &keyed_signal("first", 7), "repeats 3");
@@ -103,14 +105,14 @@ mod tests {
     }
 
     #[test]
-    fn what_only_keeps_the_books_does_not_move_the_version() {
+    fn bookkeeping_events_do_not_change_the_version() {
         let given = given();
         let version = given.run.version;
         check(&given.take(), &signal_at(version), "Signal(go) DeciderScheduled");
     }
 
     #[test]
-    fn a_signal_that_comes_with_a_start() {
+    fn a_signal_sent_with_a_start_follows_its_turn() {
         let signal = Some(StartSignal { name: "hello".to_owned(), input: None });
         let names: Vec<_> =
             Scene::of(&Start { signal, ..plain() }).events.iter().map(|event| event.kind.name()).collect();

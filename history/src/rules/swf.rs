@@ -1,18 +1,22 @@
-//! Runs of SWF's dialect: what must be said by the decision or by its type, because nothing is inherited.
+//! Rules of SWF runs. A decision or its registered type must set all required values, because nothing is inherited.
 //!
-//! | in a run of SWF's dialect | of a type that is known | of one that is not | of a deprecated one | where neither says what must be said |
-//! |---|---|---|---|---|
-//! | ScheduleActivity | ActivityScheduled | `ActivityTypeUnknown` | `ActivityTypeDeprecated` | `Default…Undefined` |
-//! | the same, of a Lambda task | ActivityScheduled, and ActivityScheduledTimeout (`LambdaRoleUndefined`) where the run has no role | `LambdaUnavailable`: functions have no types, and it is there or not | – | – |
-//! | StartChild | ChildScheduled | `WorkflowTypeUnknown` | `WorkflowTypeDeprecated` | `Default…Undefined` |
-//! | `ContinueAsNew` | WorkflowContinuedAsNew | `WorkflowTypeUnknown` | `WorkflowTypeDeprecated` | `Default…Undefined` |
+//! Causes of the failure events ActivityScheduleFailed, ChildScheduleFailed and WorkflowCloseFailed:
 //!
-//! Words in code are causes of ActivityScheduleFailed, ChildScheduleFailed and WorkflowCloseFailed. A run with more events than
-//! its limits allow is terminated (`EventLimit`), behind the command that led there.
+//! | decision | type unknown | type deprecated | required value missing |
+//! |---|---|---|---|
+//! | ScheduleActivity | `ActivityTypeUnknown` | `ActivityTypeDeprecated` | `Default…Undefined` |
+//! | StartChild | `WorkflowTypeUnknown` | `WorkflowTypeDeprecated` | `Default…Undefined` |
+//! | `ContinueAsNew` | `WorkflowTypeUnknown` | `WorkflowTypeDeprecated` | `Default…Undefined` |
+//!
+//! A Lambda task has no type. It fails with `LambdaUnavailable` if the service has no functions, and with
+//! ActivityScheduledTimeout (`LambdaRoleUndefined`) if the run has no role.
+//!
+//! A run that exceeds its limit of events is terminated (`EventLimit`) after the command that exceeded it.
 //!
 //! Source: SWF's API reference.
 
 use crate::decision::{ContinueAsNew, ScheduleActivity, StartChild, SwfSettings};
+use crate::decision_context::{DecisionContext, DomainCapacity, Registration};
 use crate::dialect::{LAMBDA_LIST, SwfLimits, SwfRun, SwfSuccessor};
 use crate::event::{
     ActivityScheduleFailedCause, ActivityTimeouts, ChildScheduleFailedCause, CloseFailedCause, EventKind,
@@ -21,27 +25,29 @@ use crate::event::{
 use crate::limits;
 use crate::registered::{ActivityDefaults, WorkflowDefaults};
 use crate::run::RunStart;
-use crate::surroundings::{DomainRoom, Registration, Surroundings};
 use crate::time::{Duration, Timestamp};
 use crate::transition::Transition;
 
-/// Whether it is a Lambda task, in a run of SWF's dialect.
+/// Returns `true` if the decision schedules a Lambda task, given that the run is an SWF run.
 fn is_lambda(it: &ScheduleActivity) -> bool {
     it.task_list.as_deref() == Some(LAMBDA_LIST)
 }
 
-/// Whether it is a Lambda task that nobody may do: the run was started without a role.
+/// Returns `true` if the decision schedules a Lambda task in a run that was started without a Lambda role.
 pub(crate) fn lacks_role(started: &RunStart, it: &ScheduleActivity) -> bool {
     started.swf.as_ref().is_some_and(|swf| swf.lambda_role.is_none() && is_lambda(it))
 }
 
-/// What neither an activity's decision nor its type says, and must.
-pub(crate) fn undefined_activity(it: &ScheduleActivity, around: &Surroundings) -> Option<ActivityScheduleFailedCause> {
+/// Returns the cause if neither the decision nor the activity type sets a required value.
+pub(crate) fn undefined_activity(
+    it: &ScheduleActivity,
+    context: &DecisionContext,
+) -> Option<ActivityScheduleFailedCause> {
     use ActivityScheduleFailedCause as Cause;
     if is_lambda(it) {
-        return (!around.has_functions).then_some(Cause::LambdaUnavailable);
+        return (!context.has_functions).then_some(Cause::LambdaUnavailable);
     }
-    let Registration::Known(defaults) = around.of_activity(it) else { return Some(Cause::ActivityTypeUnknown) };
+    let Registration::Known(defaults) = context.of_activity(it) else { return Some(Cause::ActivityTypeUnknown) };
     let ActivityDefaults { task_list, timeouts, .. } = &**defaults;
     let ActivityTimeouts { schedule_to_start, start_to_close, schedule_to_close, heartbeat } =
         it.timeouts.or(*timeouts);
@@ -56,8 +62,8 @@ pub(crate) fn undefined_activity(it: &ScheduleActivity, around: &Surroundings) -
 }
 
 impl Transition {
-    /// The list and the settings of a run that is to be started: a decision says them, or its type. What is missing of the execution
-    /// timeout, the list, the timeout of turns and the policy for children, in this order, is said by one of four causes.
+    /// Returns the task list and the settings of a new run, from the decision or its type. The four causes are for
+    /// a missing execution timeout, task list, turn timeout and child policy, in this order.
     fn settle_in_swf<C>(
         &self,
         (execution_timeout, decider_start_to_close): (Option<Duration>, Option<Duration>),
@@ -79,14 +85,15 @@ impl Transition {
         Ok((task_list, SwfSuccessor { execution_timeout, decider_start_to_close, run }))
     }
 
-    /// A child in SWF's dialect: all that it is comes from the decision or from its type.
+    /// Returns the settings of a child in an SWF run, which come only from the decision and the type.
     pub(crate) fn child_in_swf(
         &self,
         it: &StartChild,
-        (around, room): (&Surroundings, DomainRoom),
+        context: &DecisionContext,
+        capacity: DomainCapacity,
     ) -> Result<(String, SwfSuccessor), ChildScheduleFailedCause> {
         use ChildScheduleFailedCause as Cause;
-        let defaults = match around.of_child(it) {
+        let defaults = match context.of_child(it) {
             Registration::Unknown => return Err(Cause::WorkflowTypeUnknown),
             Registration::Deprecated => return Err(Cause::WorkflowTypeDeprecated),
             Registration::Known(defaults) => defaults,
@@ -94,7 +101,7 @@ impl Transition {
         if self.run.children.len() >= limits::OPEN_CHILDREN_MAX {
             return Err(Cause::OpenChildrenLimit);
         }
-        if room != DomainRoom::Free {
+        if capacity != DomainCapacity::Free {
             return Err(Cause::OpenRunsLimit);
         }
         let causes = [
@@ -107,14 +114,15 @@ impl Transition {
         self.settle_in_swf(timeouts, it.task_list.as_ref(), &it.swf, defaults, causes)
     }
 
-    /// Going on as new in SWF's dialect: what is not said comes from the type, not from this run.
+    /// Returns the settings of a successor in an SWF run, which come from the decision and the type, not from this
+    /// run.
     pub(crate) fn continue_in_swf(
         &self,
         it: &ContinueAsNew,
-        around: &Surroundings,
+        context: &DecisionContext,
     ) -> Result<(String, SwfSuccessor), CloseFailedCause> {
         use CloseFailedCause as Cause;
-        let defaults = match around.of_successor(it, &self.run.started) {
+        let defaults = match context.of_successor(it, &self.run.started) {
             Registration::Unknown => return Err(Cause::WorkflowTypeUnknown),
             Registration::Deprecated => return Err(Cause::WorkflowTypeDeprecated),
             Registration::Known(defaults) => defaults,
@@ -133,14 +141,14 @@ impl Transition {
         self.run.started.swf.as_ref().and_then(|swf| swf.limits)
     }
 
-    /// Terminates a run that has more events than may be. What led to it stands, however much that was: the check comes behind
-    /// each command, as the real service's history of 25,044 events shows that its does.
+    /// Terminates a run that exceeds its limit of events. The limit is checked after each command, and the
+    /// command's events stay. SWF does the same: a history there has been seen with 25,044 events.
     pub(crate) fn end_beyond_limit(&mut self, now: Timestamp) {
         let is_beyond = self.swf_limits().is_some_and(|limits| self.run.last_event_id > limits.events);
         if is_beyond && self.run.is_open() {
             let cause = Some(TerminatedCause::EventLimit);
             let terminated = WorkflowTerminated { cause, ..WorkflowTerminated::default() };
-            // Nobody asked for it.
+            // The event has no author, because no caller asked for it.
             self.push_by(now, EventKind::WorkflowTerminated(terminated), None, None);
         }
     }

@@ -1,18 +1,18 @@
-//! Timers: a decider sets one, and it expires unless the decider takes it back before.
+//! Timers: a decider sets one, and it expires unless the decider cancels it first.
 //!
-//! | while the timer is | StartTimer | CancelTimer | its time comes | the run closes |
+//! | timer is | StartTimer | CancelTimer | it is due | the run closes |
 //! |---|---|---|---|---|
 //! | not set | TimerScheduled | TimerCancelFailed (`TimerIdUnknown`) | – | – |
-//! | set | TimerScheduleFailed (`TimerIdAlreadyInUse`) | TimerCanceled | TimerExpired | forgotten |
+//! | set | TimerScheduleFailed (`TimerIdAlreadyInUse`) | TimerCanceled | TimerExpired | removed |
 //!
-//! A timer that is not set is not scheduled either where [`OPEN_TIMERS_MAX`](limits::OPEN_TIMERS_MAX) others are (`OpenTimersLimit`), or where
-//! the state of the run has no room for it (`StateLimit`). TimerExpired and both failures have a decider look; TimerScheduled and
-//! TimerCanceled are its own doing. Once a timer has expired or was taken back, its name is free.
+//! Setting a timer also fails if [`OPEN_TIMERS_MAX`](limits::OPEN_TIMERS_MAX) timers are set (`OpenTimersLimit`) or
+//! the state of the run has no space for it (`StateLimit`). TimerExpired and both failures schedule a turn;
+//! TimerScheduled and TimerCanceled do not. The id can be reused after the timer has expired or was canceled.
 //!
-//! | while the run is | a timer that is set | its time comes |
+//! | run is paused | set timer | it is due |
 //! |---|---|---|
-//! | paused with its clock going | runs on | TimerExpired; nobody looks before the run goes on |
-//! | paused with its clock standing still | runs from where the clock stopped | when the clock goes on, so much later |
+//! | with its clock running | runs on | TimerExpired; the turn waits for the resume |
+//! | with its clock stopped | stops, and continues on resume | later by the duration of the stop |
 
 use crate::decision::{CancelTimer, StartTimer};
 use crate::event::{
@@ -21,13 +21,13 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::limits;
-use crate::room;
 use crate::run::{Deadline, DeadlineKind, PendingTimer, Run};
+use crate::state_budget;
 use crate::time::{Duration, Timestamp};
 use crate::transition::Transition;
 use crate::validate;
 
-pub(crate) fn may_start(field: &impl Fn(&str) -> String, it: &StartTimer) -> Result<(), Fault> {
+pub(crate) fn validate_start(field: &impl Fn(&str) -> String, it: &StartTimer) -> Result<(), Fault> {
     validate::name(&field("timerId"), &it.timer_id)?;
     validate::span(field("after"), it.after)?;
     validate::control(field, it.control.as_deref())
@@ -38,7 +38,7 @@ pub(crate) fn not_set(it: &StartTimer, cause: TimerScheduleFailedCause, decision
     EventKind::TimerScheduleFailed(TimerScheduleFailed { timer_id, cause, decision_event_id })
 }
 
-pub(crate) fn not_taken_back(it: &CancelTimer, cause: TimerCancelFailedCause, decision_event_id: EventId) -> EventKind {
+pub(crate) fn not_canceled(it: &CancelTimer, cause: TimerCancelFailedCause, decision_event_id: EventId) -> EventKind {
     let timer_id = it.timer_id.clone();
     EventKind::TimerCancelFailed(TimerCancelFailed { timer_id, cause, decision_event_id })
 }
@@ -50,7 +50,7 @@ impl Transition {
             not_set(it, TimerScheduleFailedCause::TimerIdAlreadyInUse, decision_event_id)
         } else if self.run.timers.len() >= limits::OPEN_TIMERS_MAX {
             not_set(it, TimerScheduleFailedCause::OpenTimersLimit, decision_event_id)
-        } else if !self.has_room(|_| room::timer(&timer_id)) {
+        } else if !self.has_space(|_| state_budget::timer(&timer_id)) {
             not_set(it, TimerScheduleFailedCause::StateLimit, decision_event_id)
         } else {
             let (after, control) = (it.after, it.control.clone());
@@ -60,13 +60,13 @@ impl Transition {
 
     pub(crate) fn cancel_timer(&self, it: &CancelTimer, decision_event_id: EventId) -> EventKind {
         let Some(timer) = self.run.timers.get(&it.timer_id) else {
-            return not_taken_back(it, TimerCancelFailedCause::TimerIdUnknown, decision_event_id);
+            return not_canceled(it, TimerCancelFailedCause::TimerIdUnknown, decision_event_id);
         };
         let (timer_id, scheduled_event_id) = (it.timer_id.clone(), timer.scheduled_event_id);
         EventKind::TimerCanceled(TimerCanceled { timer_id, scheduled_event_id, decision_event_id })
     }
 
-    /// Its time has come.
+    /// Records the expiry of a timer.
     pub(crate) fn expire_timer(&mut self, scheduled_event_id: EventId, due: &mut DueTimers, now: Timestamp) {
         if let Some(timer_id) = due.take(scheduled_event_id) {
             self.push(now, EventKind::TimerExpired(TimerExpired { timer_id, scheduled_event_id }));
@@ -74,7 +74,7 @@ impl Transition {
     }
 }
 
-/// The names of the timers that are due, found for all of them at once: a run has them by their names.
+/// Ids of the timers that are due, collected in one pass because the state indexes timers by timer id.
 pub(crate) struct DueTimers(Vec<(EventId, String)>);
 
 impl DueTimers {
@@ -92,8 +92,8 @@ impl DueTimers {
 }
 
 impl Run {
-    pub(crate) fn timer_is_set(&mut self, event: &Event, it: &TimerScheduled) {
-        // While the clock stands still, it is set to what the clock shows.
+    pub(crate) fn apply_timer_scheduled(&mut self, event: &Event, it: &TimerScheduled) {
+        // While the run's clock is stopped, its time is the start of the stop.
         let set_at = self.clock.stopped_at().unwrap_or(event.at());
         let (scheduled_event_id, expires_at) = (event.id, set_at.plus(it.after));
         let set_at = self.is_traced().then_some(event.at());
@@ -101,27 +101,28 @@ impl Run {
         self.timers.insert(it.timer_id.clone(), timer);
     }
 
-    /// It has expired, or was taken back.
-    pub(crate) fn timer_is_over(&mut self, timer_id: &str) {
+    /// Removes a timer that expired or was canceled.
+    pub(crate) fn remove_timer(&mut self, timer_id: &str) {
         self.timers.remove(timer_id);
     }
 
-    /// The clock goes on after so long.
-    pub(crate) fn timers_go_on(&mut self, stopped_at: Timestamp, span: Duration) {
+    /// Postpones the timers by the duration of a stop of the run's clock.
+    pub(crate) fn postpone_timers(&mut self, stopped_at: Timestamp, span: Duration) {
         for timer in self.timers.values_mut().filter(|timer| timer.expires_at > stopped_at) {
             timer.expires_at = timer.expires_at.plus(span);
         }
     }
 
-    /// The clock of the world was put back from the first instant to the second while that of the run stood still: each timer has left
-    /// what it had left.
-    pub(crate) fn timers_come_back(&mut self, from: Timestamp, to: Timestamp) {
+    /// Adjusts the timers after the service's clock was put back from `from` to `to` while the run's clock was
+    /// stopped. Each timer keeps its remaining time.
+    pub(crate) fn rewind_timers(&mut self, from: Timestamp, to: Timestamp) {
         for timer in self.timers.values_mut() {
             timer.expires_at = to.plus(timer.expires_at.since(from)).min(timer.expires_at);
         }
     }
 
-    /// Shows when each expires; none that the clock will not reach while it stands still.
+    /// Passes the time at which each timer expires to `show`, except for timers that the stopped clock cannot
+    /// reach.
     pub(crate) fn each_timer_deadline(&self, show: &mut impl FnMut(Deadline)) {
         let stopped_at = self.clock.stopped_at();
         let is_reached = |at: Timestamp| stopped_at.is_none_or(|stopped_at| at <= stopped_at);
@@ -137,18 +138,18 @@ mod tests {
     use crate::limits;
     use crate::scene::{Scene, cancel_timer, check, complete, pause, resume, scene, signal, stop, success, timer};
 
-    /// A turn is held, and no timer is set.
+    /// A scene with a turn held and no timer set.
     fn not_set() -> Scene {
         scene().take()
     }
 
-    /// A turn is held, and the timer is set.
+    /// A scene with a turn held and the timer set.
     fn set() -> Scene {
         scene().decide([timer("t", 9)]).then(&signal("go")).take()
     }
 
     #[test]
-    fn a_timer_that_is_not_set() {
+    fn table_of_a_timer_that_is_not_set() {
         let given = not_set();
         check(&given, &given.complete([timer("t", 9)]), "DeciderCompleted TimerScheduled(t)");
         let failed = "DeciderCompleted TimerCancelFailed(t, TimerIdUnknown) DeciderScheduled";
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_that_is_set() {
+    fn table_of_a_set_timer() {
         let given = set();
         let failed = "DeciderCompleted TimerScheduleFailed(t, TimerIdAlreadyInUse) DeciderScheduled";
         check(&given, &given.complete([timer("t", 1)]), failed);
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_timer_that_is_over_is_free() {
+    fn the_id_of_an_expired_timer_can_be_reused() {
         let expired = set().after(9).then(&Scene::fire(&set()));
         check(&expired, &expired.complete([timer("t", 1)]), "DeciderCompleted TimerScheduled(t)");
         let given = set();
@@ -182,18 +183,18 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_of_a_run_that_is_paused() {
+    fn table_of_a_timer_of_a_paused_run() {
         let going = scene().decide([timer("t", 9)]).then(&pause()).after(9);
         check(&going, &going.fire(), "TimerExpired(t) DeciderScheduled");
-        let standing = scene().decide([timer("t", 9)]).then(&stop()).after(9);
-        check(&standing, &standing.fire(), "");
-        let resumed = standing.then(&resume());
+        let stopped = scene().decide([timer("t", 9)]).then(&stop()).after(9);
+        check(&stopped, &stopped.fire(), "");
+        let resumed = stopped.then(&resume());
         check(&resumed.clone().after(8), &resumed.fire(), "");
         check(&resumed.clone().after(9), &resumed.fire(), "TimerExpired(t) DeciderScheduled");
     }
 
     #[test]
-    fn no_more_timers_are_open_than_may_be() {
+    fn open_timers_are_limited() {
         let busy = scene().take();
         let ids = (0..limits::OPEN_TIMERS_MAX).map(|index| timer(&format!("t{index}"), 9)).collect();
         let full = busy.clone().then(&complete(busy.turn(), ids)).then(&signal("go")).take();

@@ -1,20 +1,31 @@
-//! Turns: a run has its decider look at what is new. One turn is held at most, and one waits behind it at most.
+//! Turns: the decider of a run processes its news. At most one turn is held, and at most one waits behind it.
 //!
-//! | while the turn | a decider polls (`StartTurn`) | it is answered | it is given back (`FailTurn`) | it was not delivered (`ReturnTurn`) | its time is up | there is news | the run closes |
-//! |---|---|---|---|---|---|---|---|
-//! | is not there | refused (turn-not-waiting) | refused (turn-lost) | refused (turn-lost) | refused (turn-lost) | – | DeciderScheduled | – |
-//! | waits | DeciderStarted | refused (turn-lost) | refused (turn-lost) | refused (turn-lost) | DeciderTimedOut (`ScheduleToStart`) | – | forgotten |
-//! | waits and is held back | refused (turn-not-waiting) | refused (turn-lost) | refused (turn-lost) | refused (turn-lost) | from then on as above | – | forgotten |
-//! | is held | refused (turn-not-waiting) | DeciderCompleted | DeciderFailed (`Reported`) | DeciderFailed (`DeliveryFailed`) | DeciderTimedOut (`StartToClose`) | DeciderScheduled, which waits behind it | forgotten |
-//! | was the last to be answered | as it stands now | refused (turn-completed) | refused (turn-completed) | refused (turn-completed) | – | – | – |
+//! | turn is | input | result |
+//! |---|---|---|
+//! | not scheduled | `StartTurn` (a poll) | fails with turn-not-waiting |
+//! | not scheduled | news | DeciderScheduled |
+//! | waiting | `StartTurn` | DeciderStarted |
+//! | waiting | a deadline | DeciderTimedOut (`ScheduleToStart`) |
+//! | waiting, delayed | `StartTurn` | fails with turn-not-waiting |
+//! | waiting or not scheduled | an answer, `FailTurn` or `ReturnTurn` | fails with turn-lost |
+//! | held | `StartTurn` | fails with turn-not-waiting |
+//! | held | an answer | DeciderCompleted, and the events of its decisions in order |
+//! | held | `FailTurn` | DeciderFailed (`Reported`) |
+//! | held | `ReturnTurn` (it was not delivered) | DeciderFailed (`DeliveryFailed`) |
+//! | held | a deadline | DeciderTimedOut (`StartToClose`) |
+//! | held | news | DeciderScheduled, a turn that waits behind it |
+//! | last one completed | an answer, `FailTurn` or `ReturnTurn` | fails with turn-completed |
+//! | waiting or held | the run closes | removed |
 //!
-//! DeciderFailed and DeciderTimedOut have a decider look again: DeciderScheduled, unless a turn waits already. One that was given back
-//! is held back, longer each time in a row, from [`TURN_BACKOFF_FIRST`](limits::TURN_BACKOFF_FIRST) to
-//! [`TURN_BACKOFF_MAX`](limits::TURN_BACKOFF_MAX); so is the first turn of a delayed start or another try, until a
-//! cancel request releases it (`workflow`). While the run is paused nobody can take a
-//! turn, and the time to be taken in does not run. The events of the decisions come behind DeciderCompleted, in order.
+//! DeciderFailed and DeciderTimedOut schedule another turn, unless one waits already. After a reported failure the
+//! next turn is delayed. The delay grows with each failure in a row, from
+//! [`TURN_BACKOFF_FIRST`](limits::TURN_BACKOFF_FIRST) to [`TURN_BACKOFF_MAX`](limits::TURN_BACKOFF_MAX). The first
+//! turn of a delayed start or a retry is also delayed, unless a cancel request releases it (`workflow`).
 //!
-//! Turns wait on the list of the run's start, unless an answer moves them: for good, or until one of them has timed out.
+//! While the run is paused, no turn can be taken, and schedule-to-start timeouts do not run.
+//!
+//! Turns wait on the task list of the run's start, unless an answer moves them permanently or until one of them
+//! times out.
 
 use crate::command::{TurnAnswer, TurnId};
 use crate::event::{
@@ -31,8 +42,8 @@ use crate::transition::{Transition, must_be_open};
 use crate::validate;
 
 impl TurnAnswer {
-    /// Whether its fields are acceptable, its decisions aside.
-    pub(crate) fn is_acceptable(&self, is_swf: bool) -> Result<(), Fault> {
+    /// Validates the fields of the answer except its decisions.
+    pub(crate) fn validate_fields(&self, is_swf: bool) -> Result<(), Fault> {
         let context_max = if is_swf { limits::SWF_CONTEXT_BYTES_MAX } else { limits::CONTEXT_BYTES_MAX };
         validate::size("context", self.context.as_ref(), context_max)?;
         validate::awaiting(&self.awaiting)?;
@@ -44,18 +55,19 @@ impl TurnAnswer {
     }
 }
 
-/// Whether a decider holds this turn, so that its answer would be heard.
+/// Checks that a decider holds this turn, so that its answer would be accepted.
 ///
 /// # Errors
 ///
-/// [`Fault::TurnCompleted`] when it was the last to be completed, else [`Fault::RunClosed`] or [`Fault::TurnLost`].
+/// [`Fault::TurnCompleted`] if it was the last completed turn, otherwise [`Fault::RunClosed`] or
+/// [`Fault::TurnLost`].
 pub fn must_hold(run: &Run, turn: TurnId) -> Result<(), Fault> {
     if run.turn.as_ref().is_some_and(|held| {
         held.scheduled_event_id == turn.scheduled_event_id && held.started_event_id == turn.started_event_id
     }) {
         return Ok(());
     }
-    // Said before "closed", so that a decider which repeats its last answer learns that it was heard.
+    // Checked before the status, so that a decider that repeats its last answer learns that it was accepted.
     if turn.started_event_id == run.previous_started_event_id && turn.started_event_id != 0 {
         return Err(Fault::TurnCompleted);
     }
@@ -64,7 +76,7 @@ pub fn must_hold(run: &Run, turn: TurnId) -> Result<(), Fault> {
 }
 
 impl Transition {
-    /// At most one DeciderScheduled since the last DeciderStarted.
+    /// Schedules a turn, unless one is waiting already or the run is closed.
     pub(crate) fn schedule_turn(&mut self, now: Timestamp) {
         if !self.run.is_open() || self.run.turn_task.is_some() {
             return;
@@ -123,12 +135,12 @@ impl Transition {
         self.push(now, EventKind::DeciderCompleted(completed))
     }
 
-    /// Turns wait on another list by the word of who may have them wait there.
+    /// Checks that the decider's credential permits moving turns to this task list.
     pub(crate) fn may_move(&self, to: &TurnList) -> Result<(), Fault> {
         if self.author.may.as_ref().is_none_or(|may| may.iter().any(|may| may.allows_list(&to.task_list))) {
             return Ok(());
         }
-        let problem = "is a list on which this decider's credential does not allow it to have turns wait".to_owned();
+        let problem = "is a task list to which this decider's credential may not move turns".to_owned();
         Err(Fault::Invalid { field: "taskList".to_owned(), problem })
     }
 
@@ -142,7 +154,7 @@ impl Transition {
         validate::reason("reason", reason.map(String::as_str))?;
         validate::payload("details", details)?;
         must_hold(&self.run, turn)?;
-        // A turn that waits already has been scheduled without a wait: it is held back from here.
+        // A turn that waits already was scheduled without a delay, so it is delayed from now.
         let wait = turn_backoff(self.run.turns_lost.saturating_add(1));
         let next_not_before = self.run.turn_task.as_ref().map(|_| now.plus(wait));
         let failed = DeciderFailed {
@@ -155,7 +167,7 @@ impl Transition {
         Ok(())
     }
 
-    /// It never reached its decider. By now it may have gone elsewhere.
+    /// Handles a turn that never reached its decider. In the meantime it may have been sent to another poll.
     pub(crate) fn return_turn(&mut self, turn: TurnId, poll: Option<PollId>, now: Timestamp) -> Result<(), Fault> {
         must_hold(&self.run, turn)?;
         if self.links.sent.poll_of(turn.scheduled_event_id) != poll {
@@ -186,14 +198,14 @@ fn failed(turn: TurnId, cause: DeciderFailedCause) -> DeciderFailed {
     DeciderFailed { scheduled_event_id, started_event_id, cause, reason, details, next_not_before }
 }
 
-/// How long the next turn is held back after this many were lost in a row.
+/// Returns the delay of the next turn after this many lost turns in a row.
 pub(crate) fn turn_backoff(turns_lost: u32) -> Duration {
     let doublings = turns_lost.saturating_sub(1).min(16);
     limits::TURN_BACKOFF_FIRST.times(1 << doublings).min(limits::TURN_BACKOFF_MAX)
 }
 
 impl Run {
-    pub(crate) fn turn_waits(&mut self, event: &Event, it: &DeciderScheduled) {
+    pub(crate) fn apply_turn_scheduled(&mut self, event: &Event, it: &DeciderScheduled) {
         let started = &self.started;
         self.turn_task = Some(TurnTask {
             scheduled_event_id: event.id,
@@ -205,13 +217,13 @@ impl Run {
         });
     }
 
-    pub(crate) fn turn_is_held(&mut self, event: &Event, scheduled_event_id: EventId) {
+    pub(crate) fn apply_turn_started(&mut self, event: &Event, scheduled_event_id: EventId) {
         let (attempt, task_list) = self.turn_task.take().map_or((1, None), |task| (task.attempt, task.task_list));
         let (started_event_id, started_at) = (event.id, event.at());
         self.turn = Some(Turn { scheduled_event_id, started_event_id, started_at, attempt, task_list });
     }
 
-    pub(crate) fn turn_is_answered(&mut self, event: &Event, it: &DeciderCompleted) {
+    pub(crate) fn apply_turn_completed(&mut self, event: &Event, it: &DeciderCompleted) {
         self.end_turn(event.at());
         (self.turns_lost, self.lost_turns) = (0, None);
         self.previous_started_event_id = it.started_event_id;
@@ -224,7 +236,7 @@ impl Run {
         }
     }
 
-    pub(crate) fn turn_has_timed_out(&mut self, event: &Event, it: &DeciderTimedOut) {
+    pub(crate) fn apply_turn_timed_out(&mut self, event: &Event, it: &DeciderTimedOut) {
         self.lose_turn(event);
         self.turn_lists.take_if(|lists| {
             lists.for_now = None;
@@ -236,7 +248,7 @@ impl Run {
         }
     }
 
-    pub(crate) fn turn_has_failed(&mut self, event: &Event, it: &DeciderFailed) {
+    pub(crate) fn apply_turn_failed(&mut self, event: &Event, it: &DeciderFailed) {
         // A turn that never reached its decider says nothing about the decider.
         if it.cause == DeciderFailedCause::Reported {
             self.lose_turn(event);
@@ -247,17 +259,17 @@ impl Run {
         }
     }
 
-    /// Whether no decider has taken its first turn yet, and none may before a later instant.
+    /// Returns `true` if the first turn has not been taken and is still delayed.
     pub(crate) fn is_first_turn_held_back(&self, now: Timestamp) -> bool {
         let first = self.turn_task.as_ref().filter(|task| task.scheduled_event_id == FIRST_TURN);
         first.and_then(|task| task.not_before).is_some_and(|at| at > now)
     }
 
-    /// Lets the first turn be taken from `at` on, as if the run had been started to wait until then.
+    /// Makes the first turn available from `at`, as if the run had been started with a delay until then.
     pub(crate) fn release_first_turn(&mut self, at: Timestamp) {
         let waited = at.since(self.started.at);
         if self.run_from.is_some() || at < self.started.at {
-            self.first_turn_counts_from(at);
+            self.count_first_turn_from(at);
         }
         self.started.start_after = Some(waited).filter(|wait| *wait > Duration::ZERO);
         if let Some(task) = &mut self.turn_task {
@@ -281,7 +293,7 @@ impl Run {
         self.lost_turns = Some(LostTurns { since, event_id: event.id });
     }
 
-    /// The turn behind it can be taken from here on.
+    /// Ends the held turn, after which the turn behind it can be taken.
     fn end_turn(&mut self, at: Timestamp) {
         self.turn = None;
         if let Some(task) = &mut self.turn_task {
@@ -289,15 +301,20 @@ impl Run {
         }
     }
 
-    /// Shows when the turn will have been held, or will have waited, for too long.
+    /// Passes the deadline of the held or waiting turn to `show`.
     pub(crate) fn each_turn_deadline(&self, show: &mut impl FnMut(Deadline)) {
         if let Some(turn) = &self.turn {
             let what = DeadlineKind::TurnStartToClose { scheduled_event_id: turn.scheduled_event_id };
-            self.show_after(turn.started_at, Some(self.started.turn_timeout()), what, show);
+            self.show_deadline_after(turn.started_at, Some(self.started.turn_timeout()), what, show);
         } else if let Some(task) = self.turn_task.as_ref().filter(|_| self.paused.is_none()) {
             let from = task.not_before.map_or(task.waits_since, |at| at.max(task.waits_since));
             let what = DeadlineKind::TurnScheduleToStart { scheduled_event_id: task.scheduled_event_id };
-            self.show_after(from, task.schedule_to_start.or(self.started.decider_schedule_to_start), what, show);
+            self.show_deadline_after(
+                from,
+                task.schedule_to_start.or(self.started.decider_schedule_to_start),
+                what,
+                show,
+            );
         }
     }
 }

@@ -1,15 +1,29 @@
-//! Updates: a caller asks for one, a decider judges it, and what it accepts is recorded with its decisions.
+//! Updates: a caller requests one, a decider accepts or rejects it, and an accepted update is recorded with its
+//! decisions.
 //!
-//! | while the update is | a caller asks for it | accepted, and done or failed | accepted, to be answered later | rejected | the run closes |
-//! |---|---|---|---|---|---|
-//! | new | it waits for a decider, beside the history | UpdateAccepted, UpdateCompleted or UpdateFailed | UpdateAccepted | nothing is recorded | refused (run-closed) |
-//! | accepted | the caller waits for its answer | UpdateCompleted or UpdateFailed | – | UpdateFailed | known as accepted by a run that closed |
-//! | answered | the caller hears the answer | refused (update-known) | refused (update-known) | nothing is recorded | – |
+//! | update is | input | result |
+//! |---|---|---|
+//! | new | a caller's request | waits for a decider, outside the history |
+//! | new | accepted, with a result or failure | UpdateAccepted, UpdateCompleted or UpdateFailed |
+//! | new | accepted, to be answered later | UpdateAccepted |
+//! | new | rejected | no event |
+//! | new | the run closes | fails with run-closed |
+//! | accepted | a caller's request | waits for the answer |
+//! | accepted | answered | UpdateCompleted or UpdateFailed |
+//! | accepted | rejected | UpdateFailed |
+//! | accepted | the run closes | known as accepted by a closed run |
+//! | answered | a caller's request | original answer |
+//! | answered | accepted | fails with update-known |
+//! | answered | rejected | no event |
 //!
-//! A new one is refused while the run is paused (run-paused), at another version than it was asked for (version-moved), or while
-//! [`OPEN_UPDATES_MAX`](limits::OPEN_UPDATES_MAX) are accepted and not answered (open-updates-limit). One that is to be answered later and for
-//! which the state of the run has no room has failed (`state-limit`). A turn that was made for updates alone, and in which there is nothing
-//! to record, leaves no event.
+//! A new update fails in these cases:
+//!
+//! * The run is paused (run-paused).
+//! * The run is not at the required version (version-moved).
+//! * [`OPEN_UPDATES_MAX`](limits::OPEN_UPDATES_MAX) accepted updates have no answer yet (open-updates-limit).
+//!
+//! An update that is accepted to be answered later fails (`state-limit`) if the state of the run has no space for
+//! it. A turn created only for updates leaves no event if it records nothing else.
 
 use std::collections::BTreeSet;
 
@@ -22,35 +36,35 @@ use crate::ids::RunId;
 use crate::limits;
 use crate::rules::turn::must_hold;
 use crate::rules::workflow::{Starting, starting};
-use crate::run::{Run, UpdateStanding, key_of_update};
+use crate::run::{Run, UpdateStatus, key_of_update};
 use crate::start::Start;
 use crate::time::{Duration, Timestamp};
 use crate::transition::{Transition, must_be_at, must_be_open};
 use crate::validate;
 
-/// The reason of an update that was accepted to be answered later, and for which the state of its run has no room.
+/// Failure code of an update that was accepted to be answered later, but does not fit into the state of its run.
 const STATE_LIMIT: &str = "state-limit";
 
-/// What is known of an update, and if that is nothing, that a decider may be asked to judge it. It is known what came of it in runs
-/// of the workflow id before this one, too.
+/// Returns the status of an update, and checks that a new one may be proposed to a decider. Outcomes in earlier
+/// runs of the workflow id count.
 ///
 /// # Errors
 ///
-/// For a new one: a field that is not acceptable, [`Fault::RunClosed`], [`Fault::RunPaused`], [`Fault::VersionMoved`],
-/// [`Fault::OpenUpdatesLimit`]. An update that is known is never refused: its answer is there, or will be.
-pub fn may_update(run: &Run, asked: &ProposedUpdate) -> Result<UpdateStanding, Fault> {
+/// For a new update: an invalid field, [`Fault::RunClosed`], [`Fault::RunPaused`], [`Fault::VersionMoved`] or
+/// [`Fault::OpenUpdatesLimit`]. A known update is never refused, because its answer exists or will.
+pub fn may_update(run: &Run, asked: &ProposedUpdate) -> Result<UpdateStatus, Fault> {
     may_update_in(run, asked, None)
 }
 
-/// The same for an update that names a run, `run_id`: what came of it elsewhere is not what was asked for.
+/// Does the same as [`may_update`] for a request that names a run. Only outcomes in that run count.
 ///
 /// # Errors
 ///
 /// As for [`may_update`].
-pub fn may_update_in(run: &Run, asked: &ProposedUpdate, run_id: Option<RunId>) -> Result<UpdateStanding, Fault> {
+pub fn may_update_in(run: &Run, asked: &ProposedUpdate, run_id: Option<RunId>) -> Result<UpdateStatus, Fault> {
     validate_asked(asked)?;
-    match run.standing_of(&asked.update_id, run_id) {
-        UpdateStanding::New => {}
+    match run.status_of_update(&asked.update_id, run_id) {
+        UpdateStatus::New => {}
         known => return Ok(known),
     }
     must_be_open(run)?;
@@ -62,30 +76,31 @@ pub fn may_update_in(run: &Run, asked: &ProposedUpdate, run_id: Option<RunId>) -
     if run.updates.open().len() >= max {
         return Err(Fault::OpenUpdatesLimit { max });
     }
-    Ok(UpdateStanding::New)
+    Ok(UpdateStatus::New)
 }
 
-/// What a start does that comes with an update, given the newest run of its workflow id: nothing, where that run knows the
-/// update, whether it is open or not. Who asks again must not start a second run.
+/// Returns the effect of a start that carries an update, given the newest run of its workflow id. If that run knows
+/// the update, nothing is started, even if the run is closed: a repeated request must not start a second run.
 ///
 /// # Errors
 ///
-/// As for [`starting`]; [`Fault::Invalid`] for an update with a condition, as a run that is yet to be started has no version,
-/// and for a first turn that is to wait, as somebody waits for it.
+/// As for [`starting`]. In addition, [`Fault::Invalid`] for an update with a required version, because a run that
+/// is not started yet has none, and for a delayed first turn, because the caller waits for the answer.
 pub fn starting_for(existing: Option<&Run>, start: &Start, asked: &ProposedUpdate) -> Result<Starting, Fault> {
     validate_asked(asked)?;
     let invalid = |field: &str, problem: &str| Fault::Invalid { field: field.to_owned(), problem: problem.to_owned() };
     if asked.if_version.is_some() {
-        return Err(invalid("start", "stands beside a condition on the version of a run that is there"));
+        return Err(invalid("start", "cannot be combined with a required version, because the run is not started yet"));
     }
     if start.start_after.is_some_and(|after| after != Duration::ZERO) {
-        return Err(invalid("start.startAfter", "is not zero, and the update would have to wait for the first turn"));
+        let problem = "must be zero with an update, which would have to wait for the first turn";
+        return Err(invalid("start.startAfter", problem));
     }
     match existing {
-        Some(run) => match run.standing_of(&asked.update_id, None) {
-            UpdateStanding::Accepted { .. } => Ok(Starting::Repeated { run_id: run.started.run_id }),
-            UpdateStanding::Ended { run_id, .. } => Ok(Starting::Repeated { run_id }),
-            UpdateStanding::New => starting(existing, start),
+        Some(run) => match run.status_of_update(&asked.update_id, None) {
+            UpdateStatus::Accepted { .. } => Ok(Starting::Repeated { run_id: run.started.run_id }),
+            UpdateStatus::Ended { run_id, .. } => Ok(Starting::Repeated { run_id }),
+            UpdateStatus::New => starting(existing, start),
         },
         None => starting(None, start),
     }
@@ -98,7 +113,7 @@ fn validate_asked(asked: &ProposedUpdate) -> Result<(), Fault> {
     validate::identity(asked.identity.as_deref())
 }
 
-/// The events that a speculative turn will have if it is recorded: DeciderScheduled and DeciderStarted.
+/// Returns the events DeciderScheduled and DeciderStarted that a speculative turn will have if it is recorded.
 pub fn speculative_turn(
     run: &Run,
     identity: Option<&str>,
@@ -106,7 +121,7 @@ pub fn speculative_turn(
     started_at: Timestamp,
 ) -> Vec<Event> {
     let mut transition = Transition::of(run.clone());
-    transition.turn_of_its_own(identity, by, started_at);
+    transition.record_speculative_turn(identity, by, started_at);
     transition.into_parts().1
 }
 
@@ -116,17 +131,17 @@ impl Transition {
         turn: &AnsweredTurn,
         asked: &[ProposedUpdate],
         answers: &[UpdateAnswer],
-        beside: &TurnAnswer,
+        rest: &TurnAnswer,
         now: Timestamp,
     ) -> Result<(), Fault> {
-        let records = self.records(answers, beside);
+        let records = self.records(answers, rest);
         match turn {
             AnsweredTurn::Held(turn) => must_hold(&self.run, *turn)?,
             AnsweredTurn::Speculative { last_event_id, .. } if records => self.must_be_unmoved(*last_event_id)?,
-            // What was rejected was rejected, whatever has happened since.
+            // A rejection is valid even if the run has changed since.
             AnsweredTurn::Speculative { .. } => {}
         }
-        beside.validate(&self.run)?;
+        rest.validate(&self.run)?;
         validate_answers(answers)?;
         let mut accepts = false;
         for answer in answers {
@@ -136,67 +151,67 @@ impl Transition {
             AnsweredTurn::Held(turn) => *turn,
             AnsweredTurn::Speculative { .. } if !records => return Ok(()),
             AnsweredTurn::Speculative { identity, by, started_at, .. } => {
-                self.turn_of_its_own(identity.as_deref(), by.as_ref(), *started_at)
+                self.record_speculative_turn(identity.as_deref(), by.as_ref(), *started_at)
             }
         };
-        let decision_event_id = self.turn_completed(turn, beside, now);
+        let decision_event_id = self.turn_completed(turn, rest, now);
         for answer in answers {
             self.record_answer(answer, asked, decision_event_id, now);
         }
-        self.carry_out_all(beside, decision_event_id, now);
+        self.carry_out_all(rest, decision_event_id, now);
         Ok(())
     }
 
-    /// Whether there is anything to record, beside the turn itself.
-    fn records(&self, answers: &[UpdateAnswer], beside: &TurnAnswer) -> bool {
-        let records = |answer: &UpdateAnswer| match (self.run.update_standing(&answer.update_id), &answer.verdict) {
-            (UpdateStanding::Accepted { .. }, verdict) => !matches!(verdict, Verdict::Later),
-            (UpdateStanding::New | UpdateStanding::Ended { .. }, verdict) => {
-                !matches!(verdict, Verdict::Rejected { .. })
-            }
+    /// Returns `true` if the answer records anything besides the turn itself.
+    fn records(&self, answers: &[UpdateAnswer], rest: &TurnAnswer) -> bool {
+        let records = |answer: &UpdateAnswer| match (self.run.update_status(&answer.update_id), &answer.verdict) {
+            (UpdateStatus::Accepted { .. }, verdict) => !matches!(verdict, Verdict::Later),
+            (UpdateStatus::New | UpdateStatus::Ended { .. }, verdict) => !matches!(verdict, Verdict::Rejected { .. }),
         };
-        !beside.decisions.is_empty() || answers.iter().any(records)
+        !rest.decisions.is_empty() || answers.iter().any(records)
     }
 
-    /// A turn that was not recorded can be recorded only where it began: its decider saw everything up to there.
+    /// Checks that no event was recorded since a speculative turn began, because its decider has not seen later
+    /// ones.
     fn must_be_unmoved(&self, last_event_id: EventId) -> Result<(), Fault> {
         let run = &self.run;
         let is_idle = run.is_open() && run.turn.is_none() && run.turn_task.is_none() && run.paused.is_none();
         if is_idle && run.last_event_id == last_event_id {
             return Ok(());
         }
-        // The ids that it would have had: nothing else can have been completed with them.
+        // The turn would have these ids, so only the same answer can have completed them.
         let [scheduled_event_id, started_event_id] = [last_event_id + 1, last_event_id + 2];
         must_hold(run, TurnId { scheduled_event_id, started_event_id })?;
         Err(Fault::TurnLost)
     }
 
-    /// Whether it accepts an update; `others` tells whether another one was accepted before it.
+    /// Returns `true` if the answer accepts a new update. `others` means that another update was accepted before
+    /// it.
     fn must_be_asked(&self, answer: &UpdateAnswer, asked: &[ProposedUpdate], others: bool) -> Result<bool, Fault> {
         let update_id = answer.update_id.clone();
-        let standing = self.run.update_standing(&update_id);
+        let status = self.run.update_status(&update_id);
         let Some(asked) = asked.iter().find(|asked| asked.update_id == update_id) else {
-            return match standing {
-                UpdateStanding::Accepted { .. } => Ok(false),
-                UpdateStanding::New | UpdateStanding::Ended { .. } => Err(Fault::UpdateUnknown { update_id }),
+            return match status {
+                UpdateStatus::Accepted { .. } => Ok(false),
+                UpdateStatus::New | UpdateStatus::Ended { .. } => Err(Fault::UpdateUnknown { update_id }),
             };
         };
         if matches!(answer.verdict, Verdict::Rejected { .. }) {
             return Ok(false);
         }
-        if standing != UpdateStanding::New {
+        if status != UpdateStatus::New {
             return Err(Fault::UpdateKnown { update_id });
         }
         must_be_at(&self.run, asked.if_version)?;
         match asked.if_version {
-            // The other one is about to move the version.
+            // The other update will change the version.
             Some(expected) if others => Err(Fault::VersionMoved { expected, found: self.run.last_event_id + 1 }),
             _ => Ok(true),
         }
     }
 
-    /// Records that a turn was scheduled and started, for an update alone.
-    fn turn_of_its_own(&mut self, identity: Option<&str>, by: Option<&CallerName>, at: Timestamp) -> TurnId {
+    /// Records the events of a speculative turn.
+    fn record_speculative_turn(&mut self, identity: Option<&str>, by: Option<&CallerName>, at: Timestamp) -> TurnId {
         let answers = std::mem::replace(&mut self.author, Author::named(by.cloned()));
         self.schedule_turn(at);
         let scheduled_event_id = self.run.last_event_id;
@@ -206,9 +221,9 @@ impl Transition {
         TurnId { scheduled_event_id, started_event_id }
     }
 
-    /// Whether the update that was accepted just now can wait for its answer.
+    /// Returns `true` if the update just accepted may wait for its answer.
     fn may_wait(&mut self) -> bool {
-        self.run.updates.open().len() <= limits::OPEN_UPDATES_MAX && self.has_room(|_| 0)
+        self.run.updates.open().len() <= limits::OPEN_UPDATES_MAX && self.has_space(|_| 0)
     }
 
     fn record_answer(
@@ -219,10 +234,10 @@ impl Transition {
         now: Timestamp,
     ) {
         let update_id = answer.update_id.clone();
-        let accepted_event_id = match self.run.update_standing(&update_id) {
-            UpdateStanding::Accepted { event_id } => event_id,
-            UpdateStanding::Ended { .. } => return,
-            UpdateStanding::New => {
+        let accepted_event_id = match self.run.update_status(&update_id) {
+            UpdateStatus::Accepted { event_id } => event_id,
+            UpdateStatus::Ended { .. } => return,
+            UpdateStatus::New => {
                 let asked = asked.iter().find(|asked| asked.update_id == update_id);
                 let Some(asked) = asked.filter(|_| !matches!(answer.verdict, Verdict::Rejected { .. })) else {
                     return;
@@ -234,7 +249,7 @@ impl Transition {
                     identity: asked.identity.clone(),
                     decision_event_id,
                 };
-                // Who asks, not who judges.
+                // The author is the caller, not the decider.
                 self.push_by(now, EventKind::UpdateAccepted(accepted), None, asked.by.clone())
             }
         };
@@ -291,13 +306,13 @@ fn validate_answers(answers: &[UpdateAnswer]) -> Result<(), Fault> {
 }
 
 impl Run {
-    pub(crate) fn update_is_answered(&mut self, event: &Event, accepted_event_id: EventId, update_id: &str) {
+    pub(crate) fn apply_update_answered(&mut self, event: &Event, accepted_event_id: EventId, update_id: &str) {
         self.updates.end(accepted_event_id);
         self.remember(key_of_update(update_id), event.id, event.at());
     }
 
-    /// Those that were accepted will not be answered any more: the run has closed.
-    pub(crate) fn updates_are_over(&mut self, event: &Event) {
+    /// Ends all updates without an answer when the run closes.
+    pub(crate) fn end_updates(&mut self, event: &Event) {
         for (accepted_event_id, it) in self.updates.close() {
             self.remember(key_of_update(&it.update_id), accepted_event_id, event.at());
         }

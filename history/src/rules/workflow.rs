@@ -1,42 +1,47 @@
-//! The run as a whole: how it starts, how it ends, and which one goes on for it.
+//! The run as a whole: its start, its close, and its successor.
 //!
-//! | while the run is | it is started again (its reuse and conflict policies say so) | `RequestCancel` | Terminate | a decision that closes | the execution, or the run, takes too long |
-//! |---|---|---|---|---|---|
-//! | not there | WorkflowStarted, DeciderScheduled | – | – | – | – |
-//! | open | refused (workflow-already-open), or the open one is used, or terminated first | WorkflowCancelRequested | WorkflowTerminated | WorkflowFailed, WorkflowContinuedAsNew | WorkflowTimedOut |
-//! | open, with news that the decider has not seen | the same | the same | the same | WorkflowCloseFailed (`UnhandledEvents`), unless it is forced | the same |
-//! | closed | WorkflowStarted, or refused (workflow-id-reuse-refused) | refused (run-closed) | refused (run-closed) | – | – |
-//! | closed, and another one goes on for it | refused (workflow-already-open) | refused (run-closed) | refused (run-closed) | – | – |
+//! | run is | input | result |
+//! |---|---|---|
+//! | absent | a start | WorkflowStarted, DeciderScheduled |
+//! | open | a start | fails with workflow-already-open, uses the open run, or terminates it first |
+//! | open | `RequestCancel` | WorkflowCancelRequested |
+//! | open | Terminate | WorkflowTerminated |
+//! | open | a closing decision | the event of the decision, for example WorkflowFailed |
+//! | open, with unseen news | a closing decision | WorkflowCloseFailed (`UnhandledEvents`), unless it is forced |
+//! | open | its execution or run timeout | WorkflowTimedOut |
+//! | closed | a start | WorkflowStarted, or fails with workflow-id-reuse-refused |
+//! | closed, with a successor | a start | fails with workflow-already-open |
+//! | closed | `RequestCancel` or Terminate | fails with run-closed |
 //!
-//! A cancel request and a close that failed have a decider look. A request with a key that was recorded before answers as the first time,
-//! whatever the state.
+//! The conflict and reuse policies choose between the results of a start. A cancel request and a failed close
+//! schedule a turn. A request with a key that was recorded before gets its original response in every state.
 //!
-//! | a run with a retry policy ends with | another try |
+//! | run with a retry policy ends with | another attempt |
 //! |---|---|
-//! | WorkflowFailed, for a reason that may be retried | follows after a wait, while the policy has tries and the execution time |
+//! | WorkflowFailed, with a retryable reason | after the backoff, if the policy and the execution timeout allow it |
 //! | WorkflowTimedOut (`Run`) | the same |
-//! | WorkflowTimedOut (`Execution`), and all else | – |
-//! | any of these, after a cancel request | – |
+//! | WorkflowTimedOut (`Execution`), or anything else | none |
+//! | any of these, after a cancel request | none |
 //!
-//! A cancel request is never lost when one run follows another, and it never waits:
+//! A cancel request is not lost when another run follows, and it is never delayed:
 //!
-//! | a run that was asked to cancel is followed by | the request |
+//! | run with a cancel request is followed by | the request |
 //! |---|---|
-//! | another try, after it failed or passed its run timeout | there is no other try; the run's close is final, also for its parent and its schedule |
-//! | another try that an earlier version of these rules planned | WorkflowCancelRequested in the new run, which is event 3 |
-//! | the run that continues as new, decided over REST or SWF's wire | the same |
-//! | a reset, the request stands before the event that it goes back to | part of the copied history |
-//! | a reset, the request came later and the run did not close as canceled | comes again with the later signals (`reapply`), or not (`drop`) |
-//! | a reset, the run closed as canceled | answered, and not repeated |
-//! | the next action of its schedule, or a new start with its workflow id | concerns that run alone, and a new start is another run |
+//! | another attempt | prevents it: the close is final, also for its parent and its schedule |
+//! | another attempt planned by an earlier version | is event 3 of the new run |
+//! | the run that continues as new | is event 3 of the new run |
+//! | a reset to an event after the request | is part of the copied history |
+//! | a reset to an event before the request | is handled like a signal: reapplied, or dropped |
+//! | a reset after the run closed as canceled | counts as answered and is not reapplied |
+//! | the next action of its schedule, or a new start | does not apply to that run |
 //!
-//! A child is a run like any other: a request from its parent (CancelExternal, or the policy `RequestCancel` when the
-//! parent closes) counts as one from a caller, and so does the request of a schedule's overlap policy.
+//! A child is a run like any other: a request from its parent (CancelExternal, or the policy `RequestCancel`)
+//! counts like one from a caller. So does a request from a schedule's overlap policy.
 //!
-//! | while the first turn is held back (`startAfter`, the wait before another try) | |
+//! | input while the first turn is delayed | result |
 //! |---|---|
-//! | a cancel request comes | WorkflowCancelRequested that releases the turn: it can be taken at once, and timeouts count from then |
-//! | a signal, an update or a query comes | waits for the turn |
+//! | a cancel request | WorkflowCancelRequested makes the turn available; timeouts count from then |
+//! | a signal, an update or a query | waits for the turn |
 
 mod successor;
 
@@ -46,6 +51,7 @@ use uuid::Uuid;
 
 use crate::author::Author;
 use crate::decision::{ContinueAsNew, FailWorkflow};
+use crate::decision_context::DecisionContext;
 use crate::event::{
     ChildPolicy, CloseDecision, CloseFailedCause, Event, EventId, EventKind, Origin, RequestKey,
     WorkflowCancelRequested, WorkflowCloseFailed, WorkflowContinuedAsNew, WorkflowFailed, WorkflowStarted,
@@ -58,23 +64,23 @@ use crate::payload::Payload;
 use crate::rules::signal;
 use crate::run::{Deadline, DeadlineKind, Run, Status};
 use crate::start::Start;
-use crate::surroundings::Surroundings;
 use crate::time::{Duration, Timestamp};
 use crate::trace::SpanId;
 use crate::transition::{CommandOutcome, Transition, must_be_open};
 use crate::validate;
 
-/// Whether a workflow id whose newest run is `existing` may be started again.
+/// Checks whether a workflow id whose newest run is `existing` may be started again.
 ///
 /// # Errors
 ///
-/// [`Fault::AlreadyOpen`] while it is open, [`Fault::ReuseRefused`] when the policy refuses.
+/// [`Fault::AlreadyOpen`] if that run is open or has a successor, [`Fault::ReuseRefused`] if the policy does not
+/// allow it.
 pub fn may_start(existing: &Run, policy: ReusePolicy) -> Result<(), Fault> {
     let (run_id, status) = (existing.started.run_id, existing.status);
     let allowed = match (policy, status) {
-        // The run that goes on is about to be there.
+        // The successor is about to start.
         (_, Status::Open) => return Err(Fault::AlreadyOpen { run_id }),
-        (_, _) if existing.goes_on() => return Err(Fault::AlreadyOpen { run_id }),
+        (_, _) if existing.has_successor() => return Err(Fault::AlreadyOpen { run_id }),
         (ReusePolicy::AllowDuplicate, _) => true,
         (ReusePolicy::RejectDuplicate, _) => false,
         (ReusePolicy::AllowDuplicateFailedOnly, status) => status != Status::Success,
@@ -82,32 +88,33 @@ pub fn may_start(existing: &Run, policy: ReusePolicy) -> Result<(), Fault> {
     if allowed { Ok(()) } else { Err(Fault::ReuseRefused { run_id, status }) }
 }
 
-/// What a start does, given the newest run of its workflow id.
+/// Effect of a start, given the newest run of its workflow id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Starting {
-    /// It starts a run.
+    /// Starts a run.
     New,
-    /// Nothing: the request was recorded before, by this run.
+    /// Does nothing, because this run has recorded the request before.
     Repeated {
-        /// Which.
+        /// Run id.
         run_id: Uuid,
     },
-    /// It uses the open run, and signals it where it carries a signal.
+    /// Uses the open run, and signals it if the start carries a signal.
     Existing {
-        /// Which.
+        /// Run id.
         run_id: Uuid,
     },
-    /// It terminates the open run, and then starts.
+    /// Terminates the open run and then starts a new one.
     TerminateFirst,
 }
 
-/// What a start does, given the newest run of its workflow id.
+/// Returns the effect of a start, given the newest run of its workflow id.
 ///
 /// # Errors
 ///
-/// As for [`may_start`]; [`Fault::Invalid`] for policies that contradict each other.
+/// As for [`may_start`]. In addition, [`Fault::Invalid`] for invalid fields and for policies that contradict each
+/// other.
 pub fn starting(existing: Option<&Run>, start: &Start) -> Result<Starting, Fault> {
-    is_acceptable(start)?;
+    validate_start(start)?;
     let Some(run) = existing else { return Ok(Starting::New) };
     let run_id = run.started.run_id;
     if let Some(request) = start.key.and_then(|key| run.request(key)) {
@@ -122,7 +129,7 @@ pub fn starting(existing: Option<&Run>, start: &Start) -> Result<Starting, Fault
     }
 }
 
-fn is_acceptable(start: &Start) -> Result<(), Fault> {
+fn validate_start(start: &Start) -> Result<(), Fault> {
     validate::name("workflowId", &start.workflow_id)?;
     validate::type_name("workflowType", &start.workflow_type)?;
     validate::name("taskList", &start.task_list)?;
@@ -137,23 +144,27 @@ fn is_acceptable(start: &Start) -> Result<(), Fault> {
     validate::span("retention", start.retention)?;
     validate::span("startAfter", start.start_after.unwrap_or_default())?;
     validate::retry_of_workflow("retry", start.retry.as_ref())?;
-    start.signal.as_ref().map_or(Ok(()), signal::may_come_with_start)?;
+    start.signal.as_ref().map_or(Ok(()), signal::validate_start_signal)?;
     if start.conflict_policy == ConflictPolicy::TerminateExisting && start.reuse_policy == ReusePolicy::RejectDuplicate
     {
         return Err(Fault::Invalid {
             field: "conflictPolicy".to_owned(),
-            problem: "terminates an open run, and the reusePolicy would refuse the one after it".to_owned(),
+            problem: "would terminate the open run, but the reusePolicy would then refuse the new one".to_owned(),
         });
     }
     validate::tags("tags", &start.tags, start.swf.is_some())
 }
 
-pub(crate) fn may_fail(field: &impl Fn(&str) -> String, it: &FailWorkflow, is_swf: bool) -> Result<(), Fault> {
+pub(crate) fn validate_fail(field: &impl Fn(&str) -> String, it: &FailWorkflow, is_swf: bool) -> Result<(), Fault> {
     validate::reason_of(&field("reason"), &it.reason, is_swf)?;
     validate::payload(&field("details"), it.details.as_ref())
 }
 
-pub(crate) fn may_continue(field: &impl Fn(&str) -> String, it: &ContinueAsNew, is_swf: bool) -> Result<(), Fault> {
+pub(crate) fn validate_continue(
+    field: &impl Fn(&str) -> String,
+    it: &ContinueAsNew,
+    is_swf: bool,
+) -> Result<(), Fault> {
     validate::payload(&field("input"), it.input.as_ref())?;
     it.workflow_type.as_ref().map_or(Ok(()), |kind| validate::type_name(&field("workflowType"), kind))?;
     it.task_list.as_ref().map_or(Ok(()), |list| validate::name(&field("taskList"), list))?;
@@ -167,7 +178,7 @@ pub(crate) fn not_closed(decision: CloseDecision, cause: CloseFailedCause, decis
     EventKind::WorkflowCloseFailed(WorkflowCloseFailed { decision, cause, decision_event_id })
 }
 
-/// Who asks for a run's end, and why.
+/// A request to cancel or terminate a run.
 #[derive(Default)]
 pub(crate) struct EndRequest<'a> {
     pub(crate) reason: Option<&'a String>,
@@ -178,13 +189,13 @@ pub(crate) struct EndRequest<'a> {
 }
 
 impl Transition {
-    /// A new run: WorkflowStarted, DeciderScheduled, and the signal that came with its start.
+    /// Starts a run: WorkflowStarted, DeciderScheduled, and the signal of the start.
     ///
     /// # Errors
     ///
-    /// [`Fault::Invalid`] or [`Fault::TooLarge`] for a field that is not acceptable.
+    /// [`Fault::Invalid`] or [`Fault::TooLarge`] for an invalid field.
     pub fn start(start: &Start, run_id: Uuid, now: Timestamp) -> Result<Self, Fault> {
-        is_acceptable(start)?;
+        validate_start(start)?;
         let started = WorkflowStarted {
             workflow_id: start.workflow_id.clone(),
             run_id,
@@ -215,7 +226,7 @@ impl Transition {
             tracestate: start.trace.as_ref().and_then(|trace| trace.tracestate.clone()),
         };
         let run = Run::begin(now, &started, start.key);
-        // Who begins the trace by it was in none.
+        // If the run begins its trace, the caller had none.
         let traceparent = started.traceparent.filter(|it| it.span_id() != SpanId::of_run(run_id));
         let (by, author) = (start.by.clone(), Author::named(start.by.clone()).traced(traceparent));
         let event = Event {
@@ -246,7 +257,7 @@ impl Transition {
         Ok(())
     }
 
-    /// The event of a cancel request to this run, which releases its first turn if that is held back.
+    /// Returns the event of a cancel request, which releases the first turn if that is delayed.
     pub(crate) fn cancel_request(&self, request: WorkflowCancelRequested, now: Timestamp) -> EventKind {
         let releases_first_turn = self.run.is_first_turn_held_back(now);
         EventKind::WorkflowCancelRequested(WorkflowCancelRequested { releases_first_turn, ..request })
@@ -281,7 +292,7 @@ impl Transition {
     }
 
     pub(crate) fn fail_workflow(&self, it: &FailWorkflow, decision_event_id: EventId, now: Timestamp) -> EventKind {
-        let (new_run_id, next_try_at) = self.next_try(Some(&it.reason), now).unzip();
+        let (new_run_id, next_try_at) = self.next_attempt(Some(&it.reason), now).unzip();
         EventKind::WorkflowFailed(WorkflowFailed {
             reason: it.reason.clone(),
             details: it.details.clone(),
@@ -295,12 +306,12 @@ impl Transition {
     pub(crate) fn continue_as_new(
         &self,
         it: &ContinueAsNew,
-        around: &Surroundings,
+        context: &DecisionContext,
         decision_event_id: EventId,
         now: Timestamp,
     ) -> EventKind {
         let started = &self.run.started;
-        let in_swf = if started.is_swf() { Some(self.continue_in_swf(it, around)).transpose() } else { Ok(None) };
+        let in_swf = if started.is_swf() { Some(self.continue_in_swf(it, context)).transpose() } else { Ok(None) };
         let (in_swf, tags) = match in_swf {
             Ok(Some(in_swf)) => (Some(in_swf), None),
             Ok(None) => (None, Some(&started.tags)),
@@ -318,26 +329,26 @@ impl Transition {
         })
     }
 
-    /// The execution, or this run of it, took too long.
+    /// Closes the run after its execution or run timeout.
     pub(crate) fn workflow_takes_too_long(&mut self, timeout: WorkflowTimeout, now: Timestamp) {
-        let next_try = match timeout {
+        let next_attempt = match timeout {
             WorkflowTimeout::Execution => None,
-            WorkflowTimeout::Run => self.next_try(None, now),
+            WorkflowTimeout::Run => self.next_attempt(None, now),
         };
-        let (new_run_id, next_try_at) = next_try.unzip();
+        let (new_run_id, next_try_at) = next_attempt.unzip();
         self.push(now, EventKind::WorkflowTimedOut(WorkflowTimedOut { timeout, new_run_id, next_try_at }));
     }
 }
 
 impl Run {
-    pub(crate) fn request_cancel(&mut self, event: &Event, it: &WorkflowCancelRequested) {
+    pub(crate) fn apply_cancel_requested(&mut self, event: &Event, it: &WorkflowCancelRequested) {
         self.cancel_requested = true;
         if it.releases_first_turn {
             self.release_first_turn(event.at());
         }
     }
 
-    pub(crate) fn is_terminated(&mut self, event: &Event, it: &WorkflowTerminated) {
+    pub(crate) fn apply_terminated(&mut self, event: &Event, it: &WorkflowTerminated) {
         if let (Some(swf), Some(policy)) = (&mut self.started.swf, it.child_policy) {
             swf.child_policy = policy;
         }
@@ -358,20 +369,25 @@ impl Run {
         self.lost_turns = None;
         self.children.clear();
         self.clock.go(event.at());
-        self.updates_are_over(event);
+        self.end_updates(event);
         let followed_by = event.kind.followed_by().filter(|_| status != Status::ContinuedAsNew);
-        self.retried_as = followed_by.map(|(run_id, _)| run_id);
-        if !self.goes_on() {
+        self.retried_as = followed_by.map(|successor| successor.run_id);
+        if !self.has_successor() {
             self.paused = None;
         }
     }
 
-    /// Shows when the execution, and this run of it, will have taken too long.
+    /// Passes the deadlines of the execution and of the run to `show`.
     pub(crate) fn each_workflow_deadline(&self, show: &mut impl FnMut(Deadline)) {
         let started = &self.started;
-        self.show_after(started.execution_from(), Some(started.execution_timeout), DeadlineKind::Execution, show);
+        self.show_deadline_after(
+            started.execution_from(),
+            Some(started.execution_timeout),
+            DeadlineKind::Execution,
+            show,
+        );
         let from = self.run_from.unwrap_or_else(|| started.first_turn_at());
-        self.show_after(from, started.run_timeout, DeadlineKind::Run, show);
+        self.show_deadline_after(from, started.run_timeout, DeadlineKind::Run, show);
     }
 }
 

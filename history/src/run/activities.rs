@@ -1,4 +1,4 @@
-//! The open activities of a run, found by their event and by their name.
+//! Open activities of a run, indexed by event id and by activity id.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
@@ -9,31 +9,32 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
-use super::{Fingerprint, PausedActivity, PendingActivity, Released, Tries};
+use super::{Attempts, Fingerprint, PausedActivity, PendingActivity, Released};
 use crate::event::{ActivityTimeouts, EventId};
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
 
-/// Open activities by their ActivityScheduled; reads like the map that it is.
+/// Open activities by the id of their ActivityScheduled event. Dereferences to a map.
 ///
-/// Stored as that map, and before it once what many of them have in common (`ActivityKind`): a thousand open activities are of few
-/// types. The order of names is derived from it whenever it is read.
+/// In the stored form, attributes that many activities share (`ActivityKind`) precede the map and are stored only
+/// once, because a thousand open activities usually have few types. The index by activity id is rebuilt when the
+/// state is read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Activities {
-    /// Shared between the states before and after a commit, as most commits change one of them at most.
+    /// Shared between the states before and after a commit, because most commits change at most one activity.
     open: BTreeMap<EventId, Arc<PendingActivity>>,
-    /// A hash of each one's name, and its key in `open`, sorted: a name is found without a look at every activity. No
-    /// second copy of the names, because the state is cloned for each commit (ADR 1).
+    /// Hash of each activity id with its key in `open`, sorted, to find an id without scanning all activities. It
+    /// does not copy the ids because the state is cloned for each commit (ADR 1).
     by_name: Vec<(u64, EventId)>,
 }
 
 impl Activities {
-    /// Whether none is open: then no byte is kept of them.
+    /// Returns `true` if no activity is open; the field is then omitted from the stored form.
     pub(crate) fn is_nothing(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// The open activity with this name; the oldest, should a history have more than one.
+    /// Returns the open activity with this id. If a history has more than one, returns the oldest.
     pub(crate) fn named(&self, activity_id: &str) -> Option<(EventId, &PendingActivity)> {
         let hash = hash(activity_id);
         let first = self.by_name.partition_point(|entry| *entry < (hash, 0));
@@ -61,46 +62,46 @@ impl Activities {
         }
     }
 
-    /// Records that an activity was started, or asked to stop. Its name must stay what it is.
+    /// Returns an activity for modification. Its id must not be changed, because the index depends on it.
     pub(crate) fn get_mut(&mut self, scheduled_event_id: EventId) -> Option<&mut PendingActivity> {
         self.open.get_mut(&scheduled_event_id).map(Arc::make_mut)
     }
 
-    /// All that no runner has wait for one from here on. A try that is held is told by no event, and does not count as held here,
-    /// so that the state stays what the history tells.
+    /// Restarts the wait of all activities that no runner holds. Attempts in progress have no event, so they are
+    /// ignored here to keep the state derivable from the history.
     pub(crate) fn release(&mut self, released: Released) {
         for activity in self.open.values_mut().filter(|activity| activity.started_at.is_none()) {
             Arc::make_mut(activity).release(released);
         }
     }
 
-    /// Nothing of them counts from later than `at`.
-    pub(crate) fn count_from(&mut self, at: Timestamp) {
+    /// Moves all times after `at` back to `at`, to repair deadlines.
+    pub(crate) fn limit_times(&mut self, at: Timestamp) {
         for activity in self.open.values_mut().map(Arc::make_mut) {
-            activity.count_from(at);
+            activity.limit_times(at);
         }
     }
 
-    /// None of them is paused.
+    /// Removes the pauses of all activities.
     pub(crate) fn without_pauses(&mut self) {
         for activity in self.open.values_mut().filter(|activity| activity.paused.is_some()).map(Arc::make_mut) {
             activity.paused = None;
         }
     }
 
-    /// Nobody has any of them, and nothing of them has been tried; whoever wants may take them from here on.
-    pub(crate) fn begin_anew(&mut self, released: Released) {
+    /// Resets all activities to waiting, without attempts, so that runners can take them again.
+    pub(crate) fn reset_to_waiting(&mut self, released: Released) {
         for activity in self.open.values_mut().map(Arc::make_mut) {
-            (activity.started_event_id, activity.started_at, activity.tries) = (None, None, None);
+            (activity.started_event_id, activity.started_at, activity.attempts) = (None, None, None);
             activity.released = Some(released);
         }
     }
 
-    /// Only what the history tells of them at any time.
-    pub(crate) fn told(&mut self) {
-        let beside = |activity: &PendingActivity| activity.tries.is_some() || activity.fingerprint.is_some();
-        for activity in self.open.values_mut().filter(|activity| beside(activity)).map(Arc::make_mut) {
-            (activity.tries, activity.fingerprint) = (None, None);
+    /// Removes everything that cannot always be derived from the history.
+    pub(crate) fn keep_history_derived(&mut self) {
+        let has_extra = |activity: &PendingActivity| activity.attempts.is_some() || activity.fingerprint.is_some();
+        for activity in self.open.values_mut().filter(|activity| has_extra(activity)).map(Arc::make_mut) {
+            (activity.attempts, activity.fingerprint) = (None, None);
         }
     }
 
@@ -108,14 +109,14 @@ impl Activities {
         *self = Self::default();
     }
 
-    /// What has been tried of each, to be changed.
-    pub(crate) fn tries_mut(&mut self) -> impl Iterator<Item = &mut Tries> {
-        let tried = self.open.values_mut().filter(|activity| activity.tries.is_some());
-        tried.filter_map(|activity| Arc::make_mut(activity).tries.as_deref_mut())
+    /// Returns the attempts of all activities for modification.
+    pub(crate) fn attempts_mut(&mut self) -> impl Iterator<Item = &mut Attempts> {
+        let tried = self.open.values_mut().filter(|activity| activity.attempts.is_some());
+        tried.filter_map(|activity| Arc::make_mut(activity).attempts.as_deref_mut())
     }
 }
 
-/// What an activity has in common with others.
+/// Attributes that activities of the same type usually share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 struct ActivityKind<T, L, R> {
     #[n(0)]
@@ -130,7 +131,7 @@ struct ActivityKind<T, L, R> {
     task_priority: Option<i32>,
 }
 
-/// What is its own.
+/// Attributes of a single activity.
 #[derive(Encode, Decode)]
 struct Own<I, T, P> {
     #[n(0)]
@@ -146,7 +147,7 @@ struct Own<I, T, P> {
     #[n(5)]
     cancel_event_id: Option<EventId>,
     #[n(6)]
-    tries: T,
+    attempts: T,
     #[n(7)]
     paused: P,
     #[n(8)]
@@ -166,13 +167,13 @@ impl PendingActivity {
         }
     }
 
-    /// The stored form of what it has in common with others.
+    /// Returns the stored form of the shared attributes.
     pub(crate) fn kind(&self) -> Vec<u8> {
         minicbor::to_vec(self.in_common()).expect("writing to memory does not fail")
     }
 }
 
-/// Never stored and never shown, so it may differ from one build to the next; within one it is always the same.
+/// The hash is neither stored nor shown, so it may differ between builds but not within one.
 fn hash(activity_id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(activity_id.as_bytes());
@@ -216,7 +217,7 @@ impl<C> Encode<C> for Activities {
                 started_event_id: activity.started_event_id,
                 started_at: activity.started_at,
                 cancel_event_id: activity.cancel_event_id,
-                tries: activity.tries.as_ref(),
+                attempts: activity.attempts.as_ref(),
                 paused: activity.paused.as_ref(),
                 released: activity.released,
                 fingerprint: activity.fingerprint,
@@ -229,7 +230,7 @@ impl<C> Encode<C> for Activities {
 
 impl<'b, C> Decode<'b, C> for Activities {
     fn decode(d: &mut Decoder<'b>, ctx: &mut C) -> Result<Self, DecodeError> {
-        let garbled = || DecodeError::message("open activities that are not as they are stored");
+        let garbled = || DecodeError::message("invalid stored activities");
         if d.array()? != Some(2) {
             return Err(garbled());
         }
@@ -238,7 +239,7 @@ impl<'b, C> Decode<'b, C> for Activities {
         let mut open = BTreeMap::new();
         for _ in 0..count {
             let id = d.u64()?;
-            let own = Own::<String, Option<Box<Tries>>, Option<Box<PausedActivity>>>::decode(d, ctx)?;
+            let own = Own::<String, Option<Box<Attempts>>, Option<Box<PausedActivity>>>::decode(d, ctx)?;
             let kind = usize::try_from(own.kind).ok().and_then(|place| kinds.get(place)).ok_or_else(garbled)?;
             let activity = PendingActivity {
                 activity_id: own.activity_id,
@@ -250,7 +251,7 @@ impl<'b, C> Decode<'b, C> for Activities {
                 started_at: own.started_at,
                 cancel_event_id: own.cancel_event_id,
                 retry: kind.retry.clone(),
-                tries: own.tries,
+                attempts: own.attempts,
                 paused: own.paused,
                 released: own.released,
                 fingerprint: own.fingerprint,

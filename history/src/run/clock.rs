@@ -1,66 +1,67 @@
-//! The clock of a run: it goes with the world's, but for the times when it was stopped.
+//! Clock of a run, which an operator can stop.
 
 use minicbor::{Decode, Encode};
 
 use crate::event::{ByHand, EventId};
 use crate::time::{Duration, Timestamp};
 
-/// That a run is paused.
+/// Pause of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RunPause {
-    /// Its WorkflowPaused.
+    /// Id of the WorkflowPaused event.
     #[n(0)]
     pub event_id: EventId,
-    /// Since when.
+    /// Time of the pause.
     #[n(1)]
     pub at: Timestamp,
-    /// Whether its clock stands still.
+    /// True if the run's clock is stopped.
     #[n(2)]
     pub stops_clock: bool,
-    /// Who did it, and why.
+    /// Operator, and the reason.
     #[n(3)]
     pub by_hand: ByHand,
 }
 
-/// A time in which the clock of a run stood still.
+/// Period in which the clock of a run was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub(super) struct Stop {
-    /// From when.
+    /// Start of the period.
     #[n(0)]
     pub from: Timestamp,
-    /// Until when.
+    /// End of the period.
     #[n(1)]
     pub to: Timestamp,
 }
 
-/// When the clock of a run stood still.
+/// Periods in which the clock of a run was stopped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct RunClock {
-    /// In the order of time; no two of them overlap.
+    /// Past periods in order of time, without overlaps.
     #[n(0)]
     stops: Vec<Stop>,
-    /// Since when it stands still.
+    /// Start of the current stop.
     #[n(1)]
     stopped_at: Option<Timestamp>,
 }
 
 impl RunClock {
-    /// Whether it never stood still.
+    /// Returns `true` if the clock never stopped.
     pub fn is_plain(&self) -> bool {
         self.stops.is_empty() && self.stopped_at.is_none()
     }
 
-    /// How often it stood still and goes again.
+    /// Returns the number of past stops.
     pub fn stops(&self) -> usize {
         self.stops.len()
     }
 
-    /// Since when it stands still.
+    /// Returns the start of the current stop.
     pub fn stopped_at(&self) -> Option<Timestamp> {
         self.stopped_at
     }
 
-    /// When it will have gone for this long from an instant on; `None` while it stands still before that.
+    /// Returns the time at which the clock will have run for `span` since `from`, or `None` if it is stopped before
+    /// that.
     pub fn reach(&self, from: Timestamp, span: Duration) -> Option<Timestamp> {
         let mut at = from.plus(span);
         for stop in self.stops.iter().filter(|stop| stop.to > from) {
@@ -75,15 +76,16 @@ impl RunClock {
         }
     }
 
-    /// How long it stood still from an instant on until another.
+    /// Returns how long the clock was stopped between two times.
     pub fn stood(&self, from: Timestamp, to: Timestamp) -> Duration {
         let open = self.stopped_at.map(|stopped_at| Stop { from: stopped_at, to: to.max(stopped_at) });
         let within = |stop: &Stop| stop.to.min(to).since(stop.from.max(from)).as_millis();
         Duration::from_millis(self.stops.iter().chain(&open).map(within).fold(0, u64::saturating_add))
     }
 
-    /// The clock of the world was put back to `at`: what it has not come to again has not been. If the run's clock stands still, it does
-    /// so since then; answers since when it had.
+    /// Adjusts the stops after the service's clock was put back to `at`: removes everything later than `at`. If the
+    /// run's clock is stopped, the stop now starts at `at` at the latest; returns its previous start if that
+    /// changed.
     pub(crate) fn put_back(&mut self, at: Timestamp) -> Option<Timestamp> {
         self.stops.retain_mut(|stop| {
             stop.to = stop.to.min(at);
@@ -99,7 +101,7 @@ impl RunClock {
         self.stopped_at.get_or_insert(at);
     }
 
-    /// It goes again; how long it stood still, and since when.
+    /// Restarts the clock. Returns the start and the duration of the stop.
     pub(crate) fn go(&mut self, at: Timestamp) -> Option<(Timestamp, Duration)> {
         let from = self.stopped_at.take()?;
         let to = at.max(from);
@@ -121,9 +123,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Against a count of every single millisecond.
+        /// Compares the result with a count of every millisecond.
         #[test]
-        fn a_span_ends_when_the_clock_has_gone_for_as_long(
+        fn a_duration_ends_when_the_clock_has_run_that_long(
             instants in prop::collection::vec(0_u64..200, 0..9),
             from in 0_u64..200,
             span in 1_u64..120,

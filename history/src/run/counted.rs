@@ -1,10 +1,10 @@
-//! How much a run has open.
+//! Counts of a run's open items.
 
 use super::{OpenCounts, Run};
 use crate::dialect::LAMBDA_LIST;
 
 impl Run {
-    /// How much is open; of a closed run, how much was just before the event that closed it.
+    /// Returns the numbers of open items. For a closed run, they are those just before its close.
     pub fn open_counts(&self) -> OpenCounts {
         if self.is_open() { self.count_open() } else { self.left_open }
     }
@@ -19,13 +19,13 @@ impl Run {
         }
     }
 
-    /// Whether an activity of this run is a Lambda task, by its list.
+    /// Returns `true` if an activity on this task list is a Lambda task of this run.
     pub fn is_lambda(&self, task_list: &str) -> bool {
         self.started.is_swf() && task_list == LAMBDA_LIST
     }
 }
 
-/// As many as there are; there are a thousand of each at most.
+/// Converts a count, which is a thousand at most.
 fn count(found: usize) -> u32 {
     u32::try_from(found).unwrap_or(u32::MAX)
 }
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_open_when_a_run_closed_stays_counted() {
+    fn open_counts_stay_readable_after_the_close() {
         let open = scene().decide([schedule("a"), schedule("b"), timer("t", 9), child("c")]);
         let expected = OpenCounts { activities: 2, functions: 0, timers: 1, children: 1 };
         assert_eq!(open.run.open_counts(), expected);
@@ -65,13 +65,13 @@ mod tests {
     }
 
     #[test]
-    fn a_lambda_task_is_counted_apart_and_is_not_the_newest_activity() {
+    fn lambda_tasks_are_counted_separately() {
         let role = Some("role".to_owned());
         let start = Start { swf: Some(SwfRun { lambda_role: role, ..SwfRun::default() }), ..plain() };
         let swf = Scene::of(&start).with_functions().decide([lambda("l")]);
         assert_eq!(swf.run.open_counts(), OpenCounts { functions: 1, ..OpenCounts::default() });
         assert_eq!(swf.run.last_activity_at, None);
-        // In any other run the list is one like others.
+        // In other runs, the list has no special meaning.
         let native = scene().after(7).decide([lambda("l")]);
         assert_eq!(native.run.open_counts(), OpenCounts { activities: 1, ..OpenCounts::default() });
         assert_eq!(native.run.last_activity_at, Some(native.now));

@@ -1,91 +1,91 @@
-//! What time will do to a run, and when.
+//! Deadlines of a run.
 
 use super::Run;
 use crate::command::Heartbeat;
 use crate::event::EventId;
 use crate::time::{Duration, Timestamp};
 
-/// Something that time will do to a run.
+/// A deadline of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
-    /// When.
+    /// Time at which it is due.
     pub at: Timestamp,
-    /// What.
+    /// Kind of deadline.
     pub what: DeadlineKind,
 }
 
-/// What time will do to a run. The order is that in which deadlines of the same instant fire.
+/// Kind of deadline. The order is the order in which deadlines of the same time are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeadlineKind {
     /// A timer expires.
     Timer {
-        /// Its TimerScheduled.
+        /// Id of the TimerScheduled event.
         scheduled_event_id: EventId,
     },
-    /// The activity may be tried again.
+    /// The next attempt of an activity becomes available.
     ActivityRetry {
-        /// Its ActivityScheduled.
+        /// Id of the activity's ActivityScheduled event.
         scheduled_event_id: EventId,
     },
-    /// No runner took the activity in time.
+    /// An activity exceeds its schedule-to-start timeout.
     ActivityScheduleToStart {
-        /// Its ActivityScheduled.
+        /// Id of the activity's ActivityScheduled event.
         scheduled_event_id: EventId,
     },
-    /// The runner did not show life in time.
+    /// An activity exceeds its heartbeat timeout.
     ActivityHeartbeat {
-        /// Its ActivityScheduled.
+        /// Id of the activity's ActivityScheduled event.
         scheduled_event_id: EventId,
     },
-    /// The runner did not answer in time.
+    /// An activity exceeds its start-to-close timeout.
     ActivityStartToClose {
-        /// Its ActivityScheduled.
+        /// Id of the activity's ActivityScheduled event.
         scheduled_event_id: EventId,
     },
-    /// The activity did not close in time, started or not.
+    /// An activity exceeds its schedule-to-close timeout.
     ActivityScheduleToClose {
-        /// Its ActivityScheduled.
+        /// Id of the activity's ActivityScheduled event.
         scheduled_event_id: EventId,
     },
-    /// No decider took the turn in time.
+    /// A turn exceeds its schedule-to-start timeout.
     TurnScheduleToStart {
-        /// Its DeciderScheduled.
+        /// Id of the turn's DeciderScheduled event.
         scheduled_event_id: EventId,
     },
-    /// The decider did not answer in time.
+    /// A turn exceeds its start-to-close timeout.
     TurnStartToClose {
-        /// Its DeciderScheduled.
+        /// Id of the turn's DeciderScheduled event.
         scheduled_event_id: EventId,
     },
-    /// The run, and those that it went on for, took too long.
+    /// The run and its predecessors exceed the execution timeout.
     Execution,
-    /// The run took too long.
+    /// The run exceeds its run timeout.
     Run,
 }
 
 impl Run {
-    /// The next instant at which the run changes by itself; `None` when closed.
-    pub fn next_deadline(&self, beats: &[Heartbeat]) -> Option<Timestamp> {
+    /// Returns the time of the next deadline, or `None` for a closed run.
+    pub fn next_deadline(&self, heartbeats: &[Heartbeat]) -> Option<Timestamp> {
         let mut next = None;
-        self.each_deadline(beats, |deadline| {
+        self.each_deadline(heartbeats, |deadline| {
             next = Some(next.map_or(deadline.at, |next: Timestamp| next.min(deadline.at)));
         });
         next
     }
 
-    /// Everything that time will do to the run, in the order of time.
-    pub fn deadlines(&self, beats: &[Heartbeat]) -> Vec<Deadline> {
-        self.deadlines_where(beats, |_| true)
+    /// Returns all deadlines, ordered by time.
+    pub fn deadlines(&self, heartbeats: &[Heartbeat]) -> Vec<Deadline> {
+        self.deadlines_where(heartbeats, |_| true)
     }
 
-    /// What time has done to the run by `now` and nobody has recorded yet, in the order of time.
-    pub(crate) fn deadlines_due(&self, beats: &[Heartbeat], now: Timestamp) -> Vec<Deadline> {
-        self.deadlines_where(beats, |deadline| deadline.at <= now)
+    /// Returns the deadlines that have passed by `now` and are not recorded yet, ordered by time.
+    pub(crate) fn deadlines_due(&self, heartbeats: &[Heartbeat], now: Timestamp) -> Vec<Deadline> {
+        self.deadlines_where(heartbeats, |deadline| deadline.at <= now)
     }
 
-    fn deadlines_where(&self, beats: &[Heartbeat], is_wanted: impl Fn(&Deadline) -> bool) -> Vec<Deadline> {
+    fn deadlines_where(&self, heartbeats: &[Heartbeat], is_wanted: impl Fn(&Deadline) -> bool) -> Vec<Deadline> {
         let mut deadlines = Vec::new();
-        self.each_deadline(beats, |deadline| {
+        self.each_deadline(heartbeats, |deadline| {
             if is_wanted(&deadline) {
                 deadlines.push(deadline);
             }
@@ -94,19 +94,20 @@ impl Run {
         deadlines
     }
 
-    /// Shows every deadline once, in no order. Looked at with every commit, so it keeps nothing it does not need.
-    fn each_deadline(&self, beats: &[Heartbeat], mut show: impl FnMut(Deadline)) {
+    /// Passes every deadline to `show` once, in no order. It runs on every commit and therefore allocates nothing.
+    fn each_deadline(&self, heartbeats: &[Heartbeat], mut show: impl FnMut(Deadline)) {
         if !self.is_open() {
             return;
         }
         self.each_workflow_deadline(&mut show);
         self.each_turn_deadline(&mut show);
-        self.each_activity_deadline(beats, &mut show);
+        self.each_activity_deadline(heartbeats, &mut show);
         self.each_timer_deadline(&mut show);
     }
 
-    /// Shows when a time is up by the clock of the run; what that will not reach while it stands still is not shown.
-    pub(crate) fn show_after(
+    /// Passes the deadline `limit` after `from` by the run's clock to `show`. A deadline that the stopped clock
+    /// cannot reach is omitted.
+    pub(crate) fn show_deadline_after(
         &self,
         from: Timestamp,
         limit: Option<Duration>,

@@ -1,10 +1,10 @@
-//! How each event changes the state of its run: a table of contents. What an event does, its subject says, in `rules`.
+//! Dispatches each event to the rule that applies it to the state of its run. The rules are in `rules`.
 
 use super::{Run, Status};
 use crate::event::{Event, EventKind};
 
 impl Run {
-    /// Takes one more event into the state. Total: stored events are facts, and facts are not argued with.
+    /// Applies one more event to the state. It never fails, because stored events are facts.
     pub fn evolve(&mut self, event: &Event) {
         let since = self.last_at();
         self.last_event_id = event.id;
@@ -12,7 +12,7 @@ impl Run {
         if let Some(at) = event.clock
             && let Some(stopped_at) = self.clock.put_back(at)
         {
-            self.timers_come_back(stopped_at, at);
+            self.rewind_timers(stopped_at, at);
         }
         if event.kind.is_news() {
             self.version = event.id;
@@ -27,48 +27,48 @@ impl Run {
             EventKind::WorkflowCanceled(_) => self.close(Status::Canceled, event),
             EventKind::WorkflowContinuedAsNew(_) => self.close(Status::ContinuedAsNew, event),
             EventKind::WorkflowTimedOut(_) => self.close(Status::TimedOut, event),
-            EventKind::WorkflowTerminated(it) => self.is_terminated(event, it),
-            EventKind::WorkflowCancelRequested(it) => self.request_cancel(event, it),
-            EventKind::WorkflowPaused(it) => self.is_paused_by(event, it),
-            EventKind::WorkflowResumed(it) => self.is_resumed(event, it),
-            EventKind::WorkflowReset(it) => self.branch(it, event, since),
-            EventKind::DeciderScheduled(it) => self.turn_waits(event, it),
-            EventKind::DeciderStarted(it) => self.turn_is_held(event, it.scheduled_event_id),
-            EventKind::DeciderCompleted(it) => self.turn_is_answered(event, it),
-            EventKind::DeciderTimedOut(it) => self.turn_has_timed_out(event, it),
-            EventKind::DeciderFailed(it) => self.turn_has_failed(event, it),
-            EventKind::ActivityScheduled(it) => self.activity_waits(event, it),
-            EventKind::ActivityStarted(it) => self.activity_is_held(event, it.scheduled_event_id),
-            EventKind::ActivitySuccess(it) => self.activity_has_succeeded(it.scheduled_event_id),
+            EventKind::WorkflowTerminated(it) => self.apply_terminated(event, it),
+            EventKind::WorkflowCancelRequested(it) => self.apply_cancel_requested(event, it),
+            EventKind::WorkflowPaused(it) => self.apply_paused(event, it),
+            EventKind::WorkflowResumed(it) => self.apply_resumed(event, it),
+            EventKind::WorkflowReset(it) => self.apply_reset(it, event, since),
+            EventKind::DeciderScheduled(it) => self.apply_turn_scheduled(event, it),
+            EventKind::DeciderStarted(it) => self.apply_turn_started(event, it.scheduled_event_id),
+            EventKind::DeciderCompleted(it) => self.apply_turn_completed(event, it),
+            EventKind::DeciderTimedOut(it) => self.apply_turn_timed_out(event, it),
+            EventKind::DeciderFailed(it) => self.apply_turn_failed(event, it),
+            EventKind::ActivityScheduled(it) => self.apply_activity_scheduled(event, it),
+            EventKind::ActivityStarted(it) => self.apply_activity_started(event, it.scheduled_event_id),
+            EventKind::ActivitySuccess(it) => self.apply_activity_success(it.scheduled_event_id),
             EventKind::ActivityFailed(it) => self.activities.remove(it.scheduled_event_id),
             EventKind::ActivityCanceled(it) => self.activities.remove(it.scheduled_event_id),
             EventKind::ActivityTimedOut(it) => self.activities.remove(it.scheduled_event_id),
             EventKind::ActivityScheduledTimeout(it) => self.activities.remove(it.scheduled_event_id),
-            EventKind::ActivityTaskCancel(it) => self.activity_is_to_stop(event, it.scheduled_event_id),
-            EventKind::ActivityPaused(it) => self.activity_is_paused(event, it),
-            EventKind::ActivityResumed(it) => self.activity_is_released(event, it.scheduled_event_id),
-            EventKind::ActivityRetried(it) => self.activity_is_released(event, it.scheduled_event_id),
-            EventKind::ActivityOptionsChanged(it) => self.activity_is_changed(event, it),
-            EventKind::TimerScheduled(it) => self.timer_is_set(event, it),
-            EventKind::TimerExpired(it) => self.timer_is_over(&it.timer_id),
-            EventKind::TimerCanceled(it) => self.timer_is_over(&it.timer_id),
-            EventKind::ChildScheduled(it) => self.child_is_wanted(event.id, it),
-            EventKind::ChildScheduleFailed(it) => self.child_is_gone(it.scheduled_event_id),
-            EventKind::ChildStarted(it) => self.child_has_begun(event.id, it.scheduled_event_id),
-            EventKind::ChildSuccess(it) => self.child_is_gone(Some(it.scheduled_event_id)),
-            EventKind::ChildFailed(it) => self.child_is_gone(Some(it.scheduled_event_id)),
-            EventKind::ChildTimedOut(it) => self.child_is_gone(Some(it.scheduled_event_id)),
-            EventKind::ChildCanceled(it) => self.child_is_gone(Some(it.scheduled_event_id)),
-            EventKind::ChildTerminated(it) => self.child_is_gone(Some(it.scheduled_event_id)),
-            EventKind::ExternalSignalScheduled(it) => self.sends_to(event.id, &it.workflow_id, it.decision_event_id),
-            EventKind::ExternalCancelScheduled(it) => self.sends_to(event.id, &it.workflow_id, it.decision_event_id),
-            EventKind::ExternalSignalDelivered(it) => self.external_is_known(Some(it.scheduled_event_id)),
-            EventKind::ExternalCancelDelivered(it) => self.external_is_known(Some(it.scheduled_event_id)),
-            EventKind::ExternalSignalFailed(it) => self.external_is_known(it.scheduled_event_id),
-            EventKind::ExternalCancelFailed(it) => self.external_is_known(it.scheduled_event_id),
+            EventKind::ActivityTaskCancel(it) => self.apply_activity_cancel(event, it.scheduled_event_id),
+            EventKind::ActivityPaused(it) => self.apply_activity_paused(event, it),
+            EventKind::ActivityResumed(it) => self.release_activity(event, it.scheduled_event_id),
+            EventKind::ActivityRetried(it) => self.release_activity(event, it.scheduled_event_id),
+            EventKind::ActivityOptionsChanged(it) => self.apply_activity_options_changed(event, it),
+            EventKind::TimerScheduled(it) => self.apply_timer_scheduled(event, it),
+            EventKind::TimerExpired(it) => self.remove_timer(&it.timer_id),
+            EventKind::TimerCanceled(it) => self.remove_timer(&it.timer_id),
+            EventKind::ChildScheduled(it) => self.apply_child_scheduled(event.id, it),
+            EventKind::ChildScheduleFailed(it) => self.remove_child(it.scheduled_event_id),
+            EventKind::ChildStarted(it) => self.apply_child_started(event.id, it.scheduled_event_id),
+            EventKind::ChildSuccess(it) => self.remove_child(Some(it.scheduled_event_id)),
+            EventKind::ChildFailed(it) => self.remove_child(Some(it.scheduled_event_id)),
+            EventKind::ChildTimedOut(it) => self.remove_child(Some(it.scheduled_event_id)),
+            EventKind::ChildCanceled(it) => self.remove_child(Some(it.scheduled_event_id)),
+            EventKind::ChildTerminated(it) => self.remove_child(Some(it.scheduled_event_id)),
+            EventKind::ExternalSignalScheduled(it) => self.add_external(event, &it.workflow_id, it.decision_event_id),
+            EventKind::ExternalCancelScheduled(it) => self.add_external(event, &it.workflow_id, it.decision_event_id),
+            EventKind::ExternalSignalDelivered(it) => self.remove_external(Some(it.scheduled_event_id)),
+            EventKind::ExternalCancelDelivered(it) => self.remove_external(Some(it.scheduled_event_id)),
+            EventKind::ExternalSignalFailed(it) => self.remove_external(it.scheduled_event_id),
+            EventKind::ExternalCancelFailed(it) => self.remove_external(it.scheduled_event_id),
             EventKind::UpdateAccepted(it) => self.updates.accept(event.id, event.at(), it),
-            EventKind::UpdateCompleted(it) => self.update_is_answered(event, it.accepted_event_id, &it.update_id),
-            EventKind::UpdateFailed(it) => self.update_is_answered(event, it.accepted_event_id, &it.update_id),
+            EventKind::UpdateCompleted(it) => self.apply_update_answered(event, it.accepted_event_id, &it.update_id),
+            EventKind::UpdateFailed(it) => self.apply_update_answered(event, it.accepted_event_id, &it.update_id),
             EventKind::WorkflowCloseFailed(_)
             | EventKind::ActivityScheduleFailed(_)
             | EventKind::ActivityTaskCancelFailed(_)

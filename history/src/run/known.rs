@@ -1,8 +1,11 @@
-//! Which requests of callers are known: those of the run, and those of the runs of its workflow id before it, so that whoever
-//! repeats one hears what came of it the first time. State beside the history, as far as it is about other runs and about what
-//! is kept elsewhere (ADR 17).
+//! Idempotency keys of callers' requests, for this run and earlier runs of its workflow id. A repeated request gets
+//! its original outcome.
 //!
-//! The newest are in the state. For an older one the store keeps a [`RequestMark`]; that there are any is in the state.
+//! The keys are not always derivable from the history, because they also cover other runs and older keys in the
+//! store (ADR 17).
+//!
+//! The state holds the newest requests. For each older one the store keeps a [`RequestMark`]; the state records
+//! that marks exist.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,47 +18,58 @@ use crate::ids::RunId;
 use crate::limits;
 use crate::time::{Duration, Timestamp};
 
-/// In what the age of a request is counted.
+/// Unit in which the age of a request is counted.
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Between two notes of how many marks there were at a time. Ours: it is how far off the count of requests is that were
-/// forgotten too soon.
+/// Interval at which the number of marks is noted. Ours: it bounds the error in counting requests that are
+/// forgotten too early.
 const NOTE_EVERY: Duration = HOUR.times(4);
 
-/// What came of a request the first time.
+/// Outcome of the original request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownRequest {
-    /// The run that recorded it.
+    /// Run that recorded it.
     pub run_id: RunId,
-    /// The first event that it caused; of an update the one that answers it.
+    /// Id of the first event that it caused. For an update, the id of the event that answers it.
     pub event_id: EventId,
 }
 
-/// What the store keeps of a request for which the state has no room.
+/// Record of a request in the store, for requests that no longer fit into the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct RequestMark {
-    /// The run that recorded it.
+    /// Run that recorded it.
     #[n(0)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// See [`KnownRequest::event_id`].
+    /// Event id; see [`KnownRequest::event_id`].
     #[n(1)]
     pub event_id: EventId,
-    /// How many marks there were before it.
+    /// Number of marks before this one.
     #[n(2)]
     pub number: u64,
+}
+
+/// A mark that the store must keep for a request that leaves the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpilledMark {
+    /// Key of the request.
+    pub key: RequestKey,
+    /// Record of the request.
+    pub mark: RequestMark,
+    /// Time until which the store must keep it.
+    pub until: Timestamp,
 }
 
 /// Requests that leave the state; see [`Run::spill`](crate::run::Run::spill).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spilled {
-    /// What the store is to keep of each, and until when.
-    pub marks: Vec<(RequestKey, RequestMark, Timestamp)>,
-    /// How many older ones do not count any more, although they are not old enough to be forgotten.
+    /// Marks that the store must keep.
+    pub marks: Vec<SpilledMark>,
+    /// Number of older requests that are forgotten although they have not reached the minimum age.
     pub forgotten_early: u64,
 }
 
-/// The requests of a run before this one.
+/// Requests of an earlier run.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 struct Earlier {
     #[n(0)]
@@ -63,78 +77,78 @@ struct Earlier {
     run_id: Uuid,
     #[n(1)]
     began: Timestamp,
-    /// Until when that run is kept, and the request that started it is known.
+    /// Time until which that run is kept. The request that started it is known until then.
     #[n(2)]
     kept_until: Timestamp,
     #[n(3)]
     requests: Requests,
 }
 
-/// That the store has marks.
+/// Summary of the marks in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 struct Marked {
-    /// How many there have been.
+    /// Total number of marks.
     #[n(0)]
     count: u64,
-    /// When the last of them is forgotten.
+    /// Time at which the last mark expires.
     #[n(1)]
     until: Timestamp,
-    /// How many there were at some times of the last day; oldest first.
+    /// Number of marks at certain times of the last day, oldest first.
     #[n(2)]
     notes: VecDeque<(Timestamp, u64)>,
 }
 
-/// See the module.
+/// Idempotency keys of the requests that a run recognizes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct KnownRequests {
-    /// The request that started the run. It is known for as long as the run is there.
+    /// Request that started the run. It is known for as long as the run is kept.
     #[n(0)]
     start: Option<RequestKey>,
-    /// The run's own.
+    /// Requests of this run.
     #[cbor(n(1), default, skip_if = "Requests::is_empty")]
     own: Requests,
-    /// Those of the runs before it, the first of them first.
+    /// Requests of earlier runs, oldest run first.
     #[cbor(n(2), default, skip_if = "VecDeque::is_empty")]
     earlier: VecDeque<Earlier>,
     #[n(3)]
     marked: Option<Box<Marked>>,
-    /// What the store was asked for. Not stored.
+    /// Marks that were loaded from the store. Not stored.
     #[cbor(skip)]
     recalled: BTreeMap<RequestKey, KnownRequest>,
 }
 
 impl KnownRequests {
-    /// Of a run that begins.
+    /// Creates the requests of a new run.
     pub(crate) fn of_start(start: Option<RequestKey>) -> Self {
         Self { start, ..Self::default() }
     }
 
-    /// The request that started the run.
+    /// Returns the request that started the run.
     pub fn start(&self) -> Option<RequestKey> {
         self.start
     }
 
-    /// How many requests are in the state, beside the one that started the run.
+    /// Returns the number of requests in the state, except for the one that started the run.
     pub fn len(&self) -> usize {
         self.own.len() + self.earlier.iter().map(|earlier| earlier.requests.len()).sum::<usize>()
     }
 
-    /// Whether no request is in the state, but for the one that started the run.
+    /// Returns `true` if the state has no request except for the one that started the run.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The run's own that are in the state, each with its event; oldest first.
+    /// Returns this run's requests in the state with their event ids, oldest first.
     pub fn own(&self) -> impl ExactSizeIterator<Item = (RequestKey, EventId)> {
         self.own.iter().map(|entry| (entry.key, entry.event_id))
     }
 
-    /// Only what the history tells of the run at any time.
-    pub(crate) fn told(&mut self) {
+    /// Removes everything that cannot always be derived from the history.
+    pub(crate) fn keep_history_derived(&mut self) {
         *self = Self::of_start(self.start);
     }
 
-    /// Whether the state has an entry of this request.
+    /// Returns `true` if the state has an entry for this request.
     fn has(&self, key: RequestKey) -> bool {
         let is_earlier = || self.earlier.iter().any(|earlier| earlier.requests.find(key).is_some());
         self.own.find(key).is_some() || self.start == Some(key) || is_earlier()
@@ -151,7 +165,7 @@ impl KnownRequests {
         own_request.or_else(first).or_else(earlier).or_else(|| self.recalled.get(&key).copied())
     }
 
-    /// When the newest request in the state was recorded, or the run that it started is not kept any more.
+    /// Returns the time until which any request in the state must be known.
     fn newest(&self, began: Timestamp) -> Option<Timestamp> {
         let own = self.own.newest().map(|entry| recorded_by(began, entry));
         let earlier = self.earlier.iter().flat_map(|earlier| {
@@ -163,23 +177,24 @@ impl KnownRequests {
     }
 }
 
-/// The first event of a run is what came of the request that started it.
+/// Returns `true` if the entry is the request that started its run, which is recorded as event 1.
 fn is_start(entry: &RequestEntry) -> bool {
     entry.event_id == 1
 }
 
-/// An instant at which the request was recorded for sure.
+/// Returns a time before which the request was certainly recorded.
 fn recorded_by(began: Timestamp, entry: &RequestEntry) -> Timestamp {
     began.plus(HOUR.times(u64::from(entry.hours) + 1))
 }
 
-/// Whether nobody has to know a request any more.
+/// Returns `true` if the request may be forgotten.
 fn is_over(began: Timestamp, kept_until: Timestamp, entry: &RequestEntry, now: Timestamp) -> bool {
     let is_old = recorded_by(began, entry).plus(limits::REQUESTS_KEPT) < now;
     is_old && !(is_start(entry) && kept_until >= now)
 }
 
-/// The key of an update: FNV-1a of its id, well mixed, which never changes: such keys are stored.
+/// Returns the key of an update: a mixed FNV-1a hash of its id. The function must never change because such keys
+/// are stored.
 pub fn key_of_update(update_id: &str) -> RequestKey {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
     let hash = b"update\0".iter().copied().chain(update_id.bytes()).fold(0xCBF2_9CE4_8422_2325, step);
@@ -189,7 +204,7 @@ pub fn key_of_update(update_id: &str) -> RequestKey {
 }
 
 impl KnownRequests {
-    /// Counts one more mark.
+    /// Creates one more mark and counts it.
     fn mark(
         &mut self,
         run_id: RunId,
@@ -206,14 +221,15 @@ impl KnownRequests {
             marked.notes.pop_front();
         }
         let mark = RequestMark { run_id, event_id, number: marked.count };
-        // An hour for clocks that differ.
+        // One hour of tolerance for differing clocks.
         let until = now.plus(limits::REQUESTS_KEPT).plus(HOUR).max(kept_until);
         marked.count += 1;
         marked.until = marked.until.max(until);
         (mark, until)
     }
 
-    /// How many of those that the newest `count` marks have made too old by their number are not old by their time.
+    /// Counts the requests that the newest `count` marks push out of the window by number, although they are recent
+    /// enough by time.
     fn forgotten_early(&self, count: u64, now: Timestamp) -> u64 {
         let Some(marked) = &self.marked else { return 0 };
         let last_day = marked.notes.iter().find(|(at, _)| at.plus(limits::REQUESTS_KEPT) >= now);

@@ -1,14 +1,14 @@
-//! How much a run has open, which stays readable after it closed.
+//! Numbers of a run's open items, which stay readable after it closes.
 
 use minicbor::{Decode, Encode};
 
-/// How much a run has open, or had when it closed.
+/// Numbers of a run's open items, now or at its close.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub struct OpenCounts {
     /// Activities, scheduled or started.
     #[n(0)]
     pub activities: u32,
-    /// Lambda tasks of SWF's dialect.
+    /// Lambda tasks of an SWF run.
     #[n(1)]
     pub functions: u32,
     /// Timers.
@@ -20,7 +20,7 @@ pub struct OpenCounts {
 }
 
 impl OpenCounts {
-    /// Whether all are zero: then no byte is kept of them.
+    /// Returns `true` if all are zero; the field is then omitted from the stored form.
     pub fn is_zero(&self) -> bool {
         *self == Self::default()
     }

@@ -1,8 +1,8 @@
-//! What is open in a run: its turn, its activities, children and timers, and what is on its way to others.
+//! Open items of a run: its turn, activities, children, timers, and requests to other runs.
 
 use minicbor::{Decode, Encode};
 
-use super::{Fingerprint, Tries};
+use super::{Attempts, Fingerprint};
 use crate::command::TaskId;
 use crate::event::{
     ActivityPausedCause, ActivityScheduled, ActivityTimeouts, ByHand, ChildPolicy, EventId, LastFailure, TurnList,
@@ -13,33 +13,33 @@ use crate::time::{Duration, Timestamp};
 /// A turn that waits for a decider.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct TurnTask {
-    /// Its DeciderScheduled.
+    /// Id of the turn's DeciderScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Since when a decider could have taken it: when it was scheduled, or when the turn before it ended.
+    /// Time from which a decider could take it: when it was scheduled, or when the previous turn ended.
     #[n(1)]
     pub waits_since: Timestamp,
-    /// See [`crate::event::DeciderScheduled::attempt`].
+    /// Attempt number; see [`crate::event::DeciderScheduled::attempt`].
     #[n(2)]
     pub attempt: u32,
-    /// Not handed out before.
+    /// Earliest time at which it is handed out.
     #[n(3)]
     pub not_before: Option<Timestamp>,
-    /// Where it waits, if not on the list of the run's start.
+    /// Task list, if it is not the one of the run's start.
     #[n(4)]
     pub task_list: Option<String>,
-    /// How long it may wait there, where the run's start does not say it.
+    /// Schedule-to-start timeout, if it is not the one of the run's start.
     #[n(5)]
     pub schedule_to_start: Option<Duration>,
 }
 
-/// Where turns wait, if not on the list of the run's start.
+/// Task lists of a run's turns, if they are not the one of its start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct TurnLists {
-    /// For good.
+    /// Permanent task list.
     #[n(0)]
     pub for_good: Option<String>,
-    /// Until one of them times out.
+    /// Temporary task list, used until a turn on it times out.
     #[n(1)]
     pub for_now: Option<TurnList>,
 }
@@ -47,19 +47,19 @@ pub struct TurnLists {
 /// A turn that a decider holds.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Turn {
-    /// Its DeciderScheduled.
+    /// Id of the turn's DeciderScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// Its DeciderStarted.
+    /// Id of the turn's DeciderStarted event.
     #[n(1)]
     pub started_event_id: EventId,
-    /// When it was started.
+    /// Time of the start.
     #[n(2)]
     pub started_at: Timestamp,
-    /// See [`crate::event::DeciderScheduled::attempt`].
+    /// Attempt number; see [`crate::event::DeciderScheduled::attempt`].
     #[n(3)]
     pub attempt: u32,
-    /// Where it waited, if not on the list of the run's start.
+    /// Task list it was taken from, if it is not the one of the run's start.
     #[n(4)]
     pub task_list: Option<String>,
 }
@@ -67,39 +67,39 @@ pub struct Turn {
 /// An activity that is scheduled and not closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingActivity {
-    /// The decider's name for it.
+    /// Activity id chosen by the decider.
     pub activity_id: String,
-    /// Its type.
+    /// Activity type.
     pub activity_type: String,
-    /// The task list where it waits, or was taken from.
+    /// Task list on which it waits or from which it was taken.
     pub task_list: String,
-    /// When it was scheduled.
+    /// Time of scheduling.
     pub scheduled_at: Timestamp,
-    /// Its timeouts.
+    /// Timeouts.
     pub timeouts: ActivityTimeouts,
-    /// Its ActivityStarted.
+    /// Id of the activity's ActivityStarted event.
     pub started_event_id: Option<EventId>,
-    /// When it was started; with a retry policy see [`PendingActivity::held_since`].
+    /// Time of the start. For an activity with a retry policy, see [`PendingActivity::held_since`].
     pub started_at: Option<Timestamp>,
-    /// The newest ActivityTaskCancel.
+    /// Id of the newest ActivityTaskCancel event.
     pub cancel_event_id: Option<EventId>,
-    /// Whether and when it is tried again.
+    /// Retry policy.
     pub retry: Option<RetryPolicy>,
-    /// What has been tried: kept beside the history, which says nothing of it before the activity closes. `None` without
-    /// a retry policy, and before the first try.
-    pub tries: Option<Box<Tries>>,
-    /// Whether it is paused: not handed out.
+    /// Attempts so far. The history does not contain them until the activity closes. `None` without a retry policy
+    /// and before the first attempt.
+    pub attempts: Option<Box<Attempts>>,
+    /// Pause, during which it is not handed out.
     pub paused: Option<Box<PausedActivity>>,
-    /// Since when it waits for a runner by somebody's hand, rather than since it was scheduled.
+    /// Manual release, if the wait for a runner counts from it rather than from the scheduling.
     pub released: Option<Released>,
-    /// How it is preferred to others on its list: higher first.
+    /// Priority on the task list: higher first.
     pub task_priority: Option<i32>,
-    /// What tells it from others once it has succeeded; `None` where an earlier version opened it.
+    /// Fingerprint used to detect repetitions once it has succeeded; `None` if an earlier version scheduled it.
     pub fingerprint: Option<Fingerprint>,
 }
 
 impl PendingActivity {
-    /// One that was scheduled at this instant.
+    /// Creates the state of an activity that was scheduled at this time.
     pub(crate) fn new(it: &ActivityScheduled, at: Timestamp) -> Self {
         Self {
             activity_id: it.activity_id.clone(),
@@ -111,7 +111,7 @@ impl PendingActivity {
             started_at: None,
             cancel_event_id: None,
             retry: it.retry.clone(),
-            tries: None,
+            attempts: None,
             paused: None,
             released: None,
             task_priority: it.task_priority,
@@ -119,138 +119,142 @@ impl PendingActivity {
         }
     }
 
-    /// Which try it is in, or waits for: 1, 2, 3, …
+    /// Returns the number of the current or next attempt: 1, 2, 3, …
     pub fn attempt(&self) -> u32 {
-        self.tries.as_ref().map_or(0, |tries| tries.failures).saturating_add(1)
+        self.attempts.as_ref().map_or(0, |attempts| attempts.failures).saturating_add(1)
     }
 
-    /// Whether it waits for somebody: it is paused, and no runner has it.
+    /// Returns `true` if it is paused and no runner holds it, so that it needs an operator.
     pub fn is_blocked(&self) -> bool {
         self.paused.is_some() && self.held_since().is_none()
     }
 
-    /// Since when a runner holds it; `None` while it waits for one.
+    /// Returns the time since when a runner holds it, or `None` while it waits for one.
     pub fn held_since(&self) -> Option<Timestamp> {
-        self.started_at.or_else(|| Some(self.tries.as_ref()?.held.as_ref()?.at))
+        self.started_at.or_else(|| Some(self.attempts.as_ref()?.held.as_ref()?.at))
     }
 
-    /// Not handed out before this instant.
+    /// Returns the earliest time at which it is handed out.
     pub fn not_before(&self) -> Option<Timestamp> {
-        self.tries.as_ref()?.not_before
+        self.attempts.as_ref()?.not_before
     }
 
-    /// Since when a runner could have taken it, or will be able to.
+    /// Returns the time from which a runner could or will be able to take it.
     pub fn waits_since(&self) -> Timestamp {
-        let waits_since = self.tries.as_ref().and_then(|tries| tries.waits_since);
+        let waits_since = self.attempts.as_ref().and_then(|attempts| attempts.waits_since);
         let released_at = self.released.map(|released| released.at);
         waits_since.or(released_at).unwrap_or(self.scheduled_at)
     }
 
-    /// It waits for a runner from here on, unless its next try has yet to come.
+    /// Restarts the wait for a runner, unless the next attempt is still delayed.
     pub(crate) fn release(&mut self, released: Released) {
         self.released = Some(released);
-        if let Some(tries) = self.tries.as_mut().filter(|tries| tries.not_before.is_none_or(|at| at <= released.at)) {
-            tries.waits_since = None;
+        if let Some(attempts) =
+            self.attempts.as_mut().filter(|attempts| attempts.not_before.is_none_or(|at| at <= released.at))
+        {
+            attempts.waits_since = None;
         }
     }
 
-    /// How the try before this one ended.
+    /// Returns the outcome of the previous attempt.
     pub fn last_failure(&self) -> Option<&LastFailure> {
-        self.tries.as_ref()?.last_failure.as_ref()
+        self.attempts.as_ref()?.last_failure.as_ref()
     }
 
-    /// What the runner who holds it answers with; `None` while it waits for one.
+    /// Returns the task id that its runner uses to report a result, or `None` while it waits for a runner.
     pub fn task(&self, scheduled_event_id: EventId) -> Option<TaskId> {
-        match (self.started_event_id, &self.tries) {
+        match (self.started_event_id, &self.attempts) {
             (Some(started_event_id), _) => Some(TaskId { scheduled_event_id, started_event_id, start: 0 }),
-            (None, Some(tries)) => {
-                tries.held.as_ref().map(|_| TaskId { scheduled_event_id, started_event_id: 0, start: tries.starts })
-            }
+            (None, Some(attempts)) => attempts.held.as_ref().map(|_| TaskId {
+                scheduled_event_id,
+                started_event_id: 0,
+                start: attempts.starts,
+            }),
             (None, None) => None,
         }
     }
 }
 
-/// That an activity is paused.
+/// Pause of an activity.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PausedActivity {
-    /// Its ActivityPaused.
+    /// Id of the ActivityPaused event.
     #[n(0)]
     pub event_id: EventId,
-    /// Since when.
+    /// Time of the pause.
     #[n(1)]
     pub at: Timestamp,
-    /// Why, for programs.
+    /// Cause, for programs.
     #[n(2)]
     pub cause: ActivityPausedCause,
-    /// Who did it, and why.
+    /// Operator, and the reason.
     #[n(3)]
     pub by_hand: ByHand,
 }
 
-/// That an activity was given free by hand to be taken.
+/// Manual release of an activity, after which runners can take it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Released {
-    /// The event that says so.
+    /// Id of the event that released it.
     #[n(0)]
     pub event_id: EventId,
-    /// When.
+    /// Time of the release.
     #[n(1)]
     pub at: Timestamp,
 }
 
-/// The turns that were lost since one was completed.
+/// Turns that failed or timed out since the last completed turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct LostTurns {
-    /// When the first of them was.
+    /// Time of the first of them.
     #[n(0)]
     pub since: Timestamp,
-    /// The newest one's DeciderFailed or DeciderTimedOut.
+    /// Id of the newest one's DeciderFailed or DeciderTimedOut event.
     #[n(1)]
     pub event_id: EventId,
 }
 
-/// A child that is wanted and of which it is not known that it has closed.
+/// A child that was requested and is not known to have closed.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PendingChild {
-    /// Its workflow id.
+    /// Workflow id of the child.
     #[n(0)]
     pub workflow_id: String,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(1)]
     pub decision_event_id: EventId,
-    /// What becomes of it when this run closes first.
+    /// Policy applied to the child if this run closes first.
     #[n(2)]
     pub policy: ChildPolicy,
-    /// Its ChildStarted.
+    /// Id of the ChildStarted event.
     #[n(3)]
     pub started_event_id: Option<EventId>,
 }
 
-/// A timer that is set and has neither expired nor been taken back.
+/// A timer that is set and has neither expired nor been canceled.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PendingTimer {
-    /// Its TimerScheduled.
+    /// Id of the TimerScheduled event.
     #[n(0)]
     pub scheduled_event_id: EventId,
-    /// When it expires.
+    /// Time at which it expires.
     #[n(1)]
     pub expires_at: Timestamp,
-    /// When it was set, in a run of which spans are wanted.
+    /// Time at which it was set, recorded only if the run's spans are exported.
     #[n(2)]
     pub set_at: Option<Timestamp>,
-    /// How long it runs; `None` where an earlier version set it.
+    /// Duration; `None` if an earlier version set it.
     #[n(3)]
     pub after: Option<Duration>,
 }
 
-/// A signal or cancel request that is on its way to another run.
+/// A signal or cancel request in progress to another run.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PendingExternal {
-    /// The other run's workflow id.
+    /// Workflow id of the other run.
     #[n(0)]
     pub workflow_id: String,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(1)]
     pub decision_event_id: EventId,
 }

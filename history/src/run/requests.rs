@@ -1,4 +1,4 @@
-//! Requests in the order in which they were recorded, as few bytes each.
+//! Compact list of recorded requests, in the order of recording.
 
 use std::collections::VecDeque;
 
@@ -8,17 +8,17 @@ use minicbor::{Decode, Decoder, Encode, Encoder};
 
 use crate::event::{EventId, RequestKey};
 
-/// A request that was recorded.
+/// A recorded request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestEntry {
     pub(super) key: RequestKey,
-    /// The event that tells what came of it.
+    /// Id of the event that shows the outcome.
     pub(super) event_id: EventId,
-    /// How many whole hours the run had been there.
+    /// Age of the run in whole hours when the request was recorded.
     pub(super) hours: u32,
 }
 
-/// Requests of one run, oldest first. Stored as one flat array, three numbers for each.
+/// Requests of one run, oldest first. Stored as a flat array with three numbers for each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Requests(VecDeque<RequestEntry>);
 
@@ -55,7 +55,7 @@ impl Requests {
         self.0.iter()
     }
 
-    /// The newest request with this key.
+    /// Returns the event id of the newest request with this key.
     pub(super) fn find(&self, key: RequestKey) -> Option<EventId> {
         self.0.iter().rev().find(|entry| entry.key == key).map(|entry| entry.event_id)
     }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_come_back_as_they_went_in_and_take_few_bytes() {
+    fn requests_are_stored_compactly() {
         let mut requests = Requests::default();
         for number in 0..40 {
             let before = minicbor::to_vec(&requests).unwrap().len();

@@ -1,4 +1,4 @@
-//! What a run keeps of its WorkflowStarted.
+//! Start attributes that a run keeps in its state.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use crate::event::{ChildPolicy, EventKind, WorkflowStarted};
 use crate::limits;
 use crate::time::{Duration, Timestamp};
 
-/// What a run keeps of its WorkflowStarted: all but the input, and who started it. Reads like that event.
+/// Attributes of WorkflowStarted without the input and the identity. Dereferences to that event.
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
 pub struct RunStart {
-    /// When.
+    /// Time of the start.
     #[n(0)]
     pub at: Timestamp,
     #[cbor(n(1), with = "shared")]
     event: Arc<WorkflowStarted>,
 }
 
-/// What is shared in memory, stored like what it is.
+/// Stored form of a value behind an `Arc`, which is that of the value itself.
 mod shared {
     use std::sync::Arc;
 
@@ -60,18 +60,19 @@ impl RunStart {
         Self { at, event: Arc::new(event) }
     }
 
-    /// Whether it speaks SWF's dialect.
+    /// Returns `true` if the run was started over SWF's protocol.
     pub fn is_swf(&self) -> bool {
         self.swf.is_some()
     }
 
-    /// How its turns are preferred to others on their list: higher first.
+    /// Returns the priority of the run's turns: higher first.
     pub fn priority(&self) -> Option<i32> {
         self.swf.as_ref().map_or(self.task_priority, |swf| swf.task_priority)
     }
 
-    /// What becomes of a child with this policy of its own when this run closes like that. In SWF's dialect this run's policy
-    /// says it, for all children, and only when it is terminated or times out.
+    /// Returns the policy applied to a child when this run closes with `close`. A child normally has its own
+    /// policy. In SWF runs, the parent's policy applies to all children, and only if the parent is terminated or
+    /// times out.
     pub fn policy_at_close(&self, of_child: ChildPolicy, close: &EventKind) -> ChildPolicy {
         match (&self.swf, close) {
             (None, _) => of_child,
@@ -81,20 +82,20 @@ impl RunStart {
         }
     }
 
-    /// How long a decider may hold a turn. Earlier versions let runs continue as new with a timeout of zero, which no
-    /// decider can keep: such a run has the default.
+    /// Returns the start-to-close timeout of turns. Earlier versions allowed a zero timeout when a run continued as
+    /// new, which no decider can meet; such runs use the default.
     pub fn turn_timeout(&self) -> Duration {
         Some(self.decider_start_to_close)
             .filter(|timeout| *timeout > Duration::ZERO)
             .unwrap_or(limits::DECIDER_START_TO_CLOSE_DEFAULT)
     }
 
-    /// Since when its execution timeout counts.
+    /// Returns the time from which the execution timeout counts.
     pub fn execution_from(&self) -> Timestamp {
         self.execution_from.unwrap_or_else(|| self.first_turn_at())
     }
 
-    /// When its first turn is handed out at the earliest.
+    /// Returns the earliest time of the first turn.
     pub fn first_turn_at(&self) -> Timestamp {
         self.at.plus(self.start_after.unwrap_or_default())
     }

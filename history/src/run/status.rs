@@ -1,36 +1,36 @@
-//! Whether a run is open, and how it closed.
+//! Status of a run: open, or how it closed.
 
 use std::fmt;
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// Whether a run is open, and how it closed.
+/// Status of a run: open, or how it closed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[cbor(index_only)]
 pub enum Status {
-    /// Not closed.
+    /// Open.
     #[default]
     #[n(0)]
     Open,
-    /// WorkflowSuccess.
+    /// Closed with WorkflowSuccess.
     #[n(1)]
     Success,
-    /// WorkflowFailed.
+    /// Closed with WorkflowFailed.
     #[n(2)]
     Failed,
-    /// WorkflowCanceled.
+    /// Closed with WorkflowCanceled.
     #[n(3)]
     Canceled,
-    /// WorkflowTimedOut.
+    /// Closed with WorkflowTimedOut.
     #[n(4)]
     TimedOut,
-    /// WorkflowTerminated.
+    /// Closed with WorkflowTerminated.
     #[n(5)]
     Terminated,
-    /// WorkflowContinuedAsNew.
+    /// Closed with WorkflowContinuedAsNew.
     #[n(6)]
     ContinuedAsNew,
 }
@@ -47,7 +47,7 @@ impl Status {
         Self::ContinuedAsNew,
     ];
 
-    /// The word used on the wire, in lists and in stores.
+    /// Returns the word used in JSON, in lists and in stores.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -60,7 +60,7 @@ impl Status {
         }
     }
 
-    /// The status with this word.
+    /// Returns the status with this word.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.word() == word)
     }

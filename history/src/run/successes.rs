@@ -1,8 +1,8 @@
-//! The newest activities of a run that succeeded, so that one which is scheduled again unchanged is noticed.
+//! Memory of recently successful activities, used to notice when one is scheduled again unchanged.
 //!
-//! Such a decision is legal. More often than not it comes from a decider that takes its window for the whole history
-//! and begins again at its first step. The memory is state beside the history: a run that an earlier version wrote
-//! has none of its older successes, and then nothing is noticed.
+//! Such a decision is legal, but it often comes from a decider that mistakes its window for the whole history and
+//! restarts at its first step. The memory is not part of the history: a run written by an earlier version lacks its
+//! older successes, and their repetitions go unnoticed.
 
 use std::collections::VecDeque;
 
@@ -13,13 +13,13 @@ use crate::limits;
 use crate::mix::mix;
 use crate::payload::Payload;
 
-/// A hash of an activity's id, its type and its input. Stored, so it never changes.
+/// Hash of an activity's id, type and input. Stored, so the function must never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Fingerprint(#[n(0)] u64);
 
 impl Fingerprint {
-    /// The one that takes the most bytes.
+    /// Value with the largest encoding.
     #[cfg(test)]
     pub(crate) const LARGEST: Self = Self(u64::MAX);
 
@@ -30,7 +30,8 @@ impl Fingerprint {
     }
 }
 
-/// Adds a text and its length, eight bytes at a time, so that no text begins where another ends.
+/// Adds a text, eight bytes at a time. The length comes first so that different splits of a text yield different
+/// hashes.
 fn of_text(hash: u64, text: &[u8]) -> u64 {
     let hash = mix(hash ^ (text.len() as u64).wrapping_add(1));
     text.chunks(8).fold(hash, |hash, chunk| {
@@ -39,45 +40,45 @@ fn of_text(hash: u64, text: &[u8]) -> u64 {
     })
 }
 
-/// Activities that were scheduled although they had succeeded before.
+/// Activities that were scheduled again after they had succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Repeated {
-    /// How many times.
+    /// Number of repetitions.
     #[n(0)]
     pub times: u32,
-    /// The ActivityScheduled of the newest one.
+    /// Id of the newest repetition's ActivityScheduled event.
     #[n(1)]
     pub scheduled_event_id: EventId,
 }
 
-/// Memory of the newest successes of a run.
+/// Recently successful activities of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Successes {
-    /// Oldest first, each once.
+    /// Fingerprints without duplicates, oldest first.
     #[n(0)]
     newest: VecDeque<Fingerprint>,
-    /// What was scheduled again.
+    /// Repetitions that were noticed.
     #[n(1)]
     repeated: Option<Repeated>,
 }
 
 impl Successes {
-    /// Whether nothing has succeeded: then no byte is kept.
+    /// Returns `true` if nothing is remembered; the field is then omitted from the stored form.
     pub(crate) fn is_empty(&self) -> bool {
         self.newest.is_empty() && self.repeated.is_none()
     }
 
-    /// What was scheduled although it had succeeded before.
+    /// Returns the repetitions that were noticed.
     pub fn repeated(&self) -> Option<Repeated> {
         self.repeated
     }
 
-    /// How many times an activity was scheduled that had succeeded before.
+    /// Returns the number of repetitions.
     pub(crate) fn times(&self) -> u32 {
         self.repeated.map_or(0, |repeated| repeated.times)
     }
 
-    /// Nothing is scheduled any more: only what was repeated is of interest.
+    /// Forgets the successes when the run closes, and keeps the repetitions.
     pub(crate) fn close(&mut self) {
         self.newest.clear();
     }
@@ -90,7 +91,7 @@ impl Successes {
         self.newest.push_back(fingerprint);
     }
 
-    /// Counts it if the same has succeeded before.
+    /// Counts a repetition if the same activity has succeeded before.
     pub(crate) fn notice(&mut self, fingerprint: Fingerprint, scheduled_event_id: EventId) {
         if self.newest.contains(&fingerprint) {
             let times = self.times().saturating_add(1);

@@ -1,4 +1,5 @@
-//! The updates of a run that were accepted and not answered. Those that were answered are [known](super::KnownRequests) like other requests.
+//! Accepted updates of a run that have no answer yet. Answered ones are [known](super::KnownRequests) like other
+//! requests.
 
 use std::collections::BTreeMap;
 
@@ -8,40 +9,40 @@ use crate::event::{EventId, UpdateAccepted};
 use crate::ids::RunId;
 use crate::time::Timestamp;
 
-/// An update that was accepted, and that a later turn will answer.
+/// An accepted update that a later turn will answer.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PendingUpdate {
-    /// The caller's name for it.
+    /// Update id chosen by the caller.
     #[n(0)]
     pub update_id: String,
-    /// What kind of update it is.
+    /// Name of the update.
     #[n(1)]
     pub name: String,
-    /// When it was accepted.
+    /// Time at which it was accepted.
     #[n(2)]
     pub accepted_at: Timestamp,
 }
 
-/// What a run knows of an update.
+/// Status of an update in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UpdateStanding {
-    /// Nothing: it never came, or was rejected, or was answered too long ago.
+pub enum UpdateStatus {
+    /// Unknown: never received, rejected, or answered too long ago.
     New,
-    /// It was accepted and is not answered yet.
+    /// Accepted and not answered yet.
     Accepted {
-        /// Its UpdateAccepted.
+        /// Id of the UpdateAccepted event.
         event_id: EventId,
     },
-    /// It was answered, or its run closed before.
+    /// Answered, or its run closed before it was answered.
     Ended {
-        /// Where.
+        /// Run that accepted it.
         run_id: RunId,
-        /// Its UpdateCompleted or UpdateFailed; its UpdateAccepted where its run closed before.
+        /// Id of the UpdateCompleted or UpdateFailed event, or of the UpdateAccepted event if the run closed first.
         event_id: EventId,
     },
 }
 
-/// The updates of a run.
+/// Accepted updates of a run that have no answer yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct OpenUpdates {
     #[n(0)]
@@ -49,17 +50,17 @@ pub struct OpenUpdates {
 }
 
 impl OpenUpdates {
-    /// Whether there is nothing in it.
+    /// Returns `true` if there are none.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Those that were accepted and not answered, by their UpdateAccepted.
+    /// Returns the updates by the id of their UpdateAccepted event.
     pub fn open(&self) -> &BTreeMap<EventId, PendingUpdate> {
         &self.open
     }
 
-    /// The UpdateAccepted of an update that is not answered.
+    /// Returns the id of the UpdateAccepted event of an update without an answer.
     pub fn accepted(&self, update_id: &str) -> Option<EventId> {
         self.open.iter().find(|(_, it)| it.update_id == update_id).map(|(event_id, _)| *event_id)
     }
@@ -73,7 +74,7 @@ impl OpenUpdates {
         self.open.remove(&accepted_event_id);
     }
 
-    /// The run has closed: what was accepted will not be answered. Answers what that was.
+    /// Removes all updates when the run closes, and returns them: they will not be answered.
     pub(crate) fn close(&mut self) -> BTreeMap<EventId, PendingUpdate> {
         std::mem::take(&mut self.open)
     }

@@ -1,4 +1,4 @@
-//! What the user of a schedule says, and what of that is refused.
+//! Definition of a schedule by its user, and its validation.
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -7,34 +7,35 @@ use super::{Overlap, ScheduleSpec};
 use crate::start::StartWorkflow;
 use crate::time::Duration;
 
-/// A schedule: what it starts, and when.
+/// A schedule: the run that it starts, and the times.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Schedule {
-    /// Which times it names.
+    /// Times of the schedule.
     pub spec: ScheduleSpec,
-    /// The run that it starts: the body of a start. Its workflow id gets the nominal time appended; its id may be used again
-    /// unless it says otherwise.
+    /// Run to start: the body of a start request. The scheduled time is appended to its workflow id. The workflow
+    /// id may be reused unless the body sets a reuse policy.
     pub action: StartWorkflow,
-    /// What an action does while a run that this schedule started is open; `skip` when absent.
+    /// Behavior of an action while an earlier run of this schedule is open; `skip` when absent.
     #[serde(default)]
     pub overlap: Overlap,
-    /// Times that were missed by less than this are made good, oldest first; a day when absent.
+    /// Missed times that are at most this old are caught up, oldest first; one day when absent.
     pub catch_up_window: Option<Duration>,
-    /// A run that fails or times out pauses the schedule.
+    /// True if a run that fails or times out pauses the schedule.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pause_on_failure: bool,
-    /// How many more times have an action; no limit when absent. What is asked for by hand does not count.
+    /// Number of remaining times that start an action; unlimited when absent. Manually requested actions do not
+    /// count.
     pub remaining_actions: Option<u64>,
-    /// What it is for. At most 1,024 bytes.
+    /// Description. At most 1,024 bytes.
     pub note: Option<String>,
 }
 
 impl Schedule {
-    /// Takes the payloads out of what it starts, for who may not see them.
-    pub fn leave_payloads_out(&mut self) {
+    /// Removes the payloads of the start, for callers that may not see them.
+    pub fn redact_payloads(&mut self) {
         self.action.input = None;
         if let Some(signal) = &mut self.action.signal {
             signal.input = None;
@@ -53,7 +54,7 @@ mod rules {
     use crate::{admit, limits};
 
     impl Schedule {
-        /// By what it acts.
+        /// Returns the rules that apply to its actions.
         pub fn rules(&self) -> Rules {
             Rules {
                 overlap: self.overlap,
@@ -62,8 +63,8 @@ mod rules {
             }
         }
 
-        /// The start of its action for this time: the workflow id is its own with the time, and may be used again unless it says
-        /// otherwise, as a backfill may be for a time that had a run before.
+        /// Returns the start request of the action for this time. The workflow id contains the time. It may be
+        /// reused unless the action sets a reuse policy, because a backfill can repeat a time.
         #[must_use]
         pub fn action_at(&self, nominal: Timestamp) -> StartWorkflow {
             let text = nominal.to_string();
@@ -74,16 +75,16 @@ mod rules {
             start
         }
 
-        /// Holds it, under this id, against the rules, but for what its action starts.
+        /// Validates the schedule with this id, except for the start request of its action.
         ///
         /// # Errors
         ///
-        /// The [`Fault`] that says what is wrong with it.
+        /// Returns a [`Fault`] that describes the mistake.
         pub fn check(&self, id: &str, now: Timestamp) -> Result<(), Fault> {
             admit::check_name("scheduleId", id)?;
             let invalid = |field: &str, problem: String| Err(Fault::Invalid { field: field.to_owned(), problem });
             if ScheduleTimes::new("spec", &self.spec)?.next(now).is_none() {
-                return invalid("spec", format!("names no time after {now}"));
+                return invalid("spec", format!("specifies no time after {now}"));
             }
             if let Some(window) = self.catch_up_window.filter(|window| *window > limits::SPAN_MAX) {
                 return invalid("catchUpWindow", format!("is {window}, at most {} is allowed", limits::SPAN_MAX));
@@ -104,7 +105,7 @@ mod rules {
         use super::*;
 
         #[test]
-        fn the_workflow_id_of_an_action_has_its_time_and_may_be_used_again() {
+        fn the_workflow_id_of_an_action_contains_its_time() {
             let action = StartWorkflow { workflow_id: "w".to_owned(), ..StartWorkflow::default() };
             let mut schedule = Schedule { action, ..Schedule::default() };
             let at = |schedule: &Schedule, millis| schedule.action_at(Timestamp::from_millis(millis));

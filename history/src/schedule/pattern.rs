@@ -1,4 +1,5 @@
-//! Cron expressions and calendar entries: read, or refused with the field that is wrong, and looked up in a time zone.
+//! Cron expressions and calendar entries: parsing with errors that name the wrong field, and evaluation in a time
+//! zone.
 
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
@@ -9,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Calendar;
 use crate::fault::Fault;
 
-/// A name for each field of a full expression, and what may stand there.
+/// Name of each field of a full expression, with its allowed values.
 const FIELDS: [(&str, &str); 7] = [
     ("second", "0 to 59"),
     ("minute", "0 to 59"),
@@ -20,20 +21,20 @@ const FIELDS: [(&str, &str); 7] = [
     ("year", "1 to 5000"),
 ];
 
-/// As many hours as clocks of a place have ever differed from UTC, and more.
+/// Upper bound for the difference between local time and UTC anywhere, in hours.
 const OFFSET_MAX: SignedDuration = SignedDuration::from_hours(26);
 
-/// Times of a calendar, in a time zone that is given with each question.
+/// Times of a calendar. The time zone is passed to each query.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     cron: Cron,
-    /// Whether it goes on through an hour that clocks show twice. It does if it names every hour, or every second one and so
-    /// on; what names certain hours happens once.
+    /// True if the pattern continues through an hour that occurs twice. It does if it matches every hour, every
+    /// second hour and so on; a pattern with specific hours occurs once.
     is_steady: bool,
 }
 
 impl Pattern {
-    /// Reads a cron expression.
+    /// Parses a cron expression.
     pub(super) fn cron(field: &str, text: &str) -> Result<Self, Fault> {
         let parts: Vec<&str> = text.split_whitespace().collect();
         let invalid = |problem: String| Fault::Invalid { field: field.to_owned(), problem };
@@ -50,7 +51,8 @@ impl Pattern {
             6 | 7 => ("", "*"),
             found => {
                 return Err(invalid(format!(
-                    "has {found} fields, expected 5 (minute, hour, day of month, month, day of week), 6 with the second \
+                    "has {found} fields, expected 5 (minute, hour, day of month, month, day of week), 6 with the \
+                     second \
                      before them, or 7 with the year behind them"
                 )));
             }
@@ -69,7 +71,7 @@ impl Pattern {
         Self::named(field, text, cron, is_steady)
     }
 
-    /// Reads a calendar entry; `absent` stands for the second, minute and hour that it does not say.
+    /// Parses a calendar entry; `absent` is the value of absent second, minute and hour fields.
     pub(super) fn calendar(field: &str, it: &Calendar, absent: &str) -> Result<Self, Fault> {
         let parts = [
             ("second", it.second.as_deref(), absent),
@@ -105,31 +107,31 @@ impl Pattern {
         Self::named(field, &full.join(" "), cron, is_steady)
     }
 
-    /// Unless it names no time at all, such as the 30th of February.
+    /// Creates a pattern, unless it matches no time at all, such as the 30th of February.
     fn named(field: &str, text: &str, cron: Cron, is_steady: bool) -> Result<Self, Fault> {
         let pattern = Self { cron, is_steady };
         if pattern.next_civil(DateTime::constant(1970, 1, 1, 0, 0, 0, 0)).is_none() {
-            let problem = format!("is `{text}`, which names no day that there is");
+            let problem = format!("is `{text}`, which matches no existing day");
             return Err(Fault::Invalid { field: field.to_owned(), problem });
         }
         Ok(pattern)
     }
 
-    /// The first time of day and date, this one or a later one.
+    /// Returns the first matching local time at or after `at`.
     fn next_civil(&self, at: DateTime) -> Option<DateTime> {
         self.cron.find_next_occurrence(&at, true).ok()
     }
 
-    /// Whether it names the time that clocks show.
+    /// Returns `true` if the pattern matches this local time.
     pub(super) fn names(&self, at: DateTime) -> bool {
         self.cron.is_time_matching(&at).unwrap_or(false)
     }
 
-    /// The first instant, `from` or later, which is a whole second.
+    /// Returns the first matching instant at or after `from`, which must be a whole second.
     ///
-    /// Between two changes of the clocks the time that they show and time itself go side by side, so each such stretch is
-    /// looked at for itself. A time that is left out as clocks are put forward is as much later as they are; of a time that comes
-    /// twice as they are put back the first is taken, or both where it is steady.
+    /// Between two changes of the UTC offset, local time and time itself advance together, so each such period is
+    /// searched separately. If clocks are put forward, a skipped time moves by the same amount. If they are put
+    /// back, the first of two equal times counts, or both for a steady pattern.
     pub(super) fn next(&self, zone: &TimeZone, mut from: Timestamp) -> Option<Timestamp> {
         loop {
             let offset = zone.to_offset(from);
@@ -146,7 +148,7 @@ impl Pattern {
                     let named = self.next_civil(before.to_datetime(from))?;
                     left_out = before.to_timestamp(named).ok().filter(|at| *at < over);
                 } else if forward < 0 && from < over && !self.is_steady {
-                    // All of this was there before.
+                    // These local times have all occurred before the change.
                     from = over;
                     continue;
                 }
@@ -158,8 +160,8 @@ impl Pattern {
             if found.is_some() {
                 return found;
             }
-            // Nothing is named before, whatever clocks show then; unless they are put back first, and show once more what they have
-            // shown and what is named of it.
+            // The pattern matches nothing in this period, for any next offset. If clocks are put back next,
+            // some local times occur again and must be searched.
             let until = until?;
             let sure = regular?.checked_sub(OFFSET_MAX).ok()?;
             let is_put_back = seconds_between(offset, zone.to_offset(until)) < 0;
@@ -176,7 +178,7 @@ fn parser() -> CronParser {
     CronParser::builder().seconds(Seconds::Optional).year(Year::Optional).build()
 }
 
-/// Reads seven fields; what is wrong, and with which.
+/// Parses seven fields. Returns the reason and the index of the field on error.
 fn read(full: &[&str]) -> Result<Cron, (usize, String)> {
     let why = |error: croner::errors::CronError| {
         let text = error.to_string();
@@ -184,7 +186,8 @@ fn read(full: &[&str]) -> Result<Cron, (usize, String)> {
         text.trim_end_matches('.').to_owned()
     };
     for (place, text) in full.iter().enumerate() {
-        // croner takes these for a field that nothing fits, and looks for a time up to the year 5000, second by second.
+        // croner accepts such a field as one that matches nothing, and then searches second by second up to the
+        // year 5000.
         if text.trim_start_matches('+').split(',').any(str::is_empty) {
             return Err((place, "it is a list with an empty entry".to_owned()));
         }

@@ -1,8 +1,8 @@
-//! What a schedule does: which of its times are due, what becomes of each while earlier runs are open, what it remembers.
+//! Evaluation of a schedule: due times, the effect of open runs, and the state it keeps.
 //!
-//! Pure, and the same whoever asks: nodes that look at a schedule at the same time find the same to do, and the one whose
-//! write wins has decided it. An action is decided and written down before its run is started ([`ScheduleState::starting`]),
-//! so that it is neither lost nor done otherwise when the node dies in between.
+//! The functions are deterministic: nodes that evaluate a schedule at the same time reach the same decision, and
+//! the first write wins. An action is stored in [`ScheduleState::starting`] before its run is started, so that it
+//! is neither lost nor changed if the node crashes in between.
 
 use std::collections::VecDeque;
 
@@ -18,53 +18,53 @@ use crate::retry;
 use crate::run::Status;
 use crate::time::{Duration, Timestamp};
 
-/// How a schedule behaves; its user may change it at any time.
+/// Rules for the actions of a schedule. Its user can change them at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// What an action does while an earlier run is open.
+    /// Behavior of an action while an earlier run is open.
     pub overlap: Overlap,
-    /// Times that were missed by less than this are made good.
+    /// Maximum age of a missed time that is caught up.
     pub catch_up: Duration,
-    /// Whether a run that failed or took too long pauses it.
+    /// True if a run that failed or timed out pauses the schedule.
     pub pause_on_failure: bool,
 }
 
-/// Why there is an action.
+/// Cause of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ActionCause {
-    /// Its time has come.
+    /// A scheduled time.
     Time,
-    /// Somebody asked for it.
+    /// A manual request for one action.
     Trigger,
-    /// Somebody asked for the times of a span.
+    /// A manual request for the times of a period.
     Backfill,
 }
 
-/// A run to be started.
+/// A run to start.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Action {
-    /// 1, 2, 3, … among the actions of the schedule; 0 before it is decided.
+    /// Number among the actions of the schedule (1, 2, 3, …); 0 until the action is decided.
     pub number: u64,
-    /// The time that the schedule names.
+    /// Scheduled time.
     pub nominal: Timestamp,
-    /// Why.
+    /// Cause.
     pub cause: ActionCause,
-    /// What to do while an earlier run is open, where that is not what the schedule says.
+    /// Behavior while an earlier run is open, if it differs from the schedule's.
     pub overlap: Option<Overlap>,
-    /// Its run has to be ended as soon as it is there.
+    /// Request to end the run as soon as it has started.
     pub end: Option<OverlapEnd>,
 }
 
-/// How a run is ended because of a later action.
+/// Method by which a later action ends a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverlapEnd {
-    /// It is asked to cancel.
+    /// With a cancel request.
     Canceled,
-    /// It is terminated.
+    /// By termination.
     Terminated,
 }
 
@@ -73,59 +73,59 @@ pub enum OverlapEnd {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Running {
-    /// Of which action.
+    /// Number of the action.
     pub number: u64,
-    /// Its workflow id.
+    /// Workflow id of the run.
     pub workflow_id: String,
-    /// The run, or the first of those that go on for it.
+    /// Run id of the first run of the workflow; successors continue it.
     pub run_id: Uuid,
-    /// It has to be ended.
+    /// Request to end the run.
     pub end: Option<OverlapEnd>,
-    /// It has been told so.
+    /// True if the request to end was delivered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_told: bool,
 }
 
-/// What became of an action.
+/// Outcome of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ActionOutcome {
-    /// It is being started.
+    /// The run is being started.
     Starting,
-    /// Its run is open.
+    /// The run is open.
     Running,
-    /// Its run has closed.
+    /// The run has closed.
     Closed(Status),
-    /// Its run could not be started, for this reason.
+    /// The run could not be started, for this reason.
     Refused(String),
-    /// Its run was forgotten before anybody looked.
+    /// The run expired before its outcome was read.
     Unknown,
 }
 
-/// An action that was decided.
+/// A decided action.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Recent {
-    /// Which.
+    /// Number of the action.
     pub number: u64,
-    /// The time that the schedule names.
+    /// Scheduled time.
     pub nominal: Timestamp,
-    /// Why.
+    /// Cause.
     pub cause: ActionCause,
-    /// When it was decided.
+    /// Time of the decision.
     pub at: Timestamp,
-    /// The run's workflow id and run, once it was started.
+    /// Workflow id and run id, once the run was started.
     pub run: Option<(String, Uuid)>,
-    /// What became of it.
+    /// Outcome.
     pub outcome: ActionOutcome,
-    /// Why its run could not be started at once, when that was tried last: it is tried until it is started, or refused.
+    /// Reason for the latest failed attempt to start the run. Attempts continue until it is started or refused.
     pub put_off: Option<String>,
-    /// When its run closed.
+    /// Time at which the run closed.
     pub closed_at: Option<Timestamp>,
 }
 
-/// What has been done, and what not.
+/// Numbers of actions by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ScheduleCounts {
@@ -133,69 +133,70 @@ pub struct ScheduleCounts {
     pub started: u64,
     /// Runs that could not be started.
     pub refused: u64,
-    /// Actions that were left out because an earlier run was open.
+    /// Actions that were skipped because an earlier run was open.
     pub skipped: u64,
-    /// Times that were found too late to be made good; where there were very many, at least so many.
+    /// Times that were too old to be caught up. If there were very many, a lower bound.
     pub missed: u64,
 }
 
-/// What is seen of a run that the schedule started.
+/// Observed state of a run that the schedule started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sight {
-    /// It is open, or another one goes on for it.
+pub enum ObservedRun {
+    /// Open, or continued by a successor.
     Open,
-    /// It has closed.
+    /// Closed.
     Closed(Status, Timestamp),
-    /// It is not there any more.
+    /// Expired.
     Gone,
 }
 
-/// What a schedule remembers.
+/// Stored state of a schedule.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ScheduleState {
-    /// How many actions were decided.
+    /// Number of decided actions.
     pub actions: u64,
-    /// Every time up to this one is decided.
+    /// Time up to which all scheduled times are decided.
     pub cursor: Timestamp,
-    /// Since when it is paused, and why.
+    /// Time and reason of the pause, if it is paused.
     pub paused: Option<(Timestamp, String)>,
-    /// How many more times have an action; no limit when absent.
+    /// Number of remaining times that start an action; unlimited when absent.
     pub remaining: Option<u64>,
-    /// Asked for by hand, and not looked at yet.
+    /// Manually requested actions that are not processed yet.
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub asked: VecDeque<Action>,
-    /// Waiting for earlier runs to close.
+    /// Actions that wait for earlier runs to close.
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub waiting: VecDeque<Action>,
-    /// Decided; somebody is starting them, or has to.
+    /// Decided actions whose runs are being started.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub starting: Vec<Action>,
     /// Runs that are not known to have closed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub running: Vec<Running>,
-    /// The newest actions, oldest first.
+    /// Latest actions, oldest first.
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub recent: VecDeque<Recent>,
-    /// What has been done.
+    /// Numbers of actions by outcome.
     pub counts: ScheduleCounts,
-    /// How often in a row somebody looked in vain whether a run has closed.
+    /// Number of checks in a row that found no run closed.
     pub looks: u32,
-    /// The newest requests that had a key, oldest first.
+    /// Keys of the latest requests, oldest first.
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub requests: VecDeque<RequestKey>,
-    /// Until when the store keeps marks of earlier ones; absent when there is none.
+    /// Time until which the store keeps marks of earlier requests; absent if there are none.
     pub marks_until: Option<Timestamp>,
 }
 
 impl ScheduleState {
-    /// Of a schedule that begins now.
+    /// Creates the state of a new schedule.
     pub fn begin(now: Timestamp, remaining: Option<u64>) -> Self {
         Self { cursor: now, remaining, ..Self::default() }
     }
 
-    /// Whether the request with this key was taken before; `None` when only the store can tell, by a mark of it.
+    /// Returns whether the request with this key was accepted before, or `None` if only a mark in the store can
+    /// tell.
     pub fn is_repeated(&self, key: RequestKey, now: Timestamp) -> Option<bool> {
         if self.requests.contains(&key) {
             return Some(true);
@@ -203,45 +204,46 @@ impl ScheduleState {
         self.marks_until.is_none_or(|until| until < now).then_some(false)
     }
 
-    /// Counts the request with this key as taken. Answers which one leaves the state for it, which the store is to keep a mark
-    /// of, and until when.
+    /// Records the key of an accepted request. Returns a key that leaves the state, with the time until which the
+    /// store must keep a mark of it.
     pub fn remember(&mut self, key: RequestKey, now: Timestamp) -> Option<(RequestKey, Timestamp)> {
         self.requests.push_back(key);
         if self.requests.len() <= limits::SCHEDULE_REQUESTS_MAX {
             return None;
         }
-        // An hour for clocks that differ.
+        // One hour of tolerance for differing clocks.
         let until = now.plus(limits::REQUESTS_KEPT).plus(Duration::from_secs(3_600));
         self.marks_until = self.marks_until.max(Some(until));
         self.requests.pop_front().map(|key| (key, until))
     }
 
-    /// Pauses it, if it is not paused: times pass without an action.
+    /// Pauses the schedule, unless it is paused: times then pass without an action.
     pub fn pause(&mut self, now: Timestamp, why: String) {
         self.paused.get_or_insert((now, why));
     }
 
-    /// Lets it go on, from now: what was named meanwhile is not made good.
+    /// Resumes the schedule. Times during the pause are not caught up.
     pub fn resume(&mut self, now: Timestamp) {
         if self.paused.take().is_some() {
             self.cursor = self.cursor.max(now);
         }
     }
 
-    /// Asks for an action besides those that the spec names.
+    /// Requests an additional action.
     pub fn ask(&mut self, nominal: Timestamp, cause: ActionCause, overlap: Option<Overlap>) {
         self.asked.push_back(Action { number: 0, nominal, cause, overlap, end: None });
     }
 
-    /// Decides what there is to decide at `now`. `sights` is what was seen of each of [`running`](Self::running), in that order;
-    /// what was not looked at counts as open. `id` is what makes the jitter of this schedule its own.
-    pub fn step(&mut self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp, sights: &[Sight]) {
-        self.see(rules, sights, now);
-        while self.has_room() {
+    /// Makes all decisions that are due at `now`. `observed` has the observed state of each of the
+    /// [`running`](Self::running) runs, in order; missing entries count as open. `id` seeds the jitter of this
+    /// schedule.
+    pub fn step(&mut self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp, observed: &[ObservedRun]) {
+        self.observe(rules, observed, now);
+        while self.can_start() {
             let Some(action) = self.asked.pop_front() else { break };
             self.offer(action, rules, now);
         }
-        // What the clock has yet to come to was decided by one that was ahead: it goes on from now.
+        // A cursor in the future was set by a clock that was ahead, so it is moved back to now.
         self.cursor = if self.cursor > now.plus(limits::SCHEDULE_AHEAD_MAX) { now } else { self.cursor };
         self.pass_time(rules, times, id, now);
         while !self.is_busy()
@@ -253,7 +255,7 @@ impl ScheduleState {
         }
     }
 
-    fn has_room(&self) -> bool {
+    fn can_start(&self) -> bool {
         self.starting.len() < limits::SCHEDULE_STARTS_AT_ONCE
     }
 
@@ -261,18 +263,18 @@ impl ScheduleState {
         !self.running.is_empty() || !self.starting.is_empty()
     }
 
-    /// Takes in what was seen of each of [`running`](Self::running), in that order.
-    pub fn see(&mut self, rules: Rules, sights: &[Sight], now: Timestamp) {
-        let mut sights = sights.iter();
+    /// Records the observed state of each of the [`running`](Self::running) runs, in order.
+    pub fn observe(&mut self, rules: Rules, observed: &[ObservedRun], now: Timestamp) {
+        let mut observed = observed.iter();
         let running = std::mem::take(&mut self.running);
         for run in running {
-            let (outcome, closed_at) = match sights.next() {
-                None | Some(Sight::Open) => {
+            let (outcome, closed_at) = match observed.next() {
+                None | Some(ObservedRun::Open) => {
                     self.running.push(run);
                     continue;
                 }
-                Some(Sight::Closed(status, at)) => (ActionOutcome::Closed(*status), Some(*at)),
-                Some(Sight::Gone) => (ActionOutcome::Unknown, None),
+                Some(ObservedRun::Closed(status, at)) => (ActionOutcome::Closed(*status), Some(*at)),
+                Some(ObservedRun::Gone) => (ActionOutcome::Unknown, None),
             };
             if rules.pause_on_failure && matches!(outcome, ActionOutcome::Closed(Status::Failed | Status::TimedOut)) {
                 self.pause(now, format!("run {} of `{}` did not succeed", run.run_id, run.workflow_id));
@@ -284,15 +286,15 @@ impl ScheduleState {
         }
     }
 
-    /// Looks at every time that has come.
+    /// Processes every scheduled time that has passed.
     fn pass_time(&mut self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp) {
         if self.paused.is_some() {
             return;
         }
         let mut missed = 0;
         let mut search = times.search(self.cursor);
-        // What is left of a long time that has passed is for the next look, which is due at once.
-        while self.has_room() && self.remaining != Some(0) && search.evaluations() < EVALUATIONS_AT_ONCE {
+        // The rest of a long period is processed in the next evaluation, which is due at once.
+        while self.can_start() && self.remaining != Some(0) && search.evaluations() < EVALUATIONS_AT_ONCE {
             let Some(next) = search.next(EVALUATIONS_AT_ONCE - search.evaluations()) else { break };
             let at = if next.is_named { times.action_at(next.at, chance(id, next.at)) } else { next.at };
             if at > now {
@@ -323,7 +325,7 @@ impl ScheduleState {
         self.counts.missed += missed;
     }
 
-    /// What becomes of an action, given the runs that are open.
+    /// Starts, queues or skips an action, depending on the open runs.
     fn offer(&mut self, action: Action, rules: Rules, now: Timestamp) {
         let is_free = !self.is_busy() && self.waiting.is_empty();
         match action.overlap.unwrap_or(rules.overlap) {
@@ -380,7 +382,8 @@ impl ScheduleState {
         self.starting.push(action);
     }
 
-    /// The run of an action was started, or could not be for the reason given. Nothing when that is known already.
+    /// Records that the run of an action was started, or refused for a reason. Does nothing if this is already
+    /// known.
     pub fn started(&mut self, number: u64, result: Result<(String, Uuid), String>) {
         let Some(place) = self.starting.iter().position(|action| action.number == number) else { return };
         let end = self.starting.remove(place).end;
@@ -408,7 +411,8 @@ impl ScheduleState {
         }
     }
 
-    /// The run of an action could not be started yet, for the reason given. Nothing when it is known to be started or refused.
+    /// Records that an attempt to start a run failed, for a reason. Does nothing if the run is known to be started
+    /// or refused.
     pub fn put_off(&mut self, number: u64, why: &str) {
         let is_starting = |recent: &&mut Recent| recent.number == number && recent.outcome == ActionOutcome::Starting;
         if let Some(recent) = self.recent.iter_mut().find(is_starting) {
@@ -416,33 +420,34 @@ impl ScheduleState {
         }
     }
 
-    /// The run of an action was told to end.
-    pub fn told(&mut self, number: u64, how: OverlapEnd) {
+    /// Records that a request to end a run was delivered.
+    pub fn mark_end_delivered(&mut self, number: u64, how: OverlapEnd) {
         if let Some(run) = self.running.iter_mut().find(|run| run.number == number && run.end == Some(how)) {
             run.is_told = true;
         }
     }
 
-    /// Runs that are to be ended and have not been told so.
-    pub fn to_tell(&self) -> impl Iterator<Item = &Running> {
+    /// Returns the runs whose request to end was not delivered yet.
+    pub fn undelivered_ends(&self) -> impl Iterator<Item = &Running> {
         self.running.iter().filter(|run| run.end.is_some() && !run.is_told)
     }
 
-    /// When somebody must look at it; `None` when nobody has to.
+    /// Returns the time of the next evaluation, or `None` if none is needed.
     pub fn due(&self, rules: Rules, times: &ScheduleTimes, id: Uuid, now: Timestamp) -> Option<Timestamp> {
-        let has_work = !self.starting.is_empty() || self.to_tell().next().is_some();
+        let has_work = !self.starting.is_empty() || self.undelivered_ends().next().is_some();
         let soon = (has_work || !self.asked.is_empty()).then(|| now.plus(limits::EFFECT_WAIT_FIRST));
-        // That a run has closed is said at once, but by word of mouth: what depends on it is not left to that.
+        // The close of a run is reported at once, but the report can be lost. If an action depends on it, the
+        // schedule also checks periodically.
         let depends = !self.running.is_empty() && (!self.waiting.is_empty() || rules.pause_on_failure);
         let wait = limits::EFFECT_WAIT_FIRST.times(4_u64.saturating_pow(self.looks.min(8)));
-        let look = depends.then(|| now.plus(wait.min(limits::SCHEDULE_LOOK_MAX)));
+        let check = depends.then(|| now.plus(wait.min(limits::SCHEDULE_LOOK_MAX)));
         let next = if self.paused.is_some() || self.remaining == Some(0) { None } else { times.next(self.cursor) };
         let next = next.map(|next| if next.is_named { times.action_at(next.at, chance(id, next.at)) } else { next.at });
-        [soon, look, next].into_iter().flatten().min()
+        [soon, check, next].into_iter().flatten().min()
     }
 }
 
-/// What the jitter of a time is drawn with.
+/// Returns the random value for the jitter of a scheduled time.
 fn chance(id: Uuid, nominal: Timestamp) -> u64 {
     retry::chance(id, nominal.as_millis(), 0)
 }

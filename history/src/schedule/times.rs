@@ -1,4 +1,4 @@
-//! Which times a schedule names, one after the other.
+//! Evaluation of the times that a schedule specifies.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,22 +12,22 @@ use crate::fault::Fault;
 use crate::limits;
 use crate::time::{Duration, Timestamp};
 
-/// How many times in a row may be excluded before a search is broken off, to go on from there later. Ours: a search takes
+/// Excluded times in a row after which a search is interrupted and continues later. Ours: a search takes
 /// milliseconds at most.
 const EXCLUDED_MAX: usize = 1_000;
 
-/// How many evaluations of an entry one search may take before it is broken off likewise. Ours: each takes some tenths of a
-/// microsecond to some microseconds, and nothing else is done meanwhile.
+/// Evaluations of entries after which a search is interrupted and continues later. Ours: each takes from some tenths
+/// of a microsecond to some microseconds, and blocks other work.
 pub(super) const EVALUATIONS_AT_ONCE: usize = 25_000;
 
-/// How many of them a list of times takes before others have their turn. Ours: a millisecond or two.
+/// Evaluations in one step of a list of times. Ours: one or two milliseconds.
 const LISTED_AT_ONCE: usize = 2_500;
 
-/// How many evaluations a list of times may take in all. Ours: a thousand times that each of a hundred entries names, held
-/// against a hundred exclusions.
+/// Total evaluations for a list of times. Ours: a thousand times of each of a hundred entries, checked against a
+/// hundred exclusions.
 pub(super) const EVALUATIONS_MAX: usize = 250_000;
 
-/// A spec that was read.
+/// A parsed specification of times.
 #[derive(Debug, Clone)]
 pub struct ScheduleTimes {
     patterns: Vec<Pattern>,
@@ -37,32 +37,32 @@ pub struct ScheduleTimes {
     start_at: Option<Timestamp>,
     end_at: Option<Timestamp>,
     jitter: Duration,
-    /// An exclusion names every time.
+    /// True if an exclusion matches every time.
     is_all_excluded: bool,
 }
 
-/// What a search for the next time came to.
+/// Result of a search for the next time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextTime {
     /// The time.
     pub at: Timestamp,
-    /// False when the search was broken off here: nothing is named up to this time, and somebody must look further when it
-    /// has come.
+    /// True if the schedule specifies this time. If `false`, the search was interrupted here: there is no time up
+    /// to it, and the search must continue from it.
     pub is_named: bool,
 }
 
 impl ScheduleTimes {
-    /// Reads a spec; `field` is its name in faults.
+    /// Parses a specification; `field` is its name in error texts.
     ///
     /// # Errors
     ///
-    /// [`Fault::Invalid`], naming the part that is wrong and what was expected.
+    /// [`Fault::Invalid`], which names the wrong part and the expected value.
     pub fn new(field: &str, spec: &ScheduleSpec) -> Result<Self, Fault> {
         let invalid = |part: &str, problem: String| Fault::Invalid { field: format!("{field}.{part}"), problem };
         let found = spec.cron.len() + spec.calendars.len() + spec.intervals.len();
         let max = limits::SCHEDULE_ENTRIES_MAX;
         if found == 0 {
-            let problem = "names no time: give `cron`, `calendars` or `intervals`".to_owned();
+            let problem = "specifies no time: expected `cron`, `calendars` or `intervals`".to_owned();
             return Err(Fault::Invalid { field: field.to_owned(), problem });
         }
         if found > max || spec.exclude.len() > max {
@@ -108,24 +108,24 @@ impl ScheduleTimes {
         })
     }
 
-    /// The first time after `after`; `None` when there is none any more.
+    /// Returns the first time after `after`, or `None` if there is none.
     pub fn next(&self, after: Timestamp) -> Option<NextTime> {
         self.search(after).next(EVALUATIONS_AT_ONCE)
     }
 
-    /// The next times, at most `limit` of them, as far as `EVALUATIONS_MAX` goes.
+    /// Returns the next times, at most `limit`, using at most `EVALUATIONS_MAX` evaluations.
     pub fn upcoming(&self, after: Timestamp, limit: usize) -> Upcoming {
         let mut listing = self.list(after, limit);
-        while !listing.is_done() {}
+        while !listing.advance() {}
         listing.found()
     }
 
-    /// The same in small steps, for who has other things to do in between.
+    /// Returns the same list in small steps, so that the caller can do other work in between.
     pub fn list(&self, after: Timestamp, limit: usize) -> Listing<'_> {
         Listing { search: self.search(after), limit, left: EVALUATIONS_MAX, times: Vec::new(), cut_at: None }
     }
 
-    /// A search for times after `after`.
+    /// Starts a search for times after `after`.
     pub fn search(&self, after: Timestamp) -> Search<'_> {
         let after = match self.start_at {
             Some(start) => after.max(Timestamp::from_millis(start.as_millis().saturating_sub(1))),
@@ -134,17 +134,17 @@ impl ScheduleTimes {
         Search { times: self, after, coming: BinaryHeap::new(), has_begun: false, evaluations: 0 }
     }
 
-    /// When the action of a time happens: as much later as its jitter is, which is the same whoever asks.
+    /// Returns the time of an action including its jitter, which is deterministic.
     pub fn action_at(&self, nominal: Timestamp, chance: u64) -> Timestamp {
         if self.jitter == Duration::ZERO {
             return nominal;
         }
-        let room = self.next(nominal).map_or(self.jitter, |next| next.at.since(nominal).min(self.jitter));
-        let share = (u128::from(room.as_millis()) * u128::from(chance)) >> 64;
+        let longest = self.next(nominal).map_or(self.jitter, |next| next.at.since(nominal).min(self.jitter));
+        let share = (u128::from(longest.as_millis()) * u128::from(chance)) >> 64;
         nominal.plus(Duration::from_millis(u64::try_from(share).unwrap_or_default()))
     }
 
-    /// The next time of one of the entries: of the expressions and calendars, and behind those of the intervals.
+    /// Returns the next time of one entry. Expressions and calendars come first, then intervals.
     fn next_of_entry(&self, entry: usize, after: Timestamp) -> Option<Timestamp> {
         match self.patterns.get(entry) {
             Some(pattern) => self.next_of(pattern, after),
@@ -165,19 +165,19 @@ impl ScheduleTimes {
     }
 }
 
-/// A search under way. It knows what comes next of each entry, and asks only those again whose time has passed.
+/// A search in progress. It keeps the next time of each entry and evaluates only entries whose time has passed.
 #[derive(Debug)]
 pub struct Search<'a> {
     times: &'a ScheduleTimes,
     after: Timestamp,
-    /// The next time of each entry that has one, the earliest first.
+    /// Next time of each entry that has one, as a heap with the earliest first.
     coming: BinaryHeap<Reverse<(Timestamp, usize)>>,
     has_begun: bool,
     evaluations: usize,
 }
 
 impl Search<'_> {
-    /// The next time; broken off after about so many evaluations, and after a thousand times that are excluded.
+    /// Returns the next time. Interrupts after about this many evaluations, or after a thousand excluded times.
     pub fn next(&mut self, evaluations: usize) -> Option<NextTime> {
         let times = self.times;
         if times.is_all_excluded {
@@ -210,7 +210,7 @@ impl Search<'_> {
         Some(NextTime { at: self.after, is_named: false })
     }
 
-    /// Evaluations until now.
+    /// Returns the number of evaluations so far.
     pub fn evaluations(&self) -> usize {
         self.evaluations
     }
@@ -222,16 +222,16 @@ impl Search<'_> {
     }
 }
 
-/// Times that were looked for.
+/// Result of a list of times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upcoming {
-    /// Those that were found.
+    /// Times that were found.
     pub times: Vec<Timestamp>,
-    /// The search was broken off here, as it took too long: there may be more times after this one.
+    /// Time at which the search was interrupted because it took too long. There may be later times.
     pub cut_at: Option<Timestamp>,
 }
 
-/// A list of times under way.
+/// A list of times in progress.
 #[derive(Debug)]
 pub struct Listing<'a> {
     search: Search<'a>,
@@ -242,8 +242,8 @@ pub struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// Looks a little further; false while that is not all.
-    pub fn is_done(&mut self) -> bool {
+    /// Continues the list a little. Returns `true` when it is complete.
+    pub fn advance(&mut self) -> bool {
         let until = self.search.evaluations() + LISTED_AT_ONCE;
         while self.times.len() < self.limit {
             let Some(most) = self.left.checked_sub(self.search.evaluations()).filter(|left| *left > 0) else {
@@ -261,13 +261,13 @@ impl Listing<'_> {
         true
     }
 
-    /// What was found until now.
+    /// Returns the times found so far.
     pub fn found(self) -> Upcoming {
         Upcoming { times: self.times, cut_at: self.cut_at }
     }
 }
 
-/// Whether an entry of `exclude` names every time there is.
+/// Returns `true` if an entry of `exclude` matches every time.
 fn names_everything(it: &Calendar) -> bool {
     let Calendar { second, minute, hour, day_of_month, month, day_of_week, year } = it;
     let parts = [second, minute, hour, day_of_month, month, day_of_week, year];
@@ -280,12 +280,13 @@ fn next_of_interval(interval: &Interval, after: Timestamp) -> Option<Timestamp> 
         Some(past) => (past / every).checked_add(1)?.checked_mul(every)?.checked_add(phase)?,
         None => phase,
     };
-    // As far as calendars go.
+    // Times after the end of the calendar are ignored.
     let last = jiff::Timestamp::MAX.duration_since(jiff::Timestamp::UNIX_EPOCH);
     (SignedDuration::from_millis(i64::try_from(next).ok()?) <= last).then(|| Timestamp::from_millis(next))
 }
 
-/// The zone with this name, from the tables that are built in or that the service was given: never from what its machine has.
+/// Returns the time zone with this name from the built-in tables or those given to the service, never from the
+/// operating system.
 fn zone(name: Option<&str>) -> Result<TimeZone, String> {
     let Some(name) = name else { return Ok(TimeZone::UTC) };
     let unknown = |_| format!("is `{name}`, expected the name of a time zone such as `Europe/Berlin` or `UTC`");

@@ -1,10 +1,10 @@
-//! Time-zone tables: those that are compiled in, or others that the service was given.
+//! Time zone tables: the built-in ones, or others given to the service.
 
 use std::sync::{LazyLock, OnceLock};
 
 use jiff::tz::TimeZoneDatabase;
 
-/// A set of tables.
+/// A set of time zone tables.
 struct Tables {
     database: TimeZoneDatabase,
     version: String,
@@ -25,13 +25,13 @@ pub(super) fn database() -> &'static TimeZoneDatabase {
     &tables().database
 }
 
-/// Version of the time-zone tables in use, such as `2026e`.
+/// Returns the version of the time zone tables in use, such as `2026e`.
 pub fn zone_tables() -> String {
     tables().version.clone()
 }
 
-/// Uses these time-zone tables in the whole process, in place of those that are compiled in. To be called before any
-/// schedule is read. False if others were given before.
+/// Replaces the built-in time zone tables for the whole process. Must be called before any schedule is parsed. Returns
+/// `false` if the tables were already replaced.
 pub fn use_zone_tables(database: TimeZoneDatabase, version: String) -> bool {
     GIVEN.set(Tables { database, version }).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Ids of traces and spans, made of what never changes of a run.
+//! Ids of traces and spans, derived from immutable attributes of a run.
 
 use std::fmt;
 
@@ -6,32 +6,32 @@ use crate::event::EventId;
 use crate::ids::RunId;
 use crate::mix::mix;
 
-/// A trace, by 16 bytes that are not all zero.
+/// Trace id: 16 bytes that are not all zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceId([u8; 16]);
 
-/// A span within a trace, by 8 bytes that are not all zero.
+/// Span id: 8 bytes that are not all zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanId([u8; 8]);
 
 impl TraceId {
-    /// `None` when all of it is zero, which names no trace.
+    /// Creates an id, or returns `None` if all bytes are zero.
     pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
         (bytes != [0; 16]).then_some(Self(bytes))
     }
 
-    /// Its bytes.
+    /// Returns the bytes.
     pub fn bytes(self) -> [u8; 16] {
         self.0
     }
 
-    /// The number in its last eight bytes: the part that is random in most traces.
+    /// Returns the last eight bytes as a number, which is random in most traces.
     pub fn low(self) -> u64 {
         let [.., last] = self.0.as_chunks::<8>().0 else { return 0 };
         u64::from_be_bytes(*last)
     }
 
-    /// The trace that a run begins.
+    /// Derives the id of the trace that a run begins.
     pub(super) fn of(run_id: RunId) -> Self {
         let (high, low) = run_id.as_u64_pair();
         let first = mix(low ^ mix(high));
@@ -41,17 +41,18 @@ impl TraceId {
 }
 
 impl SpanId {
-    /// `None` when all of it is zero, which names no span.
+    /// Creates an id, or returns `None` if all bytes are zero.
     pub fn from_bytes(bytes: [u8; 8]) -> Option<Self> {
         (bytes != [0; 8]).then_some(Self(bytes))
     }
 
-    /// Its bytes.
+    /// Returns the bytes.
     pub fn bytes(self) -> [u8; 8] {
         self.0
     }
 
-    /// That of a run's event and, with a retry policy, of a try. Never changes: nodes of different versions tell of one span.
+    /// Derives the id of the span of an event or of an activity's attempt. The function must never change, because
+    /// nodes of different versions report the same span.
     pub(super) fn of(run_id: RunId, event_id: EventId, start: u32) -> Self {
         let (high, low) = run_id.as_u64_pair();
         let number = mix(low ^ mix(high ^ mix(event_id ^ mix(u64::from(start)))));
@@ -92,9 +93,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_has_the_same_ids_whenever_and_wherever_they_are_made_and_no_other_has_them() {
+    fn trace_and_span_ids_are_deterministic_and_unique() {
         let run_id = Uuid::from_u128(0x0192_3456_789a_7bcd_8ef0_1234_5678_9abc);
-        // Told to collectors by nodes of whatever version: must never change.
+        // Nodes of different versions report these ids to collectors, so they must never change.
         assert_eq!(TraceId::of(run_id).to_string(), "f2848f3cc52b9a0e7d2146cbda5e5f20");
         assert_eq!(SpanId::of(run_id, 5, 0).to_string(), "486ebe73f25d4026");
         assert_eq!(SpanId::of(run_id, 5, 1).to_string(), "7aab15745b2eb970");

@@ -1,15 +1,15 @@
-//! The spans that a commit ends: of a run, its turns, its activities and their tries, its timers, and the signals that it took.
+//! Spans that end with a commit: those of the run, turns, activities and their attempts, timers, and signals.
 //!
-//! | what | from | until | below |
+//! | span of | start | end | parent |
 //! |---|---|---|---|
-//! | a run | WorkflowStarted | the event that closes it | the span of whoever started it, or that of its parent |
-//! | a turn | DeciderStarted | the answer, or that none came | its run |
-//! | an activity | ActivityScheduled | the event that closes it | its run |
-//! | a try of one with a retry policy | a runner took it | it was answered, or took too long | its activity |
-//! | a timer | TimerScheduled | TimerExpired, TimerCanceled | its run |
-//! | a signal | Signal | the same instant | its run, with a link to the span of whoever sent it |
+//! | a run | WorkflowStarted | the closing event | the span of the caller or of the parent run |
+//! | a turn | DeciderStarted | the answer, a failure or a timeout | the run |
+//! | an activity | ActivityScheduled | the event that closes it | the run |
+//! | an attempt, with a retry policy | a runner takes it | its result or a timeout | the activity |
+//! | a timer | TimerScheduled | TimerExpired or TimerCanceled | the run |
+//! | a signal | Signal | the same time | the run, with a link to the sender's span |
 //!
-//! What is open when the run closes ends with it.
+//! The close of a run ends all its open spans.
 
 use std::sync::Arc;
 
@@ -21,48 +21,48 @@ use crate::run::{PendingActivity, PendingTimer, Run, Status, Turn};
 use crate::time::Timestamp;
 use crate::transition::Transition;
 
-/// A span that has ended.
+/// A completed span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// The trace that it belongs to.
+    /// Trace that it belongs to.
     pub trace_id: TraceId,
-    /// Its own id.
+    /// Id of the span.
     pub span_id: SpanId,
-    /// The span that it is below; `None` where it is the first of its trace.
+    /// Id of the parent span; `None` for the first span of its trace.
     pub parent: Option<SpanId>,
-    /// What vendors say of the trace.
+    /// The vendors' part of the trace context.
     pub tracestate: Option<String>,
-    /// What it is of: few words, of which there are few.
+    /// Short name with few distinct values, as required for span names.
     pub name: String,
-    /// When what it is of began.
+    /// Start time.
     pub began_at: Timestamp,
-    /// When that was over.
+    /// End time.
     pub ended_at: Timestamp,
-    /// When somebody took it, where it waited first.
+    /// Time at which a worker took the task, if it had to wait.
     pub taken_at: Option<Timestamp>,
-    /// What became of it.
+    /// Outcome.
     pub end: SpanEnd,
-    /// What else is known of it, by name.
+    /// Further attributes, by name.
     pub attributes: Vec<(&'static str, SpanValue)>,
-    /// A span elsewhere that led to it.
+    /// Span in another place that led to this one.
     pub link: Option<Traceparent>,
 }
 
-/// What became of what a span is of.
+/// Outcome of a span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpanEnd {
-    /// What should.
-    Well,
-    /// Something else, in a word.
-    Badly(String),
+    /// Success.
+    Succeeded,
+    /// Failure, with a short code.
+    Failed(String),
 }
 
-/// What is known of something.
+/// Value of a span attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpanValue {
-    /// In words.
+    /// Text.
     Text(String),
-    /// As a number.
+    /// Number.
     Number(u64),
 }
 
@@ -78,22 +78,23 @@ impl From<u64> for SpanValue {
     }
 }
 
-/// The spans that a transition ends, made from what is known of the run before. None of a run that is not [traced](Run::is_traced).
+/// Returns the spans that a transition ends, given the state before it. Returns none for a run that is not
+/// [traced](Run::is_traced).
 pub fn of_transition(before: Option<&Run>, made: &Transition) -> Vec<Span> {
     let run = made.run();
     let Some(traceparent) = run.started.traceparent.filter(|traceparent| traceparent.is_sampled()) else {
         return Vec::new();
     };
     let before = before.filter(|before| before.started.run_id == run.started.run_id);
-    // What was copied from another run has been told of there.
+    // Spans of copied events were exported for the run that they were copied from.
     let events = made.events().get(made.copied()..).unwrap_or_default();
     let mut maker = Maker { run, traceparent, before, events, spans: Vec::new() };
-    maker.tries_that_failed();
+    maker.end_failed_attempt_spans();
     for event in events {
         maker.event(event);
     }
     if let Some(closed_at) = run.closed_at.filter(|_| before.is_none_or(Run::is_open)) {
-        maker.run_closed(closed_at);
+        maker.push_run_span(closed_at);
     }
     maker.spans
 }
@@ -110,34 +111,34 @@ impl Maker<'_> {
     fn event(&mut self, event: &Event) {
         let at = event.at();
         match &event.kind {
-            EventKind::DeciderCompleted(it) => self.turn_ended(it.started_event_id, at, SpanEnd::Well),
+            EventKind::DeciderCompleted(it) => self.end_turn_span(it.started_event_id, at, SpanEnd::Succeeded),
             EventKind::DeciderFailed(it) if it.cause == DeciderFailedCause::Reported => {
-                self.turn_ended(it.started_event_id, at, badly(it.reason.as_deref().unwrap_or("failed")));
+                self.end_turn_span(it.started_event_id, at, failed(it.reason.as_deref().unwrap_or("failed")));
             }
             EventKind::DeciderTimedOut(it) => {
-                // One that nobody took is no turn of anybody's.
+                // A turn that no decider took has no span.
                 if let (Some(started_event_id), DeciderTimeout::StartToClose) = (it.started_event_id, it.timeout) {
-                    self.turn_ended(started_event_id, at, badly("timed-out"));
+                    self.end_turn_span(started_event_id, at, failed("timed-out"));
                 }
             }
-            EventKind::ActivitySuccess(it) => self.activity_ended(it.scheduled_event_id, at, &SpanEnd::Well),
-            EventKind::ActivityFailed(it) => self.activity_ended(it.scheduled_event_id, at, &badly(&it.reason)),
-            EventKind::ActivityCanceled(it) => self.activity_ended(it.scheduled_event_id, at, &SpanEnd::Well),
+            EventKind::ActivitySuccess(it) => self.end_activity_span(it.scheduled_event_id, at, &SpanEnd::Succeeded),
+            EventKind::ActivityFailed(it) => self.end_activity_span(it.scheduled_event_id, at, &failed(&it.reason)),
+            EventKind::ActivityCanceled(it) => self.end_activity_span(it.scheduled_event_id, at, &SpanEnd::Succeeded),
             EventKind::ActivityTimedOut(it) => {
-                self.activity_ended(it.scheduled_event_id, at, &badly(timeout_word(it.timeout)));
+                self.end_activity_span(it.scheduled_event_id, at, &failed(timeout_word(it.timeout)));
             }
             EventKind::ActivityScheduledTimeout(it) => {
-                self.activity_ended(it.scheduled_event_id, at, &badly("schedule-to-start"));
+                self.end_activity_span(it.scheduled_event_id, at, &failed("schedule-to-start"));
             }
-            EventKind::TimerExpired(it) => self.timer_ended(&it.timer_id, it.scheduled_event_id, at),
-            EventKind::TimerCanceled(it) => self.timer_ended(&it.timer_id, it.scheduled_event_id, at),
-            EventKind::Signal(it) => self.signal_came(event, it),
+            EventKind::TimerExpired(it) => self.end_timer_span(&it.timer_id, it.scheduled_event_id, at),
+            EventKind::TimerCanceled(it) => self.end_timer_span(&it.timer_id, it.scheduled_event_id, at),
+            EventKind::Signal(it) => self.push_signal_span(event, it),
             _ => {}
         }
     }
 
-    /// A span below that of the run.
-    fn below_run(&self, event_id: EventId, name: String, began_at: Timestamp, ended_at: Timestamp) -> Span {
+    /// Creates a span whose parent is that of the run.
+    fn child_of_run(&self, event_id: EventId, name: String, began_at: Timestamp, ended_at: Timestamp) -> Span {
         let run_id = self.run.started.run_id;
         let parent = Some(SpanId::of_run(run_id));
         self.span(SpanId::of_event(run_id, event_id), parent, name, (began_at, ended_at))
@@ -166,13 +167,13 @@ impl Maker<'_> {
             began_at: began_at.min(ended_at),
             ended_at,
             taken_at: None,
-            end: SpanEnd::Well,
+            end: SpanEnd::Succeeded,
             attributes,
             link: None,
         }
     }
 
-    /// The turn that a decider held, or took in this very commit.
+    /// Returns the turn that a decider held before this commit or took in it.
     fn turn(&self, started_event_id: EventId) -> Option<Turn> {
         let held = self.before.and_then(|before| before.turn.as_ref());
         let held = held.filter(|turn| turn.started_event_id == started_event_id).cloned();
@@ -190,22 +191,22 @@ impl Maker<'_> {
         })
     }
 
-    fn turn_ended(&mut self, started_event_id: EventId, at: Timestamp, end: SpanEnd) {
+    fn end_turn_span(&mut self, started_event_id: EventId, at: Timestamp, end: SpanEnd) {
         if let Some(turn) = self.turn(started_event_id) {
-            self.turn_is_over(&turn, at, end);
+            self.push_turn_span(&turn, at, end);
         }
     }
 
-    fn turn_is_over(&mut self, turn: &Turn, at: Timestamp, end: SpanEnd) {
+    fn push_turn_span(&mut self, turn: &Turn, at: Timestamp, end: SpanEnd) {
         let name = format!("turn {}", self.run.started.workflow_type);
-        let mut span = self.below_run(turn.scheduled_event_id, name, turn.started_at, at);
+        let mut span = self.child_of_run(turn.scheduled_event_id, name, turn.started_at, at);
         span.attributes.push(("baton.event.id", turn.scheduled_event_id.into()));
         span.attributes.push(("baton.attempt", u64::from(turn.attempt).into()));
         span.end = end;
         self.spans.push(span);
     }
 
-    /// The activity as it was before the commit, or as it was scheduled in it.
+    /// Returns the activity as it was before the commit, or as the commit scheduled it.
     fn activity(&self, scheduled_event_id: EventId) -> Option<Arc<PendingActivity>> {
         let before = self.before.and_then(|before| before.activities.get(&scheduled_event_id)).cloned();
         before.or_else(|| {
@@ -215,17 +216,17 @@ impl Maker<'_> {
         })
     }
 
-    fn activity_ended(&mut self, scheduled_event_id: EventId, at: Timestamp, end: &SpanEnd) {
+    fn end_activity_span(&mut self, scheduled_event_id: EventId, at: Timestamp, end: &SpanEnd) {
         let Some(activity) = self.activity(scheduled_event_id) else { return };
         let mut span = self.of_activity(scheduled_event_id, &activity, at);
         span.end = end.clone();
         self.spans.push(span);
-        self.try_ended(scheduled_event_id, &activity, at, end);
+        self.end_attempt_span(scheduled_event_id, &activity, at, end);
     }
 
     fn of_activity(&self, scheduled_event_id: EventId, activity: &PendingActivity, at: Timestamp) -> Span {
         let name = format!("activity {}", activity.activity_type);
-        let mut span = self.below_run(scheduled_event_id, name, activity.scheduled_at, at);
+        let mut span = self.child_of_run(scheduled_event_id, name, activity.scheduled_at, at);
         span.attributes.extend([
             ("baton.event.id", scheduled_event_id.into()),
             ("baton.activity.id", activity.activity_id.as_str().into()),
@@ -237,12 +238,18 @@ impl Maker<'_> {
         span
     }
 
-    /// The try that a runner held, with a retry policy.
-    fn try_ended(&mut self, scheduled_event_id: EventId, activity: &PendingActivity, at: Timestamp, end: &SpanEnd) {
-        let Some(tries) = activity.tries.as_deref() else { return };
-        let Some(held) = &tries.held else { return };
+    /// Ends the span of an attempt that a runner held, if there is a retry policy.
+    fn end_attempt_span(
+        &mut self,
+        scheduled_event_id: EventId,
+        activity: &PendingActivity,
+        at: Timestamp,
+        end: &SpanEnd,
+    ) {
+        let Some(attempts) = activity.attempts.as_deref() else { return };
+        let Some(held) = &attempts.held else { return };
         let run_id = self.run.started.run_id;
-        let span_id = SpanId::of_try(run_id, scheduled_event_id, tries.starts);
+        let span_id = SpanId::of_attempt(run_id, scheduled_event_id, attempts.starts);
         let parent = Some(SpanId::of_event(run_id, scheduled_event_id));
         let of_activity = self.of_activity(scheduled_event_id, activity, at);
         let name = format!("try {}", activity.activity_type);
@@ -251,44 +258,44 @@ impl Maker<'_> {
         self.spans.push(span);
     }
 
-    /// Tries that will be followed by others: nothing is recorded of them.
-    fn tries_that_failed(&mut self) {
+    /// Ends the spans of failed attempts that are followed by others, which have no events.
+    fn end_failed_attempt_spans(&mut self) {
         let Some(before) = self.before else { return };
         for (scheduled_event_id, activity) in before.activities.iter() {
             let next = self.run.activities.get(scheduled_event_id);
             let Some(next) = next.filter(|next| next.attempt() > activity.attempt()) else { continue };
             let Some(failure) = next.last_failure() else { continue };
             let word = failure.reason.as_deref().or(failure.timeout.map(timeout_word));
-            self.try_ended(*scheduled_event_id, activity, failure.at, &badly(word.unwrap_or("failed")));
+            self.end_attempt_span(*scheduled_event_id, activity, failure.at, &failed(word.unwrap_or("failed")));
         }
     }
 
-    fn timer_ended(&mut self, timer_id: &str, scheduled_event_id: EventId, at: Timestamp) {
+    fn end_timer_span(&mut self, timer_id: &str, scheduled_event_id: EventId, at: Timestamp) {
         let timer = self.before.and_then(|before| before.timers.get(timer_id));
         let timer = timer.filter(|timer| timer.scheduled_event_id == scheduled_event_id);
         let set = || self.events.iter().find(|event| event.id == scheduled_event_id).map(Event::at);
         if let Some(set_at) = timer.and_then(|timer| timer.set_at).or_else(set) {
-            self.timer_is_over(timer_id, scheduled_event_id, (set_at, at));
+            self.push_timer_span(timer_id, scheduled_event_id, (set_at, at));
         }
     }
 
-    fn timer_is_over(&mut self, timer_id: &str, scheduled_event_id: EventId, (set_at, at): (Timestamp, Timestamp)) {
-        let mut span = self.below_run(scheduled_event_id, "timer".to_owned(), set_at, at);
+    fn push_timer_span(&mut self, timer_id: &str, scheduled_event_id: EventId, (set_at, at): (Timestamp, Timestamp)) {
+        let mut span = self.child_of_run(scheduled_event_id, "timer".to_owned(), set_at, at);
         span.attributes.push(("baton.event.id", scheduled_event_id.into()));
         span.attributes.push(("baton.timer.id", timer_id.into()));
         self.spans.push(span);
     }
 
-    fn signal_came(&mut self, event: &Event, signal: &Signal) {
+    fn push_signal_span(&mut self, event: &Event, signal: &Signal) {
         let name = format!("signal {}", signal.name);
-        let mut span = self.below_run(event.id, name, event.at(), event.at());
+        let mut span = self.child_of_run(event.id, name, event.at(), event.at());
         span.attributes.push(("baton.event.id", event.id.into()));
         span.link = signal.traceparent;
         self.spans.push(span);
     }
 
-    fn run_closed(&mut self, at: Timestamp) {
-        self.ends_with_run(at);
+    fn push_run_span(&mut self, at: Timestamp) {
+        self.end_open_spans(at);
         let run = self.run;
         let started = &run.started;
         let name = format!("workflow {}", started.workflow_type);
@@ -297,41 +304,41 @@ impl Maker<'_> {
         let before = run.branched.as_ref().map(|branched| branched.run_id).or(started.continued_from);
         span.link = before.map(|before| self.traceparent.with_span(SpanId::of_run(before)));
         span.end = match run.status {
-            Status::Failed | Status::TimedOut | Status::Terminated => badly(run.status.word()),
-            Status::Open | Status::Success | Status::Canceled | Status::ContinuedAsNew => SpanEnd::Well,
+            Status::Failed | Status::TimedOut | Status::Terminated => failed(run.status.word()),
+            Status::Open | Status::Success | Status::Canceled | Status::ContinuedAsNew => SpanEnd::Succeeded,
         };
         self.spans.push(span);
     }
 
-    /// What was open in the run: runners and deciders may have told of spans below them.
-    fn ends_with_run(&mut self, at: Timestamp) {
+    /// Ends the open spans when the run closes, because workers may already have exported spans below them.
+    fn end_open_spans(&mut self, at: Timestamp) {
         let Some(before) = self.before else { return };
-        let end = badly("run-closed");
-        let is_told = |spans: &[Span], event_id: EventId| {
+        let end = failed("run-closed");
+        let is_exported = |spans: &[Span], event_id: EventId| {
             let span_id = SpanId::of_event(before.started.run_id, event_id);
             spans.iter().any(|span| span.span_id == span_id)
         };
         for (scheduled_event_id, activity) in before.activities.iter() {
-            if !is_told(&self.spans, *scheduled_event_id) {
+            if !is_exported(&self.spans, *scheduled_event_id) {
                 let mut span = self.of_activity(*scheduled_event_id, activity, at);
                 span.end = end.clone();
                 self.spans.push(span);
-                self.try_ended(*scheduled_event_id, activity, at, &end);
+                self.end_attempt_span(*scheduled_event_id, activity, at, &end);
             }
         }
         for (timer_id, PendingTimer { scheduled_event_id, set_at, .. }) in &before.timers {
-            if let Some(set_at) = set_at.filter(|_| !is_told(&self.spans, *scheduled_event_id)) {
-                self.timer_is_over(timer_id, *scheduled_event_id, (set_at, at));
+            if let Some(set_at) = set_at.filter(|_| !is_exported(&self.spans, *scheduled_event_id)) {
+                self.push_timer_span(timer_id, *scheduled_event_id, (set_at, at));
             }
         }
-        if let Some(turn) = before.turn.as_ref().filter(|turn| !is_told(&self.spans, turn.scheduled_event_id)) {
-            self.turn_is_over(turn, at, end);
+        if let Some(turn) = before.turn.as_ref().filter(|turn| !is_exported(&self.spans, turn.scheduled_event_id)) {
+            self.push_turn_span(turn, at, end);
         }
     }
 }
 
-fn badly(word: &str) -> SpanEnd {
-    SpanEnd::Badly(word.to_owned())
+fn failed(word: &str) -> SpanEnd {
+    SpanEnd::Failed(word.to_owned())
 }
 
 fn timeout_word(timeout: ActivityTimeout) -> &'static str {

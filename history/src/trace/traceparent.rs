@@ -1,4 +1,4 @@
-//! `traceparent` and `tracestate`, as W3C has them.
+//! The trace headers `traceparent` and `tracestate`, as defined by W3C.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{SpanId, TraceId};
 use crate::limits;
 
-/// The trace that something belongs to, the span that it is below, and whether spans of it are wanted. A text like
+/// Trace id, parent span id and sampling flag. Its text form is like
 /// `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Traceparent {
@@ -20,51 +20,52 @@ pub struct Traceparent {
     flags: u8,
 }
 
-/// Spans of it are wanted.
+/// Flag for a sampled trace, whose spans are exported.
 const SAMPLED: u8 = 0x01;
 
-/// The trace id is random (level 2 of the recommendation).
+/// Flag for a random trace id (level 2 of the recommendation).
 const RANDOM: u8 = 0x02;
 
-/// How long a text of version 00 is.
+/// Length of the text form in version 00.
 const TEXT_LEN: usize = 55;
 
-/// How many bytes are stored.
+/// Length of the stored form in bytes.
 const STORED_LEN: usize = 25;
 
 impl Traceparent {
-    /// One that points to this span of this trace.
+    /// Creates a context with this span as the parent.
     pub fn new(trace_id: TraceId, span_id: SpanId, is_sampled: bool) -> Self {
         Self { trace_id, span_id, flags: if is_sampled { SAMPLED } else { 0 } }
     }
 
-    /// The trace.
+    /// Returns the trace id.
     pub fn trace_id(self) -> TraceId {
         self.trace_id
     }
 
-    /// The span that whoever has this is below.
+    /// Returns the id of the parent span.
     pub fn span_id(self) -> SpanId {
         self.span_id
     }
 
-    /// Whether spans of it are wanted.
+    /// Returns `true` if the spans of the trace are exported.
     pub fn is_sampled(self) -> bool {
         self.flags & SAMPLED != 0
     }
 
-    /// The flags that are passed on.
+    /// Returns the flags to pass on.
     pub fn flags(self) -> u8 {
         self.flags
     }
 
-    /// The same trace below another span.
+    /// Returns the same trace with another parent span.
     #[must_use]
     pub fn with_span(self, span_id: SpanId) -> Self {
         Self { span_id, ..self }
     }
 
-    /// Reads a text; `None` for one that is none. Of later versions than 00 what 00 has is read.
+    /// Parses a text, or returns `None` if it is malformed. In versions later than 00, only the fields of version
+    /// 00 are read.
     fn read(text: &str) -> Option<Self> {
         let (head, rest) = text.split_at_checked(TEXT_LEN)?;
         let mut fields = head.split('-').map(|field| (field, hex(field)));
@@ -75,7 +76,7 @@ impl Traceparent {
         }
         let is_whole = match version.1? {
             0 => rest.is_empty(),
-            // Names no version.
+            // This version number is reserved.
             0xff => false,
             _ => rest.is_empty() || rest.starts_with('-'),
         };
@@ -86,13 +87,13 @@ impl Traceparent {
     }
 }
 
-/// A number of lowercase digits; the parser alone would take uppercase ones and a sign.
+/// Parses lowercase hexadecimal digits. `from_str_radix` also accepts uppercase digits and a sign.
 fn hex(field: &str) -> Option<u128> {
     let is_lower = field.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     u128::from_str_radix(field, 16).ok().filter(|_| is_lower)
 }
 
-/// A text is no [`Traceparent`].
+/// Error for a malformed `traceparent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("is no `traceparent` like `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`")]
 pub struct NoTraceparent;
@@ -147,23 +148,24 @@ impl<'b, C> Decode<'b, C> for Traceparent {
             let [flags] = *rest else { return None };
             Some(Self { trace_id: TraceId::from_bytes(*trace_id)?, span_id: SpanId::from_bytes(*span_id)?, flags })
         };
-        stored(d.bytes()?).ok_or_else(|| DecodeError::message("a traceparent that is not as it is stored"))
+        stored(d.bytes()?).ok_or_else(|| DecodeError::message("invalid stored traceparent"))
     }
 }
 
-/// The trace that something belongs to, with what vendors say of it.
+/// Trace context: the `traceparent` and the vendors' `tracestate`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceContext {
-    /// Which, and where in it.
+    /// The `traceparent`.
     pub traceparent: Traceparent,
-    /// What vendors say of it, passed on as it is.
+    /// The `tracestate`, passed on unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracestate: Option<String>,
 }
 
 impl TraceContext {
-    /// What the values of the two headers say; `None` where the first says nothing, or nothing that is understood. A `tracestate`
-    /// that is longer than [`limits::TRACESTATE_BYTES_MAX`], or has what no header may, is left out.
+    /// Parses the values of the two headers, or returns `None` if `traceparent` is malformed. Ignores a
+    /// `tracestate` that is longer than [`limits::TRACESTATE_BYTES_MAX`] or contains characters that headers do not
+    /// allow.
     pub fn of_headers(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
         let traceparent = traceparent.trim_ascii().parse().ok()?;
         let is_kept = |state: &&str| {
@@ -174,13 +176,13 @@ impl TraceContext {
         Some(Self { traceparent, tracestate })
     }
 
-    /// The headers that say so on calls to others, and what they say.
+    /// Returns the names and values of the headers for outgoing requests.
     pub fn headers(&self) -> impl Iterator<Item = (&'static str, String)> {
         let state = self.tracestate.clone().map(|state| ("tracestate", state));
         std::iter::once(("traceparent", self.traceparent.to_string())).chain(state)
     }
 
-    /// Its two parts.
+    /// Returns the two parts.
     pub fn split(self) -> (Traceparent, Option<String>) {
         (self.traceparent, self.tracestate)
     }
@@ -199,7 +201,7 @@ mod tests {
     const TEXT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn a_traceparent_is_a_text_and_twenty_five_bytes() {
+    fn a_traceparent_is_stored_in_twenty_five_bytes() {
         let traceparent: Traceparent = TEXT.parse().unwrap();
         assert!(traceparent.is_sampled());
         assert_eq!(traceparent.to_string(), TEXT);
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_traceparent_is_ignored() {
+    fn a_malformed_traceparent_is_ignored() {
         let with = |place: usize, text: &str| {
             let mut changed = TEXT.to_owned();
             changed.replace_range(place..place + text.len(), text);
@@ -224,9 +226,9 @@ mod tests {
         for (text, is_read) in [
             (TEXT.to_owned(), true),
             (with(53, "00"), true),
-            // Flags that are not known yet are not passed on.
+            // Unknown flags are not passed on.
             (with(53, "ff"), true),
-            // A later version may say more.
+            // Later versions may have more fields.
             (with(0, "cc"), true),
             (with(0, "cc") + "-what-the-future-has", true),
             (with(0, "cc") + "x", false),
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tracestate_is_kept_up_to_its_bound_and_left_out_beyond() {
+    fn a_tracestate_above_its_limit_is_dropped() {
         let longest = format!("a={}", "v".repeat(limits::TRACESTATE_BYTES_MAX - 2));
         let kept = |state: &str| TraceContext::of_headers(TEXT, Some(state)).unwrap().tracestate;
         for state in ["rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", &longest] {

@@ -1,6 +1,6 @@
-//! Golden files: bytes and texts that must stay readable for ever. Never edited, only added.
+//! Golden files: bytes and texts that must stay readable forever. Files are added and never edited.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::path::PathBuf;
 
@@ -8,7 +8,8 @@ fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// The golden file `name`. With `BATON_GOLDEN=write` a missing one is written first; an existing one never is.
+/// Returns the golden file `name`. With `BATON_GOLDEN=write`, a missing file is written first; an existing one is
+/// never overwritten.
 pub(crate) fn golden(name: &str, current: &[u8]) -> Vec<u8> {
     let path = path(name);
     let missing = !path.exists();

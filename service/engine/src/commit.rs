@@ -76,7 +76,7 @@ impl StoredRun {
     }
 
     /// Whether another run goes on for it, which may have yet to begin.
-    pub(crate) fn goes_on(&self) -> bool {
+    pub(crate) fn has_successor(&self) -> bool {
         goes_on(self.run(), &self.body.links)
     }
 
@@ -289,7 +289,7 @@ impl<'a> Packer<'a> {
 }
 
 fn row(run: &Run, before: Option<&Row>, close_reason: Option<CloseReason>) -> Row {
-    let standing = run.standing();
+    let standing = run.condition();
     let status = standing.word();
     match before {
         // Everything else stays as it is while the run is open.
@@ -322,7 +322,7 @@ fn is_needed(run: &Run, links: &Links) -> bool {
 
 /// Whether another run goes on for this one, which may have yet to begin.
 fn goes_on(run: &Run, links: &Links) -> bool {
-    run.goes_on() || links.reset.is_some()
+    run.has_successor() || links.reset.is_some()
 }
 
 fn kept(run: &Run, at: Timestamp) -> Timestamp {

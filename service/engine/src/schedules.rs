@@ -68,7 +68,7 @@ const ASIDE: std::time::Duration = std::time::Duration::from_millis(1);
 /// The next times of a schedule. Others have their turn in between, and whoever hangs up ends it.
 async fn upcoming(times: &ScheduleTimes, after: Timestamp, limit: usize) -> Upcoming {
     let mut listing = times.list(after, limit);
-    while !listing.is_done() {
+    while !listing.advance() {
         tokio::time::sleep(ASIDE).await;
     }
     listing.found()
@@ -146,7 +146,7 @@ impl Scheduler {
         let mut record = ScheduleRecord::decode(&head)?;
         let (rules, times, now) = (record.schedule.rules(), record.times()?, self.clock.now());
         let sights = self.sights(domain, &record.state).await?;
-        record.state.see(rules, &sights, now);
+        record.state.observe(rules, &sights, now);
         let is_over = record.state.paused.is_some() || record.state.remaining == Some(0);
         let next_times =
             if is_over { Vec::new() } else { upcoming(&times, record.state.cursor.max(now), NEXT_SHOWN).await.times };

@@ -65,7 +65,7 @@ impl Views {
             let (run_id, closed) = self.closing_event_of(at, left).await?;
             match closed {
                 // Who asks for the newest run waits for the one that goes on, too.
-                Some((run, _)) if at.run_id.is_none() && run.goes_on() => {
+                Some((run, _)) if at.run_id.is_none() && run.has_successor() => {
                     if left.is_zero() || self.background.is_stopping() {
                         return Ok((run_id, None));
                     }

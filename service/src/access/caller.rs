@@ -59,7 +59,7 @@ impl Caller {
     pub(crate) fn shown(&self, domain: &str, events: &mut [Event]) {
         if !self.sees_payloads(domain) {
             for event in events {
-                event.kind.leave_payloads_out();
+                event.kind.redact_payloads();
             }
         }
     }

@@ -50,8 +50,8 @@ fn message(domain: &str, span: &Span) -> SpanMessage {
         flags: u32::from(link.flags()) | REMOTE,
     });
     let status = match &span.end {
-        SpanEnd::Well => None,
-        SpanEnd::Badly(why) => Some(SpanStatus { message: why.clone(), code: STATUS_ERROR }),
+        SpanEnd::Succeeded => None,
+        SpanEnd::Failed(why) => Some(SpanStatus { message: why.clone(), code: STATUS_ERROR }),
     };
     SpanMessage {
         trace_id: span.trace_id.bytes().to_vec(),

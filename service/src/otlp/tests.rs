@@ -24,7 +24,7 @@ fn span(number: u64) -> Span {
         began_at: Timestamp::from_millis(1_000),
         ended_at: Timestamp::from_millis(2_000),
         taken_at: None,
-        end: SpanEnd::Well,
+        end: SpanEnd::Succeeded,
         attributes: Vec::new(),
         link: None,
     }

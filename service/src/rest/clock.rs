@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use client::body;
 use engine::LateRun;
-use history::Coming;
+use history::UpcomingChange;
 use history::event::ByHand;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -56,7 +56,7 @@ pub(super) async fn late_runs(
 fn late_deadlines(late: &LateRun) -> Vec<body::LateDeadline> {
     let told = late.deadlines.iter().map(|it| {
         let body::Deadline { at, what, scheduled_event_id, name } =
-            deadline(&late.run, Coming { at: it.at, what: it.what });
+            deadline(&late.run, UpcomingChange { at: it.at, what: it.what });
         body::LateDeadline { what, scheduled_event_id, name, at, repaired_at: it.repaired_at }
     });
     told.collect()

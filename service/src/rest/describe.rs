@@ -5,8 +5,8 @@ use axum::http::StatusCode;
 use client::body;
 use history::event::ByHand;
 use history::{
-    Branched, CloseReason, Coming, ComingKind, DeadlineKind, Effect, EventId, EventKind, Heartbeat, PausedActivity,
-    PendingActivity, Repeated, Run, RunPause, Timestamp,
+    Branched, CloseReason, DeadlineKind, Effect, EventId, EventKind, Heartbeat, PausedActivity, PendingActivity,
+    Repeated, Run, RunPause, Timestamp, UpcomingChange, UpcomingKind,
 };
 
 use super::extract::{EntityTag, IfNoneMatch, Params, Path, PreferWait, not_modified, with_etag, with_wait_applied};
@@ -35,7 +35,7 @@ pub(super) async fn describe(on: Awaited) -> Answer {
     let mut body = render(&described, (failing, repeating), unpolled, engine.clock().now());
     (body.reason, body.details_line) = (closed.reason, closed.details);
     if !caller.sees_payloads(&domain) {
-        leave_payloads_out(&mut body);
+        redact_payloads(&mut body);
     }
     let response = json(StatusCode::OK, &body);
     Ok(with_etag(with_wait_applied(response, wait), tag))
@@ -110,7 +110,7 @@ fn render(
         parent: run.started.parent.clone(),
         deadlines: run.future(beats, owed, now).into_iter().map(|coming| deadline(run, coming)).collect(),
         outbox: owed.iter().map(owed_effect).collect(),
-        outbox_tries: owed.tries(),
+        outbox_tries: owed.attempts(),
         unpolled: unpolled.into_iter().map(unpolled_list).collect(),
     }
 }
@@ -138,7 +138,7 @@ fn open_activity(scheduled_event_id: EventId, activity: &PendingActivity, beats:
     }
 }
 
-pub(super) fn deadline(run: &Run, coming: Coming) -> body::Deadline {
+pub(super) fn deadline(run: &Run, coming: UpcomingChange) -> body::Deadline {
     let (what, scheduled_event_id) = coming_words(coming.what);
     let name = scheduled_event_id.and_then(|id| match run.activities.get(&id) {
         Some(activity) => Some(activity.activity_id.clone()),
@@ -148,7 +148,7 @@ pub(super) fn deadline(run: &Run, coming: Coming) -> body::Deadline {
 }
 
 /// A description for who may not see payloads.
-fn leave_payloads_out(body: &mut body::Described) {
+fn redact_payloads(body: &mut body::Described) {
     body.details_line = None;
     if let Some(failing) = &mut body.failing {
         failing.details = None;
@@ -229,12 +229,12 @@ fn paused(paused: &PausedActivity) -> body::PausedActivity {
     body::PausedActivity { at: paused.at, cause: paused.cause, event_id: paused.event_id, identity, reason }
 }
 
-fn coming_words(what: ComingKind) -> (&'static str, Option<u64>) {
+fn coming_words(what: UpcomingKind) -> (&'static str, Option<u64>) {
     match what {
-        ComingKind::FirstTurn { scheduled_event_id } => ("first-turn", Some(scheduled_event_id)),
-        ComingKind::TurnAgain { scheduled_event_id } => ("turn-again", Some(scheduled_event_id)),
-        ComingKind::Effects => ("effects", None),
-        ComingKind::Deadline(what) => deadline_words(what),
+        UpcomingKind::FirstTurn { scheduled_event_id } => ("first-turn", Some(scheduled_event_id)),
+        UpcomingKind::TurnRetry { scheduled_event_id } => ("turn-again", Some(scheduled_event_id)),
+        UpcomingKind::Effects => ("effects", None),
+        UpcomingKind::Deadline(what) => deadline_words(what),
     }
 }
 

@@ -118,7 +118,7 @@ pub(super) async fn list(
 pub(super) async fn show(State(engine): AppState, Path([domain, id]): Path<2>, _: NoQuery, caller: Caller) -> Answer {
     let mut shown = shown(engine.schedules().describe(&domain, &id).await?);
     if !caller.sees_payloads(&domain) {
-        shown.schedule.leave_payloads_out();
+        shown.schedule.redact_payloads();
     }
     Ok(json(StatusCode::OK, &shown))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use client::body;
-use history::{Author, Command, EventKind, RequestKey, Run, Standing, Start, Status, Timestamp};
+use history::{Author, Command, EventKind, RequestKey, Run, RunCondition, Start, Status, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use store::{ListQuery, Order};
@@ -79,7 +79,7 @@ pub(super) async fn start(
 
 fn run_result(run_id: Uuid, run: &Run, closing: EventKind) -> body::RunResult {
     let (status, closed_at) = (run.status, run.closed_at);
-    let continued_as = closing.followed_by().map(|(run_id, _)| run_id);
+    let continued_as = closing.followed_by().map(|successor| successor.run_id);
     let mut result =
         body::RunResult { status, run_id, closed_at, result: None, reason: None, details: None, continued_as };
     match closing {
@@ -152,11 +152,11 @@ fn list_query(domain: &str, params: &RunFilter) -> Result<ListQuery, Refused> {
     let (open, flagged, status) = match params.status.as_deref() {
         None => (None, None, None),
         Some("closed") => (Some(false), None, None),
-        Some(word) => match Standing::from_word(word) {
-            Some(Standing::Open) => (Some(true), None, None),
+        Some(word) => match RunCondition::from_word(word) {
+            Some(RunCondition::Open) => (Some(true), None, None),
             Some(standing) => (Some(standing.is_open()), standing.is_flagged().then_some(true), Some(word.to_owned())),
             None => {
-                let flagged = Standing::FLAGGED.map(Standing::word).join("`, `");
+                let flagged = RunCondition::FLAGGED.map(RunCondition::word).join("`, `");
                 let known = Status::ALL.map(Status::word).join("`, `");
                 let problem = format!("`status` is `{word}`, expected one of `closed`, `{flagged}`, `{known}`");
                 return Err(Refused::BadQuery(problem));
@@ -202,19 +202,19 @@ pub(super) async fn list(
 fn listed(listed: store::Listed, sees_payloads: bool) -> body::Listed {
     let row = listed.row;
     let (reason, details) = row.why.map(|why| (why.reason, why.details)).unwrap_or_default();
-    let stands = |standing: Standing| *row.status == *standing.word();
+    let stands = |standing: RunCondition| *row.status == *standing.word();
     body::Listed {
         workflow_id: listed.workflow_id.to_string(),
         run_id: Uuid::from_bytes(listed.run),
         workflow_type: row.workflow_type.to_string(),
         // What is flagged is open.
         status: Status::from_word(&row.status).unwrap_or_default(),
-        stuck: stands(Standing::Stuck),
-        blocked: stands(Standing::Blocked),
-        paused: stands(Standing::Paused),
-        failing: stands(Standing::Failing),
-        retrying: stands(Standing::Retrying),
-        repeating: stands(Standing::Repeating),
+        stuck: stands(RunCondition::Stuck),
+        blocked: stands(RunCondition::Blocked),
+        paused: stands(RunCondition::Paused),
+        failing: stands(RunCondition::Failing),
+        retrying: stands(RunCondition::Retrying),
+        repeating: stands(RunCondition::Repeating),
         started_at: Timestamp::from_millis(row.started_at),
         closed_at: row.closed_at.map(Timestamp::from_millis),
         tags: row.tags,
@@ -261,7 +261,7 @@ pub(super) async fn result(on: Awaited) -> Answer {
     }
     let mut closing = event.kind;
     if !caller.sees_payloads(&domain) {
-        closing.leave_payloads_out();
+        closing.redact_payloads();
     }
     let response = json(StatusCode::OK, &run_result(run_id, &run, closing));
     Ok(with_etag(with_wait_applied(response, wait), EntityTag::of(&run)))

@@ -233,7 +233,7 @@ pub(super) async fn related(call: &SwfCall, at: &RunRef, events: &[Event]) -> Re
     }
     if !call.caller.sees_payloads(&at.domain) {
         for event in related.events.values_mut() {
-            event.kind.leave_payloads_out();
+            event.kind.redact_payloads();
         }
     }
     Ok(related)

@@ -264,7 +264,7 @@ async fn what_is_no_history_of_a_closed_run_is_refused_with_what_is_wrong() {
     let said = refused(&history.replace("SucceedWorkflow", "x").replace("WorkflowSuccess", "WorkflowTriumph")).await;
     assert!(said.contains("cannot be read") && said.contains("WorkflowTriumph"), "{said}");
     let said = refused(&history.replace(r#""type":"DeciderStarted""#, r#""type":"DeciderStarted","later":1"#)).await;
-    assert!(said.contains("event 3 would not be kept as it is") && said.contains("`later`"), "{said}");
+    assert!(said.contains("event 3 would be changed by the import") && said.contains("`later`"), "{said}");
     let said = refused(&history.replace(r#""timestamp":"2"#, r#""timestamp":"3"#)).await;
     assert!(said.contains("the clock of this service says"), "{said}");
     let elsewhere = Ask::text("/v1/domains/nowhere/imported-runs", &format!(r#"{{"events":[{history}]}}"#));

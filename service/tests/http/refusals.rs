@@ -461,14 +461,14 @@ async fn a_turn_that_was_lost_cannot_be_answered() {
         let ask = Ask::post(&format!("{}/{answer}", turn_path(&turn)), &json!({}));
         let problem = api.refused(ask, 409, "turn-lost").await;
         assert_eq!((&problem["cause"], &problem["after"]), (&json!("timed-out"), &json!("PT31S")));
-        assert_eq!(problem["detail"], "this turn is no longer yours: it timed out after 31s");
+        assert_eq!(problem["detail"], "you no longer hold this turn: it timed out after 31s");
         assert!(problem["advice"].as_str().unwrap().contains("deciderStartToClose"), "{problem}");
     }
     api.post(&format!("{}/fail", turn_path(&again)), &json!({ "reason": "no-disk" })).await.json(200);
     let path = format!("{}/complete", turn_path(&again));
     let problem = api.refused(Ask::post(&path, &json!({})), 409, "turn-lost").await;
     assert_eq!((&problem["cause"], &problem["after"]), (&json!("given-back"), &json!("PT0S")));
-    assert_eq!(problem["detail"], "this turn is no longer yours: it was given back after 0s: no-disk");
+    assert_eq!(problem["detail"], "you no longer hold this turn: it failed after 0s: no-disk");
 }
 
 #[tokio::test]

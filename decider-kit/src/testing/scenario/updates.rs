@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton_history::admit::{may_update, speculative_turn};
-use baton_history::{AnsweredTurn, EventId, Payload, ProposedUpdate, UpdateStanding};
+use baton_history::{AnsweredTurn, EventId, Payload, ProposedUpdate, UpdateStatus};
 
 use super::{Given, judged};
 use crate::testing::mind::{Mind, fresh, told};
@@ -21,7 +21,7 @@ impl<D: TakesTurns> Given<D> {
         let update_id = format!("update-{}", self.updates);
         let asked = ProposedUpdate { update_id, name, input: Some(input), identity: None, if_version: None, by: None };
         match may_update(&self.run, &asked) {
-            Ok(UpdateStanding::New) => self.asked = Some(asked),
+            Ok(UpdateStatus::New) => self.asked = Some(asked),
             Ok(known) => fail(format_args!("the history has an update `{}`: {known:?}", asked.update_id), &self.events),
             Err(fault) => fail(format_args!("the service would refuse this update: {fault}"), &self.events),
         }

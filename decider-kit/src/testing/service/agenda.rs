@@ -99,7 +99,7 @@ impl TestService {
         let now = self.now;
         let run = self.at(index);
         if run.run.next_deadline(&run.beats).is_some_and(|at| at <= now) {
-            let fire = Command::FireDeadlines { beats: run.beats.clone() };
+            let fire = Command::FireDeadlines { heartbeats: run.beats.clone() };
             self.must(index, &fire);
         }
         while let Some(task) = self.waits(index) {

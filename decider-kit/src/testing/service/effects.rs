@@ -1,7 +1,9 @@
 //! What runs do to each other, and runs that go on for others.
 
 use baton_history::admit::is_cancel_request;
-use baton_history::{Command, Effect, EffectResult, Errand, ErrandTask, EventKind, Links, Transition};
+use baton_history::{
+    Command, Effect, EffectResult, EventKind, Links, OutboundAction, OutboundEffect, Successor, Transition,
+};
 
 use super::TestService;
 
@@ -13,7 +15,8 @@ impl TestService {
             let run = self.at(index);
             let Some(effect) = run.links.outbox.ready().next() else { return };
             let asks = run.events.iter().find(|event| event.id == effect.event_id);
-            let errand = asks.and_then(|event| effect.errand(&run.run.started, event)).expect("the event asks for it");
+            let errand =
+                asks.and_then(|event| effect.outbound(&run.run.started, event)).expect("the event asks for it");
             let (Effect { event_id, kind, .. }, round) = (effect, run.links.outbox.round());
             let owner = run.run.started.run_id;
             let result = self.undergo(&errand);
@@ -22,12 +25,12 @@ impl TestService {
     }
 
     #[track_caller]
-    fn undergo(&mut self, errand: &Errand) -> EffectResult {
+    fn undergo(&mut self, errand: &OutboundEffect) -> EffectResult {
         let newest = self.newest.get(&errand.workflow_id).copied();
         let result = newest.map(|index| {
             let run = self.at(index);
             let mut transition = Transition::linked(run.run.clone(), run.links.clone());
-            let result = transition.undergo(errand, self.now);
+            let result = transition.apply_effect(errand, self.now);
             let is_news = transition.is_changed();
             self.take_in(index, transition);
             if is_news {
@@ -36,7 +39,7 @@ impl TestService {
             }
             result
         });
-        let ErrandTask::Start(start) = &errand.task else { return result.unwrap_or(EffectResult::Unknown) };
+        let OutboundAction::Start(start) = &errand.task else { return result.unwrap_or(EffectResult::Unknown) };
         match (result, errand.run_id) {
             (None | Some(EffectResult::Closed), Some(run_id)) => {
                 let Some(minds) = self.deciders.get(&start.workflow_type) else {
@@ -55,7 +58,7 @@ impl TestService {
     pub(super) fn go_on(&mut self, index: usize) {
         let run = self.at(index);
         let Some(closing) = run.events.last().map(|event| &event.kind) else { return };
-        let Some((run_id, not_before)) = closing.followed_by() else { return };
+        let Some(Successor { run_id, not_before }) = closing.followed_by() else { return };
         let is_newest = self.newest.get(&run.run.started.workflow_id) == Some(&index);
         if !is_newest || !run.links.outbox.is_empty() {
             return;

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use baton_history::admit::{may_update, speculative_turn};
 use baton_history::{
-    AnsweredTurn, EventKind, Fault, Payload, ProposedUpdate, Status, UpdateAnswer, UpdateStanding, Verdict,
+    AnsweredTurn, EventKind, Fault, Payload, ProposedUpdate, Status, UpdateAnswer, UpdateStatus, Verdict,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -98,8 +98,8 @@ impl TestService {
         if let Some(Verdict::Rejected { reason, details }) = rejected.map(|answer| &answer.verdict) {
             return Some(UpdateOutcome::Rejected { reason: reason.clone(), details: details.clone() });
         }
-        match run.run.update_standing(update_id) {
-            UpdateStanding::Ended { event_id, .. } => {
+        match run.run.update_status(update_id) {
+            UpdateStatus::Ended { event_id, .. } => {
                 let event = run.events.iter().find(|event| event.id == event_id)?;
                 match &event.kind {
                     EventKind::UpdateCompleted(it) => Some(UpdateOutcome::Done(it.result.clone())),
@@ -109,7 +109,7 @@ impl TestService {
                     _ => None,
                 }
             }
-            UpdateStanding::New | UpdateStanding::Accepted { .. } => {
+            UpdateStatus::New | UpdateStatus::Accepted { .. } => {
                 (!run.run.is_open()).then_some(UpdateOutcome::Closed(run.run.status))
             }
         }

@@ -1,11 +1,11 @@
-//! Clocks that are set: timestamps never go back, and every deadline is kept by the clock as it was read for the command.
+//! Clock adjustments: timestamps never decrease, and deadlines follow the clock as read for each command.
 
 use crate::event::ActivityTimeouts;
 use crate::scene::{
-    Scene, check, child, fail_with, failure, keyed_signal, plain, resume, scene, schedule_again, schedule_with, signal,
-    stop, timer,
+    Scene, check, child, fail_with, failure, keyed_signal, plain, resume, scene, schedule_with, schedule_with_retry,
+    signal, stop, timer,
 };
-use crate::{ComingKind, DeadlineKind, Duration, Event, RetryPolicy, Start, Transition};
+use crate::{DeadlineKind, Duration, Event, RetryPolicy, Start, Successor, Transition, UpcomingKind};
 
 const TWO_DAYS: u64 = 172_800;
 
@@ -16,27 +16,27 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Touched while the clock was two days ahead, which is then right.
+/// Changes the run while the clock is two days ahead, and then corrects the clock.
 fn touched(given: Scene) -> Scene {
     let given = given.after(TWO_DAYS).then(&signal("ahead")).put_back(TWO_DAYS);
     assert!(given.run.last_timestamp > given.now);
     given
 }
 
-/// What is to come first of these, how long from now, in seconds.
-fn due_in(given: &Scene, wanted: impl Fn(&ComingKind) -> bool) -> Option<u64> {
-    let future = given.run.future(&given.beats, &given.links.outbox, given.now);
+/// Returns the seconds until the first matching change.
+fn due_in(given: &Scene, wanted: impl Fn(&UpcomingKind) -> bool) -> Option<u64> {
+    let future = given.run.future(&given.heartbeats, &given.links.outbox, given.now);
     let at = future.iter().find(|coming| wanted(&coming.what))?.at;
     assert!(at >= given.now, "{at} is before {}", given.now);
     Some(at.since(given.now).as_millis() / 1_000)
 }
 
 fn deadline_in(given: &Scene, wanted: fn(&DeadlineKind) -> bool) -> Option<u64> {
-    due_in(given, |coming| matches!(coming, ComingKind::Deadline(kind) if wanted(kind)))
+    due_in(given, |coming| matches!(coming, UpcomingKind::Deadline(kind) if wanted(kind)))
 }
 
 #[test]
-fn timestamps_never_go_back_and_the_clock_is_told_where_it_did() {
+fn timestamps_never_decrease_and_a_slow_clock_is_recorded() {
     let given = touched(scene());
     let before = given.run.last_timestamp;
     let given = given.then(&signal("right"));
@@ -51,12 +51,12 @@ fn timestamps_never_go_back_and_the_clock_is_told_where_it_did() {
 }
 
 #[test]
-fn every_deadline_of_a_run_touched_ahead_is_kept_by_the_right_clock() {
+fn deadlines_follow_the_corrected_clock_after_it_was_ahead() {
     use DeadlineKind as Kind;
     type Armed = fn(Scene) -> Scene;
     let turn = |given: Scene| given.take();
     let retry = RetryPolicy { initial_interval: seconds(7), ..RetryPolicy::default() };
-    // The kind, what is armed with the right clock, and after how many seconds it is due.
+    // Each case: the kind, a run armed with the correct clock, and the seconds until it is due.
     let with = |timeouts| move |given: Scene| turn(given).decide([schedule_with("a", timeouts)]);
     let timers: Armed = |given| given.decide([timer("t", 9)]);
     let given = timers(touched(scene()));
@@ -72,34 +72,34 @@ fn every_deadline_of_a_run_touched_ahead_is_kept_by_the_right_clock() {
     let given = with(both)(touched(scene())).takes("a");
     assert_eq!(deadline_in(&given, |kind| matches!(kind, Kind::ActivityStartToClose { .. })), Some(8));
     assert_eq!(deadline_in(&given, |kind| matches!(kind, Kind::ActivityHeartbeat { .. })), Some(3));
-    let beaten = given.after(2).beat("a", "1");
+    let beaten = given.after(2).heartbeat("a", "1");
     assert_eq!(deadline_in(&beaten, |kind| matches!(kind, Kind::ActivityHeartbeat { .. })), Some(3));
 
-    let given = turn(touched(scene())).decide([schedule_again("a", retry, NONE)]).takes("a");
+    let given = turn(touched(scene())).decide([schedule_with_retry("a", retry, NONE)]).takes("a");
     let given = given.clone().then(&fail_with(given.task("a"), "r", None));
     assert_eq!(deadline_in(&given, |kind| matches!(kind, Kind::ActivityRetry { .. })), Some(7));
-    let named = touched(scene()).decide([schedule_again("a", RetryPolicy::default(), NONE)]).takes("a");
+    let named = touched(scene()).decide([schedule_with_retry("a", RetryPolicy::default(), NONE)]).takes("a");
     let named = named.clone().then(&fail_with(named.task("a"), "r", Some(seconds(4))));
     assert_eq!(deadline_in(&named, |kind| matches!(kind, Kind::ActivityRetry { .. })), Some(4));
 
     let given = turn(touched(scene()));
     assert_eq!(deadline_in(&given, |kind| matches!(kind, Kind::TurnStartToClose { .. })), Some(30));
     let given = given.clone().then(&given.fail_turn());
-    assert_eq!(due_in(&given, |coming| matches!(coming, ComingKind::TurnAgain { .. })), Some(1));
+    assert_eq!(due_in(&given, |coming| matches!(coming, UpcomingKind::TurnRetry { .. })), Some(1));
     let waits = Start { decider_schedule_to_start: Some(seconds(50)), ..plain() };
     let given = touched(Scene::of(&waits)).take().decide([]).then(&signal("right"));
     assert_eq!(deadline_in(&given, |kind| matches!(kind, Kind::TurnScheduleToStart { .. })), Some(50));
 
     let given = touched(scene()).decide([child("c")]);
-    assert!(due_in(&given, |coming| matches!(coming, ComingKind::Effects)).is_some_and(|wait| wait <= 30));
+    assert!(due_in(&given, |coming| matches!(coming, UpcomingKind::Effects)).is_some_and(|wait| wait <= 30));
 }
 
 #[test]
-fn the_run_that_goes_on_for_one_touched_ahead_keeps_to_the_right_clock() {
+fn successor_follows_the_corrected_clock() {
     let retry = RetryPolicy { initial_interval: seconds(7), ..RetryPolicy::default() };
     let start = Start { retry: Some(retry), run_timeout: Some(seconds(60)), ..plain() };
     let given = touched(Scene::of(&start)).decide([failure()]);
-    let (run_id, at) = given.events.last().unwrap().kind.followed_by().unwrap();
+    let Successor { run_id, not_before: at } = given.events.last().unwrap().kind.followed_by().unwrap();
     assert_eq!(at, Some(given.now.plus(seconds(7))));
     let next = Transition::retry(&given.run, run_id, None, at.unwrap(), None, given.now);
     assert_eq!(next.run().started.at, given.now);
@@ -110,20 +110,20 @@ fn the_run_that_goes_on_for_one_touched_ahead_keeps_to_the_right_clock() {
 }
 
 #[test]
-fn a_clock_that_is_behind_counts_from_what_it_says() {
+fn deadlines_set_by_a_slow_clock_count_from_its_time() {
     let given = scene().then(&signal("go")).put_back(3_600);
     let given = given.decide([timer("t", 3)]);
     let timer = &given.run.timers["t"];
     assert_eq!(timer.expires_at, given.now.plus(seconds(3)));
     let fired = given.after(3);
     check(&fired, &fired.fire(), "TimerExpired(t) DeciderScheduled");
-    // The clock is right again: what was armed behind it is due at once.
+    // The clock is correct again, so deadlines armed while it was behind are due at once.
     let right = fired.after(3_597);
     check(&right, &right.fire(), "TimerExpired(t) DeciderScheduled");
 }
 
 #[test]
-fn a_request_that_is_known_is_known_for_a_day_of_the_right_clock() {
+fn a_request_is_known_for_a_day_of_the_corrected_clock() {
     let given = touched(scene()).then(&keyed_signal("s", 7));
     let until = given.run.known_until().unwrap();
     assert!(until >= given.now.plus(crate::limits::REQUESTS_KEPT), "{until}");
@@ -131,8 +131,8 @@ fn a_request_that_is_known_is_known_for_a_day_of_the_right_clock() {
 }
 
 #[test]
-fn timers_of_a_run_stopped_ahead_keep_what_they_had_left() {
-    // Armed and stopped by a clock two days ahead: 9 s are left of 9.
+fn timers_stopped_while_ahead_keep_their_remaining_time() {
+    // Armed and stopped by a clock two days ahead: all 9 s remain.
     let given = scene().after(TWO_DAYS).decide([timer("t", 9)]).then(&stop()).put_back(TWO_DAYS);
     let given = given.then(&signal("right")).after(100).then(&resume());
     check(&given.clone().after(8), &given.fire(), "");
@@ -141,7 +141,7 @@ fn timers_of_a_run_stopped_ahead_keep_what_they_had_left() {
 }
 
 #[test]
-fn a_stop_the_clock_has_not_come_to_again_stretches_nothing() {
+fn a_stop_later_than_the_corrected_clock_delays_nothing() {
     let given = scene().take().after(TWO_DAYS).then(&stop()).after(600).then(&resume()).put_back(TWO_DAYS);
     let given = given.decide([timer("t", TWO_DAYS)]);
     assert_eq!(deadline_in(&given, |kind| matches!(kind, DeadlineKind::Timer { .. })), Some(TWO_DAYS));

@@ -1,9 +1,9 @@
-//! Every command, every fault that depends on the run's state, keys and versions.
+//! Every command and every fault that depends on the run's state, idempotency keys and versions.
 
 use uuid::Uuid;
 
 use crate::scene::{
-    check, complete, fail, keyed_signal, plain, request_cancel, scene, schedule, signal, succeed, terminate, told,
+    check, complete, fail, keyed_signal, plain, request_cancel, scene, schedule, signal, succeed, summary, terminate,
 };
 use crate::{Command, CommandOutcome, Fault, KnownRequest, Links, RequestKey, Run, Timestamp, Transition};
 
@@ -13,10 +13,10 @@ fn news_from_outside_schedules_one_turn() {
     let idle = scene().decide([]);
     check(&idle, &signal("go"), "Signal(go) DeciderScheduled");
     check(&idle, &request_cancel(), "WorkflowCancelRequested DeciderScheduled");
-    // A turn waits already.
+    // A turn is already waiting.
     check(&new, &signal("go"), "Signal(go)");
     check(&new, &request_cancel(), "WorkflowCancelRequested");
-    // A turn is started: one more waits behind it, and no third.
+    // A turn is held: one more waits behind it, and no third.
     check(&busy, &signal("go"), "Signal(go) DeciderScheduled");
     check(&busy.clone().then(&signal("go")), &signal("stop"), "Signal(stop)");
     assert!(!idle.run.cancel_requested);
@@ -50,7 +50,7 @@ fn a_closed_run_refuses_everything() {
 }
 
 #[test]
-fn a_repeated_key_answers_as_the_first_time() {
+fn a_repeated_key_gets_the_original_response() {
     let given = scene().then(&keyed_signal("go", 1));
     check(&given, &keyed_signal("go", 1), "repeats 3");
     check(&given, &keyed_signal("go", 2), "Signal(go)");
@@ -58,7 +58,7 @@ fn a_repeated_key_answers_as_the_first_time() {
     let key = Some(RequestKey(5));
     let given = given.then(&Command::RequestCancel { reason: None, identity: None, key });
     check(&given, &Command::RequestCancel { reason: None, identity: None, key }, "repeats 4");
-    // Even when the run has closed or moved on since.
+    // Also if the run has closed or changed since.
     let terminate = Command::Terminate {
         reason: None,
         details: None,
@@ -82,7 +82,7 @@ fn a_refused_key_is_not_remembered() {
 }
 
 #[test]
-fn a_repeated_request_hears_of_the_run_that_recorded_it_and_one_that_names_another_is_none() {
+fn a_repetition_names_the_recording_run_unless_another_is_named() {
     let closed = scene().then(&keyed_signal("go", 1)).then(&terminate());
     let (old, new) = (Uuid::nil(), Uuid::from_u128(2));
     let mut next = Transition::start(&plain(), new, closed.now).unwrap();
@@ -93,8 +93,8 @@ fn a_repeated_request_hears_of_the_run_that_recorded_it_and_one_that_names_anoth
     for (run_id, expected) in [(None, Some(first)), (Some(old), Some(first)), (Some(new), None)] {
         assert_eq!(next.repeated(&again, run_id), expected);
     }
-    // It is one of its own then, and the newest that has the key.
-    assert_eq!(next.admit_new(&again, closed.now), Ok(CommandOutcome::Recorded(3)));
+    // The run now has its own record, which is the newest with this key.
+    assert_eq!(next.admit_unrepeated(&again, closed.now), Ok(CommandOutcome::Recorded(3)));
     let own = KnownRequest { run_id: new, event_id: 3 };
     assert_eq!((next.repeated(&again, Some(new)), next.repeated(&again, None)), (Some(own), Some(own)));
 }
@@ -103,7 +103,7 @@ fn a_repeated_request_hears_of_the_run_that_recorded_it_and_one_that_names_anoth
 fn the_version_is_the_newest_news() {
     let mut given = scene();
     let at = |given: &crate::scene::Scene, version| {
-        assert_eq!(given.run.version, version, "{}", told(&given.events));
+        assert_eq!(given.run.version, version, "{}", summary(&given.events));
     };
     at(&given, 1);
     given = given.take();
@@ -118,7 +118,7 @@ fn the_version_is_the_newest_news() {
     at(&given, 9);
     given = given.succeeds("a").take();
     at(&given, 11);
-    // A lost turn moves nothing.
+    // A lost turn does not change the version.
     given = given.clone().then(&given.fail_turn());
     at(&given, 11);
     given = given.after(1).take().after(30);
@@ -127,7 +127,7 @@ fn the_version_is_the_newest_news() {
 }
 
 #[test]
-fn time_does_not_go_back_whatever_the_clock_does() {
+fn timestamps_do_not_decrease_when_the_clock_does() {
     let mut given = scene().then(&signal("go"));
     let (before, newest) = (given.now, given.run.last_timestamp);
     given.now = Timestamp::from_millis(5);
@@ -145,7 +145,7 @@ fn one_transition_folds_several_commands() {
     assert_eq!(transition.admit(&given.succeed("a"), given.now), Err(Fault::ActivityClosed));
     let start = Command::StartTurn { scheduled_event_id: 8, identity: None, poll: None };
     assert_eq!(transition.admit(&start, given.now), Ok(CommandOutcome::Recorded(10)));
-    assert_eq!(told(transition.events()), "ActivitySuccess DeciderScheduled Signal(go) DeciderStarted");
+    assert_eq!(summary(transition.events()), "ActivitySuccess DeciderScheduled Signal(go) DeciderStarted");
     let (run, events) = transition.into_parts();
     let all: Vec<_> = given.events.into_iter().chain(events).collect();
     assert_eq!(Run::replay(&all), Some(run));

@@ -1,4 +1,4 @@
-//! Every decision, every way in which one fails, and closing.
+//! Every decision, every way in which one fails, and closing decisions.
 
 use crate::scene::{
     cancel, cancel_timer, cancellation, check, failure, marker, scene, schedule, signal, success, timer,
@@ -6,7 +6,7 @@ use crate::scene::{
 use crate::{Status, limits};
 
 #[test]
-fn a_decision_is_recorded_behind_its_turn() {
+fn a_decision_is_recorded_after_its_turn() {
     let busy = scene().take();
     check(&busy, &busy.complete([schedule("a")]), "DeciderCompleted ActivityScheduled(a)");
     check(&busy, &busy.complete([timer("t", 1)]), "DeciderCompleted TimerScheduled(t)");
@@ -42,11 +42,12 @@ fn a_decision_that_fails_is_recorded_and_schedules_a_turn() {
     ] {
         check(&busy, &busy.complete([decision]), &format!("DeciderCompleted {then} DeciderScheduled"));
     }
-    // One turn for all of them, behind the last.
+    // One turn for all of them, after the last.
     check(
         &busy,
         &busy.complete([cancel("b"), marker("m"), cancel_timer("u")]),
-        "DeciderCompleted ActivityTaskCancelFailed(b, ActivityIdUnknown) Marker(m) TimerCancelFailed(u, TimerIdUnknown) \
+        "DeciderCompleted ActivityTaskCancelFailed(b, ActivityIdUnknown) Marker(m) \
+         TimerCancelFailed(u, TimerIdUnknown) \
          DeciderScheduled",
     );
 }

@@ -1,10 +1,10 @@
-//! Every field, at its edge and one beyond it.
+//! Every field, at its limit and one beyond it.
 
 use uuid::Uuid;
 
 use crate::event::ActivityTimeouts;
 use crate::scene::{
-    check, complete, marker, plain, scene, schedule, schedule_again, schedule_with, signal, success, timer,
+    check, complete, marker, plain, scene, schedule, schedule_with, schedule_with_retry, signal, success, timer,
 };
 use crate::{
     CancelWorkflow, Command, Decision, Duration, Factor, FailWorkflow, Fault, Payload, RecordMarker, RetryPolicy,
@@ -19,7 +19,7 @@ fn text(bytes: usize) -> String {
     "x".repeat(bytes)
 }
 
-/// A JSON string of so many bytes.
+/// Returns a JSON string of this many bytes.
 #[expect(clippy::unnecessary_wraps, reason = "every field that takes one is optional")]
 fn payload(bytes: usize) -> Option<Payload> {
     Some(Payload::from_json(&format!("\"{}\"", text(bytes - 2))).unwrap())
@@ -54,7 +54,7 @@ fn names_of_a_start_have_their_limits() {
             (text(1), "ok".to_owned()),
             (text(max), "ok".to_owned()),
             (text(longer), format!("too-large `{field}` has {longer} characters, at most {max} are allowed")),
-            // Characters, not bytes; but of four bytes each there are fewer.
+            // The limit is in characters, but fewer fit if each takes four bytes.
             ("漢".repeat(max), "ok".to_owned()),
             ("漢".repeat(longer), format!("too-large `{field}` has {longer} characters")),
             ("🚚".repeat(max), format!("too-large `{field}` has {four} bytes, at most {thrice} are allowed")),
@@ -83,7 +83,7 @@ fn the_input_of_a_start_has_its_limit() {
 }
 
 #[test]
-fn the_timeouts_of_a_start_are_neither_zero_nor_endless() {
+fn timeouts_of_a_start_are_positive_and_bounded() {
     type Set = fn(&mut Start, Duration);
     let fields: [(&str, Set); 7] = [
         ("executionTimeout", |it, span| it.execution_timeout = span),
@@ -118,14 +118,14 @@ fn the_timeouts_of_a_start_are_neither_zero_nor_endless() {
             start(&it, &then);
         }
     }
-    // Retention may be zero: forgotten as soon as closed.
+    // Retention may be zero: the run expires as soon as it closes.
     start(&Start { retention: Duration::ZERO, ..plain() }, "ok");
     start(&Start { retention: limits::SPAN_MAX, ..plain() }, "ok");
     start(&Start { retention: beyond, ..plain() }, "invalid-field `retention` is ");
 }
 
 #[test]
-fn the_retry_policies_of_starts_and_of_children_are_looked_at() {
+fn retry_policies_of_starts_and_children_are_validated() {
     let none = RetryPolicy { maximum_attempts: Some(0), ..RetryPolicy::default() };
     let one = RetryPolicy { maximum_attempts: Some(1), ..RetryPolicy::default() };
     start(&Start { retry: Some(none.clone()), ..plain() }, "invalid-field `retry.maximumAttempts` is zero");
@@ -189,7 +189,7 @@ fn the_fields_of_requests_have_their_limits() {
     check(&open, &end("r", &too_much, "i"), TOO_LARGE);
     check(&open, &end("r", &None, &too_long), TOO_LARGE);
 
-    // Who polls is a field like any other.
+    // The identity of a poller has the same limit.
     let poll =
         |identity: &str| Command::StartTurn { scheduled_event_id: 2, identity: Some(identity.to_owned()), poll: None };
     check(&open, &poll(&name), "DeciderStarted");
@@ -263,7 +263,7 @@ fn the_fields_of_decisions_have_their_limits() {
             ..ScheduleActivity::default()
         })
     };
-    let retried = |retry: RetryPolicy| schedule_again("a", retry, ActivityTimeouts::default());
+    let retried = |retry: RetryPolicy| schedule_with_retry("a", retry, ActivityTimeouts::default());
     let reasons = |count, reason: &str| vec![reason.to_owned(); count];
     let wait = |after| Decision::from(StartTimer { timer_id: "t".to_owned(), after, control: None });
     let note =
@@ -360,7 +360,7 @@ fn the_fields_of_decisions_have_their_limits() {
         (stop(&most), Ok("WorkflowCanceled")),
         (stop(&too_much), Err("details")),
     ] {
-        // A good decision before it does not help: nothing of the answer is recorded.
+        // A valid decision before it makes no difference: nothing of the answer is recorded.
         let command = complete(busy.turn(), vec![marker("fine"), decision]);
         match (busy.clone().admit(&command), field) {
             (Ok((_, events)), Ok(expected)) => assert_eq!(events[2].kind.name(), expected),
@@ -373,7 +373,7 @@ fn the_fields_of_decisions_have_their_limits() {
 }
 
 #[test]
-fn an_answer_has_at_most_so_many_decisions() {
+fn decisions_of_an_answer_are_limited() {
     let busy = scene().take();
     let notes = |count| complete(busy.turn(), vec![marker("m"); count]);
     let (_, events) = busy.clone().admit(&notes(limits::DECISIONS_MAX)).unwrap();
@@ -382,7 +382,7 @@ fn an_answer_has_at_most_so_many_decisions() {
 }
 
 #[test]
-fn an_answer_that_comes_too_late_hears_that_first() {
+fn a_late_answer_is_reported_as_late_before_other_errors() {
     let busy = scene().take();
     let turn = busy.turn();
     let answered = busy.decide([]);

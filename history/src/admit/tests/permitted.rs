@@ -1,4 +1,4 @@
-//! What a decider may decide, where its credential says so.
+//! Decisions permitted by the decider's credential.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn may(permissions: Permissions) -> Arc<Permissions> {
     Arc::new(permissions)
 }
 
-/// An activity of this type, on a list, or on whichever there is.
+/// Returns an activity of this type, on a given list or the default one.
 fn activity(kind: &str, list: Option<&str>) -> Decision {
     let (activity_id, activity_type) = ("a".to_owned(), kind.to_owned());
     let task_list = list.map(str::to_owned);
@@ -36,13 +36,13 @@ fn go_on(kind: Option<&str>, list: Option<&str>) -> Decision {
     Decision::from(ContinueAsNew { workflow_type, task_list, ..ContinueAsNew::default() })
 }
 
-/// The type of the run is `order`, its list `orders`.
+/// The type of the run is `order`, and its list is `orders`.
 fn busy() -> Scene {
     scene().take()
 }
 
 #[test]
-fn every_decision_that_is_not_allowed_is_recorded_as_failed_and_schedules_a_turn() {
+fn a_forbidden_decision_is_recorded_as_failed() {
     let nothing = may(Permissions { decisions: Some(names(&[])), ..Permissions::default() });
     let busy = busy();
     for (decision, then) in [
@@ -71,13 +71,13 @@ fn every_decision_that_is_not_allowed_is_recorded_as_failed_and_schedules_a_turn
 }
 
 #[test]
-fn what_is_allowed_is_done_beside_what_is_not() {
+fn permitted_decisions_take_effect_alongside_forbidden_ones() {
     let marks = may(Permissions { decisions: Some(names(&["RecordMarker"])), ..Permissions::default() });
     let busy = busy();
     let when = busy.complete([marker("m"), timer("t", 1), marker("n")]);
     let then = "DeciderCompleted Marker(m) TimerScheduleFailed(t, OperationNotPermitted) Marker(n) DeciderScheduled";
     check_within(&busy, Some(&marks), &when, then);
-    // A close that is allowed waits for the decider to see what was not.
+    // A permitted close fails, because the decider has not seen the refused decision.
     let closes = may(Permissions { decisions: Some(names(&["SucceedWorkflow"])), ..Permissions::default() });
     let then = "DeciderCompleted TimerScheduleFailed(t, OperationNotPermitted) WorkflowCloseFailed(SucceedWorkflow) \
          DeciderScheduled";
@@ -91,7 +91,7 @@ fn what_is_allowed_is_done_beside_what_is_not() {
 }
 
 #[test]
-fn an_activity_goes_to_the_lists_and_is_of_the_types_that_are_allowed() {
+fn activities_need_a_permitted_list_and_type() {
     let busy = busy();
     let lists = may(Permissions { task_lists: Some(names(&["mail"])), ..Permissions::default() });
     let types = may(Permissions { activity_types: Some(names(&["charge", "refund/2"])), ..Permissions::default() });
@@ -121,26 +121,26 @@ fn an_activity_goes_to_the_lists_and_is_of_the_types_that_are_allowed() {
 }
 
 #[test]
-fn children_and_runs_that_go_on_are_of_the_types_and_on_the_lists_that_are_allowed() {
+fn children_and_successors_need_a_permitted_list_and_type() {
     let busy = busy();
     let lists = may(Permissions { task_lists: Some(names(&["mail"])), ..Permissions::default() });
     let types = may(Permissions { child_types: Some(names(&["invoice"])), ..Permissions::default() });
     let failed = "DeciderCompleted ChildScheduleFailed(c, OperationNotPermitted) DeciderScheduled";
     let stays = "DeciderCompleted WorkflowCloseFailed(ContinueAsNew) DeciderScheduled";
-    let goes_on = "DeciderCompleted WorkflowContinuedAsNew";
+    let has_successor = "DeciderCompleted WorkflowContinuedAsNew";
     for (may, decision, then) in [
         (&lists, child_of("invoice", Some("mail")), "DeciderCompleted ChildScheduled(c)"),
         (&lists, child_of("invoice", Some("PCI")), failed),
         (&lists, child_of("invoice", None), failed),
         (&types, child_of("invoice/3", None), "DeciderCompleted ChildScheduled(c)"),
         (&types, child_of("order", None), failed),
-        // What the run has from its own start is none of the decider's choosing.
-        (&lists, go_on(None, None), goes_on),
-        (&lists, go_on(None, Some("orders")), goes_on),
-        (&lists, go_on(None, Some("mail")), goes_on),
+        // The list and type of the run itself are not the decider's choice.
+        (&lists, go_on(None, None), has_successor),
+        (&lists, go_on(None, Some("orders")), has_successor),
+        (&lists, go_on(None, Some("mail")), has_successor),
         (&lists, go_on(None, Some("PCI")), stays),
-        (&types, go_on(Some("order"), None), goes_on),
-        (&types, go_on(Some("invoice"), None), goes_on),
+        (&types, go_on(Some("order"), None), has_successor),
+        (&types, go_on(Some("invoice"), None), has_successor),
         (&types, go_on(Some("refund"), None), stays),
     ] {
         check_within(&busy, Some(may), &busy.complete([decision]), then);
@@ -148,7 +148,7 @@ fn children_and_runs_that_go_on_are_of_the_types_and_on_the_lists_that_are_allow
 }
 
 #[test]
-fn turns_are_moved_to_the_lists_that_are_allowed() {
+fn turns_move_only_to_permitted_lists() {
     let busy = busy();
     let lists = may(Permissions { task_lists: Some(names(&["mail"])), ..Permissions::default() });
     let Command::CompleteTurn { turn, .. } = busy.complete([]) else { unreachable!() };

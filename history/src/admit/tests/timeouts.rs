@@ -1,4 +1,4 @@
-//! What time does to several things at once.
+//! Several deadlines at once.
 
 use crate::event::ActivityTimeouts;
 use crate::scene::{check, scene, schedule_with, signal, timer};
@@ -12,18 +12,18 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn timers_expire_in_the_order_of_time_with_one_turn_for_all() {
+fn timers_expire_in_order_with_one_turn_for_all() {
     let given = scene().decide([timer("b", 20), timer("a", 10), timer("c", 30), timer("now", 0)]);
     check(&given, &given.fire(), "TimerExpired(now) DeciderScheduled");
     let late = given.clone().after(20);
     check(&late, &late.fire(), "TimerExpired(now) TimerExpired(a) TimerExpired(b) DeciderScheduled");
-    // While a turn waits, no further one.
+    // No further turn is scheduled while one is waiting.
     let given = given.then(&signal("go")).after(10);
     check(&given, &given.fire(), "TimerExpired(now) TimerExpired(a)");
 }
 
 #[test]
-fn everything_of_one_instant_fires_in_a_fixed_order() {
+fn simultaneous_deadlines_apply_in_a_fixed_order() {
     let timeouts = ActivityTimeouts { start_to_close: Some(seconds(30)), ..NONE };
     let given = scene().decide([schedule_with("a", timeouts), schedule_with("b", timeouts), timer("t", 30)]);
     let given = given.takes("b").takes("a").then(&signal("go")).take().after(30);
@@ -50,7 +50,7 @@ fn everything_of_one_instant_fires_in_a_fixed_order() {
 fn nothing_due_records_nothing() {
     let given = scene();
     let fire = Command::FireDeadlines {
-        beats: vec![crate::Heartbeat {
+        heartbeats: vec![crate::Heartbeat {
             scheduled_event_id: 77,
             at: given.now,
             details: Some(Payload::from_json("1").unwrap()),

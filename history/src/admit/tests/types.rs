@@ -1,4 +1,4 @@
-//! Registered types: what a decision leaves out, the defaults of its type say.
+//! Registered types, which provide the defaults for absent fields of decisions.
 
 use crate::decision::{ScheduleActivity, StartChild};
 use crate::event::{ActivityTimeouts, EventKind};
@@ -25,7 +25,7 @@ fn child() -> StartChild {
 }
 
 #[test]
-fn an_activity_takes_its_own_words_then_those_of_its_type_then_those_of_its_run() {
+fn activity_settings_fall_back_to_the_type_then_the_run() {
     let timeouts = ActivityTimeouts { heartbeat: secs(3), start_to_close: secs(4), ..ActivityTimeouts::default() };
     let defaults = ActivityDefaults { task_list: Some("typed".to_owned()), timeouts, task_priority: None };
     let known = Registration::Known(Box::new(defaults));
@@ -45,7 +45,7 @@ fn an_activity_takes_its_own_words_then_those_of_its_type_then_those_of_its_run(
 }
 
 #[test]
-fn a_child_takes_its_own_words_then_those_of_its_type_then_those_of_its_parent() {
+fn child_settings_fall_back_to_the_type_then_the_parent() {
     let defaults = WorkflowDefaults {
         task_list: Some("typed".to_owned()),
         execution_timeout: secs(60),
@@ -67,14 +67,14 @@ fn a_child_takes_its_own_words_then_those_of_its_type_then_those_of_its_parent()
 }
 
 #[test]
-fn nothing_new_of_a_deprecated_type_begins() {
+fn deprecated_types_cannot_start() {
     let decisions: [Decision; 2] = [activity().into(), child().into()];
     let names = ["ActivityScheduleFailed", "ChildScheduleFailed"];
     for (decision, name) in decisions.into_iter().zip(names) {
         let busy = scene().with_activity("A", Registration::Deprecated);
         let busy = busy.with_workflow("C", Registration::Deprecated).take();
-        let told = busy.clone().then(&busy.complete([decision]));
-        let [.., failed, scheduled] = told.events.as_slice() else { panic!("too few events") };
+        let summary = busy.clone().then(&busy.complete([decision]));
+        let [.., failed, scheduled] = summary.events.as_slice() else { panic!("too few events") };
         assert_eq!((failed.kind.name(), scheduled.kind.name()), (name, "DeciderScheduled"));
         assert!(format!("{:?}", failed.kind).contains("TypeDeprecated"), "{failed:?}");
     }

@@ -1,4 +1,4 @@
-//! What somebody who operates a run does to one of its activities: done, failed, tried again, paused, resumed, changed.
+//! Manual changes to activities: complete, fail, retry, pause, resume, and change options.
 
 use crate::command::{ActivityCommand, OptionsChange};
 use crate::event::{
@@ -7,7 +7,7 @@ use crate::event::{
 };
 use crate::fault::Fault;
 use crate::limits;
-use crate::run::{PendingActivity, Tries};
+use crate::run::{Attempts, PendingActivity};
 use crate::time::Timestamp;
 use crate::transition::{Transition, must_be_open};
 use crate::validate;
@@ -22,10 +22,10 @@ impl Transition {
         now: Timestamp,
     ) -> Result<(), Fault> {
         validate::by_hand(by_hand)?;
-        is_acceptable(act)?;
+        validate_change(act)?;
         must_be_open(&self.run)?;
         let (scheduled_event_id, activity) = self.run.activity(activity_id).ok_or(Fault::ActivityClosed)?;
-        let has_tries = activity.tries.is_some();
+        let has_attempts = activity.attempts.is_some();
         let ByHand { identity, reason } = by_hand.clone();
         let kind = match act {
             ActivityCommand::Succeed { result } => {
@@ -72,17 +72,17 @@ impl Transition {
             ActivityCommand::Change(change) => changed(change, scheduled_event_id, activity, by_hand.clone())?,
         };
         if matches!(act, ActivityCommand::Retry | ActivityCommand::Pause | ActivityCommand::Change(_)) {
-            self.must_have_room(&kind)?;
+            self.must_have_space(&kind)?;
         }
-        if matches!(act, ActivityCommand::Retry) && has_tries {
-            self.change_tries(scheduled_event_id, Tries::release);
+        if matches!(act, ActivityCommand::Retry) && has_attempts {
+            self.change_attempts(scheduled_event_id, Attempts::release);
         }
         self.push_keyed(now, kind, key);
         Ok(())
     }
 }
 
-/// What a change of an activity's options records.
+/// Returns the event for a change of options.
 fn changed(
     change: &OptionsChange,
     scheduled_event_id: EventId,
@@ -91,7 +91,7 @@ fn changed(
 ) -> Result<EventKind, Fault> {
     let was_started = activity.started_event_id.is_some();
     if change.retry.is_some() && activity.retry.is_none() && was_started {
-        let problem = "a runner has taken it without a retry policy, and it cannot be given one any more";
+        let problem = "it was started without a retry policy, which cannot be added after the start";
         return Err(Fault::ActivityNotRetryable { problem: problem.to_owned() });
     }
     Ok(EventKind::ActivityOptionsChanged(Box::new(ActivityOptionsChanged {
@@ -105,25 +105,24 @@ fn changed(
     })))
 }
 
-/// An activity that waits to be tried again, or is paused, may be retried; one that a runner has only if that leaves no
-/// start in the history.
+/// Checks that an activity can be retried manually: it must be paused, delayed, or held without a recorded start.
 fn may_be_retried(activity: &PendingActivity, now: Timestamp) -> Result<(), Fault> {
     let needs_retry = activity.paused.is_some()
         || activity.held_since().is_some()
         || activity.not_before().is_some_and(|at| at > now);
     let problem = if activity.started_event_id.is_some() {
-        "a runner has taken it, and without a retry policy there is one try; complete it or have it fail"
+        "it was started without a retry policy, so it has only one attempt; complete or fail it instead"
     } else if activity.cancel_event_id.is_some() {
-        "it was asked to stop; complete it or have it fail"
+        "it was asked to stop; complete or fail it instead"
     } else if needs_retry {
         return Ok(());
     } else {
-        "it waits for a runner already"
+        "it is already waiting for a runner"
     };
     Err(Fault::ActivityNotRetryable { problem: problem.to_owned() })
 }
 
-fn is_acceptable(act: &ActivityCommand) -> Result<(), Fault> {
+fn validate_change(act: &ActivityCommand) -> Result<(), Fault> {
     match act {
         ActivityCommand::Succeed { result } => validate::payload("result", result.as_ref()),
         ActivityCommand::Fail { reason, details } => {
@@ -133,7 +132,7 @@ fn is_acceptable(act: &ActivityCommand) -> Result<(), Fault> {
         ActivityCommand::Retry | ActivityCommand::Pause | ActivityCommand::Resume => Ok(()),
         ActivityCommand::Change(change) => {
             if **change == OptionsChange::default() {
-                let problem = "none is given; give a task list, a timeout or a retry policy".to_owned();
+                let problem = "is empty; expected a task list, a timeout or a retry policy".to_owned();
                 return Err(Fault::Invalid { field: "options".to_owned(), problem });
             }
             change.task_list.as_ref().map_or(Ok(()), |list| validate::name("taskList", list))?;

@@ -1,7 +1,8 @@
-//! Runners: taking activities, answering them, and trying again what did not work out.
+//! The runner's side of activities: taking them, reporting results, and retries.
 //!
-//! Without a retry policy every step is an event. With one the tries are state alone, and ActivityStarted is recorded
-//! with the event that closes the activity: three events, however many tries it took (ADR 6).
+//! Without a retry policy, every step is an event. With one, attempts are only kept in the state, and
+//! ActivityStarted is recorded together with the event that closes the activity: three events, however many
+//! attempts it took (ADR 6).
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::time::{Duration, Timestamp};
 use crate::transition::{Transition, must_be_open};
 use crate::validate;
 
-/// What a runner says of a try that failed.
+/// A runner's report of a failed attempt.
 pub(crate) struct Report<'a> {
     pub(crate) reason: Option<&'a str>,
     pub(crate) details: Option<&'a Payload>,
@@ -48,7 +49,7 @@ impl Transition {
         let has_policy = activity.ok_or(Fault::ActivityNotWaiting { scheduled_event_id })?.retry.is_some();
         if has_policy {
             let by = self.author.by.clone();
-            self.change_tries(scheduled_event_id, |tries| tries.start(now, identity.cloned(), by));
+            self.change_attempts(scheduled_event_id, |attempts| attempts.start(now, identity.cloned(), by));
         } else {
             let identity = identity.cloned();
             let (attempt, started_at, last_failure) = (None, None, None);
@@ -102,7 +103,7 @@ impl Transition {
                 identity,
                 kept,
             };
-            if self.try_again(scheduled_event_id, Some(reason), retry_after, failure, now) {
+            if self.retry_or_pause(scheduled_event_id, Some(reason), retry_after, failure, now) {
                 return Ok(());
             }
         }
@@ -130,7 +131,7 @@ impl Transition {
     ) -> Result<(), Fault> {
         validate::payload("details", details)?;
         let asked = held(&self.run, task)?.cancel_event_id;
-        // SWF takes it from whoever stopped unasked.
+        // SWF allows a runner to cancel an activity without a request.
         let asked = asked.or(self.run.started.is_swf().then_some(0));
         let cancel_event_id = asked.ok_or(Fault::CancelNotRequested)?;
         let (scheduled_event_id, details) = (task.scheduled_event_id, details.cloned());
@@ -141,16 +142,17 @@ impl Transition {
         Ok(())
     }
 
-    /// It never reached its runner: told to the decider, or with a retry policy handed out again at once.
+    /// Handles an activity that never reached its runner: reports it to the decider, or hands it out again if there
+    /// is a retry policy.
     pub(crate) fn return_activity(&mut self, task: TaskId, poll: Option<PollId>, now: Timestamp) -> Result<(), Fault> {
         let activity = held(&self.run, task)?;
-        // By now it may have gone elsewhere.
+        // In the meantime it may have been sent to another poll.
         if self.links.sent.poll_of(task.scheduled_event_id) != poll {
             return Err(Fault::ActivityClosed);
         }
         let scheduled_event_id = task.scheduled_event_id;
         if activity.retry.is_some() && activity.cancel_event_id.is_none() {
-            self.change_tries(scheduled_event_id, |tries| tries.give_back(now));
+            self.change_attempts(scheduled_event_id, |attempts| attempts.give_back(now));
             return Ok(());
         }
         let started_event_id = Some(self.record_start(scheduled_event_id, None, &mut None, now));
@@ -169,7 +171,8 @@ impl Transition {
         Ok(())
     }
 
-    /// Start-to-close and heartbeat timeouts end a try, and perhaps the activity; schedule-to-close ends the activity.
+    /// Applies a timeout. Start-to-close and heartbeat timeouts end an attempt and possibly the activity;
+    /// schedule-to-close ends the activity.
     pub(crate) fn activity_times_out(
         &mut self,
         scheduled_event_id: EventId,
@@ -184,7 +187,7 @@ impl Transition {
             ActivityTimeout::ScheduleToClose => false,
         };
         if ends_try {
-            // An earlier deadline of this very instant may have ended the try.
+            // Another deadline of the same time may have ended the attempt.
             if task.is_none() {
                 return;
             }
@@ -196,11 +199,11 @@ impl Transition {
                 identity,
                 kept,
             };
-            if self.try_again(scheduled_event_id, None, None, failure, now) {
+            if self.retry_or_pause(scheduled_event_id, None, None, failure, now) {
                 return;
             }
         }
-        // A try that was held has its failure with its ActivityStarted.
+        // For a held attempt, ActivityStarted contains the previous failure.
         let waiting = if task.is_some() { None } else { activity_of(&self.run, scheduled_event_id) };
         let last_failure = waiting.and_then(PendingActivity::last_failure).cloned();
         let started_event_id = task.map(|_| self.record_start(scheduled_event_id, None, &mut None, now));
@@ -217,9 +220,9 @@ impl Transition {
         self.push(now, EventKind::ActivityTimedOut(timed_out));
     }
 
-    /// Has the activity wait for its next try, if there is to be one, or for somebody, if its policy says so; `named` is the
-    /// wait that its runner asked for.
-    fn try_again(
+    /// Schedules the next attempt, or pauses the activity if its attempts are exhausted and its policy asks for
+    /// that. `named` is the delay requested by the runner. Returns `false` if the activity must close.
+    fn retry_or_pause(
         &mut self,
         scheduled_event_id: EventId,
         reason: Option<&str>,
@@ -230,14 +233,15 @@ impl Transition {
         let Some(activity) = activity_of(&self.run, scheduled_event_id) else { return false };
         let Some(policy) = &activity.retry else { return false };
         let failures = activity.attempt();
-        // Who was asked to stop is not asked to begin again.
+        // An activity that was asked to stop is not retried.
         let may = activity.cancel_event_id.is_none() && reason.is_none_or(|reason| policy.retries(reason));
         if !may {
             return false;
         }
         let chance = retry::chance(self.run.started.run_id, scheduled_event_id, failures);
         let next_at = now.plus(named.unwrap_or_else(|| policy.wait(failures, chance)));
-        // A try that could only begin when the activity has timed out is none: somebody hears of the failure now.
+        // An attempt that could only begin after the schedule-to-close timeout is skipped, so that the failure is
+        // reported now.
         let ends_at =
             activity.timeouts.schedule_to_close.and_then(|limit| self.run.clock.reach(activity.scheduled_at, limit));
         let is_exhausted = !policy.allows_after(failures) || ends_at.is_some_and(|ends_at| next_at >= ends_at);
@@ -245,15 +249,15 @@ impl Transition {
             return false;
         }
         let was_paused = activity.paused.is_some();
-        let held = activity.tries.as_ref().and_then(|tries| tries.held.as_ref());
+        let held = activity.attempts.as_ref().and_then(|attempts| attempts.held.as_ref());
         let failure = failure(held.and_then(|held| held.identity.clone()), held.and_then(|held| held.kept));
         if !is_exhausted {
-            self.change_tries(scheduled_event_id, |tries| tries.fail(failure, next_at));
+            self.change_attempts(scheduled_event_id, |attempts| attempts.fail(failure, next_at));
             return true;
         }
-        self.change_tries(scheduled_event_id, |tries| tries.fail(failure.clone(), now));
+        self.change_attempts(scheduled_event_id, |attempts| attempts.fail(failure.clone(), now));
         if !was_paused {
-            // A clock that went back must not have the history tell of later things.
+            // If the clock was put back, the history must not contain times later than the event.
             let last_failure = Some(LastFailure { at: failure.at.min(now), ..failure });
             let (cause, identity, reason) = (ActivityPausedCause::TriesExhausted, None, None);
             let paused =
@@ -263,8 +267,9 @@ impl Transition {
         true
     }
 
-    /// The activity's ActivityStarted. With a retry policy the start of the last try is recorded now that the activity
-    /// closes; and so is that of an activity that no runner has, and which `by_hand` closes.
+    /// Returns the id of the activity's ActivityStarted event, and records it if necessary. With a retry policy,
+    /// the last attempt is recorded only now that the activity closes. An activity that no runner holds gets a
+    /// start when an operator closes it.
     pub(crate) fn record_start(
         &mut self,
         scheduled_event_id: EventId,
@@ -276,9 +281,9 @@ impl Transition {
         if let Some(started_event_id) = activity.started_event_id {
             return started_event_id;
         }
-        let held = activity.tries.as_ref().and_then(|tries| tries.held.as_ref());
+        let held = activity.attempts.as_ref().and_then(|attempts| attempts.held.as_ref());
         let has_policy = activity.retry.is_some();
-        // Tries move no clock of the run, so that one that went back shows only here.
+        // Attempts record no events, so a clock that was put back is noticed only here.
         let started_at = held.map_or(now, |held| held.at).min(now);
         let scheduled_at = activity.scheduled_at;
         let earlier = |failure: &LastFailure| {
@@ -294,7 +299,7 @@ impl Transition {
             last_failure: activity.last_failure().map(earlier),
             kept: held.and_then(|held| held.kept),
         };
-        // Who took it, not who ends it.
+        // The credential of the runner that took it, not of the caller that closes it.
         let by = held.map_or_else(|| self.author.by.clone(), |held| held.by.clone());
         self.push_by(now, EventKind::ActivityStarted(started), key.take(), by)
     }

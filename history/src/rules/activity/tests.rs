@@ -1,4 +1,4 @@
-//! The table of activities, a line a cell, and what it leaves to be said.
+//! The table of activities, with one case per line, and further rules.
 
 use crate::event::{ActivityTimeouts, ByHand};
 use crate::scene::{
@@ -17,12 +17,12 @@ const TIMEOUTS: ActivityTimeouts = ActivityTimeouts {
     heartbeat: None,
 };
 
-/// The activity waits for a runner, and a turn is held.
+/// A scene with the activity waiting and a turn held.
 fn waits() -> Scene {
     scene().decide([schedule_with("a", TIMEOUTS)]).then(&signal("go")).take()
 }
 
-/// A runner has it, and a turn is held.
+/// A scene with the activity held and a turn held.
 fn is_held() -> Scene {
     waits().takes("a")
 }
@@ -39,7 +39,7 @@ fn poll(scheduled_event_id: u64) -> Command {
 const IN_USE: &str = "DeciderCompleted ActivityScheduleFailed(a, ActivityIdAlreadyInUse) DeciderScheduled";
 
 #[test]
-fn an_activity_that_is_not_there() {
+fn table_of_an_activity_that_is_not_open() {
     let given = scene().take();
     check(&given, &given.complete([schedule("a")]), "DeciderCompleted ActivityScheduled(a)");
     let failed = "DeciderCompleted ActivityTaskCancelFailed(a, ActivityIdUnknown) DeciderScheduled";
@@ -50,7 +50,7 @@ fn an_activity_that_is_not_there() {
 }
 
 #[test]
-fn an_activity_that_waits() {
+fn table_of_a_waiting_activity() {
     let given = waits();
     check(&given, &given.complete([schedule("a")]), IN_USE);
     let canceled = "DeciderCompleted ActivityTaskCancel(a) ActivityCanceled DeciderScheduled";
@@ -65,7 +65,7 @@ fn an_activity_that_waits() {
 }
 
 #[test]
-fn an_activity_that_is_held() {
+fn table_of_a_held_activity() {
     let given = is_held();
     check(&given, &given.complete([schedule("a")]), IN_USE);
     check(&given, &given.complete([cancel("a")]), "DeciderCompleted ActivityTaskCancel(a)");
@@ -84,7 +84,7 @@ fn an_activity_that_is_held() {
 }
 
 #[test]
-fn an_activity_that_is_paused() {
+fn table_of_a_paused_activity() {
     let given = waits().then(&by_hand(ActivityCommand::Pause));
     check(&given, &given.complete([schedule("a")]), IN_USE);
     let canceled = "DeciderCompleted ActivityTaskCancel(a) ActivityCanceled DeciderScheduled";
@@ -117,7 +117,7 @@ fn a_runner_takes_an_activity_once() {
 }
 
 #[test]
-fn a_runner_answers_once_and_a_decider_looks_at_it() {
+fn a_result_is_accepted_once_and_schedules_a_turn() {
     let given = scene().decide([schedule("a"), schedule("b")]).takes("a").takes("b");
     check(&given, &given.succeed("a"), "ActivitySuccess DeciderScheduled");
     check(&given, &given.fail("a"), "ActivityFailed DeciderScheduled");
@@ -132,17 +132,17 @@ fn a_runner_answers_once_and_a_decider_looks_at_it() {
         check(&answered, &Command::CancelActivity { task: stale, details: None }, "fault activity-closed");
         check(&answered, &Command::ReturnActivity { task: stale, poll: None }, "fault activity-closed");
     }
-    // An open activity, and a start that is not its own.
+    // An open activity with the start of another one.
     let other = TaskId { started_event_id: 99, ..given.task("b") };
     check(&given, &succeed(other), "fault activity-closed");
     check(&given, &fail(other), "fault activity-closed");
-    // Nobody answers what nobody took.
+    // A waiting activity accepts no result.
     let waiting = scene().decide([schedule("a")]);
     check(&waiting, &succeed(NO_TASK), "fault activity-closed");
 }
 
 #[test]
-fn an_activity_asked_to_stop_may_still_do_as_it_likes() {
+fn a_runner_may_ignore_a_cancel_request() {
     let given = scene().decide([schedule("a")]).takes("a").then(&signal("stop")).decide([cancel("a")]);
     check(&given, &given.canceled("a"), "ActivityCanceled DeciderScheduled");
     check(&given, &given.succeed("a"), "ActivitySuccess DeciderScheduled");
@@ -157,7 +157,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn an_activity_that_nobody_takes_in_time_times_out() {
+fn an_activity_not_taken_in_time_times_out() {
     let timeouts = ActivityTimeouts { schedule_to_start: Some(seconds(10)), ..NONE };
     let given = scene().decide([schedule_with("a", timeouts)]);
     fires(&given, 10, "ActivityScheduledTimeout DeciderScheduled");
@@ -166,7 +166,7 @@ fn an_activity_that_nobody_takes_in_time_times_out() {
 }
 
 #[test]
-fn an_activity_that_is_not_answered_in_time_times_out() {
+fn an_activity_without_a_result_in_time_times_out() {
     let timeouts = ActivityTimeouts { start_to_close: Some(seconds(10)), ..NONE };
     let given = scene().decide([schedule_with("a", timeouts)]).after(100);
     check(&given, &given.fire(), "");
@@ -174,7 +174,7 @@ fn an_activity_that_is_not_answered_in_time_times_out() {
 }
 
 #[test]
-fn an_activity_that_does_not_close_in_time_times_out_taken_or_not() {
+fn schedule_to_close_applies_started_or_not() {
     let timeouts = ActivityTimeouts { schedule_to_close: Some(seconds(10)), ..NONE };
     let given = scene().decide([schedule_with("a", timeouts)]);
     fires(&given, 10, "ActivityTimedOut(ScheduleToClose) DeciderScheduled");
@@ -182,35 +182,35 @@ fn an_activity_that_does_not_close_in_time_times_out_taken_or_not() {
 }
 
 #[test]
-fn an_activity_that_shows_no_life_in_time_times_out() {
+fn an_activity_without_a_heartbeat_in_time_times_out() {
     let timeouts = ActivityTimeouts { heartbeat: Some(seconds(10)), ..NONE };
     let given = scene().decide([schedule_with("a", timeouts)]).after(100);
     check(&given, &given.fire(), "");
     let given = given.takes("a");
     fires(&given, 10, "ActivityTimedOut(Heartbeat) DeciderScheduled");
-    // Each beat puts the deadline off, and its details go into the timeout.
-    let given = given.after(9).beat("a", "7");
+    // Each heartbeat postpones the deadline, and its details are recorded in the timeout.
+    let given = given.after(9).heartbeat("a", "7");
     fires(&given, 10, "ActivityTimedOut(Heartbeat, 7) DeciderScheduled");
-    let given = given.after(9).beat("a", "8");
+    let given = given.after(9).heartbeat("a", "8");
     fires(&given, 10, "ActivityTimedOut(Heartbeat, 8) DeciderScheduled");
-    // Without them, the engine would fire it; a beat of another activity does not count.
+    // Without it, the timeout applies; a heartbeat of another activity does not count.
     let mut given = given;
-    given.beats[0].scheduled_event_id += 1;
+    given.heartbeats[0].scheduled_event_id += 1;
     check(&given, &given.fire(), "ActivityTimedOut(Heartbeat) DeciderScheduled");
 }
 
 #[test]
-fn a_heartbeat_goes_into_every_timeout_and_stops_none_but_its_own() {
+fn heartbeat_details_are_in_every_timeout() {
     let timeouts = ActivityTimeouts { start_to_close: Some(seconds(10)), heartbeat: Some(seconds(60)), ..NONE };
-    let given = scene().decide([schedule_with("a", timeouts)]).takes("a").after(9).beat("a", "[1]").after(1);
+    let given = scene().decide([schedule_with("a", timeouts)]).takes("a").after(9).heartbeat("a", "[1]").after(1);
     check(&given, &given.fire(), "ActivityTimedOut(StartToClose, [1]) DeciderScheduled");
 }
 
 #[test]
-fn a_beat_from_before_the_start_does_not_shorten_the_deadline() {
+fn a_heartbeat_before_the_start_does_not_count() {
     let timeouts = ActivityTimeouts { heartbeat: Some(seconds(10)), ..NONE };
     let mut given = scene().decide([schedule_with("a", timeouts)]).takes("a");
-    given.beats = vec![crate::Heartbeat {
+    given.heartbeats = vec![crate::Heartbeat {
         scheduled_event_id: given.scheduled("a"),
         at: Timestamp::from_millis(0),
         details: None,
@@ -243,7 +243,7 @@ fn a_late_answer_to_a_timed_out_activity_is_refused() {
 }
 
 #[test]
-fn canceling_an_activity_that_nobody_took_ends_it_on_the_spot() {
+fn canceling_a_waiting_activity_closes_it_at_once() {
     let busy = scene().decide([schedule("a")]).then(&signal("stop")).take();
     check(
         &busy,
@@ -255,7 +255,7 @@ fn canceling_an_activity_that_nobody_took_ends_it_on_the_spot() {
         &busy.complete([cancel("a"), schedule("a")]),
         "DeciderCompleted ActivityTaskCancel(a) ActivityCanceled ActivityScheduled(a) DeciderScheduled",
     );
-    // The decider knows what it did: this alone is no unseen news.
+    // The decider caused this event, so it is not unseen news.
     check(
         &busy,
         &busy.complete([cancel("a"), success()]),
@@ -269,19 +269,19 @@ fn canceling_an_activity_that_nobody_took_ends_it_on_the_spot() {
 }
 
 #[test]
-fn canceling_an_activity_that_a_runner_has_only_asks() {
+fn canceling_a_held_activity_only_requests_it() {
     let given = scene().decide([schedule("a")]).takes("a").then(&signal("stop")).take();
     check(&given, &given.complete([cancel("a")]), "DeciderCompleted ActivityTaskCancel(a)");
     let given = given.decide([cancel("a")]);
     let cancel_event_id = given.run.activity("a").unwrap().1.cancel_event_id;
     assert_eq!(cancel_event_id, Some(given.events.last().unwrap().id));
-    // Asked twice, it is recorded twice.
+    // A second request is recorded as well.
     let given = given.then(&signal("stop!")).take();
     check(&given, &given.complete([cancel("a")]), "DeciderCompleted ActivityTaskCancel(a)");
 }
 
 #[test]
-fn an_activity_has_its_own_timeouts_and_else_those_of_the_start() {
+fn activity_timeouts_default_to_those_of_the_start() {
     let all = |seconds| {
         let span = Some(Duration::from_secs(seconds));
         ActivityTimeouts { schedule_to_start: span, start_to_close: span, schedule_to_close: span, heartbeat: span }
@@ -302,7 +302,7 @@ fn an_activity_has_its_own_timeouts_and_else_those_of_the_start() {
 }
 
 #[test]
-fn an_activity_waits_on_its_own_list_and_else_on_the_run_s() {
+fn the_task_list_of_an_activity_defaults_to_the_run_s() {
     let pci = Decision::from(ScheduleActivity {
         activity_id: "charge".to_owned(),
         activity_type: "Charge".to_owned(),
@@ -321,7 +321,7 @@ fn an_activity_waits_on_its_own_list_and_else_on_the_run_s() {
 }
 
 #[test]
-fn no_more_activities_are_open_than_may_be() {
+fn open_activities_are_limited() {
     let busy = scene().take();
     let ids = (0..limits::OPEN_ACTIVITIES_MAX).map(|index| schedule(&format!("a{index}"))).collect();
     let full = busy.clone().then(&complete(busy.turn(), ids)).then(&signal("go")).take();

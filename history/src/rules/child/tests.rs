@@ -1,4 +1,4 @@
-//! The table of children, a line a cell, and what parent and child do to each other.
+//! The table of children, with one case per line, and effects between parent and child.
 
 use uuid::Uuid;
 
@@ -12,7 +12,8 @@ use crate::scene::{
     Scene, check, child, child_closes, done, plain, scene, schedule, settle, signal, start_child, success, terminate,
 };
 use crate::{
-    Command, Decision, EffectKind, Errand, ErrandTask, Event, ReusePolicy, Start, Transition, child_run_id, limits,
+    Command, Decision, EffectKind, Event, OutboundAction, OutboundEffect, ReusePolicy, Start, Transition, child_run_id,
+    limits,
 };
 
 fn succeeded() -> EventKind {
@@ -23,11 +24,11 @@ fn owed(scene: &Scene) -> Vec<(u64, EffectKind)> {
     scene.links.outbox.ready().map(|effect| (effect.event_id, effect.kind)).collect()
 }
 
-/// The errands that a run owes and that can be run now.
-fn errands(scene: &Scene) -> Vec<Errand> {
+/// Returns the effects of a run that can be delivered now.
+fn outbound_effects(scene: &Scene) -> Vec<OutboundEffect> {
     let event = |event_id: u64| -> &Event { &scene.events[usize::try_from(event_id).unwrap() - 1] };
     let ready = scene.links.outbox.ready();
-    ready.map(|effect| effect.errand(&scene.run.started, event(effect.event_id)).unwrap()).collect()
+    ready.map(|effect| effect.outbound(&scene.run.started, event(effect.event_id)).unwrap()).collect()
 }
 
 fn with_child() -> Scene {
@@ -37,18 +38,18 @@ fn with_child() -> Scene {
 const TWICE: &str = "DeciderCompleted ChildScheduleFailed(c, WorkflowAlreadyOpen) DeciderScheduled";
 
 #[test]
-fn a_child_that_is_not_there_or_has_closed() {
+fn table_of_a_child_that_is_not_open() {
     let closed = with_child().then(&child_closes(5, succeeded()));
     for given in [scene().take(), closed.clone().take()] {
         check(&given, &given.complete([child("c")]), "DeciderCompleted ChildScheduled(c)");
     }
-    assert!(closed.links.is_empty(), "nobody needs to start it any more");
+    assert!(closed.links.is_empty(), "it need not be started any more");
     check(&closed, &settle(5, EffectKind::StartChild, done()), "");
     check(&closed, &child_closes(5, succeeded()), "repeats 8");
 }
 
 #[test]
-fn a_child_that_is_wanted() {
+fn table_of_a_scheduled_child() {
     let given = with_child().then(&signal("go")).take();
     check(&given, &given.complete([child("c")]), TWICE);
     let start = |result| settle(5, EffectKind::StartChild, result);
@@ -60,12 +61,12 @@ fn a_child_that_is_wanted() {
     ] {
         check(&given, &start(result), &format!("ChildScheduleFailed(c, {cause}) DeciderScheduled"));
     }
-    // That it has closed may be heard before that it has started.
+    // The report of the close can arrive before that of the start.
     check(&given, &child_closes(5, succeeded()), "ChildStarted(c) ChildSuccess DeciderScheduled");
 }
 
 #[test]
-fn a_child_that_has_started() {
+fn table_of_a_started_child() {
     let given = with_child().then(&settle(5, EffectKind::StartChild, done())).then(&signal("go")).take();
     check(&given, &given.complete([child("c")]), TWICE);
     check(&given, &settle(5, EffectKind::StartChild, EffectResult::AlreadyOpen), "");
@@ -73,7 +74,7 @@ fn a_child_that_has_started() {
 }
 
 #[test]
-fn a_child_that_has_started_schedules_no_turn_and_one_that_has_closed_does() {
+fn only_the_close_of_a_child_schedules_a_turn() {
     let wanted = with_child();
     assert_eq!(owed(&wanted), [(5, EffectKind::StartChild)]);
     check(&wanted, &settle(5, EffectKind::StartChild, done()), "ChildStarted(c)");
@@ -106,14 +107,14 @@ fn a_child_that_has_started_schedules_no_turn_and_one_that_has_closed_does() {
         (EventKind::WorkflowTerminated(terminated), "ChildTerminated"),
     ] {
         check(&started, &child_closes(5, close.clone()), &format!("{then} DeciderScheduled"));
-        let told = started.clone().then(&child_closes(5, close.clone()));
-        check(&told, &child_closes(5, close), &format!("repeats {}", told.run.last_event_id));
-        assert!(told.run.children.is_empty());
+        let summary = started.clone().then(&child_closes(5, close.clone()));
+        check(&summary, &child_closes(5, close), &format!("repeats {}", summary.run.last_event_id));
+        assert!(summary.run.children.is_empty());
     }
 }
 
 #[test]
-fn as_many_children_are_open_as_may_be_and_not_one_more() {
+fn open_children_are_limited() {
     let many: Vec<Decision> = (0..limits::OPEN_CHILDREN_MAX - 1).map(|id| child(&format!("c{id}"))).collect();
     let scene = scene().take();
     let full = Command::complete(scene.turn(), many);
@@ -126,17 +127,17 @@ fn as_many_children_are_open_as_may_be_and_not_one_more() {
 }
 
 #[test]
-fn what_the_decision_does_not_say_is_as_it_is_for_the_parent() {
+fn absent_child_settings_are_taken_from_the_parent() {
     let start = Start { retention: crate::Duration::from_days(3), ..plain() };
     let wanted = Scene::of(&start).decide([child("c")]);
     let EventKind::ChildScheduled(it) = &wanted.events[4].kind else { panic!("{:?}", wanted.events) };
     assert_eq!((it.task_list.as_str(), it.retention), (start.task_list.as_str(), start.retention));
     assert_eq!(it.execution_timeout, limits::EXECUTION_TIMEOUT_DEFAULT);
     assert_eq!(it.child_policy, ChildPolicy::Terminate);
-    let [errand] = &errands(&wanted)[..] else { panic!("one errand") };
+    let [outbound] = &outbound_effects(&wanted)[..] else { panic!("one outbound") };
     let run_id = child_run_id(wanted.run.started.run_id, 5, wanted.events[4].timestamp);
-    assert_eq!((errand.workflow_id.as_str(), errand.run_id), ("c", Some(run_id)));
-    let ErrandTask::Start(child) = &errand.task else { panic!("{errand:?}") };
+    assert_eq!((outbound.workflow_id.as_str(), outbound.run_id), ("c", Some(run_id)));
+    let OutboundAction::Start(child) = &outbound.task else { panic!("{outbound:?}") };
     let parent = Origin { workflow_id: "order-1".to_owned(), run_id: wanted.run.started.run_id, event_id: 5 };
     assert_eq!(child.parent, Some(parent.clone()));
     let (run, events) = Transition::start(child, run_id, wanted.now).unwrap().into_parts();
@@ -145,31 +146,34 @@ fn what_the_decision_does_not_say_is_as_it_is_for_the_parent() {
 }
 
 #[test]
-fn a_run_that_has_the_childs_id_is_the_child_or_stands_in_its_way() {
+fn an_open_run_with_the_childs_id_decides_the_start() {
     let wanted = with_child();
-    let errand = errands(&wanted).remove(0);
-    let ErrandTask::Start(start) = &errand.task else { panic!("{errand:?}") };
-    let run_id = errand.run_id.unwrap();
+    let outbound = outbound_effects(&wanted).remove(0);
+    let OutboundAction::Start(start) = &outbound.task else { panic!("{outbound:?}") };
+    let run_id = outbound.run_id.unwrap();
     let child = || Transition::start(start, run_id, wanted.now).unwrap();
-    assert_eq!(child().undergo(&errand, wanted.now), EffectResult::Done { run_id });
-    // Another run of its own, which follows the child under its id.
+    assert_eq!(child().apply_effect(&outbound, wanted.now), EffectResult::Done { run_id });
+    // A separate run that follows the child with the same workflow id.
     let later = Uuid::from_u128(5);
     let mut follower = Transition::start(start, later, wanted.now).unwrap();
-    assert_eq!(follower.undergo(&errand, wanted.now), EffectResult::Done { run_id: later });
+    assert_eq!(follower.apply_effect(&outbound, wanted.now), EffectResult::Done { run_id: later });
     let stranger = || Transition::start(&Start { parent: None, ..(**start).clone() }, later, wanted.now).unwrap();
-    assert_eq!(stranger().undergo(&errand, wanted.now), EffectResult::AlreadyOpen);
+    assert_eq!(stranger().apply_effect(&outbound, wanted.now), EffectResult::AlreadyOpen);
     let mut closed = stranger();
     closed.admit(&terminate(), wanted.now).unwrap();
-    let once = Errand {
-        task: ErrandTask::Start(Box::new(Start { reuse_policy: ReusePolicy::RejectDuplicate, ..(**start).clone() })),
-        ..errand.clone()
+    let once = OutboundEffect {
+        task: OutboundAction::Start(Box::new(Start {
+            reuse_policy: ReusePolicy::RejectDuplicate,
+            ..(**start).clone()
+        })),
+        ..outbound.clone()
     };
-    assert_eq!(closed.undergo(&once, wanted.now), EffectResult::ReuseRefused);
-    assert_eq!(closed.undergo(&errand, wanted.now), EffectResult::Closed, "nothing stands in its way");
+    assert_eq!(closed.apply_effect(&once, wanted.now), EffectResult::ReuseRefused);
+    assert_eq!(closed.apply_effect(&outbound, wanted.now), EffectResult::Closed, "nothing stands in its way");
 }
 
 #[test]
-fn a_parent_that_closes_ends_its_children_as_their_policies_say() {
+fn a_closing_parent_applies_the_child_policies() {
     let wanted = scene().decide([
         start_child("t", ChildPolicy::Terminate),
         start_child("r", ChildPolicy::RequestCancel),
@@ -180,10 +184,10 @@ fn a_parent_that_closes_ends_its_children_as_their_policies_say() {
         [5, 6, 7].into_iter().fold(wanted, |scene, id| scene.then(&settle(id, EffectKind::StartChild, done())));
     let closed = started.then(&terminate());
     assert_eq!(owed(&closed), [(5, EffectKind::EndChild), (6, EffectKind::EndChild)]);
-    let policies: Vec<_> = errands(&closed)
+    let policies: Vec<_> = outbound_effects(&closed)
         .into_iter()
-        .map(|errand| match errand.task {
-            ErrandTask::Tell(Command::TakeParentClose { origin, policy }) => (origin.event_id, policy),
+        .map(|outbound| match outbound.task {
+            OutboundAction::Admit(Command::TakeParentClose { origin, policy }) => (origin.event_id, policy),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -193,7 +197,7 @@ fn a_parent_that_closes_ends_its_children_as_their_policies_say() {
 }
 
 #[test]
-fn a_child_that_is_not_known_to_have_started_is_started_before_it_is_ended() {
+fn a_child_is_started_before_its_policy_is_applied() {
     let closed = with_child().then(&terminate());
     assert_eq!(owed(&closed), [(5, EffectKind::StartChild)]);
     let next = closed.then(&settle(5, EffectKind::StartChild, done()));
@@ -205,55 +209,64 @@ fn child_of(event_id: u64) -> (Scene, Origin) {
     (Scene::of(&Start { parent: Some(parent.clone()), ..plain() }), parent)
 }
 
-fn parent_closes(origin: &Origin, policy: ChildPolicy) -> Errand {
+fn parent_closes(origin: &Origin, policy: ChildPolicy) -> OutboundEffect {
     let command = Command::TakeParentClose { origin: origin.clone(), policy };
-    Errand { workflow_id: "order-1".to_owned(), run_id: None, task: ErrandTask::Tell(command), by: None, trace: None }
+    OutboundEffect {
+        workflow_id: "order-1".to_owned(),
+        run_id: None,
+        task: OutboundAction::Admit(command),
+        by: None,
+        trace: None,
+    }
 }
 
 #[test]
-fn a_child_is_ended_by_its_parent_and_by_no_other_and_once() {
+fn only_the_parent_ends_a_child_and_only_once() {
     let (child, parent) = child_of(5);
     let run_id = child.run.started.run_id;
     let names = |transition: &Transition| transition.events().iter().map(|it| it.kind.name()).collect::<Vec<_>>();
     for (policy, expected) in [
         (ChildPolicy::Terminate, vec!["WorkflowTerminated"]),
-        // A turn waits already.
+        // A turn is already waiting.
         (ChildPolicy::RequestCancel, vec!["WorkflowCancelRequested"]),
     ] {
         let mut transition = Transition::of(child.run.clone());
-        let errand = parent_closes(&parent, policy);
+        let outbound = parent_closes(&parent, policy);
         for _ in 0..2 {
-            assert_eq!(transition.undergo(&errand, child.now), EffectResult::Done { run_id });
+            assert_eq!(transition.apply_effect(&outbound, child.now), EffectResult::Done { run_id });
             assert_eq!(names(&transition), expected);
         }
     }
     let stranger = Origin { event_id: 6, ..parent };
     let mut transition = Transition::of(child.run.clone());
-    assert_eq!(transition.undergo(&parent_closes(&stranger, ChildPolicy::Terminate), child.now), EffectResult::Unknown);
+    assert_eq!(
+        transition.apply_effect(&parent_closes(&stranger, ChildPolicy::Terminate), child.now),
+        EffectResult::Unknown
+    );
     assert!(transition.events().is_empty());
 }
 
 #[test]
-fn a_child_that_closes_owes_it_to_its_parent() {
+fn a_closing_child_reports_to_its_parent() {
     let (child, parent) = child_of(5);
     let closed = child.decide([success()]);
     assert_eq!(owed(&closed), [(5, EffectKind::TellParent)]);
-    let [errand] = &errands(&closed)[..] else { panic!("one errand") };
-    assert_eq!((errand.workflow_id.as_str(), errand.run_id), ("p", Some(parent.run_id)));
-    // The parent: of another run, then one that wants no such child, then the right one.
+    let [outbound] = &outbound_effects(&closed)[..] else { panic!("one outbound") };
+    assert_eq!((outbound.workflow_id.as_str(), outbound.run_id), ("p", Some(parent.run_id)));
+    // Not the parent: another run, then one without this child. Then the parent itself.
     let wanted = with_child();
     let mut transition = Transition::of(wanted.run.clone());
-    assert_eq!(transition.undergo(errand, wanted.now), EffectResult::Unknown, "another run");
-    let to_nil = Errand { run_id: Some(Uuid::nil()), ..errand.clone() };
-    assert_eq!(Transition::of(scene().run).undergo(&to_nil, wanted.now), EffectResult::Unknown, "no such child");
-    assert_eq!(transition.undergo(&to_nil, wanted.now), EffectResult::Done { run_id: Uuid::nil() });
-    assert_eq!(transition.undergo(&to_nil, wanted.now), EffectResult::Unknown, "told before");
+    assert_eq!(transition.apply_effect(outbound, wanted.now), EffectResult::Unknown, "another run");
+    let to_nil = OutboundEffect { run_id: Some(Uuid::nil()), ..outbound.clone() };
+    assert_eq!(Transition::of(scene().run).apply_effect(&to_nil, wanted.now), EffectResult::Unknown, "no such child");
+    assert_eq!(transition.apply_effect(&to_nil, wanted.now), EffectResult::Done { run_id: Uuid::nil() });
+    assert_eq!(transition.apply_effect(&to_nil, wanted.now), EffectResult::Unknown, "reported before");
     let mut over = Transition::of(wanted.then(&terminate()).run);
-    assert_eq!(over.undergo(&to_nil, closed.now), EffectResult::Closed);
+    assert_eq!(over.apply_effect(&to_nil, closed.now), EffectResult::Closed);
 }
 
 #[test]
-fn fields_of_children_are_held_to_their_limits() {
+fn fields_of_children_are_limited() {
     let busy = scene().take();
     let long = "x".repeat(limits::NAME_CHARS_MAX + 1);
     let plain = || StartChild { workflow_id: "c".to_owned(), workflow_type: "t".to_owned(), ..StartChild::default() };
@@ -276,22 +289,22 @@ fn fields_of_children_are_held_to_their_limits() {
 }
 
 #[test]
-fn a_closed_parent_that_hears_of_a_child_neither_starts_nor_ends_it_any_more() {
-    let close = |parent: Uuid| Errand {
+fn a_closed_child_is_not_started_or_ended_again() {
+    let close = |parent: Uuid| OutboundEffect {
         workflow_id: "w".to_owned(),
         run_id: Some(parent),
-        task: ErrandTask::Tell(child_closes(5, succeeded())),
+        task: OutboundAction::Admit(child_closes(5, succeeded())),
         by: None,
         trace: None,
     };
-    // That the child has started was never heard, but for this.
+    // The start of the child was never reported.
     let closed = scene().decide([child("c"), child("d"), success()]);
     let parent = closed.run.started.run_id;
     let followed =
         Scene { links: closed.links.clone().handed_over(parent), ..Scene::of_run(&plain(), Uuid::from_u128(50)) };
     for scene in [closed, followed] {
         let mut transition = Transition::linked(scene.run.clone(), scene.links.clone());
-        assert_ne!(transition.undergo(&close(parent), scene.now), EffectResult::Done { run_id: parent });
+        assert_ne!(transition.apply_effect(&close(parent), scene.now), EffectResult::Done { run_id: parent });
         assert!(transition.is_changed() && transition.events().is_empty());
         let left: Vec<u64> = transition.links().outbox.iter().map(|effect| effect.event_id).collect();
         assert_eq!(left, [6, 6], "that of the other child stays");

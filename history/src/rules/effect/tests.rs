@@ -1,4 +1,4 @@
-//! Signals and cancel requests between runs: what is owed, what is taken once, what became of it.
+//! Signals and cancel requests between runs: pending effects, effects applied once, and outcomes.
 
 use crate::command::EffectResult;
 use crate::decision::{CancelExternal, SignalExternal};
@@ -8,8 +8,8 @@ use crate::scene::{
     signal_of, success, terminate,
 };
 use crate::{
-    Command, CommandOutcome, Decision, EffectKind, Errand, ErrandTask, KnownRequest, Links, Payload, Timestamp,
-    Transition, limits,
+    Command, CommandOutcome, Decision, EffectKind, KnownRequest, Links, OutboundAction, OutboundEffect, Payload,
+    Timestamp, Transition, limits,
 };
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ fn owed(scene: &Scene) -> Vec<(u64, EffectKind)> {
 }
 
 #[test]
-fn a_signal_to_another_is_owed_until_it_is_known_what_became_of_it() {
+fn a_signal_is_pending_until_its_outcome_is_known() {
     let sent = scene().decide([signal_external("o"), cancel_external("p")]);
     assert_eq!(owed(&sent), [(5, EffectKind::Signal), (6, EffectKind::RequestCancel)]);
     assert_eq!(sent.links.outbox.next_at(), Some(sent.now.plus(limits::EFFECT_WAIT_FIRST)));
@@ -39,7 +39,7 @@ fn a_signal_to_another_is_owed_until_it_is_known_what_became_of_it() {
 }
 
 #[test]
-fn an_effect_of_another_is_taken_once_however_often_it_comes() {
+fn a_repeated_effect_is_applied_once() {
     let taken = scene().take().then(&signal_of(1, 5));
     assert!(matches!(&taken.events[3].kind, EventKind::Signal(it) if it.origin == Some(origin(1, 5))));
     check(&taken, &signal_of(1, 5), "repeats 4");
@@ -49,14 +49,14 @@ fn an_effect_of_another_is_taken_once_however_often_it_comes() {
     let asked = taken.then(&cancel_of(1, 7));
     check(&asked, &cancel_of(1, 7), "repeats 6");
     assert!(asked.run.cancel_requested);
-    // It was taken before the run closed, so that it must not be said to have failed.
+    // It was accepted before the run closed, so it must not be reported as failed.
     let closed = asked.then(&terminate());
     check(&closed, &signal_of(1, 5), "repeats 4");
     check(&closed, &signal_of(1, 9), "fault run-closed");
 }
 
 #[test]
-fn what_was_seen_is_told_apart_by_what_is_kept_and_by_nothing_else() {
+fn accepted_effects_are_identified_by_origin_only() {
     let mut taken = scene().take().then(&signal_of(1, 5)).then(&signal_of(1, 6));
     taken.links.seen.retain(|seen| seen.origin.event_id != 5);
     check(&taken, &signal_of(1, 6), "repeats 6");
@@ -64,8 +64,8 @@ fn what_was_seen_is_told_apart_by_what_is_kept_and_by_nothing_else() {
 }
 
 #[test]
-fn what_was_refused_in_an_earlier_round_does_not_count_and_what_was_done_does() {
-    let again = scene().decide([signal_external("o")]).then(&Command::SeeToEffects);
+fn refusals_of_earlier_rounds_do_not_count() {
+    let again = scene().decide([signal_external("o")]).then(&Command::RetryEffects);
     let settles = |round, result| Command::SettleEffect {
         owner: Uuid::nil(),
         event_id: 5,
@@ -82,18 +82,18 @@ fn what_was_refused_in_an_earlier_round_does_not_count_and_what_was_done_does() 
 }
 
 #[test]
-fn late_effects_are_seen_to_without_an_event() {
+fn overdue_effects_are_delivered_again_without_an_event() {
     let sent = scene().decide([signal_external("o")]);
-    check(&sent, &Command::SeeToEffects, "");
+    check(&sent, &Command::RetryEffects, "");
     let before = sent.links.outbox.next_at();
-    let early = sent.clone().then(&Command::SeeToEffects);
+    let early = sent.clone().then(&Command::RetryEffects);
     assert_eq!(early.links.outbox.next_at(), before);
-    let late = sent.after(30).then(&Command::SeeToEffects);
+    let late = sent.after(30).then(&Command::RetryEffects);
     assert_eq!(late.links.outbox.next_at(), Some(late.now.plus(limits::EFFECT_WAIT_FIRST)));
 }
 
 #[test]
-fn as_many_effects_as_may_be_are_on_their_way_and_not_one_more() {
+fn pending_effects_are_limited() {
     let many: Vec<Decision> =
         (0..limits::OPEN_EXTERNALS_MAX - 1).map(|to| signal_external(&format!("o{to}"))).collect();
     let scene = scene().take();
@@ -108,7 +108,7 @@ fn as_many_effects_as_may_be_are_on_their_way_and_not_one_more() {
 }
 
 #[test]
-fn fields_of_effects_are_held_to_their_limits() {
+fn fields_of_effects_are_limited() {
     let busy = scene().take();
     let large = Payload::from_json(&format!("\"{}\"", "x".repeat(limits::PAYLOAD_BYTES_MAX))).unwrap();
     let named = |workflow_id: &str, name: &str| SignalExternal {
@@ -135,56 +135,53 @@ fn fields_of_effects_are_held_to_their_limits() {
 }
 
 #[test]
-fn a_repeated_effect_says_which_event_it_was() {
+fn a_repeated_effect_returns_its_event() {
     let taken = scene().take().then(&signal_of(1, 5));
     let first = KnownRequest { run_id: taken.run.started.run_id, event_id: 4 };
     assert_eq!(taken.clone().admit(&signal_of(1, 5)), Ok((CommandOutcome::Repeated(first), Vec::new())));
 }
 
 #[test]
-fn what_an_earlier_run_has_taken_is_not_taken_again_by_the_next_or_under_another_name() {
+fn a_successor_does_not_accept_an_effect_again() {
     let taken = scene().take().then(&signal_of(1, 5));
-    let errand = Errand {
+    let outbound = OutboundEffect {
         workflow_id: "order-1".to_owned(),
         run_id: None,
-        task: ErrandTask::Tell(signal_of(1, 5)),
+        task: OutboundAction::Admit(signal_of(1, 5)),
         by: None,
         trace: None,
     };
     let fresh = || Transition::linked(Scene::of(&plain()).run, taken.links.clone());
     let run_id = taken.run.started.run_id;
-    // A new run of the workflow id goes on with what the one before it has seen, even for an errand to that one.
-    for errand in [errand.clone(), Errand { run_id: Some(Uuid::from_u128(77)), ..errand.clone() }] {
+    // A new run of the workflow id inherits the accepted effects, even for an effect addressed to its predecessor.
+    for outbound in [outbound.clone(), OutboundEffect { run_id: Some(Uuid::from_u128(77)), ..outbound.clone() }] {
         let mut next = fresh();
-        assert_eq!(next.undergo(&errand, taken.now), EffectResult::Done { run_id });
+        assert_eq!(next.apply_effect(&outbound, taken.now), EffectResult::Done { run_id });
         assert!(next.events().is_empty());
     }
-    let other = Errand { task: ErrandTask::Tell(signal_of(1, 6)), ..errand };
-    let to_another = Errand { run_id: Some(Uuid::from_u128(77)), ..other.clone() };
-    assert_eq!(fresh().undergo(&to_another, taken.now), EffectResult::Unknown);
-    assert!(matches!(fresh().undergo(&other, taken.now), EffectResult::Done { .. }));
+    let other = OutboundEffect { task: OutboundAction::Admit(signal_of(1, 6)), ..outbound };
+    let to_another = OutboundEffect { run_id: Some(Uuid::from_u128(77)), ..other.clone() };
+    assert_eq!(fresh().apply_effect(&to_another, taken.now), EffectResult::Unknown);
+    assert!(matches!(fresh().apply_effect(&other, taken.now), EffectResult::Done { .. }));
     let closed = taken.then(&terminate());
     let mut closed = Transition::linked(closed.run, closed.links);
-    assert_eq!(closed.undergo(&other, Timestamp::from_millis(0)), EffectResult::Closed);
+    assert_eq!(closed.apply_effect(&other, Timestamp::from_millis(0)), EffectResult::Closed);
 }
 
-/// What a closed run owes, in the outbox of the run that followed it.
+/// Returns a successor with the pending effects of a closed run in its outbox.
 fn followed(by: &Scene) -> Scene {
     let run_id = by.run.started.run_id;
     Scene { links: by.links.clone().handed_over(run_id), ..Scene::of_run(&plain(), Uuid::from_u128(50)) }
 }
 
 #[test]
-fn what_a_closed_run_owes_goes_over_to_the_next_which_settles_it_without_an_event() {
+fn a_successor_settles_inherited_effects_without_an_event() {
     let closed = scene().decide([signal_external("o"), success()]);
     let next = followed(&closed);
     let effect = next.links.outbox.ready().next().unwrap();
     assert_eq!((effect.of, effect.event_id), (Some(closed.run.started.run_id), 5));
-    assert!(
-        next.links.outbox.round() > closed.links.outbox.round(),
-        "whoever delivered for the run that closed is late"
-    );
-    // Its own event 5 is something else.
+    assert!(next.links.outbox.round() > closed.links.outbox.round(), "a delivery for the closed run is late");
+    // Event 5 of the successor itself is unrelated.
     let own = Command::SettleEffect {
         owner: next.run.started.run_id,
         event_id: 5,
@@ -202,12 +199,12 @@ fn what_a_closed_run_owes_goes_over_to_the_next_which_settles_it_without_an_even
     };
     check(&next, &of_before, "");
     assert!(next.clone().then(&of_before).links.is_empty());
-    // And over again to the one after that, as what it is.
+    // The run after that takes it over unchanged.
     assert_eq!(followed(&next).links.outbox.ready().next(), Some(effect));
 }
 
 #[test]
-fn what_was_taken_over_counts_as_on_its_way() {
+fn inherited_effects_count_as_pending() {
     let many = (0..limits::OPEN_EXTERNALS_MAX).map(|to| signal_external(&format!("o{to}")));
     let decisions: Vec<_> = many.chain([success()]).collect();
     let scene = scene().take();

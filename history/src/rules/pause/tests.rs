@@ -1,18 +1,18 @@
-//! Runs that somebody has paused, with their clocks going or standing still.
+//! Paused runs, with their clocks running or stopped.
 
 use crate::event::{ActivityTimeouts, EventKind};
 use crate::scene::{
-    Scene, check, fail_with, pause, plain, request_cancel, resume, scene, schedule, schedule_again, schedule_with,
-    signal, stop, success, terminate, timer, told,
+    Scene, check, fail_with, pause, plain, request_cancel, resume, scene, schedule, schedule_with, schedule_with_retry,
+    signal, stop, success, summary, terminate, timer,
 };
-use crate::{Command, ContinueAsNew, Duration, RetryPolicy, Standing, Start, Transition, limits};
+use crate::{Command, ContinueAsNew, Duration, RetryPolicy, RunCondition, Start, Transition, limits};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
 #[test]
-fn a_run_that_is_open_paused_or_closed() {
+fn table_of_open_paused_and_closed_runs() {
     let open = scene().take();
     for pause in [pause(), stop()] {
         check(&open, &pause, "WorkflowPaused");
@@ -28,46 +28,47 @@ fn a_run_that_is_open_paused_or_closed() {
 }
 
 #[test]
-fn nothing_of_a_paused_run_is_handed_out_until_it_is_resumed() {
+fn tasks_of_a_paused_run_wait_for_the_resume() {
     for command in [pause(), stop()] {
         let given = scene().decide([schedule("a")]).then(&signal("s"));
         let (turn, activity) = (given.start_turn(), given.start_activity("a"));
         let paused = given.then(&command);
-        assert_eq!((paused.run.standing(), paused.run.waiting_tasks().count()), (Standing::Paused, 0));
+        assert_eq!((paused.run.condition(), paused.run.waiting_tasks().count()), (RunCondition::Paused, 0));
         check(&paused, &turn, "fault turn-not-waiting");
         check(&paused, &activity, "fault activity-not-waiting");
         check(&paused, &command, "fault already-paused");
-        // What comes is recorded and waits.
+        // New events are recorded, and their turns wait.
         check(&paused, &signal("t"), "Signal(t)");
         check(&paused, &request_cancel(), "WorkflowCancelRequested");
         let resumed = paused.then(&signal("t")).then(&resume());
-        assert_eq!((resumed.run.standing(), resumed.run.waiting_tasks().count()), (Standing::Open, 2));
+        assert_eq!((resumed.run.condition(), resumed.run.waiting_tasks().count()), (RunCondition::Open, 2));
         check(&resumed, &turn, "DeciderStarted");
         check(&resumed, &activity, "ActivityStarted");
         check(&resumed, &resume(), "fault not-paused");
     }
-    // News schedules a turn all the same, which waits.
+    // News still schedules a turn, which waits.
     check(&scene().decide([]).then(&pause()), &signal("s"), "Signal(s) DeciderScheduled");
     let EventKind::WorkflowPaused(paused) = &scene().then(&stop()).events[2].kind else { panic!() };
     assert_eq!((paused.stop_clocks, paused.identity.as_deref()), (true, Some("ann")));
 }
 
 #[test]
-fn whoever_has_something_of_a_paused_run_may_finish_it_and_the_run_can_be_ended() {
+fn held_tasks_of_a_paused_run_can_be_completed() {
     let given = scene().decide([schedule("a"), schedule("b")]).takes("a").then(&signal("s")).take().then(&stop());
     check(&given, &given.succeed("a"), "ActivitySuccess DeciderScheduled");
     let decided = given.complete([schedule("c"), timer("t", 60)]);
     check(&given, &decided, "DeciderCompleted ActivityScheduled(c) TimerScheduled(t)");
     check(&given, &given.complete([success()]), "DeciderCompleted WorkflowSuccess");
     check(&given, &terminate(), "WorkflowTerminated");
-    assert_eq!(given.clone().then(&terminate()).run.standing(), Standing::Closed(crate::Status::Terminated));
+    assert_eq!(given.clone().then(&terminate()).run.condition(), RunCondition::Closed(crate::Status::Terminated));
     check(&given.clone().then(&terminate()), &resume(), "fault run-closed");
     let decided = given.clone().then(&decided);
     let start = decided.start_activity("c");
     check(&decided, &start, "fault activity-not-waiting");
     check(&decided.then(&resume()), &start, "ActivityStarted");
-    // Nor is it tried again.
-    let tried = scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
+    // It is not retried either.
+    let tried =
+        scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
     let tried = tried.then(&pause());
     let failed = tried.clone().then(&fail_with(tried.task("a"), "busy", None)).after(60);
     check(&failed, &failed.start_activity("a"), "fault activity-not-waiting");
@@ -76,7 +77,7 @@ fn whoever_has_something_of_a_paused_run_may_finish_it_and_the_run_can_be_ended(
 }
 
 #[test]
-fn a_clock_that_goes_has_timers_and_timeouts_end_but_no_wait_for_somebody() {
+fn a_pause_without_a_stop_suspends_only_waits_for_workers() {
     let limits = ActivityTimeouts {
         schedule_to_start: Some(seconds(10)),
         schedule_to_close: Some(seconds(50)),
@@ -90,7 +91,7 @@ fn a_clock_that_goes_has_timers_and_timeouts_end_but_no_wait_for_somebody() {
     check(&later, &later.fire(), "ActivityTimedOut(ScheduleToClose)");
     let resumed = later.then(&resume()).after(9);
     check(&resumed, &resumed.fire(), "ActivityTimedOut(ScheduleToClose)");
-    // The turn and the activity have waited for somebody since the resume.
+    // The turn and the activity have waited for a worker since the resume.
     let resumed = given.clone().after(45).then(&given.fire()).then(&resume());
     check(&resumed.clone().after(4), &resumed.fire(), "");
     let expected = "ActivityTimedOut(ScheduleToClose)";
@@ -103,11 +104,12 @@ fn a_clock_that_goes_has_timers_and_timeouts_end_but_no_wait_for_somebody() {
     check(&waits.clone().after(1), &waits.fire(), "ActivityScheduledTimeout DeciderScheduled");
 }
 
-/// After `before` seconds its clock stands still for a thousand; `what` is due `left` seconds after that, and not before.
+/// Checks that if the clock is stopped for a thousand seconds after `before` seconds, `what` is due exactly `left`
+/// seconds after the stop.
 #[track_caller]
 fn shifts(given: &Scene, before: u64, left: u64, what: &str) {
     let given = given.clone().after(before).then(&stop());
-    assert_eq!(given.run.deadlines(&given.beats), [], "{what}");
+    assert_eq!(given.run.deadlines(&given.heartbeats), [], "{what}");
     let given = given.after(1_000);
     check(&given, &given.fire(), "");
     let given = given.then(&resume()).after(left - 1);
@@ -117,7 +119,7 @@ fn shifts(given: &Scene, before: u64, left: u64, what: &str) {
 }
 
 #[test]
-fn what_is_timed_goes_on_where_it_was_when_the_clock_stood_still() {
+fn deadlines_continue_after_a_stop_of_the_clock() {
     let start = Start { execution_timeout: seconds(100), decider_start_to_close: seconds(40), ..plain() };
     let run = Start { run_timeout: Some(seconds(90)), ..start.clone() };
     shifts(&Scene::of(&start).decide([]), 30, 70, "WorkflowTimedOut");
@@ -131,9 +133,9 @@ fn what_is_timed_goes_on_where_it_was_when_the_clock_stood_still() {
     let limits = ActivityTimeouts { schedule_to_close: Some(seconds(50)), ..none };
     shifts(&one(limits), 30, 20, "ActivityTimedOut(ScheduleToClose) DeciderScheduled");
     let limits = ActivityTimeouts { heartbeat: Some(seconds(50)), ..none };
-    let beats = one(limits).after(20).beat("a", "7");
-    shifts(&beats, 30, 20, "ActivityTimedOut(Heartbeat, 7) DeciderScheduled");
-    // Twice, and what is set while it stands still.
+    let heartbeats = one(limits).after(20).heartbeat("a", "7");
+    shifts(&heartbeats, 30, 20, "ActivityTimedOut(Heartbeat, 7) DeciderScheduled");
+    // Two stops, and deadlines set during a stop.
     let twice = Scene::of(&start).decide([timer("t", 60)]).then(&stop()).after(500).then(&resume());
     shifts(&twice, 30, 30, "TimerExpired(t) DeciderScheduled");
     let given = Scene::of(&start).take().then(&stop()).after(500);
@@ -145,7 +147,7 @@ fn what_is_timed_goes_on_where_it_was_when_the_clock_stood_still() {
 }
 
 #[test]
-fn a_clock_stands_still_so_often_and_no_more() {
+fn stops_of_the_clock_are_limited() {
     let mut given = scene();
     for _ in 0..limits::CLOCK_STOPS_MAX {
         given = given.then(&stop()).after(1).then(&resume());
@@ -155,15 +157,15 @@ fn a_clock_stands_still_so_often_and_no_more() {
 }
 
 #[test]
-fn a_paused_run_that_goes_on_as_new_is_paused_and_its_execution_has_run_as_long() {
+fn the_successor_of_a_paused_run_is_paused() {
     let start = Start { execution_timeout: seconds(100), ..plain() };
     let given = Scene::of(&start).after(10).take().then(&stop()).after(500);
     let closed = given.clone().then(&given.complete([ContinueAsNew::default().into()]));
     let EventKind::WorkflowContinuedAsNew(it) = closed.events.last().unwrap().kind.clone() else { panic!() };
     let (run, links, events) = Transition::successor(&closed.run, &it, None, None, closed.now).into_all();
-    assert_eq!(told(&events), "WorkflowStarted DeciderScheduled WorkflowPaused");
+    assert_eq!(summary(&events), "WorkflowStarted DeciderScheduled WorkflowPaused");
     let next = Scene { run: *run, links, events, ..closed }.after(1_000).then(&resume());
-    assert_eq!(next.run.standing(), Standing::Open);
+    assert_eq!(next.run.condition(), RunCondition::Open);
     // It ran for ten seconds before the pause.
     let soon = next.after(89);
     check(&soon, &soon.fire(), "");
@@ -171,9 +173,10 @@ fn a_paused_run_that_goes_on_as_new_is_paused_and_its_execution_has_run_as_long(
 }
 
 #[test]
-fn a_try_that_is_held_leaves_the_state_the_fold_of_its_history() {
-    let again = scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
-    // Each step holds the state against the history.
+fn a_held_attempt_keeps_the_state_a_fold_of_its_history() {
+    let again =
+        scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
+    // Each step compares the state with the history.
     let resumed = again.then(&pause()).then(&resume());
     resumed.succeeds("a");
 }

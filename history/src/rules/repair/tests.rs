@@ -1,13 +1,16 @@
-//! Runs that were touched while the clock was two days ahead for a moment.
+//! Runs that were changed while the clock was two days ahead for a moment.
 
 use std::collections::BTreeMap;
 
 use crate::event::ActivityTimeouts;
 use crate::scene::{
-    Scene, by_hand, check, child, fail_with, failure, pause, plain, request_cancel, resume, scene, schedule_again,
-    schedule_with, signal, stop, success, timer,
+    Scene, by_hand, check, child, fail_with, failure, pause, plain, request_cancel, resume, scene, schedule_with,
+    schedule_with_retry, signal, stop, success, timer,
 };
-use crate::{ActivityCommand, Coming, ComingKind, Command, DeadlineKind, Duration, RetryPolicy, Start, Transition};
+use crate::{
+    ActivityCommand, Command, DeadlineKind, Duration, RetryPolicy, Start, Successor, Transition, UpcomingChange,
+    UpcomingKind,
+};
 
 const TWO_DAYS: u64 = 172_800;
 
@@ -18,48 +21,56 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// This happens while the clock is two days ahead; a minute later it is right.
+/// Runs `then` while the clock is two days ahead, and corrects the clock a minute later.
 fn ahead(given: Scene, then: impl FnOnce(Scene) -> Scene) -> Scene {
     then(given.after(TWO_DAYS)).after(60).put_back(TWO_DAYS)
 }
 
 fn command(given: &Scene) -> Command {
-    Command::RepairDeadlines { beats: given.beats.clone(), timers: BTreeMap::new(), by_hand: by_hand(), key: None }
+    Command::RepairDeadlines {
+        heartbeats: given.heartbeats.clone(),
+        timers: BTreeMap::new(),
+        by_hand: by_hand(),
+        key: None,
+    }
 }
 
-/// Repaired once, twice and a second later: the first time alone leaves anything.
+/// Repairs once, twice, and a second later, and checks that only the first repair changes anything.
 fn repaired(given: Scene) -> Scene {
     let repair = command(&given);
     let now = given.now;
     let mut given = given.then(&repair);
-    for beat in &mut given.beats {
-        beat.at = beat.at.min(now);
+    for heartbeat in &mut given.heartbeats {
+        heartbeat.at = heartbeat.at.min(now);
     }
     let again = command(&given);
     for later in [0, 1, TWO_DAYS] {
         let given = given.clone().after(later);
         check(&given, &again, &format!("repeats {}", given.run.last_event_id));
     }
-    assert_eq!(given.run.late_deadlines(&given.beats, &given.links.outbox, given.now), []);
+    assert_eq!(given.run.late_deadlines(&given.heartbeats, &given.links.outbox, given.now), []);
     given
 }
 
-/// What is late, and in how many seconds it is due before and after the repair.
-fn late(given: &Scene) -> Vec<(ComingKind, u64, u64)> {
-    let late = given.run.late_deadlines(&given.beats, &given.links.outbox, given.now);
+/// Returns the late deadlines with the seconds until they are due before and after the repair.
+fn late(given: &Scene) -> Vec<(UpcomingKind, u64, u64)> {
+    let late = given.run.late_deadlines(&given.heartbeats, &given.links.outbox, given.now);
     let wait = |at: crate::Timestamp| at.since(given.now).as_millis() / 1_000;
     late.into_iter().map(|late| (late.what, wait(late.at), wait(late.repaired_at))).collect()
 }
 
-/// In how many seconds each of these is due.
-fn due_in(given: &Scene, wanted: impl Fn(&ComingKind) -> bool) -> Vec<u64> {
-    let future = given.run.future(&given.beats, &given.links.outbox, given.now).into_iter();
-    future.filter(|Coming { what, .. }| wanted(what)).map(|it| it.at.since(given.now).as_millis() / 1_000).collect()
+/// Returns the seconds until each matching change is due.
+fn due_in(given: &Scene, wanted: impl Fn(&UpcomingKind) -> bool) -> Vec<u64> {
+    let future = given.run.future(&given.heartbeats, &given.links.outbox, given.now).into_iter();
+    future
+        .filter(|UpcomingChange { what, .. }| wanted(what))
+        .map(|it| it.at.since(given.now).as_millis() / 1_000)
+        .collect()
 }
 
-/// One deadline of a kind is two days late, and is due so many seconds after the repair.
+/// Checks that one matching deadline is two days late, and is due this many seconds after the repair.
 #[track_caller]
-fn comes_back(given: Scene, after: u64, wanted: impl Fn(&ComingKind) -> bool) -> Scene {
+fn comes_back(given: Scene, after: u64, wanted: impl Fn(&UpcomingKind) -> bool) -> Scene {
     let found: Vec<_> = late(&given).into_iter().filter(|(what, ..)| wanted(what)).collect();
     let [(_, before, repaired_in)] = found.as_slice() else { panic!("{found:?} of {:?}", late(&given)) };
     assert!((TWO_DAYS + after - 60..=TWO_DAYS + after).contains(before), "{before}");
@@ -69,12 +80,12 @@ fn comes_back(given: Scene, after: u64, wanted: impl Fn(&ComingKind) -> bool) ->
     given
 }
 
-fn deadline(wanted: fn(&DeadlineKind) -> bool) -> impl Fn(&ComingKind) -> bool {
-    move |coming| matches!(coming, ComingKind::Deadline(kind) if wanted(kind))
+fn deadline(wanted: fn(&DeadlineKind) -> bool) -> impl Fn(&UpcomingKind) -> bool {
+    move |coming| matches!(coming, UpcomingKind::Deadline(kind) if wanted(kind))
 }
 
 #[test]
-fn timers_set_ahead_expire_a_whole_span_after_the_repair() {
+fn timers_set_ahead_restart_at_the_repair() {
     let given = ahead(scene(), |given| given.decide([timer("t", 9)]));
     check(&given, &command(&given), "WorkflowPaused WorkflowResumed");
     let given = comes_back(given, 9, deadline(|kind| matches!(kind, DeadlineKind::Timer { .. })));
@@ -96,9 +107,9 @@ fn timeouts_and_retries_of_activities_count_from_the_repair() {
     let held = ahead(scene(), |given| with(both)(given).takes("a"));
     comes_back(held.clone(), 8, deadline(|kind| matches!(kind, Kind::ActivityStartToClose { .. })));
     comes_back(held, 3, deadline(|kind| matches!(kind, Kind::ActivityHeartbeat { .. })));
-    // The runner was taken for alive by the wrong clock, and then it died.
-    let beats = ActivityTimeouts { heartbeat: Some(seconds(3)), ..NONE };
-    let beaten = ahead(with(beats)(scene()).takes("a"), |given| given.beat("a", "1"));
+    // The wrong clock recorded a heartbeat of the runner, which then crashed.
+    let heartbeats = ActivityTimeouts { heartbeat: Some(seconds(3)), ..NONE };
+    let beaten = ahead(with(heartbeats)(scene()).takes("a"), |given| given.heartbeat("a", "1"));
     let given = comes_back(beaten, 3, deadline(|kind| matches!(kind, Kind::ActivityHeartbeat { .. })));
     check(&given.clone().after(3), &given.fire(), "ActivityTimedOut(Heartbeat, 1) DeciderScheduled");
 
@@ -106,17 +117,17 @@ fn timeouts_and_retries_of_activities_count_from_the_repair() {
     let failed = |after: Option<u64>| {
         let retry = retry.clone();
         move |given: Scene| {
-            let given = given.decide([schedule_again("a", retry, NONE)]).takes("a");
+            let given = given.decide([schedule_with_retry("a", retry, NONE)]).takes("a");
             given.clone().then(&fail_with(given.task("a"), "r", after.map(seconds)))
         }
     };
     for (after, given) in [
         (7, ahead(scene(), failed(None))),
         (4, ahead(scene(), failed(Some(4)))),
-        // Scheduled by the right clock: no event tells that the wrong one has been there.
+        // Scheduled by the correct clock, so no event shows that the wrong one was used.
         (
             7,
-            ahead(scene().decide([schedule_again("a", retry.clone(), NONE)]).takes("a"), |given| {
+            ahead(scene().decide([schedule_with_retry("a", retry.clone(), NONE)]).takes("a"), |given| {
                 given.clone().then(&fail_with(given.task("a"), "r", None))
             }),
         ),
@@ -130,11 +141,11 @@ fn timeouts_and_retries_of_activities_count_from_the_repair() {
 }
 
 #[test]
-fn turns_held_back_ahead_can_be_taken_a_whole_wait_after_the_repair() {
+fn turns_delayed_ahead_restart_their_delay_at_the_repair() {
     let given = ahead(scene(), Scene::take);
     comes_back(given, 30, deadline(|kind| matches!(kind, DeadlineKind::TurnStartToClose { .. })));
     let given = ahead(scene(), |given| given.clone().take().then(&given.take().fail_turn()));
-    let given = comes_back(given, 1, |coming| matches!(coming, ComingKind::TurnAgain { .. }));
+    let given = comes_back(given, 1, |coming| matches!(coming, UpcomingKind::TurnRetry { .. }));
     check(&given, &given.start_turn(), "fault turn-not-waiting");
     given.after(1).take();
     let waits = Start { decider_schedule_to_start: Some(seconds(50)), ..plain() };
@@ -142,7 +153,7 @@ fn turns_held_back_ahead_can_be_taken_a_whole_wait_after_the_repair() {
     comes_back(given, 50, deadline(|kind| matches!(kind, DeadlineKind::TurnScheduleToStart { .. })));
 }
 
-/// A run that was started while the clock was ahead.
+/// Returns a run that was started while the clock was ahead.
 fn started_ahead(start: &Start) -> Scene {
     let mut given = Scene::of(start);
     let began = given.now.plus(seconds(TWO_DAYS));
@@ -152,7 +163,7 @@ fn started_ahead(start: &Start) -> Scene {
 }
 
 #[test]
-fn timeouts_and_delays_of_a_run_started_ahead_count_from_the_repair() {
+fn a_run_started_ahead_counts_from_the_repair() {
     let start = Start { run_timeout: Some(seconds(600)), execution_timeout: seconds(3_000), ..plain() };
     let given = started_ahead(&start);
     comes_back(given.clone(), 600, deadline(|kind| *kind == DeadlineKind::Run));
@@ -160,12 +171,12 @@ fn timeouts_and_delays_of_a_run_started_ahead_count_from_the_repair() {
     check(&given.clone().after(600), &given.fire(), "WorkflowTimedOut");
     let delayed = Start { start_after: Some(seconds(100)), ..start.clone() };
     let given = started_ahead(&delayed);
-    comes_back(given.clone(), 100, |coming| matches!(coming, ComingKind::FirstTurn { .. }));
+    comes_back(given.clone(), 100, |coming| matches!(coming, UpcomingKind::FirstTurn { .. }));
     let given = comes_back(given, 700, deadline(|kind| *kind == DeadlineKind::Run));
     assert_eq!(due_in(&given, deadline(|kind| *kind == DeadlineKind::Execution)), [3_100]);
     check(&given.clone().after(99), &given.start_turn(), "fault turn-not-waiting");
     given.clone().after(100).take();
-    // A cancel request lets it begin: its timeouts count from then.
+    // A cancel request releases the first turn, and the timeouts count from then.
     let released = given.after(20).then(&request_cancel());
     assert_eq!(due_in(&released, deadline(|kind| *kind == DeadlineKind::Run)), [600]);
     assert_eq!(due_in(&released, deadline(|kind| *kind == DeadlineKind::Execution)), [3_000]);
@@ -174,32 +185,32 @@ fn timeouts_and_delays_of_a_run_started_ahead_count_from_the_repair() {
 }
 
 #[test]
-fn another_try_that_began_ahead_waits_its_backoff_from_the_repair() {
+fn a_retry_begun_ahead_restarts_its_backoff_at_the_repair() {
     let retry = RetryPolicy { initial_interval: seconds(700), ..RetryPolicy::default() };
     let start = Start { retry: Some(retry), run_timeout: Some(seconds(60)), ..plain() };
     let before = Scene::of(&start).after(TWO_DAYS).decide([failure()]);
-    let (run_id, at) = before.events.last().unwrap().kind.followed_by().unwrap();
+    let Successor { run_id, not_before: at } = before.events.last().unwrap().kind.followed_by().unwrap();
     let next = Transition::retry(&before.run, run_id, None, at.unwrap(), None, before.now);
     let (run, events) = next.into_parts();
     let given = Scene { run, events, ..before }.after(60).put_back(TWO_DAYS);
-    let given = comes_back(given, 700, |coming| matches!(coming, ComingKind::FirstTurn { .. }));
+    let given = comes_back(given, 700, |coming| matches!(coming, UpcomingKind::FirstTurn { .. }));
     assert_eq!(due_in(&given, deadline(|kind| *kind == DeadlineKind::Run)), [760]);
 }
 
 #[test]
-fn effects_owed_since_ahead_are_seen_to_soon_after_the_repair() {
-    // One try after the other, until the next is an hour away.
+fn effects_pending_since_ahead_are_delivered_soon() {
+    // Several rounds, until the next one is an hour away.
     let given = ahead(scene(), |given| {
-        (0..6).fold(given.decide([child("c")]), |given, _| given.after(3_600).then(&Command::SeeToEffects))
+        (0..6).fold(given.decide([child("c")]), |given, _| given.after(3_600).then(&Command::RetryEffects))
     });
     let found = late(&given);
-    assert!(matches!(found.as_slice(), [(ComingKind::Effects, _, 30)]), "{found:?}");
+    assert!(matches!(found.as_slice(), [(UpcomingKind::Effects, _, 30)]), "{found:?}");
     let given = repaired(given);
-    assert_eq!(due_in(&given, |coming| *coming == ComingKind::Effects), [30]);
+    assert_eq!(due_in(&given, |coming| *coming == UpcomingKind::Effects), [30]);
 }
 
 #[test]
-fn a_paused_run_stays_paused_and_its_frozen_deadlines_are_repaired() {
+fn the_repair_of_a_paused_run_keeps_it_paused() {
     for (pause, left) in [(pause(), 8), (stop(), 9)] {
         let given = ahead(scene().then(&pause), |given| given.then(&signal("s")));
         assert_eq!(late(&given), [], "nothing of it is late");
@@ -217,22 +228,22 @@ fn a_paused_run_stays_paused_and_its_frozen_deadlines_are_repaired() {
 }
 
 #[test]
-fn a_timer_of_a_run_stopped_ahead_keeps_what_it_had_left() {
+fn a_timer_stopped_ahead_keeps_its_remaining_time() {
     let given = ahead(scene(), |given| given.decide([timer("t", 9), timer("u", 900)]).after(5).then(&stop()));
     assert_eq!(late(&given), [], "the stop goes back with the clock");
     let given = given.then(&resume());
     check(&given.clone().after(3), &given.fire(), "");
     check(&given.clone().after(4), &given.fire(), "TimerExpired(t) DeciderScheduled");
-    // Set while the clock of the run stood still since before the wrong time.
+    // Set while the run's clock was stopped, since before the wrong time.
     let held = scene().take().then(&stop());
     let given = ahead(held, |given| given.decide([timer("t", 900)]));
     assert_eq!(late(&given), [], "it counts from the stop");
 }
 
 #[test]
-fn an_activity_paused_between_tries_is_repaired() {
+fn an_activity_paused_between_attempts_is_repaired() {
     let retry = RetryPolicy { initial_interval: seconds(7), ..RetryPolicy::default() };
-    let given = ahead(scene().decide([schedule_again("a", retry, NONE)]).takes("a"), |given| {
+    let given = ahead(scene().decide([schedule_with_retry("a", retry, NONE)]).takes("a"), |given| {
         given.clone().then(&fail_with(given.task("a"), "r", None))
     });
     let act = |act| Command::ActOnActivity { activity_id: "a".to_owned(), act, by_hand: by_hand(), key: None };
@@ -242,31 +253,31 @@ fn an_activity_paused_between_tries_is_repaired() {
 }
 
 #[test]
-fn deadlines_set_by_the_right_clock_stay_as_they_are() {
+fn deadlines_set_by_a_correct_clock_are_unchanged() {
     let retry = RetryPolicy { initial_interval: seconds(7_000), ..RetryPolicy::default() };
     let limits = ActivityTimeouts { schedule_to_close: Some(seconds(9_000)), heartbeat: Some(seconds(3_000)), ..NONE };
     let start = Start { start_after: Some(seconds(500)), run_timeout: Some(seconds(80_000)), ..plain() };
     let given = Scene::of(&start).after(500).decide([
         timer("t", 900),
-        schedule_again("a", retry.clone(), limits),
+        schedule_with_retry("a", retry.clone(), limits),
         schedule_with("b", limits),
         child("c"),
     ]);
-    let given = given.takes("a").takes("b").beat("b", "1");
+    let given = given.takes("a").takes("b").heartbeat("b", "1");
     let given = given.clone().then(&fail_with(given.task("a"), "r", None)).then(&pause()).after(10).then(&resume());
-    let before = given.run.future(&given.beats, &given.links.outbox, given.now);
+    let before = given.run.future(&given.heartbeats, &given.links.outbox, given.now);
     assert_eq!(late(&given), []);
     check(&given, &command(&given), &format!("repeats {}", given.run.last_event_id));
-    // One more that is late: the others stay.
+    // Only the late one of several is repaired.
     let mut given = ahead(given, |given| given.then(&signal("s")).decide([timer("late", 5)]));
     given.now = given.now.minus(seconds(60));
     let given = repaired(given);
-    let mut after = given.run.future(&given.beats, &given.links.outbox, given.now);
+    let mut after = given.run.future(&given.heartbeats, &given.links.outbox, given.now);
     let late = given.run.timers["late"].scheduled_event_id;
-    let what = ComingKind::Deadline(DeadlineKind::Timer { scheduled_event_id: late });
+    let what = UpcomingKind::Deadline(DeadlineKind::Timer { scheduled_event_id: late });
     after.retain(|coming| coming.what != what);
     assert_eq!(after, before);
-    // A clock that is ahead by less than a minute is no wrong one.
+    // A clock that is ahead by less than a minute counts as correct.
     let given = scene().after(50).decide([timer("t", 9)]).put_back(50);
     assert_eq!(late_count(&given), 0);
 }
@@ -276,14 +287,14 @@ fn late_count(given: &Scene) -> usize {
 }
 
 #[test]
-fn a_closed_run_is_refused_and_has_nothing_late() {
+fn a_closed_run_has_no_late_deadlines() {
     let given = ahead(scene(), |given| given.decide([timer("t", 9)]).then(&signal("s")).decide([success()]));
     assert_eq!(late(&given), []);
     check(&given, &command(&given), "fault run-closed");
 }
 
 #[test]
-fn a_timer_that_an_earlier_version_set_ahead_is_repaired_once_its_span_is_known() {
+fn an_old_timer_is_repaired_once_its_duration_is_known() {
     let mut given = ahead(scene(), |given| given.decide([timer("t", 9)]));
     let set = given.run.timers["t"].scheduled_event_id;
     given.run.timers.get_mut("t").unwrap().after = None;
@@ -291,6 +302,6 @@ fn a_timer_that_an_earlier_version_set_ahead_is_repaired_once_its_span_is_known(
     check(&given, &command(&given), &format!("repeats {}", given.run.last_event_id));
     let timers = BTreeMap::from([(set, seconds(9))]);
     let given =
-        given.clone().then(&Command::RepairDeadlines { beats: Vec::new(), timers, by_hand: by_hand(), key: None });
+        given.clone().then(&Command::RepairDeadlines { heartbeats: Vec::new(), timers, by_hand: by_hand(), key: None });
     check(&given.clone().after(9), &given.fire(), "TimerExpired(t) DeciderScheduled");
 }

@@ -1,11 +1,11 @@
-//! Runs that go on from an earlier event of another.
+//! Runs that continue from an earlier event of another run.
 
 use uuid::Uuid;
 
 use crate::event::{ActivityTimeouts, ByHand, EventKind, LaterSignals, RequestKey, ResetPlan};
 use crate::scene::{
-    Scene, check, child, keyed_signal, request_cancel, scene, schedule, schedule_again, schedule_with, signal,
-    signal_external, terminate, timer, told, updated,
+    Scene, check, child, keyed_signal, request_cancel, scene, schedule, schedule_with, schedule_with_retry, signal,
+    signal_external, summary, terminate, timer, updated,
 };
 use crate::scene::{failed, update};
 use crate::{
@@ -29,20 +29,20 @@ fn ann() -> ByHand {
     ByHand { identity: Some("ann".to_owned()), reason: Some("it was wrong".to_owned()) }
 }
 
-/// The run that goes on from an event, and the one that it was.
+/// Returns the run that continues from an event, and the original run.
 fn reset_with(given: &Scene, event_id: EventId, signals: LaterSignals) -> (Scene, Scene) {
     let branch = read(given, event_id, signals).unwrap();
     let run_id = given.run.started.run_id;
     let plan = ResetPlan { new_run_id: Uuid::from_u128(run_id.as_u128() + 8), run_id, event_id, signals };
     let mut old = Transition::linked(given.run.clone(), given.links.clone());
-    old.plan_reset(plan, &ann(), (Some(RequestKey(7)), None), given.now).unwrap();
+    old.plan_reset(plan, &ann(), Some(RequestKey(7)), None, given.now).unwrap();
     let planned = old.events().first().and_then(PlannedReset::of).or(old.links().reset.as_deref().cloned()).unwrap();
     let new = Transition::branch(branch, &planned);
     let as_scene = |transition: Transition, before: &[crate::Event]| {
         let (run, links, events) = transition.into_all();
         let events = [before, &events].concat();
-        crate::check::history(&events).unwrap_or_else(|violation| panic!("{violation}\n{}", told(&events)));
-        assert_eq!(Run::replay(&events).map(Run::told), Some(run.clone().told()));
+        crate::check::history(&events).unwrap_or_else(|violation| panic!("{violation}\n{}", summary(&events)));
+        assert_eq!(Run::replay(&events).map(Run::history_derived), Some(run.clone().history_derived()));
         Scene { run: *run, links, events, ..given.clone() }
     };
     (as_scene(new, &[]), as_scene(old, &given.events))
@@ -52,16 +52,16 @@ fn reset(given: &Scene, event_id: EventId) -> Scene {
     reset_with(given, event_id, LaterSignals::Reapply).0
 }
 
-/// Every event from which another run may go on.
+/// Returns every event from which another run can continue.
 fn points(given: &Scene) -> Vec<EventId> {
     (1..=given.run.last_event_id).filter(|id| read(given, *id, LaterSignals::Drop).is_ok()).collect()
 }
 
 #[test]
-fn a_run_goes_on_where_no_decider_is_at_work_and_no_commit_is_cut() {
+fn reset_points_have_no_held_turn_and_end_a_commit() {
     let given = scene().decide([schedule("a"), timer("t", 60)]).takes("a").then(&signal("s")).succeeds("a");
     assert_eq!(
-        told(&given.events),
+        summary(&given.events),
         "WorkflowStarted DeciderScheduled DeciderStarted DeciderCompleted ActivityScheduled(a) TimerScheduled(t) \
          ActivityStarted Signal(s) DeciderScheduled ActivitySuccess"
     );
@@ -73,23 +73,23 @@ fn a_run_goes_on_where_no_decider_is_at_work_and_no_commit_is_cut() {
         fault.to_string()
     };
     let text = refused(4, Some(2), Some(6));
-    assert_eq!(text, "no run can go on from event 4; the nearest events from which one can: 2 and 6");
+    assert_eq!(text, "no run can continue from event 4; the nearest possible events: 2 and 6");
     refused(0, None, Some(2));
     refused(1, None, Some(2));
     refused(7, Some(6), Some(9));
     refused(11, Some(10), None);
-    // Not while a decider has the turn, and not from an event that closed the run.
+    // Not while a turn is held, and not from a closing event.
     let held = given.take();
     assert_eq!(points(&held), [2, 6, 9, 10]);
     assert_eq!(points(&held.then(&terminate())), [2, 6, 9, 10]);
-    // A decision that fails is news: its turn's DeciderScheduled belongs to it.
+    // A failed decision is news, so DeciderScheduled follows in the same commit.
     let failed = scene().decide([timer("t", 60), timer("t", 60)]);
     assert_eq!(
-        told(&failed.events[4..]),
+        summary(&failed.events[4..]),
         "TimerScheduled(t) TimerScheduleFailed(t, TimerIdAlreadyInUse) DeciderScheduled"
     );
     assert_eq!(points(&failed), [2, 7]);
-    // A turn that nothing called for was recorded as a whole, with its update.
+    // A turn without news was recorded at once, together with its update.
     let asked = [update("u")];
     let given = scene().decide([]);
     let update = given.speculate(&asked, &[("u", updated())], []);
@@ -97,21 +97,21 @@ fn a_run_goes_on_where_no_decider_is_at_work_and_no_commit_is_cut() {
 }
 
 #[test]
-fn the_old_run_is_terminated_and_names_the_new_one_which_names_it() {
+fn old_and_new_run_of_a_reset_refer_to_each_other() {
     let given = scene().decide([schedule("a")]).then(&keyed_signal("s", 3));
     let (new, old) = reset_with(&given, 5, LaterSignals::Reapply);
-    assert_eq!(told(&old.events[7..]), "WorkflowTerminated");
+    assert_eq!(summary(&old.events[7..]), "WorkflowTerminated");
     let new_run_id = Uuid::from_u128(8);
-    assert_eq!((old.run.retried_as, old.run.goes_on()), (Some(new_run_id), true));
-    assert_eq!(told(&new.events[5..]), "WorkflowReset DeciderScheduled Signal(s)");
+    assert_eq!((old.run.retried_as, old.run.has_successor()), (Some(new_run_id), true));
+    assert_eq!(summary(&new.events[5..]), "WorkflowReset DeciderScheduled Signal(s)");
     assert_eq!(new.run.started.run_id, new_run_id);
     let branched = new.run.branched.as_deref().unwrap();
     assert_eq!((branched.run_id, branched.base_event_id, branched.event_id), (Uuid::nil(), 5, 6));
     let EventKind::WorkflowReset(it) = &new.events[5].kind else { panic!() };
     assert_eq!((it.identity.as_deref(), it.reason.as_deref()), (Some("ann"), Some("it was wrong")));
     let (dropped, _) = reset_with(&given, 5, LaterSignals::Drop);
-    assert_eq!(told(&dropped.events[5..]), "WorkflowReset DeciderScheduled");
-    // The request is known that made it, and each that came to the old run, whether it is wanted or not.
+    assert_eq!(summary(&dropped.events[5..]), "WorkflowReset DeciderScheduled");
+    // The request for the reset is known, and so are all requests to the old run, whether reapplied or not.
     for new in [&new, &dropped] {
         let own = Some(KnownRequest { run_id: new_run_id, event_id: 6 });
         let (first, before) = (KnownRequest { run_id: Uuid::nil(), event_id: 6 }, given.run.clone());
@@ -122,36 +122,36 @@ fn the_old_run_is_terminated_and_names_the_new_one_which_names_it() {
         assert_eq!(transition.admit(&keyed_signal("s", 3), given.now), Ok(CommandOutcome::Repeated(first)));
         assert_eq!(transition.run().request(RequestKey(7)), own);
     }
-    // One that has closed cannot say it in its history.
+    // A closed run cannot record the reset in its history.
     let (new, old) = reset_with(&given.then(&terminate()), 5, LaterSignals::Reapply);
-    assert_eq!(told(&old.events[7..]), "WorkflowTerminated");
-    assert_eq!((old.run.goes_on(), old.links.reset.unwrap().plan.new_run_id), (false, new_run_id));
+    assert_eq!(summary(&old.events[7..]), "WorkflowTerminated");
+    assert_eq!((old.run.has_successor(), old.links.reset.unwrap().plan.new_run_id), (false, new_run_id));
     assert!(new.run.is_open());
-    // And once more, from the branch.
+    // A second reset, of the branch.
     let (third, _) = reset_with(&new.decide([]), 7, LaterSignals::Drop);
-    assert_eq!(told(&third.events[5..]), "WorkflowReset DeciderScheduled WorkflowReset");
+    assert_eq!(summary(&third.events[5..]), "WorkflowReset DeciderScheduled WorkflowReset");
 }
 
 #[test]
-fn what_is_timed_has_as_long_to_go_as_it_had() {
+fn deadlines_keep_their_remaining_time_after_a_reset() {
     let timeouts = ActivityTimeouts { schedule_to_close: Some(seconds(100)), ..ActivityTimeouts::default() };
     let given = scene().after(10).decide([timer("t", 60), schedule_with("a", timeouts)]).after(30);
     let given = given.then(&signal("s")).after(1_000);
     let then = given.now;
-    // Event 8 is of thirty seconds after the timer was set: it has thirty left.
+    // Event 8 was recorded thirty seconds after the timer was set, so thirty seconds remain.
     let new = reset(&given, 8);
     assert_eq!(new.run.timers["t"].expires_at, then.plus(seconds(30)));
     check(&new.clone().after(29), &new.fire(), "");
     check(&new.clone().after(30), &new.fire(), "TimerExpired(t)");
     check(&new.clone().after(69), &new.fire(), "TimerExpired(t)");
-    let told = new.clone().after(70).then(&new.fire());
-    assert!(told.run.activity("a").is_none(), "it was to close within a hundred seconds, of which thirty had gone");
+    let summary = new.clone().after(70).then(&new.fire());
+    assert!(summary.run.activity("a").is_none(), "it was to close within a hundred seconds, of which thirty had gone");
     let ends = new.run.deadlines(&[]).last().unwrap().at;
     assert_eq!(ends, new.run.started.at.plus(limits::EXECUTION_TIMEOUT_DEFAULT).plus(seconds(1_000)));
 }
 
 #[test]
-fn a_run_that_was_paused_there_still_is_and_its_clock_stands_as_it_stood() {
+fn a_reset_to_a_pause_keeps_the_run_paused() {
     let stop = Command::Pause { stop_clocks: true, by_hand: ann(), key: None };
     let resume = Command::Resume { by_hand: ann(), key: None };
     let given = scene().decide([timer("t", 60)]).after(20).then(&stop).after(100).then(&signal("s")).after(100);
@@ -166,8 +166,8 @@ fn a_run_that_was_paused_there_still_is_and_its_clock_stands_as_it_stood() {
 }
 
 #[test]
-fn an_activity_that_was_open_is_handed_out_once_more_and_its_tries_are_counted_anew() {
-    let again = || schedule_again("b", RetryPolicy::default(), ActivityTimeouts::default());
+fn open_activities_restart_after_a_reset() {
+    let again = || schedule_with_retry("b", RetryPolicy::default(), ActivityTimeouts::default());
     let given = scene().decide([schedule("a"), again()]).takes("a").takes("b");
     let old_task = given.task("a");
     let given = {
@@ -187,7 +187,7 @@ fn an_activity_that_was_open_is_handed_out_once_more_and_its_tries_are_counted_a
 }
 
 #[test]
-fn an_update_that_was_accepted_there_is_still_to_be_answered() {
+fn accepted_updates_stay_open_after_a_reset() {
     let asked = [update("u")];
     let given = scene().take();
     let accept = given.judge(&asked, &[("u", Verdict::Later)], []);
@@ -201,7 +201,7 @@ fn an_update_that_was_accepted_there_is_still_to_be_answered() {
 }
 
 #[test]
-fn what_was_with_others_there_is_in_the_way() {
+fn open_children_and_requests_prevent_a_reset() {
     let refused = |given: &Scene, event_id, name: &str| {
         let fault = read(given, event_id, LaterSignals::Drop).unwrap_err();
         assert_eq!(fault.code(), "reset-refused");
@@ -209,13 +209,13 @@ fn what_was_with_others_there_is_in_the_way() {
     };
     let given = scene().decide([child("child-1")]);
     refused(&given, 5, "child `child-1`");
-    // Before, it can.
+    // An earlier event is possible.
     assert_eq!(reset(&given, 2).run.children.len(), 0);
     refused(&scene().decide([signal_external("other")]), 5, "`other`");
 }
 
 #[test]
-fn as_much_is_copied_as_may_be() {
+fn the_copied_history_is_limited() {
     let given = scene().then(&signal("s")).then(&signal("t"));
     let read = |max: usize, signals| {
         let mut reader = BranchReader::with_limit(Branching { event_id: 2, signals }, max);
@@ -228,7 +228,7 @@ fn as_much_is_copied_as_may_be() {
 }
 
 #[test]
-fn a_clock_that_has_stood_still_too_often_is_not_stopped_by_a_reset() {
+fn a_reset_respects_the_limit_of_clock_stops() {
     let mut given = scene().decide([]);
     for _ in given.run.clock.stops()..limits::CLOCK_STOPS_MAX {
         let at = given.run.last_event_id;
@@ -239,10 +239,10 @@ fn a_clock_that_has_stood_still_too_often_is_not_stopped_by_a_reset() {
 }
 
 #[test]
-fn a_cancel_request_comes_again_with_later_signals_unless_answered() {
+fn a_reset_reapplies_unanswered_cancel_requests() {
     let told_from = |given: &Scene, event_id: EventId, signals| {
         let events = reset_with(given, event_id, signals).0.events;
-        told(&events.into_iter().filter(|event| event.id > event_id).collect::<Vec<_>>())
+        summary(&events.into_iter().filter(|event| event.id > event_id).collect::<Vec<_>>())
     };
     let asked = scene().decide([schedule("a")]).then(&request_cancel()).then(&signal("s"));
     for given in [asked.clone(), asked.clone().decide([crate::scene::failure()]), asked.clone().then(&terminate())] {
@@ -250,17 +250,17 @@ fn a_cancel_request_comes_again_with_later_signals_unless_answered() {
         assert_eq!(told_from(&given, 5, LaterSignals::Reapply), again);
         assert!(reset(&given, 5).run.cancel_requested);
         assert_eq!(told_from(&given, 5, LaterSignals::Drop), "WorkflowReset DeciderScheduled");
-        // What stands before the event is part of the history.
+        // A request before the event is part of the history.
         assert!(reset_with(&given, 7, LaterSignals::Drop).0.run.cancel_requested);
     }
     let canceled = asked.decide([crate::scene::cancellation()]);
     assert_eq!(told_from(&canceled, 5, LaterSignals::Reapply), "WorkflowReset DeciderScheduled Signal(s)");
     assert!(!reset(&canceled, 5).run.cancel_requested);
-    // In the new run it releases the first turn, which is held back there.
+    // In the new run it releases the first turn, which is delayed there.
     let later = crate::Start { start_after: Some(seconds(100)), ..crate::scene::plain() };
     let given = Scene::of(&later).after(100).decide([]).then(&request_cancel());
     let given = Scene { now: given.now, ..given };
     let new = reset(&given, 2);
-    assert_eq!(told(&new.events[2..]), "WorkflowReset WorkflowCancelRequested");
+    assert_eq!(summary(&new.events[2..]), "WorkflowReset WorkflowCancelRequested");
     check(&new, &new.start_turn(), "DeciderStarted");
 }

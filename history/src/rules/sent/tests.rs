@@ -1,6 +1,6 @@
-//! Started tasks whose way to their takers is not certain: sent again to whoever says so, given back by nobody else.
+//! Delivery of started tasks: redelivery after a lost response, and tasks given back after a failed delivery.
 
-use crate::scene::{Scene, check, scene, schedule, schedule_again, signal, success, terminate};
+use crate::scene::{Scene, check, scene, schedule, schedule_with_retry, signal, success, terminate};
 use crate::{Command, Links, PollId, RetryPolicy};
 
 const FIRST: PollId = PollId(1);
@@ -17,19 +17,19 @@ fn take(scene: &Scene, activity_id: &str, poll: PollId) -> Command {
 }
 
 fn again(scheduled_event_id: u64, lost: PollId, poll: PollId) -> Command {
-    Command::SendAgain { scheduled_event_id, lost, poll: Some(poll) }
+    Command::Redeliver { scheduled_event_id, lost, poll: Some(poll) }
 }
 
-/// With a turn that went to the first poll.
+/// A scene with a turn sent to the first poll.
 fn turn() -> Scene {
     let given = scene();
     let take = take_turn(&given, FIRST);
     given.then(&take)
 }
 
-/// With an activity `a`, tried again, and an activity `b`, both with the first poll; turns are done.
+/// A scene with an activity `a` with retries and an activity `b`, both sent to the first poll, and no turn.
 fn activities() -> Scene {
-    let given = scene().decide([schedule_again("a", RetryPolicy::default(), NONE), schedule("b")]);
+    let given = scene().decide([schedule_with_retry("a", RetryPolicy::default(), NONE), schedule("b")]);
     let (a, b) = (take(&given, "a", FIRST), take(&given, "b", FIRST));
     given.then(&a).then(&b)
 }
@@ -46,7 +46,7 @@ fn sent(scene: &Scene) -> Vec<(u64, PollId)> {
 }
 
 #[test]
-fn a_started_task_goes_to_another_poll_once_and_records_nothing() {
+fn a_task_is_redelivered_once_without_an_event() {
     let given = turn();
     assert_eq!(sent(&given), [(2, FIRST)]);
     check(&given, &again(2, SECOND, FIRST), "fault activity-not-waiting");
@@ -67,7 +67,7 @@ fn a_started_task_goes_to_another_poll_once_and_records_nothing() {
 }
 
 #[test]
-fn who_could_not_deliver_gives_back_only_what_went_nowhere_else() {
+fn a_failed_delivery_returns_only_tasks_of_its_poll() {
     let given = turn();
     let returned = |poll| Command::ReturnTurn { turn: given.turn(), poll };
     check(&given, &returned(Some(FIRST)), "DeciderFailed(DeliveryFailed) DeciderScheduled");
@@ -89,8 +89,8 @@ fn who_could_not_deliver_gives_back_only_what_went_nowhere_else() {
 }
 
 #[test]
-fn a_task_that_went_to_a_poll_without_an_id_is_no_longer_anybody_elses() {
-    let given = turn().then(&Command::SendAgain { scheduled_event_id: 2, lost: FIRST, poll: None });
+fn a_poll_without_an_id_replaces_the_previous_poll() {
+    let given = turn().then(&Command::Redeliver { scheduled_event_id: 2, lost: FIRST, poll: None });
     assert_eq!(given.links, Links::default());
     check(&given, &Command::ReturnTurn { turn: given.turn(), poll: Some(FIRST) }, "fault turn-lost");
     let back = "DeciderFailed(DeliveryFailed) DeciderScheduled";
@@ -98,7 +98,7 @@ fn a_task_that_went_to_a_poll_without_an_id_is_no_longer_anybody_elses() {
 }
 
 #[test]
-fn where_a_task_went_is_forgotten_as_soon_as_it_is_held_no_more() {
+fn the_poll_of_a_task_is_forgotten_when_it_ends() {
     let given = turn();
     let complete = given.complete([]);
     let (fail, back) = (given.fail_turn(), Command::ReturnTurn { turn: given.turn(), poll: Some(FIRST) });
@@ -107,13 +107,13 @@ fn where_a_task_went_is_forgotten_as_soon_as_it_is_held_no_more() {
         assert_eq!(ended.links, Links::default(), "{end:?}");
         check(&ended, &again(2, FIRST, SECOND), if ended.run.is_open() { NO_TASK } else { "fault run-closed" });
     }
-    // News beside it changes nothing.
+    // Unrelated news changes nothing.
     assert_eq!(sent(&given.clone().then(&signal("go"))), [(2, FIRST)]);
 
     let given = activities();
     let (a, b) = (given.scheduled("a"), given.scheduled("b"));
     assert_eq!(sent(&given.clone().succeeds("b")), [(a, FIRST)]);
-    // Its next try is another sending.
+    // The next attempt is a new delivery.
     let fails = given.fail("a");
     assert_eq!(sent(&given.clone().then(&fails)), [(b, FIRST)]);
     let back = Command::ReturnActivity { task: given.task("a"), poll: Some(FIRST) };

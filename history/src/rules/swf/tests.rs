@@ -1,4 +1,4 @@
-//! What runs of SWF's dialect have that others do not: Lambda tasks, turns that move to another list, limits.
+//! Features of SWF runs: Lambda tasks, turns that move to another list, and limits.
 
 mod dialect;
 
@@ -6,9 +6,9 @@ use crate::decision::{ContinueAsNew, ScheduleActivity, StartChild};
 use crate::dialect::{LAMBDA_LIST, SwfLimits, SwfRun, lambda_activity_id};
 use crate::event::{ActivityTimeouts, ChildPolicy, EventKind, TerminatedCause, TurnList};
 use crate::run::{RunStart, TaskRef};
-use crate::scene::{Scene, check, done, marker, plain, scene, schedule, settle, signal, success, told};
+use crate::scene::{Scene, check, done, marker, plain, scene, schedule, settle, signal, success, summary};
 use crate::{
-    ActivityDefaults, Command, Decision, DomainRoom, Duration, EffectKind, Registration, Start, Surroundings,
+    ActivityDefaults, Command, Decision, DecisionContext, DomainCapacity, Duration, EffectKind, Registration, Start,
     Transition, TurnAnswer, WorkflowDefaults, limits,
 };
 
@@ -36,14 +36,14 @@ fn call(id: &str) -> Decision {
     .into()
 }
 
-/// What came behind the newest DeciderCompleted, with its causes.
+/// Formats the events after the newest DeciderCompleted, with their causes.
 fn since_the_turn(scene: &Scene) -> String {
     let at = scene.events.iter().rposition(|event| event.kind.name() == "DeciderCompleted").unwrap();
-    told(&scene.events[at + 1..])
+    summary(&scene.events[at + 1..])
 }
 
 #[test]
-fn a_lambda_task_is_called_and_answers() {
+fn a_lambda_task_completes_like_an_activity() {
     let called = with_role().decide([call("l")]);
     assert_eq!(since_the_turn(&called), "ActivityScheduled(lambda:l)");
     let waiting: Vec<_> = called.run.waiting_tasks().collect();
@@ -56,18 +56,18 @@ fn a_lambda_task_is_called_and_answers() {
 }
 
 #[test]
-fn a_lambda_task_of_a_run_without_a_role_is_scheduled_and_never_called() {
+fn a_lambda_task_without_a_role_is_never_called() {
     let run = Scene::of(&start(SwfRun::default())).with_functions().decide([call("l")]);
     assert_eq!(since_the_turn(&run), "ActivityScheduled(lambda:l) ActivityScheduledTimeout DeciderScheduled");
     assert!(run.run.activities.is_empty());
-    // In a run that speaks no dialect the list is one like others.
+    // In other runs, the list has no special meaning.
     let native = scene().decide([call("l")]);
     assert_eq!(since_the_turn(&native), "ActivityScheduled(lambda:l)");
 }
 
 #[test]
-fn a_lambda_task_is_not_scheduled_where_nothing_calls_it_or_its_id_is_in_use() {
-    let unavailable = Scene { around: Surroundings::default(), ..with_role() }.decide([call("l")]);
+fn a_lambda_task_needs_functions_and_a_free_id() {
+    let unavailable = Scene { decision_context: DecisionContext::default(), ..with_role() }.decide([call("l")]);
     assert_eq!(since_the_turn(&unavailable), "ActivityScheduleFailed(lambda:l, LambdaUnavailable) DeciderScheduled");
     let twice = with_role().decide([call("l"), call("l")]);
     let expected =
@@ -76,7 +76,7 @@ fn a_lambda_task_is_not_scheduled_where_nothing_calls_it_or_its_id_is_in_use() {
 }
 
 #[test]
-fn lambda_tasks_and_activities_are_open_up_to_a_thousand_together() {
+fn lambda_tasks_count_as_open_activities() {
     let mut full = with_role().take();
     let decisions: Vec<_> = (0..limits::OPEN_ACTIVITIES_MAX).map(|id| call(&id.to_string())).collect();
     full = full.clone().then(&full.complete_all(decisions)).then(&signal("s")).take();
@@ -92,7 +92,7 @@ fn move_to(scene: Scene, list: &str, schedule_to_start: Option<u64>) -> Scene {
     scene.then(&command)
 }
 
-/// Where the turn waits that a signal asks for.
+/// Returns the task list of the turn that a signal schedules.
 fn list_of_next(scene: &Scene) -> String {
     let asked = scene.clone().then(&signal("s"));
     let task = asked.run.turn_task.clone().unwrap();
@@ -100,28 +100,28 @@ fn list_of_next(scene: &Scene) -> String {
 }
 
 #[test]
-fn turns_wait_on_the_list_that_an_answer_has_moved_them_to() {
+fn turns_wait_on_the_list_of_a_move() {
     let moved = move_to(scene(), "others", None);
     assert_eq!(list_of_next(&moved), "others");
     let taken = moved.then(&signal("s")).take();
     assert_eq!(taken.run.list_of_held_turn(), "others");
-    let late = taken.after(10_000).then(&Command::FireDeadlines { beats: Vec::new() });
+    let late = taken.after(10_000).then(&Command::FireDeadlines { heartbeats: Vec::new() });
     assert_eq!(list_of_next(&late.take().decide([])), "others", "a timeout changes nothing");
 }
 
 #[test]
-fn a_move_with_a_timeout_ends_when_a_turn_times_out_and_one_for_good_stands_beneath_it() {
+fn a_temporary_move_ends_when_a_turn_times_out() {
     let for_now = move_to(scene(), "debug", Some(5)).then(&signal("s"));
     let late = for_now.clone().after(5);
     let due = late.clone().then(&late.fire());
     let task = due.run.turn_task.clone().unwrap();
     assert_eq!((due.run.list_of_turn(&task), task.schedule_to_start), ("orders", None));
     assert_eq!(due.run.turn_lists, None);
-    // Held and not answered is the same.
+    // A turn that is held and not answered has the same effect.
     let held = for_now.take().after(10_000);
     let due = held.clone().then(&held.fire());
     assert_eq!(due.run.next_turn_list(), "orders");
-    // For good, and then for now.
+    // A permanent move, followed by a temporary one.
     let good = move_to(scene(), "others", None).then(&signal("s"));
     let both = move_to(good, "debug", Some(5)).then(&signal("s"));
     assert_eq!(both.run.next_turn_list(), "debug");
@@ -130,14 +130,14 @@ fn a_move_with_a_timeout_ends_when_a_turn_times_out_and_one_for_good_stands_bene
 }
 
 #[test]
-fn a_run_that_is_moved_is_told_so_by_its_history_alone() {
+fn a_move_is_derivable_from_the_history() {
     let moved = move_to(move_to(scene(), "others", None).then(&signal("s")), "debug", Some(5));
     assert_eq!(crate::Run::replay(&moved.events), Some(moved.run.clone()));
     assert!(moved.run.turn_lists.is_some());
 }
 
 #[test]
-fn a_turn_has_the_priority_of_its_run_and_an_activity_that_of_its_decision_or_its_type() {
+fn priorities_come_from_run_decision_or_type() {
     let urgent = Scene::of(&start(SwfRun { task_priority: Some(7), ..SwfRun::default() }));
     let priority = |scene: &Scene| match &scene.events[1].kind {
         EventKind::DeciderScheduled(it) => it.task_priority,
@@ -170,21 +170,21 @@ fn the_limits_of_swf_are_25_000_events_and_a_year() {
 }
 
 #[test]
-fn a_run_is_terminated_by_the_command_that_gives_it_more_events_than_may_be() {
-    // WorkflowStarted, DeciderScheduled, and as many signals.
+fn exceeding_the_event_limit_terminates_the_run() {
+    // WorkflowStarted, DeciderScheduled, and two signals.
     let full = Scene::of(&limited(4, Duration::from_days(1))).then(&signal("a")).then(&signal("b"));
     assert_eq!((full.run.last_event_id, full.run.is_open()), (4, true), "as many as may be");
     check(&full, &signal("c"), "Signal(c) WorkflowTerminated");
     let ended = full.clone().then(&signal("c"));
     let EventKind::WorkflowTerminated(it) = &ended.events.last().unwrap().kind else { panic!("not terminated") };
     assert_eq!(it.cause, Some(TerminatedCause::EventLimit));
-    // A whole batch is recorded before, and one that closes the run closes it.
+    // A whole batch is recorded before the check, and a closing decision in it closes the run.
     let busy = Scene::of(&limited(4, Duration::from_days(1))).take();
     let many = busy.complete([marker("a"), marker("b"), marker("c")]);
     check(&busy, &many, "DeciderCompleted Marker(a) Marker(b) Marker(c) WorkflowTerminated");
     let close = busy.complete([marker("a"), success()]);
     check(&busy, &close, "DeciderCompleted Marker(a) WorkflowSuccess");
-    // Whoever has no limits has none.
+    // Without limits, the run is not terminated.
     let free = Scene::of(&start(SwfRun::default())).take();
     check(
         &free,
@@ -208,14 +208,14 @@ fn child() -> Decision {
     StartChild { workflow_id, workflow_type, ..StartChild::default() }.into()
 }
 
-/// A run up to these limits, whose type and whose child's are known.
+/// Returns a run with these limits, with its type and its child's type registered.
 fn typed(events: u64) -> Scene {
     let scene = Scene::of(&limited(events, Duration::from_days(1)));
     scene.with_workflow("C", known(order())).with_workflow("order", known(order()))
 }
 
 #[test]
-fn the_children_of_a_run_that_has_too_many_events_are_ended_by_its_policy() {
+fn the_event_limit_applies_the_child_policy() {
     let parent = typed(8).decide([child(), marker("m")]);
     let parent = parent.then(&settle(5, EffectKind::StartChild, done()));
     assert!(parent.run.is_open());
@@ -225,7 +225,7 @@ fn the_children_of_a_run_that_has_too_many_events_are_ended_by_its_policy() {
 }
 
 #[test]
-fn a_run_is_open_for_as_long_as_may_be_whatever_its_start_says() {
+fn the_execution_timeout_is_capped_by_the_limit() {
     let limits = SwfLimits { events: 100, time: Duration::from_days(365) };
     let run = SwfRun { limits: Some(limits), ..SwfRun::default() };
     let open_for = |wanted| {
@@ -242,7 +242,7 @@ fn a_run_is_open_for_as_long_as_may_be_whatever_its_start_says() {
 }
 
 #[test]
-fn children_and_runs_that_go_on_are_held_to_the_same() {
+fn children_and_successors_inherit_the_limits() {
     let parent = typed(100).decide([child()]);
     let EventKind::ChildScheduled(child) = &parent.events.last().unwrap().kind else { panic!("no child") };
     assert_eq!(child.swf.as_ref().unwrap().limits, parent.run.started.swf.as_ref().unwrap().limits);
@@ -255,25 +255,28 @@ fn children_and_runs_that_go_on_are_held_to_the_same() {
 }
 
 #[test]
-fn a_child_is_not_started_in_a_domain_that_is_full() {
+fn a_child_is_not_started_in_a_full_domain() {
     let parent = Scene::of(&start(SwfRun::default())).with_workflow("C", known(order()));
-    let refused = parent.clone().with_room(DomainRoom::FullForSwf).decide([child()]);
+    let refused = parent.clone().with_capacity(DomainCapacity::FullForSwf).decide([child()]);
     assert_eq!(since_the_turn(&refused), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
     assert_eq!(since_the_turn(&parent.decide([child()])), "ChildScheduled(c)");
-    // Others know no such limit, unless it is the domain's.
-    let native = scene().with_room(DomainRoom::FullForSwf).decide([child(), schedule("a")]);
+    // Other runs have no such limit, except for the domain's own.
+    let native = scene().with_capacity(DomainCapacity::FullForSwf).decide([child(), schedule("a")]);
     assert_eq!(since_the_turn(&native), "ChildScheduled(c) ActivityScheduled(a)");
-    let full = scene().with_room(DomainRoom::Full).decide([child()]);
+    let full = scene().with_capacity(DomainCapacity::Full).decide([child()]);
     assert_eq!(since_the_turn(&full), "ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
-    // There may be room for the first of several, and for no other.
+    // The capacity may suffice for only the first of several children.
     let mut one = scene();
-    one.around.rooms = vec![DomainRoom::Free, DomainRoom::Full];
-    let told = since_the_turn(&one.decide([crate::scene::child("a"), schedule("x"), child()]));
-    assert_eq!(told, "ChildScheduled(a) ActivityScheduled(x) ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled");
+    one.decision_context.child_capacities = vec![DomainCapacity::Free, DomainCapacity::Full];
+    let summary = since_the_turn(&one.decide([crate::scene::child("a"), schedule("x"), child()]));
+    assert_eq!(
+        summary,
+        "ChildScheduled(a) ActivityScheduled(x) ChildScheduleFailed(c, OpenRunsLimit) DeciderScheduled"
+    );
 }
 
 #[test]
-fn a_turn_timeout_of_zero_from_an_earlier_version_is_the_default() {
+fn a_zero_turn_timeout_from_an_old_version_is_the_default() {
     let mut given = scene();
     given.run.started.decider_start_to_close = Duration::ZERO;
     let transition = |scene: &Scene, command: &Command| {

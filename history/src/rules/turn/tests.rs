@@ -1,23 +1,23 @@
-//! The table of turns, a line a cell, and what it leaves to be said.
+//! The table of turns, with one case per line, and further rules.
 
 use crate::event::TurnList;
 use crate::scene::{Scene, check, complete, fires, pause, plain, scene, signal, success, terminate};
 use crate::{Command, Duration, EventKind, Payload, Start, TaskRef, TurnAnswer, TurnId, admit, limits};
 
-/// What is said of a turn: it is answered, given back, not delivered.
+/// Returns the commands that end a turn: answered, failed, and not delivered.
 fn of(turn: TurnId) -> [Command; 3] {
     let answer = complete(turn, vec![]);
     let given_back = Command::FailTurn { turn, reason: None, details: None };
     [answer, given_back, Command::ReturnTurn { turn, poll: None }]
 }
 
-/// A decider polls for the turn that this DeciderScheduled scheduled.
+/// Returns the poll for the turn of this DeciderScheduled event.
 fn poll(scheduled_event_id: u64) -> Command {
     Command::StartTurn { scheduled_event_id, identity: None, poll: None }
 }
 
 #[test]
-fn a_turn_that_is_not_there() {
+fn table_of_a_turn_that_is_not_scheduled() {
     let given = scene().decide([]);
     check(&given, &poll(5), "fault turn-not-waiting");
     for command in of(LOST) {
@@ -28,7 +28,7 @@ fn a_turn_that_is_not_there() {
 }
 
 #[test]
-fn a_turn_that_waits() {
+fn table_of_a_waiting_turn() {
     let given = Scene::of(&Start { decider_schedule_to_start: Some(seconds(60)), ..plain() });
     check(&given, &given.start_turn(), "DeciderStarted");
     for command in of(LOST) {
@@ -37,14 +37,14 @@ fn a_turn_that_waits() {
     fires(&given, 60, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
     check(&given, &signal("go"), "Signal(go)");
     assert_eq!(given.clone().then(&terminate()).run.turn_task, None);
-    // The time does not run while nobody can take it.
+    // The timeout does not run while the turn cannot be taken.
     let paused = given.then(&pause()).after(3_600);
     check(&paused, &paused.fire(), "");
     check(&paused, &paused.start_turn(), "fault turn-not-waiting");
 }
 
 #[test]
-fn a_turn_that_waits_and_is_held_back() {
+fn table_of_a_delayed_turn() {
     let (start_after, decider_schedule_to_start) = (Some(seconds(60)), Some(seconds(60)));
     let given = Scene::of(&Start { decider_schedule_to_start, start_after, ..plain() });
     check(&given, &given.start_turn(), "fault turn-not-waiting");
@@ -58,7 +58,7 @@ fn a_turn_that_waits_and_is_held_back() {
 }
 
 #[test]
-fn a_turn_that_is_held() {
+fn table_of_a_held_turn() {
     let given = scene().take();
     check(&given, &poll(2), "fault turn-not-waiting");
     let [answer, given_back, not_delivered] = of(given.turn());
@@ -71,7 +71,7 @@ fn a_turn_that_is_held() {
 }
 
 #[test]
-fn a_turn_that_was_the_last_to_be_answered() {
+fn table_of_the_last_completed_turn() {
     let given = scene().take();
     let turn = given.turn();
     for given in [given.clone().decide([]), given.clone().decide([success()])] {
@@ -82,7 +82,7 @@ fn a_turn_that_was_the_last_to_be_answered() {
 }
 
 #[test]
-fn turns_wait_where_an_answer_moved_them() {
+fn turns_move_to_the_list_of_an_answer() {
     let to = |schedule_to_start| TurnList { task_list: "here".to_owned(), schedule_to_start };
     let moved = |to: TurnList| {
         let given = scene().take();
@@ -101,7 +101,7 @@ fn turns_wait_where_an_answer_moved_them() {
 const LOST: TurnId = TurnId { scheduled_event_id: 2, started_event_id: 99 };
 
 #[test]
-fn a_decider_takes_the_turn_that_waits() {
+fn a_decider_takes_the_waiting_turn() {
     let new = scene();
     check(&new, &new.start_turn(), "DeciderStarted");
     let other = Command::StartTurn { scheduled_event_id: 1, identity: None, poll: None };
@@ -118,7 +118,7 @@ fn a_decider_takes_the_turn_that_waits() {
 }
 
 #[test]
-fn an_answer_needs_the_turn_and_is_taken_once() {
+fn an_answer_needs_the_held_turn_and_is_accepted_once() {
     let busy = scene().take();
     let turn = busy.turn();
     check(&busy, &busy.complete([]), "DeciderCompleted");
@@ -131,7 +131,7 @@ fn an_answer_needs_the_turn_and_is_taken_once() {
     check(&answered, &complete(turn, vec![success()]), "fault turn-completed");
     check(&answered, &Command::FailTurn { turn, reason: None, details: None }, "fault turn-completed");
     check(&answered, &Command::ReturnTurn { turn, poll: None }, "fault turn-completed");
-    // The repeated answer that closed the run was heard, too.
+    // The repeated answer that closed the run was accepted as well.
     let closed = busy.clone().decide([success()]);
     check(&closed, &complete(turn, vec![success()]), "fault turn-completed");
 
@@ -153,7 +153,7 @@ fn context_is_kept_in_the_answer() {
 }
 
 #[test]
-fn a_turn_given_back_waits_longer_each_time() {
+fn failed_turns_are_delayed_with_a_growing_backoff() {
     let mut given = scene().take();
     for seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600, 600] {
         let wait = Duration::from_secs(seconds);
@@ -166,18 +166,18 @@ fn a_turn_given_back_waits_longer_each_time() {
     }
     assert_eq!(given.run.turn.as_ref().unwrap().attempt, 14);
     assert_eq!(limits::TURN_BACKOFF_MAX, Duration::from_secs(600));
-    // An answer ends the series.
+    // A completed turn ends the series.
     let given = given.decide([]).then(&signal("go")).take();
     check(&given, &given.fail_turn(), "DeciderFailed(Reported) DeciderScheduled(+PT1S)");
     assert_eq!(given.run.turn.as_ref().unwrap().attempt, 1);
 }
 
 #[test]
-fn a_turn_given_back_while_another_waits_schedules_no_third() {
+fn a_failed_turn_delays_the_turn_that_waits_behind_it() {
     let busy = scene().take().then(&signal("go"));
     check(&busy, &busy.fail_turn(), "DeciderFailed(Reported)");
     check(&busy, &Command::ReturnTurn { turn: busy.turn(), poll: None }, "DeciderFailed(DeliveryFailed)");
-    // It waits already, without a wait of its own; news must not let a decider that fails spin.
+    // It was scheduled without a delay, but a failing decider must not loop without one.
     let next = busy.clone().then(&busy.fail_turn());
     check(&next, &next.start_turn(), "fault turn-not-waiting");
     let next = next.after(1);
@@ -187,7 +187,7 @@ fn a_turn_given_back_while_another_waits_schedules_no_third() {
 }
 
 #[test]
-fn a_turn_that_never_arrived_is_dispatched_again_at_once() {
+fn an_undelivered_turn_is_available_again_at_once() {
     let busy = scene().take();
     check(
         &busy,
@@ -207,7 +207,7 @@ fn a_window_begins_at_the_last_completed_turn() {
     assert_eq!(completed.run.previous_started_event_id, 3);
     let lost = completed.then(&signal("go")).take();
     let lost = lost.clone().then(&lost.fail_turn());
-    // What a lost turn was shown is shown again.
+    // Events shown in a lost turn are shown again.
     assert_eq!(lost.run.previous_started_event_id, 3);
 }
 
@@ -216,21 +216,21 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn a_turn_that_nobody_takes_in_time_times_out_and_waits_again() {
+fn a_turn_not_taken_in_time_is_scheduled_again() {
     let given = Scene::of(&Start { decider_schedule_to_start: Some(seconds(10)), ..plain() });
     fires(&given, 10, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
-    let given = given.clone().after(10).then(&Command::FireDeadlines { beats: vec![] });
+    let given = given.clone().after(10).then(&Command::FireDeadlines { heartbeats: vec![] });
     assert_eq!(given.run.turn_task.as_ref().unwrap().attempt, 2);
     fires(&given, 10, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
     let taken = given.after(9).take().after(1);
     check(&taken, &taken.fire(), "");
-    // Without that timeout a turn waits as long as it takes.
+    // Without that timeout, a turn can wait indefinitely.
     let patient = scene().after(86_400);
     check(&patient, &patient.fire(), "");
 }
 
 #[test]
-fn a_turn_that_waits_behind_another_times_out_from_the_end_of_that_one() {
+fn schedule_to_start_counts_from_the_end_of_the_held_turn() {
     let given = Scene::of(&Start { decider_schedule_to_start: Some(seconds(10)), ..plain() });
     let given = given.take().then(&signal("go")).after(20);
     check(&given, &given.fire(), "");
@@ -238,21 +238,21 @@ fn a_turn_that_waits_behind_another_times_out_from_the_end_of_that_one() {
 }
 
 #[test]
-fn a_turn_that_is_held_back_times_out_from_the_end_of_that() {
+fn schedule_to_start_counts_from_the_end_of_the_delay() {
     let given = Scene::of(&Start { decider_schedule_to_start: Some(seconds(10)), ..plain() }).take();
     let given = given.clone().then(&given.fail_turn());
     fires(&given, 11, "DeciderTimedOut(ScheduleToStart) DeciderScheduled");
 }
 
 #[test]
-fn a_turn_that_is_not_answered_in_time_times_out_and_is_scheduled_again() {
+fn a_turn_not_answered_in_time_is_scheduled_again() {
     let given = scene().take();
     fires(&given, 30, "DeciderTimedOut(StartToClose) DeciderScheduled");
-    // Unless one waits behind it.
+    // No turn is scheduled if one is already waiting.
     fires(&given.then(&signal("go")), 30, "DeciderTimedOut(StartToClose)");
     let lost = scene().take().after(30);
     let lost = lost.clone().then(&lost.fire());
-    // The timeout was the wait: the next decider may come at once.
+    // The timeout itself was the delay, so the next turn is available at once.
     check(&lost, &lost.start_turn(), "DeciderStarted");
     assert_eq!(lost.run.turns_lost, 1);
 }

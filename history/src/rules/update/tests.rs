@@ -1,4 +1,4 @@
-//! Updates: judged in one turn, recorded with its decisions or not at all.
+//! Updates: accepted or rejected in one turn, and recorded with its decisions or not at all.
 
 use crate::admit::{Starting, may_update, speculative_turn, starting_for};
 use crate::event::EventKind;
@@ -7,12 +7,12 @@ use crate::scene::{
     update, update_at, updated,
 };
 use crate::{
-    AnsweredTurn, Command, ConflictPolicy, Duration, Fault, Payload, ProposedUpdate, Start, UpdateStanding, Verdict,
+    AnsweredTurn, Command, ConflictPolicy, Duration, Fault, Payload, ProposedUpdate, Start, UpdateStatus, Verdict,
     limits,
 };
 use uuid::Uuid;
 
-/// A run with nothing outstanding.
+/// Returns a run without a turn.
 fn idle() -> Scene {
     scene().decide([])
 }
@@ -21,17 +21,17 @@ fn ids(count: usize) -> Vec<String> {
     (0..count).map(|index| format!("u{index}")).collect()
 }
 
-/// The standing of update `u` where somebody asks for it, or why it is refused.
-fn asked(given: &Scene) -> Result<UpdateStanding, &'static str> {
+/// Returns the status of update `u`, or the code of its refusal.
+fn asked(given: &Scene) -> Result<UpdateStatus, &'static str> {
     may_update(&given.run, &update("u")).map_err(|fault| fault.code())
 }
 
 const TURN: &str = "DeciderScheduled DeciderStarted DeciderCompleted";
 
 #[test]
-fn an_update_that_is_new() {
+fn table_of_a_new_update() {
     let given = idle();
-    assert_eq!(asked(&given), Ok(UpdateStanding::New));
+    assert_eq!(asked(&given), Ok(UpdateStatus::New));
     for (verdict, then) in [
         (updated(), " UpdateAccepted(u) UpdateCompleted(u)"),
         (failed(), " UpdateAccepted(u) UpdateFailed(u, no stock)"),
@@ -45,9 +45,9 @@ fn an_update_that_is_new() {
 }
 
 #[test]
-fn an_update_that_is_accepted() {
+fn table_of_an_accepted_update() {
     let given = idle().then(&idle().speculate(&[update("u")], &[("u", Verdict::Later)], []));
-    assert!(matches!(asked(&given), Ok(UpdateStanding::Accepted { .. })));
+    assert!(matches!(asked(&given), Ok(UpdateStatus::Accepted { .. })));
     let given = given.then(&signal("go")).take();
     for (verdict, then) in [
         (updated(), " UpdateCompleted(u)"),
@@ -57,22 +57,22 @@ fn an_update_that_is_accepted() {
     ] {
         check(&given, &given.judge(&[], &[("u", verdict)], []), &format!("DeciderCompleted{then}"));
     }
-    assert!(matches!(asked(&given.then(&terminate())), Ok(UpdateStanding::Ended { .. })));
+    assert!(matches!(asked(&given.then(&terminate())), Ok(UpdateStatus::Ended { .. })));
 }
 
 #[test]
-fn an_update_that_is_answered() {
+fn table_of_an_answered_update() {
     let given = idle().then(&idle().speculate(&[update("u")], &[("u", updated())], []));
-    assert!(matches!(asked(&given), Ok(UpdateStanding::Ended { .. })));
+    assert!(matches!(asked(&given), Ok(UpdateStatus::Ended { .. })));
     for verdict in [updated(), failed(), Verdict::Later] {
         check(&given, &given.speculate(&[update("u")], &[("u", verdict)], []), "fault update-known");
     }
     check(&given, &given.speculate(&[update("u")], &[("u", rejected())], []), "");
-    assert!(matches!(asked(&given.then(&terminate())), Ok(UpdateStanding::Ended { .. })));
+    assert!(matches!(asked(&given.then(&terminate())), Ok(UpdateStatus::Ended { .. })));
 }
 
 #[test]
-fn a_start_that_comes_with_an_update_does_nothing_where_the_run_knows_the_update() {
+fn a_start_with_a_known_update_does_nothing() {
     let use_existing = Start { conflict_policy: ConflictPolicy::UseExisting, ..plain() };
     let accepted = idle().then(&idle().speculate(&[update("u")], &[("u", Verdict::Later)], []));
     let ended = idle().then(&idle().speculate(&[update("u")], &[("u", updated())], [success()]));
@@ -91,7 +91,7 @@ fn a_start_that_comes_with_an_update_does_nothing_where_the_run_knows_the_update
         (Some(idle()), &use_existing, update("u"), Ok(Starting::Existing { run_id })),
         (Some(idle()), &plain(), update("u"), Err("workflow-already-open")),
         (Some(accepted.clone()), &use_existing, update("u"), repeated),
-        // Whatever its policies would have it do.
+        // Independently of the policies of the start.
         (Some(accepted), &plain(), update("u"), repeated),
         (Some(ended.clone()), &use_existing, update("u"), repeated),
         (Some(ended), &use_existing, update("v"), reuse),
@@ -102,7 +102,7 @@ fn a_start_that_comes_with_an_update_does_nothing_where_the_run_knows_the_update
 }
 
 #[test]
-fn an_accepted_update_its_decisions_and_its_answer_are_one_commit() {
+fn update_decisions_and_answer_are_one_commit() {
     let asked = [update("u")];
     let one_turn = "DeciderScheduled DeciderStarted DeciderCompleted";
     let accepted = "UpdateAccepted(u) UpdateCompleted(u)";
@@ -124,7 +124,7 @@ fn an_accepted_update_its_decisions_and_its_answer_are_one_commit() {
             idle().speculate(&asked, &[("u", failed())], []),
             format!("{one_turn} UpdateAccepted(u) UpdateFailed(u, no stock)"),
         ),
-        // On a turn that is outstanding for another reason it rides along.
+        // It can also be answered by a turn that is held for another reason.
         (
             scene().take(),
             scene().take().judge(&asked, &[("u", updated())], [marker("m")]),
@@ -135,7 +135,7 @@ fn an_accepted_update_its_decisions_and_its_answer_are_one_commit() {
             scene().take().judge(&asked, &[("u", Verdict::Later)], []),
             "DeciderCompleted UpdateAccepted(u)".to_owned(),
         ),
-        // Several, in the order of the answers.
+        // Several updates, in the order of the answers.
         (
             idle(),
             idle().speculate(&[update("u"), update("v")], &[("v", Verdict::Later), ("u", updated())], []),
@@ -152,14 +152,14 @@ fn a_rejected_update_leaves_the_run_as_it_was() {
     let scene = idle();
     let (before, events) = (scene.run.clone(), scene.events.clone());
     let both = scene.speculate(&asked, &[("u", rejected()), ("v", rejected())], []);
-    // Nor is anything recorded that nobody answered.
+    // A repeated rejection does not change the run either.
     let one = scene.speculate(&asked, &[("u", rejected())], []);
     let after = (0..100).fold(scene, |scene, _| scene.then(&both).then(&one));
     assert_eq!((after.run, after.events), (before, events));
-    // Where a turn is outstanding, it leaves nothing of itself.
+    // If a turn is held, the rejection leaves no further event.
     let busy = idle().then(&signal("go")).take();
     check(&busy, &busy.judge(&asked, &[("u", rejected()), ("v", rejected())], []), "DeciderCompleted");
-    // Of two, only what was accepted is recorded, and so is what the decider decided beside them.
+    // Of two updates, only the accepted one is recorded, together with the decisions.
     let scene = idle();
     let one_turn = "DeciderScheduled DeciderStarted DeciderCompleted";
     let command = scene.speculate(&asked, &[("u", rejected()), ("v", updated())], []);
@@ -169,7 +169,7 @@ fn a_rejected_update_leaves_the_run_as_it_was() {
 }
 
 #[test]
-fn a_turn_of_which_nothing_is_recorded_counts_only_where_nothing_has_happened_since() {
+fn a_speculative_turn_fails_after_any_new_event() {
     let asked = [update("u")];
     let scene = idle();
     let (yes, no) =
@@ -179,19 +179,19 @@ fn a_turn_of_which_nothing_is_recorded_counts_only_where_nothing_has_happened_si
     check(&signaled, &no, "");
     check(&signaled.clone().take(), &yes, "fault turn-lost");
     check(&signaled.decide([]), &yes, "fault turn-lost");
-    // What does not move the version is enough: the decider has not seen it.
+    // Even an event that does not change the version counts, because the decider has not seen it.
     let busy = idle().then(&signal("go")).decide([schedule("a")]);
     let command = busy.speculate(&asked, &[("u", updated())], []);
     check(&busy.clone().takes("a"), &command, "fault turn-lost");
     check(&scene.clone().then(&terminate()), &yes, "fault run-closed");
-    // Who repeats it after it was recorded hears just that.
+    // Repeating the answer after it was recorded fails with turn-completed.
     check(&scene.clone().then(&yes), &yes, "fault turn-completed");
     check(&scene.clone().then(&yes), &no, "");
     check(&scene.then(&yes).then(&terminate()), &yes, "fault turn-completed");
 }
 
 #[test]
-fn a_turn_that_is_no_longer_held_records_no_update() {
+fn a_lost_turn_records_no_update() {
     let scene = scene().take();
     let command = scene.judge(&[update("u")], &[("u", updated())], []);
     check(&scene.clone().then(&scene.fail_turn()), &command, "fault turn-lost");
@@ -201,31 +201,31 @@ fn a_turn_that_is_no_longer_held_records_no_update() {
 }
 
 #[test]
-fn an_update_that_was_accepted_is_answered_by_a_later_turn() {
+fn a_later_turn_can_answer_an_accepted_update() {
     let asked = [update("u")];
     let scene = idle();
     let accepted = scene.clone().then(&scene.speculate(&asked, &[("u", Verdict::Later)], [schedule("a")]));
-    assert_eq!(accepted.run.update_standing("u"), UpdateStanding::Accepted { event_id: 8 });
+    assert_eq!(accepted.run.update_status("u"), UpdateStatus::Accepted { event_id: 8 });
     let turn = accepted.takes("a").succeeds("a").take();
     let still = turn.clone().then(&turn.judge(&[], &[("u", Verdict::Later)], []));
-    assert_eq!(still.run.update_standing("u"), UpdateStanding::Accepted { event_id: 8 });
+    assert_eq!(still.run.update_status("u"), UpdateStatus::Accepted { event_id: 8 });
     check(&turn, &turn.judge(&[], &[("u", updated())], []), "DeciderCompleted UpdateCompleted(u)");
     check(&turn, &turn.judge(&[], &[("u", rejected())], []), "DeciderCompleted UpdateFailed(u, closed)");
     check(&turn, &turn.judge(&[], &[("u", failed())], []), "DeciderCompleted UpdateFailed(u, no stock)");
     let done = turn.clone().then(&turn.judge(&[], &[("u", updated())], []));
     assert_eq!(
-        done.run.update_standing("u"),
-        UpdateStanding::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id }
+        done.run.update_status("u"),
+        UpdateStatus::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id }
     );
-    assert_eq!(done.run.version, done.run.last_event_id, "who watches the run is told");
-    // By a turn that was made for another one, too; a word that says nothing new records nothing.
+    assert_eq!(done.run.version, done.run.last_event_id, "watchers of the run are notified");
+    // A turn for another update can also answer it. An answer without news records nothing.
     let one_turn = "DeciderScheduled DeciderStarted DeciderCompleted";
     check(&still, &still.speculate(&[], &[("u", updated())], []), &format!("{one_turn} UpdateCompleted(u)"));
     check(&still, &still.speculate(&[update("v")], &[("u", Verdict::Later), ("v", rejected())], []), "");
 }
 
 #[test]
-fn an_accepted_update_that_nothing_will_answer_leaves_its_run_stuck() {
+fn a_run_with_an_unanswered_update_can_be_stuck() {
     let scene = idle();
     let stuck = scene.clone().then(&scene.speculate(&[update("u")], &[("u", Verdict::Later)], []));
     assert!(stuck.run.is_stuck());
@@ -236,7 +236,7 @@ fn an_accepted_update_that_nothing_will_answer_leaves_its_run_stuck() {
 }
 
 #[test]
-fn what_nobody_asked_and_what_is_said_twice_is_refused_as_a_whole() {
+fn unknown_or_duplicate_answers_refuse_the_whole_turn() {
     let scene = idle();
     let asked = [update("u")];
     for verdict in [updated(), rejected(), Verdict::Later] {
@@ -250,7 +250,7 @@ fn what_nobody_asked_and_what_is_said_twice_is_refused_as_a_whole() {
     }
     let done = scene.clone().then(&scene.speculate(&asked, &[("u", updated())], []));
     check(&done, &done.speculate(&[], &[("u", updated())], []), "fault update-unknown");
-    // Two turns were asked the same: the second has not seen what the first one did.
+    // Two turns were asked about the same update, and the second has not seen the result of the first.
     check(&done, &done.speculate(&asked, &[("u", updated())], []), "fault update-known");
     check(&done, &done.speculate(&asked, &[("u", Verdict::Later)], []), "fault update-known");
     check(&done, &done.speculate(&asked, &[("u", rejected())], []), "");
@@ -265,7 +265,7 @@ fn a_conditional_update_is_accepted_at_its_version_only() {
     check(&scene, &scene.speculate(&stale, &[("u", updated())], []), "fault version-moved");
     let one = scene.speculate(&asked, &[("u", updated())], []);
     assert_eq!(scene.clone().then(&one).run.version, 9);
-    // The first moves the version under the second.
+    // The first update changes the version that the second requires.
     check(&scene, &scene.speculate(&asked, &[("u", updated()), ("v", updated())], []), "fault version-moved");
     check(
         &scene,
@@ -282,24 +282,24 @@ fn a_conditional_update_is_accepted_at_its_version_only() {
 }
 
 #[test]
-fn who_asks_hears_what_is_known_before_a_decider_does() {
+fn known_updates_are_answered_without_a_decider() {
     let scene = idle();
     let version = scene.run.version;
-    assert_eq!(may_update(&scene.run, &update("u")), Ok(UpdateStanding::New));
-    assert_eq!(may_update(&scene.run, &update_at("u", version)), Ok(UpdateStanding::New));
+    assert_eq!(may_update(&scene.run, &update("u")), Ok(UpdateStatus::New));
+    assert_eq!(may_update(&scene.run, &update_at("u", version)), Ok(UpdateStatus::New));
     let moved = Fault::VersionMoved { expected: version + 1, found: version };
     assert_eq!(may_update(&scene.run, &update_at("u", version + 1)), Err(moved));
     let done = scene.clone().then(&scene.speculate(&[update("u")], &[("u", updated())], []));
-    let ended = Ok(UpdateStanding::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id });
+    let ended = Ok(UpdateStatus::Ended { run_id: Uuid::nil(), event_id: done.run.last_event_id });
     assert_eq!(may_update(&done.run, &update("u")), ended);
-    // The same request once more, whose condition was true when it was accepted.
+    // A repeated request, whose condition held when it was accepted.
     assert_eq!(may_update(&done.run, &update_at("u", version)), ended);
     let closed = done.then(&terminate());
     assert_eq!(may_update(&closed.run, &update("u")), ended, "a lost answer is fetched when the run has closed, too");
     assert_eq!(may_update(&closed.run, &update("v")).unwrap_err().code(), "run-closed");
     let later = scene.clone().then(&scene.speculate(&[update("u")], &[("u", Verdict::Later)], []));
-    assert_eq!(may_update(&later.run, &update("u")), Ok(UpdateStanding::Accepted { event_id: 8 }));
-    let unanswered = Ok(UpdateStanding::Ended { run_id: Uuid::nil(), event_id: 8 });
+    assert_eq!(may_update(&later.run, &update("u")), Ok(UpdateStatus::Accepted { event_id: 8 }));
+    let unanswered = Ok(UpdateStatus::Ended { run_id: Uuid::nil(), event_id: 8 });
     assert_eq!(
         may_update(&later.then(&terminate()).run, &update("u")),
         unanswered,
@@ -308,7 +308,7 @@ fn who_asks_hears_what_is_known_before_a_decider_does() {
 }
 
 #[test]
-fn updates_have_their_limits() {
+fn fields_of_updates_are_limited() {
     let scene = idle();
     let longest = "x".repeat(limits::NAME_CHARS_MAX);
     for (asked, code) in [
@@ -339,7 +339,7 @@ fn updates_have_their_limits() {
 }
 
 #[test]
-fn a_run_takes_only_so_many_updates_that_wait() {
+fn accepted_updates_without_an_answer_are_limited() {
     let full = |count: usize| {
         let ids = ids(count);
         let asked: Vec<ProposedUpdate> = ids.iter().map(|id| update(id)).collect();
@@ -353,7 +353,7 @@ fn a_run_takes_only_so_many_updates_that_wait() {
 }
 
 #[test]
-fn a_close_with_unseen_news_is_refused_and_the_update_stands() {
+fn an_update_is_kept_when_the_close_fails() {
     let scene = scene().take().then(&signal("go"));
     let command = scene.judge(&[update("u")], &[("u", updated())], [success()]);
     check(
@@ -364,7 +364,7 @@ fn a_close_with_unseen_news_is_refused_and_the_update_stands() {
 }
 
 #[test]
-fn what_an_update_says_and_its_answer_are_in_the_history() {
+fn the_history_has_input_and_answer_of_an_update() {
     let scene = idle();
     let asked = ProposedUpdate { identity: Some("ann".to_owned()), ..update("u") };
     let (last_event_id, started_at) = (scene.run.last_event_id, scene.now.plus(Duration::from_secs(3)));
@@ -372,9 +372,9 @@ fn what_an_update_says_and_its_answer_are_in_the_history() {
     let shown = speculative_turn(&scene.run, Some("d"), None, started_at);
     let scene = scene.after(5);
     let mut command = answer_updates(turn, &[asked], &[("u", updated())], Vec::new());
-    let Command::AnswerUpdates { beside, .. } = &mut command else { unreachable!() };
-    beside.context = Some(Payload::from_json("3").unwrap());
-    beside.awaiting = vec!["match".to_owned()];
+    let Command::AnswerUpdates { rest, .. } = &mut command else { unreachable!() };
+    rest.context = Some(Payload::from_json("3").unwrap());
+    rest.awaiting = vec!["match".to_owned()];
     let scene = scene.then(&command);
     let [.., scheduled, started, completed, accepted, done] = scene.events.as_slice() else { panic!() };
     assert_eq!(shown, [scheduled.clone(), started.clone()], "the decider was shown what was recorded later");

@@ -1,4 +1,4 @@
-//! The run that goes on for another: for one that continued as new, or that failed and is tried again.
+//! Successor of a run that continued as new, or that failed or timed out and is retried.
 
 use crate::author::Author;
 use crate::caller::CallerName;
@@ -12,9 +12,9 @@ use crate::time::{Duration, Timestamp};
 use crate::transition::Transition;
 
 impl Transition {
-    /// The run that continues `run`, which closed with `it`, as a decider with the credential `by` decided:
-    /// WorkflowStarted, DeciderScheduled, and the newest cancel request to `run` (`asked`, see [`is_cancel_request`]).
-    /// Every caller that starts it, however often, gets the same run.
+    /// Creates the run that continues `run`, which closed with `it` as decided by a decider with the credential
+    /// `by`: WorkflowStarted, DeciderScheduled, and the newest cancel request to `run` (`asked`, see
+    /// [`is_cancel_request`]). The result is the same however often it is computed.
     pub fn successor(
         run: &Run,
         it: &WorkflowContinuedAsNew,
@@ -23,14 +23,14 @@ impl Transition {
         now: Timestamp,
     ) -> Self {
         let before = like(run, it.new_run_id);
-        // In SWF's dialect the run that goes on has a clock and settings of its own.
+        // A successor in an SWF run has its own execution timeout and settings.
         let own = it.swf.clone();
         let started = WorkflowStarted {
             workflow_type: it.workflow_type.clone(),
             task_list: it.task_list.clone(),
             input: it.input.clone(),
             tags: it.tags.clone(),
-            // Tries are counted for what is tried again, and this is something new.
+            // The input is new, so attempts are counted from the beginning.
             attempt: run.started.retry.as_ref().map(|_| 1),
             execution_timeout: own
                 .as_ref()
@@ -45,11 +45,11 @@ impl Transition {
         Self::follow(run, started, by, asked, now)
     }
 
-    /// The run that tries again what `run` failed at, with the `input` of that run. Its first turn is held back until
-    /// `not_before`. Every caller that starts it, however often, gets the same run.
+    /// Creates the run that makes the next attempt, with the `input` of the failed run. Its first turn is delayed
+    /// until `not_before`. The result is the same however often it is computed.
     ///
-    /// A run that was asked to cancel has no other try; if an earlier version planned one all the same, `asked` is the
-    /// newest request, as for [`successor`](Self::successor).
+    /// A run with a cancel request is not retried. If an earlier version planned a retry anyway, `asked` is the
+    /// newest cancel request, as for [`successor`](Self::successor).
     pub fn retry(
         run: &Run,
         run_id: RunId,
@@ -74,7 +74,7 @@ impl Transition {
         asked: Option<&Event>,
         now: Timestamp,
     ) -> Self {
-        // Who repeats the request that started the first run hears of the one that is open now.
+        // A caller that repeats the start of the first run gets the run that is open now.
         let key = run.known.start();
         let next = Run::begin(now, &started, key);
         let event = Event {
@@ -88,12 +88,12 @@ impl Transition {
         let mut transition = Self::beginning(next, vec![event], Author::named(by));
         transition.schedule_turn(now);
         transition.author = Author::default();
-        // Its decider has to answer what the decider of the run before it did not.
+        // The previous decider has not answered the request, so the new run must.
         if let Some(Event { kind: EventKind::WorkflowCancelRequested(request), by, .. }) = asked {
             let request = transition.cancel_request(request.clone(), now);
             transition.push_by(now, request, None, by.clone());
         }
-        // Who goes on for a paused run is paused.
+        // The successor of a paused run is paused.
         if let Some(pause) = &run.paused {
             let ByHand { identity, reason } = pause.by_hand.clone();
             let paused = WorkflowPaused { stop_clocks: pause.stops_clock, identity, reason };
@@ -102,10 +102,10 @@ impl Transition {
         transition
     }
 
-    /// The run that tries again, and when, if the run that is about to close may be tried again: it was not asked to
-    /// cancel, its policy has another try, that may help after a failure with this reason, and it would begin before
+    /// Returns the id and the start time of the next attempt, if the run about to close may be retried. All of
+    /// these must hold: no cancel request, a policy with another attempt, a retryable reason, and a start before
     /// the execution timeout.
-    pub(crate) fn next_try(&self, reason: Option<&str>, now: Timestamp) -> Option<(RunId, Timestamp)> {
+    pub(crate) fn next_attempt(&self, reason: Option<&str>, now: Timestamp) -> Option<(RunId, Timestamp)> {
         if self.run.cancel_requested {
             return None;
         }
@@ -122,15 +122,15 @@ impl Transition {
     }
 }
 
-/// Whether an event is a cancel request, which a run that follows is asked, too.
+/// Returns `true` for a cancel request, which a successor must receive as well.
 pub fn is_cancel_request(event: &Event) -> bool {
     matches!(event.kind, EventKind::WorkflowCancelRequested(_))
 }
 
-/// A run that is like the one before it in everything that is not its own.
+/// Returns start attributes copied from a run for its successor.
 fn like(run: &Run, run_id: RunId) -> WorkflowStarted {
     let before = &run.started;
-    // The clock of the execution goes on where it was.
+    // The execution timeout continues, without the times at which the run's clock was stopped.
     let execution_from = before.execution_from();
     let stood = run.clock.stood(execution_from, run.closed_at.unwrap_or(run.last_timestamp));
     WorkflowStarted {

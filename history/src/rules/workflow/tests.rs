@@ -1,6 +1,6 @@
-//! The table of runs, a line a cell, and what it leaves to be said.
+//! The table of runs, with one case per line, and further rules.
 
-mod tries;
+mod attempts;
 
 use uuid::Uuid;
 
@@ -9,7 +9,7 @@ use crate::admit::may_start;
 use crate::admit::starting;
 use crate::scene::{
     Scene, cancel, cancel_timer, cancellation, check, failure, fires, marker, plain, request_cancel, scene, schedule,
-    signal, success, success_by_force, terminate, timer, told,
+    signal, success, success_by_force, summary, terminate, timer,
 };
 use crate::{
     CancelWorkflow, ConflictPolicy, ContinueAsNew, DeadlineKind, Decision, Duration, FailWorkflow, Fault, Payload,
@@ -22,11 +22,11 @@ fn go_on() -> Decision {
     Decision::from(ContinueAsNew::default())
 }
 
-/// What each of them leaves.
+/// Closing events of the four closing decisions.
 const CLOSED: [&str; 4] = ["WorkflowSuccess", "WorkflowFailed(no stock)", "WorkflowCanceled", "WorkflowContinuedAsNew"];
 
 #[test]
-fn a_run_that_is_open() {
+fn table_of_an_open_run() {
     let given = scene().take();
     check(&given, &request_cancel(), "WorkflowCancelRequested DeciderScheduled");
     check(&given, &terminate(), "WorkflowTerminated");
@@ -38,7 +38,7 @@ fn a_run_that_is_open() {
 }
 
 #[test]
-fn a_run_with_news_that_its_decider_has_not_seen() {
+fn table_of_an_open_run_with_unseen_news() {
     let given = scene().take().then(&signal("go"));
     for close in CLOSES {
         let failed = given.clone().admit(&given.complete([close()])).unwrap().1;
@@ -49,21 +49,21 @@ fn a_run_with_news_that_its_decider_has_not_seen() {
 }
 
 #[test]
-fn a_run_that_has_closed() {
+fn table_of_a_closed_run() {
     for close in CLOSES {
         let given = scene().decide([close()]);
         check(&given, &request_cancel(), "fault run-closed");
         check(&given, &terminate(), "fault run-closed");
         let again = may_start(&given.run, ReusePolicy::AllowDuplicate).map_err(|fault| fault.code());
-        // Another one goes on for it.
-        let goes_on = given.run.status == Status::ContinuedAsNew;
-        assert_eq!(again, if goes_on { Err("workflow-already-open") } else { Ok(()) });
+        // A successor continues it.
+        let has_successor = given.run.status == Status::ContinuedAsNew;
+        assert_eq!(again, if has_successor { Err("workflow-already-open") } else { Ok(()) });
     }
 }
 
 #[test]
 fn a_start_is_two_events() {
-    assert_eq!(told(&scene().events), "WorkflowStarted DeciderScheduled");
+    assert_eq!(summary(&scene().events), "WorkflowStarted DeciderScheduled");
     let start = Start { key: Some(RequestKey(7)), ..plain() };
     let (run, events) = Transition::start(&start, Uuid::nil(), Timestamp::from_millis(5)).unwrap().into_parts();
     assert_eq!(events[0].key, Some(RequestKey(7)));
@@ -72,7 +72,7 @@ fn a_start_is_two_events() {
 }
 
 #[test]
-fn an_id_is_started_again_as_its_policy_says() {
+fn the_reuse_policy_decides_about_another_start() {
     use ReusePolicy::{AllowDuplicate, AllowDuplicateFailedOnly, RejectDuplicate};
     assert_eq!(ReusePolicy::default(), AllowDuplicateFailedOnly);
     let open = scene();
@@ -91,7 +91,7 @@ fn an_id_is_started_again_as_its_policy_says() {
             assert_eq!(run.status, *status);
             let allowed = match policy {
                 AllowDuplicate => true,
-                // Whatever was not a success counts as failed.
+                // Every close other than a success counts as a failure.
                 AllowDuplicateFailedOnly => *status != Status::Success,
                 RejectDuplicate => false,
             };
@@ -106,7 +106,7 @@ fn an_id_is_started_again_as_its_policy_says() {
 }
 
 #[test]
-fn terminate_closes_whatever_is_open() {
+fn terminate_closes_all_open_items() {
     for given in [scene(), scene().take(), scene().decide([schedule("a"), timer("t", 9)]).takes("a")] {
         check(&given, &terminate(), "WorkflowTerminated");
         let run = given.then(&terminate()).run;
@@ -120,11 +120,11 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn a_run_that_takes_too_long_times_out() {
+fn a_run_times_out_after_its_execution_timeout() {
     let start = Start { execution_timeout: Duration::from_secs(10), ..plain() };
     fires(&Scene::of(&start), 10, "WorkflowTimedOut");
     let given = Scene::of(&start).decide([timer("t", 10), timer("u", 11)]);
-    // What came due before it is recorded before it; what came after, not at all.
+    // Deadlines that were due earlier are recorded first, and later ones not at all.
     let late = given.after(60);
     check(&late, &late.fire(), "TimerExpired(t) WorkflowTimedOut");
 }
@@ -141,7 +141,7 @@ fn every_close() -> Vec<(Status, Run)> {
 }
 
 #[test]
-fn a_start_does_what_its_policies_say_whatever_became_of_the_run_before() {
+fn a_start_follows_its_conflict_and_reuse_policies() {
     use ConflictPolicy::{Fail, TerminateExisting, UseExisting};
     use ReusePolicy::{AllowDuplicate, AllowDuplicateFailedOnly, RejectDuplicate};
     let open = scene().run;
@@ -174,7 +174,7 @@ fn a_start_does_what_its_policies_say_whatever_became_of_the_run_before() {
 }
 
 #[test]
-fn a_start_that_is_repeated_is_known_by_its_key_open_or_closed() {
+fn a_repeated_start_is_known_by_its_key() {
     let key = Some(RequestKey(7));
     for conflict_policy in [ConflictPolicy::Fail, ConflictPolicy::UseExisting, ConflictPolicy::TerminateExisting] {
         let start = Start { conflict_policy, key, ..plain() };
@@ -189,11 +189,11 @@ fn a_start_that_is_repeated_is_known_by_its_key_open_or_closed() {
 }
 
 #[test]
-fn a_signal_that_comes_with_a_start_is_there_in_the_first_turn() {
+fn a_signal_sent_with_a_start_is_in_the_first_turn() {
     let input = Some(Payload::from_json("[1]").unwrap());
     let start = Start { signal: Some(StartSignal { name: "go".to_owned(), input: input.clone() }), ..plain() };
     let given = Scene::of(&start);
-    assert_eq!(told(&given.events), "WorkflowStarted DeciderScheduled Signal(go)");
+    assert_eq!(summary(&given.events), "WorkflowStarted DeciderScheduled Signal(go)");
     assert_eq!(given.events[2].kind.payload(), input.as_ref());
     check(&given, &given.start_turn(), "DeciderStarted");
     let signal = |name: String, bytes: usize| {
@@ -209,12 +209,12 @@ fn a_signal_that_comes_with_a_start_is_there_in_the_first_turn() {
 }
 
 #[test]
-fn a_first_turn_that_is_to_wait_does_and_the_execution_timeout_with_it() {
+fn a_delayed_start_delays_turn_and_execution_timeout() {
     let start = Start { start_after: Some(seconds(60)), execution_timeout: seconds(10), ..plain() };
     let given = Scene::of(&start);
-    assert_eq!(told(&given.events), "WorkflowStarted DeciderScheduled(+PT1M)");
+    assert_eq!(summary(&given.events), "WorkflowStarted DeciderScheduled(+PT1M)");
     assert!(!given.run.is_stuck());
-    // News is recorded, and waits with it.
+    // News is recorded, and its turn is delayed as well.
     let given = given.then(&signal("go")).after(59);
     check(&given, &given.start_turn(), "fault turn-not-waiting");
     check(&given, &given.fire(), "");
@@ -248,7 +248,7 @@ fn a_close_with_unseen_news_fails_unless_forced() {
         FailWorkflow { reason: "r".to_owned(), force: true, ..FailWorkflow::default() }.into(),
         CancelWorkflow { details: None, force: true }.into(),
     ];
-    // The turn that the news scheduled waits already; it is the new turn.
+    // The turn scheduled by the news is already waiting, so no further one is scheduled.
     check(&busy, &busy.complete([success()]), "DeciderCompleted WorkflowCloseFailed(SucceedWorkflow)");
     check(&busy, &busy.complete([failure()]), "DeciderCompleted WorkflowCloseFailed(FailWorkflow)");
     check(&busy, &busy.complete([cancellation()]), "DeciderCompleted WorkflowCloseFailed(CancelWorkflow)");
@@ -260,7 +260,7 @@ fn a_close_with_unseen_news_fails_unless_forced() {
 }
 
 #[test]
-fn every_kind_of_news_holds_a_close_up() {
+fn every_kind_of_news_makes_a_close_fail() {
     let given = scene().decide([schedule("a"), schedule("b"), timer("t", 9)]).takes("a").then(&signal("go")).take();
     let (on_time, due) = (given.clone(), given.after(9));
     for (given, news) in [
@@ -273,13 +273,13 @@ fn every_kind_of_news_holds_a_close_up() {
         let given = given.clone().then(&news);
         check(&given, &given.complete([success()]), "DeciderCompleted WorkflowCloseFailed(SucceedWorkflow)");
     }
-    // That a runner took an activity is no news.
+    // The start of an activity is not news.
     let given = on_time.takes("b");
     check(&given, &given.complete([success()]), "DeciderCompleted WorkflowSuccess");
 }
 
 #[test]
-fn a_close_behind_a_decision_that_failed_fails_too() {
+fn a_close_after_a_failed_decision_fails() {
     let busy = scene().take();
     check(
         &busy,
@@ -294,7 +294,7 @@ fn a_close_behind_a_decision_that_failed_fails_too() {
 }
 
 #[test]
-fn a_close_that_is_not_last_is_refused_with_the_whole_answer() {
+fn a_closing_decision_must_be_the_last_one() {
     let busy = scene().take();
     check(&busy, &busy.complete([success(), marker("m")]), "fault invalid-field");
     check(&busy, &busy.complete([success(), success()]), "fault invalid-field");

@@ -1,51 +1,53 @@
-//! What a run knows of requests, and how that changes.
+//! Lookup and maintenance of the requests that a run recognizes.
 
 use super::{
-    Earlier, HOUR, KnownRequest, KnownRequests, RequestEntry, RequestMark, Requests, Spilled, is_over, is_start,
-    key_of_update,
+    Earlier, HOUR, KnownRequest, KnownRequests, RequestEntry, RequestMark, Requests, Spilled, SpilledMark, is_over,
+    is_start, key_of_update,
 };
 use crate::event::{EventId, RequestKey};
 use crate::ids::RunId;
 use crate::limits;
-use crate::run::{Run, UpdateStanding};
+use crate::run::{Run, UpdateStatus};
 use crate::time::Timestamp;
 
-/// What is known.
+/// Lookup of requests.
 impl Run {
-    /// What came of the request with this key, if that is known: in this run, or in one of its workflow id before it.
+    /// Returns the outcome of the request with this key, if this run or an earlier run of its workflow id recorded
+    /// it.
     pub fn request(&self, key: RequestKey) -> Option<KnownRequest> {
         self.known.find(key, self.started.run_id)
     }
 
-    /// What the run itself knows of an update.
-    pub fn update_standing(&self, update_id: &str) -> UpdateStanding {
-        self.standing_of(update_id, Some(self.started.run_id))
+    /// Returns the status of an update in this run.
+    pub fn update_status(&self, update_id: &str) -> UpdateStatus {
+        self.status_of_update(update_id, Some(self.started.run_id))
     }
 
-    /// What is known of an update; of one that was asked of a certain run, only what came of it there.
-    pub fn standing_of(&self, update_id: &str, run_id: Option<RunId>) -> UpdateStanding {
+    /// Returns the status of an update. With a `run_id`, only an outcome in that run counts.
+    pub fn status_of_update(&self, update_id: &str, run_id: Option<RunId>) -> UpdateStatus {
         if let Some(event_id) = self.updates.accepted(update_id) {
-            return UpdateStanding::Accepted { event_id };
+            return UpdateStatus::Accepted { event_id };
         }
         let known = self.request(key_of_update(update_id));
         match known.filter(|request| run_id.is_none_or(|run_id| request.run_id == run_id)) {
-            Some(KnownRequest { run_id, event_id }) => UpdateStanding::Ended { run_id, event_id },
-            None => UpdateStanding::New,
+            Some(KnownRequest { run_id, event_id }) => UpdateStatus::Ended { run_id, event_id },
+            None => UpdateStatus::New,
         }
     }
 
-    /// Whether only the store can tell if this request is known.
+    /// Returns `true` if only the store can tell whether the request is known.
     pub fn must_recall(&self, key: RequestKey, now: Timestamp) -> bool {
         self.known.marked.as_ref().is_some_and(|marked| marked.until >= now) && self.request(key).is_none()
     }
 
-    /// How many marks there have been. What had none when there were so many has none as long as there are no more.
+    /// Returns the total number of marks. A request without a mark at this count has none until the count
+    /// increases.
     pub fn marks(&self) -> u64 {
         self.known.marked.as_ref().map_or(0, |marked| marked.count)
     }
 
-    /// Takes what the store has of a request into account, until [`forget_recalled`](Self::forget_recalled). It counts as
-    /// forgotten when there have been too many since; not so the start of a run, which is known for as long as that is kept.
+    /// Adds a mark from the store until [`forget_recalled`](Self::forget_recalled). It is ignored if too many marks
+    /// have been made since, unless it is the start of a run, which is known for as long as the run is kept.
     pub fn recall(&mut self, key: RequestKey, mark: RequestMark) {
         let Some(marked) = &self.known.marked else { return };
         let RequestMark { run_id, event_id, number } = mark;
@@ -55,12 +57,12 @@ impl Run {
         }
     }
 
-    /// Forgets what was recalled.
+    /// Removes the marks added by [`recall`](Self::recall).
     pub fn forget_recalled(&mut self) {
         self.known.recalled.clear();
     }
 
-    /// Does not take a request for known any more, because the run that recorded it is gone.
+    /// Forgets a request whose run no longer exists.
     pub fn forget_request(&mut self, key: RequestKey) {
         self.known.recalled.remove(&key);
         for earlier in &mut self.known.earlier {
@@ -68,27 +70,27 @@ impl Run {
         }
     }
 
-    /// Until when the run must be there because of the requests that are known by it; `None` when of none.
+    /// Returns the time until which the run must be kept because of its known requests, or `None` if it has none.
     pub fn known_until(&self) -> Option<Timestamp> {
         let marked = self.known.marked.as_ref().map(|marked| marked.until);
         self.known.newest(self.started.at).into_iter().chain(marked).max()
     }
 }
 
-/// How that changes.
+/// Maintenance of requests.
 impl Run {
     pub(crate) fn remember(&mut self, key: RequestKey, event_id: EventId, at: Timestamp) {
         let hours = at.since(self.started.at).as_millis() / HOUR.as_millis();
         self.known.own.push(RequestEntry { key, event_id, hours: u32::try_from(hours).unwrap_or(u32::MAX) });
     }
 
-    /// Takes over what is known by the run `before` it, which is kept until `kept_until`. What it knows by itself it knows
-    /// better.
+    /// Takes over the requests known to the run `before`, which is kept until `kept_until`. This run's own entries
+    /// take precedence.
     pub(crate) fn take_over(&mut self, before: &Self, kept_until: Timestamp, now: Timestamp) {
         let KnownRequests { start, own, earlier, marked, .. } = before.known.clone();
         let (run_id, began) = (before.started.run_id, before.started.at);
         let mut requests = Requests::default();
-        // A run that goes on for another was started by the same request.
+        // A successor is started by the same request.
         if let Some(key) = start.filter(|_| start != self.known.start) {
             requests.push(RequestEntry { key, event_id: 1, hours: 0 });
         }
@@ -108,14 +110,16 @@ impl Run {
         self.known.earlier.retain(|earlier| !earlier.requests.is_empty());
     }
 
-    /// Knows of its own requests only this one: the others are those of the run that it branched off, and known as such.
+    /// Keeps only this request of the new run. The others belong to the run that it branched off
+    /// and are known as such.
     pub(crate) fn branch_requests(&mut self, key: Option<RequestKey>, event_id: EventId) {
         self.known.own.retain(|entry| entry.event_id == event_id && Some(entry.key) == key);
     }
 
-    /// Takes the oldest requests out of the state where there are too many, for the store to keep. Only those up to the event
-    /// `committed` leave it: what is told of them is true whatever becomes of the commit that they leave the state with. What is old at
-    /// `past` is forgotten, which is earlier than `now` where the clock is too far ahead to be believed.
+    /// Moves the oldest requests out of the state if there are too many, so that the store can keep them. Only
+    /// requests up to the event `committed` move, because they stay valid even if the current commit fails.
+    /// Requests that are old at `past` are forgotten; `past` is earlier than `now` if the clock seems too far
+    /// ahead.
     pub fn spill(&mut self, committed: EventId, now: Timestamp, past: Timestamp) -> Spilled {
         let mut spilled = Spilled::default();
         if self.known.len() > limits::REQUESTS_IN_STATE_MAX {
@@ -137,12 +141,12 @@ impl Run {
                 Some(entry) if is_own && entry.event_id > committed => break,
                 Some(entry) => {
                     requests.drop_oldest();
-                    // A reset is recorded in the run that it ends and in the one that goes on: the newer entry is what came of it, and
-                    // two marks of one name would depend on which is put last.
+                    // A reset is recorded in the run that it ends and in the successor. The newer entry has the
+                    // outcome; with two marks for one key, the outcome would depend on the write order.
                     if !self.known.has(entry.key) {
                         let until = if is_start(&entry) { kept_until } else { Timestamp::default() };
                         let (mark, until) = self.known.mark(run_id, entry.event_id, until, now);
-                        spilled.marks.push((entry.key, mark, until));
+                        spilled.marks.push(SpilledMark { key: entry.key, mark, until });
                     }
                 }
                 None if is_own => break,

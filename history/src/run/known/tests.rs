@@ -2,7 +2,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::scene::{Scene, keyed_signal, plain, scene, terminate, update, updated};
-use crate::{Links, Start, Transition, UpdateStanding, Verdict};
+use crate::{Links, Start, Transition, UpdateStatus, Verdict};
 
 const RUNS: [Uuid; 3] = [Uuid::nil(), Uuid::from_u128(2), Uuid::from_u128(3)];
 
@@ -14,13 +14,13 @@ fn signaled(scene: Scene, numbers: std::ops::Range<usize>) -> Scene {
     numbers.fold(scene, |scene, number| scene.then(&keyed_signal("go", number as u64)))
 }
 
-/// Ends a commit as the service does.
+/// Finishes a commit as the service does.
 fn spill(scene: &mut Scene) -> Spilled {
     let committed = scene.run.last_event_id;
     scene.run.spill(committed, scene.now, scene.now)
 }
 
-/// The run of the same workflow id that takes the place of this one.
+/// Returns a new run of the workflow id that replaces this one.
 fn replaced(scene: &Scene, start: &Start, run_id: Uuid, kept_until: Timestamp) -> Scene {
     let mut transition = Transition::start(start, run_id, scene.now).unwrap();
     transition.take_over(&scene.run, Links::default(), kept_until, scene.now);
@@ -37,12 +37,12 @@ fn a_run_with_few_requests_keeps_them_all_and_has_no_marks() {
 }
 
 #[test]
-fn the_oldest_leave_the_state_together_and_are_known_by_their_marks() {
+fn the_oldest_requests_move_to_marks_together() {
     let many = limits::REQUESTS_IN_STATE_MAX + 1;
     let mut given = signaled(scene(), 0..many);
     let spilled = spill(&mut given);
     assert_eq!(spilled.marks.len(), limits::REQUESTS_SPILLED_MIN + 1);
-    for (number, (found, mark, until)) in spilled.marks.iter().enumerate() {
+    for (number, SpilledMark { key: found, mark, until }) in spilled.marks.iter().enumerate() {
         assert_eq!((*found, mark.number, mark.run_id), (key(number), number as u64, Uuid::nil()));
         assert!(*until >= given.now.plus(limits::REQUESTS_KEPT));
         assert!(given.run.request(*found).is_none() && given.run.must_recall(*found, given.now));
@@ -52,13 +52,13 @@ fn the_oldest_leave_the_state_together_and_are_known_by_their_marks() {
     }
     given.run.forget_recalled();
     assert!(given.run.request(key(0)).is_none() && given.run.request(key(many - 1)).is_some());
-    // When the last mark is forgotten, nobody looks any more.
+    // After the last mark has expired, the store is not read any more.
     let until = given.run.known_until().unwrap();
     assert!(given.run.must_recall(key(0), until) && !given.run.must_recall(key(0), until.plus(HOUR)));
 }
 
 #[test]
-fn what_is_not_committed_stays_in_the_state() {
+fn uncommitted_requests_stay_in_the_state() {
     let many = limits::REQUESTS_IN_STATE_MAX + 100;
     let mut given = signaled(scene(), 0..many);
     assert_eq!(given.run.spill(2, given.now, given.now), Spilled::default());
@@ -74,7 +74,7 @@ fn what_is_not_committed_stays_in_the_state() {
 }
 
 #[test]
-fn the_start_of_a_run_is_known_however_many_requests_follow() {
+fn the_start_of_a_run_is_always_known() {
     let start = Start { key: Some(RequestKey(777_777)), ..plain() };
     let mut given = signaled(Scene::of(&start), 0..200);
     spill(&mut given);
@@ -84,21 +84,21 @@ fn the_start_of_a_run_is_known_however_many_requests_follow() {
 }
 
 #[test]
-fn what_is_older_than_a_day_leaves_the_state_without_a_mark() {
+fn requests_older_than_a_day_leave_without_a_mark() {
     let young = limits::REQUESTS_IN_STATE_MAX;
     let given = signaled(scene(), 0..30).after(26 * 3_600);
     let mut given = signaled(given, 30..30 + young);
     assert_eq!(spill(&mut given), Spilled::default());
     assert!(given.run.request(key(29)).is_none() && given.run.request(key(30 + young - 1)).is_some());
-    // One that may be a day old, to the hour, is not.
+    // A request that may be less than a day old, in whole hours, is kept.
     let given = signaled(scene(), 0..30).after(24 * 3_600);
     assert_eq!(spill(&mut signaled(given, 30..30 + young)).marks.len(), 30 + limits::REQUESTS_SPILLED_MIN);
 }
 
 #[test]
-fn more_than_a_hundred_thousand_are_forgotten_the_oldest_first_and_counted_where_that_is_early() {
+fn requests_above_the_limit_are_forgotten_oldest_first() {
     let mut given = signaled(scene(), 0..limits::REQUESTS_IN_STATE_MAX + 1);
-    let first = spill(&mut given).marks[0].1;
+    let first = spill(&mut given).marks[0].mark;
     let forgotten = |scene: &mut Scene, count: u64| {
         scene.run.known.marked.as_mut().unwrap().count = count;
         let first = 1_000 * scene.events.len();
@@ -116,17 +116,17 @@ fn more_than_a_hundred_thousand_are_forgotten_the_oldest_first_and_counted_where
     given.run.recall(key(0), RequestMark { event_id: 1, ..first });
     assert!(given.run.request(key(0)).is_some(), "a start is known for as long as its run is kept");
     given.run.forget_recalled();
-    // What was written more than a day ago would be forgotten anyway.
+    // Marks older than a day would be forgotten anyway.
     let mut later = given.after(25 * 3_600);
     later.run.known.marked.as_mut().unwrap().until = later.now.plus(HOUR);
     assert_eq!(forgotten(&mut later, limits::REQUESTS_MAX + 500), 0);
-    // A mark of another life of the workflow id says nothing.
+    // A mark with an impossible number is ignored.
     later.run.recall(key(5), RequestMark { number: u64::MAX, ..first });
     assert!(later.run.request(key(5)).is_none());
 }
 
 #[test]
-fn a_run_that_takes_the_place_of_another_knows_its_requests_and_who_started_it() {
+fn a_run_knows_the_requests_of_earlier_runs() {
     let of = |number| Start { key: Some(RequestKey(number)), ..plain() };
     let first = signaled(Scene::of(&of(501)), 0..3).then(&terminate());
     let kept_until = first.now.plus(Duration::from_days(30));
@@ -137,33 +137,33 @@ fn a_run_that_takes_the_place_of_another_knows_its_requests_and_who_started_it()
         let expected = Some(KnownRequest { run_id: RUNS[run], event_id });
         assert_eq!(third.run.request(key(number)), expected, "{number}");
     }
-    // For two days the signals, the starts until their runs are forgotten.
+    // Signals are known for two days, and starts until their runs expire.
     assert_eq!(third.run.known_until(), Some(kept_until.plus(HOUR)));
     let fourth = |days: u64| replaced(&third.clone().after(days * 86_400), &plain(), Uuid::from_u128(4), kept_until);
     assert!(fourth(0).run.request(key(2)).is_some() && fourth(2).run.request(key(2)).is_none());
     assert!(fourth(29).run.request(key(501)).is_some() && fourth(31).run.request(key(501)).is_none());
     assert!(fourth(31).run.known.is_empty(), "nothing is left of them");
-    // A run that goes on for another was started by the same request, and is what that one hears of.
+    // A successor was started by the same request, which now returns the successor.
     let going_on = replaced(&first, &of(501), RUNS[1], kept_until);
     assert_eq!(going_on.run.request(key(501)), Some(KnownRequest { run_id: RUNS[1], event_id: 1 }));
     assert_eq!(going_on.run.known.len(), 3);
 }
 
 #[test]
-fn a_request_that_two_runs_recorded_leaves_one_mark_and_that_is_what_came_of_it() {
+fn a_request_recorded_by_two_runs_leaves_one_mark() {
     let first = signaled(scene(), 0..3).then(&terminate());
     let mut second = replaced(&first, &plain(), RUNS[1], first.now.plus(HOUR));
-    // As a reset is, in the run that it ends and in the one that goes on.
+    // A reset is recorded in the run that it ends and in the run that continues.
     second.run.remember(key(1), 2, second.now);
     let mut second = signaled(second, 3..2 * limits::REQUESTS_IN_STATE_MAX);
     let marks = spill(&mut second).marks;
-    let of = |number| marks.iter().filter(move |(request, ..)| *request == key(number)).map(|(_, mark, _)| mark);
+    let of = |number| marks.iter().filter(move |spilled| spilled.key == key(number)).map(|spilled| spilled.mark);
     assert_eq!(of(1).map(|mark| (mark.run_id, mark.event_id)).collect::<Vec<_>>(), [(RUNS[1], 2)]);
     assert_eq!(of(0).count(), 1);
 }
 
 #[test]
-fn only_so_many_runs_before_it_are_in_the_state_of_a_run() {
+fn earlier_runs_in_the_state_are_limited() {
     let of = |number: usize| Start { key: Some(key(500 + number)), ..plain() };
     let mut newest = Scene::of(&of(0)).then(&terminate());
     let mut marks = Vec::new();
@@ -171,8 +171,8 @@ fn only_so_many_runs_before_it_are_in_the_state_of_a_run() {
         let kept_until = newest.now.plus(Duration::from_days(30));
         newest = replaced(&newest, &of(number), Uuid::from_u128(number as u128), kept_until);
         let spilled = newest.run.spill(0, newest.now, newest.now).marks;
-        assert!(spilled.iter().all(|(_, mark, until)| mark.event_id == 1 && *until == kept_until));
-        marks.extend(spilled.into_iter().map(|(key, mark, _)| (key, mark.run_id)));
+        assert!(spilled.iter().all(|it| it.mark.event_id == 1 && it.until == kept_until));
+        marks.extend(spilled.into_iter().map(|it| (it.key, it.mark.run_id)));
         newest = newest.then(&terminate());
     }
     let expected: Vec<_> = (0..6).map(|number| (key(500 + number), Uuid::from_u128(number as u128))).collect();
@@ -181,19 +181,19 @@ fn only_so_many_runs_before_it_are_in_the_state_of_a_run() {
 }
 
 #[test]
-fn an_update_is_known_by_its_answer_or_by_having_got_none() {
+fn an_update_is_known_by_its_answer_or_its_runs_close() {
     let given = scene().decide([]);
     let asked = [update("a"), update("b")];
     let given = given.clone().then(&given.speculate(&asked, &[("a", updated()), ("b", Verdict::Later)], []));
     let answered = given.run.request(key_of_update("a")).unwrap();
-    assert_eq!(given.run.update_standing("b"), UpdateStanding::Accepted { event_id: answered.event_id + 1 });
+    assert_eq!(given.run.update_status("b"), UpdateStatus::Accepted { event_id: answered.event_id + 1 });
     let closed = given.then(&terminate());
     let next = replaced(&closed, &plain(), RUNS[1], closed.now);
     for (update_id, event_id) in [("a", answered.event_id), ("b", answered.event_id + 1)] {
-        let ended = UpdateStanding::Ended { run_id: RUNS[0], event_id };
-        assert_eq!(closed.run.update_standing(update_id), ended);
-        assert_eq!(next.run.standing_of(update_id, None), ended);
-        assert_eq!(next.run.update_standing(update_id), UpdateStanding::New, "the run itself has not judged it");
+        let ended = UpdateStatus::Ended { run_id: RUNS[0], event_id };
+        assert_eq!(closed.run.update_status(update_id), ended);
+        assert_eq!(next.run.status_of_update(update_id, None), ended);
+        assert_eq!(next.run.update_status(update_id), UpdateStatus::New, "the run itself has not judged it");
     }
     assert_eq!(key_of_update("a"), RequestKey(0x8900_353E_4746_1D7F), "stored: must never change");
 }

@@ -1,13 +1,13 @@
-//! What is noticed, and what is not.
+//! Which repetitions are noticed, and which are not.
 
 use super::*;
-use crate::Standing;
+use crate::RunCondition;
 use crate::decision::ScheduleActivity;
 use crate::event::ActivityTimeouts;
 use crate::scene::{Scene, child, fail, scene, schedule, schedule_with, success, timer};
 use crate::{Decision, Duration, Run, Transition, Warning};
 
-/// An activity with an input.
+/// Returns an activity with an input.
 fn with_input(activity_id: &str, input: &str) -> Decision {
     let input = Some(Payload::from_json(input).unwrap());
     Decision::from(ScheduleActivity {
@@ -18,26 +18,26 @@ fn with_input(activity_id: &str, input: &str) -> Decision {
     })
 }
 
-/// Schedules it and has it succeed.
+/// Schedules an activity and completes it.
 fn done(scene: Scene, decision: Decision, activity_id: &str) -> Scene {
     scene.decide([decision]).takes(activity_id).succeeds(activity_id)
 }
 
-/// The warnings about a turn that decides this.
+/// Returns the warnings about a turn with these decisions.
 fn warned<const N: usize>(given: &Scene, decisions: [Decision; N]) -> Vec<(String, EventId)> {
     let given = if given.run.turn.is_none() { given.clone().take() } else { given.clone() };
     let mut transition = Transition::linked(given.run.clone(), given.links.clone());
     transition.admit(&given.complete(decisions), given.now).unwrap();
     let warnings = transition.take_warnings();
     assert!(transition.take_warnings().is_empty(), "they are taken once");
-    let told = warnings.into_iter().map(|Warning::ActivityRepeated { activity_id, scheduled_event_id }| {
+    let summary = warnings.into_iter().map(|Warning::ActivityRepeated { activity_id, scheduled_event_id }| {
         let kind = &transition.events().iter().find(|event| event.id == scheduled_event_id).unwrap().kind;
         assert_eq!(kind.name(), "ActivityScheduled");
         (activity_id, scheduled_event_id)
     });
-    let told: Vec<_> = told.collect();
-    assert_eq!(transition.run().successes.times() as usize, given.run.successes.times() as usize + told.len());
-    told
+    let summary: Vec<_> = summary.collect();
+    assert_eq!(transition.run().successes.times() as usize, given.run.successes.times() as usize + summary.len());
+    summary
 }
 
 fn names<const N: usize>(given: &Scene, decisions: [Decision; N]) -> Vec<String> {
@@ -45,26 +45,26 @@ fn names<const N: usize>(given: &Scene, decisions: [Decision; N]) -> Vec<String>
 }
 
 #[test]
-fn what_succeeded_and_is_scheduled_again_is_warned_of() {
+fn scheduling_a_successful_activity_again_warns() {
     let charged = done(scene(), schedule("charge"), "charge");
     assert_eq!(names(&charged, [schedule("charge")]), ["charge"]);
     assert_eq!(names(&charged, [schedule("ship")]), [""; 0], "the next step");
     let shipped = done(charged.clone(), schedule("ship"), "ship");
     assert_eq!(names(&shipped, [schedule("charge")]), ["charge"], "a turn later, too");
     assert_eq!(names(&shipped, [schedule("ship"), schedule("new"), schedule("charge")]), ["ship", "charge"]);
-    // The neighbours: timeouts are no part of what is done.
+    // Timeouts are not part of the fingerprint.
     let timeouts = ActivityTimeouts { start_to_close: Some(Duration::from_secs(9)), ..ActivityTimeouts::default() };
     assert_eq!(names(&charged, [schedule_with("charge", timeouts)]), ["charge"]);
-    // What is refused schedules nothing: it is open already.
+    // A refused decision schedules nothing: the activity is already open.
     let open = charged.decide([schedule("charge")]).then(&crate::scene::signal("go"));
     assert_eq!(names(&open, [schedule("charge")]), [""; 0]);
 }
 
 #[test]
-fn what_failed_or_is_open_or_has_another_input_is_not_warned_of() {
+fn failed_open_or_different_activities_do_not_warn() {
     let taken = scene().decide([schedule("charge")]).takes("charge");
     let failed = taken.clone().then(&fail(taken.task("charge")));
-    assert_eq!(names(&failed, [schedule("charge")]), [""; 0], "a retry by hand");
+    assert_eq!(names(&failed, [schedule("charge")]), [""; 0], "a manual retry");
     let first = done(scene(), with_input("item", "{\"n\":1}"), "item");
     assert_eq!(names(&first, [with_input("item", "{\"n\":2}")]), [""; 0], "a loop over items");
     assert_eq!(names(&first, [with_input("item", "{\"n\":1}")]), ["item"]);
@@ -76,14 +76,14 @@ fn what_failed_or_is_open_or_has_another_input_is_not_warned_of() {
         ..ScheduleActivity::default()
     };
     assert_eq!(names(&first, [Decision::from(another_type)]), [""; 0], "another type");
-    // A failure after a success takes nothing back: it has succeeded.
+    // A failure after a success does not undo the success.
     let again = done(scene(), schedule("a"), "a").decide([schedule("a")]).takes("a");
     let failed = again.clone().then(&fail(again.task("a")));
     assert_eq!(names(&failed, [schedule("a")]), ["a"]);
 }
 
 #[test]
-fn timers_and_children_may_have_the_same_name_again() {
+fn repeated_timer_and_child_ids_do_not_warn() {
     let mut given = scene().decide([timer("t", 5)]).after(5);
     let fire = given.fire();
     given.admit(&fire).unwrap();
@@ -91,12 +91,12 @@ fn timers_and_children_may_have_the_same_name_again() {
 }
 
 #[test]
-fn the_newest_successes_are_remembered_and_no_more() {
+fn remembered_successes_are_limited() {
     let most = limits::SUCCESSES_REMEMBERED_MAX;
     let given = (0..=most).fold(scene(), |given, n| done(given, schedule(&format!("a{n}")), &format!("a{n}")));
     assert_eq!(names(&given, [schedule("a0")]), [""; 0], "one too many has succeeded since");
     assert_eq!(names(&given, [schedule("a1")]), ["a1"], "the oldest that is remembered");
-    // What succeeds again is the newest.
+    // A repeated success counts as the newest.
     let again = done(given, schedule("a1"), "a1");
     assert_eq!(names(&again, [schedule("a1"), schedule("a3")]), ["a1", "a3"]);
     let one_more = done(again, schedule("b"), "b");
@@ -104,7 +104,7 @@ fn the_newest_successes_are_remembered_and_no_more() {
 }
 
 #[test]
-fn the_memory_takes_few_bytes_of_the_state() {
+fn the_memory_of_successes_is_compact() {
     let bytes = |run: &Run| minicbor::to_vec(&run.successes).unwrap().len();
     let state = |run: &Run| minicbor::to_vec(run).unwrap().len();
     let most = limits::SUCCESSES_REMEMBERED_MAX;
@@ -117,23 +117,23 @@ fn the_memory_takes_few_bytes_of_the_state() {
     assert!(sizes[0] <= 3 + 9, "{sizes:?}");
     assert!(sizes.iter().all(|size| *size <= 4 + 9 * most), "{sizes:?}");
     let forgotten = Run { successes: Successes::default(), ..given.run.clone() };
-    // Beside the memory itself a byte for each field before it that the run has nothing in.
+    // One more byte for each absent field before it.
     assert!(state(&given.run) - state(&forgotten) - bytes(&given.run) <= 8, "nothing else grows");
     let open = given.decide([schedule("x")]);
     let mut without = open.run.clone();
-    without.activities.told();
+    without.activities.keep_history_derived();
     assert!(state(&open.run) - state(&without) <= 15, "of an open activity");
-    // Nothing has succeeded: no byte.
+    // Without a success the memory takes no space.
     assert_eq!(bytes(&scene().run), bytes(&scene().decide([schedule("x")]).run));
 }
 
 #[test]
-fn a_run_that_repeats_stands_so_until_it_closes_and_its_end_says_so_too() {
+fn a_run_is_repeating_until_it_closes() {
     let charged = done(scene(), schedule("charge"), "charge");
-    assert_eq!(charged.run.standing(), Standing::Open);
+    assert_eq!(charged.run.condition(), RunCondition::Open);
     let again = charged.decide([schedule("charge")]);
     let newest = again.scheduled("charge");
-    assert_eq!(again.run.standing(), Standing::Repeating);
+    assert_eq!(again.run.condition(), RunCondition::Repeating);
     assert_eq!(again.run.successes.repeated(), Some(Repeated { times: 1, scheduled_event_id: newest }));
     let closed = again.takes("charge").succeeds("charge").decide([success()]);
     assert!(!closed.run.is_repeating());
@@ -144,17 +144,17 @@ fn a_run_that_repeats_stands_so_until_it_closes_and_its_end_says_so_too() {
 }
 
 #[test]
-fn a_run_that_goes_on_as_new_begins_without_memory() {
+fn a_successor_begins_without_remembered_successes() {
     let charged = done(scene(), schedule("charge"), "charge");
     let on = charged.decide([Decision::from(crate::decision::ContinueAsNew::default())]);
     assert!(on.run.successes.is_empty());
 }
 
 #[test]
-fn a_state_of_an_earlier_version_warns_of_nothing_that_it_does_not_know() {
+fn a_state_of_an_earlier_version_does_not_warn() {
     let open = scene().decide([schedule("charge")]).takes("charge");
     let mut earlier = open.clone();
-    earlier.run.activities.told();
+    earlier.run.activities.keep_history_derived();
     let mut transition = Transition::of(earlier.run.clone());
     transition.admit(&open.succeed("charge"), open.now).unwrap();
     assert!(transition.run().successes.is_empty());

@@ -3,7 +3,7 @@ use crate::schedule::{Interval, ScheduleSpec};
 
 const ID: Uuid = Uuid::from_u128(7);
 
-/// A schedule that names every minute from 1970 on, and what it does with that.
+/// A schedule with a time every minute from 1970, and its rules.
 #[derive(Clone)]
 struct Scene {
     state: ScheduleState,
@@ -28,14 +28,14 @@ fn scene(overlap: Overlap) -> Scene {
 }
 
 impl Scene {
-    /// Looks at it in this minute, and sees this of the runs that it has.
-    fn look(mut self, minute: u64, sights: &[Sight]) -> Self {
+    /// Evaluates the schedule in this minute, with the observed states of its runs.
+    fn evaluate(mut self, minute: u64, sights: &[ObservedRun]) -> Self {
         self.now = at(minute);
         self.state.step(self.rules, &self.times, ID, self.now, sights);
         self
     }
 
-    /// Everything that was decided has started.
+    /// Starts all decided actions.
     fn start(mut self) -> Self {
         for action in self.state.starting.clone() {
             let run_id = Uuid::from_u128(u128::from(action.number));
@@ -62,33 +62,33 @@ impl Scene {
     }
 }
 
-fn closed(minute: u64) -> Sight {
-    Sight::Closed(Status::Success, at(minute))
+fn closed(minute: u64) -> ObservedRun {
+    ObservedRun::Closed(Status::Success, at(minute))
 }
 
 #[test]
-fn an_action_is_decided_when_its_time_has_come_and_not_before() {
+fn an_action_is_decided_exactly_at_its_time() {
     let before = scene(Overlap::Skip);
     assert_eq!(before.due(), Some(60));
     let early = Scene { now: Timestamp::from_millis(59_999), ..before.clone() };
     let mut state = early.state.clone();
     state.step(early.rules, &early.times, ID, early.now, &[]);
     assert_eq!(state, early.state, "nothing to write");
-    let decided = before.look(1, &[]);
+    let decided = before.evaluate(1, &[]);
     assert_eq!((decided.starting(), decided.state.actions), (vec![1], 1));
-    assert_eq!(decided.due(), Some(90), "somebody may have to start it again");
-    assert_eq!(decided.clone().look(1, &[]).state, decided.state, "decided once");
+    assert_eq!(decided.due(), Some(90), "the start may have to be repeated");
+    assert_eq!(decided.clone().evaluate(1, &[]).state, decided.state, "decided once");
     let running = decided.start();
     assert_eq!((running.due(), running.state.counts.started), (Some(120), 1));
-    let recent = running.look(1, &[closed(1)]).state.recent.pop_back().unwrap();
+    let recent = running.evaluate(1, &[closed(1)]).state.recent.pop_back().unwrap();
     assert_eq!((recent.outcome, recent.closed_at), (ActionOutcome::Closed(Status::Success), Some(at(1))));
 }
 
 #[test]
-fn what_an_action_does_while_a_run_is_open_is_what_the_schedule_says() {
+fn the_overlap_policy_applies_to_open_runs() {
     use Overlap::{AllowAll, BufferAll, BufferOne, CancelOther, Skip, TerminateOther};
-    // At 2, 3 and 4 the run of 1 is open: what waits then, what starts at once, how many are skipped, how the run is ended;
-    // and what starts when it has closed.
+    // At minutes 2, 3 and 4, the run of minute 1 is open. Each case: the waiting actions, the actions started at
+    // once, the number of skipped ones, how the run is ended, and the actions started after its close.
     type Case = (Overlap, &'static [u64], &'static [u64], u64, Option<OverlapEnd>, &'static [u64]);
     let cases: [Case; 6] = [
         (Skip, &[], &[], 3, None, &[]),
@@ -99,49 +99,52 @@ fn what_an_action_does_while_a_run_is_open_is_what_the_schedule_says() {
         (AllowAll, &[], &[2, 3, 4], 0, None, &[2, 3, 4]),
     ];
     for (overlap, waiting, starting, skipped, end, after) in cases {
-        let busy = scene(overlap).look(1, &[]).start().look(4, &[Sight::Open]);
+        let busy = scene(overlap).evaluate(1, &[]).start().evaluate(4, &[ObservedRun::Open]);
         assert_eq!((busy.waiting(), busy.starting()), (waiting.to_vec(), starting.to_vec()), "{overlap:?}");
         assert_eq!(busy.state.counts.skipped, skipped, "{overlap:?}");
         assert_eq!(busy.state.running[0].end, end, "{overlap:?}");
-        let over = busy.look(4, &[closed(4)]);
+        let over = busy.evaluate(4, &[closed(4)]);
         assert_eq!(over.starting(), after, "{overlap:?}");
     }
 }
 
 #[test]
-fn a_run_that_is_to_end_is_told_once_and_harder_only() {
-    let mut canceled = scene(Overlap::CancelOther).look(1, &[]).start().look(2, &[Sight::Open]);
-    assert_eq!(canceled.state.to_tell().count(), 1);
+fn a_run_is_asked_to_end_once_or_then_terminated() {
+    let mut canceled = scene(Overlap::CancelOther).evaluate(1, &[]).start().evaluate(2, &[ObservedRun::Open]);
+    assert_eq!(canceled.state.undelivered_ends().count(), 1);
     assert_eq!(canceled.due(), Some(150), "in case who tells it is gone");
-    canceled.state.told(1, OverlapEnd::Canceled);
-    assert_eq!(canceled.clone().look(3, &[Sight::Open]).state.to_tell().count(), 0);
+    canceled.state.mark_end_delivered(1, OverlapEnd::Canceled);
+    assert_eq!(canceled.clone().evaluate(3, &[ObservedRun::Open]).state.undelivered_ends().count(), 0);
     canceled.rules.overlap = Overlap::TerminateOther;
-    let mut terminated = canceled.look(3, &[Sight::Open]);
-    assert_eq!(terminated.state.to_tell().map(|run| run.end).collect::<Vec<_>>(), [Some(OverlapEnd::Terminated)]);
-    terminated.state.told(1, OverlapEnd::Canceled);
-    assert_eq!(terminated.state.to_tell().count(), 1, "that was about something else");
+    let mut terminated = canceled.evaluate(3, &[ObservedRun::Open]);
+    assert_eq!(
+        terminated.state.undelivered_ends().map(|run| run.end).collect::<Vec<_>>(),
+        [Some(OverlapEnd::Terminated)]
+    );
+    terminated.state.mark_end_delivered(1, OverlapEnd::Canceled);
+    assert_eq!(terminated.state.undelivered_ends().count(), 1, "that was about something else");
 }
 
 #[test]
-fn a_run_that_is_being_started_is_ended_when_it_is_there() {
+fn a_run_being_started_is_ended_once_started() {
     for (overlap, end) in
         [(Overlap::CancelOther, OverlapEnd::Canceled), (Overlap::TerminateOther, OverlapEnd::Terminated)]
     {
-        let both = scene(overlap).look(2, &[]).start();
-        let told: Vec<_> = both.state.to_tell().map(|run| (run.number, run.end)).collect();
-        assert_eq!(told, [(1, Some(end))], "{overlap:?}");
+        let both = scene(overlap).evaluate(2, &[]).start();
+        let undelivered: Vec<_> = both.state.undelivered_ends().map(|run| (run.number, run.end)).collect();
+        assert_eq!(undelivered, [(1, Some(end))], "{overlap:?}");
     }
 }
 
 #[test]
-fn what_was_missed_is_made_good_within_the_catch_up_window_oldest_first() {
-    let back = scene(Overlap::AllowAll).look(30, &[]);
+fn missed_times_are_caught_up_oldest_first() {
+    let back = scene(Overlap::AllowAll).evaluate(30, &[]);
     assert_eq!(back.starting(), (20..=30).collect::<Vec<_>>(), "the edge counts");
     assert_eq!(back.state.counts.missed, 19);
-    let queue = scene(Overlap::BufferAll).look(30, &[]);
+    let queue = scene(Overlap::BufferAll).evaluate(30, &[]);
     assert_eq!((queue.starting(), queue.waiting()), (vec![20], (21..=30).collect()));
-    // A hundred years are not looked at minute by minute.
-    let long = scene(Overlap::Skip).look(52_596_000, &[]);
+    // A hundred years are not evaluated minute by minute.
+    let long = scene(Overlap::Skip).evaluate(52_596_000, &[]);
     assert_eq!((long.starting(), long.state.counts.skipped), (vec![52_595_990], 10));
     assert!(long.state.counts.missed >= limits::SCHEDULE_MISSED_MAX);
     assert_eq!(long.state.cursor, at(52_596_000));
@@ -152,47 +155,47 @@ fn actions_are_started_in_batches_and_none_is_lost_between_them() {
     let mut busy = scene(Overlap::AllowAll);
     busy.rules.catch_up = minutes(100);
     let mut seen = Vec::new();
-    busy = busy.look(40, &[]);
+    busy = busy.evaluate(40, &[]);
     while !busy.state.starting.is_empty() {
         assert!(busy.starting().len() <= limits::SCHEDULE_STARTS_AT_ONCE);
         seen.extend(busy.starting());
-        busy = busy.start().look(40, &[]);
+        busy = busy.start().evaluate(40, &[]);
     }
     assert_eq!(seen, (1..=40).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_paused_schedule_lets_times_pass_and_still_does_what_is_asked_by_hand() {
+fn a_paused_schedule_still_runs_manual_actions() {
     let mut paused = scene(Overlap::Skip);
     paused.state.pause(at(0), "maintenance".to_owned());
     assert_eq!(paused.due(), None);
-    paused = paused.look(5, &[]);
+    paused = paused.evaluate(5, &[]);
     assert!(paused.starting().is_empty() && paused.state.counts == ScheduleCounts::default());
     let mut asked = paused.clone();
     asked.state.ask(at(5), ActionCause::Trigger, None);
-    assert_eq!(asked.look(5, &[]).starting(), [5]);
+    assert_eq!(asked.evaluate(5, &[]).starting(), [5]);
     paused.state.resume(at(7));
-    assert_eq!(paused.clone().look(7, &[]).starting(), Vec::<u64>::new(), "what was named meanwhile is over");
-    assert_eq!(paused.look(8, &[]).starting(), [8]);
+    assert_eq!(paused.clone().evaluate(7, &[]).starting(), Vec::<u64>::new(), "what was named meanwhile is over");
+    assert_eq!(paused.evaluate(8, &[]).starting(), [8]);
 }
 
 #[test]
-fn what_is_asked_for_may_overlap_otherwise_and_uses_up_nothing() {
+fn manual_actions_have_their_own_overlap_policy() {
     let mut limited = scene(Overlap::Skip);
     limited.state.remaining = Some(2);
-    let mut limited = limited.look(1, &[]).start();
+    let mut limited = limited.evaluate(1, &[]).start();
     limited.state.ask(at(1), ActionCause::Trigger, Some(Overlap::AllowAll));
-    let mut limited = limited.look(1, &[Sight::Open]).start();
+    let mut limited = limited.evaluate(1, &[ObservedRun::Open]).start();
     assert_eq!((limited.state.running.len(), limited.state.remaining), (2, Some(1)));
-    limited = limited.look(2, &[closed(2), closed(2)]).start();
+    limited = limited.evaluate(2, &[closed(2), closed(2)]).start();
     assert_eq!((limited.state.remaining, limited.due()), (Some(0), None));
-    assert!(limited.clone().look(9, &[closed(3)]).starting().is_empty());
+    assert!(limited.clone().evaluate(9, &[closed(3)]).starting().is_empty());
     limited.state.ask(at(1), ActionCause::Backfill, None);
-    assert_eq!(limited.look(9, &[closed(3)]).starting(), [1]);
+    assert_eq!(limited.evaluate(9, &[closed(3)]).starting(), [1]);
 }
 
 #[test]
-fn a_run_that_fails_pauses_a_schedule_that_says_so() {
+fn pause_on_failure_pauses_the_schedule() {
     for (status, pauses) in [
         (Status::Failed, true),
         (Status::TimedOut, true),
@@ -202,21 +205,21 @@ fn a_run_that_fails_pauses_a_schedule_that_says_so() {
     ] {
         let mut it = scene(Overlap::BufferOne);
         it.rules.pause_on_failure = true;
-        let it = it.look(1, &[]).start().look(2, &[Sight::Open]);
+        let it = it.evaluate(1, &[]).start().evaluate(2, &[ObservedRun::Open]);
         assert_eq!(it.due(), Some(150), "it matters how the run closes");
-        let over = it.look(3, &[Sight::Closed(status, at(2))]);
+        let over = it.evaluate(3, &[ObservedRun::Closed(status, at(2))]);
         assert_eq!(over.state.paused.is_some(), pauses, "{status}");
         assert_eq!(over.waiting().is_empty(), !pauses, "{status}: what waits is kept for later");
     }
 }
 
 #[test]
-fn a_run_that_cannot_be_started_or_is_forgotten_stands_in_nobodys_way() {
-    let mut it = scene(Overlap::Skip).look(1, &[]);
+fn refused_and_expired_runs_do_not_block_a_schedule() {
+    let mut it = scene(Overlap::Skip).evaluate(1, &[]);
     it.state.started(1, Err("workflow-already-open".to_owned()));
     it.state.started(1, Ok(("late".to_owned(), ID)));
     assert_eq!((it.state.counts.refused, it.state.counts.started), (1, 0), "the first news counts");
-    let it = it.look(2, &[]).start().look(3, &[Sight::Gone]);
+    let it = it.evaluate(2, &[]).start().evaluate(3, &[ObservedRun::Gone]);
     assert_eq!(it.starting(), [3]);
     let outcomes: Vec<_> = it.state.recent.iter().map(|recent| recent.outcome.clone()).collect();
     assert_eq!(
@@ -226,22 +229,22 @@ fn a_run_that_cannot_be_started_or_is_forgotten_stands_in_nobodys_way() {
 }
 
 #[test]
-fn what_is_kept_has_its_limits() {
+fn the_state_of_a_schedule_is_limited() {
     let mut it = scene(Overlap::BufferAll);
     it.rules.catch_up = minutes(5_000);
-    let it = it.look(1, &[]).start().look(1_500, &[Sight::Open]);
+    let it = it.evaluate(1, &[]).start().evaluate(1_500, &[ObservedRun::Open]);
     assert_eq!(it.waiting().len(), limits::SCHEDULE_WAITING_MAX);
     assert_eq!(it.state.counts.skipped, 1_499 - limits::SCHEDULE_WAITING_MAX as u64);
     let mut many = scene(Overlap::AllowAll);
     for minute in 1..=limits::SCHEDULE_RUNNING_MAX as u64 + 1 {
-        many = many.look(minute, &[]).start();
+        many = many.evaluate(minute, &[]).start();
     }
     assert_eq!((many.state.running.len(), many.state.running[0].number), (limits::SCHEDULE_RUNNING_MAX, 2));
     assert_eq!(many.state.recent.len(), limits::SCHEDULE_RECENT_MAX);
 }
 
 #[test]
-fn the_newest_requests_are_known_and_of_older_ones_the_store_keeps_marks() {
+fn older_requests_of_a_schedule_become_marks() {
     let mut state = scene(Overlap::Skip).state;
     for key in 0..limits::SCHEDULE_REQUESTS_MAX as u64 {
         assert_eq!(state.is_repeated(RequestKey(key), at(1)), Some(false));
@@ -257,7 +260,7 @@ fn the_newest_requests_are_known_and_of_older_ones_the_store_keeps_marks() {
 
 #[test]
 fn a_state_reads_what_it_writes() {
-    let mut it = scene(Overlap::CancelOther).look(1, &[]).start().look(3, &[Sight::Open]);
+    let mut it = scene(Overlap::CancelOther).evaluate(1, &[]).start().evaluate(3, &[ObservedRun::Open]);
     it.state.ask(at(3), ActionCause::Backfill, Some(Overlap::AllowAll));
     it.state.pause(at(3), "why not".to_owned());
     it.state.remaining = Some(3);
@@ -267,17 +270,17 @@ fn a_state_reads_what_it_writes() {
 }
 
 #[test]
-fn a_schedule_looked_at_ahead_goes_on_when_the_clock_is_right() {
-    // An hour ahead, then right: up to there everything was decided.
-    let ahead = scene(Overlap::AllowAll).look(60, &[]).start();
+fn a_schedule_recovers_from_a_clock_that_was_ahead() {
+    // An hour ahead, then correct: all times up to then were decided.
+    let ahead = scene(Overlap::AllowAll).evaluate(60, &[]).start();
     assert_eq!(ahead.state.cursor, at(60));
-    let right = ahead.look(1, &[]);
-    assert_eq!(right.state.cursor, at(1), "it goes on from now");
+    let right = ahead.evaluate(1, &[]);
+    assert_eq!(right.state.cursor, at(1), "it continues from now");
     assert_eq!(right.due(), Some(120));
-    assert_eq!(right.start().look(2, &[]).starting(), [2]);
-    // Clocks of two nodes that are a minute apart, at most, decide nothing twice.
-    let other = scene(Overlap::AllowAll).look(5, &[]).start();
+    assert_eq!(right.start().evaluate(2, &[]).starting(), [2]);
+    // Two nodes whose clocks differ by at most a minute decide nothing twice.
+    let other = scene(Overlap::AllowAll).evaluate(5, &[]).start();
     assert_eq!(other.state.cursor.since(at(4)), limits::SCHEDULE_AHEAD_MAX);
-    let other = other.look(4, &[]);
+    let other = other.evaluate(4, &[]);
     assert_eq!((other.state.cursor, other.starting()), (at(5), vec![]));
 }

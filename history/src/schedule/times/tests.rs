@@ -21,7 +21,7 @@ fn read(spec: &ScheduleSpec) -> ScheduleTimes {
     ScheduleTimes::new("spec", spec).unwrap_or_else(|fault| panic!("{spec:?}: {fault}"))
 }
 
-/// The first times after an instant, as instants in UTC without seconds where they are none.
+/// Compares the first times after an instant, as UTC times with seconds only if they are not zero.
 #[track_caller]
 fn check(spec: &ScheduleSpec, after: &str, expected: &[&str]) {
     let found = read(spec).upcoming(at(after), expected.len()).times;
@@ -30,7 +30,7 @@ fn check(spec: &ScheduleSpec, after: &str, expected: &[&str]) {
 }
 
 #[test]
-fn expressions_name_what_crontabs_name() {
+fn expressions_match_the_times_of_crontabs() {
     let cases: &[(&str, &str, &[&str])] = &[
         ("*/15 * * * *", "2026-01-01T00:00:00Z", &["2026-01-01T00:15Z", "2026-01-01T00:30Z"]),
         ("30 2 * * *", "2026-01-01T02:29:59.999Z", &["2026-01-01T02:30Z", "2026-01-02T02:30Z"]),
@@ -42,10 +42,10 @@ fn expressions_name_what_crontabs_name() {
         ("0 0 * * FRIL", "2026-11-28T00:00:00Z", &["2026-12-25T00:00Z", "2027-01-29T00:00Z"]),
         ("0 0 * * TUE#2", "2026-11-28T00:00:00Z", &["2026-12-08T00:00Z", "2027-01-12T00:00Z"]),
         ("0 0 15W * *", "2026-07-31T00:00:00Z", &["2026-08-14T00:00Z", "2026-09-15T00:00Z"]),
-        // Either day will do, as in any crontab.
+        // Either day matches, as in any crontab.
         ("0 0 13 * FRI", "2026-11-01T00:00:00Z", &["2026-11-06T00:00Z", "2026-11-13T00:00Z", "2026-11-20T00:00Z"]),
         ("0 0 29 2 *", "2026-01-01T00:00:00Z", &["2028-02-29T00:00Z", "2032-02-29T00:00Z"]),
-        // A second before, a year behind.
+        // A second before the five fields, and a year after them.
         ("*/20 * * * * *", "2026-01-01T00:00:00Z", &["2026-01-01T00:00:20Z", "2026-01-01T00:00:40Z"]),
         ("0 30 12 1 1 * 2028", "2026-01-01T00:00:00Z", &["2028-01-01T12:30Z"]),
         ("@monthly", "2026-01-15T00:00:00Z", &["2026-02-01T00:00Z", "2026-03-01T00:00Z"]),
@@ -57,8 +57,8 @@ fn expressions_name_what_crontabs_name() {
 }
 
 #[test]
-fn a_time_that_clocks_leave_out_comes_as_much_later_as_they_are_put_forward() {
-    // Berlin, 2026-03-29: 02:00 is 03:00.
+fn a_skipped_local_time_moves_by_the_clock_change() {
+    // Berlin, 2026-03-29: 02:00 becomes 03:00.
     let berlin = |cron: &str| spec(&[cron], "Europe/Berlin");
     let night = "2026-03-28T12:00:00Z";
     check(&berlin("30 2 * * *"), night, &["2026-03-29T01:30Z", "2026-03-30T00:30Z"]);
@@ -74,7 +74,7 @@ fn a_time_that_clocks_leave_out_comes_as_much_later_as_they_are_put_forward() {
         "2026-03-29T00:00:00Z",
         &["2026-03-29T00:30Z", "2026-03-29T01:30Z", "2026-03-29T02:30Z"],
     );
-    // Half an hour on Lord Howe, 2026-10-04, and a whole day in Samoa, 2011-12-30.
+    // Half an hour on Lord Howe on 2026-10-04, and a whole day in Samoa on 2011-12-30.
     check(
         &spec(&["15 2 * * *"], "Australia/Lord_Howe"),
         "2026-10-03T12:00:00Z",
@@ -88,8 +88,8 @@ fn a_time_that_clocks_leave_out_comes_as_much_later_as_they_are_put_forward() {
 }
 
 #[test]
-fn a_time_that_comes_twice_counts_once_unless_every_hour_is_named() {
-    // Berlin, 2026-10-25: 03:00 is 02:00 again. New York, 2026-11-01: 02:00 is 01:00 again.
+fn a_repeated_local_time_counts_once_unless_hourly() {
+    // Berlin, 2026-10-25: 03:00 becomes 02:00. New York, 2026-11-01: 02:00 becomes 01:00.
     let berlin = |cron: &str| spec(&[cron], "Europe/Berlin");
     let night = "2026-10-24T12:00:00Z";
     check(&berlin("30 2 * * *"), night, &["2026-10-25T00:30Z", "2026-10-26T01:30Z"]);
@@ -106,12 +106,12 @@ fn a_time_that_comes_twice_counts_once_unless_every_hour_is_named() {
         "2026-10-25T00:00:00Z",
         &["2026-10-25T00:30Z", "2026-10-25T01:30Z", "2026-10-25T03:30Z"],
     );
-    // In the second of the two.
+    // A search that starts in the second of the two hours.
     check(&berlin("30 2 * * *"), "2026-10-25T01:10:00Z", &["2026-10-26T01:30Z"]);
 }
 
 #[test]
-fn calendars_want_both_days_to_fit_and_begin_at_midnight() {
+fn calendars_require_both_days_and_default_to_midnight() {
     let friday =
         Calendar { day_of_month: Some("13".to_owned()), day_of_week: Some("FRI".to_owned()), ..Calendar::default() };
     let with = |calendars| ScheduleSpec { calendars, ..ScheduleSpec::default() };
@@ -172,7 +172,7 @@ fn exclusions_bounds_and_unions_hold_together() {
 }
 
 #[test]
-fn a_search_through_what_is_excluded_is_broken_off_and_goes_on() {
+fn a_search_through_exclusions_is_interrupted() {
     let mut it = spec(&["* * * * *"], "UTC");
     it.exclude = vec![Calendar { year: Some("2026".to_owned()), ..Calendar::default() }];
     let times = read(&it);
@@ -182,7 +182,7 @@ fn a_search_through_what_is_excluded_is_broken_off_and_goes_on() {
     assert!(next.is_named && next.at == at("2027-01-01T00:00:00Z"), "{next:?}");
 }
 
-/// A hundred expressions that name every second, each in its own words.
+/// Returns a hundred different expressions that match every second.
 fn every_second(exclude: Vec<Calendar>) -> ScheduleSpec {
     let cron = (0..100).map(|at| format!("* * {hour}-23,0-{hour} * * *", hour = at % 24)).collect::<Vec<_>>();
     let mut it = spec(&cron.iter().map(String::as_str).collect::<Vec<_>>(), "UTC");
@@ -201,7 +201,7 @@ fn an_exclusion_of_everything_leaves_no_time_and_costs_nothing() {
 }
 
 #[test]
-fn a_search_takes_so_many_evaluations_and_a_list_of_times_in_all_so_many() {
+fn evaluations_of_searches_and_lists_are_limited() {
     let half = |seconds: &str| Calendar { second: Some(seconds.to_owned()), ..Calendar::default() };
     let exclude = (0..100).map(|at| half(if at < 99 { "0-29" } else { "30-59" })).collect();
     let times = read(&every_second(exclude));
@@ -213,7 +213,7 @@ fn a_search_takes_so_many_evaluations_and_a_list_of_times_in_all_so_many() {
     assert!((EVALUATIONS_AT_ONCE..EVALUATIONS_AT_ONCE + 2 * step).contains(&search.evaluations()));
     let mut listing = times.list(begin, 1_000);
     let mut steps = 0;
-    while !listing.is_done() {
+    while !listing.advance() {
         steps += 1;
     }
     let evaluations = listing.search.evaluations();
@@ -224,7 +224,7 @@ fn a_search_takes_so_many_evaluations_and_a_list_of_times_in_all_so_many() {
 }
 
 #[test]
-fn as_many_times_and_entries_as_may_be_asked_for_are_found_within_the_bound() {
+fn the_largest_list_fits_into_the_evaluation_limit() {
     let never = Calendar { year: Some("2099".to_owned()), ..Calendar::default() };
     let found = read(&every_second(vec![never; 100])).upcoming(at("2026-01-01T00:00:00Z"), 1_000);
     assert_eq!((found.times.len(), found.cut_at), (1_000, None));
@@ -232,7 +232,7 @@ fn as_many_times_and_entries_as_may_be_asked_for_are_found_within_the_bound() {
 }
 
 #[test]
-fn jitter_is_as_long_as_it_may_be_and_never_beyond_the_next_time() {
+fn jitter_never_reaches_beyond_the_next_time() {
     let mut it = spec(&["*/10 * * * *"], "UTC");
     let time = at("2026-01-01T00:10:00Z");
     assert_eq!(read(&it).action_at(time, u64::MAX), time);
@@ -245,7 +245,7 @@ fn jitter_is_as_long_as_it_may_be_and_never_beyond_the_next_time() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_its_place_and_what_was_expected() {
+fn an_invalid_spec_names_the_field_and_what_was_expected() {
     let cron = |text: &str| spec(&["0 0 * * *", text], "UTC");
     let calendar = |it: Calendar| ScheduleSpec { calendars: vec![it], ..ScheduleSpec::default() };
     let some = |text: &str| Some(text.to_owned());
@@ -255,7 +255,7 @@ fn what_cannot_be_meant_is_refused_with_its_place_and_what_was_expected() {
     };
     let over = limits::SCHEDULE_ENTRIES_MAX + 1;
     let cases = [
-        (ScheduleSpec::default(), "`spec` names no time"),
+        (ScheduleSpec::default(), "`spec` specifies no time"),
         (cron("* * *"), "`spec.cron[1]` has 3 fields, expected 5 (minute, hour, day of month, month, day of week)"),
         (cron("* * * * * * * *"), "`spec.cron[1]` has 8 fields"),
         (cron(""), "`spec.cron[1]` has 0 fields"),
@@ -271,8 +271,8 @@ fn what_cannot_be_meant_is_refused_with_its_place_and_what_was_expected() {
         (cron("0 0 * * ,FRI"), "has `,FRI` as field 5, the day of week"),
         (cron("*/0 * * * *"), "has `*/0` as field 1, the minute"),
         (cron("10-5 * * * *"), "has `10-5` as field 1, the minute"),
-        (cron("0 0 30 2 *"), "`spec.cron[1]` is `0 0 30 2 *`, which names no day that there is"),
-        (cron("0 0 31 4,6,9,11 *"), "which names no day that there is"),
+        (cron("0 0 30 2 *"), "`spec.cron[1]` is `0 0 30 2 *`, which matches no existing day"),
+        (cron("0 0 31 4,6,9,11 *"), "which matches no existing day"),
         (cron("@reboot"), "`spec.cron[1]` is `@reboot`, expected `@yearly`"),
         (spec(&["* * * * *"], "Mars/Base"), "`spec.timeZone` is `Mars/Base`, expected the name of a time zone"),
         (spec(&["* * * * *"], ""), "`spec.timeZone` is ``"),
@@ -287,7 +287,7 @@ fn what_cannot_be_meant_is_refused_with_its_place_and_what_was_expected() {
         ),
         (
             calendar(Calendar { day_of_month: some("30"), month: some("FEB"), ..Calendar::default() }),
-            "names no day that there is",
+            "matches no existing day",
         ),
         (interval(999, 0), "`spec.intervals[0].every` is PT0.999S, expected PT1S to"),
         (interval(limits::SPAN_MAX.as_millis() + 1, 0), "`spec.intervals[0].every` is "),
@@ -327,7 +327,7 @@ fn what_cannot_be_meant_is_refused_with_its_place_and_what_was_expected() {
     }
 }
 
-/// In the last six, clocks go back or forward at midnight, or to it.
+/// In the last six zones, clocks are put back or forward at or to midnight.
 const ZONES: [&str; 12] = [
     "UTC",
     "Europe/Berlin",
@@ -348,30 +348,30 @@ const DAYS: [&str; 9] =
     ["* * *", "* * SAT", "* * SUN", "* * FRI", "* * THU,SAT", "L * *", "1-7 * *", "* 3,10 *", "29 10 *"];
 
 #[test]
-fn an_hour_that_comes_twice_before_midnight_counts_on_its_day() {
-    // Santiago, 2027-04-04: midnight is 23:00 on Saturday again.
+fn an_hour_repeated_before_midnight_counts_on_its_day() {
+    // Santiago, 2027-04-04: midnight becomes 23:00 on Saturday.
     let santiago = |cron: &str| spec(&[cron], "America/Santiago");
     let saturday = "2027-04-04T01:20:00Z";
     let both = &["2027-04-04T02:17Z", "2027-04-04T03:17Z", "2027-04-10T04:17Z"];
     check(&santiago("17 * * * SAT"), saturday, both);
     check(&santiago("17 * 3 4 *"), saturday, &["2027-04-04T02:17Z", "2027-04-04T03:17Z", "2028-04-03T04:17Z"]);
-    // A certain hour happens once, on whatever day.
+    // A specific hour occurs once, on any day.
     check(&santiago("17 23 * * SAT"), saturday, &["2027-04-04T02:17Z", "2027-04-11T03:17Z"]);
     check(&santiago("17 * * * SUN"), saturday, &["2027-04-04T04:17Z", "2027-04-04T05:17Z"]);
-    // 2027-09-05: Sunday begins at 1:00. What it leaves out comes as much later, and is no Saturday's.
+    // 2027-09-05: Sunday begins at 1:00. A skipped time moves to later on Sunday, and does not count for Saturday.
     let spring = "2027-09-05T02:50:00Z";
     check(&santiago("17 * * * SAT"), spring, &["2027-09-05T03:17Z", "2027-09-11T03:17Z"]);
     check(&santiago("17 * * * SUN"), spring, &["2027-09-05T04:17Z", "2027-09-05T05:17Z"]);
     check(&santiago("17 0 * * SUN"), spring, &["2027-09-05T04:17Z", "2027-09-12T03:17Z"]);
-    // Nuuk, 2027-10-31: midnight is 23:00 on Saturday again.
+    // Nuuk, 2027-10-31: midnight becomes 23:00 on Saturday.
     let nuuk = spec(&["30 * * * SAT"], "America/Nuuk");
     check(&nuuk, "2027-10-31T00:00:00Z", &["2027-10-31T00:30Z", "2027-10-31T01:30Z", "2027-11-06T02:30Z"]);
-    // Berlin, whose clocks go back within a Sunday.
+    // In Berlin, clocks are put back during a Sunday.
     let berlin = spec(&["30 * * * SUN"], "Europe/Berlin");
     check(&berlin, "2027-10-31T00:00:00Z", &["2027-10-31T00:30Z", "2027-10-31T01:30Z", "2027-10-31T02:30Z"]);
 }
 
-/// What the pattern names, by a look at every minute that clocks show or leave out.
+/// Finds the next match by testing every minute that clocks show or skip.
 fn by_looking(pattern: &Pattern, is_steady: bool, zone: &TimeZone, after: jiff::Timestamp) -> Option<jiff::Timestamp> {
     let mut shown: DateTime = zone.to_datetime(after.checked_sub(SignedDuration::from_hours(30)).unwrap());
     shown = shown.with().second(0).subsec_nanosecond(0).build().unwrap();
@@ -412,11 +412,11 @@ proptest! {
         let Ok(pattern) = Pattern::cron("cron", &text) else { return Err(TestCaseError::reject("no expression")) };
         let begin = "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap();
         let begin = begin.checked_add(SignedDuration::from_hours(24 * day)).unwrap();
-        // Shortly before clocks change, where they do.
+        // Shortly before a change of the clocks, if there is one.
         let change = zone.following(begin).next().map_or(begin, |change| change.timestamp());
         let after = change.checked_sub(SignedDuration::from_secs(before)).unwrap();
         let from = after.checked_add(SignedDuration::from_secs(1)).unwrap();
-        // As far as is looked.
+        // Limit of the search.
         let last = after.checked_add(SignedDuration::from_hours(60)).unwrap();
         let found = pattern.next(&zone, from).filter(|at| *at < last);
         let expected = by_looking(&pattern, hour.starts_with('*'), &zone, after).filter(|at| *at < last);
@@ -424,8 +424,9 @@ proptest! {
     }
 
     #[test]
-    fn times_only_grow_and_none_is_left_out(
-        minute in field(0..=59), hour in field(0..=23), every in 60_u64..100_000, zone in 0..ZONES.len(), day in 0_u64..600,
+    fn times_increase_and_none_is_skipped(
+        minute in field(0..=59), hour in field(0..=23), every in 60_u64..100_000,
+        zone in 0..ZONES.len(), day in 0_u64..600,
     ) {
         let spec = ScheduleSpec {
             intervals: vec![Interval { every: Duration::from_secs(every), phase: Duration::ZERO }],
@@ -436,7 +437,7 @@ proptest! {
         let begin = at("2026-01-01T00:00:00Z").plus(Duration::from_days(day));
         let found = times.upcoming(begin, 50).times;
         prop_assert!(found.is_sorted_by(|a, b| a < b) && found.iter().all(|at| *at > begin), "{:?}", found);
-        // From wherever one asks, the same one comes next.
+        // Any start between two times finds the same next time.
         for pair in found.windows(2) {
             let between = Timestamp::from_millis(u64::midpoint(pair[0].as_millis(), pair[1].as_millis()));
             let next = times.upcoming(between.max(pair[0]), 1).times;

@@ -1,4 +1,4 @@
-//! One line a span: its name, from and until which second, below what, and how it ended.
+//! One line per span: its name, start and end in seconds, its parent, and its outcome.
 
 use uuid::Uuid;
 
@@ -8,8 +8,8 @@ use crate::command::Command;
 use crate::event::ActivityTimeouts;
 use crate::retry::RetryPolicy;
 use crate::scene::{
-    Scene, cancel_timer, fail_with, failure, plain, schedule, schedule_again, signal, signal_of, success, terminate,
-    timer,
+    Scene, cancel_timer, fail_with, failure, plain, schedule, schedule_with_retry, signal, signal_of, success,
+    terminate, timer,
 };
 use crate::start::Start;
 use crate::trace::TraceContext;
@@ -17,7 +17,7 @@ use crate::trace::TraceContext;
 const RUN_ID: Uuid = Uuid::from_u128(7);
 const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// The run of somebody whose trace is known.
+/// A run whose caller sent a trace context.
 fn given() -> Scene {
     started(TraceContext::of_headers(CALLER, Some("a=b")))
 }
@@ -29,11 +29,11 @@ fn started(trace: Option<TraceContext>) -> Scene {
 fn spans(given: &Scene, when: &Command) -> Vec<Span> {
     let mut transition = Transition::linked(given.run.clone(), given.links.clone());
     let author = Author::default().traced(CALLER.parse().ok());
-    transition.admit_of(when, &author, given.now).unwrap();
+    transition.admit_as(when, &author, given.now).unwrap();
     of_transition(Some(&given.run), &transition)
 }
 
-/// What a span is below, by the name that a test has for it.
+/// Returns the test's name for a span.
 fn name_of(span: SpanId) -> String {
     let caller: Traceparent = CALLER.parse().unwrap();
     if span == caller.span_id() {
@@ -50,8 +50,8 @@ fn line(span: &Span) -> String {
     let second = |at: Timestamp| at.as_millis() / 1_000 - 1_000;
     let below = span.parent.map_or_else(|| "nothing".to_owned(), name_of);
     let end = match &span.end {
-        SpanEnd::Well => String::new(),
-        SpanEnd::Badly(word) => format!(" {word}"),
+        SpanEnd::Succeeded => String::new(),
+        SpanEnd::Failed(word) => format!(" {word}"),
     };
     format!("{} {}-{} below {below}{end}", span.name, second(span.began_at), second(span.ended_at))
 }
@@ -63,18 +63,18 @@ fn check(given: &Scene, when: &Command, then: &[&str]) {
 }
 
 #[test]
-fn a_turn_is_a_span_from_where_a_decider_took_it() {
+fn the_span_of_a_turn_begins_when_it_is_taken() {
     let held = given().after(3).take().after(2);
     check(&held, &held.complete([]), &["turn order 3-5 below the run"]);
     check(&held, &held.fail_turn(), &["turn order 3-5 below the run confused"]);
     let late = held.clone().after(100);
     check(&late, &late.fire(), &["turn order 3-105 below the run timed-out"]);
-    // Nobody took it, so that nobody knows of it.
+    // A turn that no decider took has no span.
     check(&given(), &given().start_turn(), &[]);
 }
 
 #[test]
-fn an_activity_is_a_span_from_where_it_was_wanted() {
+fn the_span_of_an_activity_begins_when_it_is_scheduled() {
     let waits = given().decide([schedule("a")]).after(2);
     let held = waits.clone().takes("a").after(3);
     check(&held, &held.succeed("a"), &["activity A 0-5 below the run"]);
@@ -86,9 +86,9 @@ fn an_activity_is_a_span_from_where_it_was_wanted() {
 }
 
 #[test]
-fn each_try_is_a_span_below_its_activity() {
+fn each_attempt_has_a_span_below_its_activity() {
     let timeouts = ActivityTimeouts::default();
-    let first = given().decide([schedule_again("a", RetryPolicy::default(), timeouts)]).takes("a").after(1);
+    let first = given().decide([schedule_with_retry("a", RetryPolicy::default(), timeouts)]).takes("a").after(1);
     let id = first.scheduled("a");
     let fails = fail_with(first.task("a"), "busy", None);
     let below = format!("below event {id}");
@@ -96,15 +96,15 @@ fn each_try_is_a_span_below_its_activity() {
     let second = first.then(&fails).after(4).takes("a").after(2);
     let ends = ["activity A 0-7 below the run", &format!("try A 5-7 {below}")];
     check(&second, &second.succeed("a"), &ends);
-    // As they were said to runners when they took them.
+    // The same ids that runners received with the task.
     let [activity, second_try] = &*spans(&second, &second.succeed("a")) else { panic!("two spans") };
     assert_eq!(activity.span_id, SpanId::of_event(RUN_ID, id));
-    assert_eq!(second_try.span_id, SpanId::of_try(RUN_ID, id, second.task("a").start));
+    assert_eq!(second_try.span_id, SpanId::of_attempt(RUN_ID, id, second.task("a").start));
     assert_eq!(second.task("a").start, 2);
 }
 
 #[test]
-fn a_timer_is_a_span_until_it_expires_or_is_taken_back() {
+fn the_span_of_a_timer_ends_when_it_expires_or_is_canceled() {
     let set = given().decide([timer("t", 9)]).after(9);
     check(&set, &set.fire(), &["timer 0-9 below the run"]);
     let held = set.then(&signal("go")).take();
@@ -113,7 +113,7 @@ fn a_timer_is_a_span_until_it_expires_or_is_taken_back() {
 }
 
 #[test]
-fn a_signal_leads_to_the_span_of_whoever_sent_it() {
+fn the_span_of_a_signal_links_to_its_sender() {
     let given = given().after(1);
     check(&given, &signal("go"), &["signal go 1-1 below the run"]);
     assert_eq!(spans(&given, &signal("go"))[0].link.unwrap().to_string(), CALLER);
@@ -121,7 +121,7 @@ fn a_signal_leads_to_the_span_of_whoever_sent_it() {
 }
 
 #[test]
-fn a_run_ends_with_all_that_is_open_in_it() {
+fn the_close_of_a_run_ends_all_open_spans() {
     let held = given().take().after(5);
     let ends = ["turn order 0-5 below the run", "workflow order 0-5 below the caller"];
     check(&held, &held.complete([success()]), &ends);
@@ -138,7 +138,7 @@ fn a_run_ends_with_all_that_is_open_in_it() {
 }
 
 #[test]
-fn a_run_of_which_no_spans_are_wanted_has_none() {
+fn a_run_that_is_not_sampled_has_no_spans() {
     let unsampled = TraceContext::of_headers(&CALLER.replace("-01", "-00"), None);
     for trace in [None, unsampled] {
         let held = started(trace).take();
@@ -147,7 +147,7 @@ fn a_run_of_which_no_spans_are_wanted_has_none() {
 }
 
 #[test]
-fn a_run_that_begins_a_trace_is_below_nothing() {
+fn the_span_of_a_run_that_begins_a_trace_has_no_parent() {
     let held = started(Some(TraceContext::root(RUN_ID, true))).take().after(1);
     let ends = ["turn order 0-1 below the run", "workflow order 0-1 below nothing"];
     check(&held, &held.complete([success()]), &ends);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use history::event::ByHand;
 use history::{
-    Branching, CallerName, Event, EventId, Heartbeat, Outbox, Payload, RequestKey, Run, Timestamp, UpdateStanding,
+    Branching, CallerName, Event, EventId, Heartbeat, Outbox, Payload, RequestKey, Run, Timestamp, UpdateStatus,
     Warning,
 };
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ pub struct Admitted {
     /// news, it is a version that the run no longer has.
     pub reflects: Option<EventId>,
     /// For the answer to a turn with updates: how each of the answers leaves its update.
-    pub judged: Vec<UpdateStanding>,
+    pub judged: Vec<UpdateStatus>,
     /// The run's version after it.
     pub version: EventId,
     /// What was recorded and is probably not meant.

@@ -85,7 +85,7 @@ pub enum Refusal {
     #[error(transparent)]
     Fault(#[from] Fault),
     /// The turn is no longer the decider's, and this is why: [`Fault::TurnLost`], looked into.
-    #[error("this turn is no longer yours: {how}")]
+    #[error("you no longer hold this turn: {how}")]
     TurnLost {
         /// How it was lost.
         how: TurnLoss,

@@ -60,7 +60,7 @@ impl Gathered {
     /// Takes an event while there is room for it; the first one in any case. Nothing has room behind one that had none.
     fn take(&mut self, mut event: Event) -> bool {
         if self.leaves_payloads_out {
-            event.kind.leave_payloads_out();
+            event.kind.redact_payloads();
         }
         // With what stands between it and the next.
         let bytes = event.json_bytes() + 1;
@@ -183,7 +183,7 @@ impl RunReader {
 
     /// The newest heartbeats of the activities that a runner has or had.
     pub(crate) async fn read_beats(&self, key: &HeadKey, run: &Run) -> Result<Vec<Heartbeat>, Refusal> {
-        let beating = run.activities.iter().filter(|(_, it)| it.started_at.is_some() || it.tries.is_some());
+        let beating = run.activities.iter().filter(|(_, it)| it.started_at.is_some() || it.attempts.is_some());
         let ids: Vec<EventId> = beating.map(|(scheduled_event_id, _)| *scheduled_event_id).collect();
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -228,7 +228,7 @@ impl RunReader {
         if page.leaves_payloads_out {
             // Of notes that were kept apart.
             for event in &mut events {
-                event.kind.leave_payloads_out();
+                event.kind.redact_payloads();
             }
         }
         if page.names_activities {

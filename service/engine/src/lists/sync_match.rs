@@ -45,7 +45,7 @@ impl TaskLists {
                 TaskRef::Activity(task) => {
                     // What waits for another try may have begun to wait now, or be on its list already, which is as good.
                     let is_held_back = task.activity.not_before().is_some_and(|at| at > now);
-                    let is_retry = task.activity.tries.is_some();
+                    let is_retry = task.activity.attempts.is_some();
                     let is_released = task.activity.released.is_some_and(|it| it.event_id > last_event_id);
                     let is_new = task.scheduled_event_id > last_event_id;
                     if (is_new || is_released || is_retry) && !is_held_back {
@@ -113,11 +113,11 @@ pub(crate) fn start_task(
         return None;
     }
     let command = match lost {
-        Some(lost) => Command::SendAgain { scheduled_event_id, lost, poll },
+        Some(lost) => Command::Redeliver { scheduled_event_id, lost, poll },
         None if list.side == Side::Decider => Command::StartTurn { scheduled_event_id, identity, poll },
         None => Command::StartActivity { scheduled_event_id, identity, poll },
     };
-    transition.admit_of(&command, &Author::named(by), now).ok()?;
+    transition.admit_as(&command, &Author::named(by), now).ok()?;
     let started = transition.run().activities.get(&scheduled_event_id).and_then(|it| it.task(scheduled_event_id));
     Some(started.map_or(0, |task| task.start))
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{RequestKey, RequestMark, Run, Spilled, Timestamp};
+use history::{RequestKey, RequestMark, Run, Spilled, SpilledMark, Timestamp};
 use lru::LruCache;
 use store::{HeadKey, Store};
 use uuid::Uuid;
@@ -95,10 +95,10 @@ impl Marks {
         if spilled.marks.is_empty() {
             return Ok(());
         }
-        let mark = |(request, mark, until): &(RequestKey, RequestMark, history::Timestamp)| store::Mark {
-            name: request.0,
-            bytes: encode(*mark),
-            expires_at: until.as_millis(),
+        let mark = |spilled: &SpilledMark| store::Mark {
+            name: spilled.key.0,
+            bytes: encode(spilled.mark),
+            expires_at: spilled.until.as_millis(),
         };
         let marks: Vec<store::Mark> = spilled.marks.iter().map(mark).collect();
         let mut tries = 0;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use history::{DomainRoom, Start, SwfLimits};
+use history::{DomainCapacity, Start, SwfLimits};
 use store::{ListQuery, Store};
 use tokio::time::Instant;
 
@@ -228,20 +228,20 @@ impl OpenRuns {
     /// # Errors
     ///
     /// The store's.
-    pub(crate) async fn room_for_child(self: &Arc<Self>, domain: &str) -> Result<DomainRoom, Refusal> {
+    pub(crate) async fn room_for_child(self: &Arc<Self>, domain: &str) -> Result<DomainCapacity, Refusal> {
         let own = self.shares.open_runs(domain);
         let swf = self.quotas().map(|quotas| quotas.open_runs as u64);
-        let Some(min) = own.into_iter().chain(swf).min() else { return Ok(DomainRoom::Free) };
+        let Some(min) = own.into_iter().chain(swf).min() else { return Ok(DomainCapacity::Free) };
         if let Some(room) = self.room(domain, min).await? {
             room.keep_for_child();
-            return Ok(DomainRoom::Free);
+            return Ok(DomainCapacity::Free);
         }
         if let Some(max) = own.filter(|own| *own == min) {
             // Counted and told, too: nobody hears a refusal.
             drop(self.shares.reached(domain, LimitKind::OpenRuns, max));
-            return Ok(DomainRoom::Full);
+            return Ok(DomainCapacity::Full);
         }
-        Ok(DomainRoom::FullForSwf)
+        Ok(DomainCapacity::FullForSwf)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use history::{Standing, Timestamp};
+use history::{RunCondition, Timestamp};
 use store::{ListQuery, Store};
 use tokio::time::Instant;
 
@@ -27,8 +27,8 @@ const DOMAINS_TOLD_MAX: usize = 100;
 /// Stands for all domains beyond those. A domain of this name is one of them.
 const OTHER_DOMAINS: &str = "*";
 
-/// Numbers of each domain: of all open runs, and of those that are flagged in the order of [`Standing::FLAGGED`].
-pub(crate) const GAUGES: usize = 1 + Standing::FLAGGED.len();
+/// Numbers of each domain: of all open runs, and of those that are flagged in the order of [`RunCondition::FLAGGED`].
+pub(crate) const GAUGES: usize = 1 + RunCondition::FLAGGED.len();
 
 /// Open runs by domain and status word.
 type ByDomain = BTreeMap<String, BTreeMap<Arc<str>, u64>>;
@@ -97,7 +97,7 @@ impl RunCounts {
             room -= usize::from(told == domain && domain != OTHER_DOMAINS);
             let [open, rest @ ..] = by_domain.entry(told.to_owned()).or_insert([0; GAUGES]);
             *open += counts.values().sum::<u64>();
-            for (gauge, standing) in rest.iter_mut().zip(Standing::FLAGGED) {
+            for (gauge, standing) in rest.iter_mut().zip(RunCondition::FLAGGED) {
                 *gauge += counts.get(standing.word()).copied().unwrap_or_default();
             }
         }
@@ -127,7 +127,7 @@ impl RunCounts {
                 let (counts, age) = self.count_domains(Some(true)).await?;
                 for (domain, counts) in counts {
                     let known = known.by_domain.entry(domain).or_default();
-                    known.retain(|word, _| Standing::from_word(word) == Some(Standing::Open));
+                    known.retain(|word, _| RunCondition::from_word(word) == Some(RunCondition::Open));
                     known.extend(counts);
                 }
                 LastCount { flagged: age, ..known }

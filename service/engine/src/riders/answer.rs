@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use history::admit::{check_payload, must_hold};
 use history::{
-    AnsweredTurn, Command, EventId, EventKind, Fault, Transition, UpdateAnswer, UpdateStanding, Verdict, Warning,
-    limits,
+    AnsweredTurn, Command, EventId, EventKind, Fault, Transition, UpdateAnswer, UpdateStatus, Verdict, Warning, limits,
 };
 use store::HeadKey;
 use uuid::Uuid;
@@ -65,15 +64,13 @@ impl Answering {
         let now = room.clock.now();
         for (answer, standing) in answers.iter().zip(&told.judged) {
             let heard = match (answer.verdict.clone(), standing) {
-                (Verdict::Done { result }, UpdateStanding::Ended { event_id, .. }) => {
+                (Verdict::Done { result }, UpdateStatus::Ended { event_id, .. }) => {
                     UpdateHeard::Done { event_id: *event_id, version: told.version, result }
                 }
-                (Verdict::Rejected { reason, details }, UpdateStanding::New) => {
-                    UpdateHeard::Rejected { reason, details }
-                }
+                (Verdict::Rejected { reason, details }, UpdateStatus::New) => UpdateHeard::Rejected { reason, details },
                 // Whoever waits for it looks at the run. One that has closed with this turn knows no more of what it has
                 // accepted, and whoever looks hears that it has closed.
-                (_, UpdateStanding::Accepted { .. } | UpdateStanding::Ended { .. } | UpdateStanding::New) => {
+                (_, UpdateStatus::Accepted { .. } | UpdateStatus::Ended { .. } | UpdateStatus::New) => {
                     UpdateHeard::Accepted
                 }
             };
@@ -112,14 +109,14 @@ impl RequestReply {
         // A speculative turn was answered before, or lost, or another node made it.
         let Some(turn) = answering.turn(token) else { return Err(self.speculation_lost(&key, token).await) };
         let (command, judges) = match command {
-            Command::CompleteTurn { answer: beside, .. } if judges => {
+            Command::CompleteTurn { answer: rest, .. } if judges => {
                 if is_speculative && !self.nodes.is_in_touch() {
                     // Another node may have said that what this one accepts is rejected.
                     answering.is_lost = true;
                     return Err(Fault::TurnLost.into());
                 }
                 let (asked, answers) = (answering.with.updates.clone(), answers.clone());
-                (Command::AnswerUpdates { turn, asked, answers, beside }, true)
+                (Command::AnswerUpdates { turn, asked, answers, rest }, true)
             }
             _ if is_speculative => {
                 // The decider gives it back: its updates are put again after a while.
@@ -293,15 +290,15 @@ impl RequestReply {
 }
 
 /// What became of updates that a turn has answered. It may have answered more than its run remembers.
-pub(crate) fn standings(transition: &Transition, answers: &[UpdateAnswer]) -> Vec<UpdateStanding> {
+pub(crate) fn standings(transition: &Transition, answers: &[UpdateAnswer]) -> Vec<UpdateStatus> {
     let ended = |update_id: &str| {
         let event = transition.events().iter().find(|event| match &event.kind {
             EventKind::UpdateCompleted(it) => it.update_id == update_id,
             EventKind::UpdateFailed(it) => it.update_id == update_id,
             _ => false,
         })?;
-        Some(UpdateStanding::Ended { run_id: transition.run().started.run_id, event_id: event.id })
+        Some(UpdateStatus::Ended { run_id: transition.run().started.run_id, event_id: event.id })
     };
-    let known = |update_id: &str| transition.run().update_standing(update_id);
+    let known = |update_id: &str| transition.run().update_status(update_id);
     answers.iter().map(|answer| ended(&answer.update_id).unwrap_or_else(|| known(&answer.update_id))).collect()
 }

@@ -12,7 +12,7 @@
 //! then, and those who go on watching hold it from there. An update is in one pair of hands, and whoever has it may accept
 //! it until it is taken back; it leaves with its verdict, or as [`ends_unjudged`] has it.
 
-use history::{EventId, Fault, ProposedUpdate, Run, Status, TurnId, UpdateStanding};
+use history::{EventId, Fault, ProposedUpdate, Run, Status, TurnId, UpdateStatus};
 use uuid::Uuid;
 
 use crate::Refusal;
@@ -147,7 +147,7 @@ pub(crate) fn ends_unjudged(place: RiderPlace, run_id: Uuid, asked: &ProposedUpd
 
 /// Whether its run knows nothing of an update.
 pub(crate) fn is_new(run_id: Uuid, asked: &ProposedUpdate, run: &Run) -> bool {
-    run_id != run.started.run_id || run.update_standing(&asked.update_id) == UpdateStanding::New
+    run_id != run.started.run_id || run.update_status(&asked.update_id) == UpdateStatus::New
 }
 
 /// What a look at a run says to its riders.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use history::admit::may_update_in;
 use history::{
-    CallerName, EventId, EventKind, Fault, Level, Payload, ProposedUpdate, Start, UpdateStanding, key_of_update,
+    CallerName, EventId, EventKind, Fault, Level, Payload, ProposedUpdate, Start, UpdateStatus, key_of_update,
 };
 use store::HeadKey;
 use tokio::sync::oneshot;
@@ -171,7 +171,7 @@ impl RequestReply {
                     let mut run = Box::new(earlier.run().clone());
                     self.marks.recall(&key, &mut run, &[key_of_update(&asked.update_id)]).await?;
                     match may_update_in(&run, &asked, Some(run_id)) {
-                        Ok(UpdateStanding::Ended { event_id, .. }) => {
+                        Ok(UpdateStatus::Ended { event_id, .. }) => {
                             (run_id, self.ended(&key, &earlier, event_id).await?)
                         }
                         Ok(_) | Err(_) => return Err(Refusal::RunNotCurrent { workflow_id, run_id, current }),
@@ -241,13 +241,13 @@ impl RequestReply {
             let loaded = self.lookup.look_up(&at).await?;
             let mut run = Box::new(loaded.run().clone());
             self.marks.recall(&key, &mut run, &[key_of_update(update_id)]).await?;
-            let event_id = match run.update_standing(update_id) {
-                UpdateStanding::Accepted { event_id } => event_id,
-                UpdateStanding::Ended { event_id, .. } => {
+            let event_id = match run.update_status(update_id) {
+                UpdateStatus::Accepted { event_id } => event_id,
+                UpdateStatus::Ended { event_id, .. } => {
                     return read_heard(update_id.to_owned(), run_id, self.ended(&key, &loaded, event_id).await?);
                 }
-                UpdateStanding::New if !run.is_open() => return Err(Fault::RunClosed { status: run.status }.into()),
-                UpdateStanding::New => {
+                UpdateStatus::New if !run.is_open() => return Err(Fault::RunClosed { status: run.status }.into()),
+                UpdateStatus::New => {
                     let why = "so many updates were answered since that the run has forgotten this one".to_owned();
                     return Err(Refusal::OutcomeUnknown { why });
                 }

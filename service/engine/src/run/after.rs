@@ -84,7 +84,7 @@ pub(crate) fn of_commit(
     after.push(After::SeeToRiders);
     let (run_id, last_event_id, closed) = (run.started.run_id, run.last_event_id, !run.is_open());
     after.push(After::Notify(RunProgress { run_id, last_event_id, closed }));
-    let schedule = run.started.schedule.as_ref().filter(|_| closed && !run.goes_on());
+    let schedule = run.started.schedule.as_ref().filter(|_| closed && !run.has_successor());
     if let Some(schedule) = schedule {
         // By word of mouth: where it matters, the schedule has a date to look by itself.
         after.push(After::WakeSchedule(schedule_key(&key.domain, &schedule.schedule_id), now));

@@ -1,6 +1,6 @@
 //! Starting children, which their parents ask for as an effect.
 
-use history::{EffectResult, Errand, ErrandTask, Transition};
+use history::{EffectResult, OutboundAction, OutboundEffect, Transition};
 
 use crate::Refusal;
 use crate::run::request::{EffectOutcome, EffectSource};
@@ -11,10 +11,10 @@ impl RunWorker<'_> {
     pub(crate) async fn run_child_start(
         &mut self,
         source: &EffectSource,
-        errand: &Errand,
+        errand: &OutboundEffect,
     ) -> Result<EffectOutcome, Refusal> {
         let (shop, key) = (self.shop, self.key);
-        let (ErrandTask::Start(start), Some(run_id)) = (&errand.task, errand.run_id) else {
+        let (OutboundAction::Start(start), Some(run_id)) = (&errand.task, errand.run_id) else {
             return Ok(EffectOutcome::Moot);
         };
         let mut attempt = 0;
@@ -22,7 +22,7 @@ impl RunWorker<'_> {
             let before = self.state.was_known();
             let now = shop.clock.now();
             if let Some(existing) = self.loaded().await? {
-                let result = Transition::of(existing.run().clone()).undergo(errand, now);
+                let result = Transition::of(existing.run().clone()).apply_effect(errand, now);
                 let is_free = result == EffectResult::Closed;
                 if let EffectResult::Done { .. } = result {
                     return Ok(EffectOutcome::Settled(result));

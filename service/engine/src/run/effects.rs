@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use history::{
-    Command, Effect, EffectKind, EffectResult, Errand, EventId, Origin, Outbox, RunStart, Timestamp, Transition,
+    Command, Effect, EffectKind, EffectResult, EventId, Origin, OutboundEffect, Outbox, RunStart, Timestamp, Transition,
 };
 use store::{HeadKey, Store};
 use uuid::Uuid;
@@ -35,7 +35,7 @@ pub(crate) fn is_settled(command: &Command, transition: &Transition) -> bool {
 pub(crate) fn undergo(
     owed: Option<Result<bool, Refusal>>,
     transition: &mut Transition,
-    errand: &Errand,
+    errand: &OutboundEffect,
     now: Timestamp,
 ) -> Result<EffectOutcome, Refusal> {
     if !owed.unwrap_or(Ok(false))? {
@@ -44,11 +44,11 @@ pub(crate) fn undergo(
     // What it cannot remember it must not take: it might come twice. The other run brings it again.
     let seen = &transition.links().seen;
     let is_new = errand.origin().is_some_and(|origin| seen.find(origin).is_none());
-    if is_new && !seen.has_room() {
+    if is_new && !seen.has_space() {
         let why = "it has taken so much of others lately that it cannot remember more".to_owned();
         return Err(Refusal::Unavailable { why, retry_after: None });
     }
-    Ok(EffectOutcome::Settled(transition.undergo(errand, now)))
+    Ok(EffectOutcome::Settled(transition.apply_effect(errand, now)))
 }
 
 /// Whether another try at starting a child is as vain as this one: the rules refuse its start, or its state alone is more than
@@ -168,7 +168,7 @@ impl Effects {
         let run_id = started.run_id;
         let source = read::RunEvents { key, run_id, tail, tail_first };
         let asked = self.reader.read_one(&source, effect.event_id).await?;
-        let errand = asked.as_ref().and_then(|event| effect.errand(started, event));
+        let errand = asked.as_ref().and_then(|event| effect.outbound(started, event));
         let nothing = || format!("event {} of run {run_id} does not ask for {}", effect.event_id, effect.kind.word());
         let errand = Box::new(errand.ok_or_else(|| Refusal::Corrupt { what: nothing() })?);
         let target = HeadKey::new(&*key.domain, &*errand.workflow_id);

@@ -30,7 +30,7 @@ impl Workshop {
         let mut riders = TakenAlong::default();
         let run_id = run.started.run_id;
         // With a retry policy each start is a try of its own.
-        let span = SpanId::of_try(run_id, scheduled_event_id, start);
+        let span = SpanId::of_attempt(run_id, scheduled_event_id, start);
         let (task_list, what) = if let Some(turn) = turn {
             let id = TurnId { scheduled_event_id, started_event_id: turn.started_event_id };
             let previous_started_event_id = run.previous_started_event_id;
@@ -42,7 +42,7 @@ impl Workshop {
             // After a commit of unknown outcome the try may be over, and a later one in other hands.
             let task = activity.task(scheduled_event_id).filter(|task| task.start == start)?;
             // What an earlier try left for this one.
-            let mut beats = loaded.beats.iter().filter(|_| activity.tries.is_some());
+            let mut beats = loaded.beats.iter().filter(|_| activity.attempts.is_some());
             let beat = beats.find(|beat| beat.scheduled_event_id == scheduled_event_id);
             let details = beat.and_then(|beat| beat.details.clone());
             (activity.task_list.clone(), Granted::Activity { task, activity: Arc::clone(activity), details })

@@ -67,12 +67,12 @@ enum Place<'a> {
 /// An open run stays the newest, and so does one that owes something to others or that another goes on for. A run that another goes
 /// on for is never the newest: that one would be begun, and it has its life elsewhere.
 fn place<'a>(current: Option<&'a StoredRun>, imported: &ImportedRun) -> Place<'a> {
-    if imported.run().goes_on() {
+    if imported.run().has_successor() {
         return Place::Beside;
     }
     let Some(current) = current else { return Place::Newest(None) };
     let (run, links) = (current.run(), &current.body.links);
-    let is_at_rest = !run.is_open() && !current.goes_on() && links.outbox.is_empty();
+    let is_at_rest = !run.is_open() && !current.has_successor() && links.outbox.is_empty();
     if is_at_rest && run.started.at <= imported.run().started.at { Place::Newest(Some(current)) } else { Place::Beside }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use history::{Coming, ComingKind, EventId, Timestamp};
+use history::{EventId, Timestamp, UpcomingChange, UpcomingKind};
 use store::HeadKey;
 use uuid::Uuid;
 
@@ -94,8 +94,8 @@ impl RunLookup {
             return None;
         }
         match described.run.held_turn(now) {
-            Some(Coming { at: until, what }) => {
-                Some(TurnWait::HeldBack { is_first: matches!(what, ComingKind::FirstTurn { .. }), until })
+            Some(UpcomingChange { at: until, what }) => {
+                Some(TurnWait::HeldBack { is_first: matches!(what, UpcomingKind::FirstTurn { .. }), until })
             }
             None => self.pollers.unpolled_list(list).map(TurnWait::Unpolled),
         }

@@ -1,7 +1,8 @@
 //! What can be asked of a run.
 
 use history::{
-    ActivityCommand, Author, Command, Effect, EffectResult, Errand, ErrandTask, ImportedRun, Payload, Start, TaskId,
+    ActivityCommand, Author, Command, Effect, EffectResult, ImportedRun, OutboundAction, OutboundEffect, Payload,
+    Start, TaskId,
 };
 use store::HeadKey;
 use tokio::sync::oneshot;
@@ -39,7 +40,7 @@ pub(crate) enum RunRequest {
     /// See to the riders that are there.
     SeeToRiders { reply: Reply<()> },
     /// Take an effect of another run.
-    Effect { source: EffectSource, errand: Box<Errand>, reply: Reply<EffectOutcome> },
+    Effect { source: EffectSource, errand: Box<OutboundEffect>, reply: Reply<EffectOutcome> },
     /// See whether time has done something, and offer what waits.
     Look { reply: Option<Reply<()>> },
     /// Record a heartbeat; answers whether the activity should stop.
@@ -98,7 +99,7 @@ impl RunRequest {
                 | Command::StartTurn { .. }
                 | Command::ReturnTurn { .. }
                 | Command::StartActivity { .. }
-                | Command::SendAgain { .. }
+                | Command::Redeliver { .. }
                 | Command::ReturnActivity { .. }
                 | Command::FireDeadlines { .. }
                 | Command::TakeSignal { .. }
@@ -106,12 +107,12 @@ impl RunRequest {
                 | Command::TakeParentClose { .. }
                 | Command::TakeChildClose { .. }
                 | Command::SettleEffect { .. }
-                | Command::SeeToEffects => 0,
+                | Command::RetryEffects => 0,
             },
             Self::Effect { errand, .. } => match &errand.task {
-                ErrandTask::Tell(Command::TakeSignal { input, .. }) => payload(input),
-                ErrandTask::Tell(Command::TakeChildClose { close, .. }) => close.payload().map_or(0, Payload::len),
-                ErrandTask::Tell(_) | ErrandTask::Start(_) => 0,
+                OutboundAction::Admit(Command::TakeSignal { input, .. }) => payload(input),
+                OutboundAction::Admit(Command::TakeChildClose { close, .. }) => close.payload().map_or(0, Payload::len),
+                OutboundAction::Admit(_) | OutboundAction::Start(_) => 0,
             },
             Self::Start { .. }
             | Self::Delete { .. }

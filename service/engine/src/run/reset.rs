@@ -41,7 +41,7 @@ impl RunWorker<'_> {
             let base_run_id = base.run().started.run_id;
             let plan = ResetPlan { new_run_id: shop.ids.run_id(now), run_id: base_run_id, event_id, signals };
             let mut transition = Transition::linked(current.run().clone(), current.body.links.clone());
-            transition.plan_reset(plan, &reset.by_hand, (reset.key, reset.by.clone()), now)?;
+            transition.plan_reset(plan, &reset.by_hand, reset.key, reset.by.clone(), now)?;
             let (last_event_id, waiting_turn) = (current.run().last_event_id, waiting_turn(current.run()));
             if self.write(transition, last_event_id, waiting_turn, &mut attempt).await?.is_none() {
                 continue;

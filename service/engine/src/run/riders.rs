@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use history::admit::may_update_in;
-use history::{Start, Status, UpdateStanding, key_of_update};
+use history::{Start, Status, UpdateStatus, key_of_update};
 use uuid::Uuid;
 
 use crate::commit::StoredRun;
@@ -105,7 +105,7 @@ impl RunWorker<'_> {
             let current = run.started.run_id;
             let request = key_of_update(&put.asked.update_id);
             shop.marks.recall(key, &mut run, &[request]).await?;
-            if let UpdateStanding::Ended { run_id: of, event_id } = run.standing_of(&put.asked.update_id, run_id) {
+            if let UpdateStatus::Ended { run_id: of, event_id } = run.status_of_update(&put.asked.update_id, run_id) {
                 if let Some(heard) = shop.request_reply.ended_in(key, loaded, of, event_id).await? {
                     return Ok(Putting::Known(of, heard));
                 }
@@ -130,11 +130,11 @@ impl RunWorker<'_> {
                 Ok(standing) => standing,
             };
             return match standing {
-                UpdateStanding::Accepted { .. } => Ok(Putting::Known(current, UpdateHeard::Accepted)),
-                UpdateStanding::Ended { event_id, .. } => {
+                UpdateStatus::Accepted { .. } => Ok(Putting::Known(current, UpdateHeard::Accepted)),
+                UpdateStatus::Ended { event_id, .. } => {
                     Ok(Putting::Known(current, shop.request_reply.ended(key, loaded, event_id).await?))
                 }
-                UpdateStanding::New => {
+                UpdateStatus::New => {
                     let PutUpdate { asked, is_named, caller, reply, .. } = put;
                     let Some(reply) = reply else { return Err(Refusal::Stopping) };
                     let name = run.started.task_list.as_str().into();

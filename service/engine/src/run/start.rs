@@ -3,7 +3,7 @@
 use history::admit::{Starting, is_cancel_request, starting, starting_for};
 use history::{
     Author, Command, Event, EventKind, Fault, PlannedReset, Registration, RequestKey, Run, Start, StartWorkflow,
-    Transition, WorkflowDefaults,
+    Successor, Transition, WorkflowDefaults,
 };
 use store::HeadKey;
 
@@ -123,7 +123,7 @@ impl RunWorker<'_> {
         let mut attempt = 0;
         loop {
             let Some(loaded) = self.loaded().await? else { return Ok(()) };
-            if !loaded.goes_on() {
+            if !loaded.has_successor() {
                 return Ok(());
             }
             let newest = EventRange { reverse: true, limit: 1, ..EventRange::default() };
@@ -139,7 +139,7 @@ impl RunWorker<'_> {
                 (None, Some(EventKind::WorkflowContinuedAsNew(it))) => Transition::successor(run, &it, by, asked, now),
                 (None, closing) => {
                     let followed_by = closing.and_then(|closing| closing.followed_by());
-                    let Some((run_id, not_before)) = followed_by else {
+                    let Some(Successor { run_id, not_before }) = followed_by else {
                         let what = format!("the last event of run {}, which another goes on for", run.started.run_id);
                         return Err(Refusal::Corrupt { what });
                     };
@@ -170,7 +170,7 @@ impl RunWorker<'_> {
         if let Some((command, author)) = told
             && transition.repeated(command, None).is_none()
         {
-            transition.admit_of(command, author, shop.clock.now())?;
+            transition.admit_as(command, author, shop.clock.now())?;
         }
         Ok(self.write(transition, last_event_id, waiting_turn, attempt).await?.is_some())
     }

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use history::{
-    AnsweredTurn, Author, Command, CommandOutcome, EffectResult, Errand, ErrandTask, Heartbeat, KnownRequest, Run,
-    TaskId, Timestamp, Transition, admit::held,
+    AnsweredTurn, Author, Command, CommandOutcome, EffectResult, Heartbeat, KnownRequest, OutboundAction,
+    OutboundEffect, Run, TaskId, Timestamp, Transition, admit::held,
 };
 use store::HeadKey;
 use uuid::Uuid;
@@ -49,7 +49,7 @@ enum Pending {
     },
     Effect {
         source: EffectSource,
-        errand: Box<Errand>,
+        errand: Box<OutboundEffect>,
         reply: Reply<EffectOutcome>,
         answer: Option<Result<EffectOutcome, Refusal>>,
     },
@@ -101,7 +101,7 @@ impl RunWorker<'_> {
                 RunRequest::Take { task, list, taker, reply } => {
                     pending.push(Pending::Take { task, list, taker, reply, taken: None });
                 }
-                RunRequest::Effect { source, errand, reply } if !matches!(errand.task, ErrandTask::Start(_)) => {
+                RunRequest::Effect { source, errand, reply } if !matches!(errand.task, OutboundAction::Start(_)) => {
                     pending.push(Pending::Effect { source, errand, reply, answer: None });
                 }
                 RunRequest::Look { reply } => pending.push(Pending::Look { reply }),
@@ -112,7 +112,7 @@ impl RunWorker<'_> {
             }
         }
         self.run_pending(&mut pending).await;
-        if self.state.known().is_some_and(StoredRun::goes_on)
+        if self.state.known().is_some_and(StoredRun::has_successor)
             && let Err(refusal) = Box::pin(self.go_on()).await
         {
             // The due index brings it back.
@@ -214,7 +214,7 @@ impl RunWorker<'_> {
         if !before.is_so() {
             shop.carry_out(key, loaded, after::of_loading(key, loaded));
         }
-        if loaded.goes_on() {
+        if loaded.has_successor() {
             Box::pin(self.go_on()).await?;
             return Ok(false);
         }
@@ -345,8 +345,8 @@ fn admit(
             Pending::Look { .. } => {
                 said.looks = true;
                 // Nothing to refuse: what is not due yet stays as it is.
-                drop(transition.admit(&Command::FireDeadlines { beats: beats.to_vec() }, now));
-                drop(transition.admit(&Command::SeeToEffects, now));
+                drop(transition.admit(&Command::FireDeadlines { heartbeats: beats.to_vec() }, now));
+                drop(transition.admit(&Command::RetryEffects, now));
             }
         }
     }
@@ -397,7 +397,7 @@ fn admit_told(
     must_be_current(key, transition.run(), run_id)?;
     let current = transition.run().started.run_id;
     let seen = transition.run().version;
-    let (event_id, repeated) = match transition.admit_of(command, author, now)? {
+    let (event_id, repeated) = match transition.admit_as(command, author, now)? {
         CommandOutcome::Recorded(event_id) => (event_id, false),
         CommandOutcome::Repeated(request) => (request.event_id, true),
     };

@@ -4,7 +4,7 @@
 //! are being started, with a date in the due index. Whoever comes next starts it with the same key, and so not twice.
 
 use futures_util::future::join_all;
-use history::{Action, Command, OverlapEnd, RequestKey, Running, ScheduleState, Scheduled, Sight, Timestamp};
+use history::{Action, Command, ObservedRun, OverlapEnd, RequestKey, Running, ScheduleState, Scheduled, Timestamp};
 use sha2::{Digest, Sha256};
 use store::HeadKey;
 use uuid::Uuid;
@@ -47,12 +47,12 @@ impl Scheduler {
             let id = Uuid::from_bytes(head.run);
             let before = record.state.clone();
             let sights = self.sights(domain, &record.state).await?;
-            record.state.see(rules, &sights, now);
+            record.state.observe(rules, &sights, now);
             for it in &done {
                 match it {
                     ActionDone::Started(number, result) => record.state.started(*number, result.clone()),
                     ActionDone::PutOff(number, why) => record.state.put_off(*number, why),
-                    ActionDone::Told(number, how) => record.state.told(*number, *how),
+                    ActionDone::Told(number, how) => record.state.mark_end_delivered(*number, *how),
                 }
             }
             record.state.step(rules, &times, id, now, &[]);
@@ -83,26 +83,26 @@ impl Scheduler {
     }
 
     /// What is seen of the runs of a schedule, in their order.
-    pub(super) async fn sights(&self, domain: &str, state: &ScheduleState) -> Result<Vec<Sight>, Refusal> {
+    pub(super) async fn sights(&self, domain: &str, state: &ScheduleState) -> Result<Vec<ObservedRun>, Refusal> {
         join_all(state.running.iter().map(|run| self.sight(domain, run))).await.into_iter().collect()
     }
 
-    async fn sight(&self, domain: &str, run: &Running) -> Result<Sight, Refusal> {
+    async fn sight(&self, domain: &str, run: &Running) -> Result<ObservedRun, Refusal> {
         let Some(loaded) = self.runs.stored(&HeadKey::new(domain, &*run.workflow_id)).await? else {
-            return Ok(Sight::Gone);
+            return Ok(ObservedRun::Gone);
         };
         let (found, started) = (loaded.run(), &loaded.run().started);
         let goes_on_for_it = started.schedule.as_ref().is_some_and(|schedule| schedule.action == run.number);
         Ok(match found.closed_at {
-            _ if started.run_id != run.run_id && !goes_on_for_it => Sight::Gone,
-            Some(at) if !found.goes_on() => Sight::Closed(found.status, at),
-            _ => Sight::Open,
+            _ if started.run_id != run.run_id && !goes_on_for_it => ObservedRun::Gone,
+            Some(at) if !found.has_successor() => ObservedRun::Closed(found.status, at),
+            _ => ObservedRun::Open,
         })
     }
 
     /// Starts and ends what the record says; answers what was done.
     async fn act(&self, domain: &str, schedule_id: &str, id: Uuid, record: &ScheduleRecord) -> Vec<ActionDone> {
-        let ends = record.state.to_tell().map(async |run| self.end(domain, id, run).await);
+        let ends = record.state.undelivered_ends().map(async |run| self.end(domain, id, run).await);
         let ended = join_all(ends).await;
         let starts = record.state.starting.iter().map(async |action| {
             let started = self.start_action(domain, schedule_id, id, record, action).await;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use history::admit::{check_payload, held, must_hold};
 use history::limits;
 use history::{
-    Command, Decision, EventId, Fault, LAMBDA_LIST, Payload, Registration, Run, Surroundings, TurnLoss, UpdateAnswer,
-    Warning,
+    Command, Decision, DecisionContext, EventId, Fault, LAMBDA_LIST, Payload, Registration, Run, TurnLoss,
+    UpdateAnswer, Warning,
 };
 use store::HeadKey;
 use uuid::Uuid;
@@ -118,7 +118,7 @@ impl Tasks {
         }
         let mut command = command;
         if let Command::CompleteTurn { answer, .. } = &mut command {
-            answer.surroundings = self.surroundings_of(token, &answer.decisions).await?;
+            answer.decision_context = self.surroundings_of(token, &answer.decisions).await?;
         }
         let key = token.key();
         match self.request_reply.answer_with_riders(token, command, outcomes, updates).await {
@@ -151,10 +151,10 @@ impl Tasks {
     }
 
     /// What is known of what these decisions name.
-    async fn surroundings_of(&self, token: &TurnToken, decisions: &[Decision]) -> Result<Surroundings, Refusal> {
+    async fn surroundings_of(&self, token: &TurnToken, decisions: &[Decision]) -> Result<DecisionContext, Refusal> {
         let domain = &token.domain;
         let has_functions = self.lists.lambda.get().is_some();
-        let mut around = Surroundings { has_functions, ..Surroundings::default() };
+        let mut around = DecisionContext { has_functions, ..DecisionContext::default() };
         for decision in decisions {
             match decision {
                 // Functions have no types.
@@ -164,7 +164,7 @@ impl Tasks {
                 }
                 Decision::StartChild(it) => {
                     self.look_up(domain, &it.workflow_type, &mut around.workflow_types).await?;
-                    around.rooms.push(Box::pin(self.open_runs.room_for_child(domain)).await?);
+                    around.child_capacities.push(Box::pin(self.open_runs.room_for_child(domain)).await?);
                 }
                 Decision::ContinueAsNew(it) => {
                     let full = match &it.workflow_type {

@@ -26,7 +26,7 @@ impl Tasks {
         let what = match command {
             Command::CompleteTurn { answer, .. } => {
                 // What is known of the types, the other node finds out itself.
-                let TurnAnswer { decisions, context, awaiting, moves_to, surroundings: _ } = *answer;
+                let TurnAnswer { decisions, context, awaiting, moves_to, decision_context: _ } = *answer;
                 Passed::Completed { decisions, context, awaiting, moves_to }
             }
             Command::FailTurn { reason, details, .. } => Passed::Failed { reason, details },

@@ -107,7 +107,7 @@ impl DeadlineRepair {
         }
         let (key, run_id) = (at.key(), late.run.started.run_id);
         self.repair_beats(at, &late.run, &beats).await?;
-        let command = Command::RepairDeadlines { beats, timers, by_hand, key: None };
+        let command = Command::RepairDeadlines { heartbeats: beats, timers, by_hand, key: None };
         let admitted = self.runs.tell_of(&key, Some(run_id), command, author).await?;
         Ok(RepairedRun { late, event_id: (!admitted.repeated).then_some(admitted.event_id) })
     }

@@ -108,12 +108,12 @@ impl Views {
                 problem = Some(format!("it owes something for run {owner}, which is gone"));
             }
         }
-        let (shown, stands) = (loaded.head.row.as_ref(), stored.standing());
+        let (shown, stands) = (loaded.head.row.as_ref(), stored.condition());
         let is_shown = shown.is_some_and(|row| *row.status == *stands.word() && row.flagged == stands.is_flagged());
         if problem.is_none() && !is_shown {
             problem = Some(format!("lists do not say that it is {}", stands.word()));
         }
-        let is_fold = Run::replay(&events).is_some_and(|run| run.told() == stored.clone().told());
+        let is_fold = Run::replay(&events).is_some_and(|run| run.history_derived() == stored.clone().history_derived());
         if !is_fold {
             problem = Some("the stored state is not the fold of the history".to_owned());
         }
@@ -125,7 +125,7 @@ impl Views {
 fn misplaced(run: &Run, links: &Links, events: &[Event]) -> Option<String> {
     let event = |id: EventId| events.iter().find(|event| event.id == id);
     for effect in links.outbox.iter().filter(|effect| effect.of.is_none()) {
-        if event(effect.event_id).and_then(|event| effect.errand(&run.started, event)).is_none() {
+        if event(effect.event_id).and_then(|event| effect.outbound(&run.started, event)).is_none() {
             return Some(format!(
                 "it owes {} for event {}, which asks for no such thing",
                 effect.kind.word(),

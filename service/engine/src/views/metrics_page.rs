@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use history::{Standing, Timestamp};
+use history::{RunCondition, Timestamp};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
@@ -321,22 +321,24 @@ impl Gauges {
 
 impl Gauged {
     fn write(&self, text: &mut MetricsPage) {
-        let words = std::iter::once(Standing::Open).chain(Standing::FLAGGED);
+        let words = std::iter::once(RunCondition::Open).chain(RunCondition::FLAGGED);
         for (index, standing) in words.enumerate() {
             let of = |(domain, gauges): (&String, &[u64; GAUGES])| {
                 (vec![("domain", domain.as_str().into())], gauges.get(index).copied().unwrap_or_default())
             };
             let help = match standing {
-                Standing::Open => "Runs that are open, however they stand",
-                Standing::Paused => "Open runs that are paused",
-                Standing::Blocked => "Open runs with an activity that is paused, where no other state comes first",
-                Standing::Stuck => "Open runs that nothing will wake, where no other state comes first",
-                Standing::Failing => "Open runs at whose turns deciders fail, where no other state comes first",
-                Standing::Retrying => "Open runs with an activity past its first try, where no other state comes first",
-                Standing::Repeating => {
+                RunCondition::Open => "Runs that are open, however they stand",
+                RunCondition::Paused => "Open runs that are paused",
+                RunCondition::Blocked => "Open runs with an activity that is paused, where no other state comes first",
+                RunCondition::Stuck => "Open runs that nothing will wake, where no other state comes first",
+                RunCondition::Failing => "Open runs at whose turns deciders fail, where no other state comes first",
+                RunCondition::Retrying => {
+                    "Open runs with an activity past its first try, where no other state comes first"
+                }
+                RunCondition::Repeating => {
                     "Open runs with an activity scheduled again after it succeeded, where no other state comes first"
                 }
-                Standing::Closed(_) => "Closed runs",
+                RunCondition::Closed(_) => "Closed runs",
             };
             text.family(&format!("runs_{}", standing.word()), MetricKind::Gauge, help, self.by_domain.iter().map(of));
         }

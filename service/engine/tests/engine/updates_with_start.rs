@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Engine, Refusal, RunRef, UpdateProgress, UpdateRequest};
-use history::{ConflictPolicy, Decision, FailWorkflow, Fault, RequestKey, ReusePolicy, Start, Status, UpdateStanding};
+use history::{ConflictPolicy, Decision, FailWorkflow, Fault, RequestKey, ReusePolicy, Start, Status, UpdateStatus};
 use store::fault::{Chances, FaultStore};
 use store::memory::Memory;
 use uuid::Uuid;
@@ -341,7 +341,7 @@ async fn a_store_in_trouble_starts_the_run_once_and_has_the_update_once_however_
         let accepted = events.iter().filter(|event| event.kind.name() == "UpdateAccepted").count();
         assert_eq!((accepted, service.run_id().await), (1, answered.run_id), "seed {seed}");
         let described = service.engine.views().describe(&at("w")).await.unwrap().run;
-        assert!(matches!(described.update_standing("u"), UpdateStanding::Ended { .. }));
+        assert!(matches!(described.update_status("u"), UpdateStatus::Ended { .. }));
         assert_eq!(described.started.continued_from, None);
         let listed = store::ListQuery { domain: DOMAIN.into(), limit: 10, ..store::ListQuery::default() };
         assert_eq!(service.engine.views().list(&listed, None).await.unwrap().rows.len(), 1, "seed {seed}: one run");

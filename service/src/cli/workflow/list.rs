@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use client::Filter;
 use client::body::Listed;
-use history::Standing;
+use history::RunCondition;
 
 use crate::cli::{Done, Target, print_json, print_rows};
 
@@ -76,12 +76,12 @@ impl Filters {
 /// How a run stands, in the word that `--status` takes.
 fn standing(run: &Listed) -> &'static str {
     let flags = [
-        (run.paused, Standing::Paused),
-        (run.blocked, Standing::Blocked),
-        (run.stuck, Standing::Stuck),
-        (run.failing, Standing::Failing),
-        (run.retrying, Standing::Retrying),
-        (run.repeating, Standing::Repeating),
+        (run.paused, RunCondition::Paused),
+        (run.blocked, RunCondition::Blocked),
+        (run.stuck, RunCondition::Stuck),
+        (run.failing, RunCondition::Failing),
+        (run.retrying, RunCondition::Retrying),
+        (run.repeating, RunCondition::Repeating),
     ];
     flags.into_iter().find(|(applies, _)| *applies).map_or(run.status.word(), |(_, standing)| standing.word())
 }
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_list_says_how_each_run_stands_in_the_word_that_finds_it() {
-        for flagged in Standing::FLAGGED.map(Standing::word) {
+        for flagged in RunCondition::FLAGGED.map(RunCondition::word) {
             let mut row = json!({
                 "workflowId": "w", "runId": "01890000-0000-7000-8000-000000000001", "workflowType": "t", "status": "open",
                 "startedAt": "2026-01-01T00:00:00.000Z", "tags": [],

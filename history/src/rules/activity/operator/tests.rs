@@ -1,9 +1,9 @@
-//! Activities that somebody who operates the run completes, fails, retries, pauses, resumes and changes.
+//! Manual changes of activities: complete, fail, retry, pause, resume, and change options.
 
 use crate::event::{ActivityTimeouts, ByHand, EventKind, RequestKey};
-use crate::scene::{Scene, cancel, check, fail_with, scene, schedule, schedule_again, schedule_with, terminate};
+use crate::scene::{Scene, cancel, check, fail_with, scene, schedule, schedule_with, schedule_with_retry, terminate};
 use crate::{
-    ActivityCommand, Command, DeadlineKind, Duration, OptionsChange, Payload, RetryPolicy, Standing, TaskRef,
+    ActivityCommand, Command, DeadlineKind, Duration, OptionsChange, Payload, RetryPolicy, RunCondition, TaskRef,
     WhenExhausted, limits,
 };
 
@@ -40,7 +40,7 @@ fn change(change: OptionsChange) -> Command {
     by_hand("a", ActivityCommand::Change(Box::new(change)))
 }
 
-/// Two tries, an hour apart; then it waits for somebody.
+/// Two attempts, one hour apart; then the activity pauses.
 fn policy() -> RetryPolicy {
     RetryPolicy {
         initial_interval: seconds(3_600),
@@ -52,7 +52,7 @@ fn policy() -> RetryPolicy {
 }
 
 fn retried(timeouts: ActivityTimeouts) -> Scene {
-    scene().decide([schedule_again("a", policy(), timeouts)])
+    scene().decide([schedule_with_retry("a", policy(), timeouts)])
 }
 
 fn plain() -> Scene {
@@ -66,7 +66,7 @@ fn once(given: Scene) -> Scene {
     given.then(&fails)
 }
 
-/// Its tries have run out.
+/// Returns a scene with an activity whose attempts are exhausted.
 fn exhausted(timeouts: ActivityTimeouts) -> Scene {
     once(once(retried(timeouts)).after(3_600))
 }
@@ -76,7 +76,7 @@ fn waits(scene: &Scene) -> bool {
 }
 
 #[test]
-fn what_is_done_or_failed_by_hand_is_told_with_who_and_why() {
+fn a_manual_result_records_operator_and_reason() {
     for (given, when, then) in [
         (plain(), done(), "ActivityStarted ActivitySuccess DeciderScheduled"),
         (plain().takes("a"), done(), "ActivitySuccess DeciderScheduled"),
@@ -98,14 +98,14 @@ fn what_is_done_or_failed_by_hand_is_told_with_who_and_why() {
         check(&given, &when, then);
         let (_, events) = given.clone().admit(&when).unwrap();
         let close = events.iter().rev().nth(1).unwrap();
-        let told = match &close.kind {
+        let summary = match &close.kind {
             EventKind::ActivitySuccess(it) => it.by_hand.clone(),
             EventKind::ActivityFailed(it) => it.by_hand.clone(),
             other => panic!("{other:?}"),
         };
-        let told = told.unwrap();
-        assert_eq!((told.identity.as_deref(), told.reason.as_deref()), (Some("ann"), Some("the bank called")));
-        // Nobody had it: whoever closes it stands for the runner.
+        let summary = summary.unwrap();
+        assert_eq!((summary.identity.as_deref(), summary.reason.as_deref()), (Some("ann"), Some("the bank called")));
+        // No runner held it, so the operator is recorded as the one who started it.
         if let EventKind::ActivityStarted(started) = &events[0].kind {
             assert_eq!(started.identity.as_deref(), Some("ann"));
         }
@@ -119,7 +119,7 @@ fn what_is_done_or_failed_by_hand_is_told_with_who_and_why() {
 }
 
 #[test]
-fn a_keyed_act_happens_once_whatever_it_records() {
+fn a_manual_change_with_a_key_happens_once() {
     for (given, act) in [
         (plain(), ActivityCommand::Succeed { result: None }),
         (plain().takes("a"), ActivityCommand::Succeed { result: None }),
@@ -133,7 +133,7 @@ fn a_keyed_act_happens_once_whatever_it_records() {
 }
 
 #[test]
-fn a_paused_activity_is_not_handed_out_until_it_is_resumed_and_its_wait_for_a_runner_counts_anew() {
+fn a_resumed_activity_restarts_its_wait_for_a_runner() {
     let limits = ActivityTimeouts { schedule_to_start: Some(seconds(60)), ..ActivityTimeouts::default() };
     let given = scene().decide([schedule_with("a", limits)]);
     let start = given.start_activity("a");
@@ -142,7 +142,7 @@ fn a_paused_activity_is_not_handed_out_until_it_is_resumed_and_its_wait_for_a_ru
     check(&paused, &start, "fault activity-not-waiting");
     check(&paused, &pause(), "fault already-paused");
     check(&given, &resume(), "fault not-paused");
-    assert_eq!((given.run.standing(), paused.run.standing()), (Standing::Open, Standing::Blocked));
+    assert_eq!((given.run.condition(), paused.run.condition()), (RunCondition::Open, RunCondition::Blocked));
     assert_eq!(paused.run.activity("a").unwrap().1.paused.as_ref().unwrap().by_hand.identity.as_deref(), Some("ann"));
 
     let paused = paused.after(1_000);
@@ -154,7 +154,7 @@ fn a_paused_activity_is_not_handed_out_until_it_is_resumed_and_its_wait_for_a_ru
     check(&resumed.clone().after(60), &resumed.fire(), "ActivityScheduledTimeout DeciderScheduled");
     check(&resumed, &start, "ActivityStarted");
 
-    // Who has it may answer, and whoever operates the run need not hear of it.
+    // The runner may still report a result, so no operator is needed.
     let held = scene().decide([schedule("a")]).takes("a").then(&pause());
     assert!(!held.run.is_blocked());
     check(&held, &held.succeed("a"), "ActivitySuccess DeciderScheduled");
@@ -165,7 +165,7 @@ fn a_paused_activity_is_not_handed_out_until_it_is_resumed_and_its_wait_for_a_ru
 }
 
 #[test]
-fn an_activity_whose_tries_ran_out_waits_for_somebody_if_its_policy_says_so() {
+fn an_exhausted_activity_pauses_if_its_policy_says_so() {
     let limits = ActivityTimeouts { schedule_to_close: Some(seconds(9_000)), ..ActivityTimeouts::default() };
     let given = exhausted(limits);
     let EventKind::ActivityPaused(paused) = &given.events.last().unwrap().kind else { panic!() };
@@ -175,50 +175,50 @@ fn an_activity_whose_tries_ran_out_waits_for_somebody_if_its_policy_says_so() {
     assert_eq!(activity.last_failure().unwrap().reason.as_deref(), Some("busy"));
     check(&given, &given.start_activity("a"), "fault activity-not-waiting");
 
-    // Until its schedule-to-close runs out.
+    // Until its schedule-to-close timeout expires.
     let next: Vec<_> = given.run.deadlines(&[]).into_iter().map(|it| it.what).collect();
     let scheduled_event_id = given.scheduled("a");
     assert_eq!(next, [DeadlineKind::ActivityScheduleToClose { scheduled_event_id }, DeadlineKind::Execution]);
     let late = given.clone().after(5_400);
     check(&late, &late.fire(), "ActivityTimedOut(ScheduleToClose) DeciderScheduled");
 
-    // One try more, and then it waits again.
+    // One more attempt, after which it pauses again.
     let again = given.clone().then(&retry()).takes("a");
     assert_eq!(again.run.activity("a").unwrap().1.attempt(), 3);
     check(&again, &again.succeed("a"), "ActivityStarted(try 3 after busy) ActivitySuccess DeciderScheduled");
     let failed = again.clone().then(&fail_with(again.task("a"), "busy", None));
     assert!(failed.run.is_blocked());
     check(&failed, &done(), "ActivityStarted(try 4 after busy) ActivitySuccess DeciderScheduled");
-    // A policy that is changed back forgets nothing of that.
+    // Changing the policy back does not reset the number of attempts.
     let fails = RetryPolicy { when_exhausted: WhenExhausted::Fail, ..policy() };
     let changed = failed.then(&change(OptionsChange { retry: Some(fails), ..OptionsChange::default() }));
     check(&changed, &done(), "ActivityStarted(try 4 after busy) ActivitySuccess DeciderScheduled");
 
-    // What cannot be tried again fails at once, and what has no such policy fails as ever.
+    // A failure that is not retryable closes it at once, and so does one with another policy.
     let hopeless = retried(limits).takes("a");
     let fails = fail_with(hopeless.task("a"), "hopeless", None);
     check(&hopeless, &fails, "ActivityStarted(try 1) ActivityFailed DeciderScheduled");
-    // A try that could only begin too late is none.
+    // An attempt that could only begin after the timeout is skipped.
     let late = ActivityTimeouts { schedule_to_close: Some(seconds(3_600)), ..ActivityTimeouts::default() };
     assert!(once(retried(late)).run.is_blocked());
-    // Timeouts of tries count as tries.
+    // Timed-out attempts count.
     let slow = ActivityTimeouts { start_to_close: Some(seconds(5)), ..ActivityTimeouts::default() };
     let slow = once(retried(slow)).after(3_600).takes("a").after(5);
     check(&slow, &slow.fire(), "ActivityPaused");
-    // A paused one that runs out is not paused twice.
+    // A paused activity is not paused again when its attempts are exhausted.
     let held = once(retried(ActivityTimeouts::default())).after(3_600).takes("a").then(&pause());
     check(&held, &fail_with(held.task("a"), "busy", None), "");
 }
 
 #[test]
-fn an_activity_is_tried_again_at_once_by_hand_whoever_has_it() {
+fn a_manual_retry_takes_effect_at_once() {
     let given = once(retried(ActivityTimeouts::default()));
     assert!(given.run.activity("a").unwrap().1.not_before().is_some());
     let again = given.clone().then(&retry());
     assert_eq!(again.run.activity("a").unwrap().1.not_before(), None);
     check(&again, &again.start_activity("a"), "");
     check(&again, &retry(), "fault activity-not-retryable");
-    // Taken from its runner.
+    // The retry takes it away from its runner.
     let held = retried(ActivityTimeouts::default()).takes("a");
     let late = held.succeed("a");
     let taken = held.then(&retry());
@@ -226,7 +226,7 @@ fn an_activity_is_tried_again_at_once_by_hand_whoever_has_it() {
     let taken = taken.takes("a");
     check(&taken, &late, "fault activity-closed");
     assert_eq!(taken.run.activity("a").unwrap().1.attempt(), 1, "nothing has failed");
-    // Without a policy there is one try.
+    // Without a policy there is only one attempt.
     check(&plain().takes("a"), &retry(), "fault activity-not-retryable");
     check(&plain(), &retry(), "fault activity-not-retryable");
     check(&plain().then(&pause()), &retry(), "ActivityRetried");
@@ -235,7 +235,7 @@ fn an_activity_is_tried_again_at_once_by_hand_whoever_has_it() {
 }
 
 #[test]
-fn options_of_an_open_activity_are_changed_and_those_that_are_not_named_stay() {
+fn only_the_given_options_of_an_activity_change() {
     let limits = ActivityTimeouts {
         start_to_close: Some(seconds(60)),
         heartbeat: Some(seconds(10)),
@@ -256,7 +256,7 @@ fn options_of_an_open_activity_are_changed_and_those_that_are_not_named_stay() {
     let activity = moved.run.activity("a").unwrap().1;
     assert_eq!(activity.task_list, "GPU");
     assert_eq!(activity.released.map(|it| it.event_id), Some(moved.run.last_event_id));
-    // A policy can be given to what has not been started, and not be taken away.
+    // A policy can be added before the start, and cannot be removed.
     let with = || change(OptionsChange { retry: Some(policy()), ..OptionsChange::default() });
     check(&plain().takes("a"), &with(), "fault activity-not-retryable");
     let given = plain().then(&with()).takes("a");
@@ -264,7 +264,7 @@ fn options_of_an_open_activity_are_changed_and_those_that_are_not_named_stay() {
 }
 
 #[test]
-fn fields_of_acts_by_hand_have_their_limits() {
+fn fields_of_manual_changes_are_limited() {
     let given = plain();
     let long = "x".repeat(limits::REASON_CHARS_MAX);
     let fail = |reason: &str| by_hand("a", ActivityCommand::Fail { reason: reason.to_owned(), details: None });

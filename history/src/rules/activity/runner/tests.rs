@@ -1,8 +1,8 @@
-//! Activities that are tried again: no events between the first try and the last.
+//! Retried activities: no events between the first attempt and the last.
 
 use crate::event::{ActivityTimeouts, EventKind};
 use crate::run::DeadlineKind;
-use crate::scene::{Scene, cancel, check, fail_with, scene, schedule, schedule_again, signal, terminate, told};
+use crate::scene::{Scene, cancel, check, fail_with, scene, schedule, schedule_with_retry, signal, summary, terminate};
 use crate::{Command, Duration, Payload, RetryPolicy, Run, Timestamp, limits};
 
 const NONE: ActivityTimeouts =
@@ -12,7 +12,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Three tries, one and two seconds apart.
+/// Three attempts, with delays of one and two seconds.
 fn policy() -> RetryPolicy {
     RetryPolicy {
         maximum_attempts: Some(3),
@@ -21,18 +21,18 @@ fn policy() -> RetryPolicy {
     }
 }
 
-/// With an activity `a` that is tried again.
+/// Returns a scene with an activity `a` that has the retry policy.
 fn given(timeouts: ActivityTimeouts) -> Scene {
-    scene().decide([schedule_again("a", policy(), timeouts)])
+    scene().decide([schedule_with_retry("a", policy(), timeouts)])
 }
 
-/// A try that records nothing.
+/// Admits a command of an attempt that records no event.
 #[track_caller]
 fn quietly(given: Scene, command: &Command) -> Scene {
     let mut given = given;
     let before = given.run.clone();
     let (_, events) = given.admit(command).unwrap_or_else(|fault| panic!("{command:?}: {fault}"));
-    assert_eq!(told(&events), "", "{command:?}");
+    assert_eq!(summary(&events), "", "{command:?}");
     assert_ne!(given.run, before, "{command:?} left the state as it was");
     assert_eq!(given.run.last_event_id, before.last_event_id);
     given
@@ -47,7 +47,7 @@ fn failed(given: Scene) -> Scene {
 }
 
 #[test]
-fn an_activity_with_a_retry_policy_costs_three_events_however_often_it_is_tried() {
+fn a_retried_activity_records_three_events() {
     let once = given(NONE);
     let take = once.start_activity("a");
     let once = quietly(once, &take);
@@ -61,7 +61,7 @@ fn an_activity_with_a_retry_policy_costs_three_events_however_often_it_is_tried(
 }
 
 #[test]
-fn the_last_try_says_when_it_was_taken_by_whom_and_what_came_before() {
+fn the_last_attempt_records_start_runner_and_failure() {
     let given = failed(given(NONE)).after(5);
     let scheduled_event_id = given.scheduled("a");
     let given = quietly(
@@ -82,7 +82,7 @@ fn the_last_try_says_when_it_was_taken_by_whom_and_what_came_before() {
 }
 
 #[test]
-fn waits_between_tries_grow_and_the_next_try_is_not_handed_out_before() {
+fn attempts_are_delayed_by_a_growing_backoff() {
     let mut given = given(NONE);
     for wait in [1, 2] {
         given = failed(given);
@@ -100,7 +100,7 @@ fn waits_between_tries_grow_and_the_next_try_is_not_handed_out_before() {
 }
 
 #[test]
-fn a_failure_may_name_the_wait_and_end_the_tries() {
+fn a_failure_can_set_the_delay_or_end_the_retries() {
     let mut given = given(NONE);
     let take = given.start_activity("a");
     given = quietly(given, &take);
@@ -125,7 +125,7 @@ fn a_failure_may_name_the_wait_and_end_the_tries() {
 }
 
 #[test]
-fn tries_that_take_too_long_are_tried_again() {
+fn timed_out_attempts_are_retried() {
     let timeouts = ActivityTimeouts { start_to_close: Some(seconds(10)), heartbeat: Some(seconds(4)), ..NONE };
     let mut given = given(timeouts);
     for _ in 0..2 {
@@ -135,7 +135,14 @@ fn tries_that_take_too_long_are_tried_again() {
         given = quietly(given, &fire).after(60);
     }
     let take = given.start_activity("a");
-    given = quietly(given, &take).after(3).beat("a", "3").after(3).beat("a", "6").after(3).beat("a", "9").after(1);
+    given = quietly(given, &take)
+        .after(3)
+        .heartbeat("a", "3")
+        .after(3)
+        .heartbeat("a", "6")
+        .after(3)
+        .heartbeat("a", "9")
+        .after(1);
     check(
         &given,
         &given.fire(),
@@ -144,17 +151,17 @@ fn tries_that_take_too_long_are_tried_again() {
 }
 
 #[test]
-fn a_beat_of_an_earlier_try_keeps_no_later_one_alive() {
+fn a_heartbeat_of_an_earlier_attempt_does_not_count() {
     let given = given(ActivityTimeouts { heartbeat: Some(seconds(4)), ..NONE });
     let take = given.start_activity("a");
-    let given = quietly(given, &take).after(1).beat("a", "1");
+    let given = quietly(given, &take).after(1).heartbeat("a", "1");
     let given = quietly(given.clone(), &given.fail("a")).after(1);
     let given = quietly(given.clone(), &given.start_activity("a"));
-    assert_eq!(given.run.next_deadline(&given.beats), Some(given.now.plus(seconds(4))));
+    assert_eq!(given.run.next_deadline(&given.heartbeats), Some(given.now.plus(seconds(4))));
 }
 
 #[test]
-fn the_time_from_schedule_to_close_spans_all_tries() {
+fn schedule_to_close_covers_all_attempts() {
     let given = failed(given(ActivityTimeouts { schedule_to_close: Some(seconds(3)), ..NONE }));
     let late = given.clone().after(3);
     let fired = "ActivityTimedOut(ScheduleToClose) DeciderScheduled";
@@ -163,7 +170,7 @@ fn the_time_from_schedule_to_close_spans_all_tries() {
     let EventKind::ActivityTimedOut(timed_out) = &events[0].kind else { panic!("{events:?}") };
     assert_eq!(timed_out.last_failure.as_ref().and_then(|failure| failure.reason.as_deref()), Some("busy"));
 
-    // The next wait of two seconds would end when it is over: the decider hears of the failure at once.
+    // The next delay of two seconds would end after the timeout, so the failure is reported at once.
     let given = given.after(1);
     let given = quietly(given.clone(), &given.start_activity("a"));
     check(&given, &given.fail("a"), "ActivityStarted(try 2 after busy) ActivityFailed DeciderScheduled");
@@ -172,7 +179,7 @@ fn the_time_from_schedule_to_close_spans_all_tries() {
 }
 
 #[test]
-fn each_try_has_its_own_time_to_be_taken() {
+fn schedule_to_start_counts_for_each_attempt() {
     let given = failed(given(ActivityTimeouts { schedule_to_start: Some(seconds(5)), ..NONE }));
     let kinds: Vec<_> = given.run.deadlines(&[]).into_iter().map(|deadline| (deadline.at, deadline.what)).collect();
     let (retry, start) = (given.now.plus(seconds(1)), given.now.plus(seconds(6)));
@@ -181,13 +188,13 @@ fn each_try_has_its_own_time_to_be_taken() {
     assert_eq!(kinds[1], (start, DeadlineKind::ActivityScheduleToStart { scheduled_event_id }));
     let late = given.after(6);
     let (_, events) = late.clone().admit(&late.fire()).unwrap();
-    assert_eq!(told(&events), "ActivityScheduledTimeout DeciderScheduled");
+    assert_eq!(summary(&events), "ActivityScheduledTimeout DeciderScheduled");
     let EventKind::ActivityScheduledTimeout(timeout) = &events[0].kind else { panic!("{events:?}") };
     assert!(timeout.last_failure.is_some());
 }
 
 #[test]
-fn an_activity_that_is_to_stop_is_not_tried_again() {
+fn an_activity_with_a_cancel_request_is_not_retried() {
     let waiting = failed(given(NONE)).then(&signal("go")).take();
     check(
         &waiting,
@@ -205,14 +212,14 @@ fn an_activity_that_is_to_stop_is_not_tried_again() {
 }
 
 #[test]
-fn a_try_that_never_reached_its_runner_does_not_count() {
+fn an_undelivered_attempt_does_not_count() {
     let given = given(NONE);
     let given = quietly(given.clone(), &given.start_activity("a"));
     let lost = given.task("a");
     let given = quietly(given, &Command::ReturnActivity { task: lost, poll: None });
     assert_eq!(given.run.activity("a").unwrap().1.attempt(), 1);
     let given = quietly(given.clone(), &given.start_activity("a"));
-    // Should it have reached a runner after all, that one is too late.
+    // If it reached a runner anyway, that runner's result is late.
     assert_ne!(given.task("a"), lost);
     check(&given, &fail_with(lost, "busy", None), "fault activity-closed");
     check(&given, &Command::ReturnActivity { task: lost, poll: None }, "fault activity-closed");
@@ -220,7 +227,7 @@ fn a_try_that_never_reached_its_runner_does_not_count() {
 }
 
 #[test]
-fn a_token_of_an_earlier_try_changes_nothing() {
+fn a_token_of_an_earlier_attempt_changes_nothing() {
     let given = given(NONE);
     let given = quietly(given.clone(), &given.start_activity("a"));
     let first = given.task("a");
@@ -232,7 +239,7 @@ fn a_token_of_an_earlier_try_changes_nothing() {
 }
 
 #[test]
-fn details_of_a_try_that_is_not_the_last_are_kept_while_they_are_small() {
+fn small_details_of_earlier_attempts_are_kept() {
     for (bytes, is_kept) in [(limits::RETRIED_DETAILS_BYTES_MAX, true), (limits::RETRIED_DETAILS_BYTES_MAX + 1, false)]
     {
         let given = given(NONE);
@@ -251,22 +258,22 @@ fn details_of_a_try_that_is_not_the_last_are_kept_while_they_are_small() {
 }
 
 #[test]
-fn whoever_rebuilds_a_run_from_its_history_begins_to_count_anew() {
+fn a_rebuilt_run_counts_attempts_from_the_beginning() {
     let given = failed(given(NONE));
     let rebuilt = Run::replay(&given.events).unwrap();
     assert_ne!(rebuilt, given.run);
     assert_eq!(rebuilt.activity("a").unwrap().1.attempt(), 1);
-    assert_eq!(rebuilt.told(), given.run.told());
+    assert_eq!(rebuilt.history_derived(), given.run.history_derived());
 }
 
 #[test]
-fn without_a_policy_nothing_is_tried_again() {
+fn nothing_is_retried_without_a_policy() {
     let given = scene().decide([schedule("a")]).takes("a");
     check(&given, &fail_with(given.task("a"), "busy", Some(seconds(1))), "ActivityFailed DeciderScheduled");
 }
 
 #[test]
-fn nothing_is_tried_again_once_the_run_has_closed() {
+fn nothing_is_retried_after_the_close() {
     let given = given(NONE);
     let given = quietly(given.clone(), &given.start_activity("a"));
     let task = given.task("a");

@@ -1,4 +1,4 @@
-//! What is different in runs of SWF's dialect, each beside what it is otherwise.
+//! Differences of SWF runs, each compared with other runs.
 
 use crate::decision::{ContinueAsNew, ScheduleActivity, StartChild, SwfSettings};
 use crate::event::{ActivityTimeouts, ChildPolicy, EventKind};
@@ -8,12 +8,12 @@ use crate::{
     Transition, TurnAnswer, WorkflowDefaults,
 };
 
-/// A start over SWF's wire.
+/// Returns a start over SWF's protocol.
 fn start(child_policy: ChildPolicy) -> Start {
     Start { swf: Some(SwfRun { child_policy, ..SwfRun::default() }), ..plain() }
 }
 
-/// A run over SWF's wire, in a domain whose types have all defaults.
+/// Returns an SWF run in a domain whose types have all defaults.
 fn swf() -> Scene {
     typed(&start(ChildPolicy::Terminate))
 }
@@ -56,7 +56,7 @@ fn act() -> Decision {
     ScheduleActivity { activity_id, activity_type, ..ScheduleActivity::default() }.into()
 }
 
-/// The names of what a decision comes to, behind its DeciderCompleted.
+/// Returns the names of the events of these decisions, after DeciderCompleted.
 fn names(scene: Scene, decisions: Vec<Decision>) -> Vec<&'static str> {
     let scene = if scene.run.turn.is_none() { scene.take() } else { scene };
     let before = scene.events.len() + 1;
@@ -70,14 +70,14 @@ fn newest(scene: &Scene) -> &EventKind {
 }
 
 #[test]
-fn a_child_that_has_started_schedules_a_turn() {
+fn the_start_of_a_child_schedules_a_turn() {
     let (native, swf) = (scene().decide([child("c")]), swf().decide([child_of_type()]));
     check(&native, &settle(5, EffectKind::StartChild, done()), "ChildStarted(c)");
     check(&swf, &settle(5, EffectKind::StartChild, done()), "ChildStarted(c) DeciderScheduled");
 }
 
 #[test]
-fn a_close_behind_the_cancel_of_an_activity_that_never_started_fails() {
+fn a_close_after_canceling_an_unstarted_activity_fails() {
     let native = scene().decide([schedule("a")]).then(&crate::scene::signal("s"));
     let expected = ["ActivityTaskCancel", "ActivityCanceled", "WorkflowSuccess"];
     assert_eq!(names(native, vec![cancel("a"), success()]), expected);
@@ -87,7 +87,7 @@ fn a_close_behind_the_cancel_of_an_activity_that_never_started_fails() {
 }
 
 #[test]
-fn the_policy_of_a_run_is_applied_to_its_children_when_it_is_terminated_or_times_out_and_never_else() {
+fn the_child_policy_applies_on_termination_and_timeout_only() {
     let ends = |scene: &Scene| scene.links.outbox.ready().filter(|effect| effect.kind == EffectKind::EndChild).count();
     for (policy, ended) in [(ChildPolicy::Terminate, 1), (ChildPolicy::RequestCancel, 1), (ChildPolicy::Abandon, 0)] {
         let parent = typed(&start(policy)).decide([child_of_type()]);
@@ -95,15 +95,15 @@ fn the_policy_of_a_run_is_applied_to_its_children_when_it_is_terminated_or_times
         assert_eq!(ends(&parent.clone().decide([success()])), 0, "{policy:?}");
         let terminated = parent.clone().then(&terminate());
         assert_eq!(ends(&terminated), ended, "{policy:?}");
-        let errand = terminated
+        let outbound = terminated
             .links
             .outbox
             .ready()
             .next()
-            .and_then(|effect| effect.errand(&terminated.run.started, &terminated.events[4]));
-        assert_eq!(errand.is_some(), ended > 0);
-        if let Some(errand) = errand {
-            assert!(format!("{errand:?}").contains(&format!("policy: {policy:?}")), "{errand:?}");
+            .and_then(|effect| effect.outbound(&terminated.run.started, &terminated.events[4]));
+        assert_eq!(outbound.is_some(), ended > 0);
+        if let Some(outbound) = outbound {
+            assert!(format!("{outbound:?}").contains(&format!("policy: {policy:?}")), "{outbound:?}");
         }
         let other = Command::Terminate {
             reason: Some(String::new()),
@@ -113,13 +113,13 @@ fn the_policy_of_a_run_is_applied_to_its_children_when_it_is_terminated_or_times
             key: None,
         };
         assert_eq!(ends(&parent.clone().then(&other)), 0, "its own word counts");
-        let late = parent.after(400 * 24 * 3_600).then(&Command::FireDeadlines { beats: Vec::new() });
+        let late = parent.after(400 * 24 * 3_600).then(&Command::FireDeadlines { heartbeats: Vec::new() });
         assert_eq!((newest(&late).name(), ends(&late)), ("WorkflowTimedOut", ended), "{policy:?}");
     }
 }
 
 #[test]
-fn an_activity_whose_settings_nobody_says_is_not_scheduled() {
+fn an_activity_without_required_settings_fails() {
     let without = |change: fn(&mut ActivityDefaults)| {
         let mut defaults = activity();
         change(&mut defaults);
@@ -142,7 +142,7 @@ fn an_activity_whose_settings_nobody_says_is_not_scheduled() {
 }
 
 #[test]
-fn a_child_and_a_run_that_goes_on_inherit_nothing_and_are_not_begun_without_their_settings() {
+fn children_and_successors_without_required_settings_fail() {
     let without = |change: fn(&mut WorkflowDefaults)| {
         let mut defaults = workflow();
         change(&mut defaults);
@@ -167,7 +167,7 @@ fn a_child_and_a_run_that_goes_on_inherit_nothing_and_are_not_begun_without_thei
 }
 
 #[test]
-fn a_run_that_goes_on_has_a_clock_and_settings_of_its_own() {
+fn a_successor_has_its_own_timeout_and_settings() {
     let tagged = Start { tags: vec!["t".to_owned()], ..start(ChildPolicy::Terminate) };
     let settings = SwfSettings { task_priority: Some(-1), ..SwfSettings::default() };
     let go_on = ContinueAsNew { swf: settings, ..ContinueAsNew::default() };
@@ -181,7 +181,7 @@ fn a_run_that_goes_on_has_a_clock_and_settings_of_its_own() {
 }
 
 #[test]
-fn a_child_whose_id_another_child_has_is_tried_all_the_same() {
+fn a_child_with_an_id_in_use_is_scheduled_anyway() {
     let twice = vec![child_of_type(), child_of_type()];
     assert_eq!(names(swf(), twice), ["ChildScheduled", "ChildScheduled"]);
     assert_eq!(
@@ -191,8 +191,8 @@ fn a_child_whose_id_another_child_has_is_tried_all_the_same() {
 }
 
 #[test]
-fn what_is_no_reason_for_a_refusal_over_swf_is_one_otherwise() {
-    // A canceled activity that nobody asked to stop.
+fn swf_accepts_inputs_that_other_runs_refuse() {
+    // Canceling an activity without a cancel request.
     let held = |scene: Scene, decision| scene.decide([decision]).takes("a");
     let stop = |scene: &Scene| Command::CancelActivity { task: scene.task("a"), details: None };
     let (native, swf_run) = (held(scene(), schedule("a")), held(swf(), act()));
@@ -217,14 +217,14 @@ fn what_is_no_reason_for_a_refusal_over_swf_is_one_otherwise() {
     let takes = Command::StartTurn { scheduled_event_id: 2, identity: Some(String::new()), poll: None };
     check(&scene(), &takes, "fault invalid-field");
     check(&swf(), &takes, "DeciderStarted");
-    // A name that is reserved otherwise, and a timeout of zero.
+    // A reserved marker name, and a zero timeout.
     let note = || Decision::from(RecordMarker { name: "baton.x".to_owned(), details: None });
     assert_eq!(names(scene(), vec![note()]), ["MarkerFailed", "DeciderScheduled"]);
     assert_eq!(names(swf(), vec![note()]), ["Marker"]);
     let mut zero = activity();
     zero.timeouts.schedule_to_start = Some(Duration::ZERO);
     assert_eq!(names(swf().with_activity("A", known(zero)), vec![act()]), ["ActivityScheduled"]);
-    // An empty tag, and a context of 32,768 characters that take three bytes each.
+    // An empty tag, and a context of 32,768 characters of three bytes each.
     let tagged = Start { tags: vec![String::new()], ..start(ChildPolicy::Terminate) };
     let busy = Scene::of(&tagged).take();
     let context = Payload::of(&"漢".repeat(32_768)).unwrap();

@@ -1,10 +1,10 @@
-//! Going on as new, and timeouts of one run and of all.
+//! Continuing as new, and timeouts of a run and of the whole execution.
 
 use crate::decision::ContinueAsNew;
 use crate::event::{EventKind, WorkflowContinuedAsNew, WorkflowTimeout};
 use crate::run::DeadlineKind;
 use crate::scene::{
-    Scene, cancel_of, check, complete, failure, plain, request_cancel, scene, schedule, signal, success, told,
+    Scene, cancel_of, check, complete, failure, plain, request_cancel, scene, schedule, signal, success, summary,
 };
 use crate::{
     Command, Decision, Duration, Payload, RequestKey, ReusePolicy, Run, Start, Status, Timestamp, Transition,
@@ -32,7 +32,7 @@ fn successor(scene: &Scene) -> Scene {
 }
 
 #[test]
-fn a_run_goes_on_in_a_new_one_that_is_like_it() {
+fn a_successor_copies_the_settings_of_its_run() {
     let nominal_time = Timestamp::from_millis(7);
     let by = Some(crate::Scheduled { schedule_id: "nightly".to_owned(), action: 1, nominal_time });
     let run_timeout = Some(Duration::from_secs(60));
@@ -41,7 +41,7 @@ fn a_run_goes_on_in_a_new_one_that_is_like_it() {
     assert_eq!(given.run.status, Status::ContinuedAsNew);
     assert!(given.run.activities.is_empty(), "what was open is left behind");
     let next = successor(&given);
-    assert_eq!(told(&next.events), "WorkflowStarted DeciderScheduled");
+    assert_eq!(summary(&next.events), "WorkflowStarted DeciderScheduled");
     let (before, after) = (&given.run.started, &next.run.started);
     assert_eq!(after.run_id, last(&given).new_run_id);
     assert_eq!(after.continued_from, Some(before.run_id));
@@ -61,7 +61,7 @@ fn a_run_goes_on_in_a_new_one_that_is_like_it() {
 }
 
 #[test]
-fn the_execution_timeout_goes_on_and_the_run_timeout_begins_anew() {
+fn a_successor_restarts_only_the_run_timeout() {
     let seconds = Duration::from_secs;
     let start = Start { execution_timeout: seconds(100), run_timeout: Some(seconds(60)), ..plain() };
     let first = Scene::of(&start);
@@ -75,7 +75,7 @@ fn the_execution_timeout_goes_on_and_the_run_timeout_begins_anew() {
     let at = |scene: &Scene, what| scene.run.deadlines(&[]).into_iter().find(|it| it.what == what).unwrap().at;
     assert_eq!(at(&second, DeadlineKind::Execution), begun.plus(seconds(100)));
     assert_eq!(at(&second, DeadlineKind::Run), begun.plus(seconds(110)));
-    // However often.
+    // This holds for any number of successors.
     let third = successor(&second.after(10).decide([go_on()]));
     assert_eq!(at(&third, DeadlineKind::Execution), begun.plus(seconds(100)));
     let late = third.after(40);
@@ -83,7 +83,7 @@ fn the_execution_timeout_goes_on_and_the_run_timeout_begins_anew() {
 }
 
 #[test]
-fn the_parent_of_a_run_that_goes_on_hears_of_the_last_one_alone() {
+fn the_parent_receives_only_the_last_successors_close() {
     let parent = Some(crate::scene::origin(3, 7));
     let given = Scene::of(&Start { parent: parent.clone(), ..plain() }).decide([go_on()]);
     assert!(given.links.outbox.is_empty());
@@ -93,7 +93,7 @@ fn the_parent_of_a_run_that_goes_on_hears_of_the_last_one_alone() {
 }
 
 #[test]
-fn a_run_does_not_go_on_with_unseen_news_unless_forced() {
+fn continue_as_new_with_unseen_news_fails_unless_forced() {
     let busy = scene().take().then(&signal("go"));
     check(&busy, &busy.complete([go_on()]), "DeciderCompleted WorkflowCloseFailed(ContinueAsNew)");
     let by_force = ContinueAsNew { force: true, ..ContinueAsNew::default() };
@@ -103,7 +103,7 @@ fn a_run_does_not_go_on_with_unseen_news_unless_forced() {
 }
 
 #[test]
-fn the_id_of_a_run_that_goes_on_is_in_use_and_its_start_is_known() {
+fn the_id_stays_in_use_until_the_successor_starts() {
     let start = Start { key: Some(RequestKey(7)), ..plain() };
     let given = Scene::of(&start).decide([go_on()]);
     for policy in [ReusePolicy::AllowDuplicate, ReusePolicy::AllowDuplicateFailedOnly, ReusePolicy::RejectDuplicate] {
@@ -114,20 +114,20 @@ fn the_id_of_a_run_that_goes_on_is_in_use_and_its_start_is_known() {
 }
 
 #[test]
-fn the_run_that_goes_on_is_the_same_whoever_starts_it_and_its_id_looks_like_any() {
+fn a_successor_is_the_same_however_often_computed() {
     let given = scene().decide([go_on()]);
     let id = last(&given).new_run_id;
     assert_eq!((id.get_version_num(), id.get_variant()), (7, uuid::Variant::RFC4122));
     assert_eq!(last(&scene().decide([go_on()])).new_run_id, id);
     let again = successor(&given).decide([go_on()]);
     assert_ne!(last(&again).new_run_id, id);
-    // It has a history of its own, which begins when the clock says it does.
+    // It has a separate history, which begins at the current time of the clock.
     let early = Transition::successor(&given.run, last(&given), None, None, Timestamp::from_millis(1));
     assert_eq!(early.run().started.at, Timestamp::from_millis(1));
 }
 
 #[test]
-fn a_run_that_continues_as_new_carries_its_cancel_request_on() {
+fn a_successor_receives_the_cancel_request() {
     let ask = |reason: &str| Command::RequestCancel {
         reason: Some(reason.to_owned()),
         identity: Some("ann".to_owned()),
@@ -135,36 +135,36 @@ fn a_run_that_continues_as_new_carries_its_cancel_request_on() {
     };
     let given = scene().then(&ask("the customer thought again")).decide([go_on()]);
     let next = successor(&given);
-    assert_eq!(told(&next.events), "WorkflowStarted DeciderScheduled WorkflowCancelRequested");
+    assert_eq!(summary(&next.events), "WorkflowStarted DeciderScheduled WorkflowCancelRequested");
     assert!(next.run.cancel_requested);
     let EventKind::WorkflowCancelRequested(carried) = &next.events[2].kind else { panic!() };
     assert_eq!(carried.reason.as_deref(), Some("the customer thought again"));
     assert_eq!((carried.identity.as_deref(), carried.releases_first_turn), (Some("ann"), false));
     assert_eq!(next.events[2].key, None, "the request was made once");
-    // And on, however often, until a decider answers.
+    // It is passed on until a decider answers it.
     let third = successor(&next.decide([go_on()]));
     assert_eq!((third.run.cancel_requested, third.events.len()), (true, 3));
-    assert!(!third.decide([failure()]).run.goes_on());
-    // A request of another run keeps its origin; of several the newest is carried.
+    assert!(!third.decide([failure()]).run.has_successor());
+    // A request of another run keeps its origin. If there are several, the newest is passed on.
     let both = successor(&scene().then(&ask("first")).then(&cancel_of(3, 7)).decide([go_on()]));
     let EventKind::WorkflowCancelRequested(carried) = &both.events[2].kind else { panic!() };
     assert_eq!(carried.origin, Some(crate::scene::origin(3, 7)));
     assert_eq!(both.events.len(), 3);
-    // Without a request there is none.
+    // Without a request, none is passed on.
     assert!(!successor(&scene().decide([go_on()])).run.cancel_requested);
-    // One that the decider has not seen keeps the run from continuing, unless it is forced; then it is carried, too.
+    // An unseen request makes the decision fail. If the decision is forced, the request is passed on.
     let busy = scene().take().then(&request_cancel());
     check(&busy, &busy.complete([go_on()]), "DeciderCompleted WorkflowCloseFailed(ContinueAsNew)");
     let by_force: Decision = ContinueAsNew { force: true, ..ContinueAsNew::default() }.into();
     assert!(successor(&busy.decide([by_force])).run.cancel_requested);
-    // A run that is paused stays so, behind the request.
+    // A paused run stays paused after the request.
     let paused = scene().then(&request_cancel()).take().then(&crate::scene::pause()).decide([go_on()]);
-    let next = told(&successor(&paused).events);
+    let next = summary(&successor(&paused).events);
     assert_eq!(next, "WorkflowStarted DeciderScheduled WorkflowCancelRequested WorkflowPaused");
 }
 
 #[test]
-fn a_cancel_request_in_swf_is_carried_on_as_well() {
+fn an_swf_successor_receives_the_cancel_request() {
     let swf = Some(crate::SwfRun::default());
     let settings = crate::WorkflowDefaults {
         task_list: Some("orders".to_owned()),
@@ -176,7 +176,7 @@ fn a_cancel_request_in_swf_is_carried_on_as_well() {
     let known = crate::Registration::Known(Box::new(settings));
     let given = Scene::of(&Start { swf, ..plain() }).with_workflow("order", known).then(&request_cancel());
     let next = successor(&given.decide([go_on()]));
-    assert_eq!(told(&next.events), "WorkflowStarted DeciderScheduled WorkflowCancelRequested");
+    assert_eq!(summary(&next.events), "WorkflowStarted DeciderScheduled WorkflowCancelRequested");
     assert!(next.run.cancel_requested);
-    assert!(!next.decide([success()]).run.goes_on());
+    assert!(!next.decide([success()]).run.has_successor());
 }

@@ -146,7 +146,7 @@ fn an_update_that_no_decider_will_judge_any_more_ends_as_the_table_says() {
         turn: history::AnsweredTurn::Held(TURN),
         asked: vec![asked(None)],
         answers: vec![UpdateAnswer { update_id: "u".to_owned(), verdict: Verdict::Done { result: None } }],
-        beside: Box::default(),
+        rest: Box::default(),
     };
     assert_eq!(ends_in(&run(&[start, accepted])), "accepted – – –");
 }

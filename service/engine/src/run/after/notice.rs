@@ -1,26 +1,30 @@
 //! What an operator is told of a run that a commit has left failing, blocked or stuck: why, and what to do. Pure.
 
 use history::event::{ActivityPausedCause, DeciderFailedCause, DeciderTimeout};
-use history::{Event, EventKind, PendingActivity, Run, Standing, Transition};
+use history::{Event, EventKind, PendingActivity, Run, RunCondition, Transition};
 
 use crate::base::notices::{NoticeKind, RunNotice, in_log, in_shell};
 
 /// The notice of a transition that is about to be committed; `None` unless the run stands so now and did not before.
 pub(crate) fn of_transition(before: Option<&Run>, made: &Transition) -> Option<RunNotice> {
     let run = made.run();
-    let before = before.filter(|before| before.started.run_id == run.started.run_id).map(Run::standing);
-    let standing = run.standing();
+    let before = before.filter(|before| before.started.run_id == run.started.run_id).map(Run::condition);
+    let standing = run.condition();
     if before == Some(standing) {
         return None;
     }
     let (kind, why, advice) = match standing {
-        Standing::Failing => (NoticeKind::Failing, why_failing(run, made.events()), None),
-        Standing::Blocked => {
+        RunCondition::Failing => (NoticeKind::Failing, why_failing(run, made.events()), None),
+        RunCondition::Blocked => {
             let (why, advice) = why_blocked(run)?;
             (NoticeKind::Blocked, why, Some(advice))
         }
-        Standing::Stuck => (NoticeKind::Stuck, why_stuck(), Some(advice_if_stuck())),
-        Standing::Open | Standing::Paused | Standing::Retrying | Standing::Repeating | Standing::Closed(_) => {
+        RunCondition::Stuck => (NoticeKind::Stuck, why_stuck(), Some(advice_if_stuck())),
+        RunCondition::Open
+        | RunCondition::Paused
+        | RunCondition::Retrying
+        | RunCondition::Repeating
+        | RunCondition::Closed(_) => {
             return None;
         }
     };

@@ -1,6 +1,6 @@
-//! A run with as much open in it as may be: whatever comes of that has room, and what has none is not opened (ADR 18).
+//! A run with the maximum of open items: their outcomes always fit, and further items are not opened (ADR 18).
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use baton_history::event::{ByHand, WorkflowSuccess};
 use baton_history::{
@@ -11,14 +11,14 @@ use baton_history::{
 };
 use uuid::Uuid;
 
-/// A run that is told things, one commit each.
-struct Told {
+/// A run that receives commands, one commit each.
+struct Script {
     run: Box<Run>,
     links: Links,
     now: Timestamp,
 }
 
-impl Told {
+impl Script {
     fn new() -> Self {
         let now = Timestamp::from_millis(1_700_000_000_000);
         let start = Start {
@@ -31,7 +31,7 @@ impl Told {
         Self { run, links, now }
     }
 
-    fn try_tell(&mut self, command: &Command) -> Result<Vec<Event>, Fault> {
+    fn try_admit(&mut self, command: &Command) -> Result<Vec<Event>, Fault> {
         let mut transition = Transition::linked(self.run.clone(), self.links.clone());
         transition.admit(command, self.now)?;
         let events;
@@ -39,12 +39,12 @@ impl Told {
         Ok(events)
     }
 
-    fn tell(&mut self, command: &Command) -> Vec<Event> {
-        self.try_tell(command).unwrap()
+    fn admit(&mut self, command: &Command) -> Vec<Event> {
+        self.try_admit(command).unwrap()
     }
 
-    /// Many at once, as one commit.
-    fn tell_all(&mut self, commands: impl IntoIterator<Item = Command>) {
+    /// Admits several commands in one commit.
+    fn admit_all(&mut self, commands: impl IntoIterator<Item = Command>) {
         let mut transition = Transition::linked(self.run.clone(), self.links.clone());
         for command in commands {
             transition.admit(&command, self.now).unwrap();
@@ -56,10 +56,10 @@ impl Told {
     fn turn(&mut self) -> TurnId {
         if self.run.turn.is_none() {
             if self.run.turn_task.is_none() {
-                self.tell(&signal());
+                self.admit(&signal());
             }
             let scheduled_event_id = self.run.turn_task.as_ref().unwrap().scheduled_event_id;
-            self.tell(&Command::StartTurn {
+            self.admit(&Command::StartTurn {
                 scheduled_event_id,
                 identity: Some(name("d", 256)),
                 poll: Some(PollId(9)),
@@ -69,15 +69,15 @@ impl Told {
         TurnId { scheduled_event_id: turn.scheduled_event_id, started_event_id: turn.started_event_id }
     }
 
-    /// A turn with these decisions; what was recorded behind its DeciderCompleted.
+    /// Completes a turn with these decisions. Returns the events after DeciderCompleted.
     fn decide(&mut self, decisions: Vec<Decision>) -> Vec<EventKind> {
         let (turn, context) = (self.turn(), None);
-        let events = self.tell(&Command::complete(turn, TurnAnswer { decisions, context, ..TurnAnswer::default() }));
+        let events = self.admit(&Command::complete(turn, TurnAnswer { decisions, context, ..TurnAnswer::default() }));
         self.fits();
         events.into_iter().skip(1).map(|event| event.kind).collect()
     }
 
-    /// Has updates accepted that are answered later.
+    /// Accepts updates that will be answered later.
     fn accept(&mut self, ids: impl Iterator<Item = String> + Clone) -> Vec<EventKind> {
         let turn = AnsweredTurn::Held(self.turn());
         let ask = |update_id| ProposedUpdate {
@@ -91,11 +91,11 @@ impl Told {
         let later = |update_id| UpdateAnswer { update_id, verdict: Verdict::Later };
         let (asked, answers) = (ids.clone().map(ask).collect(), ids.map(later).collect());
         let (decisions, context, awaiting) = (Vec::new(), None, Vec::new());
-        let events = self.tell(&Command::AnswerUpdates {
+        let events = self.admit(&Command::AnswerUpdates {
             turn,
             asked,
             answers,
-            beside: Box::new(TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() }),
+            rest: Box::new(TurnAnswer { decisions, context, awaiting, ..TurnAnswer::default() }),
         });
         self.fits();
         events.into_iter().skip(1).map(|event| event.kind).collect()
@@ -105,8 +105,8 @@ impl Told {
         self.run.activities.iter().filter_map(|(id, activity)| activity.task(*id)).collect()
     }
 
-    /// What is stored of it, with what is said of tries where that takes the most, is no more than was reserved, and that no
-    /// more than may be.
+    /// Checks that the stored size, with notes in their largest form, is at most the reserved size, and that this
+    /// is within the limit. Returns the stored size.
     fn fits(&self) -> usize {
         let mut stored = self.run.clone();
         stored.keep_notes(|_| PackRef { op: u64::MAX, offset: u32::MAX, len: u32::MAX });
@@ -166,58 +166,58 @@ fn failures(kinds: &[EventKind]) -> Vec<String> {
         .collect()
 }
 
-/// Everything that the documented limits allow, at the same time.
-fn full() -> Told {
-    let mut told = Told::new();
+/// Returns a run with the maximum of open items of every kind at once.
+fn full() -> Script {
+    let mut script = Script::new();
     let activities = names("charge", limits::OPEN_ACTIVITIES_MAX).map(|id| activity(id, Some(retry())));
     let timers = names("patience", limits::OPEN_TIMERS_MAX).map(timer);
-    let decided = told.decide(activities.chain(timers).collect());
+    let decided = script.decide(activities.chain(timers).collect());
     assert_eq!(failures(&decided), [""; 0]);
     let children = names("order-1234567/ship", limits::OPEN_CHILDREN_MAX).map(child);
     let externals = names("ledger-2026", limits::OPEN_EXTERNALS_MAX).map(external);
-    let decided = told.decide(children.chain(externals).collect());
+    let decided = script.decide(children.chain(externals).collect());
     assert_eq!(failures(&decided), [""; 0]);
     let ids = (0..limits::OPEN_UPDATES_MAX as u128).map(|id| Uuid::from_u128(id).to_string());
-    let accepted = told.accept(ids);
+    let accepted = script.accept(ids);
     assert_eq!(failures(&accepted), [""; 0]);
     let keys = (0..limits::REQUESTS_IN_STATE_MAX as u64).map(|key| RequestKey(u64::MAX - key));
-    told.tell_all(keys.map(|key| match signal() {
+    script.admit_all(keys.map(|key| match signal() {
         Command::Signal { name, input, identity, if_version, .. } => {
             Command::Signal { name, input, identity, if_version, key: Some(key) }
         }
         other => other,
     }));
-    told
+    script
 }
 
 #[test]
-fn everything_that_is_open_at_once_has_room_for_whatever_comes_of_it() {
-    let mut told = full();
-    let run = &told.run;
+fn all_outcomes_of_a_full_run_fit() {
+    let mut script = full();
+    let run = &script.run;
     let open =
         [run.activities.len(), run.timers.len(), run.children.len(), run.externals.len(), run.updates.open().len()];
     assert_eq!(open, [1_000; 5]);
     let more = vec![activity("x".into(), None), timer("x".into()), child("x".into()), external("x".into())];
     let causes = ["OpenActivitiesLimit", "OpenTimersLimit", "OpenChildrenLimit", "OpenExternalsLimit"];
-    assert_eq!(failures(&told.decide(more)), causes);
-    let at_open = told.fits();
-    eprintln!("{} bytes reserved, {at_open} taken", told.run.reserved_bytes(&told.links));
+    assert_eq!(failures(&script.decide(more)), causes);
+    let at_open = script.fits();
+    eprintln!("{} bytes reserved, {at_open} taken", script.run.reserved_bytes(&script.links));
 
-    // Every activity is taken by runners with the longest of names, and fails with as much as is kept of it, twice.
+    // Runners with the longest names take every activity, which fails twice with the largest details.
     let details = Payload::of(&name("d", limits::RETRIED_DETAILS_BYTES_MAX - 2)).unwrap();
     for _ in 0..2 {
-        told.now = told.now.plus(Duration::from_secs(300));
-        let tick = Command::FireDeadlines { beats: Vec::new() };
-        told.tell(&tick);
-        let ids: Vec<_> = told.run.activities.keys().copied().collect();
-        told.tell_all(ids.into_iter().map(|scheduled_event_id| Command::StartActivity {
+        script.now = script.now.plus(Duration::from_secs(300));
+        let tick = Command::FireDeadlines { heartbeats: Vec::new() };
+        script.admit(&tick);
+        let ids: Vec<_> = script.run.activities.keys().copied().collect();
+        script.admit_all(ids.into_iter().map(|scheduled_event_id| Command::StartActivity {
             scheduled_event_id,
             identity: Some(name("漢", 256)),
             poll: Some(PollId(u64::MAX)),
         }));
-        let tasks = told.tasks();
+        let tasks = script.tasks();
         assert_eq!(tasks.len(), 1_000);
-        told.tell_all(tasks.into_iter().map(|task| Command::FailActivity {
+        script.admit_all(tasks.into_iter().map(|task| Command::FailActivity {
             task,
             reason: Some(name("漢", 256)),
             details: Some(details.clone()),
@@ -225,78 +225,78 @@ fn everything_that_is_open_at_once_has_room_for_whatever_comes_of_it() {
             retry_after: None,
         }));
     }
-    assert_eq!(told.run.activities.len(), 1_000);
-    let at_worst = told.fits();
+    assert_eq!(script.run.activities.len(), 1_000);
+    let at_worst = script.fits();
     eprintln!("{at_worst} taken at the worst");
     assert!(at_worst > at_open, "{at_worst} after {at_open}");
-    assert!(told.run.timers.is_empty(), "they have expired meanwhile");
+    assert!(script.run.timers.is_empty(), "they have expired meanwhile");
 
-    // All of it comes to its end.
-    told.now = told.now.plus(Duration::from_secs(300));
-    let ids: Vec<_> = told.run.activities.keys().copied().collect();
-    told.tell_all(ids.into_iter().map(|scheduled_event_id| Command::StartActivity {
+    // Everything is closed.
+    script.now = script.now.plus(Duration::from_secs(300));
+    let ids: Vec<_> = script.run.activities.keys().copied().collect();
+    script.admit_all(ids.into_iter().map(|scheduled_event_id| Command::StartActivity {
         scheduled_event_id,
         identity: Some(name("r", 256)),
         poll: None,
     }));
-    let tasks = told.tasks();
-    told.tell_all(tasks.into_iter().map(|task| Command::SucceedActivity { task, result: Some(details.clone()) }));
+    let tasks = script.tasks();
+    script.admit_all(tasks.into_iter().map(|task| Command::SucceedActivity { task, result: Some(details.clone()) }));
     let run_id = Uuid::from_u128(9);
-    let (owner, round) = (told.run.started.run_id, told.links.outbox.round());
-    let owed: Vec<_> = told.links.outbox.iter().copied().collect();
-    told.tell_all(owed.into_iter().map(|effect| Command::SettleEffect {
+    let (owner, round) = (script.run.started.run_id, script.links.outbox.round());
+    let owed: Vec<_> = script.links.outbox.iter().copied().collect();
+    script.admit_all(owed.into_iter().map(|effect| Command::SettleEffect {
         owner,
         event_id: effect.event_id,
         kind: effect.kind,
         round,
         result: EffectResult::Done { run_id },
     }));
-    let children: Vec<_> = told.run.children.keys().copied().collect();
-    told.tell_all(children.into_iter().map(|scheduled_event_id| Command::TakeChildClose {
+    let children: Vec<_> = script.run.children.keys().copied().collect();
+    script.admit_all(children.into_iter().map(|scheduled_event_id| Command::TakeChildClose {
         scheduled_event_id,
         run_id,
         close: Box::new(EventKind::WorkflowSuccess(WorkflowSuccess { result: None, decision_event_id: 4 })),
     }));
-    let open: Vec<_> = told.run.updates.open().values().map(|it| it.update_id.clone()).collect();
+    let open: Vec<_> = script.run.updates.open().values().map(|it| it.update_id.clone()).collect();
     let done = |update_id| UpdateAnswer { update_id, verdict: Verdict::Done { result: None } };
-    let turn = AnsweredTurn::Held(told.turn());
+    let turn = AnsweredTurn::Held(script.turn());
     let (asked, answers, decisions) = (Vec::new(), open.into_iter().map(done).collect(), Vec::new());
-    told.tell(&Command::AnswerUpdates { turn, asked, answers, beside: Box::new(decisions.into()) });
+    script.admit(&Command::AnswerUpdates { turn, asked, answers, rest: Box::new(decisions.into()) });
     let close = SucceedWorkflow { result: None, force: true }.into();
-    told.decide(vec![close]);
-    // What came of a thousand updates is in the state until the store has it.
-    assert!(!told.run.is_open() && told.fits() < 32 * 1024);
+    script.decide(vec![close]);
+    // The answers to a thousand updates stay in the state until the store has recorded them.
+    assert!(!script.run.is_open() && script.fits() < 32 * 1024);
 }
 
-/// A run that has room for nothing more, whatever it is.
-fn crammed() -> Told {
-    let mut told = Told::new();
+/// Returns a run whose state has no space left for any item.
+fn crammed() -> Script {
+    let mut script = Script::new();
     let opened = |kinds: &[EventKind]| kinds.iter().filter(|kind| kind.name() == "ActivityScheduled").count();
-    // Ever shorter names, until not even the shortest has room.
+    // Ever shorter names, until even the shortest does not fit.
     let mut count = 0;
     for len in [240, 60, 9] {
         let ids = (0..900).map(|index| format!("{index:03}{len:03}{}", name("n", len)));
-        let decided = told.decide(ids.map(|id| activity(id, Some(retry()))).collect());
+        let decided = script.decide(ids.map(|id| activity(id, Some(retry()))).collect());
         assert!(failures(&decided).iter().all(|cause| matches!(&**cause, "StateLimit" | "OpenActivitiesLimit")));
         count += opened(&decided);
     }
     assert!(count > 100, "{count}");
     let ids = (0..1_000).flat_map(|index| [format!("{}{index}", name("t", 250)), format!("t{index}")]);
-    let decided = told.decide(ids.map(timer).collect());
+    let decided = script.decide(ids.map(timer).collect());
     let causes = failures(&decided);
     assert!(causes.contains(&"StateLimit".to_owned()), "{causes:?}");
-    told
+    script
 }
 
 #[test]
-fn what_has_no_room_is_recorded_as_failed_and_no_answer_is_refused() {
-    let mut told = crammed();
-    let reserved = told.run.reserved_bytes(&told.links);
+fn items_that_do_not_fit_are_recorded_as_failed() {
+    let mut script = crammed();
+    let reserved = script.run.reserved_bytes(&script.links);
     assert!(reserved + 40 > limits::STATE_BYTES_MAX, "{reserved}");
     let long = || name("x", 200);
-    let decided = told.decide(vec![timer(long()), child(long()), external(long())]);
+    let decided = script.decide(vec![timer(long()), child(long()), external(long())]);
     assert_eq!(failures(&decided), ["StateLimit"; 3]);
-    let accepted = told.accept([name("u", 200)].into_iter());
+    let accepted = script.accept([name("u", 200)].into_iter());
     let names: Vec<_> = accepted.iter().map(EventKind::name).collect();
     assert_eq!(
         names,
@@ -305,54 +305,54 @@ fn what_has_no_room_is_recorded_as_failed_and_no_answer_is_refused() {
     let EventKind::UpdateFailed(failed) = &accepted[1] else { panic!("{accepted:?}") };
     assert_eq!(failed.reason, "state-limit");
 
-    // Others are heard, as often as they like.
+    // Signals are still accepted.
     for key in 0..100 {
         let (name, input) = (name("s", 256), Some(Payload::from_json("1").unwrap()));
-        told.tell(&Command::Signal { name, input, identity: None, key: Some(RequestKey(key)), if_version: None });
+        script.admit(&Command::Signal { name, input, identity: None, key: Some(RequestKey(key)), if_version: None });
     }
-    told.fits();
-    // What would take room by hand hears so.
+    script.fits();
+    // A manual change that needs space is refused.
     let by_hand = ByHand { identity: Some(name("a", 256)), reason: Some(name("b", 256)) };
-    let activity_id = told.run.activities.values().next().unwrap().activity_id.clone();
+    let activity_id = script.run.activities.values().next().unwrap().activity_id.clone();
     let (act, key) = (ActivityCommand::Pause, None);
     let pause = Command::ActOnActivity { activity_id: activity_id.clone(), act, by_hand: by_hand.clone(), key };
-    assert!(matches!(told.try_tell(&pause), Err(Fault::StateLimit { max: limits::STATE_BYTES_MAX, .. })));
+    assert!(matches!(script.try_admit(&pause), Err(Fault::StateLimit { max: limits::STATE_BYTES_MAX, .. })));
     let pause = Command::Pause { stop_clocks: true, by_hand: by_hand.clone(), key: None };
-    assert!(matches!(told.try_tell(&pause), Err(Fault::StateLimit { .. })));
-    // What gives room is taken, and then there is some.
+    assert!(matches!(script.try_admit(&pause), Err(Fault::StateLimit { .. })));
+    // A change that frees space is accepted, and then something fits.
     let act = ActivityCommand::Succeed { result: None };
-    told.tell(&Command::ActOnActivity { activity_id, act, by_hand, key: None });
-    assert_eq!(failures(&told.decide(vec![timer("room".to_owned())])), [""; 0]);
+    script.admit(&Command::ActOnActivity { activity_id, act, by_hand, key: None });
+    assert_eq!(failures(&script.decide(vec![timer("space".to_owned())])), [""; 0]);
 }
 
 #[test]
-fn one_answer_may_take_back_and_open_again_in_a_run_that_is_full() {
-    let mut told = crammed();
-    let longest = told.run.timers.keys().max_by_key(|id| id.len()).unwrap().clone();
+fn one_answer_can_replace_an_item_in_a_full_run() {
+    let mut script = crammed();
+    let longest = script.run.timers.keys().max_by_key(|id| id.len()).unwrap().clone();
     let cancel = baton_history::CancelTimer { timer_id: longest.clone() }.into();
-    let decided = told.decide(vec![timer(name("y", longest.len())), cancel, timer(longest)]);
+    let decided = script.decide(vec![timer(name("y", longest.len())), cancel, timer(longest)]);
     let names: Vec<_> = decided.iter().map(EventKind::name).take(3).collect();
     assert_eq!(names, ["TimerScheduleFailed", "TimerCanceled", "TimerScheduled"]);
 }
 
 #[test]
-fn activities_that_wait_for_somebody_when_their_tries_have_run_out_have_room_for_that() {
-    let mut told = Told::new();
+fn pauses_of_exhausted_activities_fit() {
+    let mut script = Script::new();
     let policy = RetryPolicy { maximum_attempts: Some(1), when_exhausted: WhenExhausted::Pause, ..retry() };
     let ids = (0..1_000).map(|index| format!("{index:03}{}", name("n", 250)));
-    told.decide(ids.map(|id| activity(id, Some(policy.clone()))).collect());
-    let count = told.run.activities.len();
+    script.decide(ids.map(|id| activity(id, Some(policy.clone()))).collect());
+    let count = script.run.activities.len();
     assert!((500..1_000).contains(&count), "{count}");
-    let ids: Vec<_> = told.run.activities.keys().copied().collect();
-    told.tell_all(ids.into_iter().map(|scheduled_event_id| {
+    let ids: Vec<_> = script.run.activities.keys().copied().collect();
+    script.admit_all(ids.into_iter().map(|scheduled_event_id| {
         let identity = Some(name("r", 256));
         Command::StartActivity { scheduled_event_id, identity, poll: Some(PollId(1)) }
     }));
-    let tasks = told.tasks();
+    let tasks = script.tasks();
     let fail = |task| {
         let (reason, details) = (name("b", 256), None);
         Command::FailActivity { task, reason: Some(reason), details, non_retryable: false, retry_after: None }
     };
-    told.tell_all(tasks.into_iter().map(fail));
-    assert_eq!(told.run.activities.values().filter(|activity| activity.paused.is_some()).count(), count);
+    script.admit_all(tasks.into_iter().map(fail));
+    assert_eq!(script.run.activities.values().filter(|activity| activity.paused.is_some()).count(), count);
 }

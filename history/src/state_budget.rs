@@ -1,8 +1,10 @@
-//! How large the state of a run may come to be (ADR 18).
+//! Space budget for the state of a run (ADR 18).
 //!
-//! Whatever is opened in a run has the room reserved that it may come to take until it is over: to be started, to fail and be
-//! tried again, to be asked to stop, to be heard of. What has no room is not opened. So an answer to something that was handed
-//! out, a timer that expires or a child that ends always fits, in every store. Owns the arithmetic, and not who asks for it.
+//! Every item opened in a run reserves the largest size that it can reach before it closes: when it is started,
+//! fails and is retried, or is asked to stop. An item that does not fit is not opened. Therefore a result, an
+//! expired timer or a closed child always fits, in every store.
+//!
+//! This module computes sizes; the rules decide what to do if something does not fit.
 
 use std::collections::BTreeSet;
 
@@ -14,63 +16,65 @@ use crate::retry::WhenExhausted;
 use crate::run::{PausedActivity, PendingActivity, Run};
 use crate::time::Timestamp;
 
-/// The id of an event. A run of more than 2³² of them would take a year of commits, one behind the other.
+/// Size of an event id. A run with more than 2³² events would take a year of consecutive commits.
 const ID: usize = 5;
-/// An instant.
+/// Size of a timestamp.
 const AT: usize = 9;
-/// A count.
+/// Size of a count.
 const COUNT: usize = 5;
-/// The id of a run.
+/// Size of a run id.
 const RUN_ID: usize = 17;
-/// What stands before the fields of something; of as few of them as these things have.
+/// Size of the header of an item with few fields.
 const HEAD: usize = 1;
-/// A word for one of a few, or nothing.
+/// Size of an enum value or of an absent field.
 const WORD: usize = 1;
-/// The place of a note in a pack: operation, offset, length.
+/// Size of a reference to a note in a pack: operation, offset and length.
 const KEPT: usize = HEAD + 9 + 5 + 5;
-/// A try that a runner holds: since when, by whom: two texts, or their place.
+/// Size of a held attempt: its time, and two texts or the reference to them.
 const HELD: usize = HEAD + AT + larger(NOTE_TEXT_MAX + 3, WORD + KEPT);
-/// How a try failed: when, the timeout, and a note of three texts or its place.
+/// Size of a failed attempt: its time, the timeout, and three texts or the reference to them.
 const FAILURE: usize = HEAD + AT + WORD + larger(NOTE_TEXT_MAX + 3, 3 * WORD + KEPT);
-/// What has been tried: two counts, a try that is held, or what it waits for, and the last failure.
+/// Size of an activity's attempts: two counts, the held attempt or the wait for the next one, and the last failure.
 const TRIES: usize = HEAD + 2 * COUNT + larger(HELD + 2 * WORD, WORD + 2 * AT) + FAILURE;
-/// The poll that a task went to.
+/// Size of the poll that received a task.
 const SENT: usize = HEAD + ID + 9;
-/// That it is paused, by nobody: event, instant, cause, who and why.
+/// Size of a pause without an operator's identity and reason: event, time and cause.
 const PAUSED: usize = HEAD + ID + AT + WORD + HEAD + 2 * WORD;
-/// Since when it waits by somebody's hand, and the two fields before that.
+/// Size of a manual release, with the two absent fields before it.
 const RELEASED: usize = HEAD + ID + AT + 2 * WORD;
-/// An effect that another run is owed.
+/// Size of an effect on another run.
 const EFFECT: usize = HEAD + ID + WORD + COUNT;
-/// The same, of a run before this one.
+/// Size of an effect taken over from an earlier run.
 const EFFECT_TAKEN_OVER: usize = EFFECT + RUN_ID;
 
 const NAME: usize = str_of(limits::NAME_BYTES_MAX);
 const REASON: usize = str_of(4 * limits::REASON_CHARS_MAX);
 const CALLER: usize = str_of(limits::CALLER_NAME_BYTES_MAX);
 const BY_HAND: usize = HEAD + NAME + REASON;
-/// A turn that waits and one that a decider has.
+/// Size of a waiting turn and a held turn.
 const TURNS: usize = 2 * (HEAD + 2 * ID + 3 * AT + COUNT + NAME) + SENT;
 const TURN_LISTS: usize = 2 * (HEAD + NAME) + AT;
-/// A request that is known: key, event, hours.
+/// Size of a known request: key, event and age in hours.
 const REQUEST: usize = 9 + ID + COUNT;
-/// Those that a state has room for: what stays in it, and what two commits bring and the next ones take out.
+/// Number of requests that fit into the state: those that stay, and those that two commits add before the next ones
+/// remove them.
 const REQUESTS: usize = limits::REQUESTS_IN_STATE_MAX + 2 * limits::REQUESTS_SPILLED_MAX;
-/// The runs before it whose requests it knows, and that the store has marks, with a note for some hours of a day.
+/// Size of the data about earlier runs whose requests are known, and of the summary of marks with notes for one
+/// day.
 const KNOWN: usize = 9 + (limits::REQUESTS_RUNS_MAX + 1) * (2 * HEAD + COUNT + RUN_ID + 2 * AT) + 16 * (HEAD + 2 * AT);
 const AWAITING: usize = limits::AWAITING_BYTES_MAX + 3 * limits::AWAITING_MAX;
 const CLOCK: usize = limits::CLOCK_STOPS_MAX * (HEAD + 2 * AT) + HEAD + AT;
 const PAUSE: usize = HEAD + ID + AT + WORD + BY_HAND;
-/// The fingerprint of an activity.
+/// Size of an activity's fingerprint.
 const FINGERPRINT: usize = 9;
-/// Activities that succeeded, and that one was scheduled again.
+/// Size of the memory of successful activities and repetitions.
 const SUCCESSES: usize = 2 * HEAD + limits::SUCCESSES_REMEMBERED_MAX * FINGERPRINT + HEAD + COUNT + ID;
 const BRANCHED: usize = HEAD + 2 * ID + RUN_ID + NAME;
 const RESET: usize = HEAD + 2 * RUN_ID + 2 * ID + AT + 9 + 2 * WORD + BY_HAND + CALLER;
-/// Status, instants, counts, what stands before each of them.
+/// Size of the status, times, counts and headers.
 const REST: usize = 256;
 
-/// What every run has, however little is open in it, beside how it was started.
+/// Size of everything that a run has besides its start attributes, even if nothing is open.
 const FIXED: usize = TURNS
     + TURN_LISTS
     + KNOWN
@@ -87,7 +91,7 @@ const fn larger(one: usize, other: usize) -> usize {
     if one > other { one } else { other }
 }
 
-/// A text of so many bytes.
+/// Returns the encoded size of a text of this length.
 const fn str_of(len: usize) -> usize {
     len + match len {
         0..24 => 1,
@@ -105,74 +109,75 @@ fn paused(paused: &PausedActivity) -> usize {
     PAUSED - 2 * WORD + optional(by_hand.identity.as_ref()) + optional(by_hand.reason.as_ref())
 }
 
-/// An activity, beside what it has in common with others. `waits` is whether it may come to wait by somebody's hand.
+/// Returns the size of an activity without its shared attributes. `waits` means that it can be released by a
+/// resume.
 fn activity(activity: &PendingActivity, waits: bool) -> usize {
-    let has_tries = activity.retry.is_some() || activity.tries.is_some();
+    let has_attempts = activity.retry.is_some() || activity.attempts.is_some();
     let ends_paused = activity.retry.as_ref().is_some_and(|retry| retry.when_exhausted == WhenExhausted::Pause);
-    let own = if has_tries { 2 * WORD + TRIES } else { ID + AT };
+    let own = if has_attempts { 2 * WORD + TRIES } else { ID + AT };
     let pause = if ends_paused { PAUSED } else { 0 };
     let pause = activity.paused.as_deref().map_or(0, paused).max(pause);
     let released = if waits || ends_paused || activity.released.is_some() { RELEASED } else { 0 };
-    // And the three fields before it, where those are empty.
+    // The three absent fields before it also take space.
     let fingerprint = if released > 0 { FINGERPRINT } else { FINGERPRINT + 3 * WORD };
-    // Key, id, kind, when it was scheduled, that it was asked to stop.
+    // Key, activity id, kind, time of scheduling, and cancel request.
     ID + HEAD + str_of(activity.activity_id.len()) + 3 + AT + ID + own + pause + released + fingerprint + SENT
 }
 
-/// A timer with this name.
+/// Returns the size of a timer with this id.
 pub(crate) fn timer(timer_id: &str) -> usize {
     str_of(timer_id.len()) + HEAD + ID + 3 * AT
 }
 
-/// A child with this workflow id: itself, and its start or its end that it is owed.
+/// Returns the size of a child with this workflow id, including the effect that starts or ends it.
 pub(crate) fn child(workflow_id: &str) -> usize {
     ID + HEAD + str_of(workflow_id.len()) + ID + WORD + ID + EFFECT
 }
 
-/// A signal or a cancel request to this workflow id.
+/// Returns the size of a signal or cancel request to this workflow id.
 pub(crate) fn external(workflow_id: &str) -> usize {
     ID + HEAD + str_of(workflow_id.len()) + ID + EFFECT
 }
 
-/// An update that is to be answered later.
+/// Returns the size of an update that will be answered later.
 pub(crate) fn update(update_id: &str, name: &str) -> usize {
     ID + HEAD + str_of(update_id.len()) + str_of(name.len()) + AT
 }
 
-/// What a run has reserved, and what its activities have in common.
+/// Reserved space of a run, and the kinds of its activities.
 #[derive(Debug, Clone)]
-pub(crate) struct ReservedRoom {
+pub(crate) struct ReservedSpace {
     reserved: usize,
     kinds: BTreeSet<Vec<u8>>,
     is_paused: bool,
-    /// Whether something was closed since it was counted.
+    /// True if an item was closed since the space was computed.
     pub(crate) is_stale: bool,
 }
 
-impl ReservedRoom {
+impl ReservedSpace {
     pub(crate) fn of(run: &Run, links: &Links) -> Self {
         let started = minicbor::to_vec(&run.started).expect("writing to memory does not fail").len();
         let is_paused = run.paused.is_some();
-        let mut room = Self { reserved: FIXED + started, kinds: BTreeSet::new(), is_paused, is_stale: false };
+        let mut space = Self { reserved: FIXED + started, kinds: BTreeSet::new(), is_paused, is_stale: false };
         for pending in run.activities.values() {
-            room.reserved += room.activity(pending);
-            room.kinds.insert(pending.kind());
+            space.reserved += space.activity(pending);
+            space.kinds.insert(pending.kind());
         }
-        room.reserved += run.timers.keys().map(|timer_id| timer(timer_id)).sum::<usize>();
-        room.reserved += run.children.values().map(|it| child(&it.workflow_id)).sum::<usize>();
-        room.reserved += run.externals.values().map(|it| external(&it.workflow_id)).sum::<usize>();
-        room.reserved += run.updates.open().values().map(|it| update(&it.update_id, &it.name)).sum::<usize>();
-        room.reserved += run.known.len().max(REQUESTS) * REQUEST;
-        room.reserved += links.outbox.taken_over() * EFFECT_TAKEN_OVER;
-        room
+        space.reserved += run.timers.keys().map(|timer_id| timer(timer_id)).sum::<usize>();
+        space.reserved += run.children.values().map(|it| child(&it.workflow_id)).sum::<usize>();
+        space.reserved += run.externals.values().map(|it| external(&it.workflow_id)).sum::<usize>();
+        space.reserved += run.updates.open().values().map(|it| update(&it.update_id, &it.name)).sum::<usize>();
+        space.reserved += run.known.len().max(REQUESTS) * REQUEST;
+        space.reserved += links.outbox.taken_over() * EFFECT_TAKEN_OVER;
+        space
     }
 
-    /// How much all of it may come to take.
+    /// Returns the total reserved size.
     pub(crate) fn reserved(&self) -> usize {
         self.reserved
     }
 
-    /// How much another activity would.
+    /// Returns the additional size of another activity.
     pub(crate) fn activity(&self, pending: &PendingActivity) -> usize {
         let kind = pending.kind();
         let kind = if self.kinds.contains(&kind) { 0 } else { kind.len() };
@@ -183,7 +188,7 @@ impl ReservedRoom {
         self.reserved + bytes <= limits::STATE_BYTES_MAX
     }
 
-    /// Counts what an event opens.
+    /// Adds the size of the item that an event opens.
     pub(crate) fn take_event(&mut self, kind: &EventKind) {
         self.reserved += match kind {
             EventKind::ActivityScheduled(it) => {
@@ -211,21 +216,22 @@ impl ReservedRoom {
 }
 
 impl Run {
-    /// How many bytes its state may come to take, with what it keeps beside it, until all that is open in it is over. At most
-    /// [`limits::STATE_BYTES_MAX`] of an open run.
+    /// Returns the largest size in bytes that the state and its links can reach until all open items are closed.
+    /// For an open run it is at most [`limits::STATE_BYTES_MAX`].
     pub fn reserved_bytes(&self, links: &Links) -> usize {
-        ReservedRoom::of(self, links).reserved()
+        ReservedSpace::of(self, links).reserved()
     }
 
-    /// Whether it can branch off like this: what is open in it is then given free by hand, all at once.
-    pub(crate) fn has_room_to_branch(&self) -> bool {
+    /// Returns `true` if there is space for a reset to this state, which releases all open activities at once.
+    pub(crate) fn has_space_to_branch(&self) -> bool {
         self.reserved_bytes(&Links::default()) + self.activities.len() * RELEASED <= limits::STATE_BYTES_MAX
     }
 }
 
 impl TakenEffects {
-    /// Whether it can take another: otherwise the other run waits until this one has found that some need not be remembered.
-    pub fn has_room(&self) -> bool {
+    /// Returns `true` if there is space for another accepted effect. If not, the other run waits until this run has
+    /// forgotten old ones.
+    pub fn has_space(&self) -> bool {
         let each = |workflow_id: &str| 2 * HEAD + str_of(workflow_id.len()) + 2 * RUN_ID + 2 * ID;
         let taken: usize = self.iter().map(|seen| each(&seen.origin.workflow_id)).sum();
         taken + 2 * HEAD + NAME + 2 * RUN_ID + 2 * ID <= limits::SEEN_BYTES_MAX
@@ -246,7 +252,7 @@ mod tests {
     use crate::payload::{PackRef, Payload};
     use crate::retry::RetryPolicy;
     use crate::run::{
-        Fingerprint, HeldTry, PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released, Tries,
+        Attempts, Fingerprint, HeldAttempt, PendingChild, PendingExternal, PendingTimer, PendingUpdate, Released,
     };
     use crate::scene::scene;
     use crate::time::Timestamp;
@@ -258,7 +264,7 @@ mod tests {
         minicbor::to_vec(thing).unwrap().len()
     }
 
-    /// What is stored is no more than was reserved, and that nothing which could be left out: at most so many bytes.
+    /// Checks that the stored size is at most the reserved size, and less than it by at most `spare` bytes.
     #[track_caller]
     fn holds(what: &str, stored: usize, reserved: usize, spare: usize) {
         assert!((stored..=stored + spare).contains(&reserved), "{what}: {stored} bytes stored, {reserved} reserved");
@@ -278,13 +284,13 @@ mod tests {
         }
     }
 
-    fn held(text: bool) -> HeldTry {
+    fn held(text: bool) -> HeldAttempt {
         let identity = text.then(|| "n".repeat(NOTE_TEXT_MAX / 2));
         let by = text.then(|| CallerName::new(&"n".repeat(NOTE_TEXT_MAX / 2)).unwrap());
-        HeldTry { at: AT_MAX, identity, kept: (!text).then_some(PLACE), by }
+        HeldAttempt { at: AT_MAX, identity, kept: (!text).then_some(PLACE), by }
     }
 
-    fn pending(retry: Option<RetryPolicy>, tries: Option<Tries>) -> PendingActivity {
+    fn pending(retry: Option<RetryPolicy>, attempts: Option<Attempts>) -> PendingActivity {
         let is_started = retry.is_none();
         PendingActivity {
             activity_id: "a".repeat(30),
@@ -296,7 +302,7 @@ mod tests {
             started_at: is_started.then_some(AT_MAX),
             cancel_event_id: Some(ID_MAX),
             retry,
-            tries: tries.map(Box::new),
+            attempts: attempts.map(Box::new),
             paused: None,
             released: None,
             fingerprint: Some(Fingerprint::LARGEST),
@@ -304,7 +310,7 @@ mod tests {
         }
     }
 
-    /// An activity, and where its task went, among others of its kind: as many that the number of its kind takes all its bytes.
+    /// Checks an activity and its poll, among so many kinds that the kind's number takes its full size.
     #[track_caller]
     fn activity_holds(what: &str, pending: &PendingActivity, waits: bool, spare: usize) {
         let mut open = BTreeMap::new();
@@ -321,26 +327,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_takes_no_more_than_is_reserved_for_it_and_hardly_less() {
+    fn activities_take_their_reserved_size() {
         let policy = || Some(RetryPolicy::default());
         activity_holds("started", &pending(None, None), false, 0);
         for (text, other) in [(false, false), (true, false), (false, true), (true, true)] {
-            let tries = Tries {
+            let attempts = Attempts {
                 starts: u32::MAX,
                 failures: u32::MAX,
                 held: Some(held(text)),
                 last_failure: Some(failure(other)),
-                ..Tries::default()
+                ..Attempts::default()
             };
-            activity_holds("held", &pending(policy(), Some(tries)), false, 16);
+            activity_holds("held", &pending(policy(), Some(attempts)), false, 16);
         }
-        let waiting = Tries {
+        let waiting = Attempts {
             starts: u32::MAX,
             failures: u32::MAX,
             not_before: Some(AT_MAX),
             waits_since: Some(AT_MAX),
             last_failure: Some(failure(false)),
-            ..Tries::default()
+            ..Attempts::default()
         };
         activity_holds("waits", &pending(policy(), Some(waiting.clone())), false, 40);
         let pauses = Some(RetryPolicy { when_exhausted: WhenExhausted::Pause, ..RetryPolicy::default() });
@@ -353,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_children_signals_and_updates_take_no_more_than_is_reserved_for_them() {
+    fn other_items_take_their_reserved_size() {
         let name = "n".repeat(40);
         let id = bytes(&ID_MAX);
         let set = PendingTimer {
@@ -380,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_with_nothing_open_has_room_reserved_for_the_longest_names_and_all_that_it_remembers() {
+    fn an_empty_run_reserves_its_fixed_size() {
         let run = scene().run;
         let reserved = run.reserved_bytes(&Links::default());
         assert!((FIXED..FIXED + REQUESTS * REQUEST + 200).contains(&reserved), "{reserved}");

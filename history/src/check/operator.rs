@@ -1,4 +1,4 @@
-//! What is done to activities by hand, as the checker sees it.
+//! Checks of manual changes to activities.
 
 use super::HistoryReader;
 use super::part::attempts;
@@ -11,13 +11,13 @@ impl HistoryReader {
     pub(super) fn activity_paused(&mut self, id: EventId, it: &ActivityPaused) -> Result<(), Violation> {
         let activity = self.open_activity(id, it.scheduled_event_id)?;
         if activity.is_paused {
-            return broken(Rule::Pause, id, "the activity is paused already");
+            return broken(Rule::Pause, id, "the activity is already paused");
         }
         let may_exhaust =
             activity.scheduled.retry.as_ref().is_some_and(|policy| policy.when_exhausted == WhenExhausted::Pause);
         let is_exhausted = it.cause == ActivityPausedCause::TriesExhausted;
         if is_exhausted && !may_exhaust {
-            return broken(Rule::Pause, id, "its tries ran out, and its policy does not have it wait then");
+            return broken(Rule::Pause, id, "its attempts are exhausted, but its policy does not pause it");
         }
         if is_exhausted != it.last_failure.is_some() {
             return broken(Rule::Pause, id, format!("{} after {}", it.cause, failed(it.last_failure.is_some())));
@@ -39,11 +39,11 @@ impl HistoryReader {
     pub(super) fn activity_retried(&mut self, id: EventId, at: Timestamp, scheduled: EventId) -> Result<(), Violation> {
         let activity = self.open_activity(id, scheduled)?;
         if let Some((started, _)) = activity.started {
-            return broken(Rule::ActivityLife, id, format!("event {started} started it, and it starts once"));
+            return broken(Rule::ActivityLife, id, format!("event {started} already started it"));
         }
         activity.is_paused = false;
         activity.waits_from = activity.waits_from.min(at);
-        activity.tries_more = activity.tries_more.saturating_add(1);
+        activity.extra_attempts = activity.extra_attempts.saturating_add(1);
         Ok(())
     }
 
@@ -56,10 +56,14 @@ impl HistoryReader {
         let activity = self.open_activity(id, it.scheduled_event_id)?;
         let had_policy = activity.scheduled.retry.is_some();
         if had_policy && it.retry.is_none() {
-            return broken(Rule::ActivityLife, id, "it takes the retry policy away");
+            return broken(Rule::ActivityLife, id, "it removes the retry policy");
         }
         if !had_policy && it.retry.is_some() && activity.started.is_some() {
-            return broken(Rule::ActivityLife, id, "it gives a retry policy to what was started without one");
+            return broken(
+                Rule::ActivityLife,
+                id,
+                "it adds a retry policy to an activity that was started without one",
+            );
         }
         activity.waits_from = activity.waits_from.min(at);
         activity.attempts_max = activity.attempts_max.max(attempts(it.retry.as_ref()));

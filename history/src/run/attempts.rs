@@ -1,7 +1,7 @@
-//! The tries of an activity with a retry policy.
+//! Attempts of an activity with a retry policy.
 //!
-//! They are state beside the history: a retry records nothing, and the history tells of the last try only, when
-//! the activity closes. Whoever rebuilds a run from its history alone begins to count anew.
+//! They are not part of the history: a retry records no event, and only the last attempt is recorded when the
+//! activity closes. A run rebuilt from its history alone therefore counts attempts from the beginning.
 
 use minicbor::{Decode, Encode};
 
@@ -10,50 +10,50 @@ use crate::event::LastFailure;
 use crate::payload::PackRef;
 use crate::time::Timestamp;
 
-/// What has been tried so far.
+/// Attempts of an activity so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
-pub struct Tries {
-    /// How often a runner took it. Never goes back, so that no two of them hold the same task.
+pub struct Attempts {
+    /// Number of times that a runner took it. It never decreases, so that no two runners hold the same task id.
     #[n(0)]
     pub starts: u32,
-    /// How many tries have failed or timed out.
+    /// Number of attempts that failed or timed out.
     #[n(1)]
     pub failures: u32,
-    /// The try that a runner holds.
+    /// Attempt that a runner holds.
     #[n(2)]
-    pub held: Option<HeldTry>,
-    /// The next try is not handed out before this instant.
+    pub held: Option<HeldAttempt>,
+    /// Earliest time at which the next attempt is handed out.
     #[n(3)]
     pub not_before: Option<Timestamp>,
-    /// Since when the next try could have been taken.
+    /// Time from which the next attempt could be taken.
     #[n(4)]
     pub waits_since: Option<Timestamp>,
-    /// How the newest try ended that was followed by another.
+    /// Outcome of the latest attempt that was followed by another.
     #[n(5)]
     pub last_failure: Option<LastFailure>,
 }
 
-/// A try that a runner holds.
+/// An attempt that a runner holds.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct HeldTry {
-    /// Since when.
+pub struct HeldAttempt {
+    /// Time at which the runner took it.
     #[n(0)]
     pub at: Timestamp,
-    /// Who took it.
+    /// Identity of the runner.
     #[n(1)]
     pub identity: Option<String>,
-    /// Where the identity and the credential are kept that are not here.
+    /// Location of an identity and credential that are stored in a pack.
     #[n(2)]
     pub kept: Option<PackRef>,
-    /// With what credential.
+    /// Name of the runner's credential.
     #[n(3)]
     pub by: Option<CallerName>,
 }
 
-impl Tries {
+impl Attempts {
     pub(crate) fn start(&mut self, at: Timestamp, identity: Option<String>, by: Option<CallerName>) {
         self.starts = self.starts.saturating_add(1);
-        self.held = Some(HeldTry { at, identity, kept: None, by });
+        self.held = Some(HeldAttempt { at, identity, kept: None, by });
         self.not_before = None;
         self.waits_since = None;
     }
@@ -66,13 +66,13 @@ impl Tries {
         self.last_failure = Some(failure);
     }
 
-    /// It may be taken at once, whoever has it and whatever it waits for.
+    /// Makes the activity available at once, even if a runner holds it or it is delayed.
     pub(crate) fn release(&mut self) {
         self.held = None;
         self.not_before = None;
     }
 
-    /// It never reached its runner: as if it had not been taken.
+    /// Undoes a start that never reached its runner.
     pub(crate) fn give_back(&mut self, at: Timestamp) {
         self.held = None;
         self.waits_since = Some(at);

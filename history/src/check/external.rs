@@ -1,11 +1,11 @@
-//! Other runs, as the checker sees them: what is sent to them has one outcome, what comes from them comes once.
+//! Checks of links to other runs: each request to them has one outcome, and each of theirs is recorded once.
 
 use std::collections::BTreeMap;
 
 use super::rule::{Rule, Violation, broken};
 use crate::event::{EventId, EventKind, Origin};
 
-/// A signal or a cancel request to another run.
+/// A signal or cancel request to another run.
 struct CheckedExternal {
     is_signal: bool,
     workflow_id: String,
@@ -20,15 +20,15 @@ struct CheckedChild {
 }
 
 #[derive(Default)]
-pub(super) struct Others {
+pub(super) struct CheckedLinks {
     children: BTreeMap<EventId, CheckedChild>,
     externals: BTreeMap<EventId, CheckedExternal>,
     origins: Vec<(Origin, EventId)>,
     is_swf: bool,
 }
 
-impl Others {
-    /// What an event has to do with other runs, and whether it may.
+impl CheckedLinks {
+    /// Checks an event's links to other runs.
     pub(super) fn read(&mut self, id: EventId, kind: &EventKind) -> Result<(), Violation> {
         if let EventKind::WorkflowStarted(it) = kind {
             self.is_swf = it.swf.is_some();
@@ -76,7 +76,7 @@ impl Others {
         }
     }
 
-    /// Something that is with others and of which it is not known what became of it.
+    /// Returns the id of a request to another run that has no outcome yet.
     pub(super) fn open(&self) -> Option<EventId> {
         let children = self.children.iter().filter(|(_, child)| child.closed.is_none()).map(|(id, _)| *id);
         children.chain(self.externals.iter().filter(|(_, sent)| sent.closed.is_none()).map(|(id, _)| *id)).min()
@@ -84,7 +84,7 @@ impl Others {
 
     fn wanted(&mut self, id: EventId, workflow_id: &str) -> Result<(), Violation> {
         let is_open = |child: &CheckedChild| child.closed.is_none() && child.workflow_id == workflow_id;
-        // In SWF's dialect it is tried, and then fails.
+        // In an SWF run, the second child is scheduled and then fails.
         if let Some((other, _)) = self.children.iter().find(|(_, child)| is_open(child)).filter(|_| !self.is_swf) {
             return broken(Rule::IdInUse, id, format!("child `{workflow_id}` is open since event {other}"));
         }
@@ -100,13 +100,13 @@ impl Others {
         workflow_id: &str,
     ) -> Result<&mut CheckedChild, Violation> {
         let Some(child) = self.children.get_mut(&scheduled) else {
-            return broken(Rule::Link, id, format!("event {scheduled} is not a ChildScheduled before it"));
+            return broken(Rule::Link, id, format!("event {scheduled} is not a ChildScheduled that precedes it"));
         };
         if child.workflow_id != workflow_id {
             return broken(
                 Rule::Link,
                 id,
-                format!("it names `{workflow_id}`, event {scheduled} `{}`", child.workflow_id),
+                format!("it refers to `{workflow_id}`, but event {scheduled} to `{}`", child.workflow_id),
             );
         }
         if let Some(closed) = child.closed {
@@ -127,7 +127,7 @@ impl Others {
     fn started(&mut self, id: EventId, scheduled: EventId, workflow_id: &str) -> Result<(), Violation> {
         let child = self.open_child(id, scheduled, workflow_id)?;
         if let Some(started) = child.started {
-            return broken(Rule::ChildLife, id, format!("event {started} started it already"));
+            return broken(Rule::ChildLife, id, format!("event {started} already started it"));
         }
         child.started = Some(id);
         Ok(())
@@ -144,7 +144,7 @@ impl Others {
         match child.started {
             None => return broken(Rule::ChildLife, id, "the child was not started"),
             Some(found) if found != started => {
-                return broken(Rule::Link, id, format!("it names start {started}, the child's is {found}"));
+                return broken(Rule::Link, id, format!("it refers to start {started}, but the child's is {found}"));
             }
             Some(_) => {}
         }
@@ -155,7 +155,8 @@ impl Others {
     fn comes_from(&mut self, id: EventId, origin: Option<&Origin>) -> Result<(), Violation> {
         let Some(origin) = origin else { return Ok(()) };
         if let Some((_, first)) = self.origins.iter().find(|(known, _)| known == origin) {
-            let found = format!("event {} of run {} came as event {first}", origin.event_id, origin.run_id);
+            let Origin { event_id, run_id, .. } = origin;
+            let found = format!("event {event_id} of run {run_id} was already recorded as event {first}");
             return broken(Rule::OriginOnce, id, found);
         }
         self.origins.push((origin.clone(), id));
@@ -170,13 +171,14 @@ impl Others {
     fn settled(&mut self, id: EventId, scheduled: EventId, is_signal: bool, to: &str) -> Result<(), Violation> {
         let sent = self.externals.get_mut(&scheduled).filter(|sent| sent.is_signal == is_signal);
         let Some(sent) = sent else {
-            return broken(Rule::Link, id, format!("event {scheduled} sent no such thing before it"));
+            return broken(Rule::Link, id, format!("event {scheduled} is not an earlier request of this kind"));
         };
         if sent.workflow_id != to {
-            return broken(Rule::Link, id, format!("it names `{to}`, event {scheduled} `{}`", sent.workflow_id));
+            let found = format!("it refers to `{to}`, but event {scheduled} to `{}`", sent.workflow_id);
+            return broken(Rule::Link, id, found);
         }
         if let Some(closed) = sent.closed {
-            return broken(Rule::EffectOnce, id, format!("event {closed} said already what became of it"));
+            return broken(Rule::EffectOnce, id, format!("event {closed} already has its outcome"));
         }
         sent.closed = Some(id);
         Ok(())

@@ -1,4 +1,5 @@
-//! The attributes of events about other runs: where something came from, and signals and cancel requests sent to others.
+//! Attributes of the events about external runs: the origin of a request, and signals and cancel requests to other
+//! runs.
 
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -9,63 +10,63 @@ use super::EventId;
 use crate::ids::NamedRun;
 use crate::payload::{self, Payload};
 
-/// The event of another run that something comes from: with it, whatever comes from there is recorded once.
+/// Event of another run that caused a request. It identifies the request, so that each one is recorded only once.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Origin {
-    /// The other run's workflow id.
+    /// Workflow id of the other run.
     #[n(0)]
     pub workflow_id: String,
-    /// The other run.
+    /// Run id of the other run.
     #[n(1)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// Its event.
+    /// Id of the event in the other run's history.
     #[n(2)]
     pub event_id: EventId,
 }
 
-/// A decider wants another run to be signaled.
+/// A decider asked for another run to be signaled.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalSignalScheduled {
-    /// The other run's workflow id.
+    /// Workflow id of the other run.
     #[n(0)]
     pub workflow_id: String,
-    /// The other run, as the decider named it; the newest one when absent.
+    /// Run id given by the decider; the newest run when absent.
     #[n(1)]
     pub run_id: Option<NamedRun>,
-    /// The signal's name.
+    /// Name of the signal.
     #[n(2)]
     pub name: String,
-    /// What it says.
+    /// Payload of the signal.
     #[n(3)]
     #[serde(default, deserialize_with = "payload::present")]
     pub input: Option<Payload>,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(4)]
     pub decision_event_id: EventId,
-    /// The decider's note, which comes back with the event.
+    /// The decider's note, returned with the event.
     #[n(5)]
     pub control: Option<String>,
 }
 
-/// The other run has the signal.
+/// The other run received the signal.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalSignalDelivered {
-    /// The other run's workflow id.
+    /// Workflow id of the other run.
     #[n(0)]
     pub workflow_id: String,
-    /// The run that has it.
+    /// Run id of the run that received the signal.
     #[n(1)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// Its ExternalSignalScheduled.
+    /// Id of the ExternalSignalScheduled event.
     #[n(2)]
     pub scheduled_event_id: EventId,
 }
@@ -76,107 +77,107 @@ pub struct ExternalSignalDelivered {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalSignalFailed {
-    /// The other run's workflow id.
+    /// Workflow id of the other run.
     #[n(0)]
     pub workflow_id: String,
-    /// Why.
+    /// Cause, for programs.
     #[n(1)]
     pub cause: ExternalFailedCause,
-    /// Its ExternalSignalScheduled; absent when it was not even tried.
+    /// Id of the ExternalSignalScheduled event; absent if the decision failed immediately.
     #[n(2)]
     pub scheduled_event_id: Option<EventId>,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(3)]
     pub decision_event_id: EventId,
-    /// The other run, as the decider named it, where there is no ExternalSignalScheduled to say.
+    /// Run id given by the decider, if there is no ExternalSignalScheduled event.
     #[n(4)]
     pub run_id: Option<NamedRun>,
-    /// The decider's note, likewise.
+    /// The decider's note, if there is no ExternalSignalScheduled event.
     #[n(5)]
     pub control: Option<String>,
 }
 
-/// A decider wants another run to be asked to cancel.
+/// A decider asked for another run to be canceled.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalCancelScheduled {
-    /// The other run's workflow id.
+    /// Workflow id of the other run.
     #[n(0)]
     pub workflow_id: String,
-    /// The other run, as the decider named it; the newest one when absent.
+    /// Run id given by the decider; the newest run when absent.
     #[n(1)]
     pub run_id: Option<NamedRun>,
-    /// Why.
+    /// Reason, for people.
     #[n(2)]
     pub reason: Option<String>,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(3)]
     pub decision_event_id: EventId,
-    /// The decider's note, which comes back with the event.
+    /// The decider's note, returned with the event.
     #[n(4)]
     pub control: Option<String>,
 }
 
-/// The other run has been asked.
+/// The other run received the cancel request.
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalCancelDelivered {
-    /// The other run's workflow id.
+    /// Workflow id of the other run.
     #[n(0)]
     pub workflow_id: String,
-    /// The run that was asked.
+    /// Run id of the run that received the cancel request.
     #[n(1)]
     #[cbor(with = "crate::stored_uuid::uuid")]
     pub run_id: Uuid,
-    /// Its ExternalCancelScheduled.
+    /// Id of the ExternalCancelScheduled event.
     #[n(2)]
     pub scheduled_event_id: EventId,
 }
 
-/// The other run could not be asked.
+/// The cancel request could not be delivered to the other run.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalCancelFailed {
-    /// The other run's workflow id.
+    /// Workflow id of the other run.
     #[n(0)]
     pub workflow_id: String,
-    /// Why.
+    /// Cause, for programs.
     #[n(1)]
     pub cause: ExternalFailedCause,
-    /// Its ExternalCancelScheduled; absent when it was not even tried.
+    /// Id of the ExternalCancelScheduled event; absent if the decision failed immediately.
     #[n(2)]
     pub scheduled_event_id: Option<EventId>,
-    /// The DeciderCompleted of the turn that decided it.
+    /// Id of the DeciderCompleted event of the turn that made the decision.
     #[n(3)]
     pub decision_event_id: EventId,
-    /// The other run, as the decider named it, where there is no ExternalCancelScheduled to say.
+    /// Run id given by the decider, if there is no ExternalCancelScheduled event.
     #[n(4)]
     pub run_id: Option<NamedRun>,
-    /// The decider's note, likewise.
+    /// The decider's note, if there is no ExternalCancelScheduled event.
     #[n(5)]
     pub control: Option<String>,
 }
 
-/// Why another run could not be signaled or asked to cancel.
+/// Reason why another run could not be signaled or asked to cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cbor(index_only)]
 pub enum ExternalFailedCause {
-    /// There is no such workflow id, or the run named is not its newest.
+    /// The workflow id does not exist, or the named run is not its newest.
     #[n(0)]
     WorkflowUnknown,
-    /// The run has closed.
+    /// The run is closed.
     #[n(1)]
     WorkflowClosed,
-    /// As many signals and cancel requests to others are under way as may be.
+    /// The run has reached its limit of signals and cancel requests in progress.
     #[n(2)]
     OpenExternalsLimit,
-    /// The state of the run has no room for another.
+    /// The state of the run has no space for another request.
     #[n(3)]
     StateLimit,
     /// The decider's credential does not allow it.

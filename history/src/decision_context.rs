@@ -1,5 +1,5 @@
-//! What the service knows of what a decider's decisions name. It comes beside the decisions, never within: what a decider
-//! says and what the service adds to it are told apart by their types.
+//! Context that the service adds to a decider's decisions: registered types and available capacity. It is kept
+//! apart from the decisions, so that the types show which data came from the decider.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use crate::dialect::LAMBDA_LIST;
 use crate::registered::{ActivityDefaults, WorkflowDefaults};
 use crate::run::RunStart;
 
-/// What the service knows of the type that a start or a decision names.
+/// Registration of the type that a start or a decision refers to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Registration<D> {
-    /// It is not registered.
+    /// Not registered.
     #[default]
     Unknown,
-    /// It is registered, and nothing new of it is to begin.
+    /// Deprecated: nothing new of this type may start.
     Deprecated,
-    /// It is registered, with these defaults.
+    /// Registered, with these defaults.
     Known(Box<D>),
 }
 
 impl<D> Registration<D> {
-    /// The defaults, where it is registered and in use.
+    /// Returns the defaults if the type is registered and not deprecated.
     pub fn defaults(&self) -> Option<&D> {
         match self {
             Self::Known(defaults) => Some(defaults),
@@ -30,34 +30,34 @@ impl<D> Registration<D> {
     }
 }
 
-/// Whether there is room in a domain for another open run.
+/// Capacity of a domain for another open run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum DomainRoom {
-    /// There is, or nothing says how many there may be.
+pub enum DomainCapacity {
+    /// Available, or there is no limit.
     #[default]
     Free,
-    /// There is none for a child of a run over SWF's wire.
+    /// Exhausted for children of SWF runs.
     FullForSwf,
-    /// There is none.
+    /// Exhausted.
     Full,
 }
 
-/// What the service knows of what a turn's decisions name.
+/// Context for the decisions of a turn.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Surroundings {
-    /// The types of activities that the decisions name, by name. What is absent is not registered.
+pub struct DecisionContext {
+    /// Activity types used by the decisions, by name. A missing type is not registered.
     pub activity_types: BTreeMap<String, Registration<ActivityDefaults>>,
-    /// The types of children and of the run that goes on, by name. What is absent is not registered.
+    /// Types of children and of the successor, by name. A missing type is not registered.
     pub workflow_types: BTreeMap<String, Registration<WorkflowDefaults>>,
-    /// Whether there is anything that does Lambda tasks.
+    /// True if the service can run Lambda tasks.
     pub has_functions: bool,
-    /// Whether there is room in the domain for each child that the decisions start, in their order; there is for whichever
-    /// is not here.
-    pub rooms: Vec<DomainRoom>,
+    /// Capacity of the domain for each child that the decisions start, in order. Missing entries mean that it is
+    /// available.
+    pub child_capacities: Vec<DomainCapacity>,
 }
 
-impl Surroundings {
-    /// What is known of an activity's type. Lambda tasks have none.
+impl DecisionContext {
+    /// Returns the registration of an activity's type. Lambda tasks have none.
     pub(crate) fn of_activity(&self, it: &ScheduleActivity) -> &Registration<ActivityDefaults> {
         if it.task_list.as_deref() == Some(LAMBDA_LIST) {
             return &Registration::Unknown;
@@ -65,12 +65,12 @@ impl Surroundings {
         self.activity_types.get(&it.activity_type).unwrap_or(&Registration::Unknown)
     }
 
-    /// What is known of a child's type.
+    /// Returns the registration of a child's type.
     pub(crate) fn of_child(&self, it: &StartChild) -> &Registration<WorkflowDefaults> {
         self.workflow_types.get(&it.workflow_type).unwrap_or(&Registration::Unknown)
     }
 
-    /// What is known of the type of the run that goes on for `own`.
+    /// Returns the registration of the type of the successor of the run with start attributes `own`.
     pub(crate) fn of_successor(&self, it: &ContinueAsNew, own: &RunStart) -> &Registration<WorkflowDefaults> {
         let workflow_type = it.workflow_type.as_ref().unwrap_or(&own.workflow_type);
         self.workflow_types.get(workflow_type).unwrap_or(&Registration::Unknown)

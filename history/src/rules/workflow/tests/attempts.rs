@@ -1,12 +1,12 @@
-//! Workflows that are tried again, by a run of their own.
+//! Retries of workflows, each in a new run.
 
 use crate::admit::{Starting, is_cancel_request, may_start, starting};
-use crate::event::{ChildPolicy, EventKind, RequestKey, WorkflowTimeout};
+use crate::event::{ChildPolicy, EventKind, RequestKey, Successor, WorkflowTimeout};
 use crate::factor::Factor;
 use crate::retry::RetryPolicy;
 use crate::run::DeadlineKind;
 use crate::scene::{
-    Scene, cancel_of, check, failure, origin, pause, plain, request_cancel, resume, signal, terminate, told,
+    Scene, cancel_of, check, failure, origin, pause, plain, request_cancel, resume, signal, summary, terminate,
 };
 use crate::{
     Command, ConflictPolicy, ContinueAsNew, Decision, Duration, FailWorkflow, Payload, ReusePolicy, Run, Start, Status,
@@ -15,7 +15,7 @@ use crate::{
 
 const SECONDS: fn(u64) -> Duration = Duration::from_secs;
 
-/// Ten seconds, then twenty; three tries.
+/// Three attempts, with delays of ten and twenty seconds.
 fn policy() -> RetryPolicy {
     RetryPolicy {
         initial_interval: SECONDS(10),
@@ -38,9 +38,9 @@ fn closing(scene: &Scene) -> &EventKind {
     &scene.events.last().unwrap().kind
 }
 
-/// The run that tries again, written at the scene's time.
-fn next_try(scene: &Scene) -> Scene {
-    let (run_id, not_before) = closing(scene).followed_by().expect("another try");
+/// Returns the run of the next attempt, started at the scene's time.
+fn next_attempt(scene: &Scene) -> Scene {
+    let Successor { run_id, not_before } = closing(scene).followed_by().expect("another attempt");
     let input = scene.events[0].kind.payload().cloned();
     let asked = scene.events.iter().rfind(|event| is_cancel_request(event));
     let next = Transition::retry(&scene.run, run_id, input, not_before.unwrap(), asked, scene.now);
@@ -51,15 +51,15 @@ fn next_try(scene: &Scene) -> Scene {
 }
 
 #[test]
-fn a_run_that_failed_is_tried_again_from_the_beginning_after_the_interval() {
+fn a_failed_run_is_retried_after_the_backoff() {
     let first = Scene::of(&start()).after(5).decide([fails("busy")]);
     let at = first.now.plus(SECONDS(10));
-    let EventKind::WorkflowFailed(failed) = closing(&first) else { panic!("{}", told(&first.events)) };
+    let EventKind::WorkflowFailed(failed) = closing(&first) else { panic!("{}", summary(&first.events)) };
     assert_eq!((first.run.status, failed.next_try_at), (Status::Failed, Some(at)));
-    assert_eq!((first.run.goes_on(), first.run.retried_as), (true, failed.new_run_id));
+    assert_eq!((first.run.has_successor(), first.run.retried_as), (true, failed.new_run_id));
 
-    let second = next_try(&first);
-    assert_eq!(told(&second.events), "WorkflowStarted DeciderScheduled(+PT10S)");
+    let second = next_attempt(&first);
+    assert_eq!(summary(&second.events), "WorkflowStarted DeciderScheduled(+PT10S)");
     let (before, after) = (&first.run.started, &second.run.started);
     assert_eq!((Some(after.run_id), after.continued_from), (failed.new_run_id, Some(before.run_id)));
     assert_eq!((before.attempt, after.attempt), (Some(1), Some(2)));
@@ -68,29 +68,29 @@ fn a_run_that_failed_is_tried_again_from_the_beginning_after_the_interval() {
     check(&second.clone().after(9), &second.start_turn(), "fault turn-not-waiting");
     check(&second.clone().after(10), &second.start_turn(), "DeciderStarted");
 
-    // Twice as long before the third, and then no more.
-    let third = next_try(&second.after(10).decide([fails("busy")]));
+    // Twice the delay before the third attempt, which is the last.
+    let third = next_attempt(&second.after(10).decide([fails("busy")]));
     assert_eq!(third.run.started.first_turn_at(), third.now.plus(SECONDS(20)));
     let last = third.after(20).decide([fails("busy")]);
-    assert_eq!((closing(&last).followed_by(), last.run.goes_on()), (None, false));
+    assert_eq!((closing(&last).followed_by(), last.run.has_successor()), (None, false));
 }
 
 #[test]
-fn without_a_policy_or_with_a_reason_that_is_not_retryable_there_is_no_other_try() {
+fn no_retry_without_a_policy_or_for_other_reasons() {
     for (start, reason) in [(plain(), "busy"), (start(), "hopeless")] {
         let scene = Scene::of(&start).decide([fails(reason)]);
-        assert_eq!((closing(&scene).followed_by(), scene.run.goes_on()), (None, false), "{reason}");
+        assert_eq!((closing(&scene).followed_by(), scene.run.has_successor()), (None, false), "{reason}");
     }
 }
 
 #[test]
-fn only_a_failure_and_the_run_timeout_are_followed_by_another_try() {
+fn only_failures_and_run_timeouts_are_retried() {
     let open = Scene::of(&start());
     let late = open.clone().after(60);
     let late = late.clone().then(&late.fire());
-    let EventKind::WorkflowTimedOut(it) = closing(&late) else { panic!("{}", told(&late.events)) };
+    let EventKind::WorkflowTimedOut(it) = closing(&late) else { panic!("{}", summary(&late.events)) };
     assert_eq!((it.timeout, it.next_try_at), (WorkflowTimeout::Run, Some(late.now.plus(SECONDS(10)))));
-    assert_eq!(next_try(&late).run.started.attempt, Some(2));
+    assert_eq!(next_attempt(&late).run.started.attempt, Some(2));
 
     let ends = [
         open.clone().then(&terminate()),
@@ -98,91 +98,91 @@ fn only_a_failure_and_the_run_timeout_are_followed_by_another_try() {
         open.clone().decide([crate::SucceedWorkflow::default().into()]),
     ];
     for scene in ends {
-        assert!(!scene.run.goes_on(), "{}", scene.run.status);
+        assert!(!scene.run.has_successor(), "{}", scene.run.status);
     }
     let short = Scene::of(&Start { execution_timeout: SECONDS(60), ..start() }).after(60);
     let short = short.clone().then(&short.fire());
-    let EventKind::WorkflowTimedOut(it) = closing(&short) else { panic!("{}", told(&short.events)) };
+    let EventKind::WorkflowTimedOut(it) = closing(&short) else { panic!("{}", summary(&short.events)) };
     assert_eq!((it.timeout, it.new_run_id), (WorkflowTimeout::Execution, None), "of the same instant the longer one");
 }
 
 #[test]
-fn the_execution_timeout_spans_all_tries_and_one_that_would_begin_after_it_is_none() {
+fn the_execution_timeout_covers_all_attempts() {
     for (timeout, is_tried) in [(15, false), (16, true)] {
         let first = Scene::of(&Start { execution_timeout: SECONDS(timeout), run_timeout: None, ..start() });
         let begun = first.now;
         let failed = first.after(5).decide([fails("busy")]);
-        assert_eq!(failed.run.goes_on(), is_tried, "{timeout}");
+        assert_eq!(failed.run.has_successor(), is_tried, "{timeout}");
         if is_tried {
-            let second = next_try(&failed);
+            let second = next_attempt(&failed);
             let deadline = second.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Execution).unwrap();
             assert_eq!(deadline.at, begun.plus(SECONDS(timeout)));
-            // It has a second, and no third try fits into it.
-            assert!(!second.after(10).decide([fails("busy")]).run.goes_on());
+            // The delay leaves time for a second attempt and not for a third.
+            assert!(!second.after(10).decide([fails("busy")]).run.has_successor());
         }
     }
 }
 
 #[test]
-fn a_try_that_begins_late_has_its_whole_run_timeout_and_none_begins_early() {
+fn a_late_attempt_has_its_full_run_timeout() {
     let failed = Scene::of(&start()).decide([fails("busy")]);
-    let late = next_try(&failed.clone().after(3_600));
+    let late = next_attempt(&failed.clone().after(3_600));
     assert_eq!((late.run.started.start_after, late.run.started.first_turn_at()), (None, late.now));
     let run_deadline = late.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Run).unwrap();
     assert_eq!(run_deadline.at, late.now.plus(SECONDS(60)));
-    // A clock that went back does not make the wait longer.
-    let (run_id, at) = closing(&failed).followed_by().unwrap();
+    // A clock that was put back does not make the delay longer.
+    let Successor { run_id, not_before: at } = closing(&failed).followed_by().unwrap();
     let early = Transition::retry(&failed.run, run_id, None, at.unwrap(), None, Timestamp::from_millis(1));
     assert_eq!(early.run().started.first_turn_at(), at.unwrap());
 }
 
 #[test]
-fn jitter_shortens_the_wait_and_every_node_finds_the_same() {
+fn the_jitter_of_a_workflow_retry_is_deterministic() {
     let policy = RetryPolicy { jitter: Factor::from_thousandths(500), ..policy() };
     let failed = || Scene::of(&Start { retry: Some(policy.clone()), ..start() }).decide([fails("busy")]);
-    let at = closing(&failed()).followed_by().unwrap().1.unwrap();
+    let at = closing(&failed()).followed_by().unwrap().not_before.unwrap();
     let wait = at.since(failed().now);
     assert!(SECONDS(5) <= wait && wait < SECONDS(10), "{wait}");
     assert_eq!(closing(&failed()).followed_by(), closing(&failed()).followed_by());
 }
 
 #[test]
-fn the_id_is_in_use_between_tries_and_while_one_waits() {
+fn the_workflow_id_stays_in_use_between_attempts() {
     let start = Start { key: Some(RequestKey(7)), ..start() };
     let failed = Scene::of(&start).decide([fails("busy")]);
     for policy in [ReusePolicy::AllowDuplicate, ReusePolicy::AllowDuplicateFailedOnly, ReusePolicy::RejectDuplicate] {
         assert_eq!(may_start(&failed.run, policy).unwrap_err().code(), "workflow-already-open");
     }
-    let second = next_try(&failed);
+    let second = next_attempt(&failed);
     let run_id = second.run.started.run_id;
     assert_eq!(starting(Some(&second.run), &start), Ok(Starting::Repeated { run_id }));
     let other = Start { key: None, conflict_policy: ConflictPolicy::UseExisting, ..start };
     assert_eq!(starting(Some(&second.run), &other), Ok(Starting::Existing { run_id }));
-    // It takes news meanwhile, and can be ended.
+    // In the meantime it accepts news, and can be terminated.
     assert!(!second.run.is_stuck());
-    let told = second.then(&signal("go"));
-    assert!(!told.then(&terminate()).run.goes_on());
+    let summary = second.then(&signal("go"));
+    assert!(!summary.then(&terminate()).run.has_successor());
 }
 
 #[test]
-fn the_parent_hears_of_the_last_try_alone() {
+fn the_parent_receives_only_the_last_attempts_close() {
     let first = Scene::of(&Start { parent: Some(origin(3, 7)), ..start() }).decide([failure()]);
     assert!(first.links.outbox.is_empty(), "{:?}", first.links);
-    let last = next_try(&first).after(10).decide([fails("hopeless")]);
+    let last = next_attempt(&first).after(10).decide([fails("hopeless")]);
     assert!(!last.links.outbox.is_empty());
 }
 
 #[test]
-fn the_policy_goes_on_with_a_run_that_continues_as_new_and_its_tries_are_counted_anew() {
-    let second = next_try(&Scene::of(&start()).decide([fails("busy")])).after(10);
+fn continue_as_new_keeps_the_policy_and_resets_attempts() {
+    let second = next_attempt(&Scene::of(&start()).decide([fails("busy")])).after(10);
     let third = second.decide([ContinueAsNew::default().into()]);
-    let EventKind::WorkflowContinuedAsNew(it) = closing(&third) else { panic!("{}", told(&third.events)) };
+    let EventKind::WorkflowContinuedAsNew(it) = closing(&third) else { panic!("{}", summary(&third.events)) };
     let started = Transition::successor(&third.run, it, None, None, third.now).run().started.clone();
     assert_eq!((started.attempt, started.retry.clone()), (Some(1), Some(policy())));
 }
 
 #[test]
-fn a_run_that_was_asked_to_cancel_has_no_other_try() {
+fn a_run_with_a_cancel_request_is_not_retried() {
     let parent = Some(origin(3, 7));
     let child = Start { parent: parent.clone(), ..start() };
     let of_parent = Command::TakeParentClose { origin: origin(3, 7), policy: ChildPolicy::RequestCancel };
@@ -196,32 +196,32 @@ fn a_run_that_was_asked_to_cancel_has_no_other_try() {
         let late = late.clone().then(&late.fire());
         for (closed, status) in [(unseen, Status::Failed), (seen, Status::Failed), (late, Status::TimedOut)] {
             assert_eq!(closed.run.status, status, "{ask:?}");
-            assert_eq!((closing(&closed).followed_by(), closed.run.goes_on()), (None, false), "{ask:?}");
-            assert!(!closed.links.outbox.is_empty(), "the parent hears of it: {ask:?}");
+            assert_eq!((closing(&closed).followed_by(), closed.run.has_successor()), (None, false), "{ask:?}");
+            assert!(!closed.links.outbox.is_empty(), "the close is reported to the parent: {ask:?}");
             assert!(may_start(&closed.run, ReusePolicy::AllowDuplicate).is_ok(), "the id is free: {ask:?}");
         }
     }
-    // A try is final, too, if it was asked and not the one before it.
-    let second = next_try(&Scene::of(&start()).decide([fails("busy")])).then(&request_cancel());
-    assert!(!second.decide([fails("busy")]).run.goes_on());
+    // An attempt is also final if only it received the request, and not the attempt before.
+    let second = next_attempt(&Scene::of(&start()).decide([fails("busy")])).then(&request_cancel());
+    assert!(!second.decide([fails("busy")]).run.has_successor());
 }
 
 #[test]
-fn a_try_that_an_earlier_version_planned_is_asked_to_cancel() {
+fn a_retry_planned_earlier_receives_the_cancel_request() {
     let mut failed = Scene::of(&start()).decide([fails("busy")]);
-    // As it was recorded before a cancel request ruled it out.
+    // As recorded before the rule that a cancel request prevents retries.
     let asked = Scene::of(&start()).then(&request_cancel());
     failed.events.insert(1, asked.events[2].clone());
-    let second = next_try(&failed);
-    assert_eq!(told(&second.events), "WorkflowStarted DeciderScheduled(+PT10S) WorkflowCancelRequested");
+    let second = next_attempt(&failed);
+    assert_eq!(summary(&second.events), "WorkflowStarted DeciderScheduled(+PT10S) WorkflowCancelRequested");
     check(&second, &second.start_turn(), "DeciderStarted");
 }
 
 #[test]
-fn a_cancel_request_releases_a_first_turn_that_is_held_back() {
+fn a_cancel_request_releases_a_delayed_first_turn() {
     let delayed = Scene::of(&Start { start_after: Some(SECONDS(1_000)), ..start() });
     let of_parent = Command::TakeParentClose { origin: origin(3, 7), policy: ChildPolicy::RequestCancel };
-    for given in [delayed.clone(), next_try(&Scene::of(&start()).decide([fails("busy")]))] {
+    for given in [delayed.clone(), next_attempt(&Scene::of(&start()).decide([fails("busy")]))] {
         check(&given, &given.start_turn(), "fault turn-not-waiting");
         for ask in [request_cancel(), cancel_of(4, 1), of_parent.clone()] {
             let asked = given.clone().after(5).then(&ask);
@@ -230,7 +230,7 @@ fn a_cancel_request_releases_a_first_turn_that_is_held_back() {
             check(&asked, &asked.start_turn(), "DeciderStarted");
             assert_eq!((asked.run.next_try_at(), asked.run.held_turn(asked.now)), (None, None));
             assert_eq!(asked.run.started.first_turn_at(), asked.now);
-            // Timeouts count from there.
+            // Timeouts count from then.
             let deadline = asked.run.deadlines(&[]).into_iter().find(|it| it.what == DeadlineKind::Run).unwrap();
             assert_eq!(deadline.at, asked.now.plus(SECONDS(60)));
             let late = asked.clone().after(60);
@@ -248,7 +248,7 @@ fn a_cancel_request_releases_a_first_turn_that_is_held_back() {
         let resumed = paused.then(&resume());
         check(&resumed, &resumed.start_turn(), "DeciderStarted");
     }
-    // Once the wait is over there is nothing to release, nor with a turn that a decider gave back.
+    // After the delay there is nothing to release, and neither is there with a failed turn.
     let over = delayed.after(1_000).then(&request_cancel());
     let EventKind::WorkflowCancelRequested(request) = closing(&over) else { panic!() };
     assert!(!request.releases_first_turn);
@@ -260,7 +260,7 @@ fn a_cancel_request_releases_a_first_turn_that_is_held_back() {
 }
 
 #[test]
-fn a_first_turn_that_is_not_held_back_cannot_be_released() {
+fn only_a_delayed_first_turn_can_be_released() {
     for held in [None, Some(SECONDS(10))] {
         let mut given = Scene::of(&Start { start_after: held, ..start() });
         given = given.then(&request_cancel());

@@ -1,54 +1,54 @@
-//! What somebody who operates a run may do to one of its activities.
+//! Manual changes to activities.
 
 use crate::event::ActivityTimeouts;
 use crate::payload::Payload;
 use crate::retry::RetryPolicy;
 use crate::time::Duration;
 
-/// What is done to an open activity by hand.
+/// Manual change to an open activity.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ActivityCommand {
-    /// It is done, whoever has it.
+    /// Mark the activity as completed, even if a runner holds it.
     Succeed {
-        /// The result.
+        /// Result.
         result: Option<Payload>,
     },
-    /// It cannot be done, whatever its retry policy has.
+    /// Mark the activity as failed, even if its retry policy allows another attempt.
     Fail {
-        /// Why, for programs.
+        /// Failure code, for programs.
         reason: String,
-        /// Why, for people and programs.
+        /// Failure details, for people and programs.
         details: Option<Payload>,
     },
-    /// It is tried again at once, whatever it waits for. One try more than the policy allows, where its tries ran out.
+    /// Retry the activity at once, even if it is waiting or its retries are exhausted.
     Retry,
-    /// It is not handed out any more; whoever has it may still answer.
+    /// Stop handing the activity out. A runner that already holds it may still report a result.
     Pause,
-    /// It is handed out again.
+    /// Hand a paused activity out again.
     Resume,
-    /// Its options are changed.
+    /// Change the options of the activity.
     Change(Box<OptionsChange>),
 }
 
-/// Which options of an activity are changed, and to what; an absent one stays as it is.
+/// New values for options of an activity. An absent option stays unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OptionsChange {
-    /// The task list where runners poll for it.
+    /// Task list that runners poll.
     pub task_list: Option<String>,
-    /// From ActivityScheduled to ActivityStarted, at most; `Some(None)` for no limit.
+    /// Longest time from ActivityScheduled to ActivityStarted; `Some(None)` removes the limit.
     pub schedule_to_start: Option<Option<Duration>>,
-    /// From ActivityStarted to the answer, at most.
+    /// Longest time from ActivityStarted to the runner's result.
     pub start_to_close: Option<Option<Duration>>,
-    /// From ActivityScheduled to the answer, at most.
+    /// Longest time from ActivityScheduled to the runner's result.
     pub schedule_to_close: Option<Option<Duration>>,
-    /// From ActivityStarted or a heartbeat to the next heartbeat or the answer, at most.
+    /// Longest time between heartbeats, counted from ActivityStarted or the previous heartbeat.
     pub heartbeat: Option<Option<Duration>>,
-    /// Whether and when it is tried again. Cannot be given to an activity that was started without one.
+    /// Retry policy. An activity scheduled without one cannot be given one.
     pub retry: Option<RetryPolicy>,
 }
 
 impl OptionsChange {
-    /// The timeouts that it leaves, of these.
+    /// Returns `before` with the changes applied.
     pub(crate) fn timeouts(&self, before: ActivityTimeouts) -> ActivityTimeouts {
         ActivityTimeouts {
             schedule_to_start: self.schedule_to_start.unwrap_or(before.schedule_to_start),

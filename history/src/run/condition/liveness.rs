@@ -1,12 +1,12 @@
-//! Whether anything will ever wake a run, and whether somebody may want to know of it.
+//! Liveness of runs: whether anything will wake a run, and which runs are flagged.
 
 use crate::event::ByHand;
 use crate::event::{ActivityTimeouts, EventKind};
 use crate::scene::{
-    Scene, cancel_timer, check, child, request_cancel, scene, schedule, schedule_again, signal, signal_external,
+    Scene, cancel_timer, check, child, request_cancel, scene, schedule, schedule_with_retry, signal, signal_external,
     success, terminate, timer,
 };
-use crate::{Command, RetryPolicy, Standing, TurnAnswer, limits};
+use crate::{Command, RetryPolicy, RunCondition, TurnAnswer, limits};
 
 fn waits_for(scene: Scene, signals: &[&str]) -> Scene {
     let scene = if scene.run.turn.is_none() { scene.take() } else { scene };
@@ -16,7 +16,7 @@ fn waits_for(scene: Scene, signals: &[&str]) -> Scene {
 }
 
 #[test]
-fn a_run_is_stuck_when_its_turn_leaves_nothing_that_could_wake_it() {
+fn a_run_that_nothing_can_wake_is_stuck() {
     for (scene, is_stuck) in vec![
         (scene(), false),
         (scene().take(), false),
@@ -38,18 +38,19 @@ fn a_run_is_stuck_when_its_turn_leaves_nothing_that_could_wake_it() {
         // A failed decision schedules a turn.
         (scene().decide([cancel_timer("t")]), false),
     ] {
-        assert_eq!(scene.run.is_stuck(), is_stuck, "{}", crate::scene::told(&scene.events));
+        assert_eq!(scene.run.is_stuck(), is_stuck, "{}", crate::scene::summary(&scene.events));
     }
     let lost = scene().take();
     let lost = lost.clone().then(&lost.fail_turn());
     assert!(!lost.run.is_stuck(), "a turn that was given back comes again");
-    let retries = scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
+    let retries =
+        scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]).takes("a");
     let retries = retries.clone().then(&retries.fail("a"));
     assert!(!retries.run.is_stuck(), "an activity that waits for its next try");
 }
 
 #[test]
-fn a_run_that_says_what_it_waits_for_is_not_stuck_until_a_turn_says_otherwise() {
+fn a_run_that_awaits_a_signal_is_not_stuck() {
     let waits = waits_for(scene(), &["approve", limits::AWAITING_CANCEL]);
     assert!(!waits.run.is_stuck());
     assert_eq!(waits.run.awaiting, ["approve", "baton.cancel"]);
@@ -67,7 +68,7 @@ fn a_run_that_says_what_it_waits_for_is_not_stuck_until_a_turn_says_otherwise() 
 }
 
 #[test]
-fn what_a_turn_waits_for_has_its_limits() {
+fn awaited_signals_are_limited() {
     let busy = scene().take();
     let awaiting =
         |names: Vec<String>| Command::complete(busy.turn(), TurnAnswer { awaiting: names, ..TurnAnswer::default() });
@@ -79,60 +80,60 @@ fn what_a_turn_waits_for_has_its_limits() {
 }
 
 #[test]
-fn a_run_fails_from_the_second_lost_turn_in_a_row_until_one_is_completed() {
+fn a_run_is_failing_after_two_lost_turns_in_a_row() {
     let lose = |scene: Scene| {
         let taken = scene.take();
         let given_back = taken.fail_turn();
         taken.then(&given_back).after(600)
     };
     let once = lose(scene());
-    assert_eq!((once.run.standing(), once.run.is_failing()), (Standing::Open, false));
+    assert_eq!((once.run.condition(), once.run.is_failing()), (RunCondition::Open, false));
     let newest_loss = |scene: &Scene| {
         let losses = scene.events.iter().rev().find(|event| matches!(event.kind, EventKind::DeciderFailed(_)));
         losses.map(|event| (event.timestamp, event.id)).unwrap()
     };
     let (first, _) = newest_loss(&once);
     let twice = lose(once);
-    assert_eq!(twice.run.standing(), Standing::Failing);
+    assert_eq!(twice.run.condition(), RunCondition::Failing);
     let lost = twice.run.lost_turns.unwrap();
     assert_eq!((lost.since, lost.event_id), (first, newest_loss(&twice).1), "since the first, by the newest");
-    // Also while a decider has it once more.
-    assert_eq!(twice.clone().take().run.standing(), Standing::Failing);
+    // The flag stays while a decider holds the next attempt.
+    assert_eq!(twice.clone().take().run.condition(), RunCondition::Failing);
     let completed = twice.clone().decide([timer("t", 5)]);
-    assert_eq!((completed.run.standing(), completed.run.lost_turns), (Standing::Open, None));
-    assert_eq!(twice.then(&terminate()).run.standing(), Standing::Closed(crate::Status::Terminated));
-    // One that was lost before does not count with one that is lost now.
+    assert_eq!((completed.run.condition(), completed.run.lost_turns), (RunCondition::Open, None));
+    assert_eq!(twice.then(&terminate()).run.condition(), RunCondition::Closed(crate::Status::Terminated));
+    // A turn that was lost earlier does not count together with a later one.
     let again = lose(completed.then(&signal("go")));
-    assert_eq!(again.run.standing(), Standing::Open);
-    // Turns that time out are lost like those that are given back.
+    assert_eq!(again.run.condition(), RunCondition::Open);
+    // Turns that time out are lost in the same way as turns that fail.
     let mut given = scene();
-    for standing in [Standing::Open, Standing::Failing] {
+    for condition in [RunCondition::Open, RunCondition::Failing] {
         let taken = given.take().after(30);
         let fires = taken.fire();
         given = taken.then(&fires).after(600);
-        assert_eq!(given.run.standing(), standing, "{}", crate::scene::told(&given.events));
+        assert_eq!(given.run.condition(), condition, "{}", crate::scene::summary(&given.events));
     }
 }
 
 #[test]
-fn a_run_is_retrying_while_an_activity_is_past_its_first_try() {
+fn a_run_is_retrying_after_the_first_attempt() {
     let given =
-        scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default()), schedule("b")]);
+        scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default()), schedule("b")]);
     let first = given.takes("a");
-    assert_eq!(first.run.standing(), Standing::Open);
+    assert_eq!(first.run.condition(), RunCondition::Open);
     let failed = first.clone().then(&first.fail("a"));
-    assert_eq!(failed.run.standing(), Standing::Retrying, "it waits for its second try");
+    assert_eq!(failed.run.condition(), RunCondition::Retrying, "it waits for its second try");
     let second = failed.after(1).takes("a");
-    assert_eq!(second.run.standing(), Standing::Retrying, "it is in its second try");
+    assert_eq!(second.run.condition(), RunCondition::Retrying, "it is in its second try");
     let done = second.succeeds("a");
-    assert_eq!(done.run.standing(), Standing::Open, "whatever else is open");
+    assert_eq!(done.run.condition(), RunCondition::Open, "other open items do not matter");
 }
 
 #[test]
-fn a_run_to_which_several_states_apply_stands_as_the_first_of_them() {
+fn the_first_of_several_conditions_counts() {
     let pause = Command::Pause { stop_clocks: false, by_hand: ByHand::default(), key: None };
     let resume = Command::Resume { by_hand: ByHand::default(), key: None };
-    let given = scene().decide([schedule_again("a", RetryPolicy::default(), ActivityTimeouts::default())]);
+    let given = scene().decide([schedule_with_retry("a", RetryPolicy::default(), ActivityTimeouts::default())]);
     let taken = given.takes("a");
     let retrying = taken.clone().then(&taken.fail("a"));
     let mut failing = retrying.then(&signal("go"));
@@ -141,11 +142,11 @@ fn a_run_to_which_several_states_apply_stands_as_the_first_of_them() {
         failing = taken.clone().then(&taken.fail_turn()).after(600);
     }
     assert!(failing.run.is_retrying() && failing.run.is_failing());
-    assert_eq!(failing.run.standing(), Standing::Failing);
+    assert_eq!(failing.run.condition(), RunCondition::Failing);
     let paused = failing.then(&pause);
-    assert_eq!(paused.run.standing(), Standing::Paused);
-    assert_eq!(paused.then(&resume).run.standing(), Standing::Failing);
+    assert_eq!(paused.run.condition(), RunCondition::Paused);
+    assert_eq!(paused.then(&resume).run.condition(), RunCondition::Failing);
     let stuck = scene().decide([]).then(&pause);
     assert!(stuck.run.is_stuck());
-    assert_eq!(stuck.run.standing(), Standing::Paused);
+    assert_eq!(stuck.run.condition(), RunCondition::Paused);
 }

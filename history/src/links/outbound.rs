@@ -1,4 +1,4 @@
-//! What an effect is for the run that it is done to.
+//! Effects as they are delivered to another run.
 
 use super::{Effect, EffectKind};
 use crate::caller::CallerName;
@@ -11,81 +11,82 @@ use crate::start::Start;
 use crate::time::Timestamp;
 use crate::trace::{SpanId, TraceContext};
 
-/// An effect on its way to another run.
+/// An effect that is being delivered to another run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Errand {
-    /// The other run's workflow id.
+pub struct OutboundEffect {
+    /// Workflow id of the other run.
     pub workflow_id: String,
-    /// The other run, or that which is to be started; the newest one when absent.
+    /// Run id of the other run, or of the run to start; the newest run when absent.
     pub run_id: Option<RunId>,
-    /// What is done.
-    pub task: ErrandTask,
-    /// The name of the credential of the decider who wants it; absent for what follows from the end of a run.
+    /// The effect.
+    pub task: OutboundAction,
+    /// Name of the credential of the decider that requested it; absent for effects of a run's close.
     pub by: Option<CallerName>,
-    /// The trace of the run that it comes from, below that run's span.
+    /// Trace context below the span of the requesting run.
     pub trace: Option<TraceContext>,
 }
 
-/// What an errand is about.
+/// Content of an effect.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ErrandTask {
-    /// The run is told something.
-    Tell(Command),
-    /// The run is started.
+pub enum OutboundAction {
+    /// A command for the other run.
+    Admit(Command),
+    /// A start of the other run.
     Start(Box<Start>),
 }
 
-impl Errand {
-    /// Where it comes from, if that tells it apart from others.
+impl OutboundEffect {
+    /// Returns the event that requested the effect, if it identifies the effect.
     pub fn origin(&self) -> Option<&Origin> {
         match &self.task {
-            ErrandTask::Tell(
+            OutboundAction::Admit(
                 Command::TakeSignal { origin, .. }
                 | Command::TakeCancelRequest { origin, .. }
                 | Command::TakeParentClose { origin, .. },
             ) => Some(origin),
-            ErrandTask::Tell(_) | ErrandTask::Start(_) => None,
+            OutboundAction::Admit(_) | OutboundAction::Start(_) => None,
         }
     }
 }
 
 impl Effect {
-    /// What the effect comes to that `event` of the run `source` asks for; `None` when that event asks for no such thing.
-    pub fn errand(&self, source: &RunStart, event: &Event) -> Option<Errand> {
+    /// Returns the effect as `event` of the run `source` requested it, or `None` if that event requests no effect
+    /// of this kind.
+    pub fn outbound(&self, source: &RunStart, event: &Event) -> Option<OutboundEffect> {
         let own = Origin { workflow_id: source.workflow_id.clone(), run_id: source.run_id, event_id: event.id };
         let trace = source.trace_below(SpanId::of_run(source.run_id));
-        let tell_of = |workflow_id: &str, run_id, command, by| {
-            let (task, trace) = (ErrandTask::Tell(command), trace.clone());
-            Some(Errand { workflow_id: workflow_id.to_owned(), run_id, task, by, trace })
+        let command_by = |workflow_id: &str, run_id, command, by| {
+            let (task, trace) = (OutboundAction::Admit(command), trace.clone());
+            Some(OutboundEffect { workflow_id: workflow_id.to_owned(), run_id, task, by, trace })
         };
-        let tell = |workflow_id: &str, run_id, command| tell_of(workflow_id, run_id, command, None);
+        let command_of = |workflow_id: &str, run_id, command| command_by(workflow_id, run_id, command, None);
         let by = event.by.clone();
         match (self.kind, &event.kind) {
             (EffectKind::StartChild, EventKind::ChildScheduled(it)) => {
                 let run_id = child_run_id(source.run_id, event.id, event.timestamp);
                 let start = Start { by: by.clone(), trace: trace.clone(), ..start(it, own) };
-                let task = ErrandTask::Start(Box::new(start));
-                Some(Errand { workflow_id: it.workflow_id.clone(), run_id: Some(run_id), task, by, trace })
+                let task = OutboundAction::Start(Box::new(start));
+                Some(OutboundEffect { workflow_id: it.workflow_id.clone(), run_id: Some(run_id), task, by, trace })
             }
             (EffectKind::EndChild, EventKind::ChildScheduled(it)) => {
-                // Owed only where there is something to do (`RunStart::policy_at_close`).
+                // Requested only if the policy has an effect (`RunStart::policy_at_close`).
                 let policy = source.swf.as_ref().map_or(it.child_policy, |swf| swf.child_policy);
                 let command = Command::TakeParentClose { origin: own, policy };
-                tell(&it.workflow_id, None, command)
+                command_of(&it.workflow_id, None, command)
             }
             (EffectKind::TellParent, close) => {
                 let Origin { workflow_id, run_id, event_id } = source.parent.as_ref()?;
                 let (scheduled_event_id, close) = (*event_id, Box::new(close.clone()));
                 let command = Command::TakeChildClose { scheduled_event_id, run_id: source.run_id, close };
-                tell(workflow_id, Some(*run_id), command)
+                command_of(workflow_id, Some(*run_id), command)
             }
             (EffectKind::Signal, EventKind::ExternalSignalScheduled(it)) => {
                 let command = Command::TakeSignal { origin: own, name: it.name.clone(), input: it.input.clone() };
-                tell_of(&it.workflow_id, it.run_id.as_ref().and_then(NamedRun::id), command, by)
+                command_by(&it.workflow_id, it.run_id.as_ref().and_then(NamedRun::id), command, by)
             }
             (EffectKind::RequestCancel, EventKind::ExternalCancelScheduled(it)) => {
                 let command = Command::TakeCancelRequest { origin: own, reason: it.reason.clone() };
-                tell_of(&it.workflow_id, it.run_id.as_ref().and_then(NamedRun::id), command, by)
+                command_by(&it.workflow_id, it.run_id.as_ref().and_then(NamedRun::id), command, by)
             }
             _ => None,
         }
@@ -110,8 +111,8 @@ fn start(it: &ChildScheduled, parent: Origin) -> Start {
     }
 }
 
-/// The run id of a child: a `UUIDv7` like any other, but always the same for the same ChildScheduled, so that a child which
-/// is started once more is known to be there.
+/// Returns the run id of a child: a `UUIDv7` that is always the same for the same ChildScheduled event, so that a
+/// repeated start of the child is recognized.
 pub fn child_run_id(parent: RunId, scheduled_event_id: EventId, scheduled_at: Timestamp) -> RunId {
     let (high, low) = parent.as_u64_pair();
     let first = mix(high ^ mix(low ^ mix(scheduled_event_id)));
@@ -130,10 +131,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_has_the_same_run_id_whenever_and_wherever_it_is_started_and_no_other_has_it() {
+    fn child_run_ids_are_deterministic_and_unique() {
         let parent = Uuid::from_u128(0x0192_3456_789a_7bcd_8ef0_1234_5678_9abc);
         let at = Timestamp::from_millis(1_700_000_000_000);
-        // Stored: must never change.
+        // The ids are stored and must never change.
         assert_eq!(child_run_id(parent, 5, at).to_string(), "018bcfe5-6800-7fb8-83d5-093010c2377b");
         let others = (0..1_000).flat_map(|event_id| (0..10).map(move |bit| (event_id, bit)));
         let ids =

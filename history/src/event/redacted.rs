@@ -1,17 +1,16 @@
-//! Events for those who may not see what is in them.
+//! Redaction of events for callers that may not see payloads.
 
 use super::{EventKind, LastFailure};
 
-fn leave_details_out(failure: &mut Option<LastFailure>) {
+fn remove_details(failure: &mut Option<LastFailure>) {
     if let Some(failure) = failure {
         failure.details = None;
     }
 }
 
 impl EventKind {
-    /// Takes every payload and every note of a decider's out: what happened is left, and none of what was said. Reasons, names
-    /// and ids stay.
-    pub fn leave_payloads_out(&mut self) {
+    /// Removes all payloads and deciders' notes. Reasons, names and ids stay.
+    pub fn redact_payloads(&mut self) {
         match self {
             Self::WorkflowStarted(it) => it.input = None,
             Self::WorkflowSuccess(it) => it.result = None,
@@ -22,16 +21,16 @@ impl EventKind {
             Self::DeciderCompleted(it) => it.context = None,
             Self::DeciderFailed(it) => it.details = None,
             Self::ActivityScheduled(it) => (it.input, it.control) = (None, None),
-            Self::ActivityStarted(it) => leave_details_out(&mut it.last_failure),
+            Self::ActivityStarted(it) => remove_details(&mut it.last_failure),
             Self::ActivitySuccess(it) => it.result = None,
             Self::ActivityFailed(it) => it.details = None,
             Self::ActivityCanceled(it) => it.details = None,
             Self::ActivityTimedOut(it) => {
                 it.details = None;
-                leave_details_out(&mut it.last_failure);
+                remove_details(&mut it.last_failure);
             }
-            Self::ActivityScheduledTimeout(it) => leave_details_out(&mut it.last_failure),
-            Self::ActivityPaused(it) => leave_details_out(&mut it.last_failure),
+            Self::ActivityScheduledTimeout(it) => remove_details(&mut it.last_failure),
+            Self::ActivityPaused(it) => remove_details(&mut it.last_failure),
             Self::TimerScheduled(it) => it.control = None,
             Self::Signal(it) => it.input = None,
             Self::Marker(it) => it.details = None,

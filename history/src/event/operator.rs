@@ -1,0 +1,157 @@
+//! Attributes of the events that an operator causes.
+
+use minicbor::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use super::{ActivityTimeouts, EventId};
+use crate::event::LastFailure;
+use crate::retry::RetryPolicy;
+
+/// An activity is paused: it is no longer handed out. A runner that already holds it may still report a result.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ActivityPaused {
+    /// Id of the activity's ActivityScheduled event.
+    #[n(0)]
+    pub scheduled_event_id: EventId,
+    /// Cause, for programs.
+    #[n(1)]
+    pub cause: ActivityPausedCause,
+    /// Identity of the operator; absent if retries were exhausted.
+    #[n(2)]
+    pub identity: Option<String>,
+    /// Reason, for people.
+    #[n(3)]
+    pub reason: Option<String>,
+    /// Outcome of the last attempt, if retries were exhausted.
+    #[n(4)]
+    pub last_failure: Option<LastFailure>,
+    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    #[cbor(skip)]
+    pub activity_id: Option<Box<str>>,
+}
+
+/// A paused activity was resumed and is handed out again.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ActivityResumed {
+    /// Id of the activity's ActivityScheduled event.
+    #[n(0)]
+    pub scheduled_event_id: EventId,
+    /// Identity of the operator.
+    #[n(1)]
+    pub identity: Option<String>,
+    /// Reason, for people.
+    #[n(2)]
+    pub reason: Option<String>,
+    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    #[cbor(skip)]
+    pub activity_id: Option<Box<str>>,
+}
+
+/// An activity is handed out at once for another attempt, even if it was waiting for a retry or a runner holds it.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ActivityRetried {
+    /// Id of the activity's ActivityScheduled event.
+    #[n(0)]
+    pub scheduled_event_id: EventId,
+    /// Identity of the operator.
+    #[n(1)]
+    pub identity: Option<String>,
+    /// Reason, for people.
+    #[n(2)]
+    pub reason: Option<String>,
+    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    #[cbor(skip)]
+    pub activity_id: Option<Box<str>>,
+}
+
+/// The options of an open activity changed. Contains all options, including unchanged ones.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ActivityOptionsChanged {
+    /// Id of the activity's ActivityScheduled event.
+    #[n(0)]
+    pub scheduled_event_id: EventId,
+    /// Task list that runners poll.
+    #[n(1)]
+    pub task_list: String,
+    /// Timeouts.
+    #[n(2)]
+    #[serde(default)]
+    pub timeouts: ActivityTimeouts,
+    /// Retry policy; no retries when absent.
+    #[n(3)]
+    pub retry: Option<RetryPolicy>,
+    /// Identity of the operator.
+    #[n(4)]
+    pub identity: Option<String>,
+    /// Reason, for people.
+    #[n(5)]
+    pub reason: Option<String>,
+    /// Activity id chosen by the decider. Not stored: the REST API adds it when the event is read.
+    #[cbor(skip)]
+    pub activity_id: Option<Box<str>>,
+}
+
+/// Reason why an activity is paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cbor(index_only)]
+pub enum ActivityPausedCause {
+    /// An operator paused it.
+    #[n(0)]
+    ByHand,
+    /// Its retries are exhausted, and its retry policy pauses it in that case.
+    #[n(1)]
+    TriesExhausted,
+}
+
+/// The run is paused: no turn and no activity is handed out. A worker that already holds a task may still complete
+/// it, and new events are recorded.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowPaused {
+    /// True if the run's clock stops as well, which suspends its timers and all timeouts.
+    #[n(0)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stop_clocks: bool,
+    /// Identity of the operator.
+    #[n(1)]
+    pub identity: Option<String>,
+    /// Reason, for people.
+    #[n(2)]
+    pub reason: Option<String>,
+}
+
+/// The run was resumed.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowResumed {
+    /// Identity of the operator.
+    #[n(0)]
+    pub identity: Option<String>,
+    /// Reason, for people.
+    #[n(1)]
+    pub reason: Option<String>,
+    /// True if the resume repairs deadlines that were set while the service's clock was ahead: a deadline that
+    /// counts from a time later than this event counts from this event instead.
+    #[n(2)]
+    #[cbor(default, skip_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repairs_deadlines: bool,
+}
