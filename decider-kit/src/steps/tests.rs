@@ -6,7 +6,7 @@ use super::*;
 use crate::testing::{TestService, Work};
 use crate::{Activity, ActivityEnd, Child, Decider, Duration, Status};
 
-/// Folds events that are given as JSON, without what is the same in all.
+/// Folds events given as JSON without their common fields.
 fn steps(events: &[serde_json::Value]) -> Steps {
     let mut steps = Steps::default();
     for (index, event) in events.iter().enumerate() {
@@ -19,7 +19,9 @@ fn steps(events: &[serde_json::Value]) -> Steps {
 }
 
 fn scheduled(id: &str) -> serde_json::Value {
-    json!({"type": "ActivityScheduled", "activityId": id, "activityType": "work", "taskList": "l", "decisionEventId": 4})
+    json!({
+        "type": "ActivityScheduled", "activityId": id, "activityType": "work", "taskList": "l", "decisionEventId": 4,
+    })
 }
 
 fn started(scheduled: u64) -> serde_json::Value {
@@ -31,11 +33,14 @@ fn succeeded(scheduled: u64, result: &serde_json::Value) -> serde_json::Value {
 }
 
 fn failed(scheduled: u64, reason: &str) -> serde_json::Value {
-    json!({"type": "ActivityFailed", "scheduledEventId": scheduled, "startedEventId": scheduled + 1, "reason": reason, "details": 7})
+    json!({
+        "type": "ActivityFailed", "scheduledEventId": scheduled, "startedEventId": scheduled + 1, "reason": reason,
+        "details": 7,
+    })
 }
 
 #[test]
-fn an_activity_goes_from_new_to_open_to_done_with_its_result_and_its_events() {
+fn an_activity_goes_from_new_to_open_to_done() {
     let told = [scheduled("a"), started(1), succeeded(1, &json!([1, 2]))];
     assert!(steps(&[]).activity("a").is_new());
     let open = steps(&told[..1]);
@@ -52,7 +57,7 @@ fn an_activity_goes_from_new_to_open_to_done_with_its_result_and_its_events() {
 }
 
 #[test]
-fn a_failure_says_why_and_whose_it_is() {
+fn a_failure_has_a_reason_and_an_origin() {
     let failed = steps(&[scheduled("a"), started(1), failed(1, "busy")]);
     let failure = failed.activity("a").failure().unwrap();
     assert_eq!((failure.reason(), failure.read_details::<u8>()), ("busy", Some(7)));
@@ -68,8 +73,10 @@ fn a_failure_says_why_and_whose_it_is() {
 }
 
 #[test]
-fn timeouts_cancellations_and_refusals_are_failures_too() {
-    let timed_out = json!({"type": "ActivityTimedOut", "scheduledEventId": 1, "startedEventId": 2, "timeout": ActivityTimeout::Heartbeat});
+fn timeouts_cancellations_and_refusals_are_failures() {
+    let timed_out = json!({
+        "type": "ActivityTimedOut", "scheduledEventId": 1, "startedEventId": 2, "timeout": ActivityTimeout::Heartbeat,
+    });
     assert!(steps(&[scheduled("a"), started(1), timed_out]).activity("a").failure().unwrap().is_timeout());
     let not_taken = json!({"type": "ActivityScheduledTimeout", "scheduledEventId": 1});
     assert!(steps(&[scheduled("a"), not_taken]).activity("a").failure().unwrap().is_timeout());
@@ -86,7 +93,7 @@ fn timeouts_cancellations_and_refusals_are_failures_too() {
 }
 
 #[test]
-fn an_id_that_is_in_use_stays_what_it_was_when_another_is_refused() {
+fn a_refused_duplicate_id_leaves_the_open_step_unchanged() {
     let refused = json!({"type": "ActivityScheduleFailed", "activityId": "a", "activityType": "work",
         "cause": ActivityScheduleFailedCause::ActivityIdAlreadyInUse, "decisionEventId": 4});
     let told = [scheduled("a"), refused, started(1), succeeded(1, &json!(3))];
@@ -95,7 +102,7 @@ fn an_id_that_is_in_use_stays_what_it_was_when_another_is_refused() {
 }
 
 #[test]
-fn an_id_that_is_used_again_shows_the_newest_and_counts_all_tries() {
+fn a_reused_id_shows_the_newest_step_and_counts_all_attempts() {
     let retried = json!({"type": "ActivityStarted", "scheduledEventId": 4, "attempt": 3});
     let told = [scheduled("a"), started(1), failed(1, "busy"), scheduled("a"), retried, succeeded(4, &json!(3))];
     let again = steps(&told[..4]);
@@ -103,16 +110,16 @@ fn an_id_that_is_used_again_shows_the_newest_and_counts_all_tries() {
     assert_eq!(again.activity("a").tries(), 2);
     assert_eq!((steps(&told).activity("a").tries(), steps(&told).done::<u8>("a")), (4, Some(3)));
     let late = [scheduled("a"), started(1), failed(1, "busy"), scheduled("a"), failed(1, "again")];
-    assert!(steps(&late).activity("a").is_open(), "what is said of the first is over");
+    assert!(steps(&late).activity("a").is_open(), "a late event of the first step is ignored");
     let refused = json!({"type": "ActivityScheduleFailed", "activityId": "a", "activityType": "work",
         "cause": ActivityScheduleFailedCause::OpenActivitiesLimit, "decisionEventId": 4});
     let refused = steps(&[scheduled("a"), started(1), failed(1, "busy"), refused]);
     let a = refused.activity("a");
-    assert_eq!((a.tries(), a.ended_event_id(), a.scheduled_event_id()), (1, Some(4), None), "no try of its own");
+    assert_eq!((a.tries(), a.ended_event_id(), a.scheduled_event_id()), (1, Some(4), None), "a refusal is no attempt");
 }
 
 #[test]
-fn a_child_goes_from_new_to_open_to_done_with_its_events() {
+fn a_child_goes_from_new_to_open_to_done() {
     let scheduled = json!({"type": "ChildScheduled", "workflowId": "c", "workflowType": "t", "taskList": "l",
         "executionTimeout": "P30D", "deciderStartToClose": "PT30S", "activityTimeouts": {}, "retention": "P7D",
         "reusePolicy": "reject-duplicate", "childPolicy": "abandon", "decisionEventId": 4});
@@ -125,7 +132,7 @@ fn a_child_goes_from_new_to_open_to_done_with_its_events() {
 }
 
 #[test]
-fn timers_expire_or_are_taken_back() {
+fn timers_expire_or_are_canceled() {
     let set = json!({"type": "TimerScheduled", "timerId": "t", "after": "PT1S", "decisionEventId": 4});
     let expired = json!({"type": "TimerExpired", "timerId": "t", "scheduledEventId": 1});
     let taken_back = json!({"type": "TimerCanceled", "timerId": "t", "scheduledEventId": 1, "decisionEventId": 4});
@@ -133,11 +140,11 @@ fn timers_expire_or_are_taken_back() {
     assert!(steps(&[set.clone(), expired]).timer("t").is_done());
     let taken_back = steps(&[set, taken_back]);
     assert!(taken_back.timer("t").has_ended() && taken_back.timer("t").failure().unwrap().is_canceled());
-    assert!(taken_back.activity("t").is_new(), "an activity of the same id is something else");
+    assert!(taken_back.activity("t").is_new(), "an activity with the same id is a different step");
 }
 
 #[test]
-fn signals_are_kept_in_order_and_the_first_cancel_request_counts() {
+fn signals_keep_their_order_and_the_first_cancel_request_counts() {
     let approve = |input| json!({"type": "Signal", "name": "approve", "input": input});
     let cancel = json!({"type": "WorkflowCancelRequested"});
     let told = steps(&[
@@ -154,16 +161,16 @@ fn signals_are_kept_in_order_and_the_first_cancel_request_counts() {
 }
 
 #[test]
-fn what_is_not_of_the_type_that_is_read_gives_the_turn_back() {
+fn a_value_of_another_type_gives_the_turn_back() {
     let told = steps(&[scheduled("a"), started(1), succeeded(1, &json!("three"))]);
     let panic = std::panic::catch_unwind(|| told.done::<u8>("a")).unwrap_err();
     let message = panic.downcast_ref::<String>().unwrap();
-    assert!(message.starts_with("the result of event 3 is not what the decider reads: "), "{message}");
+    assert!(message.starts_with("cannot read the result of event 3: "), "{message}");
 }
 
-/// Three activities, one of which is tried again by the service, a timer, and a child, in a service with a virtual clock.
+/// Three activities, one of them retried by the service, a timer and a child, in a test service.
 #[test]
-fn a_run_from_beginning_to_end_is_decided_by_its_steps_alone() {
+fn steps_suffice_to_decide_a_whole_run() {
     fn parent(steps: &Steps, _: &Window) -> Decisions {
         let [a, b] = ["a", "b"].map(|id| steps.activity(id));
         if a.is_new() {
@@ -197,9 +204,9 @@ fn a_run_from_beginning_to_end_is_decided_by_its_steps_alone() {
     assert_eq!(closed.result::<(Option<u64>, u32, Option<u64>)>(), (Some(42), 3, Some(2)));
 }
 
-/// A state of one's own beside the steps.
+/// Steps used as one field of a larger state.
 #[test]
-fn steps_stand_beside_a_state_of_ones_own() {
+fn steps_can_be_part_of_a_larger_state() {
     struct Counts;
     impl Decider for Counts {
         type State = (Steps, u32);
