@@ -47,8 +47,8 @@ pub trait Turns: Send + Sync + 'static {
 impl<D: Decider> Turns for D {
     type Memory = D::State;
 
-    /// A single update, because [`update`](Decider::update) judges with the state before the turn and would not see the effect of
-    /// another update.
+    /// A single update, because [`update`](Decider::update) judges with the state before the turn and would
+    /// not see the effect of another update.
     const UPDATES_AT_ONCE: usize = 1;
 
     fn take_in(&self, memory: &mut D::State, event: &Event) {

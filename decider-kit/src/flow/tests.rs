@@ -2,8 +2,8 @@
 
 mod cancellation;
 mod contained;
+mod external;
 mod laws;
-mod others;
 mod recording;
 mod reset;
 mod updates;

@@ -211,7 +211,7 @@ fn failures_are_retried_after_doubling_pauses() {
 }
 
 #[test]
-fn an_activity_without_a_runner_times_out_and_a_late_runner_takes_it() {
+fn an_activity_without_a_runner_times_out_until_one_starts() {
     let mut service = service();
     // Not a runner for the list PCI.
     service.activity_on("default", "charge-card", |_| Work::success(&"paid"));

@@ -70,7 +70,7 @@ fn names<D: crate::TakesTurns>(story: &Given<D>, from: usize) -> Vec<&'static st
 const TURN: [&str; 3] = ["DeciderScheduled", "DeciderStarted", "DeciderCompleted"];
 
 #[test]
-fn an_update_is_judged_in_a_separate_turn_and_visible_to_queries() {
+fn a_judged_update_is_visible_to_queries() {
     let story = given(Form, "form").then(Decisions::new());
     let before = story.events().len();
     let story = story.when(update("page", "cart")).then_judges(Verdict::accept("address"));
@@ -129,7 +129,7 @@ fn an_unexpected_or_missing_verdict_fails_the_test() {
     assert!(ends(|| drop(asked().then_judges(more))).contains("expected decisions"));
     assert!(ends(|| drop(asked().when(signal("x", &())).then(Decisions::new()))).contains("must be judged"));
     assert!(ends(|| drop(asked().when(update("page", "pay")))).contains("one at a time"));
-    assert!(ends(|| drop(start().then_judges(Verdict::accept("address")))).contains("comes first"));
+    assert!(ends(|| drop(start().then_judges(Verdict::accept("address")))).contains("`when(update(…))` first"));
 }
 
 /// The same form as a flow.
