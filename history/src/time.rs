@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for Timestamp {
 ///
 /// In JSON it is written as an ISO 8601 duration in days and less (`"P1DT30S"`), and read from one or from a number of seconds (`30`,
 /// `0.5`). A day is 24 hours. Years and months are refused, because their length depends on a calendar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Encode, Decode)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Duration(#[n(0)] u64);
 
@@ -145,6 +145,13 @@ impl fmt::Display for Duration {
             (_, 0) => write!(f, "P{days}D"),
             (_, _) => write!(f, "P{days}D{}", rest.to_string().trim_start_matches('P')),
         }
+    }
+}
+
+impl fmt::Debug for Duration {
+    /// The form `{:#}` of `Display`, which is the readable one in a failed test.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:#}")
     }
 }
 
