@@ -1,4 +1,4 @@
-//! The memory store, alone and on a bad day that is switched off, keeps the contract.
+//! The memory store passes the conformance suite, both directly and inside a fault store that is switched off.
 
 use std::sync::Arc;
 

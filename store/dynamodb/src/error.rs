@@ -1,77 +1,78 @@
-//! Why a table cannot be used, in sentences for whoever starts a service.
+//! Reasons why a table cannot be used, with messages for the operator.
 
-/// Why a table cannot be used. Each says what to do about it.
+/// Reason why a table cannot be used. Each message states what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// There is no such table there.
+    /// The table does not exist.
     #[error(
-        "there is no table `{table}` in {place}; `baton dynamodb create-table` makes one, and --region, AWS_REGION or \
-         --endpoint-url say where to look"
+        "there is no table `{table}` in {place}; `baton dynamodb create-table` creates one, and --region, AWS_REGION \
+         or --endpoint-url determine where to look"
     )]
     Missing {
-        /// The table's name.
+        /// Name of the table.
         table: String,
-        /// The region, or the endpoint.
+        /// Region or endpoint.
         place: String,
     },
-    /// There is one already.
-    #[error("there is a table `{table}` in {place} already; `baton dynamodb check` says whether it can be used")]
+    /// The table exists already.
+    #[error("there is a table `{table}` in {place} already; `baton dynamodb check` reports whether it can be used")]
     Exists {
-        /// The table's name.
+        /// Name of the table.
         table: String,
-        /// The region, or the endpoint.
+        /// Region or endpoint.
         place: String,
     },
-    /// It is not as Baton needs it.
+    /// The table has another definition than Baton needs.
     #[error(
-        "the table `{table}` is not one of Baton's: {what}; give it a table that `baton dynamodb create-table` made"
+        "the table `{table}` does not belong to Baton: {what}; use a table created by `baton dynamodb create-table`"
     )]
     Foreign {
-        /// The table's name.
+        /// Name of the table.
         table: String,
-        /// What differs: found and expected.
+        /// Difference between the actual and the required definition.
         what: String,
     },
-    /// It cannot be used yet, or any more.
+    /// The table is being created, updated or deleted.
     #[error("the table `{table}` is not active but {status}; try again when it is")]
     NotActive {
-        /// The table's name.
+        /// Name of the table.
         table: String,
-        /// What DynamoDB says it is.
+        /// Status reported by DynamoDB.
         status: String,
     },
-    /// It has provisioned capacity, beyond which every commit waits.
+    /// The table has provisioned capacity, beyond which commits are refused.
     #[error(
-        "the table `{table}` is billed by provisioned capacity, beyond which commits are refused; switch it to on-demand \
-         (PAY_PER_REQUEST), or say --allow-provisioned if its capacity is watched and scaled"
+        "the table `{table}` has provisioned capacity, beyond which commits are refused; switch it to on-demand \
+         capacity (PAY_PER_REQUEST), or pass --allow-provisioned if its capacity is monitored and scaled"
     )]
     Provisioned {
-        /// The table's name.
+        /// Name of the table.
         table: String,
     },
-    /// Other nodes were given other options.
+    /// Other nodes use other options.
     #[error(
-        "the table `{table}` is in use with {found}, and this node has {expected}: every node over a table must be the same"
+        "the table `{table}` is in use with {found}, but this node has {expected}: all nodes of a table must \
+         be the same"
     )]
     Layout {
-        /// The table's name.
+        /// Name of the table.
         table: String,
-        /// What is written in it.
+        /// Recorded layout.
         found: String,
-        /// What this node would write.
+        /// Layout of this node.
         expected: String,
     },
-    /// A newer version of Baton has written in it what this one would misread.
+    /// A newer version of Baton has written data that this version would misread.
     #[error(
-        "the table `{table}` has form {found}, which a newer version of Baton wrote, and this one knows form {known}: use that \
-         version, or a table restored to an instant before it was used; docs/upgrading.md says how"
+        "the table `{table}` has form {found}, written by a newer version of Baton, but this version supports form \
+         {known}: use that version, or a table restored to an instant before it was used; see docs/upgrading.md"
     )]
     Newer {
-        /// The table's name.
+        /// Name of the table.
         table: String,
-        /// What is written in it.
+        /// Recorded form.
         found: u64,
-        /// What this node knows.
+        /// Form supported by this version.
         known: u64,
     },
     /// There are no credentials.
@@ -80,28 +81,28 @@ pub enum TableError {
          (AWS_PROFILE), or the role of this machine"
     )]
     NoCredentials {
-        /// The region, or the endpoint.
+        /// Region or endpoint.
         place: String,
-        /// Where they were looked for last.
+        /// Error of the last source of credentials.
         why: String,
     },
-    /// The credentials are not good, or not good enough.
+    /// The credentials are invalid or lack permissions.
     #[error(
-        "{place} refuses the credentials: {why}; they come from the environment, the profile (AWS_PROFILE), or the role of \
-         this machine, and docs/dynamodb/policy.json lists what they must allow"
+        "{place} refuses the credentials: {why}; they come from the environment, the profile (AWS_PROFILE), or the \
+         role of this machine, and docs/dynamodb/policy.json lists the required permissions"
     )]
     Refused {
-        /// The region, or the endpoint.
+        /// Region or endpoint.
         place: String,
-        /// What DynamoDB says.
+        /// Error of DynamoDB.
         why: String,
     },
-    /// DynamoDB could not be asked, or could not answer.
-    #[error("{place} cannot be asked: {why}")]
+    /// DynamoDB is unreachable or could not respond.
+    #[error("{place} is unreachable: {why}")]
     Unreachable {
-        /// The region, or the endpoint.
+        /// Region or endpoint.
         place: String,
-        /// What stood in the way.
+        /// Cause.
         why: String,
     },
 }
