@@ -347,7 +347,7 @@ impl Turns for Flow {
     /// Many, because the code judges each update after it has processed the previous ones.
     const UPDATES_AT_ONCE: usize = baton_history::limits::UPDATES_PER_TURN_MAX;
 
-    fn take_in(&self, state: &mut FlowState, event: &Event) {
+    fn apply_event(&self, state: &mut FlowState, event: &Event) {
         self.evolve(state, event);
     }
 

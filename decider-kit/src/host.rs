@@ -66,7 +66,7 @@ impl<T: TakesTurns> AnyDecider for T {
     fn evolve(&self, state: &mut (dyn Any + Send), events: &[Event]) {
         let state = state.downcast_mut::<T::Memory>().expect("a run keeps its workflow type, and so its state's");
         for event in events {
-            self.take_in(state, event);
+            self.apply_event(state, event);
         }
     }
 

@@ -187,7 +187,7 @@ impl Step {
 
     /// Returns the number of attempts. Every scheduling counts as one. An activity with a retry policy counts once for
     /// every time a runner took it; the history contains that number only after the activity has ended.
-    pub fn tries(&self) -> u32 {
+    pub fn attempts(&self) -> u32 {
         self.tries_before + self.tries
     }
 
@@ -268,7 +268,7 @@ impl Steps {
             of_type: of_type.to_owned(),
             scheduled_event_id: Some(event_id),
             tries: 1,
-            tries_before: step.tries(),
+            tries_before: step.attempts(),
             ..Step::default()
         };
         self.open.insert(event_id, (kind, id.to_owned()));
@@ -279,7 +279,7 @@ impl Steps {
         let step = self.by_kind.entry(kind).or_default().entry(id.to_owned()).or_default();
         if !step.is_open() {
             let outcome = Some(Err(failure));
-            *step = Step { ended_event_id: Some(event_id), tries_before: step.tries(), outcome, ..Step::default() };
+            *step = Step { ended_event_id: Some(event_id), tries_before: step.attempts(), outcome, ..Step::default() };
         }
     }
 

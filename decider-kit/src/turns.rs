@@ -25,7 +25,7 @@ pub trait Turns: Send + Sync + 'static {
     const UPDATES_AT_ONCE: usize;
 
     /// Applies one event to the state.
-    fn take_in(&self, memory: &mut Self::Memory, event: &Event);
+    fn apply_event(&self, memory: &mut Self::Memory, event: &Event);
 
     /// Takes a whole turn: judges the updates, then decides. The state includes everything up to the window's end
     /// except `shown`, the events of a speculative turn, which are not recorded yet. If `shown` is empty, the turn is
@@ -51,7 +51,7 @@ impl<D: Decider> Turns for D {
     /// not see the effect of another update.
     const UPDATES_AT_ONCE: usize = 1;
 
-    fn take_in(&self, memory: &mut D::State, event: &Event) {
+    fn apply_event(&self, memory: &mut D::State, event: &Event) {
         self.evolve(memory, event);
     }
 

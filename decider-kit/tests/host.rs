@@ -230,7 +230,10 @@ async fn a_mismatch_gives_the_turn_back_with_the_difference() {
     host(&service, other, |service| failed(service).is_some()).await;
     let failed = failed(&service.lock().unwrap()).unwrap();
     assert_eq!(failed.reason.as_deref(), Some("flow-mismatch"));
-    let said: String = failed.details.unwrap().read().unwrap();
-    assert!(said.contains("event 5 is ActivityScheduled `a`, but the code issued ScheduleActivity `b`"), "{said}");
+    let message: String = failed.details.unwrap().read().unwrap();
+    assert!(
+        message.contains("event 5 is ActivityScheduled `a`, but the code issued ScheduleActivity `b`"),
+        "{message}"
+    );
     assert_eq!(service.lock().unwrap().run.status, Status::Open);
 }

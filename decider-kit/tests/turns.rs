@@ -27,7 +27,7 @@ impl Decider for Counts {
     }
 
     fn decide(&self, state: &Vec<u64>, window: &Window) -> Decisions {
-        assert!(!window.signals().any(|(name, _)| name == "panic"), "told to");
+        assert!(!window.signals().any(|(name, _)| name == "panic"), "as requested");
         if window.signals().any(|(name, _)| name == "end") {
             return Decisions::new().succeed(&state.len());
         }
@@ -35,7 +35,7 @@ impl Decider for Counts {
     }
 
     fn query(&self, state: &Vec<u64>, query: &Query<'_>) -> Result<Payload, QueryError> {
-        assert_ne!(query.name(), "panic", "told to");
+        assert_ne!(query.name(), "panic", "as requested");
         query.on("seen", |(): ()| state.len()).answer()
     }
 }
@@ -245,7 +245,7 @@ async fn a_panic_gives_the_turn_back_and_drops_the_state() {
     running.poll().await.answer(200, &story.task()).await;
     running.answer(&story, "complete").await.record(story.next("panic")).await;
     let back = running.answer(&story, "fail").await;
-    assert_eq!((&back.body["reason"], &back.body["details"]), (&json!("panic"), &json!("told to")));
+    assert_eq!((&back.body["reason"], &back.body["details"]), (&json!("panic"), &json!("as requested")));
     story.fail();
     let mut other = Story::new(2);
     back.record(other.task()).await;

@@ -120,15 +120,15 @@ mod tests {
 
     /// Returns the requests and the end of a run, without their times.
     fn story(events: &[Event]) -> Vec<String> {
-        let told = events.iter().filter_map(|event| {
+        let texts = events.iter().filter_map(|event| {
             let kind = serde_json::to_value(&event.kind).unwrap();
             let field = |name: &str| kind.get(name).map(ToString::to_string).unwrap_or_default();
             let name = event.kind.name();
             let is_asked = event.kind.level() == baton_history::Level::Decider && name != "WorkflowCloseFailed";
             let fields = ["activityId", "timerId", "taskList", "input", "after", "result", "reason", "details"];
-            is_asked.then(|| fields.iter().fold(name.to_owned(), |told, it| told + " " + &field(it)))
+            is_asked.then(|| fields.iter().fold(name.to_owned(), |text, it| text + " " + &field(it)))
         });
-        told.collect()
+        texts.collect()
     }
 
     #[test]

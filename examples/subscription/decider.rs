@@ -63,7 +63,7 @@ impl Story<'_> {
             Progress::Done => Continue(()),
             Progress::Failed(failure) if !failure.may_retry() => Break(Decisions::new().fail_with(failure.clone())),
             Progress::Failed(_) => {
-                let attempt = step.tries() - 1;
+                let attempt = step.attempts() - 1;
                 self.wait(format!("{id}-pause-{attempt}"), self.customer.pause(attempt))?;
                 ask()
             }

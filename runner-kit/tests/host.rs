@@ -117,8 +117,8 @@ async fn an_activity_knows_its_attempt_and_the_last_heartbeat() {
         let look = look.clone();
         async move { look(context, input).await }
     };
-    let (said, body) = outcome(|host| host.register(activity_fn("look", look)), &given).await;
-    assert_eq!((said.as_str(), body), ("success", json!({ "result": null })));
+    let (result, body) = outcome(|host| host.register(activity_fn("look", look)), &given).await;
+    assert_eq!((result.as_str(), body), ("success", json!({ "result": null })));
     let (context, last) = seen.lock().unwrap().take().unwrap();
     assert_eq!((&*context.workflow_id, &*context.activity_id, context.scheduled_event_id), ("w", "a", 5));
     assert_eq!((context.attempt, context.run_id.as_u128(), last.as_deref()), (3, 7, Some("page 7")));
@@ -130,19 +130,19 @@ async fn a_failure_reports_whether_and_when_to_retry() {
     let decline = async |_: ActivityContext, (): ()| {
         Err::<(), _>(ActivityFailure::new("card-declined").details(&4_200).non_retryable())
     };
-    let (said, body) = outcome(|host| host.register(activity_fn("charge", decline)), &task("a", "charge")).await;
-    assert_eq!(said, "failure");
+    let (result, body) = outcome(|host| host.register(activity_fn("charge", decline)), &task("a", "charge")).await;
+    assert_eq!(result, "failure");
     assert_eq!(body, json!({ "reason": "card-declined", "details": 4200, "nonRetryable": true }));
 
     let busy = async |_: ActivityContext, (): ()| {
         Err::<(), _>(ActivityFailure::new("busy").retry_after(Duration::from_secs(90)))
     };
-    let (said, body) = outcome(|host| host.register(activity_fn("ship", busy)), &task("a", "ship")).await;
-    assert_eq!((said.as_str(), body), ("failure", json!({ "reason": "busy", "retryAfter": "PT1M30S" })));
+    let (result, body) = outcome(|host| host.register(activity_fn("ship", busy)), &task("a", "ship")).await;
+    assert_eq!((result.as_str(), body), ("failure", json!({ "reason": "busy", "retryAfter": "PT1M30S" })));
 
     let read = async |_: ActivityContext, (): ()| Ok::<u64, ActivityFailure>("seven".parse::<u64>()?);
-    let (said, body) = outcome(|host| host.register(activity_fn("read", read)), &task("a", "read")).await;
-    assert_eq!((said.as_str(), &body["reason"]), ("failure", &json!("error")));
+    let (result, body) = outcome(|host| host.register(activity_fn("read", read)), &task("a", "read")).await;
+    assert_eq!((result.as_str(), &body["reason"]), ("failure", &json!("error")));
     assert_eq!(body["details"], "invalid digit found in string");
 }
 
@@ -164,44 +164,44 @@ async fn a_panic_fails_the_activity_and_not_the_host() {
 #[tokio::test(start_paused = true)]
 async fn permanent_errors_are_reported_as_non_retryable() {
     let register = |host: Host| host.register(activity_fn("double", double));
-    let (said, body) = outcome(register, &task("a", "triple")).await;
+    let (result, body) = outcome(register, &task("a", "triple")).await;
     let details = json!("no activity `triple` on this runner of `PCI`");
     let unknown = json!({ "reason": "unknown-activity-type", "details": details, "nonRetryable": true });
-    assert_eq!((said.as_str(), body), ("failure", unknown));
+    assert_eq!((result.as_str(), body), ("failure", unknown));
     for input in [json!({}), json!({ "input": "four" })] {
-        let (said, body) = outcome(register, &with(task("a", "double"), input)).await;
+        let (result, body) = outcome(register, &with(task("a", "double"), input)).await;
         assert_eq!(
-            (said.as_str(), &body["reason"], &body["nonRetryable"]),
+            (result.as_str(), &body["reason"], &body["nonRetryable"]),
             ("failure", &json!("bad-input"), &json!(true))
         );
     }
     let bad =
         async |_: ActivityContext, (): ()| Ok::<_, ActivityFailure>(std::collections::BTreeMap::from([((1, 2), 3)]));
-    let (said, body) = outcome(|host| host.register(activity_fn("bad", bad)), &task("a", "bad")).await;
+    let (result, body) = outcome(|host| host.register(activity_fn("bad", bad)), &task("a", "bad")).await;
     assert_eq!(
-        (said.as_str(), &body["reason"], &body["nonRetryable"]),
+        (result.as_str(), &body["reason"], &body["nonRetryable"]),
         ("failure", &json!("bad-output"), &json!(true))
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn heartbeats_are_sent_every_third_of_the_timeout() {
-    let (go_on, may) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let waits = Arc::clone(&may);
-    let said = Arc::clone(&go_on);
+    let (details_set, proceed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let waits = Arc::clone(&proceed);
+    let set = Arc::clone(&details_set);
     let work = move |context: ActivityContext, (): ()| {
-        let (waits, said) = (Arc::clone(&waits), Arc::clone(&said));
+        let (waits, set) = (Arc::clone(&waits), Arc::clone(&set));
         async move {
             waits.notified().await;
             context.heartbeat(&"a quarter");
             context.heartbeat(&"half");
-            said.notify_one();
+            set.notify_one();
             waits.notified().await;
             Ok::<_, ActivityFailure>(())
         }
     };
     let mut running = Running::start(|host| host.register(activity_fn("work", work))).await;
-    let given = json!({ "timeouts": { "heartbeat": "PT30S" }, "heartbeatDetails": "what the last try said" });
+    let given = json!({ "timeouts": { "heartbeat": "PT30S" }, "heartbeatDetails": "details of the last attempt" });
     running.poll().await.answer(200, &with(task("a", "work"), given)).await;
     let begun = Instant::now();
     // The first request comes after a third of the timeout.
@@ -210,9 +210,13 @@ async fn heartbeats_are_sent_every_third_of_the_timeout() {
     }
     let beat = running.about("a", "heartbeat").await;
     assert!(beat.at - begun >= Duration::from_secs(10), "{:?}", beat.at - begun);
-    assert_eq!(beat.body, json!({ "details": "what the last try said" }), "the next attempt needs the details, too");
-    may.notify_one();
-    go_on.notified().await;
+    assert_eq!(
+        beat.body,
+        json!({ "details": "details of the last attempt" }),
+        "the next attempt needs the details, too"
+    );
+    proceed.notify_one();
+    details_set.notified().await;
     // A lost heartbeat does not stop the activity.
     beat.lose().await;
     for details in ["half", "half"] {
@@ -220,7 +224,7 @@ async fn heartbeats_are_sent_every_third_of_the_timeout() {
         assert_eq!(beat.body, json!({ "details": details }));
         beat.answer(200, &json!({ "cancelRequested": false })).await;
     }
-    may.notify_one();
+    proceed.notify_one();
     running.about("a", "success").await;
 }
 
@@ -292,8 +296,8 @@ async fn an_activity_that_stops_on_request_is_canceled() {
 #[tokio::test(start_paused = true)]
 async fn an_activity_that_stops_unasked_has_failed() {
     let stop = async |_: ActivityContext, (): ()| Err::<(), _>(ActivityFailure::canceled());
-    let (said, body) = outcome(|host| host.register(activity_fn("stop", stop)), &task("a", "stop")).await;
-    assert_eq!((said.as_str(), body), ("failure", json!({ "reason": "canceled" })));
+    let (result, body) = outcome(|host| host.register(activity_fn("stop", stop)), &task("a", "stop")).await;
+    assert_eq!((result.as_str(), body), ("failure", json!({ "reason": "canceled" })));
 }
 
 #[tokio::test(start_paused = true)]

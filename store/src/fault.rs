@@ -53,7 +53,7 @@ impl Chances {
     };
 
     /// Frequent faults of all kinds.
-    pub const fn bad_day() -> Self {
+    pub const fn frequent() -> Self {
         Self {
             not_applied: 100,
             unknown_before: 100,
@@ -147,12 +147,12 @@ impl<S: Store + ?Sized> FaultStore<S> {
         chance > 0 && self.roll() % 1000 < u64::from(chance)
     }
 
-    fn strikes(&self, chance: u32) -> bool {
-        let strikes = self.happens(chance);
-        if strikes {
+    fn inject(&self, chance: u32) -> bool {
+        let is_injected = self.happens(chance);
+        if is_injected {
             self.injected.fetch_add(1, Ordering::Relaxed);
         }
-        strikes
+        is_injected
     }
 
     async fn delay(&self) {
@@ -169,7 +169,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
     }
 
     fn refuse(&self) -> Result<(), Error> {
-        if self.strikes(self.chances().not_applied) {
+        if self.inject(self.chances().not_applied) {
             return Err(Error::NotApplied { why: "injected".to_owned(), retry_after: None });
         }
         Ok(())
@@ -182,7 +182,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
 
     async fn before_write(&self) -> Result<(), Error> {
         self.before_read().await?;
-        if self.strikes(self.chances().unknown_before) {
+        if self.inject(self.chances().unknown_before) {
             return Err(Error::Unknown { why: "injected before the write".to_owned() });
         }
         Ok(())
@@ -190,7 +190,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
 
     async fn after_write(&self) -> Result<(), Error> {
         self.delay().await;
-        if self.strikes(self.chances().unknown_after) {
+        if self.inject(self.chances().unknown_after) {
             return Err(Error::Unknown { why: "injected after the write".to_owned() });
         }
         Ok(())
@@ -198,7 +198,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
 }
 
 impl<S: Store + ?Sized> FaultStore<S> {
-    fn put_off(&self, key: &HeadKey, expect: &Expect<'_>, head: &Head, parts: &[(PartKey, Bytes)]) {
+    fn delay_put(&self, key: &HeadKey, expect: &Expect<'_>, head: &Head, parts: &[(PartKey, Bytes)]) {
         let (expect, replaced) = match expect {
             Expect::Absent => (Expect::Absent, None),
             Expect::Exactly { run, version } => (Expect::Exactly { run: *run, version: *version }, None),
@@ -262,13 +262,13 @@ impl<S: Store + ?Sized> Store for FaultStore<S> {
         parts: &[(PartKey, Bytes)],
     ) -> Result<Cas, Error> {
         self.before_write().await?;
-        if self.strikes(self.chances().late) {
-            self.put_off(key, &expect, head, parts);
+        if self.inject(self.chances().late) {
+            self.delay_put(key, &expect, head, parts);
             return Err(Error::Unknown { why: "injected, to be written late".to_owned() });
         }
         self.catch_up().await?;
         let mut answer = self.inner.commit(key, expect.clone(), head, parts).await?;
-        if self.strikes(self.chances().twice) {
+        if self.inject(self.chances().twice) {
             answer = self.inner.commit(key, expect, head, parts).await?;
         }
         self.after_write().await?;
@@ -341,7 +341,7 @@ impl<S: Store + ?Sized> Store for FaultStore<S> {
 
     async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
         self.before_read().await?;
-        let is_stale = self.strikes(self.chances().stale_due);
+        let is_stale = self.inject(self.chances().stale_due);
         if after.is_some() {
             return self.inner.due(shard, until, after, limit).await;
         }

@@ -114,8 +114,8 @@ impl Recorded {
     pub fn assert_same(&self, decider: impl TakesTurns) {
         let differences = self.differences(decider);
         if !differences.is_empty() {
-            let told: Vec<_> = differences.iter().map(ToString::to_string).collect();
-            super::fail(format_args!("{} turns differ\n\n{}", told.len(), told.join("\n")), &self.events);
+            let texts: Vec<_> = differences.iter().map(ToString::to_string).collect();
+            super::fail(format_args!("{} turns differ\n\n{}", texts.len(), texts.join("\n")), &self.events);
         }
     }
 
@@ -141,11 +141,11 @@ impl Recorded {
                 let difference = self.compare(subject, &run, turn, event, &it.awaiting);
                 // A decider that cannot continue gives back every following turn with the same message. Only the first
                 // one is reported.
-                let said = |it: &Difference| it.decisions.given_back.clone();
+                let given_back = |it: &Difference| it.decisions.given_back.clone();
                 let is_repeated = difference
                     .as_ref()
-                    .and_then(said)
-                    .is_some_and(|it| differences.last().and_then(said).is_some_and(|last| last == it));
+                    .and_then(given_back)
+                    .is_some_and(|it| differences.last().and_then(given_back).is_some_and(|last| last == it));
                 if !is_repeated {
                     differences.extend(difference);
                 }

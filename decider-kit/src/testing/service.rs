@@ -391,7 +391,7 @@ impl TestService {
         let run = self.at_mut(index);
         let mut transition = Transition::linked(run.run.clone(), run.links.clone());
         let outcome = transition.admit(command, now)?;
-        self.take_in(index, transition);
+        self.apply_transition(index, transition);
         let run = self.at_mut(index);
         let open = &run.run.activities;
         run.heartbeats.retain(|heartbeat| open.contains_key(&heartbeat.scheduled_event_id));
@@ -406,7 +406,7 @@ impl TestService {
         Ok(outcome)
     }
 
-    fn take_in(&mut self, index: usize, transition: Transition) {
+    fn apply_transition(&mut self, index: usize, transition: Transition) {
         let run = self.at_mut(index);
         let (state, links, events) = transition.into_all();
         (run.run, run.links) = (*state, links);

@@ -92,7 +92,7 @@ impl<D: TakesTurns> TypedSubject<D> {
         // Ids have no gaps, so an event's index is its id minus one.
         let seen = usize::try_from(seen).unwrap_or(usize::MAX);
         for event in events.iter().skip(seen).take_while(|event| event.id <= started_event_id) {
-            self.decider.take_in(state, event);
+            self.decider.apply_event(state, event);
         }
     }
 }

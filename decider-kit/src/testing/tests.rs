@@ -488,8 +488,8 @@ fn a_recorded_history_is_decided_again() {
         // Another version differs in one turn, and the following turns are still compared.
         let differences = recorded.differences(Impatient);
         assert_eq!(differences.len(), 1);
-        let told = differences[0].to_string();
-        assert!(told.contains("decided now") && told.contains("PT1M") && told.contains("recorded then"), "{told}");
+        let text = differences[0].to_string();
+        assert!(text.contains("decided now") && text.contains("PT1M") && text.contains("recorded then"), "{text}");
         let message = ends(|| recorded.assert_same(Impatient));
         assert!(message.contains("1 turns differ"), "{message}");
     }

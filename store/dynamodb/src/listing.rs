@@ -25,7 +25,7 @@ const ROWS_READ_MAX: usize = 1000;
 const ROWS_AT_ONCE_MIN: usize = 200;
 
 /// A range of one partition of an index, from the newest row to the oldest.
-struct Stretch {
+struct RowRange {
     index: &'static str,
     condition: &'static str,
     partition: String,
@@ -33,7 +33,7 @@ struct Stretch {
     oldest: Vec<u8>,
 }
 
-impl Stretch {
+impl RowRange {
     /// Creates the range of these instants, by which the index is ordered.
     fn new(of: Rows, domain: &str, shard: u32, instants: RangeInclusive<UnixMs>) -> Self {
         let mut oldest = (!instants.start()).to_be_bytes().to_vec();
@@ -104,10 +104,10 @@ impl Dynamo {
         let mut read_halves = 0;
         for of in Rows::of_query(query) {
             for shard in 0..self.options.row_shards {
-                let stretch = Stretch::new(of, &query.domain, shard, instants.clone());
+                let range = RowRange::new(of, &query.domain, shard, instants.clone());
                 let (mut next, mut last) = (None, None);
                 while !counting.count.is_cut {
-                    let answer = self.rows(&stretch, &by_start, next, counting.wanted()).await?;
+                    let answer = self.rows(&range, &by_start, next, counting.wanted()).await?;
                     read_halves += halves(answer.consumed_capacity());
                     for item in answer.items() {
                         let Some(listed) = self.read_listed(item)? else { continue };
@@ -163,16 +163,16 @@ impl Dynamo {
         gathered: &mut PageBuilder<'_>,
     ) -> Result<(), Error> {
         let query = gathered.query();
-        let mut stretch = Stretch::new(of, &query.domain, shard, instants.clone());
+        let mut range = RowRange::new(of, &query.domain, shard, instants.clone());
         match gathered.after().map(|after| keys::row(of, after)) {
-            Some(after) if query.order.is_oldest_first() => stretch.oldest = stretch.oldest.min(after),
-            Some(after) => stretch.newest = stretch.newest.max(after),
+            Some(after) if query.order.is_oldest_first() => range.oldest = range.oldest.min(after),
+            Some(after) => range.newest = range.newest.max(after),
             None => {}
         }
         // The previous page may end with two rows of one run, a head and its kept copy.
         let wanted = gathered.wanted().saturating_add(1).min(ROWS_READ_MAX);
         let limit = if query.is_filtered() { ROWS_READ_MAX } else { wanted };
-        let answer = self.rows(&stretch, query, None, limit).await?;
+        let answer = self.rows(&range, query, None, limit).await?;
         let mut last = None;
         for item in answer.items() {
             if let Some(listed) = self.read_listed(item)? {
@@ -198,11 +198,11 @@ impl Dynamo {
         let (first, last) = (*instants.start(), *instants.end());
         let started_from = first.saturating_sub(SHORT_MS).max(query.started_from.unwrap_or(0));
         let started_to = last.min(query.started_before.map_or(UnixMs::MAX, |before| before.saturating_sub(1)));
-        let stretch = Stretch::new(Rows::Closed, &query.domain, shard, started_from..=started_to);
+        let range = RowRange::new(Rows::Closed, &query.domain, shard, started_from..=started_to);
         let at_once = gathered.wanted().clamp(ROWS_AT_ONCE_MIN, ROWS_READ_MAX);
         let (mut read, mut next) = (0, None);
         loop {
-            let answer = self.rows(&stretch, query, next, at_once).await?;
+            let answer = self.rows(&range, query, next, at_once).await?;
             let mut last_start = None;
             for item in answer.items() {
                 if let Some(listed) = self.read_listed(item)? {
@@ -232,21 +232,21 @@ impl Dynamo {
 
     async fn rows(
         &self,
-        stretch: &Stretch,
+        range: &RowRange,
         query: &ListQuery,
         after: Option<Item>,
         limit: usize,
     ) -> Result<QueryOutput, Error> {
-        if stretch.newest > stretch.oldest {
+        if range.newest > range.oldest {
             return Ok(QueryOutput::builder().build());
         }
         let answer = self
             .query()
-            .index_name(stretch.index)
-            .key_condition_expression(stretch.condition)
-            .expression_attribute_values(":g", text(stretch.partition.as_str()))
-            .expression_attribute_values(":a", binary(stretch.newest.as_slice()))
-            .expression_attribute_values(":z", binary(stretch.oldest.as_slice()))
+            .index_name(range.index)
+            .key_condition_expression(range.condition)
+            .expression_attribute_values(":g", text(range.partition.as_str()))
+            .expression_attribute_values(":a", binary(range.newest.as_slice()))
+            .expression_attribute_values(":z", binary(range.oldest.as_slice()))
             .scan_index_forward(!query.order.is_oldest_first())
             .set_exclusive_start_key(after)
             .limit(i32::try_from(limit).unwrap_or(i32::MAX))

@@ -33,7 +33,7 @@ struct Service {
     engine: Arc<Engine>,
     clock: Arc<Told>,
     store: Arc<dyn Store>,
-    told: u64,
+    write_units: u64,
 }
 
 /// 100 bytes of JSON that are hardly compressible, different for each call.
@@ -90,15 +90,15 @@ impl Service {
         let clock = Told::new();
         let settings = Settings { seed: Some(7), ..settings };
         let engine = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings).await.unwrap();
-        let told = store.stats().write_units;
-        Self { engine, clock, store, told }
+        let write_units = store.stats().write_units;
+        Self { engine, clock, store, write_units }
     }
 
     /// Returns the write units since the previous call, and advances the clock a little.
     fn units(&mut self) -> u64 {
         self.clock.advance(history::Duration::from_millis(37));
         let now = self.store.stats().write_units;
-        now - std::mem::replace(&mut self.told, now)
+        now - std::mem::replace(&mut self.write_units, now)
     }
 
     async fn start(&self) {
@@ -356,8 +356,8 @@ async fn a_requests_key_is_free_up_to_40_keys_per_run() {
     assert!(service.engine.render_metrics().contains(&marks), "one unit each");
     for (key, is_known) in [(5, true), (500, false)] {
         let reads = service.store.stats().read_units;
-        let told = service.engine.commands().tell(&at(), keyed(key)).await.unwrap();
-        assert_eq!((told.repeated, service.store.stats().read_units - reads), (is_known, 1), "{key}");
+        let answer = service.engine.commands().tell(&at(), keyed(key)).await.unwrap();
+        assert_eq!((answer.repeated, service.store.stats().read_units - reads), (is_known, 1), "{key}");
         assert_eq!(service.units() == 0, is_known, "a repeated request writes nothing");
     }
 }

@@ -87,8 +87,8 @@ async fn counting_flagged_rows_does_not_pay_for_others() {
         };
         let before = store.stats().read_units;
         let count = store.count(&query, u64::MAX).await.unwrap();
-        let told = store.stats().read_units - before;
-        assert!(count.read_units.abs_diff(told) <= 1, "{count:?}, but {told} were billed");
+        let billed = store.stats().read_units - before;
+        assert!(count.read_units.abs_diff(billed) <= 1, "{count:?}, but {billed} were billed");
         (count.total(), count.read_units)
     };
     for index in 0..3 {
@@ -132,12 +132,12 @@ async fn a_head_at_the_soft_limit_takes_one_unit() {
     let fits = soft - store.weight(&key, &head(2, 0));
     assert_eq!(store.weight(&key, &head(2, fits)), soft);
     store.commit(&key, Expect::Absent, &head(1, 0), &[]).await.unwrap();
-    let mut told = store.stats().write_units;
+    let mut billed = store.stats().write_units;
     for (version, count, budget) in [(2, fits, 1), (3, fits + 1, 2)] {
         let expect = Expect::Exactly { run: [7; 16], version: version - 1 };
         assert_eq!(store.commit(&key, expect, &head(version, count), &[]).await.unwrap(), Cas::Won);
         let units = store.stats().write_units;
-        assert_eq!(units - std::mem::replace(&mut told, units), budget, "{count} bytes");
+        assert_eq!(units - std::mem::replace(&mut billed, units), budget, "{count} bytes");
         assert_eq!(store.load(&key).await.unwrap(), Some(head(version, count)));
     }
 }
@@ -161,8 +161,8 @@ async fn a_lost_commit_is_billed_by_the_existing_item() {
     let key = HeadKey { domain: Arc::from("orders"), workflow_id: Arc::from("a") };
     let head = |body| Head { run: [7; 16], version: 1, body, due: None, row: None, expires_at: None };
     assert_eq!(store.commit(&key, Expect::Absent, &head(uneven(2_500)), &[]).await.unwrap(), Cas::Won);
-    let told = store.stats().write_units;
+    let billed = store.stats().write_units;
     let lost = store.commit(&key, Expect::Absent, &head(Bytes::new()), &[]).await.unwrap();
     assert_eq!(lost, Cas::Lost(Some(head(uneven(2_500)))));
-    assert_eq!(store.stats().write_units - told, 3);
+    assert_eq!(store.stats().write_units - billed, 3);
 }

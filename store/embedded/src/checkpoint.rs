@@ -83,13 +83,13 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
         }
         // Until the disk has space for it, the data that is not in redb stays in the log.
         let bytes = state.frozen.as_ref().map_or(state.active.bytes, |frozen| frozen.layer.bytes);
-        let has_room = shared.spare.has_for_redb(bytes);
+        let fits = shared.spare.has_for_redb(bytes);
         let is_durable = |frozen: &&Arc<Frozen>| frozen.durable_needed <= state.durable_batch;
-        if let Some(frozen) = state.frozen.as_ref().filter(is_durable).filter(|_| has_room) {
+        if let Some(frozen) = state.frozen.as_ref().filter(is_durable).filter(|_| fits) {
             return Some(CheckpointWork::Layer(Arc::clone(frozen)));
         }
-        if state.phase == Phase::Closing && (state.frozen.is_none() || !has_room) {
-            if state.active.slots.is_empty() || !has_room {
+        if state.phase == Phase::Closing && (state.frozen.is_none() || !fits) {
+            if state.active.slots.is_empty() || !fits {
                 return None;
             }
             state.freeze();
@@ -108,7 +108,7 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
             let is_worth_it = is_quiet && state.logged >= QUIET_BYTES;
             // Only a checkpoint frees the space of deleted data.
             let is_wanted = is_worth_it || state.logged > 0 && shared.spare.is_full();
-            if is_wanted && state.frozen.is_none() && has_room {
+            if is_wanted && state.frozen.is_none() && fits {
                 state.freeze();
             } else if state.phase == Phase::Open && shared.spare.may_be_taken() {
                 return Some(CheckpointWork::Room);

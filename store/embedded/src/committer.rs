@@ -73,7 +73,7 @@ impl Shared {
         if is_overslept {
             self.batch_ready.notify_one();
         }
-        ready.tell();
+        ready.acknowledge();
         if has_frozen {
             self.checkpoint_ready.notify_all();
         }

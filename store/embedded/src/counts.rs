@@ -10,7 +10,7 @@ use store::listing::CountBuilder;
 use store::{Count, Error, HeadKey, ListQuery, Row};
 
 use crate::keys;
-use crate::listing::few_that_begin;
+use crate::listing::find_few_by_prefix;
 use crate::range::{ROWS_READ_MAX, rows_between, tables};
 use crate::read::Want;
 use crate::record::{decode_head, decode_row};
@@ -147,7 +147,7 @@ async fn by_rows(shared: &Arc<Shared>, query: &ListQuery, at_most: u64) -> Resul
         count_rows(shared, &mut counting, (kept.clone(), keys::after_prefix(&kept)), row).await?;
         return Ok(counting.count);
     }
-    if let Some(few) = few_that_begin(shared, query).await? {
+    if let Some(few) = find_few_by_prefix(shared, query).await? {
         for listed in &few {
             counting.examine(&listed.workflow_id, &listed.row);
         }

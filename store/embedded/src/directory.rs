@@ -95,7 +95,7 @@ impl Directory {
 /// Records that the log contains this batch. Without this record, a deleted or truncated log could not be distinguished
 /// from a new one, or from one with a torn last batch. It is written with the first batch and at each start; later
 /// batches are known from the position of the checkpoint.
-pub(crate) fn make_known(directory: &Path, batch: u64) -> std::io::Result<()> {
+pub(crate) fn record_known_batch(directory: &Path, batch: u64) -> std::io::Result<()> {
     write_whole(directory, "KNOWN", &format!("{KNOWN}{batch}\n"))
 }
 

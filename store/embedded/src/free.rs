@@ -12,12 +12,12 @@ use crate::faults::Faults;
 /// run asks, which should not cost a system call each time.
 const HOLDS: Duration = Duration::from_secs(1);
 
-/// Free space below which a cached value lives only [`HOLDS_WHILE_LOW`]. Ours: more than a disk can write within a
+/// Free space below which a cached value lives only [`VALID_WHILE_LOW`]. Ours: more than a disk can write within a
 /// second.
 const LOW: u64 = 1 << 30;
 
 /// Lifetime of a cached value while little space is free. Ours: a fast disk writes a few MiB in that time.
-const HOLDS_WHILE_LOW: Duration = Duration::from_millis(10);
+const VALID_WHILE_LOW: Duration = Duration::from_millis(10);
 
 /// Free space of a disk.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl FreeSpace {
 }
 
 fn holds(bytes: Option<u64>) -> Duration {
-    if bytes.is_some_and(|bytes| bytes < LOW) { HOLDS_WHILE_LOW } else { HOLDS }
+    if bytes.is_some_and(|bytes| bytes < LOW) { VALID_WHILE_LOW } else { HOLDS }
 }
 
 #[cfg(test)]

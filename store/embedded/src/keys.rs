@@ -76,7 +76,7 @@ pub(crate) fn head(key: &HeadKey) -> Vec<u8> {
 }
 
 /// Returns the prefix of all keys of heads, or of kept heads, whose workflow id starts with `prefix`.
-pub(crate) fn ids_beginning(table: u8, domain: &str, prefix: &str) -> Vec<u8> {
+pub(crate) fn workflow_id_prefix_key(table: u8, domain: &str, prefix: &str) -> Vec<u8> {
     let mut bytes = rows_of(table, domain);
     push_text(&mut bytes, prefix);
     // Without the terminator of the text.
@@ -125,11 +125,11 @@ pub(crate) fn due(at: UnixMs, key: &HeadKey) -> Vec<u8> {
 }
 
 /// Typical size of a row's key without its domain.
-const ROW_ROOM: usize = 96;
+const ROW_KEY_BYTES: usize = 96;
 
 /// Returns the prefix of all rows of a domain in this table, or of all its numbers.
 pub(crate) fn rows_of(table: u8, domain: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(ROW_ROOM + domain.len());
+    let mut bytes = Vec::with_capacity(ROW_KEY_BYTES + domain.len());
     bytes.push(table);
     push_text(&mut bytes, domain);
     bytes
@@ -480,12 +480,15 @@ mod tests {
         {
             let key = key("d", id);
             for (table, found) in [(HEAD, head(&key)), (KEPT, kept(&key, [3; 16]))] {
-                assert!(found.starts_with(&ids_beginning(table, "d", prefix)), "{id:?} {prefix:?}");
-                assert!(!found.starts_with(&ids_beginning(table, "", prefix)), "another domain");
+                assert!(found.starts_with(&workflow_id_prefix_key(table, "d", prefix)), "{id:?} {prefix:?}");
+                assert!(!found.starts_with(&workflow_id_prefix_key(table, "", prefix)), "another domain");
                 assert_eq!(&*read_workflow_id(&found).unwrap(), id);
             }
         }
-        assert!(!head(&key("d", "a")).starts_with(&ids_beginning(HEAD, "d", "a\0")), "shorter than the prefix");
+        assert!(
+            !head(&key("d", "a")).starts_with(&workflow_id_prefix_key(HEAD, "d", "a\0")),
+            "shorter than the prefix"
+        );
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Lease {
     }
 
     /// Returns the reason for stopping the store when the lease has expired.
-    pub(crate) fn why_over(&self) -> String {
+    pub(crate) fn expired_reason(&self) -> String {
         format!(
             "the archive `{}` was unreachable for longer than --ship-lease, and another store may have taken over",
             self.archive
@@ -70,7 +70,7 @@ impl Lease {
     ///
     /// [`Error::Failed`] if the lease has expired.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.is_over() { Err(Error::Failed { why: self.why_over() }) } else { Ok(()) }
+        if self.is_over() { Err(Error::Failed { why: self.expired_reason() }) } else { Ok(()) }
     }
 }
 

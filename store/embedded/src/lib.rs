@@ -271,7 +271,7 @@ struct Parts {
 }
 
 /// How long closing waits for an archive. Ours: data that has not arrived by then is shipped at the next start.
-const BESIDE_WAIT: Duration = Duration::from_secs(10);
+const BACKGROUND_WAIT: Duration = Duration::from_secs(10);
 
 impl Parts {
     /// Stops the threads and releases the files. If `phase` is `Closing`, the threads finish their work first.
@@ -284,7 +284,7 @@ impl Parts {
         }
         let began = tokio::time::Instant::now();
         while self.background.iter().any(|thread| !thread.is_finished()) {
-            if began.elapsed() > BESIDE_WAIT {
+            if began.elapsed() > BACKGROUND_WAIT {
                 tracing::warn!("the archive is too slow: the rest is shipped at the next start");
                 break;
             }
@@ -411,7 +411,7 @@ impl Store for Embedded {
             bytes_written: segments.bytes_written.load(Ordering::Relaxed) + self.shared.tree.bytes_written(),
             bytes_on_disk: segments.bytes() + segments.kept_bytes() + tree_bytes,
             rows_read: self.shared.rows_read.load(Ordering::Relaxed),
-            opens_put_off: segments.opening.put_off(),
+            opens_put_off: segments.opening.postponed(),
             sync_latency: segments.sync_latency(),
             disk_least: self.shared.spare.least(),
             ..Stats::default()

@@ -22,7 +22,7 @@ pub(crate) async fn list(shared: &Arc<Shared>, query: &ListQuery, page: Option<&
     let mut gathered = PageBuilder::new(query, page)?;
     if let Some(workflow_id) = &query.workflow_id {
         list_one(shared, workflow_id, &mut gathered).await?;
-    } else if let Some(few) = few_that_begin(shared, query).await? {
+    } else if let Some(few) = find_few_by_prefix(shared, query).await? {
         for listed in few {
             gathered.add(listed);
         }
@@ -42,11 +42,11 @@ pub(crate) async fn list(shared: &Arc<Shared>, query: &ListQuery, page: Option<&
 /// no prefix or too many runs match.
 ///
 /// Heads are read before kept heads, so that a head replaced in between is found among the kept ones.
-pub(crate) async fn few_that_begin(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Vec<Listed>>, Error> {
+pub(crate) async fn find_few_by_prefix(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Vec<Listed>>, Error> {
     let Some(prefix) = &query.workflow_id_prefix else { return Ok(None) };
     let mut few = Vec::new();
     for table in [keys::HEAD, keys::KEPT] {
-        let from = keys::ids_beginning(table, &query.domain, prefix);
+        let from = keys::workflow_id_prefix_key(table, &query.domain, prefix);
         let want = Want { pairs: HEADS_READ_MAX, bytes: 4 << 20, is_reverse: false };
         let scanned = shared.scan(from.clone(), keys::after_prefix(&from), want).await?;
         shared.rows_read.fetch_add(scanned.pairs.len() as u64, Ordering::Relaxed);

@@ -360,7 +360,7 @@ struct OpenSegment {
 
 impl OpenSegment {
     /// Returns whether a batch fits into the segment. The first batch of a segment always fits.
-    fn has_room(&self, bytes: usize, segment_bytes: u64) -> bool {
+    fn fits(&self, bytes: usize, segment_bytes: u64) -> bool {
         self.end <= SEGMENT_HEADER as u64 || self.end + bytes as u64 + 8 <= segment_bytes
     }
 }
@@ -379,15 +379,15 @@ impl Tail {
     }
 
     /// Returns whether a batch of this size fits into the current segment.
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.segment.as_ref().is_some_and(|segment| segment.has_room(bytes, self.segments.segment_bytes))
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        self.segment.as_ref().is_some_and(|segment| segment.fits(bytes, self.segments.segment_bytes))
     }
 
     /// Appends a batch, which is durable on return. Returns true if the segment has just become half full, so that the
     /// next one should be prepared.
     pub(crate) fn append(&mut self, builder: &mut Builder, batch: u64) -> io::Result<bool> {
         let segment_bytes = self.segments.segment_bytes;
-        let segment = match self.segment.take_if(|segment| segment.has_room(builder.len(), segment_bytes)) {
+        let segment = match self.segment.take_if(|segment| segment.fits(builder.len(), segment_bytes)) {
             Some(segment) => self.segment.insert(segment),
             None => self.segment.insert(self.segments.next(batch)?),
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::directory::make_known;
+use crate::directory::record_known_batch;
 use crate::frame::Builder;
 use crate::log::Tail;
 use crate::opening::Opening;
@@ -52,7 +52,7 @@ impl LogEnd {
         self.last.as_ref().is_some_and(is_rested)
             && self.first.is_none()
             && bytes <= SMALL_BATCH
-            && self.tail.has_room(bytes)
+            && self.tail.fits(bytes)
     }
 
     /// Writes the buffer as this batch, durably. Returns whether the next segment should be prepared.
@@ -60,7 +60,7 @@ impl LogEnd {
         let began = Instant::now();
         let is_half_full = self.tail.append(&mut self.builder, batch)?;
         if let Some(directory) = self.first.take() {
-            opening.patiently(|| make_known(&directory, batch))?;
+            opening.patiently(|| record_known_batch(&directory, batch))?;
         }
         self.builder.clear();
         let at = Instant::now();

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use store::Error;
 
 use crate::archive::source::LogSource;
-use crate::directory::{Directory, log_path, make_known, tree_path};
+use crate::directory::{Directory, log_path, record_known_batch, tree_path};
 use crate::disk::storage_error;
 use crate::frame::{BatchOperation, operations};
 use crate::log::{FoundLog, Live, Segments, Tail};
@@ -69,7 +69,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     state.durable_batch = recovered.last_batch;
     let known = recovered.last_batch;
     if known > 0 && directory.known != Some(known) {
-        match make_known(&options.directory, known) {
+        match record_known_batch(&options.directory, known) {
             // The earlier value is still valid, only less precise.
             Err(error) if directory.known.is_some() && error.kind() == std::io::ErrorKind::StorageFull => {
                 tracing::warn!(%error, "cannot write KNOWN");

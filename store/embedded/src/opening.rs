@@ -26,7 +26,7 @@ fn is_shortage(error: &io::Error) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
     is_short: AtomicBool,
-    put_off: AtomicU64,
+    postponed: AtomicU64,
     is_stopped: Mutex<bool>,
     stopped: Condvar,
 }
@@ -44,7 +44,7 @@ impl Opening {
                     }
                     wait = (wait * 2).min(WAIT_MAX);
                 }
-                done => return self.over(done),
+                done => return self.end_shortage(done),
             }
         }
     }
@@ -56,7 +56,7 @@ impl Opening {
                 self.note(&error);
                 Ok(None)
             }
-            done => self.over(done).map(Some),
+            done => self.end_shortage(done).map(Some),
         }
     }
 
@@ -67,19 +67,19 @@ impl Opening {
     }
 
     /// Returns how often a file could not be opened because of a lack of descriptors or memory.
-    pub(crate) fn put_off(&self) -> u64 {
-        self.put_off.load(Ordering::Relaxed)
+    pub(crate) fn postponed(&self) -> u64 {
+        self.postponed.load(Ordering::Relaxed)
     }
 
     /// Counts a shortage, and logs the first one.
     fn note(&self, error: &io::Error) {
-        self.put_off.fetch_add(1, Ordering::Relaxed);
+        self.postponed.fetch_add(1, Ordering::Relaxed);
         if !self.is_short.swap(true, Ordering::Relaxed) {
             tracing::warn!(%error, "the log cannot open a file now; it retries, and commits may have to wait");
         }
     }
 
-    fn over<T>(&self, done: io::Result<T>) -> io::Result<T> {
+    fn end_shortage<T>(&self, done: io::Result<T>) -> io::Result<T> {
         if done.is_ok() && self.is_short.swap(false, Ordering::Relaxed) {
             tracing::info!("the log can open files again");
         }

@@ -223,8 +223,8 @@ mod tests {
         let found = replayed();
         bytes[end - 5] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
-        let said = found.cut().unwrap_err().to_string();
-        assert!(said.contains("has changed since it was read"), "{said}");
+        let message = found.cut().unwrap_err().to_string();
+        assert!(message.contains("has changed since it was read"), "{message}");
         bytes[end - 5] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
         assert_eq!(replayed().cut().unwrap(), 4);

@@ -298,7 +298,7 @@ impl Shared {
             })?;
         }
         let Some(lease) = self.lease.get() else { return Ok(()) };
-        lease.check().inspect_err(|_| self.fail(&lease.why_over()))
+        lease.check().inspect_err(|_| self.fail(&lease.expired_reason()))
     }
 
     /// Waits until a batch is durable.
@@ -314,13 +314,13 @@ impl Shared {
 
     /// Stops the store permanently. Commits that are not durable will not be acknowledged.
     pub(crate) fn fail(&self, why: &str) {
-        self.silence(why);
+        self.fail_silently(why);
         let why = self.lock().failure.clone();
         self.failure.send_if_modified(|failure| std::mem::replace(failure, why).is_none());
     }
 
     /// Like [`fail`](Self::fail), but does not yet notify those who wait for a failure.
-    pub(crate) fn silence(&self, why: &str) {
+    pub(crate) fn fail_silently(&self, why: &str) {
         let mut state = self.lock();
         if state.failure.is_none() {
             tracing::error!(why, "the store has failed");
@@ -380,7 +380,7 @@ impl Shared {
 pub(crate) struct Acknowledged(Vec<(u64, oneshot::Sender<()>)>);
 
 impl Acknowledged {
-    pub(crate) fn tell(self) {
+    pub(crate) fn acknowledge(self) {
         for (_, sender) in self.0 {
             // A caller that no longer waits is ignored.
             let _ = sender.send(());

@@ -60,8 +60,8 @@ impl SpareSpace {
 
     /// Returns how many bytes this process may still write, or `None` if the system does not report it.
     pub(crate) fn free(&self) -> Option<u64> {
-        if let Some(said) = self.faults.disk_free() {
-            return Some(said);
+        if let Some(free) = self.faults.disk_free() {
+            return Some(free);
         }
         let held = if self.is_held.load(Ordering::SeqCst) { self.bytes } else { 0 };
         self.free.bytes().map(|bytes| bytes + held)

@@ -168,7 +168,7 @@ pub(crate) fn make(tree: &Tree, state: &State) -> Result<(), Error> {
         }
     }
     write(tree, &mut made)?;
-    tree.know_terms()
+    tree.record_has_terms()
 }
 
 /// Returns the keys of a stored row's entries.

@@ -128,7 +128,7 @@ impl Tree {
     }
 
     /// Records that rows have entries under their terms from now on.
-    pub(crate) fn know_terms(&self) -> Result<(), Error> {
+    pub(crate) fn record_has_terms(&self) -> Result<(), Error> {
         let txn = self.with(begin_write)?;
         {
             let mut meta = txn.open_table(META).map_err(failed)?;
@@ -371,7 +371,7 @@ mod tests {
         let tree = open();
         assert!(!tree.has_terms());
         tree.write(nothing(), Some(5)).unwrap();
-        tree.know_terms().unwrap();
+        tree.record_has_terms().unwrap();
         tree.write(nothing(), Some(6)).unwrap();
         drop(tree);
         let tree = open();

@@ -92,7 +92,7 @@ pub async fn loads_during_commits_never_go_back(store: Arc<dyn Store>) {
 /// A caller that marks each body can determine after an error whether it was written: never after `NotApplied`,
 /// possibly after `Unknown`.
 pub async fn loading_resolves_an_unknown_outcome(store: Arc<dyn Store>) {
-    let faulty = FaultStore::new(Arc::clone(&store), 42, Chances::bad_day());
+    let faulty = FaultStore::new(Arc::clone(&store), 42, Chances::frequent());
     let mut newest = start(&*store, &key("a")).await;
     for mark in 0..200_u8 {
         let next = Head { body: Bytes::from(vec![mark]), ..head(RUN, newest.version + 1) };

@@ -6,14 +6,14 @@ use super::*;
 
 /// Returns what the flow requested, in order.
 fn asked(service: &TestService) -> Vec<String> {
-    let told = |event: &Event| match &event.kind {
+    let effect = |event: &Event| match &event.kind {
         EventKind::ActivityScheduled(it) => Some(format!("do {}", it.activity_id)),
         EventKind::ActivityTaskCancel(it) => Some(format!("stop {}", it.activity_id)),
         EventKind::TimerScheduled(it) => Some(format!("set {}", it.timer_id)),
         EventKind::TimerCanceled(it) => Some(format!("take back {}", it.timer_id)),
         _ => None,
     };
-    service.history("1").iter().filter_map(told).collect()
+    service.history("1").iter().filter_map(effect).collect()
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_step_canceled_in_its_own_turn_leaves_no_trace() {
         let done: String = ctx.activity("a", &note).start().await?;
         // Scheduled in an earlier turn, so it can only be asked to stop.
         scope.cancel();
-        assert!(work.await.is_ok(), "its runner was never told");
+        assert!(work.await.is_ok(), "its runner received no cancellation");
         let scope = ctx.scope();
         let work = scope.activity::<String>("d", &()).outlasts_cancel().start();
         scope.cancel();

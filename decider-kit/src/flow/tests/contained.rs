@@ -12,19 +12,19 @@ fn given_back(flow: Flow) -> String {
 
 #[test]
 fn a_panic_gives_the_turn_back_with_its_message() {
-    let said = given_back(flow::<(), _>(async |_, ()| panic!("no {}", "ink")));
-    assert_eq!(said, "the flow panicked: no ink");
+    let message = given_back(flow::<(), _>(async |_, ()| panic!("no {}", "ink")));
+    assert_eq!(message, "the flow panicked: no ink");
 }
 
 #[test]
 fn awaiting_a_foreign_future_is_a_deadlock() {
-    let said = given_back(flow(async |ctx, ()| {
+    let message = given_back(flow(async |ctx, ()| {
         let sleep = ctx.sleep(seconds(1)).start();
         std::future::pending::<()>().await;
         sleep.await
     }));
-    assert!(said.contains("it waits, but not for an activity"), "{said}");
-    assert!(said.contains("open, but not awaited: timer `sleep`"), "{said}");
+    assert!(message.contains("it waits, but not for an activity"), "{message}");
+    assert!(message.contains("open, but not awaited: timer `sleep`"), "{message}");
 }
 
 #[test]
@@ -38,20 +38,20 @@ fn a_later_deadlock_is_detected_when_it_happens() {
     }));
     service.start("flow", "1", &());
     let ended = catch_unwind(AssertUnwindSafe(|| service.finish("1"))).unwrap_err();
-    let said = baton_client::shutdown::panic_message(&*ended);
-    assert!(said.contains("the decider gives the turn back: the flow is deadlocked"), "{said}");
+    let message = baton_client::shutdown::panic_message(&*ended);
+    assert!(message.contains("the decider gives the turn back: the flow is deadlocked"), "{message}");
 }
 
 #[test]
 fn a_flow_that_loops_is_stopped() {
-    let said = given_back(flow::<(), _>(async |_, ()| {
+    let message = given_back(flow::<(), _>(async |_, ()| {
         std::future::poll_fn(|task| {
             task.waker().wake_by_ref();
             std::task::Poll::Pending
         })
         .await
     }));
-    assert!(said.contains("in an endless loop"), "{said}");
+    assert!(message.contains("in an endless loop"), "{message}");
 }
 
 /// Runs the check outside any runtime and inside a task, as hosts do.
@@ -98,15 +98,15 @@ fn calls_that_need_a_runtime_fail_with_advice() {
         }));
         assert!(spawned.contains("the flow spawned a task"), "{spawned}");
         // The thread is still usable.
-        let said = given_back(flow::<(), _>(async |_, ()| panic!("no ink")));
-        assert_eq!(said, "the flow panicked: no ink");
+        let message = given_back(flow::<(), _>(async |_, ()| panic!("no ink")));
+        assert_eq!(message, "the flow panicked: no ink");
     });
 }
 
 #[test]
 fn a_value_of_another_type_waits_for_other_code() {
-    let said = given_back(Flow::new(async |_: Context, input: u64| Ok(input)));
-    assert!(said.starts_with("event 1: cannot read the run's input: "), "{said}");
+    let message = given_back(Flow::new(async |_: Context, input: u64| Ok(input)));
+    assert!(message.starts_with("event 1: cannot read the run's input: "), "{message}");
     let mut service = service(flow(async |ctx, ()| ctx.activity::<u64>("a", &()).await));
     service.records_given_back();
     service.start("flow", "1", &());
@@ -118,8 +118,8 @@ fn a_value_of_another_type_waits_for_other_code() {
     });
     let failed = failed.unwrap();
     assert_eq!(failed.reason.as_deref(), Some("flow-unreadable"));
-    let said: String = failed.details.unwrap().read().unwrap();
-    assert!(said.contains("event 7: cannot read the result of `a`: "), "{said}");
+    let message: String = failed.details.unwrap().read().unwrap();
+    assert!(message.contains("event 7: cannot read the result of `a`: "), "{message}");
     // Other code continues the run.
     service.deploy("flow", flow(async |ctx, ()| ctx.activity::<String>("a", &()).await));
     assert_eq!(service.finish("1").result::<String>(), "a");
@@ -127,8 +127,8 @@ fn a_value_of_another_type_waits_for_other_code() {
 
 #[test]
 fn a_reserved_marker_name_is_refused() {
-    let said = given_back(flow(async |ctx, ()| Ok(ctx.side_effect("baton.id", || 1))));
-    assert!(said.contains("the name `baton.id` is reserved"), "{said}");
+    let message = given_back(flow(async |ctx, ()| Ok(ctx.side_effect("baton.id", || 1))));
+    assert!(message.contains("the name `baton.id` is reserved"), "{message}");
 }
 
 /// A query must not affect the run; it cannot even use up an id that the flow would get.

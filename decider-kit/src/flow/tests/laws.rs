@@ -294,18 +294,18 @@ fn a_nondeterministic_flow_is_detected() {
         baton_client::shutdown::panic_message(&*finished.expect_err("the flow is detected"))
     };
     let count = AtomicU64::new(0);
-    let said = caught(Flow::new(move |ctx: Context, ()| {
+    let message = caught(Flow::new(move |ctx: Context, ()| {
         let count = count.fetch_add(1, Ordering::Relaxed);
         async move { ctx.activity::<String>("a", &count).await }
     }));
-    assert!(said.contains("with its cached state and with a state rebuilt from event 1"), "{said}");
+    assert!(message.contains("with its cached state and with a state rebuilt from event 1"), "{message}");
     // Two hash sets of 64 elements hardly ever have the same order.
-    let said = caught(flow(async |ctx, ()| {
+    let message = caught(flow(async |ctx, ()| {
         let parts: std::collections::HashSet<_> = (0..64).collect();
         join_all(parts.into_iter().map(|part| ctx.activity::<String>("a", &part))).await;
         Ok(())
     }));
-    assert!(said.contains("with its cached state and with a state rebuilt from event 1"), "{said}");
+    assert!(message.contains("with its cached state and with a state rebuilt from event 1"), "{message}");
 }
 
 /// A state holds only open steps, and nothing of the past.

@@ -136,9 +136,9 @@ fn a_mismatch_fails_the_turn_but_not_the_run() {
     });
     let failed = failed.unwrap();
     assert_eq!(failed.reason.as_deref(), Some("flow-mismatch"));
-    let said: String = failed.details.unwrap().read().unwrap();
+    let message: String = failed.details.unwrap().read().unwrap();
     let expected = "event 5 is TimerScheduled `sleep`, but the code issued ScheduleActivity `a`";
-    assert!(said.contains(expected), "{said}");
+    assert!(message.contains(expected), "{message}");
     assert!(service.run("1").is_open());
     // With the right code the run continues.
     service.deploy("flow", flow(code));
@@ -255,10 +255,10 @@ fn a_directory_of_histories_is_replayed() {
     };
     let replayed = crate::testing::replay_directory(&directory, flow).unwrap();
     std::fs::remove_dir_all(&directory).unwrap();
-    let said: Vec<_> = replayed.iter().map(|(_, replayed)| replayed.as_ref().map_err(ToString::to_string)).collect();
-    assert_eq!(said.len(), 4);
-    assert_eq!(said[0], Ok(&()));
-    assert!(said[1].as_ref().unwrap_err().contains("does not match the history"), "{:?}", said[1]);
-    assert!(said[2].as_ref().unwrap_err().starts_with("not a history"), "{:?}", said[2]);
-    assert_eq!(said[3].as_ref().unwrap_err(), "no flow for `other`");
+    let results: Vec<_> = replayed.iter().map(|(_, replayed)| replayed.as_ref().map_err(ToString::to_string)).collect();
+    assert_eq!(results.len(), 4);
+    assert_eq!(results[0], Ok(&()));
+    assert!(results[1].as_ref().unwrap_err().contains("does not match the history"), "{:?}", results[1]);
+    assert!(results[2].as_ref().unwrap_err().starts_with("not a history"), "{:?}", results[2]);
+    assert_eq!(results[3].as_ref().unwrap_err(), "no flow for `other`");
 }

@@ -73,9 +73,9 @@ fn compare(expected: Verdict, asked: &ProposedUpdate, decisions: &Decisions, eve
     let verdict = decisions.updates.iter().find(|answer| answer.update_id == asked.update_id);
     let verdict = verdict.map(|answer| &answer.verdict);
     if verdict != Some(&expected_verdict) {
-        let said = verdict.map_or_else(|| "nothing".to_owned(), |verdict| format!("{verdict:?}"));
+        let found = verdict.map_or_else(|| "nothing".to_owned(), |verdict| format!("{verdict:?}"));
         let name = &asked.name;
-        fail(format_args!("expected for update `{name}`\n  {expected_verdict:?}\nfound\n  {said}"), events);
+        fail(format_args!("expected for update `{name}`\n  {expected_verdict:?}\nfound\n  {found}"), events);
     }
     if expected.awaiting.is_empty() {
         expected.awaiting.clone_from(&beside.awaiting);

@@ -29,7 +29,7 @@ impl TestService {
             let mut transition = Transition::linked(run.run.clone(), run.links.clone());
             let result = transition.undergo(errand, self.now);
             let is_news = transition.is_changed();
-            self.take_in(index, transition);
+            self.apply_transition(index, transition);
             if is_news {
                 self.schedule_wake(index, Some(self.now));
                 self.deliver(index);

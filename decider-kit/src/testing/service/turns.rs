@@ -58,10 +58,10 @@ impl TestService {
 
     #[track_caller]
     pub(super) fn complete(&mut self, index: usize, turn: TurnId, asked: Vec<ProposedUpdate>, decisions: Decisions) {
-        let said = decisions.updates.clone();
+        let answers = decisions.updates.clone();
         let command = judged(AnsweredTurn::Held(turn), asked.clone(), decisions);
         match self.admit(index, &command) {
-            Ok(_) => self.store_rejections(index, said),
+            Ok(_) => self.store_rejections(index, answers),
             // The updates are judged again in the next turn.
             Err(Fault::TurnLost | Fault::RunClosed { .. }) => self.at_mut(index).asked.extend(asked),
             Err(fault) => refused(&fault, &command, &self.at(index).events),

@@ -119,9 +119,9 @@ impl TestService {
     }
 
     /// Stores the rejections among a turn's answers to updates.
-    pub(super) fn store_rejections(&mut self, index: usize, said: Vec<UpdateAnswer>) {
+    pub(super) fn store_rejections(&mut self, index: usize, answers: Vec<UpdateAnswer>) {
         let is_rejected = |answer: &UpdateAnswer| matches!(answer.verdict, Verdict::Rejected { .. });
-        self.at_mut(index).rejected.extend(said.into_iter().filter(is_rejected));
+        self.at_mut(index).rejected.extend(answers.into_iter().filter(is_rejected));
     }
 
     /// Runs a speculative turn for the updates, which is recorded only if it has something to record.
@@ -145,11 +145,11 @@ impl TestService {
         if let Some(message) = decisions.given_back() {
             fail(format_args!("the decider gives the turn back: {message}"), &events);
         }
-        let said = decisions.updates.clone();
+        let answers = decisions.updates.clone();
         let turn = AnsweredTurn::Speculative { last_event_id, started_at: now, identity, by: None };
         let command = judged(turn, asked, decisions);
         match self.admit(index, &command) {
-            Ok(_) => self.store_rejections(index, said),
+            Ok(_) => self.store_rejections(index, answers),
             Err(fault) => refused(&fault, &command, &self.at(index).events),
         }
     }

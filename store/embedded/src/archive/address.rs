@@ -122,8 +122,8 @@ mod tests {
         assert_eq!(bucket("s3://b/"), Some(("b".to_owned(), String::new())));
         assert_eq!(bucket("s3://b/p/q/"), Some(("b".to_owned(), "p/q".to_owned())));
         for wrong in ["s3://", "s3:///p", "s3://b/p//q", "s3://b/../q"] {
-            let said = ArchiveAddress::from(wrong).kind().unwrap_err();
-            assert!(said.contains("expected `s3://BUCKET/PREFIX`"), "{said}");
+            let message = ArchiveAddress::from(wrong).kind().unwrap_err();
+            assert!(message.contains("expected `s3://BUCKET/PREFIX`"), "{message}");
         }
         for path in ["s3", "s3:/b", "./s3://b", "/mnt/b"] {
             assert!(matches!(ArchiveAddress::from(path).kind(), Ok(AddressKind::Directory(_))), "{path}");

@@ -68,19 +68,19 @@ pub(crate) fn run(
     let mut writer = ArchiveWriter::draw();
     let mut shipper = Shipper::open(source.clone(), &archive, Duration::ZERO, writer)?;
     let before = shipper.shipped();
-    let mut done = bring_up(&mut shipper, source, options, before, tick);
+    let mut done = update_archive(&mut shipper, source, options, before, tick);
     // Starts again with a new base.
     if let Err(ArchiveError::Gap { .. }) = done {
         drop(shipper);
         writer = writer.again();
         shipper = Shipper::open(source.clone(), &archive, Duration::ZERO, writer)?;
-        done = bring_up(&mut shipper, source, options, before, tick);
+        done = update_archive(&mut shipper, source, options, before, tick);
     }
     shipper.release();
     done
 }
 
-fn bring_up(
+fn update_archive(
     shipper: &mut Shipper,
     source: &LogSource,
     options: &BackupOptions,

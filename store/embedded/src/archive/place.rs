@@ -65,11 +65,11 @@ pub(crate) enum PutAnswer {
 
 /// Intervals of writing and watching a location.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Paces {
+pub(crate) struct Intervals {
     /// Interval at which new data is shipped.
     pub(crate) every: Duration,
     /// Interval of the heartbeats written if there is no new data.
-    pub(crate) beat: Duration,
+    pub(crate) heartbeat: Duration,
     /// Time that a new writer watches for another one.
     pub(crate) watch: Duration,
 }
@@ -81,7 +81,7 @@ pub(crate) trait ArchivePlace: fmt::Debug + Send + Sync {
         None
     }
 
-    fn paces(&self) -> Paces;
+    fn intervals(&self) -> Intervals;
 
     /// Returns a name for messages.
     fn shown(&self, name: &str) -> String;

@@ -24,7 +24,7 @@ const ASKING: &str = "BACKUP-LOCK";
 /// Interval of checking for a request. Ours: short enough for an interactive command.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval of writing and reading the progress.
-const SAY_EVERY: Duration = Duration::from_millis(200);
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum time for a service to start a backup.
 const BEGINS_WITHIN: Duration = Duration::from_secs(10);
 
@@ -79,21 +79,21 @@ pub(crate) fn serve(source: &LogSource, directory: &Path) {
 fn answer(source: &LogSource, directory: &Path, request: &BackupRequest) {
     let files = Files::default();
     let mut state = BackupState { id: request.id, pairs: 0, pairs_in_all: 0, bytes: 0, done: None, failed: None };
-    let say = |state: &BackupState| {
+    let write_state = |state: &BackupState| {
         if let Err(error) = files.write_sealed(directory, STATE, state) {
             tracing::warn!(%error, "cannot write the progress of the backup");
         }
     };
-    say(&state);
+    write_state(&state);
     drop(std::fs::remove_file(directory.join(REQUEST)));
     let keep = request.keep_ms.map(Duration::from_millis);
     let options = BackupOptions { keep, ..BackupOptions::new(request.archive.clone()) };
-    let mut said = Instant::now();
+    let mut reported_at = Instant::now();
     let done = run(source, &options, &mut |CopyProgress { pairs, pairs_in_all, bytes }| {
-        if said.elapsed() >= SAY_EVERY {
-            said = Instant::now();
+        if reported_at.elapsed() >= REPORT_INTERVAL {
+            reported_at = Instant::now();
             (state.pairs, state.pairs_in_all, state.bytes) = (pairs, pairs_in_all, bytes);
-            say(&state);
+            write_state(&state);
         }
     });
     match done {
@@ -109,7 +109,7 @@ fn answer(source: &LogSource, directory: &Path, request: &BackupRequest) {
             state.failed = Some(error.to_string());
         }
     }
-    say(&state);
+    write_state(&state);
 }
 
 /// Requests a backup and waits for its result.
@@ -130,12 +130,12 @@ pub(crate) fn ask(
     let archive = options.archive.absolute();
     let keep_ms = options.keep.map(|keep| u64::try_from(keep.as_millis()).unwrap_or(u64::MAX));
     Files::default().write_sealed(directory, REQUEST, &BackupRequest { id, archive, keep_ms })?;
-    let mut heard = Instant::now();
+    let mut answered_at = Instant::now();
     loop {
-        std::thread::sleep(SAY_EVERY);
+        std::thread::sleep(REPORT_INTERVAL);
         let state = read_sealed::<BackupState>(directory, STATE)?.filter(|state| state.id == id);
         if let Some(BackupState { pairs, pairs_in_all, bytes, done, failed, .. }) = state {
-            heard = Instant::now();
+            answered_at = Instant::now();
             tick(CopyProgress { pairs, pairs_in_all, bytes });
             if let Some(report) = done {
                 return Ok(report);
@@ -143,7 +143,7 @@ pub(crate) fn ask(
             if let Some(why) = failed {
                 return Err(ArchiveError::Away { why });
             }
-        } else if heard.elapsed() > BEGINS_WITHIN {
+        } else if answered_at.elapsed() > BEGINS_WITHIN {
             drop(std::fs::remove_file(directory.join(REQUEST)));
             return Err(refused(format!(
                 "the process that has `{}` open has not started the backup within {} s: is it a service of the same \

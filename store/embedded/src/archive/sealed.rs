@@ -142,7 +142,7 @@ mod tests {
         }
         let newer = String::from_utf8(whole).unwrap().replace("format 1", "format 2");
         std::fs::write(&path, newer).unwrap();
-        let said = read_sealed::<Vec<u64>>(scratch.path(), "NEWEST").unwrap_err().to_string();
-        assert!(said.contains("format 2, but this version of Baton reads format 1"), "{said}");
+        let message = read_sealed::<Vec<u64>>(scratch.path(), "NEWEST").unwrap_err().to_string();
+        assert!(message.contains("format 2, but this version of Baton reads format 1"), "{message}");
     }
 }

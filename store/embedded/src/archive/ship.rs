@@ -251,7 +251,7 @@ impl Shipper {
             self.begin_at(snapshot.position)?;
         }
         let archive = self.archive.clone();
-        let between_steps = archive.place.paces().every;
+        let between_steps = archive.place.intervals().every;
         let mut writer = ChunkWriter::new(&archive, chunks_folder(&self.folder))?;
         let mut last_step = tokio::time::Instant::now();
         for pair in snapshot.map.all()? {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::holds::LogHold;
 use super::layout::is_claimed;
 use super::opened::Archive;
-use super::place::Paces;
+use super::place::Intervals;
 use super::sealed::{Files, read_sealed};
 use super::ship::{ArchiveWriter, Shipper};
 use super::source::LogSource;
@@ -22,7 +22,7 @@ use crate::lease::Lease;
 use crate::shared::{Phase, Shared};
 
 /// Wait after a failure.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of removing expired data.
 const FORGET: Duration = Duration::from_secs(600);
 /// File in the data directory that records the archive it was shipped to.
@@ -88,7 +88,7 @@ pub(crate) fn watch_lease(shared: &Shared, lease: &Lease) {
             return;
         }
         if lease.is_over() {
-            return shared.fail(&lease.why_over());
+            return shared.fail(&lease.expired_reason());
         }
     }
 }
@@ -144,10 +144,10 @@ impl ShipState {
 
     fn set_error(&self, error: &ArchiveError) {
         let mut seen = self.lock();
-        let said = error.to_string();
-        if seen.error.as_ref() != Some(&said) {
+        let message = error.to_string();
+        if seen.error.as_ref() != Some(&message) {
             tracing::error!(%error, "cannot ship the log; the service continues and retries");
-            seen.error = Some(said);
+            seen.error = Some(message);
         }
     }
 }
@@ -158,13 +158,13 @@ pub(crate) struct Shipping {
     pub(crate) to: ShipTo,
     archive: Archive,
     writer: ArchiveWriter,
-    paces: Paces,
+    intervals: Intervals,
     epoch: u64,
     shipper: Option<Shipper>,
     /// Hold on the log that also covers the time between two attempts.
     hold: LogHold,
     pub(crate) state: Arc<ShipState>,
-    beat_at: Option<Instant>,
+    heartbeat_at: Option<Instant>,
     forgot_at: Instant,
 }
 
@@ -191,9 +191,9 @@ impl Shipping {
                 ),
             });
         }
-        let (writer, mut paces) = (ArchiveWriter::draw(), archive.place.paces());
+        let (writer, mut intervals) = (ArchiveWriter::draw(), archive.place.intervals());
         if !to.lease.is_zero() {
-            paces.beat = paces.beat.min(to.lease / 3);
+            intervals.heartbeat = intervals.heartbeat.min(to.lease / 3);
         }
         let shipper = Shipper::open(source.clone(), &archive, to.lease, writer)?;
         let shipped = Shipped { archive: address, epoch: shipper.epoch() };
@@ -205,8 +205,8 @@ impl Shipping {
         let state = Arc::new(ShipState { shipped: AtomicU64::new(shipper.shipped()), seen, lease });
         let to = ShipTo { archive: shipped.archive, ..to };
         let (epoch, shipper) = (shipper.epoch(), Some(shipper));
-        let (beat_at, forgot_at) = (None, now);
-        Ok(Self { source, to, archive, writer, paces, epoch, shipper, hold, state, beat_at, forgot_at })
+        let (heartbeat_at, forgot_at) = (None, now);
+        Ok(Self { source, to, archive, writer, intervals, epoch, shipper, hold, state, heartbeat_at, forgot_at })
     }
 
     /// Runs until the store has closed or failed.
@@ -235,7 +235,7 @@ impl Shipping {
                 self.shipper.iter_mut().for_each(Shipper::release);
                 return;
             }
-            let pause = if self.shipper.is_some() { self.paces.every } else { AGAIN };
+            let pause = if self.shipper.is_some() { self.intervals.every } else { RETRY_INTERVAL };
             self.wait(pause.saturating_sub(began.elapsed()));
         }
     }
@@ -295,12 +295,12 @@ impl Shipping {
                 Err(ArchiveError::Away { why: "the store is closing, and the base is incomplete".to_owned() })
             })?;
             tracing::info!(%archive, pairs = taken.pairs, bytes = taken.bytes, "a base was taken");
-        } else if is_idle && self.beat_at.is_some_and(|at| at.elapsed() < self.paces.beat) {
+        } else if is_idle && self.heartbeat_at.is_some_and(|at| at.elapsed() < self.intervals.heartbeat) {
             self.state.all(shipper.shipped(), began);
             return Ok(());
         }
         let shipped = shipper.catch_up()?;
-        self.beat_at = Some(began);
+        self.heartbeat_at = Some(began);
         self.hold.set(shipped);
         self.state.all(shipped, began);
         self.state.written(began_at);
@@ -313,7 +313,7 @@ impl Shipping {
 
     /// Stops acknowledging, ships everything acknowledged, records the end, and fails the store.
     fn give_up(mut self, why: &str) {
-        self.source.shared.silence(why);
+        self.source.shared.fail_silently(why);
         let ended = match &mut self.shipper {
             Some(shipper) => shipper.end(),
             None => Err(ArchiveError::Away { why: "the archive could not be opened".to_owned() }),

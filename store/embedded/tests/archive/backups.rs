@@ -168,14 +168,14 @@ async fn a_full_disk_fails_only_the_current_backup(kind: Kind) {
     work(&store, 1_500).await;
     let last = versions(&store).await;
     store.close().await.unwrap();
-    let (mut failed, mut room) = (0, 0);
+    let (mut failed, mut space) = (0, 0);
     loop {
         let faults = Arc::new(Faults::default());
-        faults.limit_space(room);
+        faults.limit_space(space);
         let options = BackupOptions { faults, ..BackupOptions::new(&archive) };
         let done = Embedded::backup(&data, &options, &mut |_| ());
         verify(&archive, &mut |_| ()).unwrap();
-        let there = scratch.path().join(format!("r{room}"));
+        let there = scratch.path().join(format!("r{space}"));
         restore_to(&archive, &there, None).unwrap();
         let found = versions(&Embedded::open(small(&there)).await.unwrap()).await;
         if let Err(error) = done {
@@ -184,13 +184,13 @@ async fn a_full_disk_fails_only_the_current_backup(kind: Kind) {
                 error.to_string().contains("No space") || error.to_string().contains("no storage space"),
                 "{error}"
             );
-            assert!(found == first || found == last, "{found:?} with {room}");
+            assert!(found == first || found == last, "{found:?} with {space}");
             failed += 1;
         } else {
             assert_eq!(found, last);
             break;
         }
-        room = room * 2 + 100;
+        space = space * 2 + 100;
     }
     assert!(failed >= 5, "{failed}");
     let renamed = (kind == Kind::Directory).then_some("renamed");

@@ -102,7 +102,7 @@ async fn a_late_put_of_a_replaced_writer_changes_nothing() {
     store.close().await.unwrap();
     copy_directory(&at("data"), &at("copy"));
     let store = Embedded::open(small(&at("data"))).await.unwrap();
-    let slow = archive.bucket().make_another_way("slow-way");
+    let slow = archive.bucket().other_handle("slow-way");
     store.ship(ShipTo::new("s3://slow-way/of/a-test")).await.unwrap();
     shipped(&store).await;
     slow.hold(true);

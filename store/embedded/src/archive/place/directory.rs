@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{ArchivePlace, FilePart, FileTag, ListedFile, Paces, PutAnswer, PutWhen, StoredFile};
+use super::{ArchivePlace, FilePart, FileTag, Intervals, ListedFile, PutAnswer, PutWhen, StoredFile};
 use crate::archive::ArchiveError;
 use crate::archive::names::{CHUNKS, LOG, OWNER};
 use crate::archive::sealed::Files;
@@ -17,10 +17,11 @@ use crate::log::sync_directory;
 use crate::private;
 
 /// Maximum size of a file that is read. The largest value is 16 MiB.
-const FILE_BELIEVED: u64 = 64 << 20;
+const FILE_READ_MAX: u64 = 64 << 20;
 
 /// Intervals of shipping to and watching a directory. Ours: a tenth of the acceptable loss when a machine fails.
-const PACES: Paces = Paces { every: Duration::from_millis(100), beat: Duration::from_secs(1), watch: Duration::ZERO };
+const INTERVALS: Intervals =
+    Intervals { every: Duration::from_millis(100), heartbeat: Duration::from_secs(1), watch: Duration::ZERO };
 
 /// An archive in a directory.
 #[derive(Debug)]
@@ -44,8 +45,8 @@ impl ArchivePlace for DirectoryPlace {
         Some(&self.path)
     }
 
-    fn paces(&self) -> Paces {
-        PACES
+    fn intervals(&self) -> Intervals {
+        INTERVALS
     }
 
     fn shown(&self, name: &str) -> String {
@@ -85,7 +86,7 @@ impl ArchivePlace for DirectoryPlace {
     fn read(&self, name: &str) -> Result<Option<StoredFile>, ArchiveError> {
         let Some(file) = self.open(name)? else { return Ok(None) };
         let mut bytes = Vec::new();
-        let read = file.take(FILE_BELIEVED).read_to_end(&mut bytes);
+        let read = file.take(FILE_READ_MAX).read_to_end(&mut bytes);
         read.map_err(|error| storage_error(&error, "read", &self.path.join(name)))?;
         Ok(Some(StoredFile { bytes: bytes.into(), tag: FileTag::default() }))
     }

@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{ArchivePlace, FileTag, ListedFile, Paces, PutAnswer, PutWhen, StoredFile};
+use super::{ArchivePlace, FileTag, Intervals, ListedFile, PutAnswer, PutWhen, StoredFile};
 use crate::archive::ArchiveError;
 
 /// Short intervals, to keep tests fast.
-const PACES: Paces =
-    Paces { every: Duration::from_millis(20), beat: Duration::from_millis(50), watch: Duration::from_millis(500) };
+const INTERVALS: Intervals = Intervals {
+    every: Duration::from_millis(20),
+    heartbeat: Duration::from_millis(50),
+    watch: Duration::from_millis(500),
+};
 
 static BUCKETS: Mutex<BTreeMap<String, Arc<MemoryBucket>>> = Mutex::new(BTreeMap::new());
 
@@ -42,7 +45,7 @@ impl MemoryBucket {
     }
 
     /// Creates another handle to the same objects, with separate faults.
-    pub fn make_another_way(&self, bucket: &str) -> Arc<Self> {
+    pub fn other_handle(&self, bucket: &str) -> Arc<Self> {
         let (objects, puts) = (Arc::clone(&self.objects), Arc::clone(&self.puts));
         let made = Arc::new(Self { objects, puts, ..Self::default() });
         buckets().insert(bucket.to_owned(), Arc::clone(&made));
@@ -139,8 +142,8 @@ impl MemoryPlace {
 }
 
 impl ArchivePlace for MemoryPlace {
-    fn paces(&self) -> Paces {
-        PACES
+    fn intervals(&self) -> Intervals {
+        INTERVALS
     }
 
     fn shown(&self, name: &str) -> String {

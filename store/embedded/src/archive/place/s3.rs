@@ -15,13 +15,13 @@ use object_store::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-use super::{ArchivePlace, FileTag, ListedFile, Paces, PutAnswer, PutWhen, StoredFile};
+use super::{ArchivePlace, FileTag, Intervals, ListedFile, PutAnswer, PutWhen, StoredFile};
 use crate::archive::ArchiveError;
 
 /// Intervals of shipping to and watching a bucket. Ours: every put costs money, but with longer intervals the archive
 /// would lag by more than a second.
-const PACES: Paces =
-    Paces { every: Duration::from_millis(400), beat: Duration::from_secs(2), watch: Duration::from_secs(3) };
+const INTERVALS: Intervals =
+    Intervals { every: Duration::from_millis(400), heartbeat: Duration::from_secs(2), watch: Duration::from_secs(3) };
 /// Timeout of a response. Ours: a hundred times the usual; enough for the largest object on a slow connection.
 const ANSWER_WITHIN: &str = "10 seconds";
 const CONNECT_WITHIN: &str = "5 seconds";
@@ -120,8 +120,8 @@ impl S3Place {
 }
 
 impl ArchivePlace for S3Place {
-    fn paces(&self) -> Paces {
-        PACES
+    fn intervals(&self) -> Intervals {
+        INTERVALS
     }
 
     fn shown(&self, name: &str) -> String {

@@ -158,7 +158,7 @@ fn is_being_written(
     if !writer.is_another(newest.writer) || silent > SILENT {
         return Ok(false);
     }
-    let (watch, began) = (archive.place.paces().watch, Instant::now());
+    let (watch, began) = (archive.place.intervals().watch, Instant::now());
     while began.elapsed() < watch {
         std::thread::sleep(watch / 10);
         let read: Option<(Newest, FileTag)> = archive.read_sealed(folder, NEWEST)?;
