@@ -132,7 +132,7 @@ async fn a_truncated_or_changed_archive_is_reported(kind: Kind) {
                     assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last, "{name:?} at {at}");
                 } else if there.join("FORMAT").exists() {
                     let said = Embedded::open(small(&there)).await.unwrap_err().to_string();
-                    assert!(said.contains("not finished"), "{said}");
+                    assert!(said.contains("unfinished"), "{said}");
                 }
                 refused += 1;
             }
