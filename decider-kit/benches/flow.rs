@@ -1,4 +1,4 @@
-//! What a turn of a flow costs: with its state at hand, and with its state made again from event 1.
+//! Cost of a flow's turn, with a cached state and with a state rebuilt from event 1.
 
 use std::hint::black_box;
 
@@ -7,7 +7,7 @@ use baton_decider_kit::testing::{TestService, Work};
 use baton_decider_kit::{Event, EventKind};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
-/// So many activities, one after the other: six events each.
+/// Runs this many activities in sequence, with six events each.
 async fn sequence(ctx: Context, activities: u64) -> Result<u64, Failure> {
     let mut sum = 0;
     for number in 0..activities {
@@ -30,7 +30,7 @@ fn turns(c: &mut Criterion) {
     for activities in [166, 1_666] {
         let events = history(activities);
         let count = events.len();
-        // Up to the last turn, which is the one to be decided.
+        // The last turn is the one to be decided.
         let last = events.iter().rposition(|event| matches!(event.kind, EventKind::DeciderStarted(_))).unwrap_or(0);
         let events = events.get(..=last).unwrap_or_default();
         let mut group = c.benchmark_group(format!("flow, {count} events"));

@@ -1,4 +1,4 @@
-//! Saying what to do.
+//! Builders for the decisions of a turn.
 
 use baton_history::event::ActivityTimeouts;
 use baton_history::{
@@ -11,10 +11,10 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::payload::payload;
 
-/// What a turn decides, in order. Empty is a decision too: wait for news.
+/// Decisions of a turn, in order. An empty list is valid: the run waits for the next event.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[must_use]
-#[expect(clippy::struct_field_names, reason = "they are the decisions among what is decided")]
+#[expect(clippy::struct_field_names, reason = "the field holds the decisions that the type is named after")]
 pub struct Decisions {
     pub(crate) decisions: Vec<Decision>,
     pub(crate) context: Option<Payload>,
@@ -23,43 +23,43 @@ pub struct Decisions {
     pub(crate) given_back: Option<GivenBack>,
 }
 
-/// Why a turn is given back.
+/// Reason and message of a turn that the decider gives back.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GivenBack {
     pub(crate) reason: String,
     pub(crate) message: String,
 }
 
-/// An activity to be scheduled.
+/// An activity to schedule.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[must_use]
 pub struct Activity(ScheduleActivity);
 
-/// What is said of a child in the same words, whether it is decided or awaited.
+/// Options shared by [`Child`] and the awaited child of a flow.
 macro_rules! child_options {
     () => {
-        /// Its deciders poll this task list; without it the run's own.
+        /// Sets the task list that the child's deciders poll. Default: the parent's task list.
         pub fn list(self, task_list: impl Into<String>) -> Self {
             self.with(|it| it.task_list = Some(task_list.into()))
         }
 
-        /// Whether the id of a closed run may be used again; only of one that did not succeed unless set.
+        /// Sets whether the id of a closed run may be used again. Default: only if that run did not succeed.
         pub fn reuse(self, reuse_policy: baton_history::ReusePolicy) -> Self {
             self.with(|it| it.reuse_policy = reuse_policy)
         }
 
-        /// From start to close of one run of it, at most.
+        /// Limits the time from start to close of one run of the child.
         pub fn run_timeout(self, limit: baton_history::Duration) -> Self {
             self.with(|it| it.run_timeout = Some(limit))
         }
 
-        /// Tried again as this policy says, by the service, when it fails or takes longer than its run timeout; this run hears of
-        /// the last try alone.
+        /// Makes the service retry the child under this policy when it fails or exceeds its run timeout. The parent
+        /// sees only the outcome of the last attempt.
         pub fn retry(self, policy: baton_history::RetryPolicy) -> Self {
             self.with(|it| it.retry = Some(policy))
         }
 
-        /// What becomes of it when this run closes first; it is terminated unless set.
+        /// Sets what happens to the child if this run closes first. Default: it is terminated.
         pub fn policy(self, child_policy: baton_history::event::ChildPolicy) -> Self {
             self.with(|it| it.child_policy = child_policy)
         }
@@ -67,13 +67,13 @@ macro_rules! child_options {
 }
 pub(crate) use child_options;
 
-/// A child to be started.
+/// A child to start.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[must_use]
 pub struct Child(StartChild);
 
 impl Child {
-    /// A child with this workflow id and type.
+    /// Creates a child with this workflow id and type.
     pub fn new(workflow_id: impl Into<String>, workflow_type: impl Into<String>) -> Self {
         let (workflow_id, workflow_type) = (workflow_id.into(), workflow_type.into());
         Self(StartChild { workflow_id, workflow_type, ..StartChild::default() })
@@ -81,12 +81,12 @@ impl Child {
 
     child_options!();
 
-    /// With this input.
+    /// Sets the input.
     pub fn input<T: Serialize + ?Sized>(self, input: &T) -> Self {
         self.with(|it| it.input = Some(payload(input)))
     }
 
-    /// Sets anything that the decision has.
+    /// Changes any field of the decision.
     pub fn with(mut self, set: impl FnOnce(&mut StartChild)) -> Self {
         set(&mut self.0);
         self
@@ -94,7 +94,8 @@ impl Child {
 }
 
 impl Activity {
-    /// An activity with your name for it, unique among the run's open activities, and its type.
+    /// Creates an activity of this type. `activity_id` is your name for it and must be unique among the run's open
+    /// activities.
     pub fn new(activity_id: impl Into<String>, activity_type: impl Into<String>) -> Self {
         Self(ScheduleActivity {
             activity_id: activity_id.into(),
@@ -103,49 +104,49 @@ impl Activity {
         })
     }
 
-    /// On this task list; without it on the run's own.
+    /// Sets the task list. Default: the run's task list.
     pub fn list(mut self, task_list: impl Into<String>) -> Self {
         self.0.task_list = Some(task_list.into());
         self
     }
 
-    /// With this input.
+    /// Sets the input.
     pub fn input<T: Serialize + ?Sized>(mut self, input: &T) -> Self {
         self.0.input = Some(payload(input));
         self
     }
 
-    /// From ActivityStarted to the answer, at most.
+    /// Limits the time from ActivityStarted to the runner's answer.
     pub fn start_to_close(mut self, limit: Duration) -> Self {
         self.0.timeouts.start_to_close = Some(limit);
         self
     }
 
-    /// From ActivityScheduled to ActivityStarted, at most.
+    /// Limits the time from ActivityScheduled to ActivityStarted.
     pub fn schedule_to_start(mut self, limit: Duration) -> Self {
         self.0.timeouts.schedule_to_start = Some(limit);
         self
     }
 
-    /// From ActivityScheduled to the answer, at most.
+    /// Limits the time from ActivityScheduled to the runner's answer.
     pub fn schedule_to_close(mut self, limit: Duration) -> Self {
         self.0.timeouts.schedule_to_close = Some(limit);
         self
     }
 
-    /// From one heartbeat to the next, at most.
+    /// Limits the time between two heartbeats.
     pub fn heartbeat(mut self, limit: Duration) -> Self {
         self.0.timeouts.heartbeat = Some(limit);
         self
     }
 
-    /// Tried again by the service after a failure or a timeout, without events and without asking the decider.
+    /// Makes the service retry the activity after a failure or a timeout, without recording events and without a turn.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.0.retry = Some(policy);
         self
     }
 
-    /// With these timeouts; absent ones are those of the run's start.
+    /// Sets all timeouts. An absent one defaults to that of the run's start.
     pub fn timeouts(mut self, timeouts: ActivityTimeouts) -> Self {
         self.0.timeouts = timeouts;
         self
@@ -153,19 +154,20 @@ impl Activity {
 }
 
 impl Decisions {
-    /// Nothing yet.
+    /// Creates an empty list of decisions.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Does not decide: the turn is given back (DeciderFailed) with this reason, of 1 to 256 characters, and message. The run
-    /// stays open, and the turn is handed out again after a while. Decisions beside it are dropped.
+    /// Gives the turn back instead of deciding it: DeciderFailed is recorded with this reason (1 to 256 characters) and
+    /// message. The run stays open, and the service hands the turn out again after a delay. Any other decisions of the
+    /// turn are dropped.
     pub fn give_back(reason: impl Into<String>, message: impl Into<String>) -> Self {
         let given_back = Some(GivenBack { reason: reason.into(), message: message.into() });
         Self { given_back, ..Self::default() }
     }
 
-    /// Why the turn is given back: the message of [`Decisions::give_back`].
+    /// Returns the message of [`Decisions::give_back`], if the turn is given back.
     pub fn given_back(&self) -> Option<&str> {
         self.given_back.as_ref().map(|it| it.message.as_str())
     }
@@ -176,7 +178,7 @@ impl Decisions {
         self
     }
 
-    /// Adds what another answer says, in its order.
+    /// Appends the decisions of `other`.
     pub fn and(mut self, other: Self) -> Self {
         self.decisions.extend(other.decisions);
         self.context = other.context.or(self.context);
@@ -186,22 +188,22 @@ impl Decisions {
         self
     }
 
-    /// Has an activity done.
+    /// Schedules an activity.
     pub fn schedule(self, activity: Activity) -> Self {
         self.push(activity.0)
     }
 
-    /// Asks for an open activity to be stopped.
+    /// Requests the cancellation of an open activity.
     pub fn cancel_activity(self, activity_id: impl Into<String>) -> Self {
         self.push(CancelActivity { activity_id: activity_id.into() })
     }
 
-    /// Sets a timer.
+    /// Starts a timer.
     pub fn timer(self, timer_id: impl Into<String>, after: Duration) -> Self {
         self.push(StartTimer { timer_id: timer_id.into(), after, control: None })
     }
 
-    /// Takes a timer back.
+    /// Cancels a timer.
     pub fn cancel_timer(self, timer_id: impl Into<String>) -> Self {
         self.push(CancelTimer { timer_id: timer_id.into() })
     }
@@ -222,17 +224,17 @@ impl Decisions {
         self.push(SignalExternal { workflow_id, run_id: None, name, input: Some(payload(input)), control: None })
     }
 
-    /// Asks the newest run of another workflow id to cancel.
+    /// Requests the cancellation of the newest run of another workflow id.
     pub fn cancel_external(self, workflow_id: impl Into<String>) -> Self {
         self.push(CancelExternal { workflow_id: workflow_id.into(), ..CancelExternal::default() })
     }
 
-    /// Records a note.
+    /// Records a marker.
     pub fn marker<T: Serialize + ?Sized>(self, name: impl Into<String>, details: &T) -> Self {
         self.push(RecordMarker { name: name.into(), details: Some(payload(details)) })
     }
 
-    /// Closes the run as done.
+    /// Closes the run as succeeded.
     pub fn succeed<T: Serialize + ?Sized>(self, result: &T) -> Self {
         self.push(SucceedWorkflow { result: Some(payload(result)), force: false })
     }
@@ -242,8 +244,8 @@ impl Decisions {
         self.push(FailWorkflow { reason: reason.into(), details: Some(payload(details)), ..FailWorkflow::default() })
     }
 
-    /// Closes the run because of this: as canceled if it [is a cancellation](Failure::is_canceled), else as failed, with its reason and
-    /// details.
+    /// Closes the run with this failure: as canceled if it [is a cancellation](Failure::is_canceled), otherwise as
+    /// failed with its reason and details.
     pub fn fail_with(self, failure: Failure) -> Self {
         self.push(failure.closing())
     }
@@ -253,12 +255,12 @@ impl Decisions {
         self.push(CancelWorkflow { details: Some(payload(details)), force: false })
     }
 
-    /// Closes the run, and goes on in a new one with this input and a history of its own.
+    /// Closes the run and continues it in a new run with this input and an empty history.
     pub fn continue_as_new<T: Serialize + ?Sized>(self, input: &T) -> Self {
         self.push(ContinueAsNew { input: Some(payload(input)), ..ContinueAsNew::default() })
     }
 
-    /// Closes even if there is news that this turn has not seen. For the closing decision before it.
+    /// Forces the preceding closing decision: the run closes even if events have arrived that this turn has not seen.
     pub fn force(mut self) -> Self {
         match self.decisions.last_mut() {
             Some(Decision::SucceedWorkflow(it)) => it.force = true,
@@ -270,21 +272,22 @@ impl Decisions {
         self
     }
 
-    /// Says that the run now waits for these signals, besides what is open. A run with nothing open that waits for nothing
-    /// is flagged as stuck, because nothing will ever wake it. At most 32 names; `baton.cancel` is a cancel request.
+    /// Declares the signals that the run awaits, in addition to its open activities, timers and children. A run that
+    /// has nothing open and awaits no signal can never wake up and is flagged as stuck. At most 32 names;
+    /// `baton.cancel` stands for a cancellation request.
     pub fn awaiting<S: Into<String>>(mut self, signals: impl IntoIterator<Item = S>) -> Self {
         self.awaiting.extend(signals.into_iter().map(Into::into));
         self
     }
 
-    /// Answers an update that an earlier turn [accepted](crate::Verdict::accept_for_later).
+    /// Completes an update that an earlier turn [accepted](crate::Verdict::accept_for_later).
     pub fn complete_update<T: Serialize + ?Sized>(mut self, update_id: impl Into<String>, result: &T) -> Self {
         let verdict = Verdict::Done { result: Some(payload(result)) };
         self.updates.push(UpdateAnswer { update_id: update_id.into(), verdict });
         self
     }
 
-    /// Answers that an update could not be done that an earlier turn [accepted](crate::Verdict::accept_for_later).
+    /// Fails an update that an earlier turn [accepted](crate::Verdict::accept_for_later).
     pub fn fail_update<T: Serialize + ?Sized>(
         mut self,
         update_id: impl Into<String>,
@@ -296,18 +299,18 @@ impl Decisions {
         self
     }
 
-    /// Leaves a word for the next turn ([`Window::context`](crate::Window::context)). At most 32 KiB.
+    /// Stores a context for the next turn ([`Window::context`](crate::Window::context)). At most 32 KiB.
     pub fn context<T: Serialize + ?Sized>(mut self, context: &T) -> Self {
         self.context = Some(payload(context));
         self
     }
 
-    /// The decisions, in order.
+    /// Returns the decisions, in order.
     pub fn as_slice(&self) -> &[Decision] {
         &self.decisions
     }
 
-    /// Whether nothing is decided.
+    /// Returns whether nothing is decided.
     pub fn is_empty(&self) -> bool {
         self.decisions.is_empty() && self.updates.is_empty() && self.given_back.is_none()
     }

@@ -1,34 +1,35 @@
-//! What an event says of the end of something that a decider asked for: an activity, a timer, a child, a message to another
-//! run. Read by flows and by [`Steps`](crate::Steps) alike.
+//! Interpretation of the events that end an activity, a timer, a child or a message to another run. Used by flows and
+//! by [`Steps`](crate::Steps).
 
 use baton_history::{EventId, EventKind, Payload};
 
 use crate::failure::{ActivityEnd, Cause, ChildEnd, Failure};
 
-/// How it ended: with what result, or why not well.
+/// Result of the step, or the reason why it did not succeed.
 pub(crate) type Outcome = Result<Option<Payload>, Failure>;
 
-/// The end of something.
+/// End of a step that a decider requested.
 #[derive(Debug, Clone)]
 pub(crate) enum Ended {
-    /// What this event scheduled has ended.
+    /// The step scheduled by this event has ended.
     Scheduled { scheduled_event_id: EventId, outcome: Outcome },
-    /// The activity that this event scheduled has not succeeded.
-    Activity { scheduled_event_id: EventId, unhappy: Unhappy },
-    /// Nothing was scheduled: the decision could not be carried out.
+    /// The activity scheduled by this event did not succeed.
+    Activity { scheduled_event_id: EventId, unsuccessful: UnsuccessfulActivity },
+    /// The decision failed, so nothing was scheduled.
     NotScheduled(Failure),
 }
 
-/// Why an activity did not succeed. Its events name it by the one that scheduled it, and not by its id.
+/// Reason why an activity did not succeed. Its events refer to the scheduling event, so the activity's id and type are
+/// added later.
 #[derive(Debug, Clone)]
-pub(crate) struct Unhappy {
+pub(crate) struct UnsuccessfulActivity {
     end: ActivityEnd,
     reason: String,
     details: Option<Payload>,
 }
 
-impl Unhappy {
-    /// The failure of the activity with this id and type.
+impl UnsuccessfulActivity {
+    /// Returns the failure of the activity with this id and type.
     pub(crate) fn of(self, activity_id: String, activity_type: String) -> Failure {
         let Self { end, reason, details } = self;
         Failure::of(reason, details, Cause::Activity { activity_id, activity_type, end })
@@ -36,7 +37,7 @@ impl Unhappy {
 }
 
 impl Ended {
-    /// What `kind` says has ended; `None` where it says nothing of the kind.
+    /// Returns the end that `kind` reports, or `None` if it ends no step.
     pub(crate) fn of(kind: &EventKind) -> Option<Self> {
         Some(match kind {
             EventKind::ActivitySuccess(it) => done(it.scheduled_event_id, it.result.clone()),
@@ -93,12 +94,12 @@ impl Ended {
                 let cause = Cause::External { workflow_id: it.workflow_id.clone(), cause: it.cause };
                 failed(it.scheduled_event_id, Failure::of("not-asked-to-cancel", None, cause))
             }
-            // Beginnings, bookkeeping, and what is about the run itself.
+            // Events that start a step, bookkeeping events, and events of the run itself end no step.
             _ => return None,
         })
     }
 
-    /// The event that scheduled it.
+    /// Returns the event that scheduled the step.
     pub(crate) fn scheduled_event_id(&self) -> Option<EventId> {
         match self {
             Self::Scheduled { scheduled_event_id, .. } | Self::Activity { scheduled_event_id, .. } => {
@@ -114,7 +115,10 @@ fn done(scheduled_event_id: EventId, result: Option<Payload>) -> Ended {
 }
 
 fn activity(scheduled_event_id: EventId, end: ActivityEnd, reason: &str, details: Option<Payload>) -> Ended {
-    Ended::Activity { scheduled_event_id, unhappy: Unhappy { end, reason: reason.to_owned(), details } }
+    Ended::Activity {
+        scheduled_event_id,
+        unsuccessful: UnsuccessfulActivity { end, reason: reason.to_owned(), details },
+    }
 }
 
 fn child(
@@ -128,7 +132,7 @@ fn child(
     Ended::Scheduled { scheduled_event_id, outcome: Err(Failure::of(reason, details, cause)) }
 }
 
-/// A decision that failed: at once, or later.
+/// Returns the end of a failed decision. It can fail immediately, or after it was scheduled.
 fn failed(scheduled_event_id: Option<EventId>, failure: Failure) -> Ended {
     match scheduled_event_id {
         Some(scheduled_event_id) => Ended::Scheduled { scheduled_event_id, outcome: Err(failure) },

@@ -1,4 +1,4 @@
-//! Why a flow, or something that a decider asked for, did not come to a good end.
+//! Reasons why a flow, or a step that a decider requested, did not succeed.
 
 use std::fmt;
 
@@ -12,8 +12,9 @@ use serde::de::DeserializeOwned;
 
 use crate::payload::payload;
 
-/// Why something did not come to a good end. Returned by a flow, or given to [`Decisions::fail_with`](crate::Decisions::fail_with), it says
-/// how the run closes: as canceled if [`Failure::is_canceled`], else as failed with its reason and details.
+/// Reason why a flow or a step did not succeed. If a flow returns it, or it is given to
+/// [`Decisions::fail_with`](crate::Decisions::fail_with), it determines how the run closes: as canceled if
+/// [`Failure::is_canceled`], otherwise as failed with its reason and details.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     reason: String,
@@ -21,95 +22,96 @@ pub struct Failure {
     cause: Cause,
 }
 
-/// Where a [`Failure`] comes from.
+/// Origin of a [`Failure`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The flow says so itself.
+    /// The flow created the failure itself.
     Stated,
-    /// The scope was canceled, or the flow says that it was; or a decider took its timer back.
+    /// The scope was canceled, the flow returned a cancellation, or a decider canceled its timer.
     Canceled,
-    /// An activity.
+    /// An activity did not succeed.
     Activity {
-        /// Its id.
+        /// Activity id.
         activity_id: String,
-        /// Its type.
+        /// Activity type.
         activity_type: String,
-        /// What became of it.
+        /// End of the activity.
         end: ActivityEnd,
     },
-    /// A timer could not be set.
+    /// A timer could not be started.
     Timer {
-        /// Its id.
+        /// Timer id.
         timer_id: String,
-        /// Why.
+        /// Why it could not be started.
         cause: TimerScheduleFailedCause,
     },
-    /// A child.
+    /// A child did not succeed.
     Child {
-        /// Its workflow id.
+        /// Workflow id of the child.
         workflow_id: String,
-        /// What became of it.
+        /// End of the child.
         end: ChildEnd,
     },
-    /// Another run could not be signaled, or asked to cancel.
+    /// Another run could not be signaled or asked to cancel.
     External {
-        /// Its workflow id.
+        /// Workflow id of that run.
         workflow_id: String,
-        /// Why.
+        /// Why it could not be reached.
         cause: ExternalFailedCause,
     },
-    /// The time given with [`Context::within`](crate::flow::Context::within) is over.
+    /// The time limit of [`Context::within`](crate::flow::Context::within) has expired.
     Elapsed,
-    /// What a signal said is not what the flow reads.
+    /// The input of a signal does not have the type that the flow expects.
     Unreadable,
-    /// No failure: the flow goes on in a new run ([`Context::continue_as_new`](crate::flow::Context::continue_as_new)).
+    /// Not a failure: the flow continues in a new run
+    /// ([`Context::continue_as_new`](crate::flow::Context::continue_as_new)).
     ContinuedAsNew,
 }
 
-/// What became of an activity that did not succeed.
+/// End of an activity that did not succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ActivityEnd {
-    /// Its runner could not do it.
+    /// Its runner reported a failure.
     Failed {
-        /// The runner says that another try cannot help.
+        /// The runner reported that retrying cannot help.
         non_retryable: bool,
     },
-    /// Its runner took too long.
+    /// The activity exceeded a timeout after a runner had taken it.
     TimedOut(ActivityTimeout),
     /// No runner took it in time.
     NotTaken,
-    /// Its runner stopped, as it was asked to.
+    /// Its runner stopped it on request.
     Canceled,
-    /// It could not be scheduled.
+    /// The activity could not be scheduled.
     NotScheduled(ActivityScheduleFailedCause),
 }
 
-/// What became of a child that did not succeed.
+/// End of a child that did not succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChildEnd {
-    /// It failed.
+    /// The child failed.
     Failed,
-    /// It took too long.
+    /// The child timed out.
     TimedOut(WorkflowTimeout),
-    /// It was canceled.
+    /// The child was canceled.
     Canceled,
-    /// Somebody ended it from outside.
+    /// The child was terminated from outside.
     Terminated,
-    /// It could not be started.
+    /// The child could not be started.
     NotStarted(ChildScheduleFailedCause),
 }
 
 impl Failure {
-    /// A failure with a reason, for programs: one to 256 characters, of which what is too long is cut off.
-    /// Source: [`limits::REASON_CHARS_MAX`].
+    /// Creates a failure with a reason for programs. A reason longer than [`limits::REASON_CHARS_MAX`] (256) characters
+    /// is cut off; an empty one becomes `failed`.
     pub fn new(reason: impl Into<String>) -> Self {
         Self::of(reason, None, Cause::Stated)
     }
 
-    /// A cancellation: a flow that returns it closes its run as canceled.
+    /// Creates a cancellation: a flow that returns it closes its run as canceled.
     pub fn canceled<T: Serialize + ?Sized>(details: &T) -> Self {
         Self::of("canceled", Some(payload(details)), Cause::Canceled)
     }
@@ -125,34 +127,34 @@ impl Failure {
         Self { reason, details, cause }
     }
 
-    /// With more of it, for people and programs.
+    /// Adds details, for people and programs.
     #[must_use]
     pub fn details<T: Serialize + ?Sized>(mut self, details: &T) -> Self {
         self.details = Some(payload(details));
         self
     }
 
-    /// Why, for programs. The fail code of an activity that failed.
+    /// Returns the reason, for programs. For a failed activity it is the runner's fail code.
     pub fn reason(&self) -> &str {
         &self.reason
     }
 
-    /// Where it comes from.
+    /// Returns the origin of the failure.
     pub fn cause(&self) -> &Cause {
         &self.cause
     }
 
-    /// More of it, where it is there and is a `T`.
+    /// Returns the details as a `T`, or `None` if there are none or they are not a `T`.
     pub fn read_details<T: DeserializeOwned>(&self) -> Option<T> {
         self.details.as_ref().and_then(|details| details.read().ok())
     }
 
-    /// More of it, as it was given.
+    /// Returns the details unparsed.
     pub fn payload(&self) -> Option<&Payload> {
         self.details.as_ref()
     }
 
-    /// Whether it is a cancellation: of the run, of a scope, or of the activity alone.
+    /// Returns whether this is a cancellation: of the run, of a scope, or of a single activity or child.
     pub fn is_canceled(&self) -> bool {
         match &self.cause {
             Cause::Activity { end, .. } => *end == ActivityEnd::Canceled,
@@ -161,7 +163,8 @@ impl Failure {
         }
     }
 
-    /// Whether the time given was over: an activity's, or that of [`Context::within`](crate::flow::Context::within).
+    /// Returns whether a time limit expired: that of an activity, of a child, or of
+    /// [`Context::within`](crate::flow::Context::within).
     pub fn is_timeout(&self) -> bool {
         match &self.cause {
             Cause::Activity { end, .. } => matches!(end, ActivityEnd::TimedOut(_) | ActivityEnd::NotTaken),
@@ -176,7 +179,8 @@ impl Failure {
         }
     }
 
-    /// Whether another try of the activity might help: it failed or timed out, and its runner did not say no.
+    /// Returns whether another attempt at the activity might help: it failed or timed out, and its runner did not
+    /// report it as non-retryable.
     pub fn may_retry(&self) -> bool {
         match &self.cause {
             Cause::Activity { end, .. } => match end {
@@ -195,7 +199,7 @@ impl Failure {
         }
     }
 
-    /// The decision that closes the run.
+    /// Returns the decision that closes the run with this failure.
     pub(crate) fn closing(self) -> Decision {
         let Self { reason, details, .. } = &self;
         if self.cause == Cause::ContinuedAsNew {
@@ -251,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_has_one_to_256_characters_whatever_is_given() {
+    fn a_reason_is_cut_to_256_characters_and_never_empty() {
         assert_eq!(Failure::new("").reason(), "failed");
         let full = "é".repeat(limits::REASON_CHARS_MAX);
         assert_eq!(Failure::new(full.clone()).reason(), full);

@@ -1,8 +1,8 @@
-//! Flows: a workflow written as an `async fn`, for those who prefer straight-line code.
+//! Flows: workflows written as straight-line `async fn`s.
 //!
-//! A flow takes turns as a [`Decider`](crate::Decider) does: the same [`Host`](crate::Host) runs it, the same service keeps its history, and
-//! the history looks the same. It says *what happens one after the other*, and forgets that anything can fail in between:
-//! between two lines a process may die, a host be replaced, or a month pass.
+//! A flow takes turns like a [`Decider`](crate::Decider): the same [`Host`](crate::Host) runs it, the same service
+//! keeps its history, and the history looks the same. The code states the steps *in sequence*, as if nothing could fail
+//! in between. Yet between two lines a process may die, a host may be replaced, or a month may pass.
 //!
 //! ```
 //! use baton_decider_kit::flow::{Context, Failure, Flow};
@@ -17,23 +17,23 @@
 //! async fn order(ctx: Context, order: Order) -> Result<String, Failure> {
 //!     let receipt: String = ctx.activity("charge-card", &order).list("PCI").await?;
 //!     ctx.sleep(Duration::from_days(14)).await?;
-//!     let _: () = ctx.activity("ask-how-it-was", &receipt).await?;
+//!     let _: () = ctx.activity("request-review", &receipt).await?;
 //!     Ok(receipt)
 //! }
 //!
 //! # async fn run() -> Result<(), baton_client::Error> {
 //! # let client = baton_client::Client::new("http://127.0.0.1:7420")?;
-//! // Beside explicit deciders, if there are any.
+//! // The same host can run explicit deciders as well.
 //! baton_decider_kit::Host::new(client, "orders").register("order", Flow::new(order)).run().await;
 //! # Ok(())
 //! # }
-//! // The test: fourteen days in no time.
+//! // The test covers fourteen days in milliseconds.
 //! use baton_decider_kit::testing::{TestService, Work};
 //!
 //! let mut service = TestService::new();
 //! service.decider("order", Flow::new(order));
 //! service.activity_on("PCI", "charge-card", |_| Work::success(&"receipt-1"));
-//! service.activity("ask-how-it-was", |_| Work::success(&()));
+//! service.activity("request-review", |_| Work::success(&()));
 //! service.start("order", "42", &Order { card: "4111".to_owned(), cents: 990 });
 //! let closed = service.finish("42");
 //! assert_eq!(closed.result::<String>(), "receipt-1");
@@ -42,20 +42,22 @@
 //!
 //! # How it works
 //!
-//! The code runs until it waits; what it asked for on the way (activities, timers, markers) is the turn's decisions. The
-//! suspended code is the decider's state, kept between turns, so that a turn costs its window. When the state is not at
-//! hand (another host, a restart), the code is run again from the beginning, and everything that it waits for is answered
-//! from the history, up to where it was. So the code must always do the same with the same history. It is given news one
-//! event at a time, in the order of the history, and is polled until it waits again after each; it runs for turns that were
-//! completed, and a turn that was lost might as well never have been.
+//! The code runs until it waits. The activities, timers and markers it requested until then are the turn's decisions.
+//! The suspended code is the decider's state. The host keeps it between turns, so that a turn costs only its window. If
+//! the state is not cached (after a restart, or on another host), the host replays: it runs the code from the beginning
+//! and answers everything the code waits for from the history. The code must therefore always do the same with the same
+//! history.
+//!
+//! The code receives the events one at a time, in the order of the history, and after each event it is polled until it
+//! waits again. It runs only for completed turns; a lost turn leaves no trace in it.
 //!
 //! # Waiting for several things
 //!
-//! Everything that a context gives is an ordinary future, and the `futures` ecosystem works: `join!`, `try_join!`,
-//! `future::select`, `select_biased!`, `join_all`, `FuturesUnordered`, streams. Nothing is asked for before it is polled
-//! (or [`start`](ActivityFuture::start)ed), and *what is dropped is taken back*: the loser of a `select` is a timer that is
-//! canceled or an activity that is asked to stop. Of two things that are selected, the one that comes first in the history
-//! wins. [`Context::within`] is the `select` with a timer.
+//! Everything that a context returns is an ordinary future and works with the `futures` ecosystem: `join!`,
+//! `try_join!`, `future::select`, `select_biased!`, `join_all`, `FuturesUnordered`, streams. Nothing is requested
+//! before the future is polled (or [`start`](ActivityFuture::start)ed), and *dropping a future cancels it*: in a
+//! `select`, a losing timer is canceled and a losing activity is asked to stop. If both sides of a `select` are ready,
+//! the one that comes first in the history wins. [`Context::within`] is a `select` with a timer.
 //!
 //! ```
 //! # use baton_decider_kit::flow::{Context, Failure};
@@ -65,7 +67,7 @@
 //! async fn claim(ctx: Context, claim: String) -> Result<bool, Failure> {
 //!     let (scan, photo): (String, String) =
 //!         futures::try_join!(ctx.activity("scan", &claim), ctx.activity("photograph", &claim))?;
-//!     // Somebody decides within a week, or we do.
+//!     // A clerk has a week to decide; after that, an activity decides.
 //!     let mut verdicts = ctx.signals::<bool>("verdict");
 //!     match ctx.within(Duration::from_days(7), verdicts.next()).await {
 //!         Ok(verdict) => verdict,
@@ -75,10 +77,10 @@
 //! }
 //! ```
 //!
-//! # Failures, and trying again
+//! # Failures and retries
 //!
-//! An activity that fails is an `Err` with the runner's reason and details; `?` closes the run with them. A loop tries
-//! again:
+//! A failed activity is an `Err` with the runner's reason and details; `?` closes the run with them. To retry, use a
+//! loop:
 //!
 //! ```
 //! # use baton_decider_kit::flow::{Context, Failure};
@@ -99,8 +101,8 @@
 //!
 //! # Children and other runs
 //!
-//! A child is a run of its own that is awaited like an activity; it goes on when the parent's process dies, and its workflow
-//! id keeps everybody else from doing the same at the same time. [`Context::signal_external`] and
+//! A child is a separate run that you await like an activity. It continues if the parent's process dies, and its
+//! workflow id prevents a second run with the same id from working at the same time. [`Context::signal_external`] and
 //! [`Context::cancel_external`] reach any run.
 //!
 //! ```
@@ -115,10 +117,10 @@
 //!
 //! # Cancellation
 //!
-//! When the run's cancellation is requested, everything under way is taken back, and whoever waits gets a [`Failure`] that
-//! [is a cancellation](Failure::is_canceled); with `?` it closes the run as canceled. After that nothing more is begun,
-//! except in a [shielded](Context::shielded) context, where one cleans up. A [`Scope`] is a part of a flow that the flow
-//! itself can cancel.
+//! When the run's cancellation is requested, everything in progress is canceled, and every pending wait returns a
+//! [`Failure`] that [is a cancellation](Failure::is_canceled); with `?` it closes the run as canceled. After that the
+//! flow cannot start anything new, except in a [shielded](Context::shielded) context, which is meant for cleanup. A
+//! [`Scope`] is a part of a flow that the flow itself can cancel.
 //!
 //! ```
 //! # use baton_decider_kit::flow::{Context, Failure};
@@ -126,7 +128,7 @@
 //!     let hotel: String = ctx.activity("book-hotel", &customer).await?;
 //!     match ctx.activity("book-flight", &customer).await {
 //!         Err(failure) => {
-//!             // Whether it failed or was canceled: this is done.
+//!             // Release the hotel after a failure and after a cancellation.
 //!             let _: () = ctx.shielded().activity("release-hotel", &hotel).await?;
 //!             Err(failure)
 //!         }
@@ -137,21 +139,29 @@
 //!
 //! # What a flow must not do
 //!
-//! Read a clock ([`Context::now`] is the time), roll dice, make ids ([`Context::side_effect`] records them), look at the
-//! environment, do IO or work (activities), spawn tasks or threads (`join!`), wait for anything but futures of its context
-//! and what is made of them, iterate over a `HashMap` or `HashSet` (use the `BTree` ones: their order is the same on every
-//! host), use `select!` without `biased` (it chooses at random), share state between runs.
+//! A flow must not:
 //!
-//! What helps:
+//! * read a clock ([`Context::now`] is the time)
+//! * generate random numbers or ids (record them with [`Context::side_effect`])
+//! * read the environment
+//! * do IO or work (use activities)
+//! * spawn tasks or threads (use `join!`)
+//! * wait for anything but futures of its context and combinations of them
+//! * iterate over a `HashMap` or `HashSet` (use the `BTree` types, whose order is the same on every host)
+//! * use `select!` without `biased` (it chooses at random)
+//! * share state between runs
 //!
-//! * The lints below, for the `clippy.toml` of a crate with flows.
-//! * Flows run where no tokio runtime is: `tokio::time::sleep` panics, `tokio::spawn` is found out; either gives the turn
-//!   back and says what to use instead.
-//! * A flow that waits for nothing that a history could bring is found out at once ([`FlowError::Deadlock`]).
-//! * In tests ([`crate::testing`]) every turn is decided twice, with the state at hand and with the state made again, and
-//!   both must decide the same.
-//! * The n-th decision of a turn that is run again must be the n-th in the history. If not, the *turn* is given back, with
-//!   a [`FlowError::Mismatch`] that names the event and both sides; the run stays open and waits for the right code.
+//! Mistakes are detected in several ways:
+//!
+//! * The lints below, for the `clippy.toml` of a crate with flows, reject most of these calls.
+//! * Flows run outside any tokio runtime: `tokio::time::sleep` panics and `tokio::spawn` is detected. Both give the
+//!   turn back with a message that names the alternative.
+//! * A flow that waits for something no event can bring is detected immediately ([`FlowError::Deadlock`]).
+//! * In tests ([`crate::testing`]) every turn is decided twice, with the cached state and with a rebuilt one, and both
+//!   decisions must be the same.
+//! * When a turn is replayed, its n-th decision must match the n-th recorded one. Otherwise the *turn* is given back
+//!   with a [`FlowError::Mismatch`] that names the event and both sides. The run stays open and waits for the right
+//!   code.
 //!
 //! ```toml
 #![doc = include_str!("../clippy-flows.toml")]
@@ -159,9 +169,10 @@
 //!
 //! # Changing a flow
 //!
-//! Runs that are open when the code changes go on with the new code, which must still match what they have behind them.
-//! Inputs, task lists, timeouts and spans may change; what is asked for, and in which order, only behind
-//! [`Context::patched`]. Keep recorded histories (`GET …/history`) beside the code, and replay them in a test:
+//! When the code changes, open runs continue with the new code, which must still match their histories. Inputs,
+//! task lists, timeouts and durations may change freely. A change in the requested steps or their order must be
+//! guarded by [`Context::patched`]. Keep recorded histories (`GET …/history`) next to the code, and replay them in
+//! a test:
 //!
 //! ```
 //! # use baton_decider_kit::flow::{Context, Failure, Flow};
@@ -174,20 +185,13 @@
 //! # let recorded = serde_json::to_string(service.history("1")).unwrap();
 //! use baton_decider_kit::testing::replay;
 //!
-//! async fn order(ctx: Context, (): ()) -> Result<String, Failure> {
-//!     if ctx.patched("insure parcels") {
-//!         let _: () = ctx.activity("insure", &()).await?;
-//!     }
-//!     ctx.activity("ship", &()).await
-//! }
+//! async fn order(ctx: Context, (): ()) -> Result<String, Failure> { if ctx.patched("insure parcels") { let _: () =
+//! ctx.activity("insure", &()).await?; } ctx.activity("ship", &()).await }
 //!
-//! async fn careless(ctx: Context, (): ()) -> Result<String, Failure> {
-//!     let _: () = ctx.activity("insure", &()).await?;
-//!     ctx.activity("ship", &()).await
-//! }
+//! async fn careless(ctx: Context, (): ()) -> Result<String, Failure> { let _: () = ctx.activity("insure", &()).await?;
+//! ctx.activity("ship", &()).await }
 //!
-//! replay(&Flow::new(order), &recorded)?;
-//! let error = replay(&Flow::new(careless), &recorded).unwrap_err().to_string();
+//! replay(&Flow::new(order), &recorded)?; let error = replay(&Flow::new(careless), &recorded).unwrap_err().to_string();
 //! assert!(error.contains("event 5 is ActivityScheduled `ship`, but the code issued ScheduleActivity `insure`"));
 //! # Ok::<(), baton_decider_kit::testing::ReplayError>(())
 //! ```
@@ -196,6 +200,7 @@ mod activity;
 mod child;
 mod context;
 mod core;
+mod error;
 mod executor;
 mod external;
 mod machine;
@@ -203,7 +208,6 @@ mod matching;
 mod query;
 mod signal;
 mod timer;
-mod trouble;
 mod update;
 mod updates;
 mod wait;
@@ -219,22 +223,22 @@ use serde::de::DeserializeOwned;
 use crate::turns::Turns;
 use crate::update::{Rejection, TurnEnd, Update};
 use crate::{Decisions, Query, Window};
-use machine::{Begin, Machine};
+use machine::{Begin, Machine, TurnDecided};
 
 pub use crate::failure::{ActivityEnd, Cause, ChildEnd, Failure};
 pub use crate::query::QueryError;
 pub use activity::ActivityFuture;
 pub use child::ChildFuture;
 pub use context::{Context, Scope};
+pub use error::FlowError;
 pub use external::External;
 pub use signal::Signals;
 pub use timer::Sleep;
-pub use trouble::FlowError;
 pub use update::{AcceptedUpdate, Reply, Updates};
 
 pub(crate) use machine::is_canceled_unstarted;
 
-/// A flow, to be registered with a [`Host`](crate::Host) or a test like any decider. Clones are the same.
+/// A flow. Register it with a [`Host`](crate::Host) or a test like any decider. Clones share the code.
 #[derive(Clone)]
 pub struct Flow {
     begin: Arc<Begin>,
@@ -246,11 +250,12 @@ impl fmt::Debug for Flow {
     }
 }
 
-/// A flow under way: where it waits, and what for. Kept between turns; made again from event 1 where it is not at hand.
+/// Suspended code of a flow in one run. The host keeps it between turns if it can, and otherwise rebuilds it from event
+/// 1.
 #[derive(Default)]
 pub struct FlowState {
     machine: RefCell<Machine>,
-    foreseen: RefCell<Option<core::Foreseen>>,
+    recorded_markers: RefCell<Option<core::RecordedMarkers>>,
 }
 
 impl fmt::Debug for FlowState {
@@ -260,7 +265,7 @@ impl fmt::Debug for FlowState {
 }
 
 impl Flow {
-    /// The flow with this code: what it reads the run's input as, and what it gives as the result.
+    /// Creates a flow from an `async fn`. The run's input is deserialized as `I`, and the result of the run is an `O`.
     pub fn new<I, O, F, Fut>(code: F) -> Self
     where
         I: DeserializeOwned,
@@ -278,35 +283,35 @@ impl Flow {
         Self { begin: Arc::new(begin) }
     }
 
-    /// Why the flow cannot go on, if it cannot.
-    pub fn trouble(&self, state: &FlowState) -> Option<FlowError> {
+    /// Returns the error that prevents the flow from continuing, if any.
+    pub fn error(&self, state: &FlowState) -> Option<FlowError> {
         let mut machine = state.machine.borrow_mut();
         machine.settle(&*self.begin);
-        machine.trouble()
+        machine.error()
     }
 
-    /// What a run does now, where there are no updates to judge. The state has every event up to the turn's DeciderStarted.
+    /// Decides a turn without updates. The state must include every event up to the turn's DeciderStarted.
     pub fn decide(&self, state: &FlowState) -> Decisions {
-        let foreseen = state.foreseen.borrow_mut().take();
-        self.decided(&mut state.machine.borrow_mut(), foreseen, &[])
+        let recorded_markers = state.recorded_markers.borrow_mut().take();
+        self.decided(&mut state.machine.borrow_mut(), recorded_markers, &[])
     }
 
-    /// Takes one more event of a run into a state. Called once for every event, in order.
+    /// Applies one event to a state. Call it once for every event of the run, in order.
     pub fn evolve(&self, state: &mut FlowState, event: &Event) {
         state.machine.get_mut().evolve(&*self.begin, event);
     }
 
-    /// Answers a query with what the flow knows after the events that `state` has seen, and the turn it has decided. The
-    /// state is only looked at.
+    /// Answers a query. The answer reflects the events that `state` includes and the turn it has decided. The state is
+    /// not changed.
     ///
     /// # Errors
     ///
-    /// [`QueryError`]; nothing of it touches the run.
+    /// [`QueryError`]. The run is not affected.
     pub fn answer(&self, state: &FlowState, name: &str, input: Option<&Payload>) -> Result<Payload, QueryError> {
         let query = {
             let machine = state.machine.borrow();
             let core = core::lock(&machine.core);
-            if core.trouble.is_some() || core.about.workflow_id.is_empty() {
+            if core.error.is_some() || core.identity.workflow_id.is_empty() {
                 return Err(QueryError::NotReady);
             }
             core.queries.get(name).cloned().ok_or_else(|| QueryError::Unknown {
@@ -314,19 +319,24 @@ impl Flow {
                 known: core.queries.keys().cloned().collect(),
             })?
         };
-        executor::guarded(|| query(input)).unwrap_or_else(|trouble| Err(QueryError::Panicked(trouble.to_string())))
+        executor::guarded(|| query(input)).unwrap_or_else(|error| Err(QueryError::Panicked(error.to_string())))
     }
 }
 
 impl Flow {
-    fn decided(&self, machine: &mut Machine, foreseen: Option<core::Foreseen>, updates: &[Update]) -> Decisions {
-        match machine.decide(&*self.begin, foreseen, updates) {
-            Ok((decisions, awaiting, said)) => {
+    fn decided(
+        &self,
+        machine: &mut Machine,
+        recorded_markers: Option<core::RecordedMarkers>,
+        updates: &[Update],
+    ) -> Decisions {
+        match machine.decide(&*self.begin, recorded_markers, updates) {
+            Ok(TurnDecided { decisions, awaiting, update_answers }) => {
                 let mut decided = decisions.into_iter().fold(Decisions::new(), Decisions::push).awaiting(awaiting);
-                decided.updates = said;
+                decided.updates = update_answers;
                 decided
             }
-            Err(trouble) => Decisions::give_back(trouble.reason(), trouble.to_string()),
+            Err(error) => Decisions::give_back(error.reason(), error.to_string()),
         }
     }
 }
@@ -334,23 +344,23 @@ impl Flow {
 impl Turns for Flow {
     type Memory = FlowState;
 
-    /// Code judges each after what came of those before it.
+    /// Many, because the code judges each update after it has processed the previous ones.
     const UPDATES_AT_ONCE: usize = baton_history::limits::UPDATES_PER_TURN_MAX;
 
-    fn take_in(&self, state: &mut FlowState, event: &Event) {
+    fn apply_event(&self, state: &mut FlowState, event: &Event) {
         self.evolve(state, event);
     }
 
-    /// Judges with the code as it is: after this turn's news, and each update after what came of those before it.
+    /// Judges the updates with the code after this turn's events, each update after the previous ones.
     fn take_turn(&self, state: &mut FlowState, _: &Window, updates: &[Update], shown: &[Event]) -> TurnEnd {
-        let foreseen = state.foreseen.get_mut().take();
+        let recorded_markers = state.recorded_markers.get_mut().take();
         let machine = state.machine.get_mut();
         let mut left = updates;
         if !shown.is_empty() {
-            // Nothing has happened: the code is run only if it is to take something.
+            // A speculative turn has no new events to process. The code runs only if it accepts an update.
             machine.settle(&*self.begin);
-            if let Some(trouble) = machine.trouble() {
-                return TurnEnd::Turn(Decisions::give_back(trouble.reason(), trouble.to_string()));
+            if let Some(error) = machine.error() {
+                return TurnEnd::Turn(Decisions::give_back(error.reason(), error.to_string()));
             }
             let mut rejected = Vec::new();
             while let Some((update, rest)) = left.split_first()
@@ -366,22 +376,22 @@ impl Turns for Flow {
             for event in shown {
                 machine.evolve(&*self.begin, event);
             }
-            let mut decided = self.decided(machine, foreseen, left);
+            let mut decided = self.decided(machine, recorded_markers, left);
             rejected.append(&mut decided.updates);
             decided.updates = rejected;
             return TurnEnd::Turn(decided);
         }
-        TurnEnd::Turn(self.decided(machine, foreseen, left))
+        TurnEnd::Turn(self.decided(machine, recorded_markers, left))
     }
 
     fn reply(&self, state: &FlowState, query: &Query<'_>) -> Result<Payload, QueryError> {
-        // Where the state was made again, the last turn has only been read so far.
+        // If the state was rebuilt, the last turn has not been replayed yet.
         state.machine.borrow_mut().settle(&*self.begin);
         self.answer(state, query.name(), query.input())
     }
 
-    fn foresee(&self, state: &mut FlowState, markers: Vec<RecordMarker>) {
-        *state.foreseen.get_mut() = Some(markers.into());
+    fn set_recorded_markers(&self, state: &mut FlowState, markers: Vec<RecordMarker>) {
+        *state.recorded_markers.get_mut() = Some(markers.into());
     }
 }
 

@@ -1,4 +1,4 @@
-//! Polling a task list and running deciders on what comes.
+//! The host: polls a task list and runs deciders on the tasks it receives.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -22,28 +22,30 @@ use crate::turns::Turns;
 use crate::update::{TurnEnd, Update};
 use crate::{Decisions, Query, QueryError, TakesTurns, Window};
 
-/// A turn that takes longer than this is worth a warning: deciders decide, they do not work.
+/// Duration above which a turn is logged as slow. Ours: deciders only decide, so a turn normally takes milliseconds.
 const SLOW_TURN: Duration = Duration::from_secs(1);
 
-/// How long to go on trying to deliver an answer. After the decider's start-to-close timeout it is refused anyway.
+/// Time for which the host retries the delivery of an answer. Ours: it roughly covers the decider's start-to-close
+/// timeout, after which the service refuses the answer anyway.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
-/// States kept between turns unless set otherwise.
+/// Default number of states kept between turns.
 const CACHED_STATES: usize = 10_000;
 
-/// Turns at the same time, unless set. Ours: a turn holds its window, and takes a processor for microseconds.
+/// Default number of concurrent turns. Ours: a turn holds its window in memory and needs the processor only for
+/// microseconds.
 const TURNS_AT_ONCE: usize = 64;
 
-/// A state, and how far it is.
+/// A cached decider state and its position in the history.
 struct Cached {
-    /// The DeciderStarted of the newest turn that it takes for completed.
+    /// DeciderStarted of the newest turn that the state treats as completed.
     turn: EventId,
-    /// The newest event in it.
+    /// Newest event that the state includes.
     seen: EventId,
     state: Box<dyn Any + Send>,
 }
 
-/// A decider, its state's type forgotten.
+/// A decider with its state type erased.
 trait AnyDecider: Send + Sync {
     fn fresh(&self) -> Box<dyn Any + Send>;
     fn updates_at_once(&self) -> usize;
@@ -64,7 +66,7 @@ impl<T: TakesTurns> AnyDecider for T {
     fn evolve(&self, state: &mut (dyn Any + Send), events: &[Event]) {
         let state = state.downcast_mut::<T::Memory>().expect("a run keeps its workflow type, and so its state's");
         for event in events {
-            self.take_in(state, event);
+            self.apply_event(state, event);
         }
     }
 
@@ -81,8 +83,8 @@ impl<T: TakesTurns> AnyDecider for T {
 
 /// Polls one task list and runs deciders.
 ///
-/// States are kept between turns, so that a turn costs its window and not its history; when one is not at hand (after a
-/// restart, on another host, beyond the bound) it is made again from event 1.
+/// The host keeps states between turns, so that a turn costs only its window and not its whole history. If a state is
+/// not cached (after a restart, on another host, or beyond the cache limit), the host rebuilds it from event 1.
 pub struct Host {
     client: Client,
     list: String,
@@ -97,14 +99,14 @@ struct HostShared {
 }
 
 impl HostShared {
-    /// Updates that may come with a turn of any of the deciders.
+    /// Returns the number of updates per turn that all of the deciders accept.
     fn updates_at_once(&self) -> usize {
         self.deciders.values().map(|decider| decider.updates_at_once()).min().unwrap_or(1)
     }
 }
 
 impl Host {
-    /// A host for one task list of the client's domain.
+    /// Creates a host for one task list of the client's domain.
     pub fn new(client: Client, list: impl Into<String>) -> Self {
         let bound = NonZeroUsize::new(CACHED_STATES).unwrap_or(NonZeroUsize::MIN);
         let shared = HostShared { deciders: HashMap::new(), cache: Mutex::new(LruCache::new(bound)) };
@@ -112,32 +114,33 @@ impl Host {
         Self { client, list: list.into(), identity, concurrency: TURNS_AT_ONCE, shared: Arc::new(shared) }
     }
 
-    /// Runs this decider for runs of this type. A later one for the same type replaces it.
+    /// Registers this decider for runs of this type. A later registration for the same type replaces it.
     #[must_use]
     pub fn register(mut self, workflow_type: impl Into<String>, decider: impl TakesTurns) -> Self {
-        // Nobody else has it before `run`.
+        // The `Arc` is not shared before `run`, so `get_mut` always succeeds.
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.deciders.insert(workflow_type.into(), Arc::new(decider));
         }
         self
     }
 
-    /// Turns at the same time; 64 unless set. Where more runs than that have turns at once, those that find no room wait on their list, and taking
-    /// each from there costs the service a commit more: give a host as many as it can hold.
+    /// Sets the maximum number of concurrent turns. Default: 64. If more runs have turns at the same time, the rest
+    /// wait on the task list. Each turn taken from there costs the service an additional commit, so give a host as many
+    /// slots as it can handle.
     #[must_use]
     pub fn concurrency(mut self, turns: usize) -> Self {
         self.concurrency = turns.max(1);
         self
     }
 
-    /// How the history names this host; its process id unless set.
+    /// Sets the identity that the history records for this host. Default: derived from the process id.
     #[must_use]
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
         self.identity = identity.into();
         self
     }
 
-    /// States kept between turns, at most; 10,000 unless set. 0 keeps one.
+    /// Sets the maximum number of states kept between turns. Default: 10,000. The minimum is 1.
     #[must_use]
     pub fn cached_states(self, states: usize) -> Self {
         let bound = NonZeroUsize::new(states).unwrap_or(NonZeroUsize::MIN);
@@ -145,12 +148,12 @@ impl Host {
         self
     }
 
-    /// Runs until SIGTERM or ctrl-c, then finishes the turns in hand.
+    /// Runs until SIGTERM or ctrl-c, then finishes the turns it has taken.
     pub async fn run(self) {
         self.run_until(baton_client::shutdown::requested()).await;
     }
 
-    /// Runs until `stop` resolves, then finishes the turns in hand.
+    /// Runs until `stop` resolves, then finishes the turns it has taken.
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
         let Self { client, list, identity, concurrency, shared } = self;
         let updates = Some(shared.updates_at_once());
@@ -160,25 +163,25 @@ impl Host {
     }
 }
 
-/// Decides turns.
+/// Decides the turns of a host.
 struct TurnWorker {
     client: Client,
     shared: Arc<HostShared>,
 }
 
-/// What is known of a turn that was answered.
-struct OfTurn {
+/// Identification of an answered turn.
+struct TurnContext {
     token: String,
     workflow_id: String,
     run_id: Uuid,
-    /// It was given back.
+    /// The turn was given back.
     is_given_back: bool,
 }
 
 impl Works<TurnKind> for TurnWorker {
-    type Context = OfTurn;
+    type Context = TurnContext;
 
-    async fn work(self: Arc<Self>, task: DeciderTask) -> TaskReply<TurnKind, OfTurn> {
+    async fn work(self: Arc<Self>, task: DeciderTask) -> TaskReply<TurnKind, TurnContext> {
         let (token, workflow_id, run_id) = (task.token.clone(), task.workflow_id.clone(), task.run_id);
         let began = tokio::time::Instant::now();
         let trace = task.trace();
@@ -196,49 +199,50 @@ impl Works<TurnKind> for TurnWorker {
             tracing::warn!(
                 workflow_id,
                 elapsed_ms = began.elapsed().as_millis(),
-                "a slow turn: deciders decide, activities work"
+                "slow turn: deciders should only decide, and leave work to activities"
             );
         }
         let (complete, fail) = match decided {
             Ok(HostAnswer { decisions, query_results, cached }) => {
                 let Decisions { decisions, context, awaiting, updates, .. } = decisions;
                 let update_results = updates.into_iter().map(UpdateResult::from).collect();
-                // Kept before the answer is sent: the next turn may come before what became of it is known.
+                // The state is cached before the answer is sent, because the next turn can arrive before the outcome of
+                // the answer.
                 self.keep(run_id, cached);
                 (Some(CompleteTurn { decisions, context, awaiting, query_results, update_results }), None)
             }
-            Err(WhyGivenBack { reason, message, is_lost }) => {
-                // Of a turn that is gone the log hears when its answer is refused.
+            Err(GiveBack { reason, message, is_lost }) => {
+                // If the turn no longer exists, the refusal of the answer is logged instead.
                 if !is_lost {
-                    tracing::error!(workflow_id, %reason, message, "a turn is given back");
+                    tracing::error!(workflow_id, %reason, message, "turn given back");
                 }
                 let (reason, details) = (Some(reason.into_owned()), Payload::of(&message).ok());
                 (None, Some(FailTurn { reason, details }))
             }
         };
-        let context = OfTurn { token: token.clone(), workflow_id, run_id, is_given_back: fail.is_some() };
+        let context = TurnContext { token: token.clone(), workflow_id, run_id, is_given_back: fail.is_some() };
         TaskReply { reply: TurnReply { token, complete, fail }, patience: ANSWER_PATIENCE, context }
     }
 
-    fn answered(&self, of: OfTurn, outcome: Result<Outcome, Error>) -> Option<TaskReply<TurnKind, OfTurn>> {
-        let OfTurn { token, workflow_id, run_id, is_given_back } = of;
+    fn answered(&self, of: TurnContext, outcome: Result<Outcome, Error>) -> Option<TaskReply<TurnKind, TurnContext>> {
+        let TurnContext { token, workflow_id, run_id, is_given_back } = of;
         match outcome {
             Ok(Outcome::Recorded | Outcome::RecordedBefore) => None,
             Ok(Outcome::Lost(error)) => {
-                tracing::info!(%error, workflow_id, "an answer came too late");
+                tracing::info!(%error, workflow_id, "answer discarded: it came too late");
                 self.forget(run_id);
                 None
             }
             Err(error) => {
-                tracing::error!(%error, workflow_id, "an answer was refused");
+                tracing::error!(%error, workflow_id, "answer refused by the service");
                 self.forget(run_id);
                 if error.is_retryable() || is_given_back {
                     return None;
                 }
-                // The answer itself is at fault: say so in the history rather than let the turn time out.
+                // The answer itself is invalid. Record that in the history instead of letting the turn time out.
                 let (reason, details) = (Some("answer-refused".to_owned()), Payload::of(&error.to_string()).ok());
                 let fail = Some(FailTurn { reason, details });
-                let context = OfTurn { token: token.clone(), workflow_id, run_id, is_given_back: true };
+                let context = TurnContext { token: token.clone(), workflow_id, run_id, is_given_back: true };
                 Some(TaskReply { reply: TurnReply { token, complete: None, fail }, patience: ANSWER_PATIENCE, context })
             }
         }
@@ -246,9 +250,9 @@ impl Works<TurnKind> for TurnWorker {
 }
 
 impl TurnWorker {
-    async fn decide(&self, client: &Client, task: DeciderTask) -> Result<HostAnswer, WhyGivenBack> {
+    async fn decide(&self, client: &Client, task: DeciderTask) -> Result<HostAnswer, GiveBack> {
         let decider = self.shared.deciders.get(&task.workflow_type).map(Arc::clone).ok_or_else(|| {
-            WhyGivenBack::new("unknown-workflow-type", format!("no decider for `{}` on this host", task.workflow_type))
+            GiveBack::new("unknown-workflow-type", format!("no decider for `{}` on this host", task.workflow_type))
         })?;
         let run_id = task.run_id;
         let cached = self.cache().pop(&run_id);
@@ -260,12 +264,12 @@ impl TurnWorker {
         let (from, state, look_back) = match known {
             Some(Cached { seen, state, .. }) if first_event_id <= seen + 1 => (seen, Some(state), Vec::new()),
             _ => {
-                // Few turns come here, and each would have room for it.
+                // Boxed because few turns need it, and otherwise the future of every turn would reserve space for it.
                 let look_back = Box::pin(client.look_back(&task.token, first_event_id)).await;
                 (
                     0,
                     None,
-                    look_back.map_err(|error| WhyGivenBack {
+                    look_back.map_err(|error| GiveBack {
                         reason: "look-back-failed".into(),
                         message: error.to_string(),
                         is_lost: error.is_task_lost(),
@@ -276,7 +280,7 @@ impl TurnWorker {
         let trace = task.trace();
         let (started_event_id, only_asks, queries) = (task.started_event_id, task.only_asks, task.queries);
         let updates: Vec<Update> = task.updates.into_iter().map(Update::from).collect();
-        // The events of a turn that is not recorded yet: its DeciderScheduled and its DeciderStarted.
+        // The last two events of a speculative turn, DeciderScheduled and DeciderStarted, are not recorded yet.
         let recorded = task.events.len().saturating_sub(if task.speculative { 2 } else { 0 });
         let shown = task.events.get(recorded..).unwrap_or_default().to_vec();
         let seen = task.events.get(..recorded).and_then(<[Event]>::last).map_or(0, |event| event.id);
@@ -304,9 +308,7 @@ impl TurnWorker {
             (taken, state)
         }));
         match decided {
-            Ok((TurnEnd::Turn(Decisions { given_back: Some(it), .. }), _)) => {
-                Err(WhyGivenBack::new(it.reason, it.message))
-            }
+            Ok((TurnEnd::Turn(Decisions { given_back: Some(it), .. }), _)) => Err(GiveBack::new(it.reason, it.message)),
             Ok((TurnEnd::Turn(decisions), state)) => {
                 let ask = |query| answer(&*decider, &*state, &decisions, query);
                 let query_results = queries.into_iter().map(ask).collect();
@@ -317,7 +319,7 @@ impl TurnWorker {
                 let decisions = Decisions { updates, ..Decisions::new() };
                 Ok(HostAnswer { decisions, query_results: Vec::new(), cached: Cached { turn: previous, seen, state } })
             }
-            Err(panic) => Err(WhyGivenBack::new("panic", baton_client::shutdown::panic_message(&*panic))),
+            Err(panic) => Err(GiveBack::new("panic", baton_client::shutdown::panic_message(&*panic))),
         }
     }
 
@@ -327,7 +329,7 @@ impl TurnWorker {
 
     fn keep(&self, run_id: Uuid, cached: Cached) {
         let mut cache = self.cache();
-        // A query may be answered while another slot decides a turn, which goes further.
+        // A query can be answered while another slot decides a turn, whose state is newer and must be kept.
         if cache.peek(&run_id).is_none_or(|known| known.seen <= cached.seen) {
             cache.put(run_id, cached);
         }
@@ -338,14 +340,14 @@ impl TurnWorker {
     }
 }
 
-/// What a host says to a task.
+/// Result of deciding a task.
 struct HostAnswer {
     decisions: Decisions,
     query_results: Vec<QueryResult>,
     cached: Cached,
 }
 
-/// Answers one query. Its trouble is its own.
+/// Answers one query. If it fails or panics, only this query is affected.
 fn answer(decider: &dyn AnyDecider, state: &(dyn Any + Send), decisions: &Decisions, asked: TaskQuery) -> QueryResult {
     let query = Query::new(&asked.name, asked.input.as_ref()).after(decisions.as_slice());
     let answered = catch_unwind(AssertUnwindSafe(|| decider.query(state, &query)));
@@ -358,14 +360,14 @@ fn answer(decider: &dyn AnyDecider, state: &(dyn Any + Send), decisions: &Decisi
 }
 
 /// Why a turn is given back.
-struct WhyGivenBack {
+struct GiveBack {
     reason: Cow<'static, str>,
     message: String,
-    /// The turn is gone, e.g. because its run was deleted.
+    /// The turn no longer exists, e.g. because its run was deleted.
     is_lost: bool,
 }
 
-impl WhyGivenBack {
+impl GiveBack {
     fn new(reason: impl Into<Cow<'static, str>>, message: String) -> Self {
         Self { reason: reason.into(), message, is_lost: false }
     }
@@ -378,15 +380,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_takes_little_room() {
+    fn the_future_of_a_turn_is_small() {
         let shared = HostShared { deciders: HashMap::new(), cache: Mutex::new(LruCache::new(NonZeroUsize::MIN)) };
         let worker = TurnWorker { client: Client::new("localhost:7420").unwrap(), shared: Arc::new(shared) };
         let task = json!({
-            "token": "t", "domain": "default", "workflowId": "w", "runId": Uuid::nil(), "workflowType": "order", "taskList": "l",
-            "attempt": 1, "startedEventId": 3, "previousStartedEventId": 0, "events": [],
+            "token": "t", "domain": "default", "workflowId": "w", "runId": Uuid::nil(), "workflowType": "order",
+            "taskList": "l", "attempt": 1, "startedEventId": 3, "previousStartedEventId": 0, "events": [],
         });
         let size = size_of_val(&Arc::new(worker).work(serde_json::from_value(task).unwrap()));
-        // Each turn moves all of it. It was twice as much when it had room for reading a history.
+        // The host moves this future for every turn. It was twice as large when it held the future that reads a
+        // history.
         assert!(size <= 2_048, "{size}");
     }
 }

@@ -1,7 +1,8 @@
-//! For authors of deciders: programs that read the window of a run's history and answer with decisions.
+//! A kit for writing deciders: programs that read the window of a run's history and answer with decisions.
 //!
-//! A decider is a pure function. It looks at what has become of the run's [`Steps`] and says what to do next. It does no work
-//! itself, reads no clock ([`Window::now`] is the time) and keeps nothing between turns: what it needs to know is in the history.
+//! A decider is a pure function. It inspects the state of the run's [`Steps`] and decides what to do next. It does no
+//! work itself, reads no clock ([`Window::now`] is the time) and keeps nothing between turns: everything it needs is in
+//! the history.
 //!
 //! ```
 //! use baton_decider_kit::{Activity, Decisions, Progress, Steps, Window};
@@ -10,10 +11,10 @@
 //! fn order(steps: &Steps, _: &Window) -> Decisions {
 //!     let Some(receipt) = steps.done::<String>("charge") else {
 //!         return match steps.activity("charge").progress() {
-//!             // Done by runners that poll the list `PCI`, and by nobody else.
+//!             // Only runners that poll the list `PCI` receive this activity.
 //!             Progress::New => Decisions::new().schedule(Activity::new("charge", "charge-card").list("PCI")),
 //!             Progress::Failed(failure) => Decisions::new().fail_with(failure.clone()),
-//!             // Nothing to do yet: the next news brings another turn.
+//!             // Nothing to do yet: the next event brings another turn.
 //!             Progress::Open | Progress::Done => Decisions::new(),
 //!         };
 //!     };
@@ -26,8 +27,8 @@
 //! }
 //! ```
 //!
-//! `docs/deciders.md` has all decisions and all events. Where a decider needs a state of its own, it implements [`Decider`]:
-//! [`Decider::evolve`] folds events into that state, one by one, and [`Decider::decide`] looks at it.
+//! `docs/deciders.md` lists all decisions and all events. A decider that needs its own state implements [`Decider`]:
+//! [`Decider::evolve`] folds events into the state, one by one, and [`Decider::decide`] reads it.
 //!
 //! A [`Host`] polls a task list and runs deciders:
 //!
@@ -36,17 +37,19 @@
 //! # fn order(_: &Steps, _: &Window) -> Decisions { Decisions::new() }
 //! # async fn run() -> Result<(), baton_client::Error> {
 //! let client = baton_client::Client::new("http://127.0.0.1:7420")?;
-//! // Until SIGTERM or ctrl-c; turns in hand are finished first.
+//! // Runs until SIGTERM or ctrl-c, and then finishes the turns it has taken.
 //! Host::new(client, "orders").register("order", decide(order)).concurrency(8).run().await;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The module [`mod@flow`] is for those who prefer straight-line code: a decider whose state is a suspended `async fn`.
+//! If you prefer straight-line code, write a flow: the module [`mod@flow`] turns an `async fn` into a decider whose
+//! state is the suspended function.
 //!
-//! The module [`testing`] asks deciders about single turns, gives them recorded histories once more, and runs them against a
-//! stand-in for the service: the same rules, in memory and in one thread, with a clock that jumps to what comes next, so that
-//! thirty days take a millisecond. It has no store, no network and no second node.
+//! The module [`testing`] helps you test deciders. It decides single turns, replays recorded histories, and runs
+//! deciders against an in-memory test service. The test service follows the rules of the real one, in a single thread
+//! and with a clock that skips ahead to the next event, so that thirty days take a millisecond. It has no store, no
+//! network and no second node.
 
 mod decider;
 mod decisions;

@@ -1,10 +1,14 @@
-//! Values as payloads.
+//! Conversion of values to payloads.
 
 use baton_history::Payload;
 use serde::Serialize;
 
-/// A value as a payload. What has no JSON form (a map whose keys are not strings, say), or one that is nested too deep, is
-/// a mistake in the program, and like any panic of a decider gives the turn back with the message.
+/// Converts a value to a payload.
+///
+/// # Panics
+///
+/// If the value has no JSON form (such as a map whose keys are not strings) or is nested too deeply. This is a
+/// programming error; like any panic of a decider it gives the turn back with the message.
 pub(crate) fn payload<T: Serialize + ?Sized>(value: &T) -> Payload {
     Payload::of(value).expect("the value has a JSON form that may be a payload")
 }

@@ -1,10 +1,10 @@
-//! Queries to a run: what a decider is asked, and how it answers.
+//! Queries to a run and their answers.
 
 use baton_history::{Decision, Payload};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A query to a run. Read-only: whatever comes of it, the run is not touched.
+/// A query to a run. Queries are read-only: no outcome changes the run.
 ///
 /// ```
 /// use baton_decider_kit::{Payload, Query, QueryError};
@@ -21,10 +21,11 @@ use serde::de::DeserializeOwned;
 /// }
 ///
 /// let state = State { lines: vec![("tea".to_owned(), 350), ("cup".to_owned(), 900)] };
-/// let asked = |name, input: &str| query(&state, &Query::new(name, Some(&Payload::from_json(input).unwrap())));
-/// assert_eq!(asked("total", "null").unwrap().to_string(), "1250");
-/// assert_eq!(asked("price", "\"tea\"").unwrap().to_string(), "350");
-/// assert_eq!(asked("weight", "null").unwrap_err().to_string(), "no query `weight`; there are `total`, `price`");
+/// let ask = |name, input: &str| query(&state, &Query::new(name, Some(&Payload::from_json(input).unwrap())));
+/// assert_eq!(ask("total", "null").unwrap().to_string(), "1250");
+/// assert_eq!(ask("price", "\"tea\"").unwrap().to_string(), "350");
+/// let unknown = ask("weight", "null").unwrap_err();
+/// assert_eq!(unknown.to_string(), "unknown query `weight`; known queries: `total`, `price`");
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
@@ -34,7 +35,7 @@ pub struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// A query of this name, asked while nothing is decided.
+    /// Creates a query of this name, for a turn without decisions.
     pub fn new(name: &'a str, input: Option<&'a Payload>) -> Self {
         Self { name, input, decided: &[] }
     }
@@ -43,28 +44,28 @@ impl<'a> Query<'a> {
         Self { decided, ..self }
     }
 
-    /// What is asked.
+    /// Returns the query's name.
     pub fn name(&self) -> &'a str {
         self.name
     }
 
-    /// With which input.
+    /// Returns the query's input.
     pub fn input(&self) -> Option<&'a Payload> {
         self.input
     }
 
-    /// What the turn has decided with whose answer this query is answered, too: the answer is to reflect it, and the
-    /// state has no events of it yet. Empty when nothing but queries is to be answered.
+    /// Returns the decisions of the turn that this query is answered with. The answer should reflect them, because the
+    /// state does not include their events yet. Empty if the turn only answers queries.
     pub fn decided(&self) -> &'a [Decision] {
         self.decided
     }
 
-    /// Answers a query of this name; its input is read as `I`, `null` where there is none.
+    /// Registers the answer to queries of this name. The input is deserialized as `I`; a missing input is `null`.
     pub fn on<I: DeserializeOwned, O: Serialize>(&self, name: &str, answer: impl FnOnce(I) -> O) -> Answers<'a> {
         Answers { query: *self, known: Vec::new(), found: None }.on(name, answer)
     }
 
-    /// The same for an answer that can fail.
+    /// Registers an answer that can fail.
     pub fn try_on<I: DeserializeOwned, O: Serialize>(
         &self,
         name: &str,
@@ -74,9 +75,9 @@ impl<'a> Query<'a> {
     }
 }
 
-/// The queries that a decider answers, and the answer to the one that is asked.
+/// Registered answers of a decider, one of which answers the query.
 #[derive(Debug)]
-#[must_use = "ends with `answer`"]
+#[must_use = "call `answer` to get the answer"]
 pub struct Answers<'a> {
     query: Query<'a>,
     known: Vec<String>,
@@ -84,12 +85,12 @@ pub struct Answers<'a> {
 }
 
 impl Answers<'_> {
-    /// Answers a query of this name; its input is read as `I`, `null` where there is none.
+    /// Registers the answer to queries of this name. The input is deserialized as `I`; a missing input is `null`.
     pub fn on<I: DeserializeOwned, O: Serialize>(self, name: &str, answer: impl FnOnce(I) -> O) -> Self {
         self.try_on(name, |input| Ok(answer(input)))
     }
 
-    /// The same for an answer that can fail.
+    /// Registers an answer that can fail.
     pub fn try_on<I: DeserializeOwned, O: Serialize>(
         mut self,
         name: &str,
@@ -102,18 +103,18 @@ impl Answers<'_> {
         self
     }
 
-    /// The answer to what is asked.
+    /// Returns the answer to the query.
     ///
     /// # Errors
     ///
-    /// [`QueryError::Unknown`] with the names that are known; what the answer itself has.
+    /// [`QueryError::Unknown`] with the registered names if none of them matches; otherwise the error of the answer.
     pub fn answer(self) -> Result<Payload, QueryError> {
         let Self { query, known, found } = self;
         found.unwrap_or_else(|| Err(QueryError::Unknown { name: query.name.to_owned(), known }))
     }
 }
 
-/// Reads the input, asks, and writes the answer.
+/// Deserializes the input, calls `answer`, and serializes its result.
 pub(crate) fn answered<I: DeserializeOwned, O: Serialize>(
     input: Option<&Payload>,
     answer: impl FnOnce(I) -> Result<O, QueryError>,
@@ -124,25 +125,25 @@ pub(crate) fn answered<I: DeserializeOwned, O: Serialize>(
     Payload::of(&answer(input)?).map_err(unreadable)
 }
 
-/// Why a query has no answer. The run is not touched.
+/// Reason why a query has no answer. The run is not affected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// There is no query of this name.
-    #[error("no query `{name}`; there are {}", told(known))]
+    /// No query is registered under this name.
+    #[error("unknown query `{name}`; known queries: {}", list_names(known))]
     Unknown {
-        /// The name.
+        /// Requested name.
         name: String,
-        /// Those that there are.
+        /// Registered names.
         known: Vec<String>,
     },
-    /// The flow has not begun, or is in trouble.
-    #[error("the flow has not begun, or cannot go on")]
+    /// The flow has not started, or has failed.
+    #[error("the flow has not started, or cannot continue")]
     NotReady,
-    /// The input is not what the query reads, or its answer has no JSON form.
+    /// The input does not have the expected type, or the answer has no JSON form.
     #[error("{0}")]
     Unreadable(String),
-    /// The query says no.
+    /// The query refused to answer.
     #[error("{0}")]
     Refused(String),
     /// The query panicked.
@@ -150,12 +151,12 @@ pub enum QueryError {
     Panicked(String),
 }
 
-fn told(known: &[String]) -> String {
+fn list_names(known: &[String]) -> String {
     if known.is_empty() { "none".to_owned() } else { format!("`{}`", known.join("`, `")) }
 }
 
 impl QueryError {
-    /// As it goes over the wire.
+    /// Converts the error to its wire form.
     pub(crate) fn into_body(self) -> baton_client::body::QueryError {
         let message = Some(self.to_string());
         let (reason, known) = match self {

@@ -1,4 +1,4 @@
-//! What a run's activities, timers, children and signals have come to: the fold that explicit deciders need.
+//! State of a run's activities, timers, children and signals, as explicit deciders need it.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,10 @@ use crate::ended::{Ended, Outcome};
 use crate::failure::{Cause, Failure};
 use crate::{Decider, Decisions, Window};
 
-/// What every activity, timer, child and signal of a run has come to, by the id that the decider gave it.
+/// State of all activities, timers, children and signals of a run, by the id that the decider gave them.
 ///
-/// It is a [`Decider::State`] of its own, see [`decide`]; or it stands beside what else a state holds, and takes the same events:
+/// Use it as the whole [`Decider::State`] (see [`decide`]), or as one field of your own state and pass it the same
+/// events:
 ///
 /// ```
 /// use baton_decider_kit::{Activity, Decider, Decisions, Event, EventKind, Steps, Window};
@@ -46,19 +47,21 @@ use crate::{Decider, Decisions, Window};
 /// }
 /// ```
 ///
-/// Where an id is used again after what had it before has ended, the newest counts. Messages to other runs are not in it. What is read as a type and is not of it is a
-/// mistake in the program, and like any panic of a decider gives the turn back with the message.
+/// If an id is reused after its step has ended, the newest step counts. Messages to other runs are not included.
+///
+/// Methods that deserialize a value panic if it does not have the requested type. This is a programming error; like any
+/// panic of a decider it gives the turn back with the message.
 #[derive(Debug, Clone, Default)]
 pub struct Steps {
     input: Option<Payload>,
     by_kind: BTreeMap<StepKind, BTreeMap<String, Step>>,
-    /// What has not ended, by the event that scheduled it.
+    /// Steps that have not ended, by the event that scheduled them.
     open: BTreeMap<EventId, (StepKind, String)>,
     signals: BTreeMap<String, Vec<Received>>,
     cancel_requested_event_id: Option<EventId>,
 }
 
-/// What a step is.
+/// Kind of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum StepKind {
     Activity,
@@ -66,27 +69,27 @@ enum StepKind {
     Child,
 }
 
-/// A signal that the run was sent.
+/// A signal that the run received.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Received {
-    /// Its event.
+    /// Event that recorded the signal.
     pub event_id: EventId,
-    /// What it says.
+    /// Input of the signal.
     pub input: Option<Payload>,
 }
 
 impl Received {
-    /// What it says, as a `T`; a signal without an input is `null`.
+    /// Returns the input as a `T`. A missing input is `null`.
     ///
     /// # Panics
     ///
-    /// Where it is not a `T`; see [`Steps`].
+    /// If the input is not a `T`; see [`Steps`].
     pub fn read<T: DeserializeOwned>(&self) -> T {
         read(self.input.as_ref(), || format!("the signal of event {}", self.event_id))
     }
 }
 
-/// An activity, a timer or a child.
+/// State of an activity, a timer or a child.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Step {
     of_type: String,
@@ -94,26 +97,26 @@ pub struct Step {
     started_event_id: Option<EventId>,
     ended_event_id: Option<EventId>,
     tries: u32,
-    /// Those of earlier ones with the same id.
+    /// Attempts of earlier steps with the same id.
     tries_before: u32,
     is_cancel_requested: bool,
     outcome: Option<Outcome>,
 }
 
-/// How far a [`Step`] is.
+/// Progress of a [`Step`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Progress<'a> {
-    /// Nothing with this id was decided yet.
+    /// No step with this id has been decided yet.
     New,
-    /// It waits, or is under way.
+    /// The step is scheduled or in progress.
     Open,
-    /// The activity or the child succeeded; the timer expired.
+    /// The activity or child succeeded, or the timer expired.
     Done,
-    /// It failed, timed out, was canceled or taken back, or could not even be scheduled: the failure says which.
+    /// The step failed, timed out, was canceled, or could not be scheduled. The failure distinguishes these cases.
     Failed(&'a Failure),
 }
 
-/// What stands in for all that was never decided.
+/// The step returned for every id that was never decided.
 static NEVER: Step = Step {
     of_type: String::new(),
     scheduled_event_id: None,
@@ -126,7 +129,7 @@ static NEVER: Step = Step {
 };
 
 impl Step {
-    /// How far it is.
+    /// Returns the step's progress.
     pub fn progress(&self) -> Progress<'_> {
         match &self.outcome {
             Some(Ok(_)) => Progress::Done,
@@ -136,75 +139,76 @@ impl Step {
         }
     }
 
-    /// Whether nothing with this id was decided yet.
+    /// Returns whether no step with this id has been decided yet.
     pub fn is_new(&self) -> bool {
         self.progress() == Progress::New
     }
 
-    /// Whether it waits, or is under way.
+    /// Returns whether the step is scheduled or in progress.
     pub fn is_open(&self) -> bool {
         self.progress() == Progress::Open
     }
 
-    /// Whether it succeeded or expired.
+    /// Returns whether the step succeeded or expired.
     pub fn is_done(&self) -> bool {
         self.progress() == Progress::Done
     }
 
-    /// Whether it has ended, well or not.
+    /// Returns whether the step has ended, successfully or not.
     pub fn has_ended(&self) -> bool {
         !self.is_new() && !self.is_open()
     }
 
-    /// Whether the decider has asked for the activity to be stopped.
+    /// Returns whether the decider has requested the activity's cancellation.
     pub fn is_cancel_requested(&self) -> bool {
         self.is_cancel_requested
     }
 
-    /// The result, as a `T`; `None` unless it [is done](Self::is_done). No result is `null`, which is a `()`.
+    /// Returns the result as a `T`, or `None` unless the step [is done](Self::is_done). A missing result is `null`,
+    /// which deserializes as `()`.
     ///
     /// # Panics
     ///
-    /// Where it is not a `T`; see [`Steps`].
+    /// If the result is not a `T`; see [`Steps`].
     pub fn result<T: DeserializeOwned>(&self) -> Option<T> {
         let Some(Ok(result)) = &self.outcome else { return None };
         Some(read(result.as_ref(), || format!("the result of event {}", self.ended_event_id.unwrap_or_default())))
     }
 
-    /// The result as it was given.
+    /// Returns the result unparsed.
     pub fn payload(&self) -> Option<&Payload> {
         self.outcome.as_ref()?.as_ref().ok()?.as_ref()
     }
 
-    /// Why it did not come to a good end, where it did not.
+    /// Returns why the step did not succeed, if so.
     pub fn failure(&self) -> Option<&Failure> {
         self.outcome.as_ref()?.as_ref().err()
     }
 
-    /// How often it was tried: once for each time that it was scheduled, and an activity with a retry policy as often as runners took
-    /// it, which the history tells once it has ended.
-    pub fn tries(&self) -> u32 {
+    /// Returns the number of attempts. Every scheduling counts as one. An activity with a retry policy counts once for
+    /// every time a runner took it; the history contains that number only after the activity has ended.
+    pub fn attempts(&self) -> u32 {
         self.tries_before + self.tries
     }
 
-    /// The event that scheduled it.
+    /// Returns the event that scheduled the step.
     pub fn scheduled_event_id(&self) -> Option<EventId> {
         self.scheduled_event_id
     }
 
-    /// The ActivityStarted or ChildStarted.
+    /// Returns the step's ActivityStarted or ChildStarted.
     pub fn started_event_id(&self) -> Option<EventId> {
         self.started_event_id
     }
 
-    /// The event that ended it, or says that it could not be scheduled.
+    /// Returns the event that ended the step, or that records why it could not be scheduled.
     pub fn ended_event_id(&self) -> Option<EventId> {
         self.ended_event_id
     }
 }
 
 impl Steps {
-    /// Takes one more event. Every event of the run is to be given, once and in order, as [`Decider::evolve`] has them.
+    /// Applies one event. Pass every event of the run once and in order, like [`Decider::evolve`].
     pub fn evolve(&mut self, event: &Event) {
         let id = event.id;
         match &event.kind {
@@ -246,9 +250,9 @@ impl Steps {
                         step.outcome = Some(outcome);
                     }
                 }
-                (Some(Ended::Activity { scheduled_event_id, unhappy }), _) => {
+                (Some(Ended::Activity { scheduled_event_id, unsuccessful }), _) => {
                     if let Some((activity_id, step)) = self.end(scheduled_event_id, id) {
-                        step.outcome = Some(Err(unhappy.of(activity_id, step.of_type.clone())));
+                        step.outcome = Some(Err(unsuccessful.of(activity_id, step.of_type.clone())));
                     }
                 }
                 (Some(Ended::NotScheduled(failure)), Some((kind, name))) => self.refuse(id, kind, name, failure),
@@ -257,35 +261,35 @@ impl Steps {
         }
     }
 
-    /// Something is scheduled. What had its id before has ended.
+    /// Records a scheduled step. An earlier step with the same id has ended.
     fn begin(&mut self, event_id: EventId, kind: StepKind, id: &str, of_type: &str) {
         let step = self.by_kind.entry(kind).or_default().entry(id.to_owned()).or_default();
         *step = Step {
             of_type: of_type.to_owned(),
             scheduled_event_id: Some(event_id),
             tries: 1,
-            tries_before: step.tries(),
+            tries_before: step.attempts(),
             ..Step::default()
         };
         self.open.insert(event_id, (kind, id.to_owned()));
     }
 
-    /// Something could not be scheduled. What is open with the same id stays as it is.
+    /// Records a step that could not be scheduled. An open step with the same id is not affected.
     fn refuse(&mut self, event_id: EventId, kind: StepKind, id: &str, failure: Failure) {
         let step = self.by_kind.entry(kind).or_default().entry(id.to_owned()).or_default();
         if !step.is_open() {
             let outcome = Some(Err(failure));
-            *step = Step { ended_event_id: Some(event_id), tries_before: step.tries(), outcome, ..Step::default() };
+            *step = Step { ended_event_id: Some(event_id), tries_before: step.attempts(), outcome, ..Step::default() };
         }
     }
 
-    /// What this event scheduled, as long as it is open.
+    /// Returns the open step scheduled by this event.
     fn open_step(&mut self, scheduled_event_id: EventId) -> Option<&mut Step> {
         let (kind, id) = self.open.get(&scheduled_event_id)?;
         self.by_kind.get_mut(kind)?.get_mut(id)
     }
 
-    /// What this event scheduled ends, with another one.
+    /// Ends the step scheduled by `scheduled_event_id`.
     fn end(&mut self, scheduled_event_id: EventId, event_id: EventId) -> Option<(String, &mut Step)> {
         let (kind, id) = self.open.remove(&scheduled_event_id)?;
         let step = self.by_kind.get_mut(&kind)?.get_mut(&id)?;
@@ -297,67 +301,67 @@ impl Steps {
         self.by_kind.get(&kind).and_then(|steps| steps.get(id)).unwrap_or(&NEVER)
     }
 
-    /// The activity with this id, which may [be new](Step::is_new).
+    /// Returns the activity with this id. If there is none, it [is new](Step::is_new).
     pub fn activity(&self, activity_id: &str) -> &Step {
         self.step(StepKind::Activity, activity_id)
     }
 
-    /// The timer with this id.
+    /// Returns the timer with this id.
     pub fn timer(&self, timer_id: &str) -> &Step {
         self.step(StepKind::Timer, timer_id)
     }
 
-    /// The child with this workflow id.
+    /// Returns the child with this workflow id.
     pub fn child(&self, workflow_id: &str) -> &Step {
         self.step(StepKind::Child, workflow_id)
     }
 
-    /// The result of the activity with this id, once it has succeeded.
+    /// Returns the result of the activity with this id, once it has succeeded.
     ///
     /// # Panics
     ///
-    /// Where it is not a `T`; see [`Steps`].
+    /// If the result is not a `T`; see [`Steps`].
     pub fn done<T: DeserializeOwned>(&self, activity_id: &str) -> Option<T> {
         self.activity(activity_id).result()
     }
 
-    /// The activities that have not ended, with their ids, in the order in which they were scheduled.
+    /// Returns the open activities with their ids, in the order in which they were scheduled.
     pub fn open_activities(&self) -> impl Iterator<Item = (&str, &Step)> {
         let open = self.open.values().filter(|(kind, _)| *kind == StepKind::Activity);
         open.map(|(kind, id)| (id.as_str(), self.step(*kind, id)))
     }
 
-    /// The signals of this name, oldest first.
+    /// Returns the signals of this name, oldest first.
     pub fn signals(&self, name: &str) -> &[Received] {
         self.signals.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether a signal of this name was sent.
+    /// Returns whether a signal of this name was received.
     pub fn is_signaled(&self, name: &str) -> bool {
         !self.signals(name).is_empty()
     }
 
-    /// Whether somebody asked for the run to be canceled.
+    /// Returns whether the run's cancellation was requested.
     pub fn is_cancel_requested(&self) -> bool {
         self.cancel_requested_event_id.is_some()
     }
 
-    /// The first WorkflowCancelRequested.
+    /// Returns the first WorkflowCancelRequested.
     pub fn cancel_requested_event_id(&self) -> Option<EventId> {
         self.cancel_requested_event_id
     }
 
-    /// What the run was started with, as a `T`; a start without an input is `null`.
+    /// Returns the run's input as a `T`. A missing input is `null`.
     ///
     /// # Panics
     ///
-    /// Where it is not a `T`; see [`Steps`].
+    /// If the input is not a `T`; see [`Steps`].
     pub fn input<T: DeserializeOwned>(&self) -> T {
-        read(self.input.as_ref(), || "the input of the run".to_owned())
+        read(self.input.as_ref(), || "the run's input".to_owned())
     }
 }
 
-/// What could not be scheduled.
+/// Returns the kind and id of a step that could not be scheduled.
 fn refused(kind: &EventKind) -> Option<(StepKind, &str)> {
     match kind {
         EventKind::ActivityScheduleFailed(it) => Some((StepKind::Activity, &it.activity_id)),
@@ -367,16 +371,17 @@ fn refused(kind: &EventKind) -> Option<(StepKind, &str)> {
     }
 }
 
-/// A payload as a `T`. The panic is told in the DeciderFailed of the turn, which is given back.
+/// Deserializes a payload. The message of the panic becomes part of the DeciderFailed with which the turn is given
+/// back.
 fn read<T: DeserializeOwned>(payload: Option<&Payload>, what: impl Fn() -> String) -> T {
     let text = payload.and_then(Payload::text).unwrap_or("null");
     match serde_json::from_str(text) {
         Ok(value) => value,
-        Err(error) => panic!("{} is not what the decider reads: {error}", what()),
+        Err(error) => panic!("cannot read {}: {error}", what()),
     }
 }
 
-/// A decider whose state is [`Steps`], made of a function.
+/// Makes a decider out of a function. Its state is [`Steps`].
 ///
 /// ```
 /// use baton_decider_kit::{Activity, Decisions, Steps, Window, decide};

@@ -1,6 +1,6 @@
-//! Testing deciders, without a service and without waiting.
+//! Tests of deciders, without a service and without waiting.
 //!
-//! **One turn**: [`given`] a run and its past, `when` something happens, `then` the decider decides this.
+//! **Single turns**: [`given`] a run and its past, `when` something happens, `then` the decider makes these decisions.
 //!
 //! ```
 //! # use baton_decider_kit::{Activity, Decider, Decisions, Duration, Event, EventKind, Window};
@@ -17,7 +17,7 @@
 //! #             Decisions::new().cancel_timer("trial").succeed(&"left")
 //! #         } else if window.is_first_turn() {
 //! #             Decisions::new().timer("trial", Duration::from_days(30))
-//! #         } else if state.expired && !window.has_scheduled("charge") && window.tally().activities().next().is_none() {
+//! #         } else if state.expired && window.tally().activities().next().is_none() {
 //! #             Decisions::new().schedule(Activity::new("charge", "charge-card").list("PCI"))
 //! #         } else {
 //! #             Decisions::new()
@@ -26,7 +26,7 @@
 //! # }
 //! use baton_decider_kit::testing::{given, signal, timer_expired};
 //!
-//! // A trial of 30 days; then the card is charged, unless the customer has left.
+//! // After a trial of 30 days the card is charged, unless the customer has left.
 //! given(Trial, "trial")
 //!     .then(Decisions::new().timer("trial", Duration::from_days(30)))
 //!     .when(timer_expired("trial"))
@@ -38,8 +38,8 @@
 //!     .then(Decisions::new().cancel_timer("trial").succeed(&"left"));
 //! ```
 //!
-//! **Updates and queries**: `when` somebody asks for an [`update`], [`then_judges`](Given::then_judges) says what the decider
-//! makes of it, and [`query`](Given::query) asks about the run as it is by then.
+//! **Updates and queries**: after `when` with an [`update`], [`then_judges`](Given::then_judges) states the expected
+//! verdict. [`query`](Given::query) queries the run in its current state.
 //!
 //! ```
 //! use baton_decider_kit::testing::{TestService, activity_succeeded, given, update};
@@ -47,66 +47,67 @@
 //!     Activity, Decider, Decisions, Event, EventKind, Payload, Query, QueryError, Update, Verdict, Window,
 //! };
 //!
-//! /// A task that may be matched to one representative, who is told of it.
-//! struct Match;
+//! /// A task that can be assigned once, and then notifies its assignee.
+//! struct Assignment;
 //!
-//! impl Decider for Match {
-//!     /// To whom.
+//! impl Decider for Assignment {
+//!     /// The assignee.
 //!     type State = Option<String>;
 //!
-//!     fn evolve(&self, matched: &mut Option<String>, event: &Event) {
+//!     fn evolve(&self, assignee: &mut Option<String>, event: &Event) {
 //!         if let EventKind::UpdateAccepted(it) = &event.kind {
-//!             *matched = it.input.as_ref().and_then(|input| input.read().ok());
+//!             *assignee = it.input.as_ref().and_then(|input| input.read().ok());
 //!         }
 //!     }
 //!
 //!     fn decide(&self, _: &Option<String>, window: &Window) -> Decisions {
-//!         let told = |event: &Event| matches!(event.kind, EventKind::ActivitySuccess(_));
-//!         if window.new_events().any(told) { Decisions::new().succeed(&"told") } else { Decisions::new() }
+//!         let notified = |event: &Event| matches!(event.kind, EventKind::ActivitySuccess(_));
+//!         if window.new_events().any(notified) { Decisions::new().succeed(&"notified") } else { Decisions::new() }
 //!     }
 //!
-//!     fn update(&self, matched: &Option<String>, update: &Update, _: &Window) -> Verdict {
-//!         match (matched, update.read::<String>()) {
+//!     fn update(&self, assignee: &Option<String>, update: &Update, _: &Window) -> Verdict {
+//!         match (assignee, update.read::<String>()) {
 //!             (Some(_), _) => Verdict::reject("taken"),
 //!             (None, Err(rejection)) => Verdict::reject(rejection),
-//!             (None, Ok(to)) => {
-//!                 Verdict::accept(&to).and(Decisions::new().schedule(Activity::new("tell", "tell").input(&to)))
+//!             (None, Ok(name)) => {
+//!                 let notify = Activity::new("notify", "notify").input(&name);
+//!                 Verdict::accept(&name).and(Decisions::new().schedule(notify))
 //!             }
 //!         }
 //!     }
 //!
-//!     fn query(&self, matched: &Option<String>, query: &Query<'_>) -> Result<Payload, QueryError> {
-//!         query.on("to", |()| matched.clone()).answer()
+//!     fn query(&self, assignee: &Option<String>, query: &Query<'_>) -> Result<Payload, QueryError> {
+//!         query.on("assignee", |()| assignee.clone()).answer()
 //!     }
 //! }
 //!
-//! let tell = Activity::new("tell", "tell").input(&"ann");
-//! let story = given(Match, "match")
+//! let notify = Activity::new("notify", "notify").input(&"ann");
+//! let story = given(Assignment, "assignment")
 //!     .then(Decisions::new())
-//!     .when(update("match", &"ann"))
-//!     .then_judges(Verdict::accept(&"ann").and(Decisions::new().schedule(tell)));
-//! assert_eq!(story.query("to", &()), Ok(Some("ann".to_owned())));
+//!     .when(update("assign", &"ann"))
+//!     .then_judges(Verdict::accept(&"ann").and(Decisions::new().schedule(notify)));
+//! assert_eq!(story.query("assignee", &()), Ok(Some("ann".to_owned())));
 //!
-//! // What is rejected leaves nothing in the history.
+//! // A rejected update leaves no trace in the history.
 //! let before = story.events().len();
-//! let story = story.when(update("match", &"bob")).then_judges(Verdict::reject("taken"));
+//! let story = story.when(update("assign", &"bob")).then_judges(Verdict::reject("taken"));
 //! assert_eq!(story.events().len(), before);
-//! story.when(activity_succeeded("tell", &())).then(Decisions::new().succeed(&"told"));
+//! story.when(activity_succeeded("notify", &())).then(Decisions::new().succeed(&"notified"));
 //!
-//! // The same from beginning to end.
+//! // The same as a whole run.
 //! let mut service = TestService::new();
-//! service.decider("match", Match).start("match", "t", &());
-//! assert_eq!(service.update("t", "match", "ann").result::<String>(), "ann");
-//! assert_eq!(service.update("t", "match", "bob").rejected(), "taken");
-//! assert_eq!(service.query("t", "to", &()), Ok(Some("ann".to_owned())));
+//! service.decider("assignment", Assignment).start("assignment", "t", &());
+//! assert_eq!(service.update("t", "assign", "ann").result::<String>(), "ann");
+//! assert_eq!(service.update("t", "assign", "bob").rejected(), "taken");
+//! assert_eq!(service.query("t", "assignee", &()), Ok(Some("ann".to_owned())));
 //! ```
 //!
-//! **A recorded history**: [`Recorded::from_json`] reads what `GET …/history` answered, and gives every turn of it to a
-//! decider. What it decides now is compared with what was decided then, turn by turn, so that one difference does not
-//! hide the next. For flows there is [`replay()`] as well, and [`replay_directory`] for many histories.
+//! **Recorded histories**: [`Recorded::from_json`] reads the response of `GET …/history` and lets a decider decide
+//! every turn again. The new decisions are compared with the recorded ones turn by turn, so that one difference does
+//! not hide the next. For flows there are also [`replay()`] and, for many histories, [`replay_directory`].
 //!
-//! **Whole runs**: a [`TestService`] is the service in process, on a clock of its own that jumps to whatever happens
-//! next. Thirty days take a millisecond.
+//! **Whole runs**: a [`TestService`] is an in-process service with a virtual clock that skips ahead to the next event,
+//! so that thirty days take a millisecond.
 //!
 //! ```
 //! # use baton_decider_kit::{Activity, Decider, Decisions, Duration, Event, EventKind, Status, Window};
@@ -138,16 +139,16 @@
 //! assert_eq!(closed.after, Duration::from_millis(30 * 86_400_000 + 2_000));
 //! ```
 //!
-//! Every turn is decided twice, with the state at hand and with the state made again from event 1, and both must agree.
-//! Every history that comes about here is made by the service's own rules and held against their invariants
-//! ([`baton_history::check::history`]). Where something fails, the history is printed as a table.
+//! Every turn is decided twice, with the cached state and with a state rebuilt from event 1, and both decisions must be
+//! equal. Every history is made by the service's own rules and checked against their invariants
+//! ([`baton_history::check::history`]). A failed test prints the history as a table.
 
 mod commands;
-mod mind;
 mod recorded;
 mod replay;
 mod scenario;
 mod service;
+mod subject;
 mod work;
 
 pub use recorded::{Difference, Recorded};
@@ -164,15 +165,15 @@ use baton_history::{Event, EventId, EventKind, Run, check};
 use crate::Window;
 use crate::window::with_activity_names;
 
-/// Ends a test, with the history as a table.
+/// Fails the test, showing the history as a table.
 #[track_caller]
 fn fail(message: impl std::fmt::Display, events: &[Event]) -> ! {
     panic!("{message}\n\n{}\n", baton_client::table::history(events))
 }
 
-/// Holds a history, and the state that it means, against the rules.
+/// Checks a history and the run state that belongs to it against the rules.
 #[track_caller]
-fn must_be_sound(events: &[Event], run: &Run) {
+fn assert_consistent(events: &[Event], run: &Run) {
     if let Err(violation) = check::history(events) {
         fail(format_args!("the history is broken, which is a bug in Baton: {violation}"), events);
     }
@@ -181,7 +182,7 @@ fn must_be_sound(events: &[Event], run: &Run) {
     }
 }
 
-/// What a decider is given by a turn: its window, out of a history whose ids have no gaps.
+/// Returns the window of a turn, taken from a history whose ids have no gaps.
 fn window_of(events: &[Event], run: &Run, started_event_id: EventId, attempt: u32) -> Window {
     let place = |id: EventId| usize::try_from(id).unwrap_or(usize::MAX);
     let previous = run.previous_started_event_id;

@@ -1,4 +1,4 @@
-//! What hosts and tests run: deciders and flows alike.
+//! The interface that hosts and tests use to run deciders and flows alike.
 
 use baton_history::{Event, Payload, RecordMarker, UpdateAnswer};
 
@@ -8,46 +8,50 @@ use crate::query::{Query, QueryError};
 use crate::update::{TurnEnd, Update, Verdict};
 use crate::window::Window;
 
-/// Whatever can take the turns of a run: a [`Decider`], or a [`Flow`](crate::flow::Flow). To make one of your own, implement `Decider`.
-#[diagnostic::on_unimplemented(message = "`{Self}` takes no turns: it is neither a `Decider` nor a `Flow`")]
+/// A type that can take the turns of a run: a [`Decider`] or a [`Flow`](crate::flow::Flow). To write your own,
+/// implement `Decider`.
+#[diagnostic::on_unimplemented(message = "`{Self}` cannot take turns: it is neither a `Decider` nor a `Flow`")]
 pub trait TakesTurns: Turns {}
 
 impl<T: Turns> TakesTurns for T {}
 
-/// See [`TakesTurns`]. Nobody else can name this, so that it may change.
+/// Sealed part of [`TakesTurns`]. It is not exported, so that it can change between versions.
 pub trait Turns: Send + Sync + 'static {
-    /// What is made of a history. Kept between turns where possible, and made again from event 1 where not.
+    /// State folded from the history. The host keeps it between turns if it can, and otherwise rebuilds it from event
+    /// 1.
     type Memory: Default + Send + 'static;
 
-    /// Updates that come with one turn, at most.
+    /// Maximum number of updates in one turn.
     const UPDATES_AT_ONCE: usize;
 
-    /// Takes one more event into the memory.
-    fn take_in(&self, memory: &mut Self::Memory, event: &Event);
+    /// Applies one event to the state.
+    fn apply_event(&self, memory: &mut Self::Memory, event: &Event);
 
-    /// A whole turn: judges the updates, then decides. The memory has everything up to the window's end but `shown`, the events
-    /// of a turn that is not recorded yet. Without such events there is a turn, whatever is said to the updates.
+    /// Takes a whole turn: judges the updates, then decides. The state includes everything up to the window's end
+    /// except `shown`, the events of a speculative turn, which are not recorded yet. If `shown` is empty, the turn is
+    /// decided even if it rejects all updates.
     fn take_turn(&self, memory: &mut Self::Memory, window: &Window, updates: &[Update], shown: &[Event]) -> TurnEnd;
 
-    /// Answers a query from the memory.
+    /// Answers a query from the state.
     ///
     /// # Errors
     ///
     /// [`QueryError`]
     fn reply(&self, memory: &Self::Memory, query: &Query<'_>) -> Result<Payload, QueryError>;
 
-    /// The markers that the turn to be decided next recorded, in order, when it was decided before. Only tests call this,
-    /// when they have a turn decided once more.
-    fn foresee(&self, memory: &mut Self::Memory, markers: Vec<RecordMarker>);
+    /// Supplies the markers that the next turn recorded when it was first decided, in order. Only tests call this, when
+    /// they decide a turn a second time.
+    fn set_recorded_markers(&self, memory: &mut Self::Memory, markers: Vec<RecordMarker>);
 }
 
 impl<D: Decider> Turns for D {
     type Memory = D::State;
 
-    /// As [`update`](Decider::update) judges each with the state before the turn, and does not see what came of another.
+    /// A single update, because [`update`](Decider::update) judges with the state before the turn and would
+    /// not see the effect of another update.
     const UPDATES_AT_ONCE: usize = 1;
 
-    fn take_in(&self, memory: &mut D::State, event: &Event) {
+    fn apply_event(&self, memory: &mut D::State, event: &Event) {
         self.evolve(memory, event);
     }
 
@@ -67,7 +71,7 @@ impl<D: Decider> Turns for D {
             self.evolve(memory, event);
         }
         let decided = self.decide(memory, window);
-        // What closes the run must be the last.
+        // A closing decision must be the last one.
         let closes = decided.as_slice().last().is_some_and(|last| last.closes().is_some());
         let mut decisions = if closes { beside.and(decided) } else { decided.and(beside) };
         answers.append(&mut decisions.updates);
@@ -79,6 +83,6 @@ impl<D: Decider> Turns for D {
         self.query(memory, query)
     }
 
-    /// A decider records no markers to read them back.
-    fn foresee(&self, _: &mut D::State, _: Vec<RecordMarker>) {}
+    /// Does nothing: a decider never reads its markers back during a turn.
+    fn set_recorded_markers(&self, _: &mut D::State, _: Vec<RecordMarker>) {}
 }

@@ -1,4 +1,4 @@
-//! Updates: judged and answered by the turn that they come with (S1-E).
+//! Updates: requests that a turn judges and answers.
 
 use baton_history::{Payload, UpdateAnswer};
 use serde::Serialize;
@@ -7,31 +7,31 @@ use serde::de::DeserializeOwned;
 use crate::decisions::Decisions;
 use crate::payload::payload;
 
-/// Why an update is rejected that a decider has no name for.
+/// Rejection reason for an update whose name the decider does not know.
 pub(crate) const UNKNOWN_UPDATE: &str = "unknown-update";
 
-/// Why an update is rejected whose input is not what is read.
+/// Rejection reason for an update whose input does not have the expected type.
 const BAD_INPUT: &str = "bad-input";
 
-/// An update that somebody asks for. It is in the history only once it is accepted.
+/// An update requested by a caller. It is recorded in the history only once it is accepted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
-    /// The caller's name for this one update.
+    /// Id of this update, chosen by the caller.
     pub id: String,
-    /// What kind of update it is.
+    /// Update name, which selects the handler.
     pub name: String,
-    /// What it says.
+    /// Input of the update.
     pub input: Option<Payload>,
-    /// Who asks.
+    /// Identity of the caller.
     pub identity: Option<String>,
 }
 
 impl Update {
-    /// What it says, as a `T`.
+    /// Returns the input as a `T`.
     ///
     /// # Errors
     ///
-    /// Why to [reject](Verdict::reject) it: `bad-input`.
+    /// A `bad-input` rejection to [reject](Verdict::reject) the update with.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Rejection> {
         let text = self.input.as_ref().and_then(Payload::text).unwrap_or("null");
         serde_json::from_str(text).map_err(|error| Rejection::of(BAD_INPUT, &error.to_string()))
@@ -52,7 +52,7 @@ impl From<baton_history::ProposedUpdate> for Update {
     }
 }
 
-/// Why an update is rejected. Nothing of it is recorded, and its caller is told.
+/// Reason why an update is rejected. It is returned to the caller, and nothing is recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rejection {
     pub(crate) reason: String,
@@ -60,17 +60,17 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// For this reason, of 1 to 256 characters, for programs.
+    /// Creates a rejection with this reason for programs (1 to 256 characters).
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), details: None }
     }
 
-    /// For this reason, and with more about it.
+    /// Creates a rejection with a reason and details.
     pub fn of<T: Serialize + ?Sized>(reason: impl Into<String>, details: &T) -> Self {
         Self { reason: reason.into(), details: Some(payload(details)) }
     }
 
-    /// Nobody here knows updates of this name, but of these.
+    /// Creates the rejection of an unknown update name, listing the known names.
     pub fn unknown<'a>(known: impl IntoIterator<Item = &'a str>) -> Self {
         Self::of(UNKNOWN_UPDATE, &known.into_iter().collect::<Vec<_>>())
     }
@@ -88,7 +88,7 @@ impl From<String> for Rejection {
     }
 }
 
-/// What a decider says to an update.
+/// Answer of a decider to an update.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
 pub struct Verdict {
@@ -108,45 +108,46 @@ impl Verdict {
         Self { verdict, decisions: Decisions::new() }
     }
 
-    /// It is accepted and done, with this answer.
+    /// Accepts and completes the update with this result.
     pub fn accept<T: Serialize + ?Sized>(result: &T) -> Self {
         Self::of(baton_history::Verdict::Done { result: Some(payload(result)) })
     }
 
-    /// It is accepted, and a later turn will answer, with [`Decisions::complete_update`] or [`Decisions::fail_update`].
-    /// Its caller waits until then.
+    /// Accepts the update. A later turn answers it with [`Decisions::complete_update`] or [`Decisions::fail_update`];
+    /// the caller waits until then.
     pub fn accept_for_later() -> Self {
         Self::of(baton_history::Verdict::Later)
     }
 
-    /// It is rejected, and nothing of it is recorded.
+    /// Rejects the update. Nothing is recorded.
     pub fn reject(rejection: impl Into<Rejection>) -> Self {
         rejection.into().into()
     }
 
-    /// What is done for it, recorded together with it, or not at all. Not for a rejection.
+    /// Adds decisions that are recorded together with the accepted update. Do not add any to a rejection.
     pub fn and(mut self, decisions: Decisions) -> Self {
         self.decisions = self.decisions.and(decisions);
         self
     }
 
-    /// Whether it is rejected.
+    /// Returns whether the update is rejected.
     pub fn is_rejected(&self) -> bool {
         matches!(self.verdict, baton_history::Verdict::Rejected { .. })
     }
 }
 
-/// What a turn comes to.
+/// Outcome of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnEnd {
-    /// These decisions.
+    /// Decisions to record.
     Turn(Decisions),
-    /// It was made for updates, all of which are rejected: nothing of it is recorded, and the state is as it was.
+    /// The turn existed only for updates, and all of them were rejected. Nothing is recorded and the state is
+    /// unchanged.
     Nothing(Vec<UpdateAnswer>),
 }
 
 impl TurnEnd {
-    /// Its decisions; only answers to updates where nothing of it is recorded.
+    /// Returns the decisions. If nothing is to be recorded, they contain only the answers to updates.
     pub(crate) fn into_decisions(self) -> Decisions {
         match self {
             Self::Turn(decisions) => decisions,

@@ -1,37 +1,37 @@
-//! What a turn must look at.
+//! The window: the part of the history that a turn has to process.
 
 use baton_history::event::{activity_names, name_activities};
 use baton_history::{Event, EventId, EventKind, Payload, Tally, Timestamp, TraceContext};
 use uuid::Uuid;
 
-/// The window of a turn: from the DeciderStarted of the last completed turn (or event 1) to this turn's own, both
-/// included. Nothing in it is later than the turn.
+/// Window of a turn: the events from the DeciderStarted of the last completed turn (or event 1) to this turn's own
+/// DeciderStarted, both included. No event in it is later than the turn.
 #[derive(Debug, Clone)]
 pub struct Window {
-    /// The workflow id.
+    /// Workflow id.
     pub workflow_id: String,
-    /// The run.
+    /// Run id.
     pub run_id: Uuid,
-    /// The workflow type.
+    /// Workflow type.
     pub workflow_type: String,
-    /// 1, and one more for every turn in a row that failed or timed out before this one.
+    /// Attempt number: 1, plus one for every preceding consecutive turn that failed or timed out.
     pub attempt: u32,
-    /// The turn's DeciderStarted.
+    /// DeciderStarted of this turn.
     pub started_event_id: EventId,
-    /// The DeciderStarted of the last completed turn; 0 when this is the first.
+    /// DeciderStarted of the last completed turn; 0 for the first turn.
     pub previous_started_event_id: EventId,
-    /// The events, oldest first.
+    /// Events, oldest first.
     pub events: Vec<Event>,
-    /// What the last completed turn left with [`Decisions::context`](crate::Decisions::context).
+    /// Context that the last completed turn stored with [`Decisions::context`](crate::Decisions::context).
     pub context: Option<Payload>,
-    /// What the decider is below, in the trace of the run; `None` where the run belongs to none. Nothing to decide by: it is not in
-    /// the history.
+    /// Parent span for the decider in the run's trace, or `None` if the run is not traced. Do not base decisions on it:
+    /// it is not part of the history.
     pub trace: Option<TraceContext>,
 }
 
-/// The events of a window as the service gives them: with the names of activities.
+/// Adds the names of activities to the events of a window, as the service does.
 pub(crate) fn with_activity_names(history: &[Event], mut events: Vec<Event>) -> Vec<Event> {
-    // What is older than the window is looked up only if an event of the window refers to it.
+    // Events before the window are searched only if an event of the window refers to them.
     let names = activity_names(&events);
     if !name_activities(&mut events, &names).is_empty() {
         name_activities(&mut events, &activity_names(history));
@@ -40,7 +40,7 @@ pub(crate) fn with_activity_names(history: &[Event], mut events: Vec<Event>) -> 
 }
 
 impl Window {
-    /// The window of the next turn of a history: what a decider would be given if it polled now. For tests.
+    /// Builds the window of the next turn of a history, as a decider would receive it if it polled now. For tests.
     pub fn of_history(events: &[Event]) -> Self {
         let started_event_id = events.last().map_or(0, |event| event.id);
         let completed = events.iter().rev().find_map(|event| match &event.kind {
@@ -65,22 +65,22 @@ impl Window {
         }
     }
 
-    /// The time of this turn: that of its DeciderStarted. The only clock that a decider has.
+    /// Returns the time of this turn's DeciderStarted. This is a decider's only clock.
     pub fn now(&self) -> Timestamp {
         self.events.last().map(|event| event.timestamp).unwrap_or_default()
     }
 
-    /// Whether no turn of this run has been completed yet.
+    /// Returns whether no turn of this run has been completed yet.
     pub fn is_first_turn(&self) -> bool {
         self.previous_started_event_id == 0
     }
 
-    /// The events that no completed turn has seen: the window without the DeciderStarted that it begins with.
+    /// Returns the events that no completed turn has seen: the window without the DeciderStarted at its beginning.
     pub fn new_events(&self) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(|event| event.id > self.previous_started_event_id)
     }
 
-    /// The run's input, where the window begins with event 1.
+    /// Returns the run's input if the window begins with event 1.
     pub fn input(&self) -> Option<&Payload> {
         self.events.iter().find_map(|event| match &event.kind {
             EventKind::WorkflowStarted(it) => it.input.as_ref(),
@@ -88,7 +88,7 @@ impl Window {
         })
     }
 
-    /// The signals among the new events: name and input.
+    /// Returns name and input of the signals among the new events.
     pub fn signals(&self) -> impl Iterator<Item = (&str, Option<&Payload>)> {
         self.new_events().filter_map(|event| match &event.kind {
             EventKind::Signal(it) => Some((it.name.as_str(), it.input.as_ref())),
@@ -96,13 +96,13 @@ impl Window {
         })
     }
 
-    /// Whether somebody asked for the run to be canceled since the last completed turn.
+    /// Returns whether the run's cancellation was requested since the last completed turn.
     pub fn is_cancel_requested(&self) -> bool {
         self.new_events().any(|event| matches!(event.kind, EventKind::WorkflowCancelRequested(_)))
     }
 
-    /// Whether an activity with this id was scheduled within the window, e.g. by the turn before this one, whose
-    /// decisions the window holds.
+    /// Returns whether the window contains the scheduling of an activity with this id, e.g. by the previous turn, whose
+    /// decisions are part of the window.
     pub fn has_scheduled(&self, activity_id: &str) -> bool {
         self.events.iter().any(|event| match &event.kind {
             EventKind::ActivityScheduled(it) => it.activity_id == activity_id,
@@ -110,7 +110,7 @@ impl Window {
         })
     }
 
-    /// The activities that the window schedules, counted: scheduled, started, closed.
+    /// Counts the activities scheduled in the window by state: scheduled, started, closed.
     pub fn tally(&self) -> Tally {
         Tally::of(&self.events)
     }

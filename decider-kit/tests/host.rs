@@ -1,6 +1,6 @@
-//! The host with flows, over HTTP, against a service that has one run and does its activities at once.
+//! Tests of the host with flows over HTTP, against a fake service with one run whose activities complete immediately.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic fails the test")]
 
 use std::sync::{Arc, Mutex};
 
@@ -15,13 +15,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// The run, and what its deciders asked for.
+/// The run, and the requests of its deciders.
 struct Service {
     run: Run,
     events: Vec<Event>,
     now: u64,
     look_backs: usize,
-    /// Moves with every event.
+    /// Changes with every event.
     moved: watch::Sender<usize>,
 }
 
@@ -55,7 +55,7 @@ impl Service {
         })
     }
 
-    /// The next turn, if there is one, after what activities are waiting are done.
+    /// Completes the waiting activities, then returns the next turn if there is one.
     fn poll(&mut self) -> Option<DeciderTask> {
         while let Some(scheduled_event_id) = self.waiting_activity() {
             self.admit(&Command::StartActivity { scheduled_event_id, identity: None, poll: None });
@@ -87,7 +87,7 @@ impl Service {
         })
     }
 
-    /// The page of history that a turn asks for.
+    /// Returns the page of history that a host requests.
     fn look_back(&mut self, path: &str) -> History {
         let (_, before) = path.split_once("before=").unwrap();
         self.look_backs += 1;
@@ -138,12 +138,12 @@ async fn serve(service: Arc<Mutex<Service>>, mut stream: TcpStream) {
     let receipts: Vec<_> = asked.answers.into_iter().map(|reply| service.lock().unwrap().answered(reply)).collect();
     let line = |exchanged: Exchanged<DeciderTask>| serde_json::to_string(&exchanged).unwrap() + "\n";
     let first = line(Exchanged { receipts: Some(receipts), tasks: Vec::new(), unpolled: None });
-    // A host that stops hangs up, here and below.
+    // A host that stops closes the connection, here and below.
     let _ = stream.write_all(format!("{head}{first}").as_bytes()).await;
     if asked.room == 0 {
         return;
     }
-    // It waits for something to do, as the real service does.
+    // Waits for a turn, like the real service.
     let task = loop {
         let mut moved = service.lock().unwrap().moved.subscribe();
         if let Some(task) = service.lock().unwrap().poll() {
@@ -155,13 +155,13 @@ async fn serve(service: Arc<Mutex<Service>>, mut stream: TcpStream) {
     let _ = stream.write_all(line(Exchanged { receipts: None, tasks, unpolled: None }).as_bytes()).await;
 }
 
-/// Runs a host with this flow until the service says so.
+/// Runs a host with this flow until the condition holds.
 async fn host(service: &Arc<Mutex<Service>>, flow: Flow, until: impl Fn(&Service) -> bool) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
     let accepted = Arc::clone(service);
     let serving = tokio::spawn(async move {
-        // They end with this: a call of a host that has stopped takes nothing any more.
+        // Dropped when the host stops, because a poll of a stopped host must not take a turn.
         let mut served = tokio::task::JoinSet::new();
         loop {
             let (stream, _) = listener.accept().await.unwrap();
@@ -187,7 +187,7 @@ async fn two_and_a_signal(ctx: Context, (): ()) -> Result<(), Failure> {
     ctx.activity("c", &()).await
 }
 
-/// The flow has gone as far as it can.
+/// Returns whether the flow has gone as far as it can.
 fn waits(service: &Service) -> bool {
     let is_done = |event: &&Event| matches!(event.kind, EventKind::ActivitySuccess(_));
     let is_idle = service.run.turn.is_none() && service.run.turn_task.is_none();
@@ -206,7 +206,7 @@ async fn a_turn_of_a_flow_costs_its_window() {
 }
 
 #[tokio::test]
-async fn another_host_takes_a_flow_over_with_its_history() {
+async fn another_host_continues_a_flow_from_its_history() {
     let service = Service::start();
     host(&service, Flow::new(two_and_a_signal), waits).await;
     service.lock().unwrap().signal("go");
@@ -216,7 +216,7 @@ async fn another_host_takes_a_flow_over_with_its_history() {
 }
 
 #[tokio::test]
-async fn a_flow_that_does_not_match_gives_the_turn_back_with_what_is_wrong() {
+async fn a_mismatch_gives_the_turn_back_with_the_difference() {
     let service = Service::start();
     host(&service, Flow::new(two_and_a_signal), waits).await;
     service.lock().unwrap().signal("go");
@@ -230,7 +230,10 @@ async fn a_flow_that_does_not_match_gives_the_turn_back_with_what_is_wrong() {
     host(&service, other, |service| failed(service).is_some()).await;
     let failed = failed(&service.lock().unwrap()).unwrap();
     assert_eq!(failed.reason.as_deref(), Some("flow-mismatch"));
-    let said: String = failed.details.unwrap().read().unwrap();
-    assert!(said.contains("event 5 is ActivityScheduled `a`, but the code issued ScheduleActivity `b`"), "{said}");
+    let message: String = failed.details.unwrap().read().unwrap();
+    assert!(
+        message.contains("event 5 is ActivityScheduled `a`, but the code issued ScheduleActivity `b`"),
+        "{message}"
+    );
     assert_eq!(service.lock().unwrap().run.status, Status::Open);
 }

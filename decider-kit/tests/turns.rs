@@ -1,6 +1,6 @@
-//! The host turn by turn, over HTTP, against a service that the test plays, with a clock that the test moves.
+//! Tests of the host turn by turn over HTTP, against a fake service and a clock that the tests control.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic fails the test")]
 
 #[path = "../../client/tests/double/mod.rs"]
 mod double;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::double::{Asked, Running};
 
-/// Says with each turn which events its state has seen; panics, fails or succeeds when a signal says so.
+/// Reports in each turn which events its state has seen. Panics, fails or succeeds on a signal.
 struct Counts;
 
 impl Decider for Counts {
@@ -27,7 +27,7 @@ impl Decider for Counts {
     }
 
     fn decide(&self, state: &Vec<u64>, window: &Window) -> Decisions {
-        assert!(!window.signals().any(|(name, _)| name == "panic"), "told to");
+        assert!(!window.signals().any(|(name, _)| name == "panic"), "as requested");
         if window.signals().any(|(name, _)| name == "end") {
             return Decisions::new().succeed(&state.len());
         }
@@ -35,12 +35,12 @@ impl Decider for Counts {
     }
 
     fn query(&self, state: &Vec<u64>, query: &Query<'_>) -> Result<Payload, QueryError> {
-        assert_ne!(query.name(), "panic", "told to");
+        assert_ne!(query.name(), "panic", "as requested");
         query.on("seen", |(): ()| state.len()).answer()
     }
 }
 
-/// A run, and its turns.
+/// A run and its turns.
 struct Story {
     id: u64,
     transition: Transition,
@@ -85,7 +85,7 @@ impl Story {
         self.transition.events().to_vec()
     }
 
-    /// Starts the turn that waits, as a task whose token names the run.
+    /// Starts the pending turn and returns its task. The token names the run.
     fn task(&mut self) -> Value {
         let scheduled_event_id = self.transition.run().turn_task.as_ref().unwrap().scheduled_event_id;
         self.admit(&Command::StartTurn { scheduled_event_id, identity: None, poll: None });
@@ -115,14 +115,14 @@ impl Story {
         serde_json::to_value(task).unwrap()
     }
 
-    /// The next turn, after a signal.
+    /// Returns the next turn, after a signal.
     fn next(&mut self, signal: &str) -> Value {
         self.complete();
         self.signal(signal);
         self.task()
     }
 
-    /// What is before the window, as a look back is answered.
+    /// Returns the events before the window, as the response to a request for older history.
     fn before(&self, asked: &Asked) -> Value {
         let before: u64 = asked.path.split_once("before=").unwrap().1.parse().unwrap();
         let events: Vec<Event> = self.events().into_iter().filter(|event| event.id < before).collect();
@@ -130,14 +130,14 @@ impl Story {
         json!({ "events": events, "runId": run_id, "lastEventId": self.turn.started_event_id, "closed": false })
     }
 
-    /// Every event that the turn may see.
+    /// Returns the ids of all events that the turn may see.
     fn seen(&self) -> Value {
         json!((1..=self.turn.started_event_id).collect::<Vec<_>>())
     }
 }
 
 impl Running {
-    /// One turn at a time unless `with` says otherwise.
+    /// Starts a host with one concurrent turn, unless `with` sets another number.
     async fn start(with: impl FnOnce(Host) -> Host) -> Self {
         Self::begin(|client, stopped| {
             let host = Host::new(client, "turns").register("counts", Counts).identity("me").concurrency(1);
@@ -150,12 +150,12 @@ impl Running {
         self.double.next("/v1/domains/default/task-lists/turns/decider/poll").await
     }
 
-    /// The next request, which answers the turn of this run.
+    /// Returns the next request, which must answer the turn of this run.
     async fn answer(&mut self, story: &Story, what: &str) -> Asked {
         self.double.next(&format!("/v1/decider-tasks/t{}/{what}", story.id)).await
     }
 
-    /// The next request, which looks back for this run; answers it.
+    /// Answers the next request, which must ask for this run's older history.
     async fn look_back(&mut self, story: &Story) {
         let asked = self.double.next("").await;
         assert!(asked.path.contains(&format!("/v1/decider-tasks/t{}/history?", story.id)), "{}", asked.path);
@@ -165,7 +165,7 @@ impl Running {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_is_decided_with_its_window_and_the_next_one_comes_with_the_answer_s_answer() {
+async fn an_answer_brings_the_next_turn() {
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     let poll = running.poll().await;
     assert_eq!((&poll.body["identity"], &poll.body["queries"]), (&json!("me"), &json!(true)));
@@ -175,7 +175,7 @@ async fn a_turn_is_decided_with_its_window_and_the_next_one_comes_with_the_answe
     assert_eq!(first.body["poll"]["identity"], "me");
     first.record(story.next("more")).await;
     let second = running.answer(&story, "complete").await;
-    assert_eq!(second.body["context"], story.seen(), "each once, in order, without a look back");
+    assert_eq!(second.body["context"], story.seen(), "each event once, in order, without reading older history");
     second.record(story.next("end")).await;
     let last = running.answer(&story, "complete").await;
     let seen = story.turn.started_event_id;
@@ -185,12 +185,12 @@ async fn a_turn_is_decided_with_its_window_and_the_next_one_comes_with_the_answe
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_was_lost_leaves_no_state_behind() {
+async fn a_lost_turn_leaves_no_state_behind() {
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     running.poll().await.answer(200, &story.task()).await;
     running.answer(&story, "complete").await.record(story.next("more")).await;
     let late = running.answer(&story, "complete").await;
-    // It timed out, and the service gave it to nobody else meanwhile.
+    // The turn timed out, and no other host has got it since.
     story.fail();
     late.refuse(409, "turn-lost", false).await;
     running.poll().await.answer(200, &story.task()).await;
@@ -200,11 +200,11 @@ async fn a_turn_that_was_lost_leaves_no_state_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_that_another_host_went_on_with_is_not_gone_on_with() {
+async fn a_state_outdated_by_another_host_is_not_used() {
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     running.poll().await.answer(200, &story.task()).await;
     running.answer(&story, "complete").await.record(Value::Null).await;
-    // A turn that this host does not see.
+    // This host does not see this turn.
     story.next("more");
     running.poll().await.answer(200, &story.next("more")).await;
     running.look_back(&story).await;
@@ -212,8 +212,8 @@ async fn a_state_that_another_host_went_on_with_is_not_gone_on_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_whose_answer_is_still_under_way_is_not_gone_on_with_when_its_turn_timed_out() {
-    // What a flow asked for in a turn is in its state, so that it asks for it once.
+async fn a_state_with_an_unrecorded_answer_is_not_used_again() {
+    // A flow's state includes its requests, so a flow with that state would not repeat them.
     let flow = Flow::new(|ctx: Context, ()| async move { ctx.activity::<()>("ship", &()).await });
     let mut running = Running::start(|host| host.register("counts", flow).concurrency(2)).await;
     let mut story = Story::new(1);
@@ -228,7 +228,7 @@ async fn a_state_whose_answer_is_still_under_way_is_not_gone_on_with_when_its_tu
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_of_a_type_that_nobody_knows_is_given_back_with_its_name() {
+async fn a_turn_of_an_unknown_type_is_given_back() {
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     let mut task = story.task();
     task["workflowType"] = json!("other");
@@ -240,25 +240,25 @@ async fn a_turn_of_a_type_that_nobody_knows_is_given_back_with_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_gives_the_turn_back_and_the_host_goes_on_from_the_history() {
+async fn a_panic_gives_the_turn_back_and_drops_the_state() {
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     running.poll().await.answer(200, &story.task()).await;
     running.answer(&story, "complete").await.record(story.next("panic")).await;
     let back = running.answer(&story, "fail").await;
-    assert_eq!((&back.body["reason"], &back.body["details"]), (&json!("panic"), &json!("told to")));
+    assert_eq!((&back.body["reason"], &back.body["details"]), (&json!("panic"), &json!("as requested")));
     story.fail();
     let mut other = Story::new(2);
     back.record(other.task()).await;
     let well = running.answer(&other, "complete").await;
-    assert_eq!(well.body["context"], other.seen(), "another run is not touched");
-    // What the panic left half-done is not gone on with.
+    assert_eq!(well.body["context"], other.seen(), "another run is not affected");
+    // The state left by the panic is not used again.
     well.record(story.task()).await;
     running.look_back(&story).await;
     running.answer(&story, "fail").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_refused_is_said_in_the_history_and_its_state_is_forgotten() {
+async fn a_refused_answer_is_recorded_and_drops_the_state() {
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     running.poll().await.answer(200, &story.task()).await;
     running.answer(&story, "complete").await.record(story.next("more")).await;
@@ -273,38 +273,38 @@ async fn an_answer_that_is_refused_is_said_in_the_history_and_its_state_is_forgo
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_whose_answer_is_lost_is_given_again_and_so_is_the_poll_that_it_brought() {
+async fn a_lost_response_repeats_the_answer_and_its_poll() {
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     running.poll().await.answer(200, &story.task()).await;
     let lost = running.answer(&story, "complete").await;
     let mut body = lost.body.clone();
     lost.lose().await;
     let again = running.double.later().await;
-    // A turn may have come with what was lost.
+    // The lost response may have contained a turn.
     body["poll"]["attempt"] = json!(2);
     assert_eq!(again.body, body);
     again.refuse(409, "turn-completed", false).await;
     let poll = running.poll().await;
     assert!(poll.body["pollId"] != body["poll"]["pollId"] && poll.body.get("attempt").is_none(), "{}", poll.body);
-    // It was recorded: the state is that of this turn.
+    // The answer was recorded, so the state is that of this turn.
     poll.answer(200, &story.next("more")).await;
     assert_eq!(running.answer(&story, "complete").await.body["context"], story.seen());
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_service_is_away_polls_and_answers_are_repeated_with_growing_waits() {
+async fn an_outage_repeats_polls_and_answers_with_backoff() {
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     let first = running.poll().await;
     let (poll_id, mut last, mut waits) = (first.body["pollId"].clone(), first.at, Vec::new());
     first.refuse(503, "overloaded", true).await;
     for _ in 0..12 {
         let again = running.double.later().await;
-        assert_eq!((&again.body["pollId"], again.body.get("attempt")), (&poll_id, None), "it left no trace");
+        assert_eq!((&again.body["pollId"], again.body.get("attempt")), (&poll_id, None), "the poll took no turn");
         waits.push(again.at - last);
         last = again.at;
         again.refuse(503, "overloaded", true).await;
     }
-    // Each half as long again as the one before, more or less by half.
+    // Each wait is one and a half times the previous one, with half of it as jitter.
     assert!(waits[0] < Duration::from_secs(1) && waits[11] > Duration::from_secs(3), "{waits:?}");
     running.double.later().await.answer(200, &story.task()).await;
     let refused = running.answer(&story, "complete").await;
@@ -313,11 +313,11 @@ async fn while_the_service_is_away_polls_and_answers_are_repeated_with_growing_w
     let again = running.double.later().await;
     assert_eq!(again.body, body);
     again.record(story.next("more")).await;
-    assert_eq!(running.answer(&story, "complete").await.body["context"], story.seen(), "no look back");
+    assert_eq!(running.answer(&story, "complete").await.body["context"], story.seen(), "no older history is read");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poll_that_is_not_allowed_is_made_again_every_ten_seconds() {
+async fn a_forbidden_poll_is_repeated_every_ten_seconds() {
     let mut running = Running::start(|host| host).await;
     let first = running.poll().await;
     let at = first.at;
@@ -327,7 +327,7 @@ async fn a_poll_that_is_not_allowed_is_made_again_every_ten_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_turns_are_taken_at_once_than_wanted() {
+async fn concurrent_turns_are_limited() {
     let mut running = Running::start(|host| host.concurrency(2)).await;
     let mut stories: Vec<Story> = (1..=2).map(Story::new).collect();
     let mut held = Vec::new();
@@ -339,27 +339,27 @@ async fn no_more_turns_are_taken_at_once_than_wanted() {
     for _ in 0..20 {
         running.double.step(Duration::from_secs(1)).await;
     }
-    assert!(!running.double.is_asked(), "both wait for the answer to theirs");
+    assert!(!running.double.is_asked(), "both slots wait for the response to their answer");
     held.pop().unwrap().record(Value::Null).await;
     running.poll().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_beyond_the_bound_is_made_again_from_the_history() {
+async fn an_evicted_state_is_rebuilt_from_the_history() {
     let mut running = Running::start(|host| host.cached_states(1)).await;
     let (mut one, mut two) = (Story::new(1), Story::new(2));
     running.poll().await.answer(200, &one.task()).await;
     running.answer(&one, "complete").await.record(two.task()).await;
     running.answer(&two, "complete").await.record(two.next("more")).await;
     let second = running.answer(&two, "complete").await;
-    assert_eq!(second.body["context"], two.seen(), "the newest is kept");
+    assert_eq!(second.body["context"], two.seen(), "the newest state is kept");
     second.record(one.next("more")).await;
     running.look_back(&one).await;
     assert_eq!(running.answer(&one, "complete").await.body["context"], one.seen());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_back_that_fails_gives_the_turn_back() {
+async fn a_failed_history_read_gives_the_turn_back() {
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     story.task();
     running.poll().await.answer(200, &story.next("more")).await;
@@ -369,7 +369,7 @@ async fn a_look_back_that_fails_gives_the_turn_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_is_answered_from_the_state_and_its_panic_is_its_own() {
+async fn a_panicking_query_does_not_affect_the_turn() {
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     let mut task = story.task();
     task["queries"] =
@@ -381,11 +381,11 @@ async fn a_query_is_answered_from_the_state_and_its_panic_is_its_own() {
     for (index, id) in [(1, "q2"), (2, "q3")] {
         assert_eq!((&results[index]["id"], results[index]["error"].is_object()), (&json!(id), true), "{results}");
     }
-    assert_eq!(answer.body["context"], story.seen(), "the turn is decided all the same");
+    assert_eq!(answer.body["context"], story.seen(), "the turn is decided anyway");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_alone_is_answered_without_deciding() {
+async fn a_task_with_only_queries_is_answered_without_deciding() {
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     running.poll().await.answer(200, &story.task()).await;
     running.answer(&story, "complete").await.record(Value::Null).await;
@@ -399,7 +399,7 @@ async fn a_query_alone_is_answered_without_deciding() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_stops_in_the_middle_of_a_turn_finishes_it_and_takes_nothing_more() {
+async fn a_stopping_host_finishes_its_turn_and_takes_no_other() {
     let (mut running, mut story) = (Running::start(|host| host).await, Story::new(1));
     story.task();
     running.poll().await.answer(200, &story.next("end")).await;
@@ -416,18 +416,18 @@ async fn a_host_that_stops_in_the_middle_of_a_turn_finishes_it_and_takes_nothing
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_stops_drops_its_polls_and_lets_answers_be_recorded() {
+async fn a_stopping_host_drops_polls_but_delivers_answers() {
     let mut running = Running::start(|host| host.concurrency(2)).await;
     let mut story = Story::new(1);
     running.poll().await.answer(200, &story.task()).await;
     let held = running.double.next("").await;
-    // The order of the two is open.
+    // The order of the two requests is not fixed.
     let held = if held.path.ends_with("/complete") { held } else { running.answer(&story, "complete").await };
     let since = Instant::now();
     running.stop().await;
     while !running.ended.is_finished() {
         running.double.step(Duration::from_millis(100)).await;
     }
-    assert!(since.elapsed() >= Duration::from_secs(2), "it waits a while for an answer that is under way");
+    assert!(since.elapsed() >= Duration::from_secs(2), "the host waits for an answer in flight");
     drop(held);
 }

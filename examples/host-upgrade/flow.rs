@@ -1,4 +1,4 @@
-//! A rollout over hosts, and an operation on one of them.
+//! A rollout over several hosts, and the operation on a single host.
 
 use baton_decider_kit::flow::{Cause, ChildEnd, Context, Failure};
 use baton_decider_kit::{Duration, ReusePolicy};
@@ -6,44 +6,45 @@ use baton_history::event::ChildScheduleFailedCause;
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
-/// What is done to a host, in order.
+/// Steps of an operation, in order.
 pub(crate) const STEPS: [&str; 3] = ["drain", "install", "resume"];
 
-/// How long to wait before a look whether a host is free.
+/// Wait before checking again whether a host is free.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A version, to be brought to hosts.
+/// A version to install on several hosts.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Rollout {
     pub(crate) hosts: Vec<String>,
     pub(crate) version: String,
 }
 
-/// A version, to be brought to one host.
+/// A version to install on one host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Operation {
     pub(crate) host: String,
     pub(crate) version: String,
 }
 
-/// Brings a version to every host, side by side; how often somebody else was at one of them.
+/// Installs a version on all hosts concurrently. Returns how often another operation was in progress on one of them.
 pub(crate) async fn rollout(ctx: Context, rollout: Rollout) -> Result<usize, Failure> {
     let Rollout { hosts, version } = rollout;
     let upgrades = hosts.into_iter().map(|host| upgrade(&ctx, Operation { host, version: version.clone() }));
     Ok(try_join_all(upgrades).await?.into_iter().sum())
 }
 
-/// Brings a version to one host, as soon as nobody else is at it.
+/// Installs a version on one host once no other operation is in progress on it.
 async fn upgrade(ctx: &Context, operation: Operation) -> Result<usize, Failure> {
     for busy in 0.. {
-        // The id is what makes it one at a time: it is in use as long as an operation on the host is under way.
+        // The child's workflow id is the host name. It is in use while an operation is in progress, so only one can run
+        // at a time.
         let child = ctx.child("operation", operation.host.as_str(), &operation).reuse(ReusePolicy::AllowDuplicate);
         match child.await {
             Err(failure) if is_busy(&failure) => ctx.sleep(PATIENCE).await?,
             done => return done.map(|()| busy),
         }
     }
-    unreachable!("attempts do not end")
+    unreachable!("the loop is endless")
 }
 
 fn is_busy(failure: &Failure) -> bool {
@@ -51,7 +52,7 @@ fn is_busy(failure: &Failure) -> bool {
     matches!(failure.cause(), Cause::Child { end, .. } if *end == busy)
 }
 
-/// One host, one version, step by step.
+/// Performs one operation step by step.
 pub(crate) async fn operation(ctx: Context, operation: Operation) -> Result<(), Failure> {
     for step in STEPS {
         let () = ctx.activity(step, &operation).await?;

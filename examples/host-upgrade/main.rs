@@ -1,5 +1,5 @@
-//! Upgrading hosts: each host is managed by one child at a time, whose workflow id is the host's
-//! name. So operations on a host never overlap, whoever wants them, and without a lock anywhere.
+//! Upgrading hosts: each operation is a child whose workflow id is the host's name. Operations on a host therefore
+//! never overlap, no matter which rollout requests them, and no lock is needed.
 //!
 //! Needs a running service: `cargo run -p baton-service --bin baton -- serve`.
 
@@ -13,21 +13,21 @@ use baton_client::Client;
 use baton_client::body::StartWorkflow;
 use baton_decider_kit::flow::Flow;
 use baton_history::Payload;
-use baton_runner_kit::{Context, Failure, activity_fn};
+use baton_runner_kit::{ActivityContext, ActivityFailure, activity_fn};
 use clap::Parser;
 
 use crate::flow::{Operation, Rollout};
 
-/// The task list of the deciders and of the activities.
+/// Task list of the deciders and of the activities.
 const LIST: &str = "hosts";
 
 #[derive(Parser)]
-#[command(about = "Rolls two versions out over the same hosts at the same time")]
+#[command(about = "Rolls out two versions to the same hosts at the same time")]
 struct Cli {
-    /// The service
+    /// URL of the service
     #[arg(long, default_value = "http://127.0.0.1:7420")]
     url: String,
-    /// How many hosts there are
+    /// Number of hosts
     #[arg(long, default_value_t = 3)]
     hosts: usize,
 }
@@ -49,7 +49,7 @@ async fn main() -> anyhow::Result<()> {
     }
 }
 
-async fn work(context: Context, operation: Operation) -> Result<(), Failure> {
+async fn work(context: ActivityContext, operation: Operation) -> Result<(), ActivityFailure> {
     println!("{:<8} {:<8} to {}", operation.host, context.activity_id, operation.version);
     tokio::time::sleep(Duration::from_millis(300)).await;
     Ok(())

@@ -1,4 +1,4 @@
-//! Two rollouts over the same hosts at the same time.
+//! Test of two concurrent rollouts over the same hosts.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use baton_decider_kit::{Duration, Status};
 use crate::flow::{Operation, Rollout, STEPS, operation, rollout};
 
 #[test]
-fn operations_on_a_host_never_overlap_whoever_wants_them() {
+fn operations_on_a_host_never_overlap() {
     let mut service = TestService::new();
     service.decider("rollout", Flow::new(rollout));
     service.decider("operation", Flow::new(operation));
@@ -33,7 +33,7 @@ fn operations_on_a_host_never_overlap_whoever_wants_them() {
         assert_eq!(closed.status, Status::Success, "{:?}", closed.reason);
         closed.result::<usize>()
     });
-    assert!(busy.iter().sum::<usize>() > 0, "they were in each other's way: {busy:?}");
+    assert!(busy.iter().sum::<usize>() > 0, "no operation had to wait: {busy:?}");
     for host in hosts {
         let done = done.borrow();
         let here: Vec<_> = done.iter().filter(|(it, ..)| *it == host).collect();

@@ -1,10 +1,10 @@
-//! A person who clicks through the pages in a browser without a window. Needs Chromium and its driver, and is therefore a
-//! command of its own: `.ci/browser`.
+//! A test that clicks through the pages in a headless browser. It needs Chromium and its driver, and is therefore a
+//! separate command: `.ci/browser`.
 
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "helpers of a test, which the lint does not take for tests"
+    reason = "helpers of a test, which the lint does not recognize as tests"
 )]
 
 use std::process::Stdio;
@@ -20,25 +20,25 @@ use service::http::{Server, ServerLimits};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpListener;
 
-/// A browser without a window, driven by its wire protocol.
+/// A headless browser, controlled through the WebDriver protocol.
 struct Browser {
     http: reqwest::Client,
     session: String,
     driver: tokio::process::Child,
 }
 
-/// How long a page may take, on a machine that is ten times slower than a desktop.
+/// Time limit for a page. Ours: enough for a machine ten times slower than a desktop.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 
-/// What Chrome's driver sometimes answers, as an error of its own, about an element that went away with its page: the protocol
-/// has "stale element reference" for that.
+/// Error message of Chrome's driver for an element that disappeared with its page. The protocol defines "stale element
+/// reference" for this case, but the driver sometimes reports this message instead.
 const GONE: &str = "Node with given id does not belong to the document";
 
-/// What the protocol calls the id of an element.
+/// Key of an element's id in the protocol.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 impl Drop for Browser {
-    /// Ends the driver together with the browser that it started, which would stay behind.
+    /// Kills the driver together with the browser it started, which would otherwise keep running.
     fn drop(&mut self) {
         if let Some(group) = self.driver.id() {
             drop(std::process::Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).status());
@@ -94,7 +94,8 @@ impl Browser {
         self.ask("/url", Some(&json!({ "url": url }))).await;
     }
 
-    /// What an element answers to this; `None` while there is none, or it goes away with its page: then nothing was done to it.
+    /// Sends a command to an element. Returns `None` if there is no such element, or if it disappears with its page;
+    /// then the command had no effect.
     async fn of_element(&self, selector: &str, what: &str, body: Option<&Value>) -> Option<Value> {
         let find = json!({ "using": "css selector", "value": selector });
         let found = self.known(self.try_ask("/element", Some(&find)).await)?;
@@ -102,7 +103,7 @@ impl Browser {
         self.known(self.try_ask(&format!("/element/{element}{what}"), body).await)
     }
 
-    /// An answer; `None` where the element is not there, or cannot be used yet.
+    /// Returns the response, or `None` if the element does not exist or cannot be used yet.
     fn known(&self, answer: Result<Value, Value>) -> Option<Value> {
         match answer {
             Ok(value) => Some(value),
@@ -116,7 +117,7 @@ impl Browser {
         }
     }
 
-    /// Waits until an element is there and answers to this as it should.
+    /// Waits until an element exists and its response satisfies the condition.
     async fn until(&self, selector: &str, what: &str, body: Option<&Value>, is_so: impl Fn(&Value) -> bool) {
         let answered = async {
             while !self.of_element(selector, what, body).await.as_ref().is_some_and(&is_so) {
@@ -124,15 +125,15 @@ impl Browser {
             }
         };
         let in_time = tokio::time::timeout(PATIENCE, answered).await.is_ok();
-        assert!(in_time, "{selector}{what} in vain:\n{}", self.ask("/source", None).await);
+        assert!(in_time, "{selector}{what} timed out:\n{}", self.ask("/source", None).await);
     }
 
-    /// Waits until the page says this.
+    /// Waits until the element shows this text.
     async fn shows(&self, selector: &str, expected: &str) {
         self.until(selector, "/text", None, |text| *text == expected).await;
     }
 
-    /// Fills the form's only field, and sends it.
+    /// Fills in the only field of the form, and submits it.
     async fn send(&self, text: &str) {
         self.until("label input", "/value", Some(&json!({ "text": text })), |_| true).await;
         self.until("button", "/click", Some(&json!({})), |_| true).await;
@@ -165,7 +166,7 @@ async fn service() -> Client {
 }
 
 #[tokio::test]
-async fn a_person_clicks_through_an_order_and_a_stale_page_is_refused() {
+async fn a_browser_completes_an_order_and_a_stale_page_is_refused() {
     let client = service().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -178,7 +179,7 @@ async fn a_person_clicks_through_an_order_and_a_stale_page_is_refused() {
     browser.send("2").await;
     browser.shows("h1", "Where to?").await;
 
-    // The same page in a second tab, where the order goes on.
+    // The same page in a second tab, in which the order continues.
     let first = browser.tab().await;
     let url = browser.ask("/url", None).await.as_str().unwrap().to_owned();
     let second = browser.new_tab().await;
@@ -187,13 +188,13 @@ async fn a_person_clicks_through_an_order_and_a_stale_page_is_refused() {
     browser.send("nowhere").await;
     browser.shows("#complaint", "There is no such place.").await;
     browser.send("Main Street 1").await;
-    // The answer waited for the activity.
+    // The response waited for the activity.
     browser.shows("#total", "25.00 to Main Street 1").await;
 
-    // The first tab is stale now.
+    // The page in the first tab is stale now.
     browser.switch(&first).await;
     browser.send("Other Street 2").await;
-    browser.shows("#complaint", "That page was out of date. This is how your order is now.").await;
+    browser.shows("#complaint", "That page was out of date. This is the current state of your order.").await;
     browser.shows("#total", "25.00 to Main Street 1").await;
     browser.send("4111 1111").await;
     browser.shows("h1", "Thank you!").await;
@@ -202,7 +203,7 @@ async fn a_person_clicks_through_an_order_and_a_stale_page_is_refused() {
     let order = url.rsplit('/').next().unwrap();
     let events = client.events(order, None).await.unwrap();
     let count = |name: &str| events.iter().filter(|event| event.kind.name() == name).count();
-    // The cart, nowhere, the address, the card; neither ninety-nine pieces nor the stale page.
+    // The cart, the unknown address, the address and the card; not the ninety-nine pieces, and not the stale page.
     assert_eq!((count("UpdateAccepted"), count("UpdateCompleted"), count("UpdateFailed")), (4, 3, 1));
     assert!(matches!(events.last().unwrap().kind, EventKind::WorkflowSuccess(_)));
 }

@@ -1,4 +1,4 @@
-//! An order, screen by screen, as a flow: each screen that is posted is an update, and its answer is the next screen.
+//! An order as a flow, screen by screen: each submitted screen is an update, and its answer is the next screen.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,25 +7,25 @@ use baton_decider_kit::Rejection;
 use baton_decider_kit::flow::{AcceptedUpdate, Context, Failure, Updates};
 use serde::{Deserialize, Serialize};
 
-/// What one piece costs.
+/// Price of one piece.
 const CENTS: u32 = 1_250;
 
-/// What a page shows, and asks for.
+/// Screen shown to the customer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "screen", rename_all = "kebab-case")]
 pub(crate) enum Screen {
-    /// How many pieces?
+    /// Asks for the number of pieces.
     Cart,
-    /// Where to?
+    /// Asks for the address.
     Address,
-    /// Which card?
+    /// Asks for the card.
     Payment { to: String, cents: u32 },
-    /// That was all.
+    /// Confirms the order.
     Thanks { to: String, cents: u32 },
 }
 
 impl Screen {
-    /// As forms call it.
+    /// Returns the name used in forms.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Cart => "cart",
@@ -36,12 +36,12 @@ impl Screen {
     }
 }
 
-/// A screen that was filled in.
+/// A submitted screen.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Filled {
-    /// Which.
+    /// Name of the screen.
     pub(crate) screen: String,
-    /// Its fields.
+    /// Fields of the form.
     pub(crate) fields: BTreeMap<String, String>,
 }
 
@@ -54,20 +54,20 @@ impl Filled {
         self.field("pieces").parse().ok().filter(|pieces| (1..=10).contains(pieces))
     }
 
-    /// Whether it is acceptable as the screen that is expected.
+    /// Checks the fields, and that this is the expected screen.
     fn check(&self, expected: &str) -> Result<(), Rejection> {
         let complaint = match self.screen.as_str() {
             screen if screen != expected => return Err(Rejection::of("another-screen", expected)),
             "cart" if self.pieces().is_none() => "Between 1 and 10 pieces, please.",
-            "address" if self.field("street").is_empty() => "Please say where to.",
-            "payment" if self.field("card").len() < 4 => "A card has more digits.",
+            "address" if self.field("street").is_empty() => "Please enter an address.",
+            "payment" if self.field("card").len() < 4 => "A card number has at least four digits.",
             _ => return Ok(()),
         };
         Err(Rejection::of("incomplete", complaint))
     }
 }
 
-/// The screens of an order, and which of them is expected.
+/// Updates of an order, and the screen expected next.
 struct Screens {
     updates: Updates<Filled>,
     expected: Arc<Mutex<&'static str>>,
@@ -90,14 +90,14 @@ impl Screens {
         }
     }
 
-    /// Answers a screen with the next.
+    /// Answers a submitted screen with the next one.
     fn answer(&self, asked: AcceptedUpdate<Filled>, next: &Screen) {
         self.expect(next);
         asked.done(next);
     }
 }
 
-/// An order from its first screen to its last. What it comes to is what was sold.
+/// Runs an order from the first screen to the last, which is the run's result.
 pub(crate) async fn order(ctx: Context, (): ()) -> Result<Screen, Failure> {
     let mut screens = Screens::new(&ctx);
     let cart = screens.updates.next().await?;
@@ -106,14 +106,15 @@ pub(crate) async fn order(ctx: Context, (): ()) -> Result<Screen, Failure> {
 
     let payment = loop {
         let address = screens.updates.next().await?;
-        // Whoever sent the page waits while a runner looks the address up, and gets the next page in the same call.
+        // The caller of the update waits while a runner looks up the address, and receives the next page in the same
+        // call.
         match ctx.activity::<String>("look-up-address", address.input.field("street")).await {
             Ok(to) => {
                 let payment = Screen::Payment { to, cents };
                 screens.answer(address, &payment);
                 break payment;
             }
-            // The screen stays as it is, and says why.
+            // The same screen is shown again, with the reason.
             Err(failure) if !failure.is_canceled() => address.failed(&failure),
             Err(canceled) => return Err(canceled),
         }

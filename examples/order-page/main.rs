@@ -1,5 +1,6 @@
-//! An order on the web, page by page: every page that is sent is an update of its workflow, whose answer says which page comes
-//! next. Against a running service: `cargo run -p baton-examples --bin order-page`, then open the address that it prints.
+//! An order on the web, page by page: every submitted page is an update of its workflow, whose answer determines the
+//! next page. With a running service: `cargo run -p baton-examples --bin order-page`, then open the address that it
+//! prints.
 
 #[cfg(all(test, feature = "browser"))]
 mod browser;
@@ -10,21 +11,21 @@ mod tests;
 
 use baton_client::Client;
 use baton_decider_kit::flow::Flow;
-use baton_runner_kit::{Context, Failure, activity_fn};
+use baton_runner_kit::{ActivityContext, ActivityFailure, activity_fn};
 
-/// The list of the decider and of its activity.
+/// Task list of the decider and of its activity.
 const LIST: &str = "order-pages";
 
-/// Looks an address up, which takes a moment.
-async fn look_up_address(_: Context, street: String) -> Result<String, Failure> {
+/// Looks up an address, which takes a moment.
+async fn look_up_address(_: ActivityContext, street: String) -> Result<String, ActivityFailure> {
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     if street.to_lowercase().contains("nowhere") {
-        return Err(Failure::new("unknown-address").details(&"There is no such place."));
+        return Err(ActivityFailure::new("unknown-address").details(&"There is no such place."));
     }
     Ok(street)
 }
 
-/// The decider, the runner and the pages; until the future is dropped.
+/// Runs the decider, the runner and the web server until the future is dropped.
 async fn shop(client: Client, listener: tokio::net::TcpListener) -> anyhow::Result<()> {
     let decider = baton_decider_kit::Host::new(client.clone(), LIST).register("order-page", Flow::new(flow::order));
     let runner =

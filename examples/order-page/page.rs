@@ -1,4 +1,4 @@
-//! The pages: plain HTML, made by a small server that knows nothing of an order but what its workflow says.
+//! The pages: plain HTML from a small server that takes everything about an order from its workflow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use baton_history::{EventKind, Payload};
 
 use crate::flow::{Filled, Screen};
 
-/// How long a page waits for the next.
+/// Time limit for the answer to a submitted page.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Shop {
     client: Client,
     list: String,
-    /// Numbers orders and pages.
+    /// Counter for the ids of orders and pages.
     numbers: AtomicU64,
 }
 
 impl Shop {
     pub(crate) fn new(client: Client, list: &str) -> Self {
-        // Pages of an earlier process have other numbers.
+        // Starts with the process id, so that ids differ from those of earlier processes.
         let first = u64::from(std::process::id()) << 32;
         Self { client, list: list.to_owned(), numbers: AtomicU64::new(first) }
     }
@@ -43,9 +43,10 @@ impl Shop {
         axum::Router::new().route("/", get(begin)).route("/orders/{order}", orders).with_state(Arc::new(self))
     }
 
-    /// What the order shows now, and the tag that says how it is now.
+    /// Returns the current screen of the order, and the entity tag of its current state.
     async fn screen(&self, order: &str) -> anyhow::Result<(Screen, String)> {
-        // The tag first: if the order goes on in between, the page is stale, and refused when it is sent.
+        // The tag is read first: if the order continues in between, the page is stale and will be refused when it is
+        // submitted.
         let tag = self.client.etag(order, None).await?;
         let page = Page { reverse: true, limit: Some(100), ..Page::default() };
         let newest = self.client.history(order, None, &page).await?.events;
@@ -60,11 +61,11 @@ impl Shop {
         Ok((screen, tag))
     }
 
-    /// A page, with a number that makes sending it twice the same as sending it once.
+    /// Renders a page. Its number is the update's id, so that submitting it twice has the effect of submitting it once.
     fn page(&self, order: &str, screen: &Screen, tag: &str, complaint: &str) -> Html<String> {
         let (title, fields, button) = match screen {
-            Screen::Cart => ("What would you like?", field("pieces", "How many pieces, at 12.50?"), "Go on"),
-            Screen::Address => ("Where to?", field("street", "Street and town"), "Go on"),
+            Screen::Cart => ("What would you like?", field("pieces", "How many pieces, at 12.50?"), "Continue"),
+            Screen::Address => ("Where to?", field("street", "Street and town"), "Continue"),
             Screen::Payment { to, cents } => {
                 let what = format!("<p id=\"total\">{} to {}</p>", money(*cents), escape(to));
                 ("How will you pay?", what + &field("card", "Card number"), "Pay")
@@ -97,7 +98,7 @@ impl Shop {
     }
 }
 
-/// What went wrong that a page cannot help.
+/// An error that a page cannot handle.
 struct Trouble(anyhow::Error);
 
 impl<E: Into<anyhow::Error>> From<E> for Trouble {
@@ -143,7 +144,7 @@ async fn submit(
         identity: Some("order-page".to_owned()),
         ..UpdateWorkflow::default()
     };
-    // The tag is all that keeps a stale page out: the order's own code does not know of it.
+    // The entity tag alone keeps stale pages out; the order's code does not handle them.
     let answered = shop.client.update(&order, "submit", &update, Some(&tag), PATIENCE).await;
     let complaint = match answered {
         Ok(_) => return Ok(Redirect::to(&format!("/orders/{order}")).into_response()),
@@ -153,11 +154,13 @@ async fn submit(
     Ok((StatusCode::CONFLICT, shop.page(&order, &screen, &tag, &complaint)).into_response())
 }
 
-/// What a page says about a refusal; `None` where it is no answer to the page.
+/// Returns the message that the page shows for a refusal, or `None` if the refusal is not about the page.
 fn complaint(error: &Error) -> Option<String> {
     let Error::Refused { problem, .. } = error else { return None };
     match problem.code.as_str() {
-        "version-moved" | "run-closed" => Some("That page was out of date. This is how your order is now.".to_owned()),
+        "version-moved" | "run-closed" => {
+            Some("That page was out of date. This is the current state of your order.".to_owned())
+        }
         "update-rejected" | "update-failed" => {
             let details = problem.members.get("details").and_then(|details| details.as_str());
             Some(details.map_or_else(|| problem.detail.clone(), str::to_owned))

@@ -1,4 +1,4 @@
-//! The flow by itself.
+//! Test of the flow without a service.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ fn filled(screen: &str, name: &str, value: &str) -> Filled {
 }
 
 #[test]
-fn an_order_goes_from_screen_to_screen_and_takes_none_twice() {
+fn an_order_takes_each_screen_once_in_order() {
     let mut service = TestService::new();
     service.decider("order-page", Flow::new(order));
     service.activity("look-up-address", |call| match call.input::<String>().as_str() {

@@ -1,30 +1,30 @@
-//! The decider of orders: reserve stock and check for fraud side by side; give the customer a moment to cancel; charge
-//! the card, on the list `PCI`; ship, and try again while the carrier is busy.
+//! The explicit decider of orders. It reserves stock and checks for fraud in parallel, gives the customer a moment to
+//! cancel, charges the card on the list `PCI`, and ships, retrying while the carrier is busy.
 
 use baton_decider_kit::{Activity, Decider, Decisions, Duration, Event, Failure, Progress, Steps, Window};
 use baton_history::limits::AWAITING_CANCEL;
 
 use crate::orders::Order;
 
-/// Where cards are charged: runners on servers of their own.
+/// Task list of the card charges, polled by runners on separate servers.
 pub(crate) const PCI: &str = "PCI";
 
-/// Where nobody polls: what is sent there is nice to have.
+/// Task list without pollers. Activities scheduled there are optional.
 pub(crate) const TELEMETRY: &str = "telemetry";
 
-/// How often shipping is tried.
+/// Maximum number of shipping attempts.
 pub(crate) const SHIP_TRIES_MAX: u32 = 5;
 
-/// The wait before shipping is tried a second time; twice as long before each further one.
+/// Wait before the second shipping attempt. It doubles before each further attempt.
 pub(crate) const SHIP_WAIT: Duration = Duration::from_millis(200);
 
-/// Decides orders.
+/// Decider of orders.
 pub(crate) struct OrderDecider {
-    /// How long a customer can still cancel once the stock is reserved.
+    /// How long a customer can still cancel after the stock is reserved.
     pub(crate) cancel_window: Duration,
 }
 
-/// What the customer may send while the window is open, so that it can be seen what the run waits for.
+/// Signals that the run awaits while the window is open. Declaring them lets operators see what the run waits for.
 const CANCELS: [&str; 2] = [AWAITING_CANCEL, "cancel"];
 
 impl Decider for OrderDecider {
@@ -44,7 +44,7 @@ impl Decider for OrderDecider {
                 .schedule(Activity::new("fraud-check", "fraud-check").input(&order))
                 .schedule(telemetry.schedule_to_start(Duration::from_secs(1)));
         }
-        // The join: wait for both.
+        // Join: wait for both activities.
         if !reserve.has_ended() || !check.has_ended() {
             return Decisions::new();
         }
@@ -58,7 +58,7 @@ impl Decider for OrderDecider {
         }
         let window = steps.timer("cancel-window");
         if (steps.is_cancel_requested() || steps.is_signaled("cancel")) && charge.is_new() {
-            // The time-gated cancellation: the timer goes, and so does the order.
+            // Time-gated cancellation: cancel the timer, then the order.
             let stop = Decisions::new();
             let stop = if window.is_open() { stop.cancel_timer("cancel-window") } else { stop };
             return stop.and(unwind(steps, &order, Failure::canceled("the customer thought again")));
@@ -73,13 +73,13 @@ impl Decider for OrderDecider {
             }
             Progress::Open => Decisions::new(),
             Progress::Done => ship(steps, &order),
-            // The fail code lets the decider choose: a declined card is not tried again.
+            // The fail code lets the decider choose: a declined card is not retried.
             Progress::Failed(failure) => unwind(steps, &order, failure.clone().details(&order.cents)),
         }
     }
 }
 
-/// Puts the stock back, then closes.
+/// Releases the stock, then closes the run.
 fn unwind(steps: &Steps, order: &Order, closing: Failure) -> Decisions {
     match steps.activity("release-stock").progress() {
         Progress::New => Decisions::new().schedule(Activity::new("release-stock", "release-stock").input(order)),
@@ -88,7 +88,7 @@ fn unwind(steps: &Steps, order: &Order, closing: Failure) -> Decisions {
     }
 }
 
-/// Ships; after a failure waits, twice as long each time, and tries again.
+/// Ships. After a failure it waits, twice as long each time, and tries again.
 fn ship(steps: &Steps, order: &Order) -> Decisions {
     for attempt in 0..SHIP_TRIES_MAX {
         let (id, wait) = (format!("ship-{attempt}"), format!("carrier-{attempt}"));
@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// The cancel window of these tests: a day, which takes no time here.
+    /// Cancel window of these tests. A whole day takes no time in the test service.
     const WINDOW: Duration = Duration::from_days(1);
 
     fn shop() -> TestService {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_charged_on_pci_after_the_cancel_window_and_shipped() {
+    fn an_order_is_charged_on_pci_after_the_cancel_window() {
         let mut shop = shop();
         let closed = run(&mut shop, &order());
         assert_eq!(closed.status, Status::Success);
@@ -164,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn telemetry_that_nobody_takes_is_ignored() {
+    fn telemetry_without_runners_is_ignored() {
         let mut shop = shop();
         assert_eq!(run(&mut shop, &order()).status, Status::Success);
         shop.assert_count("1", "ActivityScheduledTimeout", 1);
     }
 
     #[test]
-    fn a_cancellation_within_the_window_takes_the_timer_back_and_charges_nothing() {
+    fn a_cancellation_within_the_window_charges_nothing() {
         let mut shop = shop();
         shop.start("order", "1", &order());
         shop.after(Duration::from_secs(3_600)).signal("1", "cancel", &());
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancellation_before_the_window_opens_is_not_forgotten() {
+    fn a_cancellation_before_the_window_opens_counts() {
         let mut shop = shop();
         shop.start("order", "1", &order());
         shop.after(Duration::from_secs(1)).signal("1", "cancel", &());
@@ -195,11 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn a_declined_card_puts_the_stock_back_and_fails_the_order() {
+    fn a_declined_card_releases_the_stock_and_fails_the_order() {
         let mut shop = shop();
         let closed = run(&mut shop, &Order { card: "4110000".to_owned(), ..order() });
         assert_eq!(closed.status, Status::Failed);
-        let released = |event: &Event| matches!(&event.kind, EventKind::ActivityScheduled(it) if it.activity_id == "release-stock");
+        let released = |event: &Event| match &event.kind {
+            EventKind::ActivityScheduled(it) => it.activity_id == "release-stock",
+            _ => false,
+        };
         assert!(shop.history("1").iter().any(released));
     }
 
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_carrier_is_asked_again_after_twice_the_time_and_then_no_more() {
+    fn a_busy_carrier_is_retried_with_doubling_waits() {
         let mut patient = shop();
         let closed = run(&mut patient, &Order { carrier_busy: 3, ..order() });
         assert_eq!(closed.status, Status::Success);
@@ -223,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_endings_that_the_file_promises_come_about() {
+    fn orders_end_as_the_file_says() {
         for order in Order::all().unwrap().iter().take(60) {
             let mut shop = shop();
             shop.start("order", "1", order);

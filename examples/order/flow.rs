@@ -1,5 +1,5 @@
-//! The same orders as a flow: line after line what [`crate::decider`] says case by case. Both write the same histories, and
-//! each takes over runs that the other began.
+//! The same orders as a flow: it states in sequence what [`crate::decider`] decides case by case. Both write the same
+//! histories, and each can continue runs that the other started.
 
 use baton_decider_kit::Duration;
 use baton_decider_kit::flow::{Context, Failure, Flow};
@@ -9,17 +9,17 @@ use serde::de::IgnoredAny;
 use crate::decider::{PCI, SHIP_TRIES_MAX, SHIP_WAIT, TELEMETRY};
 use crate::orders::Order;
 
-/// Decides orders. For so long a customer can still cancel once the stock is reserved.
+/// Creates the flow of orders. A customer can cancel for `cancel_window` after the stock is reserved.
 pub(crate) fn order_flow(cancel_window: Duration) -> Flow {
     Flow::new(move |ctx: Context, it: Order| order(ctx, it, cancel_window))
 }
 
 async fn order(ctx: Context, order: Order, cancel_window: Duration) -> Result<u64, Failure> {
-    // A cancellation interrupts nothing; it is asked for where it is still possible.
+    // Shielded, because a cancellation must not interrupt the work. The flow checks for it where it is still allowed.
     let work = ctx.shielded();
     let reserve = work.activity::<u32>("reserve-stock", &order).start();
     let check = work.activity::<bool>("fraud-check", &order).start();
-    // Nice to have: nobody waits for it.
+    // Optional: the flow does not wait for it.
     let telemetry = work.activity::<()>("telemetry", &order.id).list(TELEMETRY);
     telemetry.schedule_to_start(Duration::from_secs(1)).detach();
     let (reserved, checked) = futures::join!(reserve, check);
@@ -32,12 +32,12 @@ async fn order(ctx: Context, order: Order, cancel_window: Duration) -> Result<u6
     }
     match work.activity::<String>("charge-card", &order).list(PCI).await {
         Ok(_) => ship(&work, &order).await,
-        // The fail code lets the flow choose: a declined card is not tried again.
+        // The fail code lets the flow choose: a declined card is not retried.
         Err(failure) => unwind(&work, &order, failure.details(&order.cents)).await,
     }
 }
 
-/// Whether the customer cancels before the window is over: by a signal, or by canceling the run.
+/// Returns whether the customer cancels before the window is over, by a signal or by canceling the run.
 async fn thinks_again(ctx: &Context, window: Duration) -> Result<bool, Failure> {
     let mut signals = ctx.shielded().signals::<IgnoredAny>("cancel");
     let signal = std::pin::pin!(signals.next());
@@ -48,14 +48,14 @@ async fn thinks_again(ctx: &Context, window: Duration) -> Result<bool, Failure> 
     }
 }
 
-/// Puts the stock back, then closes.
+/// Releases the stock, then closes the run.
 async fn unwind(work: &Context, order: &Order, closing: Failure) -> Result<u64, Failure> {
-    // Whether that works out or not.
+    // The run closes even if the release fails.
     let _ = work.activity::<u32>("release-stock", order).await;
     Err(closing)
 }
 
-/// Ships; after a failure waits, twice as long each time, and tries again.
+/// Ships. After a failure it waits, twice as long each time, and tries again.
 async fn ship(work: &Context, order: &Order) -> Result<u64, Failure> {
     for attempt in 0..SHIP_TRIES_MAX {
         let id = format!("ship-{attempt}");
@@ -81,10 +81,10 @@ mod tests {
 
     const WINDOW: Duration = Duration::from_secs(10);
 
-    /// What happens to an order from outside.
+    /// External actions on an order, and disturbances.
     #[derive(Debug, Clone, Copy)]
     struct Plan {
-        /// When the customer cancels, in seconds, and whether by a signal.
+        /// When the customer cancels, in seconds, and whether a signal is used.
         cancels: Option<(u64, bool)>,
         turns_take: u64,
         lost: usize,
@@ -118,21 +118,21 @@ mod tests {
         shop.history("1").to_vec()
     }
 
-    /// What was asked for and how it ended, without when.
+    /// Returns the requests and the end of a run, without their times.
     fn story(events: &[Event]) -> Vec<String> {
-        let told = events.iter().filter_map(|event| {
+        let texts = events.iter().filter_map(|event| {
             let kind = serde_json::to_value(&event.kind).unwrap();
             let field = |name: &str| kind.get(name).map(ToString::to_string).unwrap_or_default();
             let name = event.kind.name();
             let is_asked = event.kind.level() == baton_history::Level::Decider && name != "WorkflowCloseFailed";
             let fields = ["activityId", "timerId", "taskList", "input", "after", "result", "reason", "details"];
-            is_asked.then(|| fields.iter().fold(name.to_owned(), |told, it| told + " " + &field(it)))
+            is_asked.then(|| fields.iter().fold(name.to_owned(), |text, it| text + " " + &field(it)))
         });
-        told.collect()
+        texts.collect()
     }
 
     #[test]
-    fn both_styles_write_the_same_history_and_take_over_from_each_other() {
+    fn both_styles_write_the_same_history() {
         let orders: Vec<_> = Order::all().unwrap().into_iter().take(40).collect();
         let hopeless = Order { carrier_busy: u32::MAX, ..orders[0].clone() };
         for order in orders.iter().chain([&hopeless]) {
@@ -148,9 +148,10 @@ mod tests {
         }
     }
 
-    /// When deciders are slow or die, news comes in other places; what is done, and how it ends, stays the same.
+    /// If deciders are slow or die, events arrive at other positions, but the requests and the end of the run are the
+    /// same.
     #[test]
-    fn both_styles_do_the_same_with_slow_deciders_and_after_crashes() {
+    fn both_styles_agree_with_slow_and_crashing_deciders() {
         for order in Order::all().unwrap().iter().take(20) {
             for turns_take in [100, 700, 1_500] {
                 for (cancels, lost) in [(None, 0), (Some((4, true)), 0), (Some((5, false)), 2), (None, 3)] {
@@ -163,7 +164,8 @@ mod tests {
         }
     }
 
-    /// Histories of a real service, kept for as long as runs like these may be open: what decides them now must follow them.
+    /// Histories recorded by a real service. Keep them as long as such runs may be open: new code must be able to
+    /// continue them.
     #[test]
     fn recorded_histories_can_be_replayed() {
         let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/order/histories");

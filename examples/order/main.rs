@@ -1,5 +1,5 @@
-//! Orders, end to end: starts a real service, a decider, a runner, and a runner of its own for the `PCI` list, each a
-//! process; sends a few hundred orders through; shows what became of them.
+//! Orders, end to end: starts a real service, a decider, a runner, and a separate runner for the `PCI` list, each as a
+//! process; sends a few hundred orders through, and shows how they ended.
 
 mod decider;
 mod flow;
@@ -23,19 +23,19 @@ use tokio::time::Instant;
 use crate::decider::OrderDecider;
 use crate::orders::{Ending, Order};
 
-/// The list of the deciders, and of all activities but those on `PCI`.
+/// Task list of the deciders, and of all activities except those on `PCI`.
 const LIST: &str = "orders";
 
-/// How long the whole may take.
+/// Time limit of the whole example.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Parser)]
 #[command(about = "Sends a few hundred orders through a workflow")]
 struct Cli {
-    /// A service that runs already; without it one is started for the occasion
+    /// URL of a running service; by default the example starts its own
     #[arg(long, global = true)]
     url: Option<String>,
-    /// Start the decider that is written as a flow
+    /// Use the decider written as a flow
     #[arg(long)]
     flow: bool,
     #[command(subcommand)]
@@ -44,15 +44,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Role {
-    /// Only the decider
+    /// Run only the decider
     Decider {
-        /// The one that is written as a flow
+        /// Use the decider written as a flow
         #[arg(long)]
         flow: bool,
     },
-    /// Only a runner
+    /// Run only a runner
     Runner {
-        /// The task list
+        /// Task list to poll
         #[arg(long, default_value = LIST)]
         list: String,
     },
@@ -82,7 +82,7 @@ async fn main() -> anyhow::Result<()> {
     }
 }
 
-/// A process that ends with us.
+/// A child process that ends with this program.
 struct Process {
     name: &'static str,
     child: Child,
@@ -97,10 +97,10 @@ impl Process {
         Ok(Self { name, child })
     }
 
-    /// Asks it to stop, and waits for it.
+    /// Asks the process to stop, and waits for its end.
     async fn stop(mut self) -> anyhow::Result<()> {
-        let id = self.child.id().context("it has ended early")?.to_string();
-        // The shell's own, since not every machine has one of its own in a file.
+        let id = self.child.id().context("the process has ended early")?.to_string();
+        // The shell's builtin, because not every machine has a `kill` program.
         Command::new("sh").args(["-c", "kill -TERM \"$0\"", &id]).status().await?;
         let status = tokio::time::timeout(Duration::from_secs(20), self.child.wait()).await;
         let status = status.with_context(|| format!("{} does not stop", self.name))??;
@@ -109,19 +109,19 @@ impl Process {
     }
 }
 
-/// Builds the service's binary where this one was built.
+/// Builds the service into the directory of this program.
 async fn build_service(own: &Path) -> anyhow::Result<PathBuf> {
     let binary = own.with_file_name(format!("baton{}", std::env::consts::EXE_SUFFIX));
     let mut build = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     build.args(["build", "--package", "baton-service", "--bin", "baton"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-    // The folder is called after the profile.
+    // The directory is named after the build profile.
     for profile in ["release", "dist"] {
         if own.parent().is_some_and(|folder| folder.ends_with(profile)) {
             build.args(["--profile", profile]);
         }
     }
     let built = build.status().await;
-    ensure!(built.is_ok_and(|status| status.success()) || binary.exists(), "the service could not be built");
+    ensure!(built.is_ok_and(|status| status.success()) || binary.exists(), "cannot build the service");
     Ok(binary)
 }
 
@@ -179,7 +179,7 @@ async fn wait_for_file(path: &Path) -> anyhow::Result<String> {
 async fn send_orders(client: &Client) -> anyhow::Result<()> {
     let orders = Order::all()?;
     let began = Instant::now();
-    // Every run of the example has orders of its own, also on a service that keeps them.
+    // Workflow ids contain the process id, so that each run of the example has new orders on an existing service, too.
     let batch = format!("batch-{}", std::process::id());
     let id = |order: &Order| format!("{batch}/{}", order.id);
     println!("sending   {} orders", orders.len());
@@ -213,7 +213,7 @@ async fn send_orders(client: &Client) -> anyhow::Result<()> {
         let (count, cents) = expected(endings);
         let found = counts.get(status).copied().unwrap_or(0);
         println!("{status:<10} {found:>6}  {:>9}.{:02}", cents / 100, cents % 100);
-        ensure!(found == count, "{found} orders ended as {status} where the file says {count}");
+        ensure!(found == count, "{found} orders ended as {status}, expected {count}");
     }
     let interesting = orders.iter().find(|order| order.carrier_busy == 2 && order.ending() == Ending::Shipped);
     if let Some(order) = interesting {
@@ -224,11 +224,11 @@ async fn send_orders(client: &Client) -> anyhow::Result<()> {
             baton_client::table::history(&events)
         );
     }
-    println!("all {} orders ended as they should, in {:.1} s", orders.len(), began.elapsed().as_secs_f64());
+    println!("all {} orders ended as expected, in {:.1} s", orders.len(), began.elapsed().as_secs_f64());
     Ok(())
 }
 
-/// Shows progress until no order is open; how many ended in which way.
+/// Shows progress until no order is open. Returns the number of orders per status.
 async fn watch(
     client: &Client,
     batch: &str,
@@ -264,7 +264,7 @@ async fn watch(
             }
             return Ok(counts);
         }
-        ensure!(began.elapsed() < PATIENCE, "not all orders have ended in time");
+        ensure!(began.elapsed() < PATIENCE, "not all orders ended in time");
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
 }

@@ -1,8 +1,8 @@
-//! The orders: what a shop's customers asked for, and what is going to happen to each.
+//! The orders of the example, with the outcome scripted for each.
 
 use serde::{Deserialize, Serialize};
 
-/// One order. The last three fields script what the outside world will do with it.
+/// An order. The last three fields script the behavior of the outside world.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Order {
@@ -12,18 +12,18 @@ pub(crate) struct Order {
     pub(crate) quantity: u32,
     pub(crate) cents: u64,
     pub(crate) card: String,
-    /// The fraud check will not like it.
+    /// The fraud check reports the order.
     #[serde(default)]
     pub(crate) suspicious: bool,
-    /// How often the carrier will say that it is busy.
+    /// Number of times that the carrier reports to be busy.
     #[serde(default)]
     pub(crate) carrier_busy: u32,
-    /// The customer will think again.
+    /// The customer cancels.
     #[serde(default)]
     pub(crate) cancels: bool,
 }
 
-/// How an order is going to end.
+/// Outcome of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Shipped,
@@ -33,17 +33,17 @@ pub(crate) enum Ending {
 }
 
 impl Order {
-    /// The orders that ship with the example.
+    /// Returns the orders that ship with the example.
     pub(crate) fn all() -> anyhow::Result<Vec<Self>> {
         include_str!("orders.jsonl").lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
     }
 
-    /// Whether its card will be declined.
+    /// Returns whether the order's card is declined.
     pub(crate) fn is_declined(&self) -> bool {
         self.card.ends_with("0000")
     }
 
-    /// How it is going to end.
+    /// Returns the outcome of the order.
     pub(crate) fn ending(&self) -> Ending {
         if self.suspicious {
             Ending::Suspicious

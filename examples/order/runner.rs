@@ -1,12 +1,13 @@
-//! The activities of orders. Which of them a process runs depends on the list it polls: card data stays with `PCI`.
+//! The activities of orders. The polled list determines which of them a process runs, so that card data stays with
+//! `PCI`.
 
 use baton_client::Client;
-use baton_runner_kit::{Context, Failure, Host, activity_fn};
+use baton_runner_kit::{ActivityContext, ActivityFailure, Host, activity_fn};
 
 use crate::decider::PCI;
 use crate::orders::Order;
 
-/// The host for a list.
+/// Creates the host for a list.
 pub(crate) fn host(client: Client, list: &str) -> Host {
     let host = Host::new(client, list).concurrency(16);
     if list == PCI {
@@ -19,30 +20,30 @@ pub(crate) fn host(client: Client, list: &str) -> Host {
         .register(activity_fn("ship", ship))
 }
 
-async fn reserve_stock(_: Context, order: Order) -> Result<u32, Failure> {
+async fn reserve_stock(_: ActivityContext, order: Order) -> Result<u32, ActivityFailure> {
     Ok(order.quantity)
 }
 
-async fn release_stock(_: Context, order: Order) -> Result<u32, Failure> {
+async fn release_stock(_: ActivityContext, order: Order) -> Result<u32, ActivityFailure> {
     Ok(order.quantity)
 }
 
-/// Whether an order looks suspicious.
-async fn fraud_check(_: Context, order: Order) -> Result<bool, Failure> {
+/// Returns whether an order looks suspicious.
+async fn fraud_check(_: ActivityContext, order: Order) -> Result<bool, ActivityFailure> {
     Ok(order.suspicious)
 }
 
-async fn charge_card(context: Context, order: Order) -> Result<String, Failure> {
+async fn charge_card(context: ActivityContext, order: Order) -> Result<String, ActivityFailure> {
     if order.is_declined() {
-        return Err(Failure::new("card-declined").details(&order.cents).non_retryable());
+        return Err(ActivityFailure::new("card-declined").details(&order.cents).non_retryable());
     }
-    // The workflow id with the activity's name is the bank's idempotency key.
+    // The workflow id and the activity id form the bank's idempotency key.
     Ok(format!("receipt-{}-{}", context.workflow_id, context.activity_id))
 }
 
-async fn ship(_: Context, (order, attempt): (Order, u32)) -> Result<String, Failure> {
+async fn ship(_: ActivityContext, (order, attempt): (Order, u32)) -> Result<String, ActivityFailure> {
     if attempt < order.carrier_busy {
-        return Err(Failure::new("carrier-busy").details(&attempt));
+        return Err(ActivityFailure::new("carrier-busy").details(&attempt));
     }
     Ok(format!("parcel-{}", order.id))
 }

@@ -1,4 +1,4 @@
-//! A and B side by side, then C as soon as *either* is done, exactly once.
+//! A and B in parallel, then C as soon as *either* is done, exactly once.
 //!
 //! Needs a running service: `cargo run -p baton-service --bin baton -- serve`.
 
@@ -7,12 +7,12 @@ use std::time::Duration;
 use baton_client::Client;
 use baton_client::body::StartWorkflow;
 use baton_decider_kit::{Activity, Decisions, Steps, Window};
-use baton_runner_kit::{Context, Failure, activity_fn};
+use baton_runner_kit::{ActivityContext, ActivityFailure, activity_fn};
 
-/// The task list of the decider and of the activities.
+/// Task list of the decider and of the activities.
 const LIST: &str = "parallel";
 
-/// A and B, then C once either is done, then the end.
+/// Runs A and B, then C once either is done, then closes.
 fn parallel(steps: &Steps, _: &Window) -> Decisions {
     let [a, b, c] = ["A", "B", "C"].map(|id| steps.activity(id));
     if a.is_new() {
@@ -22,12 +22,12 @@ fn parallel(steps: &Steps, _: &Window) -> Decisions {
     } else if c.is_new() && (a.is_done() || b.is_done()) {
         Decisions::new().schedule(Activity::new("C", "C"))
     } else {
-        // C is on its way, also where the turn scheduled it that was out when this one's news came.
+        // C is in progress. An earlier turn may have scheduled it while this turn's event arrived.
         Decisions::new()
     }
 }
 
-async fn work(context: Context, (): ()) -> Result<String, Failure> {
+async fn work(context: ActivityContext, (): ()) -> Result<String, ActivityFailure> {
     Ok(context.activity_id.to_string())
 }
 
@@ -67,9 +67,9 @@ mod tests {
 
     use super::*;
 
-    /// B is done while the turn is out that hears of A's end.
+    /// B ends during the turn that was caused by the end of A.
     #[test]
-    fn c_is_scheduled_once_although_a_and_b_finish_around_one_turn() {
+    fn c_is_scheduled_once_when_a_and_b_end_around_one_turn() {
         let now = Timestamp::from_millis(1_000);
         let mut transition = Transition::start(&Start::new("p", "parallel", LIST), uuid_nil(), now).unwrap();
         let tell = |transition: &mut Transition, command: Command| {
@@ -99,12 +99,12 @@ mod tests {
         tell(&mut transition, start(5));
         assert_eq!(tell(&mut transition, succeed(6, 7)), 10);
         tell(&mut transition, start_turn(10));
-        assert_eq!(tell(&mut transition, succeed(5, 8)), 13, "while the turn is out");
+        assert_eq!(tell(&mut transition, succeed(5, 8)), 13, "during the turn");
         let decisions = decide(&transition, 11);
         assert_eq!(tell(&mut transition, complete(turn(10, 11), decisions)), 15, "C");
         tell(&mut transition, start_turn(13));
         tell(&mut transition, start(15));
-        assert_eq!(decide(&transition, 16), [], "the window 11 to 16 holds ActivityScheduled(C)");
+        assert_eq!(decide(&transition, 16), [], "the window 11 to 16 contains ActivityScheduled(C)");
         tell(&mut transition, complete(turn(13, 16), Vec::new()));
         tell(&mut transition, succeed(15, 17));
         tell(&mut transition, start_turn(20));

@@ -1,32 +1,32 @@
-//! A feed, looked at again and again for as long as it lasts.
+//! A flow that polls a feed until the feed ends.
 
 use baton_decider_kit::Duration;
 use baton_decider_kit::flow::{Context, Failure};
 use serde::{Deserialize, Serialize};
 
-/// Looks of one run. What bounds its history: three events and a timer's two for each look, three for each item.
+/// Polls per run. This bounds the history: each poll adds three activity events and two timer events, each item three.
 pub(crate) const LOOKS: usize = 20;
 
-/// A feed, and how far it was read.
+/// A feed and the position in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Feed {
     pub(crate) name: String,
-    /// Items before this one have been taken.
+    /// Number of the first item that has not been taken.
     pub(crate) next: u64,
-    /// The wait between two looks.
+    /// Wait between two polls.
     pub(crate) every: Duration,
 }
 
-/// What a look found.
+/// Result of a poll.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub(crate) items: Vec<String>,
-    /// Nothing will follow.
+    /// The feed has ended.
     pub(crate) is_last: bool,
 }
 
-/// Takes every item of a feed, in order; how many there were. Goes on as new before its history gets long: all that it
-/// has to remember is where it is.
+/// Takes every item of a feed, in order, and returns their number. It continues as new before its history gets long;
+/// only its position in the feed is carried over.
 pub(crate) async fn poller(ctx: Context, mut feed: Feed) -> Result<u64, Failure> {
     for _ in 0..LOOKS {
         let found: Found = ctx.activity("look", &feed).await?;

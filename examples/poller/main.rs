@@ -1,5 +1,5 @@
-//! A poller: looks at a feed again and again, and goes on as new before its history gets long. It could
-//! do so for years: whoever started it sees one workflow id, and each run has a history that a person can read.
+//! A poller: polls a feed repeatedly and continues as new before its history gets long. It could run for years: its
+//! caller sees one workflow id, and each run has a short, readable history.
 //!
 //! Needs a running service: `cargo run -p baton-service --bin baton -- serve`.
 
@@ -14,25 +14,25 @@ use baton_client::body::StartWorkflow;
 use baton_client::{Client, Filter};
 use baton_decider_kit::flow::Flow;
 use baton_history::Payload;
-use baton_runner_kit::{Context, Failure, activity_fn};
+use baton_runner_kit::{ActivityContext, ActivityFailure, activity_fn};
 use clap::Parser;
 use tokio::time::Instant;
 
 use crate::flow::{Feed, Found};
 
-/// How often the feed gets an item.
+/// Interval at which the feed gets a new item.
 const ITEM_EVERY: Duration = Duration::from_millis(40);
 
-/// The task list of the deciders and of the activities.
+/// Task list of the deciders and of the activities.
 const LIST: &str = "pollers";
 
 #[derive(Parser)]
-#[command(about = "Reads a feed to its end, looking at it again and again")]
+#[command(about = "Polls a feed until it ends")]
 struct Cli {
-    /// The service
+    /// URL of the service
     #[arg(long, default_value = "http://127.0.0.1:7420")]
     url: String,
-    /// How many items the feed will have
+    /// Number of items in the feed
     #[arg(long, default_value_t = 200)]
     items: u64,
 }
@@ -44,7 +44,10 @@ async fn main() -> anyhow::Result<()> {
     let deciders = baton_decider_kit::Host::new(client.clone(), LIST).register("poller", Flow::new(flow::poller));
     let (items, since) = (cli.items, Instant::now());
     let runners = baton_runner_kit::Host::new(client.clone(), LIST)
-        .register(activity_fn("look", move |_: Context, feed: Feed| async move { Ok(look(&feed, items, since)) }))
+        .register(activity_fn(
+            "look",
+            move |_: ActivityContext, feed: Feed| async move { Ok(look(&feed, items, since)) },
+        ))
         .register(activity_fn("take", take));
     tokio::select! {
         done = read(&client) => done,
@@ -53,7 +56,7 @@ async fn main() -> anyhow::Result<()> {
     }
 }
 
-/// A feed that gets an item every now and then, from when this program starts on.
+/// Simulates a feed that gets items at a fixed interval from the start of this program.
 fn look(feed: &Feed, items: u64, since: Instant) -> Found {
     let come = since.elapsed().as_millis() / ITEM_EVERY.as_millis();
     let come = u64::try_from(come).unwrap_or(u64::MAX).min(items);
@@ -61,9 +64,9 @@ fn look(feed: &Feed, items: u64, since: Instant) -> Found {
     Found { items: found, is_last: come == items }
 }
 
-async fn take(_: Context, item: String) -> Result<(), Failure> {
+async fn take(_: ActivityContext, item: String) -> Result<(), ActivityFailure> {
     print!("{item} ");
-    std::io::stdout().flush().map_err(|error| Failure::new("Output").details(&error.to_string()))
+    std::io::stdout().flush().map_err(|error| ActivityFailure::new("Output").details(&error.to_string()))
 }
 
 async fn read(client: &Client) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! A feed of many items, read by many runs.
+//! Tests of a feed with many items, read by many runs.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,11 +9,11 @@ use baton_decider_kit::testing::{TestService, Work};
 
 use crate::flow::{Feed, Found, LOOKS, poller};
 
-/// Looks until the feed ends; a third of them finds nothing.
+/// Number of polls until the feed ends. A third of them finds nothing.
 const LOOKS_IN_ALL: usize = 1_000;
 
 #[test]
-fn a_feed_is_read_to_its_end_in_order_by_runs_whose_histories_stay_short() {
+fn short_runs_read_a_feed_in_order_to_its_end() {
     let mut service = TestService::new();
     service.decider("poller", Flow::new(poller));
     let looks = Rc::new(RefCell::new(Vec::new()));
@@ -35,9 +35,9 @@ fn a_feed_is_read_to_its_end_in_order_by_runs_whose_histories_stay_short() {
     service.start("poller", "1", &feed);
     let read: u64 = service.finish("1").result();
     let expected: Vec<String> = (0..read).map(|number| number.to_string()).collect();
-    assert_eq!((read, &*taken.borrow()), (667, &expected), "each once, in order");
+    assert_eq!((read, &*taken.borrow()), (667, &expected), "each item once, in order");
     let looks = looks.borrow();
     assert_eq!(looks.iter().max(), Some(&LOOKS));
     assert_eq!(looks.iter().filter(|nth| **nth == 1).count(), LOOKS_IN_ALL / LOOKS, "runs");
-    assert!(service.history("1").len() < 400, "a look and an item take about twenty events with their turns");
+    assert!(service.history("1").len() < 400, "a poll and an item take about twenty events with their turns");
 }

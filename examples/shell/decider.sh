@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A decider in shell with two steps: greets, has the greeting shouted, then closes. Needs curl and jq. BATON_URL names
-# the service.
+# A decider in shell with two steps: it schedules a greeting, then has the greeting shouted, and closes the run. Needs
+# curl and jq. BATON_URL is the URL of the service.
 set -euo pipefail
 url=${BATON_URL:-http://127.0.0.1:7420}/v1
 post() { curl -sf "$1" -H 'content-type: application/json' -H 'prefer: wait=60' -d @-; }
 
-# All that is decided, out of the whole history.
+# Computes all decisions from the whole history.
 program='
   def is_end: .type | IN("ActivitySuccess", "ActivityFailed", "ActivityTimedOut", "ActivityScheduledTimeout",
     "ActivityCanceled", "ActivityScheduleFailed");
@@ -23,15 +23,15 @@ program='
 
 poll='' attempt=1 polls=0
 while true; do
-  # A poll whose answer is lost is repeated under its id: the turn that was started for it comes again.
+  # A poll whose response is lost is repeated with its id: it returns the turn that was started for it.
   if [ -z "$poll" ] || [ $attempt -gt 32 ]; then poll=$$-$RANDOM-$RANDOM-$((polls += 1)) attempt=1; fi
-  # `full`: the whole history comes with the task. Without it `events` is a window: what happened since the last turn.
+  # With `full` the task contains the whole history. Without it `events` is a window: the events since the last turn.
   task=$(printf '{"history": "full", "pollId": "%s", "attempt": %d}' "$poll" "$attempt" |
     post "$url/domains/default/task-lists/shell/decider/poll") || { attempt=$((attempt + 1)); sleep 1; continue; }
   poll=''
-  [ -n "$task" ] || continue # nothing came
+  [ -n "$task" ] || continue # no task
   turn=$url/decider-tasks/$(jq -r .token <<<"$task")
-  # A long history comes in pages.
+  # A long history is read in pages.
   while next=$(jq -e .next <<<"$task"); do
     page=$(curl -sf "$turn/history?after=$next") || continue 2
     task=$(jq -cs '{events: (.[0].events + .[1].events), next: .[1].next}' <<<"$task $page")
@@ -43,6 +43,6 @@ while true; do
   }
   post "$turn/complete" <<<"{\"decisions\": $decisions}" >/dev/null && continue
   echo "an answer was refused" >&2
-  # Too late, or nothing that may be decided: in the second case the run shows it.
+  # The answer was too late, or its decisions are not allowed. In the second case the run shows why.
   post "$turn/fail" <<<'{"reason": "answer-refused"}' >/dev/null || true
 done

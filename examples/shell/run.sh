@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs the decider and the runner beside it, starts one workflow, and shows how it ended. Needs a running service.
+# Starts the decider and the runner, starts one workflow, and shows how it ended. Needs a running service.
 set -euo pipefail
 cd "$(dirname "$0")"
 url=${BATON_URL:-http://127.0.0.1:7420}/v1/domains/default
-# Each in a process group of its own, which ends as a whole: a poll that outlives its loop would take a task for nobody.
+# Each runs in a separate process group that is killed as a whole: a poll that outlives its loop would take a task
+# and lose it.
 set -m
 ./decider.sh & decider=$!
 ./runner.sh & runner=$!

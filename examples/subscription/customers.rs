@@ -1,20 +1,20 @@
-//! What a subscription is about.
+//! Data of subscriptions.
 
 use baton_decider_kit::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Who subscribes, to what.
+/// A subscriber.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Customer {
     pub(crate) email: String,
-    /// What a month costs.
+    /// Price of a month.
     pub(crate) cents: u64,
-    /// How long a month is: thirty days, but for those who watch.
+    /// Length of a month: thirty days, or less for a demonstration.
     pub(crate) month: Duration,
 }
 
-/// What has come of it so far.
+/// Months and amount charged so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Bill {
     pub(crate) months: u64,
@@ -22,15 +22,14 @@ pub(crate) struct Bill {
 }
 
 impl Bill {
-    /// With one month more.
+    /// Returns the bill with one more month.
     pub(crate) fn and(self, customer: &Customer) -> Self {
         Self { months: self.months + 1, cents: self.cents + customer.cents }
     }
 }
 
 impl Customer {
-    /// The wait before something is tried again: an hour, were a month thirty days, and twice as long each time, up to a
-    /// day.
+    /// Returns the wait before a retry: an hour if a month has thirty days, doubling with each attempt up to a day.
     pub(crate) fn pause(&self, attempt: u32) -> Duration {
         let hour = Duration::from_millis(self.month.as_millis() / 720);
         let day = hour.times(24);

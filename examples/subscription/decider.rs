@@ -1,5 +1,5 @@
-//! A subscription, as an explicit decider: what has been done by now, and so what comes next. Writes the same histories as
-//! [`crate::flow`].
+//! A subscription as an explicit decider: it derives the next step from the completed ones. It writes the same
+//! histories as [`crate::flow`].
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
@@ -7,7 +7,7 @@ use baton_decider_kit::{Activity, Decider, Decisions, Duration, Event, Progress,
 
 use crate::customers::{Bill, Customer};
 
-/// Decides subscriptions.
+/// Decider of subscriptions.
 pub(crate) struct Subscription;
 
 impl Decider for Subscription {
@@ -23,11 +23,11 @@ impl Decider for Subscription {
     }
 }
 
-/// The story of a subscription, told from its beginning until the first thing that is not done yet.
+/// A walk through the steps of a subscription from the beginning to the first step that is not done.
 struct Story<'a> {
     steps: &'a Steps,
     customer: Customer,
-    /// Whether it is past being canceled.
+    /// Whether the walk is past the cancellation.
     says_goodbye: bool,
 }
 
@@ -52,7 +52,8 @@ impl Story<'_> {
         Break(Decisions::new().cancel(&charged.fold(Bill::default(), |bill, _: u64| bill.and(&self.customer))))
     }
 
-    /// An activity: done, or what is to be decided until it is. What fails is tried again after a pause.
+    /// Requires an activity. Continues if it is done; otherwise breaks with the decisions to make now. Failures are
+    /// retried after a pause.
     fn done(&self, id: &str, activity_type: &str) -> ControlFlow<Decisions> {
         let ask = || Break(Decisions::new().schedule(Activity::new(id, activity_type).input(&self.customer)));
         let step = self.steps.activity(id);
@@ -62,14 +63,14 @@ impl Story<'_> {
             Progress::Done => Continue(()),
             Progress::Failed(failure) if !failure.may_retry() => Break(Decisions::new().fail_with(failure.clone())),
             Progress::Failed(_) => {
-                let attempt = step.tries() - 1;
+                let attempt = step.attempts() - 1;
                 self.wait(format!("{id}-pause-{attempt}"), self.customer.pause(attempt))?;
                 ask()
             }
         }
     }
 
-    /// A wait, which a cancellation ends that comes first.
+    /// Requires a timer. A cancellation before its expiry ends the wait.
     fn wait(&self, timer_id: String, time: Duration) -> ControlFlow<Decisions> {
         let timer = self.steps.timer(&timer_id);
         let canceled = self.steps.cancel_requested_event_id().filter(|_| !self.says_goodbye);

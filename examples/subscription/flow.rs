@@ -1,4 +1,4 @@
-//! A subscription, told from beginning to end.
+//! A subscription as a flow, written in sequence.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use baton_decider_kit::flow::{Context, Failure};
 
 use super::customers::{Bill, Customer};
 
-/// A month for nothing, then one month after the other, until the customer cancels.
+/// A free month, then one paid month after the other, until the customer cancels.
 pub(crate) async fn subscription(ctx: Context, customer: Customer) -> Result<Bill, Failure> {
     let bill = Arc::new(Mutex::new(Bill::default()));
     let known = Arc::clone(&bill);
@@ -16,7 +16,7 @@ pub(crate) async fn subscription(ctx: Context, customer: Customer) -> Result<Bil
     if !end.is_canceled() {
         return Err(end);
     }
-    // From here on nothing interrupts.
+    // From here on the flow cannot be interrupted.
     let ctx = ctx.shielded();
     insist(&ctx, "process-cancellation", "process-cancellation", &customer).await?;
     insist(&ctx, "goodbye-mail", "goodbye-mail", &customer).await?;
@@ -27,7 +27,7 @@ fn read(bill: &Mutex<Bill>) -> Bill {
     *bill.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What goes on until something ends it.
+/// Charges month after month until the customer cancels or a charge fails.
 async fn subscribed(ctx: &Context, customer: &Customer, bill: &Mutex<Bill>) -> Result<Infallible, Failure> {
     insist(ctx, "welcome-mail", "welcome-mail", customer).await?;
     for month in 1.. {
@@ -38,11 +38,11 @@ async fn subscribed(ctx: &Context, customer: &Customer, bill: &Mutex<Bill>) -> R
         let mail = if month == 1 { "end-of-trial-mail" } else { "monthly-mail" };
         insist(ctx, mail, &format!("mail-{month}"), customer).await?;
     }
-    unreachable!("months do not end")
+    unreachable!("the loop is endless")
 }
 
-/// Has something done, however often it must be tried, unless its runner says that another try cannot help. What has
-/// begun is brought to its end; a cancellation only ends the pauses.
+/// Retries an activity until it succeeds, or until its failure is non-retryable. A cancellation does not interrupt the
+/// activity, only the pauses between attempts.
 async fn insist(ctx: &Context, activity_type: &str, id: &str, customer: &Customer) -> Result<(), Failure> {
     for attempt in 0.. {
         let done = ctx.shielded().activity::<()>(activity_type, customer).id(id).await;
@@ -53,5 +53,5 @@ async fn insist(ctx: &Context, activity_type: &str, id: &str, customer: &Custome
             done => return done,
         }
     }
-    unreachable!("attempts do not end")
+    unreachable!("the loop is endless")
 }

@@ -1,5 +1,5 @@
-//! A subscription: a month for nothing, then a charge every month, with a mail each time, until the
-//! customer cancels. As a flow, and as an explicit decider; tested over fourteen months in no time.
+//! A subscription: a free month, then a charge every month, with an email each time, until the customer cancels.
+//! Written as a flow and as an explicit decider, and tested over fourteen months in milliseconds.
 //!
 //! Needs a running service: `cargo run -p baton-service --bin baton -- serve`.
 
@@ -20,22 +20,22 @@ use clap::Parser;
 
 use crate::customers::Customer;
 
-/// The task list of the deciders and of the activities.
+/// Task list of the deciders and of the activities.
 const LIST: &str = "subscriptions";
 
 #[derive(Parser)]
 #[command(about = "Subscribes, pays for some months, and cancels")]
 struct Cli {
-    /// The service
+    /// URL of the service
     #[arg(long, default_value = "http://127.0.0.1:7420")]
     url: String,
-    /// Run the explicit decider rather than the flow
+    /// Use the explicit decider instead of the flow
     #[arg(long)]
     explicit: bool,
-    /// How many seconds a month is
+    /// Length of a month in seconds
     #[arg(long, default_value_t = 1.0)]
     month: f64,
-    /// After how many months the customer cancels
+    /// Number of months after which the customer cancels
     #[arg(long, default_value_t = 4)]
     months: u32,
 }

@@ -1,21 +1,21 @@
-//! The activities of subscriptions. They only say what they would do.
+//! The activities of subscriptions. They only print what a real runner would do.
 
 use baton_client::Client;
-use baton_runner_kit::{Context, Failure, Host, activity_fn};
+use baton_runner_kit::{ActivityContext, ActivityFailure, Host, activity_fn};
 
 use crate::customers::Customer;
 
-/// Everything that is to be done.
+/// Activity types of a subscription.
 pub(crate) const ACTIVITIES: [&str; 6] =
     ["welcome-mail", "charge", "end-of-trial-mail", "monthly-mail", "process-cancellation", "goodbye-mail"];
 
-/// The host for a list.
+/// Creates the host for a list.
 pub(crate) fn host(client: Client, list: &str) -> Host {
     ACTIVITIES.into_iter().fold(Host::new(client, list), |host, name| host.register(activity_fn(name, work)))
 }
 
-async fn work(context: Context, customer: Customer) -> Result<(), Failure> {
-    // The workflow id with the activity's id is the bank's idempotency key: a charge that is tried again is made once.
+async fn work(context: ActivityContext, customer: Customer) -> Result<(), ActivityFailure> {
+    // The workflow id and the activity id form the bank's idempotency key: a retried charge is made only once.
     println!("{:<24} for {} ({})", context.activity_id, customer.email, context.workflow_id);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Both styles, over fourteen months, with everything that can go wrong on the way.
+//! Tests of both styles over fourteen months, with all kinds of failures.
 
 use baton_decider_kit::flow::Flow;
 use baton_decider_kit::testing::{Recorded, TestService, Work, replay, replay_directory};
@@ -20,19 +20,19 @@ fn flow() -> Flow {
     Flow::new(subscription)
 }
 
-/// What can go wrong.
+/// A test scenario.
 #[derive(Debug, Clone, Default)]
 struct Plan {
     cancel_after: Duration,
-    /// The turn of this instant is taken by a decider that dies.
+    /// At this instant a decider takes the turn and dies.
     lost_turn: Option<Timestamp>,
     /// The runner of this activity dies.
     lost_activity: Option<usize>,
-    /// So long a decider takes.
+    /// Duration of turns.
     turns_take: Duration,
 }
 
-/// A year and two months with a subscriber.
+/// Creates a service with a subscription of a year and two months.
 fn service(decider: impl TakesTurns, plan: &Plan) -> TestService {
     let mut service = TestService::new();
     service.decider("subscription", decider);
@@ -45,7 +45,7 @@ fn service(decider: impl TakesTurns, plan: &Plan) -> TestService {
         });
     }
     service.turns_take(plan.turns_take);
-    // The default of a year is less than fourteen months.
+    // The default execution timeout of a year is less than fourteen months.
     let input = baton_history::Payload::of(&customer()).ok();
     let execution_timeout = Duration::from_days(3 * 365);
     let start = baton_history::Start::new("ada", "subscription", "default");
@@ -57,7 +57,7 @@ fn service(decider: impl TakesTurns, plan: &Plan) -> TestService {
 fn live(decider: impl TakesTurns, plan: &Plan) -> Vec<Event> {
     let mut service = service(decider, plan);
     if let Some(at) = plan.lost_turn {
-        // Until just before; the first turn is not begun before time goes on.
+        // Advances to just before the lost turn. A turn at the current time has not started yet.
         let before = Timestamp::from_millis(at.as_millis() - 1).since(service.now());
         if before > Duration::ZERO {
             service.advance(before);
@@ -72,7 +72,7 @@ fn count(events: &[Event], name: &str) -> usize {
     events.iter().filter(|event| event.kind.name() == name).count()
 }
 
-/// What was done, in order: the activities that succeeded.
+/// Returns the ids of the successful activities, in order.
 fn done(events: &[Event]) -> Vec<String> {
     let scheduled = |id: u64| {
         events.iter().find(|event| event.id == id).and_then(|event| match &event.kind {
@@ -91,7 +91,7 @@ fn fourteen_months() -> Plan {
     Plan { cancel_after: Duration::from_millis(MONTH.as_millis() * 14 + DAY.as_millis()), ..Plan::default() }
 }
 
-/// The whole story of fourteen months, without what only the unlucky see.
+/// Returns the activities of fourteen months without failures.
 fn expected() -> Vec<String> {
     let mut expected = vec!["welcome-mail".to_owned()];
     for month in 1..=14 {
@@ -102,7 +102,7 @@ fn expected() -> Vec<String> {
 }
 
 #[test]
-fn fourteen_months_are_charged_and_mailed_and_then_canceled() {
+fn fourteen_months_are_charged_and_then_canceled() {
     for events in [live(flow(), &fourteen_months()), live(Subscription, &fourteen_months())] {
         assert_eq!(done(&events), expected());
         let Some(EventKind::WorkflowCanceled(it)) = events.last().map(|event| &event.kind) else { panic!() };
@@ -120,7 +120,7 @@ fn fourteen_months_are_charged_and_mailed_and_then_canceled() {
 }
 
 #[test]
-fn both_styles_write_the_same_history_and_take_over_from_each_other() {
+fn both_styles_write_the_same_history() {
     let second = Duration::from_secs(1);
     let moments = [
         Duration::ZERO,
@@ -128,9 +128,9 @@ fn both_styles_write_the_same_history_and_take_over_from_each_other() {
         second.times(3),
         DAY,
         MONTH,
-        // The instant when the first month is over.
+        // The instant at which the first month is over.
         Duration::from_millis(MONTH.as_millis() + 2_000),
-        // While the first charge is made, and while its mail is sent.
+        // During the first charge, and during the email about it.
         Duration::from_millis(MONTH.as_millis() + 3_000),
         Duration::from_millis(MONTH.as_millis() + 5_000),
         fourteen_months().cancel_after,
@@ -146,9 +146,9 @@ fn both_styles_write_the_same_history_and_take_over_from_each_other() {
     }
 }
 
-/// `kill -9` of the decider at every turn, one after the other.
+/// The decider is killed with `kill -9` at every turn, one after the other.
 #[test]
-fn a_decider_that_dies_at_any_turn_changes_nothing_but_the_time() {
+fn a_decider_crash_at_any_turn_only_costs_time() {
     let plan = Plan { cancel_after: Duration::from_millis(MONTH.as_millis() * 3 + DAY.as_millis()), ..Plan::default() };
     let untroubled = live(flow(), &plan);
     let turns = untroubled.iter().filter(|event| event.kind.name() == "DeciderStarted");
@@ -165,9 +165,9 @@ fn a_decider_that_dies_at_any_turn_changes_nothing_but_the_time() {
     }
 }
 
-/// `kill -9` of the runner of every activity, one after the other: what it held is done by the next.
+/// The runner of each activity is killed with `kill -9`, one after the other. The next runner repeats the activity.
 #[test]
-fn a_runner_that_dies_with_any_activity_changes_nothing_but_the_time() {
+fn a_runner_crash_in_any_activity_only_costs_time() {
     let plan = Plan { cancel_after: Duration::from_millis(MONTH.as_millis() * 3 + DAY.as_millis()), ..Plan::default() };
     let untroubled = live(flow(), &plan);
     for lost in 1..=count(&untroubled, "ActivitySuccess") {
@@ -182,7 +182,7 @@ fn a_runner_that_dies_with_any_activity_changes_nothing_but_the_time() {
 }
 
 #[test]
-fn slow_deciders_change_nothing_but_the_time() {
+fn slow_deciders_only_cost_time() {
     for millis in [300, 1_900, 10_000] {
         let plan = Plan { turns_take: Duration::from_millis(millis), ..fourteen_months() };
         for events in [live(flow(), &plan), live(Subscription, &plan)] {
@@ -192,7 +192,7 @@ fn slow_deciders_change_nothing_but_the_time() {
 }
 
 #[test]
-fn a_card_that_is_declined_for_good_fails_the_subscription() {
+fn a_permanently_declined_card_fails_the_subscription() {
     for explicit in [false, true] {
         let mut service =
             if explicit { service(Subscription, &fourteen_months()) } else { service(flow(), &fourteen_months()) };
@@ -210,7 +210,7 @@ fn a_card_that_is_declined_for_good_fails_the_subscription() {
 }
 
 #[test]
-fn a_bank_that_is_away_for_a_week_is_asked_again_until_it_is_back() {
+fn an_unavailable_bank_is_retried_until_it_is_back() {
     for explicit in [false, true] {
         let plan = Plan { cancel_after: Duration::from_days(75), ..Plan::default() };
         let mut service = if explicit { service(Subscription, &plan) } else { service(flow(), &plan) };
@@ -219,13 +219,13 @@ fn a_bank_that_is_away_for_a_week_is_asked_again_until_it_is_back() {
             if call.now < back { Work::failure("out-of-office", &()) } else { Work::success(&()) }
         });
         assert_eq!(service.finish("ada").result::<Bill>().months, 2);
-        // An hour, two, four, eight, sixteen, then once a day.
+        // After one, two, four, eight and sixteen hours, then once a day.
         service.assert_count("ada", "ActivityFailed", 11);
     }
 }
 
 #[test]
-fn the_bill_can_be_asked_for_at_any_time() {
+fn the_bill_can_be_queried_at_any_time() {
     let events = live(flow(), &fourteen_months());
     let (flow, mut state) = (flow(), baton_decider_kit::flow::FlowState::default());
     let mut months: Vec<u64> = Vec::new();
@@ -237,7 +237,7 @@ fn the_bill_can_be_asked_for_at_any_time() {
     assert_eq!(months, (0..=14).collect::<Vec<_>>());
 }
 
-/// Outages fail nothing. For a day nobody decides, for another day nobody works.
+/// Outages fail nothing. For one day there are no deciders, for another day no runners.
 #[test]
 fn two_days_without_deciders_and_runners_fail_nothing() {
     for explicit in [false, true] {
@@ -254,7 +254,7 @@ fn two_days_without_deciders_and_runners_fail_nothing() {
         for name in ACTIVITIES {
             service.activity(name, |_| Work::success(&()));
         }
-        // The instant when the second month is over: the customer was quicker.
+        // At the instant at which the second month is over, the cancellation comes first.
         service.after(MONTH.times(2)).cancel("ada");
         assert_eq!(service.finish("ada").status, Status::Canceled);
         let month = |month: u64| [format!("charge-{month}"), format!("mail-{month}")];
@@ -266,7 +266,7 @@ fn two_days_without_deciders_and_runners_fail_nothing() {
     }
 }
 
-/// Histories of a real service, one written by each style: either style must follow both.
+/// Histories recorded by a real service, one of each style. Both styles must be able to continue both.
 #[test]
 fn recorded_histories_can_be_replayed() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/subscription/histories");

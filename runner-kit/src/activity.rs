@@ -1,4 +1,4 @@
-//! What an activity is, and how a plain function becomes one.
+//! The activity trait, and its implementation by plain functions.
 
 use std::marker::PhantomData;
 
@@ -6,32 +6,33 @@ use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Context, Failure};
+use crate::{ActivityContext, ActivityFailure};
 
-/// Something that a runner can do.
+/// Work that a runner can do.
 #[async_trait]
 pub trait Activity: Send + Sync + 'static {
-    /// What it takes. An activity scheduled without input gets `null`.
+    /// Type of the input. An activity scheduled without input receives `null`.
     type Input: DeserializeOwned + Send;
-    /// What it gives.
+    /// Type of the result.
     type Output: Serialize + Send;
 
-    /// The activity type that deciders schedule it by.
+    /// Returns the activity type by which deciders schedule this activity.
     fn activity_type(&self) -> &str;
 
-    /// Does it. It may be run again with the same input after a failure or a timeout: [`Context::workflow_id`] with
-    /// [`Context::activity_id`] is a good key for whatever must happen only once.
-    async fn run(&self, context: Context, input: Self::Input) -> Result<Self::Output, Failure>;
+    /// Does the work. It may be run again with the same input after a failure or a timeout. If something must happen
+    /// only once, use [`ActivityContext::workflow_id`] together with [`ActivityContext::activity_id`] as its
+    /// idempotency key.
+    async fn run(&self, context: ActivityContext, input: Self::Input) -> Result<Self::Output, ActivityFailure>;
 }
 
-/// A function as an activity.
+/// An activity implemented by a function.
 pub struct FnActivity<F, I> {
     activity_type: String,
     function: F,
     input: PhantomData<fn(I)>,
 }
 
-/// Makes an activity of an `async fn(Context, Input) -> Result<Output, Failure>`.
+/// Makes an activity out of an `async fn(ActivityContext, Input) -> Result<Output, ActivityFailure>`.
 pub fn activity_fn<F, I>(activity_type: impl Into<String>, function: F) -> FnActivity<F, I> {
     FnActivity { activity_type: activity_type.into(), function, input: PhantomData }
 }
@@ -39,8 +40,8 @@ pub fn activity_fn<F, I>(activity_type: impl Into<String>, function: F) -> FnAct
 #[async_trait]
 impl<F, Fut, I, O> Activity for FnActivity<F, I>
 where
-    F: Fn(Context, I) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<O, Failure>> + Send,
+    F: Fn(ActivityContext, I) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<O, ActivityFailure>> + Send,
     I: DeserializeOwned + Send + 'static,
     O: Serialize + Send + 'static,
 {
@@ -51,7 +52,7 @@ where
         &self.activity_type
     }
 
-    async fn run(&self, context: Context, input: I) -> Result<O, Failure> {
+    async fn run(&self, context: ActivityContext, input: I) -> Result<O, ActivityFailure> {
         (self.function)(context, input).await
     }
 }

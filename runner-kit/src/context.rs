@@ -1,4 +1,4 @@
-//! What an activity knows of itself, and what it can tell while it runs.
+//! The context of an activity: its identity, heartbeats and cancellation.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-/// What an activity knows of itself. Cheap to clone.
+/// Context of an activity: its identity, heartbeats and cancellation. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Context {
-    /// The workflow id.
+pub struct ActivityContext {
+    /// Workflow id.
     pub workflow_id: Arc<str>,
-    /// The run.
+    /// Run id.
     pub run_id: Uuid,
-    /// The decider's name for the activity.
+    /// Activity id, chosen by the decider.
     pub activity_id: Arc<str>,
-    /// The activity's ActivityScheduled: with the run id it names this activity among all, for ever.
+    /// The activity's ActivityScheduled. Together with the run id it identifies the activity uniquely and permanently.
     pub scheduled_event_id: EventId,
-    /// Which try it is: 1, 2, 3, …; without a retry policy always 1.
+    /// Attempt number, starting at 1. Always 1 without a retry policy.
     pub attempt: u32,
-    /// Its timeouts.
+    /// Timeouts of the activity.
     pub timeouts: ActivityTimeouts,
     pub(crate) trace: Option<TraceContext>,
     pub(crate) last_details: Option<Payload>,
@@ -29,31 +29,31 @@ pub struct Context {
     pub(crate) canceled: watch::Receiver<bool>,
 }
 
-impl Context {
-    /// Says how far the activity is. The newest word goes out with the next heartbeat, at the latest a third of the
-    /// heartbeat timeout later, and is recorded if the activity times out. What has no JSON form is left out.
+impl ActivityContext {
+    /// Sets the details of the next heartbeat, which report progress. The newest details are sent within a third of the
+    /// heartbeat timeout, and are recorded if the activity times out. Details without a JSON form are ignored.
     pub fn heartbeat<T: Serialize + ?Sized>(&self, details: &T) {
         if let Ok(details) = Payload::of(details) {
             self.details.send_replace(Some(details));
         }
     }
 
-    /// What the last [`heartbeat`](Self::heartbeat) of an earlier try said, so that this one can go on from there. `None`
-    /// on the first try, when there was none, and when it is no `T`.
+    /// Returns the details of the last [`heartbeat`](Self::heartbeat) of an earlier attempt, so that this attempt can
+    /// continue from there. `None` on the first attempt, if there were no details, or if they are not a `T`.
     pub fn last_heartbeat<T: DeserializeOwned>(&self) -> Option<T> {
         self.last_details.as_ref()?.read().ok()
     }
 
-    /// The trace that the activity is in, as W3C's `traceparent`; `None` where its run belongs to none.
+    /// Returns the activity's trace context in the W3C `traceparent` format, or `None` if its run is not traced.
     pub fn traceparent(&self) -> Option<String> {
         self.trace.as_ref().map(|trace| trace.traceparent.to_string())
     }
 
-    /// What to set on calls to others, so that what they do is found in the trace of the run: `traceparent`, and `tracestate` where
-    /// there is one. Nothing where the run belongs to none.
+    /// Returns the headers that add a call to another service to the run's trace: `traceparent`, and `tracestate` if
+    /// there is one. Empty if the run is not traced.
     ///
     /// ```
-    /// # fn call(context: &baton_runner_kit::Context) -> Vec<(&'static str, String)> {
+    /// # fn call(context: &baton_runner_kit::ActivityContext) -> Vec<(&'static str, String)> {
     /// let mut headers = vec![("accept", "application/json".to_owned())];
     /// headers.extend(context.trace_headers());
     /// # headers
@@ -63,16 +63,16 @@ impl Context {
         self.trace.iter().flat_map(TraceContext::headers)
     }
 
-    /// Resolves when the activity should stop: somebody asked for that, or nobody waits for it any more. An activity
-    /// learns of it with its heartbeats, so it needs a heartbeat timeout, or calls of [`heartbeat`](Self::heartbeat).
+    /// Waits until the activity should stop, because its cancellation was requested or it is no longer open. Heartbeats
+    /// report this, so the activity needs a heartbeat timeout or must call [`heartbeat`](Self::heartbeat).
     pub async fn canceled(&self) {
         if self.canceled.clone().wait_for(|canceled| *canceled).await.is_err() {
-            // The host is gone; nobody will ever say more.
+            // The host is gone, so no cancellation can arrive any more.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Whether the activity should stop.
+    /// Returns whether the activity should stop.
     pub fn is_canceled(&self) -> bool {
         *self.canceled.borrow()
     }

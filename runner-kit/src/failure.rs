@@ -1,13 +1,13 @@
-//! Why an activity could not be done.
+//! Failures of activities.
 
 use std::time::Duration;
 
 use baton_history::Payload;
 use serde::Serialize;
 
-/// Why an activity could not be done, for the decider to read.
+/// Reason why an activity failed, for the decider.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Failure {
+pub struct ActivityFailure {
     pub(crate) reason: String,
     pub(crate) details: Option<Payload>,
     pub(crate) non_retryable: bool,
@@ -15,33 +15,34 @@ pub struct Failure {
     pub(crate) is_cancellation: bool,
 }
 
-impl Failure {
-    /// A failure with a fail code for programs: 1 to 256 characters.
+impl ActivityFailure {
+    /// Creates a failure with a fail code for programs (1 to 256 characters).
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), details: None, non_retryable: false, retry_after: None, is_cancellation: false }
     }
 
-    /// The activity stopped because it was asked to; recorded as ActivityCanceled.
+    /// Creates the failure of an activity that stopped because its cancellation was requested. It is recorded as
+    /// ActivityCanceled.
     pub fn canceled() -> Self {
         Self { is_cancellation: true, ..Self::new("canceled") }
     }
 
-    /// With more of it. What has no JSON form is left out.
+    /// Adds details. Details without a JSON form are ignored.
     #[must_use]
     pub fn details<T: Serialize + ?Sized>(mut self, details: &T) -> Self {
         self.details = Payload::of(details).ok();
         self
     }
 
-    /// Try again after this long, whatever the activity's retry policy has for the wait. Without a policy it changes
-    /// nothing.
+    /// Requests a retry after this wait, overriding the wait of the activity's retry policy. Has no effect without a
+    /// retry policy.
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait.into());
         self
     }
 
-    /// Another try cannot help.
+    /// Marks the failure as non-retryable: another attempt cannot help.
     #[must_use]
     pub fn non_retryable(mut self) -> Self {
         self.non_retryable = true;
@@ -49,8 +50,8 @@ impl Failure {
     }
 }
 
-impl<E: std::error::Error> From<E> for Failure {
-    /// Reason `error`, and the error with all that caused it as details.
+impl<E: std::error::Error> From<E> for ActivityFailure {
+    /// Creates a failure with the reason `error`, and the messages of the error and its sources as details.
     fn from(error: E) -> Self {
         let mut text = error.to_string();
         let mut source = error.source();

@@ -1,11 +1,11 @@
-//! For authors of activities: the functions that do the work, on the machines where it may be done.
+//! A kit for writing activities: functions that do the work, on the machines that are allowed to do it.
 //!
-//! An activity takes a typed input and gives a typed output or a [`Failure`]. A [`Host`] polls a task list, runs the
-//! activities registered with it, and answers. Deploying a runner on a list of its own (say `PCI`, on separate servers)
-//! takes nothing but that list's name, and a credential that may poll it.
+//! An activity takes a typed input and returns a typed output or an [`ActivityFailure`]. A [`Host`] polls a task list,
+//! runs the activities registered with it, and answers. To deploy a runner on a separate list (say `PCI`, on separate
+//! servers), give it only the list's name and a credential that may poll it.
 //!
 //! ```no_run
-//! use baton_runner_kit::{Context, Failure, Host, activity_fn};
+//! use baton_runner_kit::{ActivityContext, ActivityFailure, Host, activity_fn};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Deserialize)]
@@ -14,10 +14,10 @@
 //! #[derive(Serialize)]
 //! struct Receipt { number: String }
 //!
-//! async fn charge(context: Context, charge: Charge) -> Result<Receipt, Failure> {
+//! async fn charge(context: ActivityContext, charge: Charge) -> Result<Receipt, ActivityFailure> {
 //!     if charge.card.ends_with("0000") {
 //!         // The decider reads the reason and chooses what to do.
-//!         return Err(Failure::new("card-declined").details(&charge.cents).non_retryable());
+//!         return Err(ActivityFailure::new("card-declined").details(&charge.cents).non_retryable());
 //!     }
 //!     context.heartbeat(&"talking to the bank");
 //!     Ok(Receipt { number: format!("R-{}", context.workflow_id) })
@@ -25,18 +25,23 @@
 //!
 //! # async fn run() -> Result<(), baton_client::Error> {
 //! let client = baton_client::Client::with_secret("http://127.0.0.1:7420", "the PCI rack's secret")?;
-//! // Until SIGTERM or ctrl-c; activities in hand are finished first.
+//! // Runs until SIGTERM or ctrl-c, and then finishes the activities it has taken.
 //! Host::new(client, "PCI").register(activity_fn("charge-card", charge)).concurrency(16).run().await;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! An activity that can stop early waits for [`Context::canceled`] beside its work. One that takes long and has a
-//! heartbeat timeout need not do anything: the host shows life for it, with the newest details it gave.
+//! An activity that can stop early awaits [`ActivityContext::canceled`] alongside its work. A long activity with a
+//! heartbeat timeout needs to do nothing: the host sends the heartbeats, with the newest details that the activity set.
 //!
-//! Whether a failure is tried again is the decider's to say, with a retry policy: the service then hands the activity out
-//! again, up to date in [`Context::attempt`] and [`Context::last_heartbeat`]. [`Failure::non_retryable`] ends that,
-//! [`Failure::retry_after`] names the wait.
+//! The decider determines with a retry policy whether failures are retried. The service then hands the activity out
+//! again, with the attempt number in [`ActivityContext::attempt`] and the last details in
+//! [`ActivityContext::last_heartbeat`]. [`ActivityFailure::non_retryable`] ends the retries,
+//! [`ActivityFailure::retry_after`] sets the wait.
+//!
+//! The names of these types differ from those of the decider kit, so that one program can use both kits. Waits that the
+//! kit itself observes are [`std::time::Duration`]s; those in [`ActivityContext::timeouts`] are of the history's type,
+//! which has millisecond precision.
 
 mod activity;
 mod context;
@@ -45,6 +50,6 @@ mod host;
 
 pub use activity::{Activity, activity_fn};
 pub use async_trait::async_trait;
-pub use context::Context;
-pub use failure::Failure;
+pub use context::ActivityContext;
+pub use failure::ActivityFailure;
 pub use host::Host;

@@ -1,6 +1,6 @@
-//! The host over HTTP, against a service that the test plays, with a clock that the test moves.
+//! Tests of the host over HTTP, against a fake service and a clock that the tests control.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic fails the test")]
 
 #[path = "../../client/tests/double/mod.rs"]
 mod double;
@@ -8,7 +8,7 @@ mod double;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_runner_kit::{Activity, Context, Failure, Host, activity_fn};
+use baton_runner_kit::{Activity, ActivityContext, ActivityFailure, Host, activity_fn};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::double::{Asked, Running};
 
 impl Running {
-    /// One activity at a time unless `with` says otherwise.
+    /// Starts a host with one concurrent activity, unless `with` sets another number.
     async fn start(with: impl FnOnce(Host) -> Host) -> Self {
         Self::begin(|client, stopped| {
             let host = with(Host::new(client, "PCI").identity("rack").concurrency(1));
@@ -30,13 +30,13 @@ impl Running {
         self.double.next("/v1/domains/default/task-lists/PCI/activity/poll").await
     }
 
-    /// The next request about the task with this token.
+    /// Returns the next request about the task with this token.
     async fn about(&mut self, token: &str, what: &str) -> Asked {
         self.double.next(&format!("/v1/activity-tasks/{token}/{what}")).await
     }
 }
 
-/// A task of this type, whose token is its id.
+/// Returns a task of this type whose token is its id.
 fn task(id: &str, activity_type: &str) -> Value {
     json!({
         "token": id, "domain": "default", "workflowId": "w", "runId": "00000000-0000-0000-0000-000000000007",
@@ -51,31 +51,32 @@ fn with(mut task: Value, more: Value) -> Value {
     task
 }
 
-async fn double(_: Context, number: u64) -> Result<u64, Failure> {
+async fn double(_: ActivityContext, number: u64) -> Result<u64, ActivityFailure> {
     Ok(number * 2)
 }
 
 /// Waits until it is canceled, and stops.
-async fn wait(context: Context, (): ()) -> Result<(), Failure> {
+async fn wait(context: ActivityContext, (): ()) -> Result<(), ActivityFailure> {
     context.canceled().await;
-    Err(Failure::canceled().details("stopped half-way"))
+    Err(ActivityFailure::canceled().details("stopped half-way"))
 }
 
-/// An activity that never ends. For each that begins something comes that ends when it is dropped.
+/// Returns an activity that never ends. For each start the receiver gets a channel that closes when the activity is
+/// dropped.
 fn hanging() -> (impl Activity, UnboundedReceiver<oneshot::Receiver<()>>) {
     let (begin, begun) = unbounded_channel();
-    let hang = move |_: Context, (): ()| {
+    let hang = move |_: ActivityContext, (): ()| {
         let (here, gone) = oneshot::channel::<()>();
         begin.send(gone).unwrap();
         async move {
             let _here = here;
-            std::future::pending::<Result<(), Failure>>().await
+            std::future::pending::<Result<(), ActivityFailure>>().await
         }
     };
     (activity_fn("hang", hang), begun)
 }
 
-/// Plays one task whose activity ends at once; what is said of it, as what.
+/// Runs one task whose activity ends immediately. Returns the kind and the body of the answer.
 async fn outcome(host: impl FnOnce(Host) -> Host, task: &Value) -> (String, Value) {
     let mut running = Running::start(host).await;
     running.poll().await.answer(200, task).await;
@@ -85,7 +86,7 @@ async fn outcome(host: impl FnOnce(Host) -> Host, task: &Value) -> (String, Valu
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_activity_is_done_and_the_next_one_comes_with_the_answer_s_answer() {
+async fn an_answer_brings_the_next_activity() {
     let mut running = Running::start(|host| host.register(activity_fn("double", double))).await;
     let poll = running.poll().await;
     assert_eq!((&poll.body["identity"], poll.body.get("attempt")), (&json!("rack"), None));
@@ -97,56 +98,59 @@ async fn an_activity_is_done_and_the_next_one_comes_with_the_answer_s_answer() {
     let second = running.about("b", "success").await;
     assert_eq!(second.body["result"], 10);
     second.record(Value::Null).await;
-    // None came with that one.
+    // The response to that answer contained no activity.
     running.poll().await.answer(204, &Value::Null).await;
     running.poll().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_activity_knows_what_it_is_and_what_its_last_try_said() {
+async fn an_activity_knows_its_attempt_and_the_last_heartbeat() {
     let seen = Arc::new(Mutex::new(None));
     let sees = Arc::clone(&seen);
-    let look = async move |context: Context, (): ()| {
+    let look = async move |context: ActivityContext, (): ()| {
         let last: Option<String> = context.last_heartbeat();
         *sees.lock().unwrap() = Some((context, last));
-        Ok::<_, Failure>(())
+        Ok::<_, ActivityFailure>(())
     };
     let given = with(task("a", "look"), json!({ "attempt": 3, "heartbeatDetails": "page 7" }));
-    let look = move |context: Context, input: ()| {
+    let look = move |context: ActivityContext, input: ()| {
         let look = look.clone();
         async move { look(context, input).await }
     };
-    let (said, body) = outcome(|host| host.register(activity_fn("look", look)), &given).await;
-    assert_eq!((said.as_str(), body), ("success", json!({ "result": null })));
+    let (result, body) = outcome(|host| host.register(activity_fn("look", look)), &given).await;
+    assert_eq!((result.as_str(), body), ("success", json!({ "result": null })));
     let (context, last) = seen.lock().unwrap().take().unwrap();
     assert_eq!((&*context.workflow_id, &*context.activity_id, context.scheduled_event_id), ("w", "a", 5));
     assert_eq!((context.attempt, context.run_id.as_u128(), last.as_deref()), (3, 7, Some("page 7")));
-    assert_eq!(context.last_heartbeat::<u64>(), None, "it is no number");
+    assert_eq!(context.last_heartbeat::<u64>(), None, "the details are not a number");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_says_whether_and_when_another_try_helps() {
-    let decline =
-        async |_: Context, (): ()| Err::<(), _>(Failure::new("card-declined").details(&4_200).non_retryable());
-    let (said, body) = outcome(|host| host.register(activity_fn("charge", decline)), &task("a", "charge")).await;
-    assert_eq!(said, "failure");
+async fn a_failure_reports_whether_and_when_to_retry() {
+    let decline = async |_: ActivityContext, (): ()| {
+        Err::<(), _>(ActivityFailure::new("card-declined").details(&4_200).non_retryable())
+    };
+    let (result, body) = outcome(|host| host.register(activity_fn("charge", decline)), &task("a", "charge")).await;
+    assert_eq!(result, "failure");
     assert_eq!(body, json!({ "reason": "card-declined", "details": 4200, "nonRetryable": true }));
 
-    let busy = async |_: Context, (): ()| Err::<(), _>(Failure::new("busy").retry_after(Duration::from_secs(90)));
-    let (said, body) = outcome(|host| host.register(activity_fn("ship", busy)), &task("a", "ship")).await;
-    assert_eq!((said.as_str(), body), ("failure", json!({ "reason": "busy", "retryAfter": "PT1M30S" })));
+    let busy = async |_: ActivityContext, (): ()| {
+        Err::<(), _>(ActivityFailure::new("busy").retry_after(Duration::from_secs(90)))
+    };
+    let (result, body) = outcome(|host| host.register(activity_fn("ship", busy)), &task("a", "ship")).await;
+    assert_eq!((result.as_str(), body), ("failure", json!({ "reason": "busy", "retryAfter": "PT1M30S" })));
 
-    let read = async |_: Context, (): ()| Ok::<u64, Failure>("seven".parse::<u64>()?);
-    let (said, body) = outcome(|host| host.register(activity_fn("read", read)), &task("a", "read")).await;
-    assert_eq!((said.as_str(), &body["reason"]), ("failure", &json!("error")));
+    let read = async |_: ActivityContext, (): ()| Ok::<u64, ActivityFailure>("seven".parse::<u64>()?);
+    let (result, body) = outcome(|host| host.register(activity_fn("read", read)), &task("a", "read")).await;
+    assert_eq!((result.as_str(), &body["reason"]), ("failure", &json!("error")));
     assert_eq!(body["details"], "invalid digit found in string");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_fails_the_activity_and_not_the_host() {
-    let burst = async |_: Context, number: u64| {
+    let burst = async |_: ActivityContext, number: u64| {
         assert!(number > 1, "{number} is too few");
-        Ok::<_, Failure>(number)
+        Ok::<_, ActivityFailure>(number)
     };
     let mut running = Running::start(|host| host.register(activity_fn("burst", burst))).await;
     running.poll().await.answer(200, &with(task("a", "burst"), json!({ "input": 1 }))).await;
@@ -158,68 +162,73 @@ async fn a_panic_fails_the_activity_and_not_the_host() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_other_try_can_mend_is_said_not_to_be_tried_again() {
+async fn permanent_errors_are_reported_as_non_retryable() {
     let register = |host: Host| host.register(activity_fn("double", double));
-    let (said, body) = outcome(register, &task("a", "triple")).await;
+    let (result, body) = outcome(register, &task("a", "triple")).await;
     let details = json!("no activity `triple` on this runner of `PCI`");
     let unknown = json!({ "reason": "unknown-activity-type", "details": details, "nonRetryable": true });
-    assert_eq!((said.as_str(), body), ("failure", unknown));
+    assert_eq!((result.as_str(), body), ("failure", unknown));
     for input in [json!({}), json!({ "input": "four" })] {
-        let (said, body) = outcome(register, &with(task("a", "double"), input)).await;
+        let (result, body) = outcome(register, &with(task("a", "double"), input)).await;
         assert_eq!(
-            (said.as_str(), &body["reason"], &body["nonRetryable"]),
+            (result.as_str(), &body["reason"], &body["nonRetryable"]),
             ("failure", &json!("bad-input"), &json!(true))
         );
     }
-    let bad = async |_: Context, (): ()| Ok::<_, Failure>(std::collections::BTreeMap::from([((1, 2), 3)]));
-    let (said, body) = outcome(|host| host.register(activity_fn("bad", bad)), &task("a", "bad")).await;
+    let bad =
+        async |_: ActivityContext, (): ()| Ok::<_, ActivityFailure>(std::collections::BTreeMap::from([((1, 2), 3)]));
+    let (result, body) = outcome(|host| host.register(activity_fn("bad", bad)), &task("a", "bad")).await;
     assert_eq!(
-        (said.as_str(), &body["reason"], &body["nonRetryable"]),
+        (result.as_str(), &body["reason"], &body["nonRetryable"]),
         ("failure", &json!("bad-output"), &json!(true))
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn life_is_shown_every_third_of_the_heartbeat_timeout_with_the_newest_details() {
-    let (go_on, may) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let waits = Arc::clone(&may);
-    let said = Arc::clone(&go_on);
-    let work = move |context: Context, (): ()| {
-        let (waits, said) = (Arc::clone(&waits), Arc::clone(&said));
+async fn heartbeats_are_sent_every_third_of_the_timeout() {
+    let (details_set, proceed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let waits = Arc::clone(&proceed);
+    let set = Arc::clone(&details_set);
+    let work = move |context: ActivityContext, (): ()| {
+        let (waits, set) = (Arc::clone(&waits), Arc::clone(&set));
         async move {
             waits.notified().await;
             context.heartbeat(&"a quarter");
             context.heartbeat(&"half");
-            said.notify_one();
+            set.notify_one();
             waits.notified().await;
-            Ok::<_, Failure>(())
+            Ok::<_, ActivityFailure>(())
         }
     };
     let mut running = Running::start(|host| host.register(activity_fn("work", work))).await;
-    let given = json!({ "timeouts": { "heartbeat": "PT30S" }, "heartbeatDetails": "what the last try said" });
+    let given = json!({ "timeouts": { "heartbeat": "PT30S" }, "heartbeatDetails": "details of the last attempt" });
     running.poll().await.answer(200, &with(task("a", "work"), given)).await;
     let begun = Instant::now();
-    // Whatever comes first comes after a third.
+    // The first request comes after a third of the timeout.
     while !running.double.is_asked() {
         running.double.step(Duration::from_secs(1)).await;
     }
     let beat = running.about("a", "heartbeat").await;
     assert!(beat.at - begun >= Duration::from_secs(10), "{:?}", beat.at - begun);
-    assert_eq!(beat.body, json!({ "details": "what the last try said" }), "so that the next one has it, too");
-    may.notify_one();
-    go_on.notified().await;
-    // An answer that is lost is no reason to stop.
+    assert_eq!(
+        beat.body,
+        json!({ "details": "details of the last attempt" }),
+        "the next attempt needs the details, too"
+    );
+    proceed.notify_one();
+    details_set.notified().await;
+    // A lost heartbeat does not stop the activity.
     beat.lose().await;
     for details in ["half", "half"] {
         let beat = beats(&mut running).await;
         assert_eq!(beat.body, json!({ "details": details }));
         beat.answer(200, &json!({ "cancelRequested": false })).await;
     }
-    may.notify_one();
+    proceed.notify_one();
     running.about("a", "success").await;
 }
 
-/// The next heartbeat, with as much time as it takes.
+/// Waits for the next heartbeat, however long it takes.
 async fn beats(running: &mut Running) -> Asked {
     while !running.double.is_asked() {
         running.double.step(Duration::from_millis(100)).await;
@@ -228,16 +237,16 @@ async fn beats(running: &mut Running) -> Asked {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_activity_without_a_heartbeat_timeout_shows_life_when_it_has_something_to_say() {
+async fn details_cause_heartbeats_without_a_heartbeat_timeout() {
     let say = Arc::new(Notify::new());
     let says = Arc::clone(&say);
-    let work = move |context: Context, (): ()| {
+    let work = move |context: ActivityContext, (): ()| {
         let says = Arc::clone(&says);
         async move {
             says.notified().await;
             context.heartbeat(&1);
             context.canceled().await;
-            Ok::<_, Failure>("stopped")
+            Ok::<_, ActivityFailure>("stopped")
         }
     };
     let mut running = Running::start(|host| host.register(activity_fn("work", work))).await;
@@ -245,38 +254,40 @@ async fn an_activity_without_a_heartbeat_timeout_shows_life_when_it_has_somethin
     for _ in 0..60 {
         running.double.step(Duration::from_secs(1)).await;
     }
-    assert!(!running.double.is_asked(), "it has said nothing");
+    assert!(!running.double.is_asked(), "no details are set yet");
     say.notify_one();
     let beat = running.about("a", "heartbeat").await;
     assert_eq!(beat.body, json!({ "details": 1 }));
     beat.answer(200, &json!({ "cancelRequested": true })).await;
-    assert_eq!(running.about("a", "success").await.body["result"], "stopped", "it may well be done all the same");
+    assert_eq!(running.about("a", "success").await.body["result"], "stopped", "it may still succeed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_activity_that_keeps_a_thread_to_itself_shows_life_all_the_same() {
+async fn an_activity_that_blocks_its_thread_sends_heartbeats() {
     let (let_go, held) = std::sync::mpsc::channel::<()>();
     let held = Mutex::new(held);
-    let hold = move |_: Context, (): ()| {
-        assert!(held.lock().unwrap().recv().is_ok(), "the test lets it go");
-        std::future::ready(Ok::<_, Failure>("held"))
+    let hold = move |_: ActivityContext, (): ()| {
+        assert!(held.lock().unwrap().recv().is_ok(), "the test releases it");
+        std::future::ready(Ok::<_, ActivityFailure>("held"))
     };
     let mut running = Running::start(|host| host.register(activity_fn("hold", hold))).await;
     let timeouts = json!({ "timeouts": { "heartbeat": "PT0.3S" } });
     running.poll().await.answer(200, &with(task("a", "hold"), timeouts)).await;
     let beat = tokio::time::timeout(Duration::from_secs(30), running.about("a", "heartbeat")).await;
-    beat.expect("it shows life while it holds its thread").answer(200, &json!({ "cancelRequested": false })).await;
+    beat.expect("heartbeats continue while the thread is blocked")
+        .answer(200, &json!({ "cancelRequested": false }))
+        .await;
     let_go.send(()).unwrap();
     assert_eq!(running.about("a", "success").await.body["result"], "held");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_activity_that_is_asked_to_stop_is_recorded_as_canceled() {
+async fn an_activity_that_stops_on_request_is_canceled() {
     let mut running = Running::start(|host| host.register(activity_fn("wait", wait))).await;
     let given = json!({ "timeouts": { "heartbeat": "PT3S" } });
     running.poll().await.answer(200, &with(task("a", "wait"), given)).await;
     let beat = beats(&mut running).await;
-    assert_eq!(beat.body, json!({}), "it has nothing to say");
+    assert_eq!(beat.body, json!({}), "no details are set");
     beat.answer(200, &json!({ "cancelRequested": true })).await;
     let canceled = running.about("a", "canceled").await;
     assert_eq!(canceled.body["details"], "stopped half-way");
@@ -284,13 +295,13 @@ async fn an_activity_that_is_asked_to_stop_is_recorded_as_canceled() {
 
 #[tokio::test(start_paused = true)]
 async fn an_activity_that_stops_unasked_has_failed() {
-    let stop = async |_: Context, (): ()| Err::<(), _>(Failure::canceled());
-    let (said, body) = outcome(|host| host.register(activity_fn("stop", stop)), &task("a", "stop")).await;
-    assert_eq!((said.as_str(), body), ("failure", json!({ "reason": "canceled" })));
+    let stop = async |_: ActivityContext, (): ()| Err::<(), _>(ActivityFailure::canceled());
+    let (result, body) = outcome(|host| host.register(activity_fn("stop", stop)), &task("a", "stop")).await;
+    assert_eq!((result.as_str(), body), ("failure", json!({ "reason": "canceled" })));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_activity_that_nobody_waits_for_any_more_is_told_so_and_the_host_goes_on() {
+async fn an_activity_no_longer_open_is_canceled() {
     let mut running = Running::start(|host| host.register(activity_fn("wait", wait))).await;
     let given = json!({ "timeouts": { "heartbeat": "PT3S" } });
     running.poll().await.answer(200, &with(task("a", "wait"), given)).await;
@@ -300,7 +311,7 @@ async fn an_activity_that_nobody_waits_for_any_more_is_told_so_and_the_host_goes
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_refused_fails_the_activity_with_why() {
+async fn a_refused_answer_fails_the_activity_with_its_reason() {
     let mut running = Running::start(|host| host.register(activity_fn("double", double))).await;
     running.poll().await.answer(200, &with(task("a", "double"), json!({ "input": 1 }))).await;
     running.about("a", "success").await.refuse(413, "payload-too-large", false).await;
@@ -312,7 +323,7 @@ async fn an_answer_that_is_refused_fails_the_activity_with_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_whose_answer_is_lost_is_given_again_and_so_is_the_poll_that_it_brought() {
+async fn a_lost_response_repeats_the_answer_and_its_poll() {
     let mut running = Running::start(|host| host.register(activity_fn("double", double))).await;
     running.poll().await.answer(200, &with(task("a", "double"), json!({ "input": 1 }))).await;
     let lost = running.about("a", "success").await;
@@ -323,27 +334,27 @@ async fn an_answer_whose_answer_is_lost_is_given_again_and_so_is_the_poll_that_i
     assert!(again.path.ends_with("/a/success"));
     let next = &again.body["poll"];
     assert_eq!((&again.body["result"], &next["pollId"]), (&json!(2), &poll_id));
-    assert_eq!(next["attempt"], 2, "an activity may have come with what was lost");
-    // The first try was recorded: nothing is said of it in its place.
+    assert_eq!(next["attempt"], 2, "the lost response may have contained an activity");
+    // The first attempt was recorded, so no failure replaces it.
     again.refuse(409, "activity-closed", false).await;
     let poll = running.poll().await;
     assert!(poll.body["pollId"] != poll_id && poll.body.get("attempt").is_none(), "{}", poll.body);
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_service_is_away_polls_and_answers_are_repeated_with_growing_waits() {
+async fn an_outage_repeats_polls_and_answers_with_backoff() {
     let mut running = Running::start(|host| host.register(activity_fn("double", double))).await;
     let first = running.poll().await;
     let (poll_id, mut last, mut waits) = (first.body["pollId"].clone(), first.at, Vec::new());
     first.refuse(503, "overloaded", true).await;
     for _ in 0..12 {
         let again = running.double.later().await;
-        assert_eq!((&again.body["pollId"], again.body.get("attempt")), (&poll_id, None), "it left no trace");
+        assert_eq!((&again.body["pollId"], again.body.get("attempt")), (&poll_id, None), "the poll took no activity");
         waits.push(again.at - last);
         last = again.at;
         again.refuse(503, "overloaded", true).await;
     }
-    // Each half as long again as the one before, more or less by half.
+    // Each wait is one and a half times the previous one, with half of it as jitter.
     assert!(waits[0] < Duration::from_secs(1) && waits[11] > Duration::from_secs(3), "{waits:?}");
     running.double.later().await.answer(200, &with(task("a", "double"), json!({ "input": 1 }))).await;
     running.about("a", "success").await.refuse(503, "overloaded", true).await;
@@ -354,7 +365,7 @@ async fn while_the_service_is_away_polls_and_answers_are_repeated_with_growing_w
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poll_that_is_not_allowed_is_made_again_every_ten_seconds() {
+async fn a_forbidden_poll_is_repeated_every_ten_seconds() {
     let mut running = Running::start(|host| host).await;
     let first = running.poll().await;
     let at = first.at;
@@ -364,15 +375,15 @@ async fn a_poll_that_is_not_allowed_is_made_again_every_ten_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_activities_run_at_once_than_wanted() {
+async fn concurrent_activities_are_limited() {
     let (free, held) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (frees, holds) = (Arc::clone(&free), Arc::clone(&held));
-    let hold = move |_: Context, (): ()| {
+    let hold = move |_: ActivityContext, (): ()| {
         let (frees, holds) = (Arc::clone(&frees), Arc::clone(&holds));
         async move {
             holds.notify_one();
             frees.notified().await;
-            Ok::<_, Failure>(())
+            Ok::<_, ActivityFailure>(())
         }
     };
     let mut running = Running::start(|host| host.register(activity_fn("hold", hold)).concurrency(3)).await;
@@ -381,13 +392,13 @@ async fn no_more_activities_run_at_once_than_wanted() {
         held.notified().await;
     }
     free.notify_one();
-    // All three are busy: the next request is an answer, and brings the next poll.
+    // All three slots are busy: the next request is an answer, and contains the next poll.
     let answer = running.double.next("/success").await;
     assert!(answer.body["poll"].is_object());
 }
 
 #[tokio::test(start_paused = true)]
-async fn activities_are_taken_no_faster_than_the_rate_limit_says() {
+async fn the_rate_limit_spaces_activities() {
     let register = |host: Host| host.register(activity_fn("double", double)).concurrency(3).rate_limit(2.0);
     let mut running = Running::start(register).await;
     let begun = Instant::now();
@@ -398,49 +409,49 @@ async fn activities_are_taken_no_faster_than_the_rate_limit_says() {
         let token = number.to_string();
         poll.answer(200, &with(task(&token, "double"), json!({ "input": number }))).await;
         let answer = running.about(&token, "success").await;
-        assert_eq!(answer.body.get("poll"), None, "the next one must wait for its turn");
+        assert_eq!(answer.body.get("poll"), None, "the next activity must wait for the rate limit");
         answer.record(Value::Null).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_stops_finishes_what_it_holds_and_takes_nothing_more() {
+async fn a_stopping_host_finishes_its_activity_and_takes_no_other() {
     stops_while_it_holds_an_activity().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_that_stops_finishes_what_it_holds_where_its_runtime_has_several_threads() {
+async fn a_stopping_host_finishes_its_activity_with_several_threads() {
     stops_while_it_holds_an_activity().await;
 }
 
 async fn stops_while_it_holds_an_activity() {
     let (free, held) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (frees, holds) = (Arc::clone(&free), Arc::clone(&held));
-    let hold = move |_: Context, (): ()| {
+    let hold = move |_: ActivityContext, (): ()| {
         let (frees, holds) = (Arc::clone(&frees), Arc::clone(&holds));
         async move {
             holds.notify_one();
             frees.notified().await;
-            Ok::<_, Failure>("done")
+            Ok::<_, ActivityFailure>("done")
         }
     };
     let mut running = Running::start(|host| host.register(activity_fn("hold", hold)).concurrency(2)).await;
     running.poll().await.answer(200, &task("a", "hold")).await;
     held.notified().await;
-    // The other slot waits, and is dropped.
+    // The other slot is polling and is dropped.
     let waiting = running.poll().await;
     running.stop().await;
     waiting.until_let_go().await;
     free.notify_one();
     let answer = running.about("a", "success").await;
-    assert_eq!(answer.body, json!({ "result": "done" }), "and nothing more is asked for");
+    assert_eq!(answer.body, json!({ "result": "done" }), "the answer contains no poll");
     answer.record(Value::Null).await;
     running.ended.await.unwrap();
     assert!(!running.double.is_asked());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_that_is_dropped_stops_at_once_where_its_runtime_has_several_threads() {
+async fn a_dropped_host_stops_at_once_with_several_threads() {
     let (hang, mut begun) = hanging();
     let register = |host: Host| host.register(hang).drain_wait(Duration::from_hours(1));
     let mut running = Running::start(|host| register(host).concurrency(2)).await;
@@ -448,13 +459,13 @@ async fn a_host_that_is_dropped_stops_at_once_where_its_runtime_has_several_thre
     let gone = begun.recv().await.unwrap();
     let waiting = running.poll().await;
     running.ended.abort();
-    let gone = tokio::time::timeout(Duration::from_secs(30), gone).await.expect("it does not wait for what it holds");
-    assert!(gone.is_err(), "that is dropped");
+    let gone = tokio::time::timeout(Duration::from_secs(30), gone).await.expect("the host does not wait for it");
+    assert!(gone.is_err(), "the activity is dropped");
     waiting.until_let_go().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_stops_waits_for_an_activity_as_long_as_it_was_told_to() {
+async fn a_stopping_host_waits_for_activities_up_to_its_drain_wait() {
     for timeouts in [json!({}), json!({ "heartbeat": "PT1H" })] {
         let (hang, mut begun) = hanging();
         let register = |host: Host| host.register(hang).drain_wait(Duration::from_secs(7));
@@ -467,18 +478,18 @@ async fn a_host_that_stops_waits_for_an_activity_as_long_as_it_was_told_to() {
             running.double.step(Duration::from_millis(500)).await;
         }
         assert!(since.elapsed() >= Duration::from_secs(7), "{:?}", since.elapsed());
-        assert!(!running.double.is_asked(), "it is left to its timeouts");
-        assert!(gone.await.is_err(), "it is stopped where it waits");
+        assert!(!running.double.is_asked(), "the activity is left to its timeouts");
+        assert!(gone.await.is_err(), "the activity is dropped at its next await");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_stops_lets_go_of_the_next_activity_once_its_answer_is_recorded() {
+async fn a_stopping_host_releases_the_activity_it_just_received() {
     let mut running = Running::start(|host| host.register(activity_fn("double", double))).await;
     running.poll().await.answer(200, &with(task("a", "double"), json!({ "input": 1 }))).await;
     let held = running.about("a", "success").await;
     assert!(held.body["poll"].is_object());
-    // The answer is under way, and waits for the next activity.
+    // The answer is in flight, and its response may contain the next activity.
     running.stop().await;
     while !running.ended.is_finished() {
         running.double.step(Duration::from_millis(500)).await;

@@ -148,7 +148,10 @@ async fn service() -> Client {
     let flows = flows.register("inbox", Flow::new(inbox)).register("pages", Flow::new(pages));
     tokio::spawn(flows.run_until(std::future::pending()));
     let look_up =
-        activity_fn("look-up", |_: runner_kit::Context, street: String| async move { Ok(street.to_uppercase()) });
+        activity_fn(
+            "look-up",
+            |_: runner_kit::ActivityContext, street: String| async move { Ok(street.to_uppercase()) },
+        );
     let runners = runner_kit::Host::new(client.clone(), FLOWS).register(look_up);
     tokio::spawn(runners.run_until(std::future::pending()));
     client

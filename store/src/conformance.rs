@@ -1,7 +1,6 @@
-//! What every engine must keep: one async fn per sentence of [`Store`]'s contract. An engine's test calls
-//! [`all`] with a way to make empty stores.
-//!
-//! A function panics when the sentence does not hold; the panic says which and on what.
+//! The conformance suite: one async function for each rule of the contract of [`Store`]. The test of an engine calls
+//! [`all`] with a function that creates empty stores. A function panics if its rule is violated; the message contains
+//! the rule and the values.
 
 #![expect(clippy::unwrap_used, reason = "this module is a test that other crates can run")]
 
@@ -27,78 +26,78 @@ pub use marks::*;
 pub use parts::*;
 pub use races::*;
 
-/// Runs every sentence, each on a store of its own.
+/// Checks every rule, each with a new store.
 pub async fn all(make: impl AsyncFn() -> Arc<dyn Store>) {
-    macro_rules! sentences {
-        ($($sentence:ident),* $(,)?) => {
+    macro_rules! rules {
+        ($($rule:ident),* $(,)?) => {
             $({
                 let store = make().await;
-                $sentence(Arc::clone(&store)).await;
-                store.close().await.expect("a store that has done its work closes");
+                $rule(Arc::clone(&store)).await;
+                store.close().await.expect("an idle store can be closed");
             })*
         };
     }
-    sentences![
-        nothing_is_there_at_first,
-        a_won_head_is_what_load_shows,
-        absent_holds_only_where_no_head_is,
-        exactly_holds_only_for_that_run_at_that_version,
-        a_lost_commit_changes_nothing_and_shows_what_is_there,
+    rules![
+        an_empty_store_has_no_data,
+        load_returns_a_won_head,
+        absent_holds_only_without_a_head,
+        exactly_holds_only_for_that_run_and_version,
+        a_lost_commit_changes_nothing_and_returns_the_head,
         a_replaced_head_is_kept_for_its_run,
-        a_replaced_head_is_kept_for_as_long_as_is_said_then,
+        the_replacing_commit_sets_the_kept_heads_expiry,
         replacing_holds_only_for_the_newest_head,
-        a_run_of_before_is_put_beside_the_newest_which_stays_as_it_is,
-        a_run_of_before_is_put_where_no_head_is,
-        a_run_that_is_there_is_not_put_again,
-        keys_do_not_run_into_each_other,
-        a_body_at_the_limit_is_taken_and_one_above_refused,
-        heads_and_parts_have_the_room_that_runs_need,
-        a_forgotten_run_is_gone_and_forgetting_is_idempotent,
-        forgetting_an_earlier_run_leaves_the_newest,
-        a_forgotten_key_can_be_used_again,
-        runs_expire_at_their_instant_and_not_before,
-        expiry_forgets_no_more_than_asked,
-        a_head_whose_expiry_moved_is_judged_by_the_new_one,
-        a_closed_store_answers_failed,
-        parts_come_with_their_head,
-        a_part_put_twice_is_there_once,
-        the_newest_beat_wins,
-        a_part_at_the_limit_is_taken_and_one_above_refused,
-        parts_of_one_run_are_not_those_of_another,
+        an_earlier_run_is_put_next_to_the_newest,
+        an_earlier_run_is_put_without_a_head,
+        an_existing_run_is_not_put_again,
+        keys_are_separate,
+        a_body_above_the_limit_is_refused,
+        heads_and_parts_can_hold_the_largest_run,
+        a_deleted_run_is_gone_and_deletion_is_idempotent,
+        deleting_an_earlier_run_keeps_the_newest,
+        a_deleted_key_can_be_used_again,
+        runs_never_expire_early,
+        expiry_respects_its_limit,
+        a_changed_expiry_of_a_head_counts,
+        a_closed_store_fails_every_call,
+        parts_are_written_with_their_head,
+        a_part_put_twice_exists_once,
+        the_newest_heartbeat_wins,
+        a_part_above_the_limit_is_refused,
+        parts_of_runs_are_separate,
         chunks_are_read_forward_from_an_event,
         chunks_are_read_back_from_an_event,
-        marks_are_there_once_they_are_put_whatever_head_there_is,
+        marks_are_readable_with_and_without_a_head,
         the_newest_mark_of_a_name_wins,
-        marks_of_one_workflow_id_are_not_those_of_another,
+        marks_of_workflow_ids_are_separate,
         marks_outlive_the_runs_of_their_workflow_id,
-        marks_expire_at_their_instant_and_not_before,
-        a_mark_that_was_put_again_is_judged_by_its_new_expiry,
-        a_mark_at_the_limit_is_taken_and_one_above_refused,
+        marks_never_expire_early,
+        a_replaced_mark_has_its_new_expiry,
+        a_mark_above_the_limit_is_refused,
         due_heads_come_earliest_first,
-        due_heads_behind_one_are_the_rest,
+        due_pages_continue_after_an_entry,
         due_follows_the_head,
         a_due_shard_out_of_range_is_empty,
-        a_due_head_stands_in_the_shard_that_the_store_names,
-        lists_show_rows_newest_start_first,
-        a_page_says_how_many_rows_it_looked_at,
+        a_due_head_is_in_the_shard_of_its_key,
+        lists_return_the_newest_start_first,
+        a_page_reports_how_many_rows_it_examined,
         every_condition_of_a_list_holds,
-        the_beginning_of_a_workflow_id_finds_what_begins_so,
-        lists_come_in_every_order,
+        a_prefix_finds_the_workflow_ids_that_start_with_it,
+        lists_support_every_order,
         every_condition_of_a_list_holds_in_every_order,
-        pages_show_every_row_once,
-        pages_forget_no_run_and_show_none_twice_while_runs_change,
-        pages_by_workflow_id_show_every_run_once,
-        the_runs_of_a_workflow_id_are_listed_as_soon_as_they_are_there,
+        pages_contain_every_row_once,
+        pages_miss_and_repeat_no_run_while_runs_change,
+        pages_by_workflow_id_contain_every_run_once,
+        lists_by_workflow_id_do_not_lag,
         a_foreign_page_token_is_refused,
-        a_page_token_of_a_list_in_another_order_is_refused,
+        a_page_token_of_another_order_is_refused,
         a_row_follows_its_head,
-        counts_are_what_lists_have,
-        counting_looks_at_no_more_than_it_may,
-        of_many_commits_on_one_version_one_wins,
+        counts_match_lists,
+        counting_respects_its_limit,
+        one_of_many_commits_on_a_version_wins,
         concurrent_increments_are_all_counted,
-        of_many_first_commits_one_wins,
+        one_of_many_first_commits_wins,
         loads_during_commits_never_go_back,
-        an_unknown_outcome_can_be_told_by_loading,
+        loading_resolves_an_unknown_outcome,
     ];
 }
 
@@ -139,7 +138,7 @@ async fn win(store: &dyn Store, key: &HeadKey, expect: Expect<'_>, head: &Head) 
 async fn win_with(store: &dyn Store, key: &HeadKey, expect: Expect<'_>, head: &Head, parts: &[(PartKey, Bytes)]) {
     let expected = format!("{expect:?}");
     let answer = store.commit(key, expect, head, parts).await.unwrap();
-    assert_eq!(answer, Cas::Won, "a commit on {key:?} that expects {expected}, which is so");
+    assert_eq!(answer, Cas::Won, "a commit on {key:?} whose expectation {expected} holds");
 }
 
 async fn start(store: &dyn Store, key: &HeadKey) -> Head {

@@ -1,4 +1,4 @@
-//! The contract.
+//! The storage contract.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -8,36 +8,38 @@ use crate::head::{Cas, Due, Expect, Head, HeadKey, Mark, PartKey, RunId, UnixMs}
 use crate::limits::{Limits, Stats};
 use crate::listing::{Count, ListPage, ListQuery, PageToken};
 
-/// Storage for runs. See the crate's first lines for what it is not.
+/// Storage of runs.
 ///
-/// The contract, each sentence of which is a test of `conformance` (behind the feature of that name):
+/// The contract. Each rule is tested by `conformance` (behind the feature of that name):
 ///
-/// * Per key, [`load`](Self::load) and [`commit`](Self::commit) are linearizable. `Won` means durable: it survives a
-///   power cut. `load` never shows what a crash could still take away.
-/// * A commit applies its head exactly when `expect` holds, else it answers `Lost` with what is there.
-/// * `parts` are durable before the head that comes with them can be seen. When a commit is not won they may or may
-///   not be there, so a part holds only what is true or unique whatever becomes of the commit.
-/// * Parts are immutable and idempotent to put, but for `Beat`, where the newest wins.
-/// * Marks are durable when [`put_marks`](Self::put_marks) has answered, and seen by every [`marks`](Self::marks) that begins
-///   then. They belong to the workflow id: forgetting its runs leaves them. The newest of a name wins.
-/// * Indexes ([`due`](Self::due), [`list`](Self::list), [`count`](Self::count)) may lag and may name heads that no longer
-///   qualify; they never forget one that does.
-/// * `Lost` and every error but `Unknown` mean that the head was not written.
+/// * Per key, [`load`](Self::load) and [`commit`](Self::commit) are linearizable. `Won` means durable: the commit
+///   survives a power failure. `load` never returns anything that a crash could still take away.
+/// * A commit writes its head if and only if `expect` holds. Otherwise it returns `Lost` with the current head.
+/// * `parts` are durable before the head of the same commit becomes visible. If a commit is not won, its parts may or
+///   may not exist. A part must therefore hold only data that is valid, or has a unique key, regardless of the outcome.
+/// * Parts are immutable, and putting one is idempotent. The exception is `Heartbeat`, where the newest wins.
+/// * Marks are durable when [`put_marks`](Self::put_marks) returns, and every later call of [`marks`](Self::marks)
+///   returns them. They belong to the workflow id: deleting its runs does not delete them. The newest mark of a name
+///   wins.
+/// * Indexes ([`due`](Self::due), [`list`](Self::list), [`count`](Self::count)) may lag and may contain heads that no
+///   longer qualify, but never miss one that does.
+/// * `Lost`, and every error except `Unknown`, mean that the head was not written.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// The engine's limits.
+    /// Returns the engine's limits.
     fn limits(&self) -> Limits;
 
-    /// How many bytes of [`Limits::head_soft`] this head takes under this key.
+    /// Returns how many bytes of [`Limits::head_soft`] this head uses under this key.
     fn weight(&self, key: &HeadKey, head: &Head) -> usize {
         let _ = key;
         head.body.len()
     }
 
-    /// The head under `key`.
+    /// Returns the head under `key`.
     async fn load(&self, key: &HeadKey) -> Result<Option<Head>, Error>;
 
-    /// The last head of one run: the current head when it is of that run, else the one kept when it was replaced.
+    /// Returns the last head of one run: the current head if it belongs to the run, otherwise the head that was kept
+    /// when it was replaced.
     async fn load_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Head>, Error>;
 
     /// Writes `parts` (of the run `head.run`) and then, if `expect` holds, the head.
@@ -49,20 +51,20 @@ pub trait Store: Send + Sync + 'static {
         parts: &[(PartKey, Bytes)],
     ) -> Result<Cas, Error>;
 
-    /// Writes `parts` and then `head` beside the head of its key, whatever that is, and leaves that as it is: a run of before, which
-    /// is kept, read, listed, counted, expired and dropped as one that was [replaced](Expect::Replacing). It does not become due.
-    /// Answers `Lost` with what is there where there is a head or a kept head of this run already.
+    /// Writes `parts` and `head` as an earlier run, next to the current head of the key, which does not change. The
+    /// head is read, listed, counted, expired and deleted like a [replaced](Expect::Replacing) one, and never becomes
+    /// due. Returns `Lost` with the existing head if this run has a head or a kept head already.
     async fn put_kept(&self, key: &HeadKey, head: &Head, parts: &[(PartKey, Bytes)]) -> Result<Cas, Error>;
 
-    /// Writes one part by itself; durable on return. Used for beats. A part of a run that has neither a head nor a kept
-    /// head may be left unwritten: nobody could ask for it, and nothing would ever remove it.
+    /// Writes a single part, which is durable on return. Used for heartbeats. If the run has neither a head nor a kept
+    /// head, the part may be dropped: it could not be read, and would never be deleted.
     async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error>;
 
-    /// The parts asked for, in that order; `None` for one that is not there.
+    /// Returns the requested parts in the order of `want`, with `None` for missing ones.
     async fn parts(&self, key: &HeadKey, run: RunId, want: &[PartKey]) -> Result<Vec<Option<Bytes>>, Error>;
 
-    /// Chunks whose last event is `from_event` or later, in order, each with its last event's id; stops after the chunk
-    /// that brings the sum to `max_bytes`. Always at least one chunk, if there is one.
+    /// Returns the chunks whose last event is `from_event` or later, in order, each with the id of its last event.
+    /// Stops after the chunk that brings the sum to `max_bytes`, but returns at least one chunk if there is one.
     async fn chunks(
         &self,
         key: &HeadKey,
@@ -71,7 +73,8 @@ pub trait Store: Send + Sync + 'static {
         max_bytes: usize,
     ) -> Result<Vec<(u64, Bytes)>, Error>;
 
-    /// Like [`chunks`](Self::chunks), going back: chunks whose last event is before `before_event`, newest first.
+    /// Like [`chunks`](Self::chunks), but backward: returns the chunks whose last event is before `before_event`,
+    /// newest first.
     async fn chunks_back(
         &self,
         key: &HeadKey,
@@ -80,53 +83,55 @@ pub trait Store: Send + Sync + 'static {
         max_bytes: usize,
     ) -> Result<Vec<(u64, Bytes)>, Error>;
 
-    /// Forgets a run: its head or kept head, parts and row. Idempotent.
+    /// Deletes a run: its head or kept head, its parts and its row. Idempotent.
     async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error>;
 
-    /// Writes marks; durable on return. One that has the name of another takes its place. After an error some may have been
-    /// written.
+    /// Writes marks, which are durable on return. A mark replaces an existing one of the same name. After an error some
+    /// of the marks may have been written.
     async fn put_marks(&self, key: &HeadKey, marks: &[Mark]) -> Result<(), Error>;
 
-    /// The bytes of the marks with these names, in that order; `None` for one that is not there.
+    /// Returns the bytes of the marks in the order of `names`, with `None` for missing ones.
     async fn marks(&self, key: &HeadKey, names: &[u64]) -> Result<Vec<Option<Bytes>>, Error>;
 
-    /// Forgets at most `limit` runs (heads and kept heads, with their parts and rows) and at most `limit` marks whose
-    /// `expires_at <= now`, and answers how many of which it forgot more. Called from time to time by the layer above, which has the
-    /// clock. What has expired and is not yet forgotten can still be read.
+    /// Deletes up to `limit` runs (heads and kept heads, with their parts and rows) and up to `limit` marks whose
+    /// `expires_at <= now`. Returns the larger of the two numbers of deletions. The layer above calls it periodically,
+    /// because it owns the clock. Expired data can be read until it is deleted.
     async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error>;
 
-    /// Heads of a shard with `due <= until`, earliest first, at most `limit`; with `after`, the last of a page, those that
-    /// stand behind it, whether it is still there or not. Answers none when there are no more of them, and only then or when
-    /// `limit` is 0. Kept heads are not looked at, and a shard outside [`Limits::due_shards`] is empty.
+    /// Returns the heads of a shard with `due <= until`, earliest first, at most `limit`. With `after`, the last entry
+    /// of a page, it returns the entries after it, even if that entry no longer exists. The result is empty only if
+    /// there are no more entries or `limit` is 0. Kept heads are never due, and a shard outside [`Limits::due_shards`]
+    /// is empty.
     async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error>;
 
-    /// In which shard of the due index this key's head stands.
+    /// Returns the shard of the due index that contains this key's head.
     fn due_shard(&self, key: &HeadKey) -> u32 {
         let _ = key;
         0
     }
 
-    /// A page of runs. Where the query names a workflow id it does not lag. A page looks at no more rows than a few times its
-    /// limit, however many match and whatever the order, unless conditions other than the domain, whether runs are open and the
-    /// instants of the order keep most rows out; then it ends early, and says at how many it has looked. An engine that has rows by
-    /// more than that, such as by type and tag, looks at fewer.
+    /// Returns a page of runs. A query for a workflow id does not lag. A page examines at most a few times its limit of
+    /// rows, regardless of how many match and of the order. If conditions other than the domain, open or closed, and
+    /// the instants of the order exclude most rows, it ends early and reports how many rows it examined. An engine with
+    /// more indexes, such as by type and tag, examines fewer rows.
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error>;
 
-    /// How many rows a list would have in all, whatever its limit. Looks at no more rows than `at_most` to find out, and says so where
-    /// there is one more: counting costs what is looked at, however little of it matches. Where a query wants open rows, or closed
-    /// ones, the others are not looked at. An engine that knows the number without looking may say it.
+    /// Counts the rows that a list would have in all, ignoring its limit. Examines at most `at_most` rows, and reports
+    /// if there are more: the cost of counting depends on the rows examined, not on the rows that match. If the query
+    /// wants only open or only closed rows, the others are not examined. An engine that knows the number may return it
+    /// without examining rows.
     async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error>;
 
-    /// Counters.
+    /// Returns the counters.
     fn stats(&self) -> Stats;
 
-    /// Bytes that may still be written to the disk; `None` where the store has none of its own, or the system does not tell. Cheap:
-    /// starts of runs ask each time.
+    /// Returns the number of bytes that can still be written to the disk, or `None` if the store has no disk or the
+    /// system does not report it. Must be cheap: every start of a run calls it.
     fn disk_free(&self) -> Option<u64>;
 
-    /// Resolves when the store has failed (see [`Error::Failed`]) and the process should stop; otherwise never.
+    /// Waits until the store fails (see [`Error::Failed`]) and the process should stop. Never returns otherwise.
     async fn failed(&self) -> Error;
 
-    /// Finishes what is under way and releases the files. Later calls answer [`Error::Failed`].
+    /// Finishes calls in progress and releases the files. Later calls return [`Error::Failed`].
     async fn close(&self) -> Result<(), Error>;
 }

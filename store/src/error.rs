@@ -1,59 +1,60 @@
-//! Why a call did not do what was asked, and whether anything was written.
+//! Errors of a store, which tell whether anything was written.
 
 use std::time::Duration;
 
-/// Why a call did not do what was asked.
+/// Reason why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing was written. Asking again can help.
+    /// Nothing was written. A retry can help.
     #[error("not applied: {why}")]
     NotApplied {
-        /// What stood in the way.
+        /// Cause.
         why: String,
-        /// How long to wait first, where the engine knows.
+        /// Wait before the retry, if the engine knows it.
         retry_after: Option<Duration>,
     },
-    /// The disk has not enough room for anything but what deletes. Nothing was written. Asking again helps once there is room.
+    /// The disk has too little space for anything except deletions. Nothing was written. A retry helps once there is
+    /// space.
     #[error("the disk of the store is full: {free} bytes are free, and {least} are needed to write")]
     Full {
-        /// Bytes that are free.
+        /// Free bytes.
         free: u64,
         /// Bytes that must be free.
         least: u64,
     },
-    /// It may have been written, or not, or may still be.
+    /// The call may have been written, or not, or may still be written.
     #[error("outcome unknown: {why}")]
     Unknown {
-        /// What was lost.
+        /// Cause.
         why: String,
     },
-    /// A body or part is larger than the engine can take. Nothing was written.
-    #[error("{found} bytes where at most {max} are allowed")]
+    /// A body or part exceeds the engine's limit. Nothing was written.
+    #[error("{found} bytes exceed the limit of {max} bytes")]
     TooLarge {
-        /// The limit.
+        /// Limit.
         max: usize,
-        /// The size given.
+        /// Actual size.
         found: usize,
     },
-    /// The page token is not one that this store gave. Nothing was read.
-    #[error("the page token is not one of this store's")]
+    /// The page token was not created by this store for this query. Nothing was read.
+    #[error("the page token was not created by this store for this query")]
     InvalidPage,
-    /// Stored bytes are not what they should be. Nothing was written, and nothing was repaired.
+    /// Stored bytes are damaged. Nothing was written, and nothing was repaired.
     #[error("corrupt: {what}")]
     Corrupt {
-        /// What is wrong, and where.
+        /// Damage and its location.
         what: String,
     },
-    /// Another process has the store open, which only one may. It was not opened.
+    /// Another process has the store open, and only one may. The store was not opened.
     #[error("in use by {by}; stop that process first, or use another directory")]
     InUse {
-        /// Who has it.
+        /// The other process.
         by: String,
     },
-    /// The store can no longer keep its promise and takes no more work; the process should stop.
+    /// The store can no longer guarantee its contract and accepts no more calls. The process should stop.
     #[error("the store has failed and must be reopened: {why}")]
     Failed {
-        /// The first cause.
+        /// First cause.
         why: String,
     },
 }

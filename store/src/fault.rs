@@ -1,5 +1,5 @@
-//! Any store on a bad day: errors before and after the write, delays, indexes that lag, commits that run twice. Owns the
-//! dice; seeded, so that a run can be repeated.
+//! Fault injection for any store: errors before and after a write, delays, lagging indexes, and commits that run twice.
+//! The random sequence is seeded, so that a run can be repeated.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,32 +13,33 @@ use crate::{
     Store, UnixMs,
 };
 
-/// How often each thing goes wrong: parts of 1,000 calls.
+/// Probability of each fault, in calls out of 1,000.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Chances {
-    /// A call answers [`Error::NotApplied`], and nothing happened.
+    /// A call returns [`Error::NotApplied`] and has no effect.
     pub not_applied: u32,
-    /// A write answers [`Error::Unknown`], and did not happen.
+    /// A write returns [`Error::Unknown`] and has no effect.
     pub unknown_before: u32,
-    /// A write answers [`Error::Unknown`], and happened.
+    /// A write returns [`Error::Unknown`] and takes effect.
     pub unknown_after: u32,
-    /// A commit answers [`Error::Unknown`], and happens late: just before the next one, or one of the next `late_by`.
+    /// A commit returns [`Error::Unknown`] and takes effect late: just before the next commit, or before one of the
+    /// next `late_by`.
     pub late: u32,
-    /// How many commits the store sees at most before a late one happens; zero is as one. The first commit to a key is
-    /// never later than the next one: a request lives for less than a store remembers.
+    /// Maximum number of commits before a late one takes effect; zero counts as one. The first commit of a key is
+    /// always applied before the next one, because a request lives shorter than a store remembers it.
     pub late_by: u32,
-    /// A commit is executed twice, as when a client library retries; its second answer is returned.
+    /// A commit is executed twice, as if a client library had retried it. The second result is returned.
     pub twice: u32,
-    /// A call waits before it begins, and again before it answers.
+    /// A call waits before it starts, and again before it returns.
     pub delay: u32,
-    /// The longest of those waits; zero gives only other tasks a turn.
+    /// Maximum of those waits. Zero only yields to other tasks.
     pub delay_max: Duration,
-    /// `due` answers what it answered last time.
+    /// `due` returns its previous result.
     pub stale_due: u32,
 }
 
 impl Chances {
-    /// Nothing goes wrong.
+    /// No faults.
     pub const NONE: Self = Self {
         not_applied: 0,
         unknown_before: 0,
@@ -51,8 +52,8 @@ impl Chances {
         stale_due: 0,
     };
 
-    /// Everything goes wrong often.
-    pub const fn bad_day() -> Self {
+    /// Frequent faults of all kinds.
+    pub const fn frequent() -> Self {
         Self {
             not_applied: 100,
             unknown_before: 100,
@@ -67,7 +68,7 @@ impl Chances {
     }
 }
 
-/// A store that goes wrong as told.
+/// A store that injects faults into another one.
 #[derive(Debug)]
 pub struct FaultStore<S: ?Sized> {
     inner: Arc<S>,
@@ -79,7 +80,7 @@ pub struct FaultStore<S: ?Sized> {
     late: Mutex<Vec<Late>>,
 }
 
-/// A commit that has not happened yet.
+/// A delayed commit.
 #[derive(Debug)]
 struct Late {
     key: HeadKey,
@@ -87,7 +88,7 @@ struct Late {
     replaced: Option<Head>,
     head: Head,
     parts: Vec<(PartKey, Bytes)>,
-    /// Before how many further commits it happens.
+    /// Number of further commits before this one takes effect.
     after: u64,
 }
 
@@ -105,7 +106,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
         }
     }
 
-    /// The store inside, which does not go wrong.
+    /// Returns the wrapped store, without fault injection.
     pub fn inner(&self) -> &S {
         &self.inner
     }
@@ -115,12 +116,12 @@ impl<S: Store + ?Sized> FaultStore<S> {
         self.is_on.store(is_on, Ordering::SeqCst);
     }
 
-    /// Changes how often things go wrong.
+    /// Changes the probabilities.
     pub fn set_chances(&self, chances: Chances) {
         *self.chances.lock().unwrap_or_else(PoisonError::into_inner) = chances;
     }
 
-    /// How many faults there have been; delays do not count.
+    /// Returns the number of injected faults, not counting delays.
     pub fn injected(&self) -> u64 {
         self.injected.load(Ordering::Relaxed)
     }
@@ -133,7 +134,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
         }
     }
 
-    /// The next number of the sequence (splitmix64).
+    /// Returns the next number of the random sequence (splitmix64).
     fn roll(&self) -> u64 {
         let step = 0x9E37_79B9_7F4A_7C15;
         let mut number = self.dice.fetch_add(step, Ordering::Relaxed).wrapping_add(step);
@@ -146,12 +147,12 @@ impl<S: Store + ?Sized> FaultStore<S> {
         chance > 0 && self.roll() % 1000 < u64::from(chance)
     }
 
-    fn strikes(&self, chance: u32) -> bool {
-        let strikes = self.happens(chance);
-        if strikes {
+    fn inject(&self, chance: u32) -> bool {
+        let is_injected = self.happens(chance);
+        if is_injected {
             self.injected.fetch_add(1, Ordering::Relaxed);
         }
-        strikes
+        is_injected
     }
 
     async fn delay(&self) {
@@ -168,7 +169,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
     }
 
     fn refuse(&self) -> Result<(), Error> {
-        if self.strikes(self.chances().not_applied) {
+        if self.inject(self.chances().not_applied) {
             return Err(Error::NotApplied { why: "injected".to_owned(), retry_after: None });
         }
         Ok(())
@@ -181,7 +182,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
 
     async fn before_write(&self) -> Result<(), Error> {
         self.before_read().await?;
-        if self.strikes(self.chances().unknown_before) {
+        if self.inject(self.chances().unknown_before) {
             return Err(Error::Unknown { why: "injected before the write".to_owned() });
         }
         Ok(())
@@ -189,7 +190,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
 
     async fn after_write(&self) -> Result<(), Error> {
         self.delay().await;
-        if self.strikes(self.chances().unknown_after) {
+        if self.inject(self.chances().unknown_after) {
             return Err(Error::Unknown { why: "injected after the write".to_owned() });
         }
         Ok(())
@@ -197,7 +198,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
 }
 
 impl<S: Store + ?Sized> FaultStore<S> {
-    fn put_off(&self, key: &HeadKey, expect: &Expect<'_>, head: &Head, parts: &[(PartKey, Bytes)]) {
+    fn delay_put(&self, key: &HeadKey, expect: &Expect<'_>, head: &Head, parts: &[(PartKey, Bytes)]) {
         let (expect, replaced) = match expect {
             Expect::Absent => (Expect::Absent, None),
             Expect::Exactly { run, version } => (Expect::Exactly { run: *run, version: *version }, None),
@@ -210,7 +211,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
         self.late.lock().unwrap_or_else(PoisonError::into_inner).push(late);
     }
 
-    /// Does what was put off until now; nobody hears what became of it.
+    /// Applies the delayed commits that are due. Their results are discarded.
     async fn catch_up(&self) -> Result<(), Error> {
         let late: Vec<Late> = {
             let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
@@ -229,7 +230,7 @@ impl<S: Store + ?Sized> FaultStore<S> {
 
 #[async_trait]
 impl<S: Store + ?Sized> Store for FaultStore<S> {
-    /// Those of the store inside, but for `op_ids`: a store that answers `Unknown` needs some.
+    /// Returns the limits of the wrapped store, but with `op_ids`, because this store may return `Unknown`.
     fn limits(&self) -> Limits {
         let limits = self.inner.limits();
         Limits { op_ids: limits.op_ids.max(16), ..limits }
@@ -261,13 +262,13 @@ impl<S: Store + ?Sized> Store for FaultStore<S> {
         parts: &[(PartKey, Bytes)],
     ) -> Result<Cas, Error> {
         self.before_write().await?;
-        if self.strikes(self.chances().late) {
-            self.put_off(key, &expect, head, parts);
+        if self.inject(self.chances().late) {
+            self.delay_put(key, &expect, head, parts);
             return Err(Error::Unknown { why: "injected, to be written late".to_owned() });
         }
         self.catch_up().await?;
         let mut answer = self.inner.commit(key, expect.clone(), head, parts).await?;
-        if self.strikes(self.chances().twice) {
+        if self.inject(self.chances().twice) {
             answer = self.inner.commit(key, expect, head, parts).await?;
         }
         self.after_write().await?;
@@ -340,7 +341,7 @@ impl<S: Store + ?Sized> Store for FaultStore<S> {
 
     async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {
         self.before_read().await?;
-        let is_stale = self.strikes(self.chances().stale_due);
+        let is_stale = self.inject(self.chances().stale_due);
         if after.is_some() {
             return self.inner.due(shard, until, after, limit).await;
         }

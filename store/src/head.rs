@@ -1,4 +1,4 @@
-//! Heads, and what lies beside them: parts and marks.
+//! Heads, parts and marks: the records of a store.
 
 use std::sync::Arc;
 
@@ -10,153 +10,154 @@ pub type UnixMs = u64;
 /// A run id: the 16 bytes of its UUID.
 pub type RunId = [u8; 16];
 
-/// Names a head: one per workflow id of a domain.
+/// Key of a head. There is one head per workflow id of a domain.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HeadKey {
-    /// The domain's name.
+    /// Name of the domain.
     pub domain: Arc<str>,
-    /// The workflow id, chosen by the caller.
+    /// Workflow id, chosen by the caller.
     pub workflow_id: Arc<str>,
 }
 
 impl HeadKey {
-    /// The key of this workflow id's head.
+    /// Creates the key of this workflow id's head.
     pub fn new(domain: impl Into<Arc<str>>, workflow_id: impl Into<Arc<str>>) -> Self {
         Self { domain: domain.into(), workflow_id: workflow_id.into() }
     }
 }
 
-/// The whole transactional state of the newest run of a workflow id.
+/// Complete transactional state of the newest run of a workflow id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// The run now in the head.
+    /// Current run.
     pub run: RunId,
-    /// Grows by one with every commit to this key, and is never reset while the key lives: a new run continues it.
+    /// Version, which grows by one with every commit to this key. A new run continues the sequence.
     pub version: u64,
-    /// Opaque to the store.
+    /// State of the run, opaque to the store.
     pub body: Bytes,
-    /// A lower bound of the next instant at which somebody must look at this run; `None` when nobody has to.
+    /// Lower bound of the next instant at which the run must be processed, or `None` if it must not be.
     pub due: Option<UnixMs>,
-    /// How the run shows in lists; `None` keeps it out of them.
+    /// The run's row in lists, or `None` if it is not listed.
     pub row: Option<Row>,
-    /// The store forgets the head, its parts and its row by itself some time after this instant and never before;
-    /// `None` keeps them for ever.
+    /// Instant after which the store deletes the head, its parts and its row at some time, but never before; `None`
+    /// keeps them forever.
     pub expires_at: Option<UnixMs>,
 }
 
-/// A run as lists show it. Set by the engine above, matched and ordered by the store.
+/// A run's row in lists. Written by the layer above; matched and ordered by the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// The workflow type.
+    /// Workflow type.
     pub workflow_type: Arc<str>,
-    /// The status word, e.g. `open` or `success`; compared, never interpreted.
+    /// Status, e.g. `open` or `success`. The store compares it but does not interpret it.
     pub status: Arc<str>,
-    /// Whether it is one of few that somebody looks for: an engine finds those without a look at the others.
+    /// Marks a rare row that is searched for. An engine finds flagged rows without examining the others.
     pub flagged: bool,
-    /// When the run started.
+    /// Instant at which the run started.
     pub started_at: UnixMs,
-    /// When it closed; `None` while it is open.
+    /// Instant at which the run closed, or `None` while it is open.
     pub closed_at: Option<UnixMs>,
-    /// Its tags.
+    /// Tags of the run.
     pub tags: Vec<String>,
-    /// Why it closed; `None` while it is open, if nothing was said, and in rows of versions that did not store it.
+    /// Reason why the run closed. `None` while it is open, if there is no reason, and in rows written by versions that
+    /// did not store it.
     pub why: Option<Box<RowReason>>,
 }
 
-/// Why a run closed, in its row. Boxed there: few rows have it.
+/// Reason why a run closed, as stored in its row. Boxed in the row, because few rows have one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowReason {
-    /// The whole reason, if there is one.
+    /// Complete reason, if there is one.
     pub reason: Option<String>,
-    /// More about it, for people. No condition of a list looks at it.
+    /// Details for people. No condition of a list examines them.
     pub details: Option<String>,
 }
 
 impl RowReason {
-    /// Returns what a row has of these: nothing, if both are absent.
+    /// Returns the reason for a row, or `None` if both values are absent.
     pub fn of(reason: Option<String>, details: Option<String>) -> Option<Box<Self>> {
         (reason.is_some() || details.is_some()).then(|| Box::new(Self { reason, details }))
     }
 }
 
 impl Row {
-    /// The reason that it closed with.
+    /// Returns the reason why the run closed.
     pub fn reason(&self) -> Option<&str> {
         self.why.as_ref()?.reason.as_deref()
     }
 
-    /// More about the reason.
+    /// Returns the details of the reason.
     pub fn details(&self) -> Option<&str> {
         self.why.as_ref()?.details.as_deref()
     }
 }
 
-/// What a commit expects to find.
+/// Condition of a commit.
 #[derive(Debug, Clone)]
 pub enum Expect<'a> {
-    /// No head under this key (never written, or expired and forgotten).
+    /// There is no head under this key: it was never written, or has expired and been deleted.
     Absent,
-    /// Exactly this run at exactly this version.
+    /// The head is this run at this version.
     Exactly {
-        /// The run read.
+        /// Expected run.
         run: RunId,
-        /// The version read.
+        /// Expected version.
         version: u64,
     },
-    /// Exactly this head, of an earlier run, which the commit replaces with a new run's. The store keeps the earlier
-    /// head readable by [`Store::load_run`](crate::Store::load_run), and its row in lists, until the `expires_at` that it has here, which may differ
-    /// from the one it was committed with.
+    /// The head is this one, of an earlier run, which the commit replaces with the head of a new run. The store keeps
+    /// the replaced head readable by [`Store::load_run`](crate::Store::load_run), and its row in lists, until the
+    /// `expires_at` given here, which may differ from the committed one.
     Replacing(&'a Head),
 }
 
-/// How a commit ended.
+/// Outcome of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cas {
-    /// Applied, and durable.
+    /// Applied and durable.
     Won,
-    /// Not applied: something else is there, namely this head (`None`: nothing).
+    /// Not applied. Contains the current head, or `None` if there is none.
     Lost(Option<Head>),
 }
 
-/// Names an immutable piece of a run that does not live in its head.
+/// Key of a piece of a run that is stored outside its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PartKey {
-    /// Committed events, ending with the event `last`.
+    /// Committed events up to the event `last`.
     Chunk {
-        /// The id of the chunk's last event.
+        /// Id of the chunk's last event.
         last: u64,
     },
-    /// The large payloads of one commit attempt.
+    /// Large payloads of one commit attempt.
     Pack {
-        /// The attempt's operation id.
+        /// Operation id of the attempt.
         op: u64,
     },
-    /// The newest heartbeat of an activity: the one kind of part that is overwritten.
-    Beat {
-        /// The activity's `ActivityScheduled` event id.
+    /// Newest heartbeat of an activity. The only kind of part that is overwritten.
+    Heartbeat {
+        /// Id of the activity's `ActivityScheduled`.
         scheduled: u64,
     },
 }
 
-/// A small record of a workflow id, whichever of its runs is in the head, and whether one is.
+/// A small record of a workflow id, independent of its heads and runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// Its name. Chosen by the layer above, evenly spread.
+    /// Name, chosen by the layer above and evenly distributed.
     pub name: u64,
-    /// Opaque to the store; at most [`MARK_BYTES_MAX`].
+    /// Content, opaque to the store; at most [`MARK_BYTES_MAX`].
     pub bytes: Bytes,
-    /// The store forgets it by itself some time after this instant and never before.
+    /// Instant after which the store deletes the mark at some time, but never before.
     pub expires_at: UnixMs,
 }
 
-/// Most bytes of a mark. Ours: with its key it takes less than a kilobyte, which is what DynamoDB bills as one.
+/// Maximum size of a mark. Ours: with its key a mark takes less than a kilobyte, the unit that DynamoDB bills.
 pub const MARK_BYTES_MAX: usize = 256;
 
-/// One run among those that must be looked at.
+/// Entry of the due index: a run that must be processed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
-    /// The head's `due`, as the index has it.
+    /// The head's `due`, as recorded in the index.
     pub at: UnixMs,
-    /// Whose.
+    /// Key of the head.
     pub key: HeadKey,
 }

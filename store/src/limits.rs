@@ -1,29 +1,30 @@
-//! What an engine can take, and what it counts.
+//! Limits and counters of an engine.
 
-/// The least that [`Limits::head_hard`] may be: what the rules let the state of a run grow to, and room for what the service keeps
-/// with it. Ours: as much as fits into an item of DynamoDB under the longest names.
+/// Minimum of [`Limits::head_hard`]: the maximum state of a run under the rules, plus the data that the service keeps
+/// with it. Ours: the size that fits into a DynamoDB item under the longest names.
 pub const HEAD_HARD_MIN: usize = 388 * 1024;
 
-/// The least that [`Limits::part_max`] may be: the largest payload, or an event with the longest of all names.
+/// Minimum of [`Limits::part_max`]: the largest payload, or an event with the longest names.
 pub const PART_MAX_MIN: usize = 288 * 1024;
 
-/// What an engine can take, and how the layer above should shape what it writes.
+/// Limits of an engine, which determine how the layer above writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Events move from the head to a chunk when the head's [`weight`](crate::Store::weight) would pass this many bytes.
+    /// Bytes of a head's [`weight`](crate::Store::weight) above which events are moved to a chunk.
     pub head_soft: usize,
-    /// A body above this is refused with [`TooLarge`](crate::Error::TooLarge). At least [`HEAD_HARD_MIN`].
+    /// Maximum size of a body; a larger one fails with [`TooLarge`](crate::Error::TooLarge). At least
+    /// [`HEAD_HARD_MIN`].
     pub head_hard: usize,
-    /// A part above this is refused with [`TooLarge`](crate::Error::TooLarge). At least [`PART_MAX_MIN`].
+    /// Maximum size of a part; a larger one fails with [`TooLarge`](crate::Error::TooLarge). At least [`PART_MAX_MIN`].
     pub part_max: usize,
-    /// A payload above this many bytes goes to a pack rather than into an event.
+    /// Maximum size of a payload inside an event; a larger one goes to a pack.
     pub payload_inline_max: usize,
-    /// How many shards the due index has.
+    /// Number of shards of the due index.
     pub due_shards: u32,
-    /// How many operation ids a head must remember, so that a commit of unknown outcome can be recognized. 0 for an
-    /// engine that never answers [`Unknown`](crate::Error::Unknown).
+    /// Number of operation ids that a head must remember, so that a commit of unknown outcome can be recognized. 0 if
+    /// the engine never returns [`Unknown`](crate::Error::Unknown).
     pub op_ids: usize,
-    /// Whether moving `due` costs next to nothing; where it does not, it is moved lazily.
+    /// True if changing `due` costs almost nothing. Otherwise it is changed lazily.
     pub due_moves_are_cheap: bool,
 }
 
@@ -32,58 +33,61 @@ pub struct Limits {
 pub struct Stats {
     /// Commits that were won.
     pub commits: u64,
-    /// Times that a device was asked to make data durable (fsync, or its like).
+    /// Requests to make data durable on a device (such as fsync).
     pub syncs: u64,
-    /// Bytes handed to the device.
+    /// Bytes written to the device.
     pub bytes_written: u64,
     /// Bytes that the store occupies now.
     pub bytes_on_disk: u64,
-    /// Write units that the database bills for, where it does.
+    /// Write units billed by the database, if it bills any.
     pub write_units: u64,
-    /// Read units that the database bills for, where it does; rounded up.
+    /// Read units billed by the database, if it bills any, rounded up.
     pub read_units: u64,
-    /// Rows that lists have looked at, whether they matched or not.
+    /// Rows that lists have examined, including rows that did not match.
     pub rows_read: u64,
-    /// Times that a file could not be opened because the system was short of descriptors or memory.
+    /// Files that could not be opened because the system lacked descriptors or memory.
     pub opens_put_off: u64,
-    /// How long syncs of the log took, each of which commits wait for.
-    pub syncs_took: Took,
-    /// Bytes that must be free on the disk for anything but what deletes to be written; 0 where none are.
+    /// Latency of log syncs, which every commit waits for.
+    pub sync_latency: LatencyHistogram,
+    /// Bytes that must be free on the disk for anything except deletions; 0 if there is no such limit.
     pub disk_least: u64,
 }
 
-/// How often something took how long.
+/// Histogram of latencies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Took {
-    /// How often it took up to the bound of [`TOOK_MICROS`] at the same place, and in the last one longer than all of them.
-    pub counts: [u64; TOOK_MICROS.len() + 1],
-    /// How long all of them took together, in microseconds.
+pub struct LatencyHistogram {
+    /// Number of measurements up to the bound at the same index of [`LATENCY_BOUNDS_MICROS`]; the last entry counts all
+    /// longer ones.
+    pub counts: [u64; LATENCY_BOUNDS_MICROS.len() + 1],
+    /// Sum of all latencies, in microseconds.
     pub micros: u64,
 }
 
-/// Bounds of [`Took`], in microseconds. Ours: a good disk takes less than a millisecond, a bad one a tenth of a second.
-pub const TOOK_MICROS: [u64; 11] = [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 500_000, 2_000_000];
+/// Bounds of a [`LatencyHistogram`], in microseconds. Ours: a good disk takes less than a millisecond, a bad one a
+/// tenth of a second.
+pub const LATENCY_BOUNDS_MICROS: [u64; 11] =
+    [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 500_000, 2_000_000];
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people, far below 2^52")]
-impl Took {
-    /// The place in `counts` of something that took so many microseconds.
-    pub fn place(micros: u64) -> usize {
-        TOOK_MICROS.iter().take_while(|bound| micros > **bound).count()
+impl LatencyHistogram {
+    /// Returns the index in `counts` for a latency.
+    pub fn bucket_index(micros: u64) -> usize {
+        LATENCY_BOUNDS_MICROS.iter().take_while(|bound| micros > **bound).count()
     }
 
-    /// How often in all.
+    /// Returns the number of measurements.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// How long all of them took together, in seconds.
+    /// Returns the sum of all latencies, in seconds.
     pub fn sum(&self) -> f64 {
         self.micros as f64 / 1e6
     }
 
-    /// How often by bound, in seconds; the last one has none.
+    /// Returns the number of measurements by bound in seconds; the last bound is infinite.
     pub fn buckets(&self) -> Vec<(f64, u64)> {
-        let bounds = TOOK_MICROS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::MAX]);
+        let bounds = LATENCY_BOUNDS_MICROS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::MAX]);
         bounds.zip(self.counts).collect()
     }
 }

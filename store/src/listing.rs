@@ -1,4 +1,5 @@
-//! Lists: what is asked of them and what they answer; how they match, sort and page, said once for every engine. Owns no storage.
+//! Lists of runs: their queries and results, and the matching, ordering and paging that all engines share. It owns no
+//! storage.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,75 +8,75 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::head::{Row, RunId, UnixMs};
 
-/// In which order runs are listed. Runs of one instant stand in some order, always the same.
+/// Order of a list. Runs with the same instant have an arbitrary but stable order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
-    /// By start, the newest first.
+    /// By start, newest first.
     #[default]
     NewestStart,
-    /// By start, the oldest first.
+    /// By start, oldest first.
     OldestStart,
-    /// By close, the newest first. Only closed runs are listed.
+    /// By close, newest first. Only closed runs are listed.
     NewestClose,
-    /// By close, the oldest first. Only closed runs are listed.
+    /// By close, oldest first. Only closed runs are listed.
     OldestClose,
 }
 
 impl Order {
-    /// Every order.
+    /// All orders.
     pub const ALL: [Self; 4] = [Self::NewestStart, Self::OldestStart, Self::NewestClose, Self::OldestClose];
 
-    /// Whether it goes by close rather than by start.
+    /// Returns whether the order is by close rather than by start.
     pub fn is_by_close(self) -> bool {
         matches!(self, Self::NewestClose | Self::OldestClose)
     }
 
-    /// Whether the oldest comes first.
+    /// Returns whether the oldest comes first.
     pub fn is_oldest_first(self) -> bool {
         matches!(self, Self::OldestStart | Self::OldestClose)
     }
 }
 
-/// Which runs to list: all conditions must hold.
+/// Query of a list. All conditions must hold.
 #[derive(Debug, Clone, Default)]
 pub struct ListQuery {
-    /// Of this domain.
+    /// Domain.
     pub domain: Arc<str>,
-    /// In this order.
+    /// Order of the result.
     pub order: Order,
     /// `Some(true)`: only open runs; `Some(false)`: only closed ones.
     pub open: Option<bool>,
-    /// `Some(true)`: only rows that are flagged; `Some(false)`: only others.
+    /// `Some(true)`: only flagged rows; `Some(false)`: only others.
     pub flagged: Option<bool>,
-    /// With exactly this status word.
+    /// Exact status.
     pub status: Option<String>,
-    /// Of exactly this workflow type.
+    /// Exact workflow type.
     pub workflow_type: Option<String>,
-    /// Of a workflow type with this name before its first slash, or without one.
+    /// Name of the workflow type: the part before the first slash, or all of it.
     pub workflow_name: Option<String>,
-    /// Of exactly this workflow id.
+    /// Exact workflow id.
     pub workflow_id: Option<String>,
-    /// Of a workflow id that begins with this, byte for byte.
+    /// Prefix of the workflow id, compared byte by byte.
     pub workflow_id_prefix: Option<String>,
-    /// Carrying this tag.
+    /// A tag of the run.
     pub tag: Option<String>,
-    /// With exactly this reason.
+    /// Exact reason.
     pub reason: Option<String>,
-    /// Started at or after.
+    /// Earliest start, inclusive.
     pub started_from: Option<UnixMs>,
-    /// Started before.
+    /// Latest start, exclusive.
     pub started_before: Option<UnixMs>,
-    /// Closed at or after.
+    /// Earliest close, inclusive.
     pub closed_from: Option<UnixMs>,
-    /// Closed before.
+    /// Latest close, exclusive.
     pub closed_before: Option<UnixMs>,
-    /// At most this many rows a page; 0 is taken as 1.
+    /// Maximum number of rows on a page; 0 counts as 1.
     pub limit: usize,
 }
 
 impl ListQuery {
-    /// Whether rows between the two instants of what the list goes by may fail to match for what else is asked of them, so that
-    /// more of them are to be looked at than are wanted.
+    /// Returns whether rows within the range of the order's instants may fail other conditions, so that more rows must
+    /// be examined than are wanted.
     pub fn is_filtered(&self) -> bool {
         let by_other = if self.order.is_by_close() {
             self.started_from.is_some() || self.started_before.is_some()
@@ -92,7 +93,7 @@ impl ListQuery {
             || self.reason.is_some()
     }
 
-    /// From which instant to before which the list goes by what it is in order of.
+    /// Returns the range of the order's instants: from (inclusive) and before (exclusive).
     pub fn instants(&self) -> (Option<UnixMs>, Option<UnixMs>) {
         if self.order.is_by_close() {
             (self.closed_from, self.closed_before)
@@ -102,50 +103,51 @@ impl ListQuery {
     }
 }
 
-/// Where the next page begins. Opaque; valid only with the query that it came from.
+/// Start of the next page. Opaque, and valid only for the query it was created for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageToken(pub Vec<u8>);
 
-/// One line of a list.
+/// An entry of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// The workflow id.
+    /// Workflow id.
     pub workflow_id: Arc<str>,
-    /// The run.
+    /// Run id.
     pub run: RunId,
-    /// Its row.
+    /// Row of the run.
     pub row: Row,
 }
 
-/// A page of a list. A page may be short, or empty, and still not be the last: only `next == None` ends the list.
+/// A page of a list. A page may be short or even empty without being the last one: the list ends only when `next` is
+/// `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListPage {
-    /// The rows, in the order asked for.
+    /// Rows in the requested order.
     pub rows: Vec<Listed>,
-    /// Where to go on.
+    /// Start of the next page.
     pub next: Option<PageToken>,
-    /// How many rows were looked at for it, those that do not match, too.
+    /// Number of rows examined, including rows that did not match.
     pub looked_at: u64,
 }
 
-/// How many rows there are.
+/// Result of a count.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Count {
-    /// By status word, those that there are any of.
+    /// Number by status, without zeros.
     pub by_status: BTreeMap<Arc<str>, u64>,
-    /// Whether there may be more of them: there were rows at which it was not looked.
+    /// True if there may be more: some rows were not examined.
     pub is_cut: bool,
-    /// Read units that counting was billed for, where a database bills; rounded up.
+    /// Read units billed for the count, if the database bills any, rounded up.
     pub read_units: u64,
 }
 
 impl Count {
-    /// How many there are together.
+    /// Returns the total number.
     pub fn total(&self) -> u64 {
         self.by_status.values().sum()
     }
 
-    /// Counts one more.
+    /// Counts one more run.
     pub fn add(&mut self, status: &Arc<str>) {
         match self.by_status.get_mut(status) {
             Some(count) => *count += 1,
@@ -154,33 +156,33 @@ impl Count {
     }
 }
 
-/// A count under way, of what a query wants among the rows that are looked at.
+/// A count in progress: tests each row against a query.
 #[derive(Debug)]
-pub struct Looking<'a> {
+pub struct CountBuilder<'a> {
     query: &'a ListQuery,
     left: u64,
-    /// What was found.
+    /// Runs counted so far.
     pub count: Count,
 }
 
-impl<'a> Looking<'a> {
-    /// Looks at no more rows than `at_most`.
+impl<'a> CountBuilder<'a> {
+    /// Creates a count that examines at most `at_most` rows.
     pub fn new(query: &'a ListQuery, at_most: u64) -> Self {
         Self { query, left: at_most, count: Count::default() }
     }
 
-    /// What is counted.
+    /// Returns the query.
     pub fn query(&self) -> &'a ListQuery {
         self.query
     }
 
-    /// How many rows there are to read, one more than may be looked at: the one that says that there is more.
+    /// Returns the number of rows to read: one more than may be examined, to find out whether there are more.
     pub fn wanted(&self) -> usize {
         usize::try_from(self.left).unwrap_or(usize::MAX).saturating_add(1)
     }
 
-    /// Looks at a row, if one more may be looked at.
-    pub fn at(&mut self, workflow_id: &str, row: &Row) {
+    /// Examines a row, unless the limit is reached.
+    pub fn examine(&mut self, workflow_id: &str, row: &Row) {
         match self.left.checked_sub(1) {
             None => self.count.is_cut = true,
             Some(left) => {
@@ -193,7 +195,7 @@ impl<'a> Looking<'a> {
     }
 }
 
-/// Whether a row of the query's domain meets every condition of the query.
+/// Returns whether a row of the query's domain meets all conditions of the query.
 pub fn matches(query: &ListQuery, workflow_id: &str, row: &Row) -> bool {
     (!query.order.is_by_close() || row.closed_at.is_some())
         && query.open.is_none_or(|open| open == row.closed_at.is_none())
@@ -211,8 +213,8 @@ pub fn matches(query: &ListQuery, workflow_id: &str, row: &Row) -> bool {
         && query.closed_before.is_none_or(|before| row.closed_at.is_some_and(|at| at < before))
 }
 
-/// A place in a list. Sorts by the instant that the list goes by, newest first, then by start, newest first, then by workflow
-/// id, then by run. A list that begins with the oldest has the same places, the other way round.
+/// A position in a list. Positions sort by the instant of the order, newest first, then by start, newest first, then by
+/// workflow id, then by run. A list with the oldest first uses the same positions in reverse.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     at: Reverse<UnixMs>,
@@ -222,48 +224,48 @@ pub struct Position {
 }
 
 impl Position {
-    /// Where a run stands: in a list by start, `at` is its start, too.
+    /// Creates the position of a run. In a list by start, `at` is the start as well.
     pub fn new(at: UnixMs, started_at: UnixMs, workflow_id: Arc<str>, run: RunId) -> Self {
         Self { at: Reverse(at), started_at: Reverse(started_at), workflow_id, run }
     }
 
-    /// Where a row stands in lists in this order; `None` where it is in none of them.
+    /// Returns the position of a row in lists with this order, or `None` if it is not listed.
     pub fn of(order: Order, workflow_id: &Arc<str>, run: RunId, row: &Row) -> Option<Self> {
         let at = if order.is_by_close() { row.closed_at? } else { row.started_at };
         Some(Self::new(at, row.started_at, Arc::clone(workflow_id), run))
     }
 
-    /// The place before every run of an instant, and behind every run of the next one.
-    pub fn before_all_of(at: UnixMs) -> Self {
+    /// Returns the position before all runs of an instant, and after all runs of the next later instant.
+    pub fn before_instant(at: UnixMs) -> Self {
         Self::new(at, UnixMs::MAX, Arc::from(""), RunId::default())
     }
 
-    /// The instant that the list goes by.
+    /// Returns the instant that the list is ordered by.
     pub fn at(&self) -> UnixMs {
         self.at.0
     }
 
-    /// When the run at this place started.
+    /// Returns the instant at which the run started.
     pub fn started_at(&self) -> UnixMs {
         self.started_at.0
     }
 
-    /// The workflow id at this place.
+    /// Returns the workflow id.
     pub fn workflow_id(&self) -> &Arc<str> {
         &self.workflow_id
     }
 
-    /// The run at this place.
+    /// Returns the run id.
     pub fn run(&self) -> RunId {
         self.run
     }
 
-    /// Whether a list in this order comes to this place after the other one.
+    /// Returns whether this position comes after `other` in a list with this order.
     pub fn is_behind(&self, other: &Self, order: Order) -> bool {
         if order.is_oldest_first() { self < other } else { self > other }
     }
 
-    /// The token of the page that begins after this place, in a list in this order.
+    /// Returns the token of the page that begins after this position.
     pub fn token(&self, order: Order) -> PageToken {
         let mut bytes = Vec::with_capacity(33 + self.workflow_id.len());
         bytes.push(order.number());
@@ -274,11 +276,11 @@ impl Position {
         PageToken(bytes)
     }
 
-    /// The place that a token was made from.
+    /// Returns the position that a token was created from.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidPage`] when the token was not made by [`token`](Self::token), for a list in this order.
+    /// [`Error::InvalidPage`] if the token was not created by [`token`](Self::token) for a list with this order.
     pub fn from_token(token: &PageToken, order: Order) -> Result<Self, Error> {
         let rest = token.0.strip_prefix(&[order.number()]).ok_or(Error::InvalidPage)?;
         let (at, rest) = rest.split_first_chunk::<8>().ok_or(Error::InvalidPage)?;
@@ -300,19 +302,19 @@ impl Order {
     }
 }
 
-/// A page in the making: rows of several places of a store, and how far all of those were read.
+/// A page under construction: rows from several sources of a store, and how far all of them were read.
 #[derive(Debug)]
 pub struct PageBuilder<'a> {
     query: &'a ListQuery,
     after: Option<Position>,
     rows: BTreeMap<Position, Listed>,
     looked_at: u64,
-    /// Rows behind this place are not all known; `None`: all are.
+    /// Position up to which all rows are known; `None` if all rows are known.
     horizon: Option<Position>,
 }
 
 impl<'a> PageBuilder<'a> {
-    /// Nothing yet of the page that begins at `page`.
+    /// Creates an empty page that begins at `page`.
     ///
     /// # Errors
     ///
@@ -322,22 +324,24 @@ impl<'a> PageBuilder<'a> {
         Ok(Self { query, after, rows: BTreeMap::new(), looked_at: 0, horizon: None })
     }
 
-    /// What the page is of.
+    /// Returns the query.
     pub fn query(&self) -> &'a ListQuery {
         self.query
     }
 
-    /// The last place of the page before.
+    /// Returns the last position of the previous page.
     pub fn after(&self) -> Option<&Position> {
         self.after.as_ref()
     }
 
-    /// How many rows are to be read of a place where all match: those of the page, and one that says that there is another page.
+    /// Returns the number of rows to read from a source in which all rows match: those of the page, and one to find out
+    /// whether there is a next page.
     pub fn wanted(&self) -> usize {
         self.query.limit.max(1).saturating_add(1)
     }
 
-    /// Adds a row, if it matches. What is added later of the same run takes its place, and leaves none if it does not match.
+    /// Adds a row if it matches. A row added later replaces an earlier one of the same run, or removes it if the later
+    /// one does not match.
     pub fn add(&mut self, listed: Listed) {
         self.looked_at += 1;
         if let Some(position) = Position::of(self.query.order, &listed.workflow_id, listed.run, &listed.row) {
@@ -349,19 +353,19 @@ impl<'a> PageBuilder<'a> {
         }
     }
 
-    /// Says that one place of the store was not read further than this.
-    pub fn ends_at(&mut self, position: Position) {
+    /// Declares that one source was read only up to this position.
+    pub fn set_horizon(&mut self, position: Position) {
         if self.horizon.as_ref().is_none_or(|horizon| horizon.is_behind(&position, self.query.order)) {
             self.horizon = Some(position);
         }
     }
 
-    /// Whether the page is full even if nothing is known behind this place.
+    /// Returns whether the page is full even if nothing after `horizon` is known.
     pub fn is_full_before(&self, horizon: &Position) -> bool {
         self.fitting(Some(horizon)).nth(self.query.limit.max(1)).is_some()
     }
 
-    /// The rows of the page and of those after it, in order, as far as all are known.
+    /// Returns the rows of this page and of later ones, in order, as far as all are known.
     fn fitting<'b>(&'b self, horizon: Option<&'b Position>) -> impl Iterator<Item = (&'b Position, &'b Listed)> + 'b {
         let order = self.query.order;
         let (forward, backward) =
@@ -373,7 +377,7 @@ impl<'a> PageBuilder<'a> {
         })
     }
 
-    /// The page.
+    /// Returns the finished page.
     pub fn page(self) -> ListPage {
         let (order, limit) = (self.query.order, self.query.limit.max(1));
         let mut fitting = self.fitting(self.horizon.as_ref());
@@ -392,7 +396,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_leads_back_to_its_place_in_lists_of_its_order() {
+    fn a_token_leads_back_to_its_position_in_its_order() {
         let position = Position::new(9, 7, Arc::from("order-1"), [9; 16]);
         for order in Order::ALL {
             let token = position.token(order);
@@ -405,10 +409,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_stands_between_the_runs_of_an_instant_and_the_place_before_them() {
+    fn the_position_before_an_instant_has_no_run_next_to_it() {
         let earliest = Position::new(5, u64::MAX - 1, Arc::from(""), [0; 16]);
         let latest_of_next = Position::new(6, 0, Arc::from("\u{10FFFF}"), [255; 16]);
-        let between = Position::before_all_of(5);
+        let between = Position::before_instant(5);
         assert!(latest_of_next < between && between < earliest);
     }
 }

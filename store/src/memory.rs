@@ -1,5 +1,5 @@
-//! The reference engine: everything in memory, under one lock, as plainly as the contract can be said. For tests and for
-//! reading; it is not durable, and its lists are scans.
+//! The reference engine: everything in memory under one lock, as simply as the contract can be expressed. For tests and
+//! for readers. It is not durable, and its lists scan all rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -8,13 +8,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::listing::{Looking, PageBuilder};
+use crate::listing::{CountBuilder, PageBuilder};
 use crate::{
     Cas, Count, Due, Error, Expect, Head, HeadKey, Limits, ListPage, ListQuery, Listed, MARK_BYTES_MAX, Mark,
     PageToken, PartKey, Row, RunId, Stats, Store, UnixMs,
 };
 
-/// A store that lives and dies with its process.
+/// A store whose content is lost when its process ends.
 #[derive(Debug)]
 pub struct Memory {
     limits: Limits,
@@ -41,7 +41,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// An empty store with the limits that the embedded engine has.
+    /// Creates an empty store with the limits of the embedded engine.
     pub fn new() -> Self {
         Self::with_limits(Limits {
             head_soft: 4096,
@@ -54,7 +54,7 @@ impl Memory {
         })
     }
 
-    /// An empty store with these limits.
+    /// Creates an empty store with these limits.
     pub fn with_limits(limits: Limits) -> Self {
         Self { limits, state: Mutex::default() }
     }
@@ -62,7 +62,7 @@ impl Memory {
     fn open(&self) -> Result<MutexGuard<'_, State>, Error> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.is_closed {
-            return Err(Error::Failed { why: "it was closed".to_owned() });
+            return Err(Error::Failed { why: "the store was closed".to_owned() });
         }
         Ok(state)
     }
@@ -77,7 +77,7 @@ impl State {
         self.heads.get(key).filter(|head| head.run == run).or_else(|| self.kept.get(&(key.clone(), run)))
     }
 
-    /// The rows that a query is about, in no order: of its domain or workflow id, and open or closed as it says.
+    /// Returns the rows relevant to a query, unordered: of its domain or workflow id, and open or closed as requested.
     fn rows<'a>(&'a self, query: &'a ListQuery) -> impl Iterator<Item = (&'a HeadKey, &'a Head, &'a Row)> {
         let heads = self.heads.iter().chain(self.kept.iter().map(|((key, _), head)| (key, head)));
         let rows = heads.filter_map(|(key, head)| Some((key, head, head.row.as_ref()?)));
@@ -92,7 +92,7 @@ impl State {
         self.bytes_written += bytes.len() as u64;
         let place = (key.clone(), run, part);
         match part {
-            PartKey::Beat { .. } => {
+            PartKey::Heartbeat { .. } => {
                 self.parts.insert(place, bytes.clone());
             }
             PartKey::Chunk { .. } | PartKey::Pack { .. } => {
@@ -122,7 +122,7 @@ impl State {
             self.expires.remove(&(at, key.clone(), run));
         }
         let first = PartKey::Chunk { last: 0 };
-        let last = PartKey::Beat { scheduled: u64::MAX };
+        let last = PartKey::Heartbeat { scheduled: u64::MAX };
         let gone: Vec<_> = self
             .parts
             .range((key.clone(), run, first)..=(key.clone(), run, last))
@@ -134,7 +134,7 @@ impl State {
     }
 }
 
-/// Takes chunks until their sum reaches `max_bytes`; always the first one.
+/// Takes chunks until their sum reaches `max_bytes`, but at least one.
 fn up_to<'a>(chunks: impl Iterator<Item = (PartKey, &'a Bytes)>, max_bytes: usize) -> Vec<(u64, Bytes)> {
     let mut sum = 0;
     let mut taken = Vec::new();
@@ -335,11 +335,11 @@ impl Store for Memory {
 
     async fn count(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
         let state = self.open()?;
-        let mut looking = Looking::new(query, at_most);
+        let mut counting = CountBuilder::new(query, at_most);
         for (key, _, row) in state.rows(query) {
-            looking.at(&key.workflow_id, row);
+            counting.examine(&key.workflow_id, row);
         }
-        Ok(looking.count)
+        Ok(counting.count)
     }
 
     fn stats(&self) -> Stats {

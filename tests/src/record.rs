@@ -199,7 +199,7 @@ impl Recorded {
         let (name, form) = match part {
             PartKey::Chunk { last } => (format!("chunk {last}"), Form::Events),
             PartKey::Pack { op } => (format!("pack {op:x}"), Form::Opaque),
-            PartKey::Beat { scheduled } => (format!("beat {scheduled}"), Form::Opaque),
+            PartKey::Heartbeat { scheduled } => (format!("beat {scheduled}"), Form::Opaque),
         };
         self.write(format!("{} {} {name}", place(key), Uuid::from_bytes(run)), form, bytes);
     }

@@ -499,7 +499,7 @@ async fn live(seed: u64, plan: Plan, store: Arc<dyn Store>, settle: impl Fn()) -
         below = Arc::new(Meddled(Reluctant::over(below, Arc::clone(&time), seed)));
     }
     let late_by = if plan.short_lives { LATE_BY } else { 0 };
-    let mut chances = Chances { late_by, ..Chances::bad_day() };
+    let mut chances = Chances { late_by, ..Chances::frequent() };
     if plan.waits != Waits::Long {
         // Each call takes time, so that polls end at every instant of a commit.
         chances = Chances { delay: 1000, delay_max: waits::DELAY_MAX, ..chances };

@@ -1,4 +1,4 @@
-//! Activities, awaited.
+//! Activities that a flow can await.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,14 +10,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::context::Context;
-use super::core::{On, lock};
+use super::core::{WaitTarget, lock};
 use super::wait::WaitFuture;
 use crate::failure::Failure;
 use crate::payload::payload;
 
 impl Context {
-    /// An activity with this type and input, whose result is an `O`. It is scheduled when it is first awaited (or polled,
-    /// e.g. by `join!`), and asked to stop when it is dropped before it has ended.
+    /// Returns a future of an activity's result, an `O`. The activity is scheduled when the future is first awaited or
+    /// polled (for example by `join!`). Dropping the future before the activity has ended requests the activity's
+    /// cancellation.
     pub fn activity<O: DeserializeOwned>(
         &self,
         activity_type: impl Into<String>,
@@ -27,8 +28,8 @@ impl Context {
     }
 }
 
-/// An activity: first its description, and a future of its result once it is awaited. See [`Context::activity`].
-#[must_use = "an activity is scheduled when it is awaited, started or detached"]
+/// An activity: a builder until it is scheduled, then a future of its result. See [`Context::activity`].
+#[must_use = "an activity is scheduled only when it is awaited, started or detached"]
 pub struct ActivityFuture<O> {
     context: Context,
     of_type: String,
@@ -38,7 +39,7 @@ pub struct ActivityFuture<O> {
 }
 
 enum ActivityStage {
-    /// Described; without an id unless one was given.
+    /// Not scheduled yet. The id is empty unless the flow chose one.
     Described(Box<ScheduleActivity>),
     Scheduled(WaitFuture),
     Over,
@@ -58,7 +59,7 @@ impl<O> ActivityFuture<O> {
         Self { context, of_type, stage, outlasts_cancel: false, result: PhantomData }
     }
 
-    /// Sets anything that the decision has. Nothing once the activity is scheduled.
+    /// Changes any field of the decision. Does nothing once the activity is scheduled.
     pub fn with(mut self, set: impl FnOnce(&mut ScheduleActivity)) -> Self {
         if let ActivityStage::Described(described) = &mut self.stage {
             set(described);
@@ -66,50 +67,51 @@ impl<O> ActivityFuture<O> {
         self
     }
 
-    /// With this id, unique among the run's open activities; its type unless set, with a number from the second on.
+    /// Sets the activity's id, which must be unique among the run's open activities. Default: its type, with a number
+    /// appended from the second activity of that type on.
     pub fn id(self, activity_id: impl Into<String>) -> Self {
         self.with(|it| it.activity_id = activity_id.into())
     }
 
-    /// On this task list; without it on the run's own.
+    /// Sets the task list. Default: the run's task list.
     pub fn list(self, task_list: impl Into<String>) -> Self {
         self.with(|it| it.task_list = Some(task_list.into()))
     }
 
-    /// From ActivityStarted to the answer, at most.
+    /// Limits the time from ActivityStarted to the runner's answer.
     pub fn start_to_close(self, limit: Duration) -> Self {
         self.with(|it| it.timeouts.start_to_close = Some(limit))
     }
 
-    /// From ActivityScheduled to ActivityStarted, at most.
+    /// Limits the time from ActivityScheduled to ActivityStarted.
     pub fn schedule_to_start(self, limit: Duration) -> Self {
         self.with(|it| it.timeouts.schedule_to_start = Some(limit))
     }
 
-    /// From ActivityScheduled to the answer, at most.
+    /// Limits the time from ActivityScheduled to the runner's answer.
     pub fn schedule_to_close(self, limit: Duration) -> Self {
         self.with(|it| it.timeouts.schedule_to_close = Some(limit))
     }
 
-    /// From one heartbeat to the next, at most.
+    /// Limits the time between two heartbeats.
     pub fn heartbeat(self, limit: Duration) -> Self {
         self.with(|it| it.timeouts.heartbeat = Some(limit))
     }
 
-    /// Tried again by the service after a failure or a timeout, without events and without a turn; the flow hears of the
-    /// last try.
+    /// Makes the service retry the activity after a failure or a timeout, without recording events and without a turn.
+    /// The flow sees only the outcome of the last attempt.
     pub fn retry(self, policy: RetryPolicy) -> Self {
         self.with(|it| it.retry = Some(policy))
     }
 
-    /// When the scope is canceled, the activity is asked to stop and waited for all the same; otherwise the wait ends with
-    /// the asking.
+    /// Keeps waiting for the activity's end after the scope was canceled and the activity was asked to stop. By default
+    /// the wait ends immediately.
     pub fn outlasts_cancel(mut self) -> Self {
         self.outlasts_cancel = true;
         self
     }
 
-    /// Schedules it now, to be awaited later. In a canceled scope nothing is scheduled.
+    /// Schedules the activity now, so that you can await it later. In a canceled scope nothing is scheduled.
     pub fn start(mut self) -> Self {
         if self.context.cancellation().is_none() {
             self.schedule();
@@ -117,7 +119,7 @@ impl<O> ActivityFuture<O> {
         self
     }
 
-    /// Schedules it now, and leaves it to itself: no one waits for it, and nothing cancels it.
+    /// Schedules the activity now and detaches it: the flow does not wait for it and never cancels it.
     pub fn detach(mut self) {
         if let ActivityStage::Described(described) = std::mem::replace(&mut self.stage, ActivityStage::Over) {
             let mut core = lock(self.context.shared());
@@ -131,7 +133,7 @@ impl<O> ActivityFuture<O> {
             return;
         };
         let described = named(*described, |name| lock(self.context.shared()).id_for(name));
-        let waiting = self.context.wait(On::Activity {
+        let waiting = self.context.wait(WaitTarget::Activity {
             activity_id: described.activity_id.clone(),
             activity_type: described.activity_type.clone(),
             outlasts_cancel: self.outlasts_cancel,

@@ -1,4 +1,4 @@
-//! Children, awaited.
+//! Children that a flow can await.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,15 +10,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::context::Context;
-use super::core::{On, lock};
+use super::core::{WaitTarget, lock};
 use super::wait::WaitFuture;
 use crate::decisions::child_options;
 use crate::failure::Failure;
 use crate::payload::payload;
 
 impl Context {
-    /// A child with this type, workflow id and input, whose result is an `O`. It is started when it is first awaited, and
-    /// asked to cancel when it is dropped before it has ended.
+    /// Returns a future of a child's result, an `O`. The child is started when the future is first awaited. Dropping
+    /// the future before the child has closed requests the child's cancellation.
     pub fn child<O: DeserializeOwned>(
         &self,
         workflow_type: impl Into<String>,
@@ -29,8 +29,8 @@ impl Context {
     }
 }
 
-/// A child: first its description, and a future of its result once it is awaited. See [`Context::child`].
-#[must_use = "a child is started when it is awaited, started or detached"]
+/// A child: a builder until it is started, then a future of its result. See [`Context::child`].
+#[must_use = "a child is started only when it is awaited, started or detached"]
 pub struct ChildFuture<O> {
     context: Context,
     workflow_id: String,
@@ -57,7 +57,7 @@ impl<O> ChildFuture<O> {
         Self { context, workflow_id, stage: ChildStage::Described(Box::new(described)), result: PhantomData }
     }
 
-    /// Sets anything that the decision has. Nothing once the child is started.
+    /// Changes any field of the decision. Does nothing once the child is started.
     pub fn with(mut self, set: impl FnOnce(&mut StartChild)) -> Self {
         if let ChildStage::Described(described) = &mut self.stage {
             set(described);
@@ -68,7 +68,7 @@ impl<O> ChildFuture<O> {
 
     child_options!();
 
-    /// Starts it now, to be awaited later. In a canceled scope nothing is started.
+    /// Starts the child now, so that you can await it later. In a canceled scope nothing is started.
     pub fn start(mut self) -> Self {
         if self.context.cancellation().is_none() {
             self.want();
@@ -76,7 +76,7 @@ impl<O> ChildFuture<O> {
         self
     }
 
-    /// Starts it now, and leaves it to itself: no one waits for it, and only the run's close may end it.
+    /// Starts the child now and detaches it: the flow does not wait for it, and only the close of this run may end it.
     pub fn detach(mut self) {
         if let ChildStage::Described(described) = std::mem::replace(&mut self.stage, ChildStage::Over) {
             lock(self.context.shared()).issue(*described, None);
@@ -85,7 +85,7 @@ impl<O> ChildFuture<O> {
 
     fn want(&mut self) {
         let ChildStage::Described(described) = std::mem::replace(&mut self.stage, ChildStage::Over) else { return };
-        let waiting = self.context.wait(On::Child { workflow_id: described.workflow_id.clone() });
+        let waiting = self.context.wait(WaitTarget::Child { workflow_id: described.workflow_id.clone() });
         lock(self.context.shared()).issue(*described, waiting.key());
         self.stage = ChildStage::Wanted(waiting);
     }

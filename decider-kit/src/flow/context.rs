@@ -1,4 +1,4 @@
-//! What a flow is given: its only way to the world.
+//! The context of a flow: its only interface to the service.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -11,17 +11,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::core::{On, ScopeNode, Shared, cancel, lock};
+use super::core::{ScopeNode, Shared, WaitTarget, cancel, lock};
+use super::error::FlowError;
 use super::query::query;
-use super::trouble::FlowError;
 use super::wait::WaitFuture;
 use crate::failure::{Cause, Failure};
 use crate::payload::payload;
 
-/// What the marker of a patch is named: this, then the patch's name.
+/// Prefix of the marker name of a patch.
 const PATCH_PREFIX: &str = "patched:";
 
-/// What a flow is given: its only way to the world, and its only clock. Clones are the same.
+/// Context of a flow: its only interface to the service, and its only clock. Clones are equivalent.
 #[derive(Clone)]
 pub struct Context {
     shared: Shared,
@@ -34,58 +34,61 @@ impl fmt::Debug for Context {
     }
 }
 
-/// The run.
+/// Identity and time of the run.
 impl Context {
     pub(super) fn new(shared: Shared, scope: Arc<ScopeNode>) -> Self {
         Self { shared, scope }
     }
 
-    /// The workflow id, chosen by the caller.
+    /// Returns the workflow id, chosen by the caller.
     pub fn workflow_id(&self) -> String {
-        lock(&self.shared).about.workflow_id.clone()
+        lock(&self.shared).identity.workflow_id.clone()
     }
 
-    /// The run's id, given by the service.
+    /// Returns the run id, assigned by the service.
     pub fn run_id(&self) -> Uuid {
-        lock(&self.shared).about.run_id
+        lock(&self.shared).identity.run_id
     }
 
-    /// The workflow type.
+    /// Returns the workflow type.
     pub fn workflow_type(&self) -> String {
-        lock(&self.shared).about.workflow_type.clone()
+        lock(&self.shared).identity.workflow_type.clone()
     }
 
-    /// The event of the parent that wanted the run, where it is a child.
+    /// Returns the event of the parent that requested this run, if it is a child.
     pub fn parent(&self) -> Option<Origin> {
-        lock(&self.shared).about.parent.clone()
+        lock(&self.shared).identity.parent.clone()
     }
 
-    /// The time: that of the turn (its DeciderStarted), the same on every replay. It goes on only while the flow waits.
+    /// Returns the time of the turn's DeciderStarted, which is the same on every replay. The time advances only while
+    /// the flow waits.
     pub fn now(&self) -> Timestamp {
         lock(&self.shared).now
     }
 
-    /// Whether the code is being run for a turn that was decided before. For logging; a decision must never depend on it.
+    /// Returns whether the code is replaying a turn that was decided before. Use it for logging only; a decision must
+    /// never depend on it.
     pub fn is_replaying(&self) -> bool {
-        lock(&self.shared).foreseen.is_some()
+        lock(&self.shared).recorded_markers.is_some()
     }
 }
 
 /// Cancellation.
 impl Context {
-    /// A scope of its own: what is made with it can be canceled together, and is canceled with this one.
+    /// Creates a scope. Everything requested through it can be canceled together. It is also canceled when this context
+    /// is.
     pub fn scope(&self) -> Scope {
         Scope { context: Self { shared: Arc::clone(&self.shared), scope: ScopeNode::within(&self.scope) } }
     }
 
-    /// A context that no cancellation reaches: for cleaning up after one.
+    /// Returns a context that is never canceled, for cleanup after a cancellation.
     #[must_use]
     pub fn shielded(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), scope: Arc::default() }
     }
 
-    /// Waits until the scope is canceled (for the outermost: until the run's cancellation is requested); the failure that
-    /// says so.
+    /// Waits until the scope is canceled and returns the cancellation. The outermost scope is canceled when the run's
+    /// cancellation is requested.
     pub fn canceled(&self) -> impl Future<Output = Failure> + Send + Unpin + use<> {
         let context = self.clone();
         let mut waiting = None;
@@ -93,7 +96,7 @@ impl Context {
             if let Some(failure) = context.scope.canceled() {
                 return Poll::Ready(failure);
             }
-            let waiting = waiting.get_or_insert_with(|| context.wait(On::Cancel));
+            let waiting = waiting.get_or_insert_with(|| context.wait(WaitTarget::Cancel));
             match waiting.poll(task) {
                 Poll::Ready((_, Err(failure))) => Poll::Ready(failure),
                 Poll::Ready((_, Ok(_))) | Poll::Pending => Poll::Pending,
@@ -101,12 +104,12 @@ impl Context {
         })
     }
 
-    /// Whether the scope is canceled.
+    /// Returns whether the scope is canceled.
     pub fn is_canceled(&self) -> bool {
         self.scope.canceled().is_some()
     }
 
-    /// A cancellation if the scope is canceled, for loops that do not wait.
+    /// Fails if the scope is canceled. For loops that do not wait.
     ///
     /// # Errors
     ///
@@ -116,22 +119,22 @@ impl Context {
     }
 }
 
-/// Recording.
+/// Markers, side effects, patches and queries.
 impl Context {
-    /// What `effect` gave when it was done, once: it is recorded with a marker of this name, and read back whenever the
-    /// history is run again. For ids, random numbers and the like; work belongs into activities.
+    /// Returns the result of `effect`, which runs only once. The result is recorded in a marker of this name and read
+    /// back on every replay. Use it for ids, random numbers and the like; do work in activities.
     ///
     /// # Panics
     ///
-    /// When the value has no JSON form or cannot be read back from it, or the name is reserved; like every panic of a flow
-    /// this gives the turn back.
+    /// If the value has no JSON form or cannot be read back from it, or if the name is reserved. Like every panic of a
+    /// flow this gives the turn back.
     pub fn side_effect<T: Serialize + DeserializeOwned>(
         &self,
         name: impl Into<String>,
         effect: impl FnOnce() -> T,
     ) -> T {
         let name = name.into();
-        must_be_free(&name);
+        check_not_reserved(&name);
         let recorded = lock(&self.shared).recorded(&name);
         let marker = recorded.unwrap_or_else(|| {
             let details = Some(payload(&effect()));
@@ -139,54 +142,54 @@ impl Context {
         });
         let details = lock(&self.shared).mark(marker);
         let text = details.as_ref().and_then(baton_history::Payload::text).unwrap_or("null");
-        // Also the first time through its JSON form, so that the first run sees what all later ones will.
+        // The first run also reads the value back from JSON, so that it sees the same value as every replay.
         serde_json::from_str(text).unwrap_or_else(|error| panic!("side effect `{name}` cannot be read back: {error}"))
     }
 
-    /// What a flow returns as its failure to go on in a new run, with this input and a history of its own:
-    /// `return Err(ctx.continue_as_new(&next))`. What is open is left behind.
+    /// Creates the failure that a flow returns to continue in a new run with this input and an empty history: `return
+    /// Err(ctx.continue_as_new(&next))`. Open activities, timers and children are not carried over.
     #[must_use = "the flow must return it"]
     pub fn continue_as_new<T: Serialize + ?Sized>(&self, input: &T) -> Failure {
         Failure::of("continued as new", Some(payload(input)), Cause::ContinuedAsNew)
     }
 
-    /// Records a note for whoever reads the history.
+    /// Records a marker for readers of the history.
     ///
     /// # Panics
     ///
-    /// When the name is reserved.
+    /// If the name is reserved.
     pub fn marker<T: Serialize + ?Sized>(&self, name: impl Into<String>, details: &T) {
         let name = name.into();
-        must_be_free(&name);
+        check_not_reserved(&name);
         lock(&self.shared).mark(RecordMarker { name, details: Some(payload(details)) });
     }
 
-    /// Whether to take the new way: true for runs that get here for the first time with this code, false for those that
-    /// went past here with code that did not know of the change. Decided once for a run and name, and recorded with a
-    /// marker, `patched:` and the name.
+    /// Returns whether the run takes the new branch of a code change: true for runs that get here for the first time
+    /// with this code, false for runs that passed this point with code from before the change. Decided once per run and
+    /// name, and recorded in a marker named `patched:` plus the name.
     pub fn patched(&self, name: &str) -> bool {
         lock(&self.shared).patched(name, patch(name))
     }
 
-    /// Says that every run that is still open takes the new way: the marker is passed over where the history has it, and
-    /// no longer written. The last step before the call can be deleted, once runs that have the marker are gone.
+    /// Declares that every open run takes the new branch. The marker is skipped if the history contains it, and is no
+    /// longer written. Delete this call once no run with the marker is left.
     pub fn deprecate_patch(&self, name: &str) {
         lock(&self.shared).pass_patch(name, patch(name));
     }
 
-    /// Answers queries of this name by asking `answer`, which looks at what it shares with the flow, e.g. an
-    /// `Arc<Mutex<…>>`. A later one of the same name replaces it. See [`Flow::answer`](super::Flow::answer).
+    /// Registers the answer to queries of this name. `answer` reads state that it shares with the flow, e.g. an
+    /// `Arc<Mutex<…>>`. A later registration of the same name replaces it. See [`Flow::answer`](super::Flow::answer).
     ///
-    /// An answer that is an object with a text `markdown` is a page in the console, with buttons for the signals and updates that it
-    /// names. An approval is no more than this:
+    /// If the answer is an object with a text `markdown`, the console shows it as a page, with buttons for the signals
+    /// and updates that the page names. An approval needs no more than this:
     ///
     /// ```
     /// use baton_decider_kit::flow::{Context, Failure, Flow};
     /// use serde_json::json;
     ///
-    /// async fn approval(ctx: Context, asked: String) -> Result<bool, Failure> {
+    /// async fn approval(ctx: Context, request: String) -> Result<bool, Failure> {
     ///     let page = format!(
-    ///         "# Approval\n\n{asked}\n\n[Approve](signal:verdict?true) [Reject](signal:verdict?false)"
+    ///         "# Approval\n\n{request}\n\n[Approve](signal:verdict?true) [Reject](signal:verdict?false)"
     ///     );
     ///     ctx.query("page", move |(): ()| json!({ "markdown": page }));
     ///     ctx.signals("verdict").next().await
@@ -209,7 +212,7 @@ fn patch(name: &str) -> RecordMarker {
     RecordMarker { name: format!("{PATCH_PREFIX}{name}"), details: None }
 }
 
-fn must_be_free(name: &str) {
+fn check_not_reserved(name: &str) {
     assert!(
         !name.starts_with(limits::MARKER_PREFIX_RESERVED),
         "the name `{name}` is reserved: it begins with `{}`",
@@ -217,7 +220,7 @@ fn must_be_free(name: &str) {
     );
 }
 
-/// What futures need.
+/// Internals that the futures of a context use.
 impl Context {
     pub(super) fn shared(&self) -> &Shared {
         &self.shared
@@ -227,12 +230,12 @@ impl Context {
         self.scope.canceled()
     }
 
-    pub(super) fn wait(&self, on: On) -> WaitFuture {
+    pub(super) fn wait(&self, on: WaitTarget) -> WaitFuture {
         let key = lock(&self.shared).wait(on, &self.scope);
         WaitFuture::new(Arc::clone(&self.shared), key)
     }
 
-    /// The result of what a flow waited for, read as what the flow expects.
+    /// Deserializes the result of a wait as the type that the flow expects.
     pub(super) fn read_result<O: DeserializeOwned>(
         &self,
         event_id: u64,
@@ -247,7 +250,7 @@ impl Context {
         match serde_json::from_str(text) {
             Ok(result) => Poll::Ready(Ok(result)),
             Err(error) => {
-                // A mistake in the code rather than in the world: the turn waits for other code.
+                // A wrong type is a mistake in the code: the turn is given back and waits for corrected code.
                 self.unreadable(event_id, format!("the result of `{of}`"), &error);
                 Poll::Pending
             }
@@ -255,19 +258,19 @@ impl Context {
     }
 
     pub(super) fn unreadable(&self, event_id: u64, what: String, error: &serde_json::Error) {
-        lock(&self.shared).in_trouble(FlowError::Unreadable { event_id, what, error: error.to_string() });
+        lock(&self.shared).record_error(FlowError::Unreadable { event_id, what, error: error.to_string() });
     }
 }
 
-/// A part of a flow that can be canceled as one. Otherwise a [`Context`] like any other.
+/// A part of a flow that can be canceled as a unit. Otherwise it works like any [`Context`].
 #[derive(Debug, Clone)]
 pub struct Scope {
     context: Context,
 }
 
 impl Scope {
-    /// Cancels what was made in it and has not ended, and whatever will be: activities are asked to stop, timers are taken
-    /// back, and those who wait get a cancellation.
+    /// Cancels the scope: open activities are asked to stop, timers are canceled, and pending waits return a
+    /// cancellation. Nothing new can be started in it.
     pub fn cancel(&self) {
         cancel(&self.context.shared, &self.context.scope, None);
     }

@@ -1,7 +1,7 @@
-//! What the code of a flow and the history share: decisions going one way, outcomes coming the other.
+//! State shared between the code of a flow and its history. The code adds decisions, the history adds outcomes.
 //!
-//! Everything is kept in the order in which it came about (keys count up, maps are sorted), so that the same history
-//! always wakes the same things in the same order. User code never runs while the lock is held.
+//! All collections are ordered (keys count up, maps are sorted), so that the same history always wakes the same futures
+//! in the same order. User code never runs while the lock is held.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,21 +14,21 @@ use baton_history::{
 };
 use uuid::Uuid;
 
+use super::error::FlowError;
 use super::query::Query;
-use super::trouble::FlowError;
 use super::updates::UpdateHandlers;
 use crate::ended::Outcome;
 use crate::failure::{Cause, Failure};
 use crate::payload::payload;
 
-/// Names a wait. Counts up.
+/// Number of a wait, in order of creation.
 pub(super) type Key = u64;
 
-/// Who can be canceled together.
+/// Node of the tree of scopes. Canceling a node cancels all nodes below it.
 #[derive(Debug, Default)]
 pub(super) struct ScopeNode {
     parent: Option<Arc<ScopeNode>>,
-    /// Set once: why.
+    /// Reason of the cancellation. Set once.
     canceled: OnceLock<Option<String>>,
 }
 
@@ -37,7 +37,7 @@ impl ScopeNode {
         Arc::new(Self { parent: Some(Arc::clone(parent)), canceled: OnceLock::new() })
     }
 
-    /// The failure of what waits in here; `None` while it is not canceled.
+    /// Returns the failure for waits in this scope, or `None` while it is not canceled.
     pub(super) fn canceled(&self) -> Option<Failure> {
         let mut node = Some(self);
         while let Some(scope) = node {
@@ -51,9 +51,9 @@ impl ScopeNode {
     }
 }
 
-/// What a wait is for.
+/// Target of a wait.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum On {
+pub(super) enum WaitTarget {
     Activity { activity_id: String, activity_type: String, outlasts_cancel: bool },
     Timer { timer_id: String },
     Child { workflow_id: String },
@@ -63,74 +63,75 @@ pub(super) enum On {
     Cancel,
 }
 
-/// Somebody waits for something.
+/// A wait of the code.
 #[derive(Debug)]
 struct PendingWait {
-    on: On,
+    on: WaitTarget,
     scope: Arc<ScopeNode>,
     waker: Option<Waker>,
-    /// With the event that brought it.
+    /// Outcome, with the event that delivered it.
     outcome: Option<(EventId, Outcome)>,
-    /// Its scope's cancellation has been taken note of.
+    /// The cancellation of the scope has been applied to this wait.
     is_canceled: bool,
-    /// What it waits for was scheduled by this event.
+    /// Event that scheduled the awaited step.
     scheduled_event_id: Option<EventId>,
 }
 
-/// A decision, and who waits for what comes of it.
+/// A decision, and the wait for its outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Issued {
     pub(super) decision: Decision,
     pub(super) key: Option<Key>,
 }
 
-/// The markers among a turn's recorded decisions, in order.
-pub(super) type Foreseen = VecDeque<RecordMarker>;
+/// Markers among the recorded decisions of a turn, in order.
+pub(super) type RecordedMarkers = VecDeque<RecordMarker>;
 
-/// Which run this is.
+/// Identity of the run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct About {
+pub(super) struct RunIdentity {
     pub(super) workflow_id: String,
     pub(super) run_id: Uuid,
     pub(super) workflow_type: String,
     pub(super) parent: Option<Origin>,
 }
 
-/// What code and history share.
+/// State shared between code and history.
 #[derive(Default)]
 pub(super) struct Core {
-    pub(super) about: About,
+    pub(super) identity: RunIdentity,
     pub(super) now: Timestamp,
-    /// Whether the code is being run: nothing is issued at other times, e.g. when a state is dropped.
+    /// True while the code is running. Decisions are ignored at other times, e.g. when a state is dropped.
     pub(super) is_running: bool,
-    /// What the history says about the turn being run, and the code has not come to yet; `None` when it is decided for the
+    /// Recorded markers of the replayed turn that the code has not reached yet; `None` if the turn is decided for the
     /// first time.
-    pub(super) foreseen: Option<Foreseen>,
-    /// What this turn's news ends, by the event that scheduled it; the code may not have come to that news yet.
+    pub(super) recorded_markers: Option<RecordedMarkers>,
+    /// Steps ended by this turn's events, by the event that scheduled them. The code may not have processed those
+    /// events yet.
     pub(super) ends: BTreeSet<EventId>,
-    /// This turn's decisions.
+    /// Decisions of this turn.
     pub(super) issued: Vec<Issued>,
     pub(super) queries: BTreeMap<String, Query>,
     pub(super) updates: UpdateHandlers,
-    pub(super) trouble: Option<FlowError>,
+    pub(super) error: Option<FlowError>,
     waits: BTreeMap<Key, PendingWait>,
     keys: Key,
-    /// Waits for what was scheduled, by the event that scheduled it.
+    /// Waits for scheduled steps, by the scheduling event.
     scheduled: BTreeMap<EventId, Key>,
-    /// How often each id has been given out.
+    /// Number of times each id has been assigned.
     ids: BTreeMap<String, u64>,
     signals: BTreeMap<String, VecDeque<(EventId, Option<Payload>)>>,
     patches: BTreeMap<String, bool>,
 }
 
-/// The core, shared.
+/// Shared handle to the core.
 pub(super) type Shared = Arc<Mutex<Core>>;
 
 pub(super) fn lock(shared: &Shared) -> MutexGuard<'_, Core> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Cancels a scope, and wakes what waited in it.
+/// Cancels a scope and wakes the futures waiting in it.
 pub(super) fn cancel(shared: &Shared, scope: &ScopeNode, reason: Option<String>) {
     if scope.canceled.set(reason).is_ok() {
         let wakers = lock(shared).note_cancellations();
@@ -138,9 +139,9 @@ pub(super) fn cancel(shared: &Shared, scope: &ScopeNode, reason: Option<String>)
     }
 }
 
-/// Asking for things: what futures do.
+/// Requests, made by the futures of a context.
 impl Core {
-    /// An id for something that has none: its name, and from the second time on with a number.
+    /// Returns an id for a step without one: its name, with a number appended from the second use on.
     pub(super) fn id_for(&mut self, name: &str) -> String {
         if !self.is_running {
             return name.to_owned();
@@ -156,7 +157,7 @@ impl Core {
         }
     }
 
-    pub(super) fn wait(&mut self, on: On, scope: &Arc<ScopeNode>) -> Key {
+    pub(super) fn wait(&mut self, on: WaitTarget, scope: &Arc<ScopeNode>) -> Key {
         self.keys += 1;
         let wait = PendingWait {
             on,
@@ -170,7 +171,7 @@ impl Core {
         self.keys
     }
 
-    /// What came of a wait, which is then over; otherwise the waker is kept for when it comes.
+    /// Returns the outcome of a wait and ends the wait. If there is none yet, stores the waker.
     pub(super) fn take_outcome(&mut self, key: Key, waker: &Waker) -> Option<(EventId, Outcome)> {
         let wait = self.waits.get_mut(&key)?;
         match wait.outcome.take() {
@@ -185,7 +186,7 @@ impl Core {
         }
     }
 
-    /// Nobody waits any more: what is still open is taken back.
+    /// Ends a wait whose future was dropped, and cancels the awaited step if it is still open.
     pub(super) fn abandon(&mut self, key: Key) {
         let Some(wait) = self.end_wait(key) else { return };
         if wait.outcome.is_none() && !wait.is_canceled {
@@ -201,28 +202,34 @@ impl Core {
         Some(wait)
     }
 
-    /// Takes back what was asked for. True when it was asked for in this very turn: then it never was.
-    fn take_back(&mut self, key: Key, on: On, scheduled_event_id: Option<EventId>) -> bool {
+    /// Cancels a step. Returns true if the step was requested in this very turn: its decision is removed and leaves no
+    /// trace.
+    fn take_back(&mut self, key: Key, on: WaitTarget, scheduled_event_id: Option<EventId>) -> bool {
         if !self.is_running {
             return false;
         }
-        // What is sent is sent: nobody sends something only as long as somebody waits for the answer.
-        if matches!(on, On::External { .. }) {
+        // A message to another run cannot be recalled, and the sender does not want that either.
+        if matches!(on, WaitTarget::External { .. }) {
             return false;
         }
         if let Some(place) = self.issued.iter().rposition(|issued| issued.key == Some(key)) {
             self.issued.remove(place);
             return true;
         }
-        // What has ended needs no taking back, which would fail and cost a turn.
+        // Canceling a step that has ended would fail and cost a turn.
         if scheduled_event_id.is_none_or(|event_id| self.ends.contains(&event_id)) {
             return false;
         }
         match on {
-            On::Activity { activity_id, .. } => self.issue(CancelActivity { activity_id }, None),
-            On::Timer { timer_id } => self.issue(CancelTimer { timer_id }, None),
-            On::Child { workflow_id } => self.issue(CancelExternal { workflow_id, ..CancelExternal::default() }, None),
-            On::External { .. } | On::Signal { .. } | On::Update { .. } | On::Cancel => {}
+            WaitTarget::Activity { activity_id, .. } => self.issue(CancelActivity { activity_id }, None),
+            WaitTarget::Timer { timer_id } => self.issue(CancelTimer { timer_id }, None),
+            WaitTarget::Child { workflow_id } => {
+                self.issue(CancelExternal { workflow_id, ..CancelExternal::default() }, None)
+            }
+            WaitTarget::External { .. }
+            | WaitTarget::Signal { .. }
+            | WaitTarget::Update { .. }
+            | WaitTarget::Cancel => {}
         }
         false
     }
@@ -231,32 +238,36 @@ impl Core {
         self.signals.get_mut(name)?.pop_front()
     }
 
-    /// Whether the next marker of this turn has this name.
-    fn foresees(&self, name: &str) -> bool {
-        self.foreseen.as_ref().and_then(VecDeque::front).is_some_and(|marker| marker.name == name)
+    /// Returns whether the next recorded marker of this turn has this name.
+    fn next_marker_is(&self, name: &str) -> bool {
+        self.recorded_markers.as_ref().and_then(VecDeque::front).is_some_and(|marker| marker.name == name)
     }
 
-    /// Records a marker, or, where the history has it, passes over it; its details as recorded.
+    /// Records a marker and returns its details. On replay it consumes the recorded marker and returns the recorded
+    /// details.
     pub(super) fn mark(&mut self, marker: RecordMarker) -> Option<Payload> {
-        let foreseen =
-            if self.foresees(&marker.name) { self.foreseen.as_mut().and_then(VecDeque::pop_front) } else { None };
-        let marker = foreseen.unwrap_or(marker);
+        let recorded_markers = if self.next_marker_is(&marker.name) {
+            self.recorded_markers.as_mut().and_then(VecDeque::pop_front)
+        } else {
+            None
+        };
+        let marker = recorded_markers.unwrap_or(marker);
         let details = marker.details.clone();
         self.issue(marker, None);
         details
     }
 
-    /// What a side effect was, when it was done; `None` if it is to be done now.
+    /// Returns the recorded marker of a side effect, or `None` if the effect must be run now.
     pub(super) fn recorded(&self, name: &str) -> Option<RecordMarker> {
-        if self.foresees(name) { self.foreseen.as_ref()?.front().cloned() } else { None }
+        if self.next_marker_is(name) { self.recorded_markers.as_ref()?.front().cloned() } else { None }
     }
 
-    /// Whether the run takes the new way, decided once.
+    /// Returns whether the run takes the new branch, decided once.
     pub(super) fn patched(&mut self, name: &str, marker: RecordMarker) -> bool {
         if let Some(known) = self.patches.get(name) {
             return *known;
         }
-        let is_patched = self.foreseen.is_none() || self.foresees(&marker.name);
+        let is_patched = self.recorded_markers.is_none() || self.next_marker_is(&marker.name);
         self.patches.insert(name.to_owned(), is_patched);
         if is_patched {
             self.mark(marker);
@@ -264,23 +275,23 @@ impl Core {
         is_patched
     }
 
-    /// Passes over the marker of a patch, where the history has it.
+    /// Skips the marker of a patch if the history contains it.
     pub(super) fn pass_patch(&mut self, name: &str, marker: RecordMarker) {
-        if !self.patches.contains_key(name) && self.foresees(&marker.name) {
+        if !self.patches.contains_key(name) && self.next_marker_is(&marker.name) {
             self.patches.insert(name.to_owned(), true);
             self.mark(marker);
         }
     }
 
-    pub(super) fn in_trouble(&mut self, trouble: FlowError) {
-        // The first explains the others.
-        self.trouble.get_or_insert(trouble);
+    pub(super) fn record_error(&mut self, error: FlowError) {
+        // Only the first error is kept, because it usually causes the others.
+        self.error.get_or_insert(error);
     }
 }
 
-/// Bringing news: what the history does.
+/// Events, delivered by the history.
 impl Core {
-    /// The history has taken the decision that somebody waits for as this event.
+    /// Connects a wait with the event that recorded its decision.
     pub(super) fn bind(&mut self, key: Key, event_id: EventId) {
         if let Some(wait) = self.waits.get_mut(&key) {
             wait.scheduled_event_id = Some(event_id);
@@ -288,12 +299,12 @@ impl Core {
         }
     }
 
-    /// What was scheduled by this event has come to an end.
+    /// Ends the step that this event scheduled.
     pub(super) fn resolve(
         &mut self,
         scheduled_event_id: EventId,
         event_id: EventId,
-        outcome: impl FnOnce(&On) -> Outcome,
+        outcome: impl FnOnce(&WaitTarget) -> Outcome,
     ) -> Option<Waker> {
         let key = self.scheduled.remove(&scheduled_event_id)?;
         let wait = self.waits.get_mut(&key)?;
@@ -306,13 +317,15 @@ impl Core {
 
     pub(super) fn signal(&mut self, event_id: EventId, name: &str, input: Option<Payload>) -> Vec<Waker> {
         self.signals.entry(name.to_owned()).or_default().push_back((event_id, input));
-        let waits = self.waits.values_mut().filter(|wait| matches!(&wait.on, On::Signal { name: it } if it == name));
+        let waits =
+            self.waits.values_mut().filter(|wait| matches!(&wait.on, WaitTarget::Signal { name: it } if it == name));
         waits.filter_map(|wait| wait.waker.take()).collect()
     }
 
-    /// Wakes those who wait for an update of this name.
+    /// Wakes the futures that wait for an update of this name.
     pub(super) fn wake_for_update(&mut self, update: &str) -> Vec<Waker> {
-        let waits = self.waits.values_mut().filter(|wait| matches!(&wait.on, On::Update { name } if name == update));
+        let waits =
+            self.waits.values_mut().filter(|wait| matches!(&wait.on, WaitTarget::Update { name } if name == update));
         waits.filter_map(|wait| wait.waker.take()).collect()
     }
 
@@ -326,7 +339,7 @@ impl Core {
             wait.is_canceled = true;
             wakers.extend(wait.waker.take());
             let (on, scheduled_event_id) = (wait.on.clone(), wait.scheduled_event_id);
-            let lasts = matches!(on, On::Activity { outlasts_cancel: true, .. });
+            let lasts = matches!(on, WaitTarget::Activity { outlasts_cancel: true, .. });
             let never_was = self.take_back(key, on, scheduled_event_id);
             if let Some(wait) = self.waits.get_mut(&key)
                 && (!lasts || never_was)
@@ -337,22 +350,25 @@ impl Core {
         wakers
     }
 
-    /// Whether somebody waits for something that may come.
+    /// Returns whether any future waits for something that an event can bring.
     pub(super) fn is_waited_for(&self) -> bool {
         self.waits.values().any(|wait| wait.waker.is_some())
     }
 
-    /// The signals that somebody waits for, each once, as far as the service takes them.
+    /// Returns the names of the awaited signals and updates, without duplicates and within the service's limits.
     pub(super) fn awaiting(&self) -> Vec<String> {
         let waits = self.waits.values().filter(|wait| wait.waker.is_some());
         let names: BTreeSet<&str> = waits
             .filter_map(|wait| match &wait.on {
-                On::Signal { name } | On::Update { name } => Some(name.as_str()),
-                On::Cancel => Some(limits::AWAITING_CANCEL),
-                On::Activity { .. } | On::Timer { .. } | On::Child { .. } | On::External { .. } => None,
+                WaitTarget::Signal { name } | WaitTarget::Update { name } => Some(name.as_str()),
+                WaitTarget::Cancel => Some(limits::AWAITING_CANCEL),
+                WaitTarget::Activity { .. }
+                | WaitTarget::Timer { .. }
+                | WaitTarget::Child { .. }
+                | WaitTarget::External { .. } => None,
             })
             .collect();
-        // What is beyond that goes unsaid: the run is not stuck, and that is what it is about.
+        // Names beyond the limits are dropped. The list only shows that the run is not stuck, so one name is enough.
         let can_come = |name: &&str| check_name("signal", name).is_ok();
         let mut bytes = 0;
         let has_room = |name: &&str| {
@@ -362,16 +378,16 @@ impl Core {
         names.into_iter().filter(can_come).take(limits::AWAITING_MAX).take_while(has_room).map(str::to_owned).collect()
     }
 
-    /// What is open although nobody waits for it, for people.
+    /// Describes the open waits that no future awaits, for an error message.
     pub(super) fn open(&self) -> String {
         let names = self.waits.values().map(|wait| match &wait.on {
-            On::Activity { activity_id, .. } => format!("activity `{activity_id}`"),
-            On::Timer { timer_id } => format!("timer `{timer_id}`"),
-            On::Child { workflow_id } => format!("child `{workflow_id}`"),
-            On::External { workflow_id } => format!("what was sent to `{workflow_id}`"),
-            On::Signal { name } => format!("signal `{name}`"),
-            On::Update { name } => format!("update `{name}`"),
-            On::Cancel => "the cancellation".to_owned(),
+            WaitTarget::Activity { activity_id, .. } => format!("activity `{activity_id}`"),
+            WaitTarget::Timer { timer_id } => format!("timer `{timer_id}`"),
+            WaitTarget::Child { workflow_id } => format!("child `{workflow_id}`"),
+            WaitTarget::External { workflow_id } => format!("message to `{workflow_id}`"),
+            WaitTarget::Signal { name } => format!("signal `{name}`"),
+            WaitTarget::Update { name } => format!("update `{name}`"),
+            WaitTarget::Cancel => "the cancellation".to_owned(),
         });
         let names: Vec<_> = names.collect();
         if names.is_empty() {
@@ -382,9 +398,9 @@ impl Core {
     }
 }
 
-/// Updates, while the code is being run.
+/// Updates, while the code is running.
 impl Core {
-    /// The code takes no more updates of this name.
+    /// Stops accepting updates of this name.
     pub(super) fn forget_updates(&mut self, name: &str, number: u64) {
         if self.is_running {
             self.updates.forget(name, number);
@@ -393,14 +409,14 @@ impl Core {
 
     pub(super) fn answer_update(&mut self, update_id: String, verdict: Verdict) {
         if self.is_running {
-            self.updates.say(update_id, verdict);
+            self.updates.answer(update_id, verdict);
         }
     }
 }
 
 #[cfg(test)]
 impl Core {
-    /// How much is kept: waits, links from events to waits, signals that nobody has read.
+    /// Returns the sizes of the maps, to test that they do not grow.
     pub(super) fn kept(&self) -> (usize, usize, usize) {
         (self.waits.len(), self.scheduled.len(), self.signals.values().map(VecDeque::len).sum())
     }

@@ -1,4 +1,4 @@
-//! Polling a flow: one thread, one waker, and no runtime around it.
+//! The executor: polls a flow on one thread with one waker, outside any runtime.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -11,50 +11,51 @@ use std::task::{Context, Poll, Wake, Waker};
 use baton_history::Payload;
 use tokio::runtime::{Handle, Runtime};
 
-use super::trouble::FlowError;
+use super::error::FlowError;
 use crate::failure::Failure;
 
-/// What a flow comes to.
+/// Result of a flow.
 pub(super) type Ended = Result<Payload, Failure>;
 
-/// A flow, its types forgotten.
+/// A flow with its types erased.
 pub(super) type Code = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
-/// Polls without an event between, after which a flow is taken for one that runs in circles. Ours: a flow is polled once
-/// for what an event wakes, and once more for each time that it wakes itself.
+/// Maximum number of polls between two events, after which the flow is considered to loop. Ours: a flow is polled once
+/// for what an event wakes, and again for each time it wakes itself.
 const POLLS_MAX: u32 = 10_000;
 
-/// Remembers that the flow is to be polled.
+/// Waker that remembers that the flow must be polled.
 #[derive(Debug)]
-pub(super) struct Bell(AtomicBool);
+pub(super) struct WakeFlag(AtomicBool);
 
-impl Default for Bell {
+impl Default for WakeFlag {
     fn default() -> Self {
         Self(AtomicBool::new(true))
     }
 }
 
-impl Wake for Bell {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Release);
     }
 }
 
-/// Polls until nothing has woken the flow any more; what it came to, if it did.
+/// Polls the flow until it is no longer woken. Returns its result if it has ended.
 ///
 /// # Errors
 ///
 /// [`FlowError::Panicked`], [`FlowError::Spins`], [`FlowError::Spawned`].
-pub(super) fn poll_until_quiet(code: &mut Code, bell: &Arc<Bell>) -> Result<Option<Ended>, FlowError> {
-    let waker = Waker::from(Arc::clone(bell));
+pub(super) fn poll_until_quiet(code: &mut Code, wake_flag: &Arc<WakeFlag>) -> Result<Option<Ended>, FlowError> {
+    let waker = Waker::from(Arc::clone(wake_flag));
     let mut context = Context::from_waker(&waker);
     let mut polls = 0;
-    while bell.0.swap(false, Ordering::Acquire) {
+    while wake_flag.0.swap(false, Ordering::Acquire) {
         polls += 1;
         if polls > POLLS_MAX {
             return Err(FlowError::Spins { polls: POLLS_MAX });
         }
-        // Not held back by the budget of the task that polls us, which would make a flow's way depend on it.
+        // Unconstrained, because tokio's cooperative budget would otherwise make the flow's behavior depend on the
+        // polling task.
         let polled = guarded(|| Pin::new(&mut tokio::task::unconstrained(code.as_mut())).poll(&mut context))?;
         if let Poll::Ready(ended) = polled {
             return Ok(Some(ended));
@@ -63,7 +64,7 @@ pub(super) fn poll_until_quiet(code: &mut Code, bell: &Arc<Bell>) -> Result<Opti
     Ok(None)
 }
 
-/// Runs code of a flow where no runtime works for it, and contains its panics.
+/// Runs code of a flow outside any working runtime, and catches its panics.
 ///
 /// # Errors
 ///
@@ -83,14 +84,14 @@ pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, FlowError> {
     }
     match done {
         Ok(Some(done)) => Ok(done),
-        Ok(None) => Err(FlowError::Panicked { message: "no runtime could be made".to_owned(), advice: "" }),
+        Ok(None) => Err(FlowError::Panicked { message: "cannot create a runtime".to_owned(), advice: "" }),
         Err(panic) => {
             let message = baton_client::shutdown::panic_message(&*panic);
-            // What tokio says when it misses its timers and its reactor.
+            // Part of tokio's panic message when its timers or its reactor are missing.
             let is_tokio = message.contains("Tokio 1.x");
             let advice = if is_tokio {
-                ". A flow runs without a tokio runtime, because no replay could repeat what a runtime does: use `ctx.sleep` \
-                 for time and an activity for work"
+                ". A flow runs without a tokio runtime, because no replay could repeat what a runtime does: use \
+                 `ctx.sleep` for time and an activity for work"
             } else {
                 ""
             };
@@ -100,13 +101,13 @@ pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, FlowError> {
 }
 
 thread_local! {
-    /// A runtime that has neither timers nor IO, and that nobody drives: entered while a flow is polled, it hides the one
-    /// which the host runs on, so that a flow cannot lean on it. Never dropped with its thread, because a thread that ends
-    /// is no place to shut a runtime down.
+    /// An idle runtime without timers and IO. It is entered while a flow is polled and hides the host's runtime, so
+    /// that a flow cannot use it. It is never dropped with its thread, because a runtime cannot be shut down safely
+    /// while its thread ends.
     static IDLE: RefCell<Option<ManuallyDrop<Runtime>>> = const { RefCell::new(None) };
 }
 
-/// `None` where there can be none, e.g. while the thread ends.
+/// Returns the idle runtime's handle, or `None` if there can be none, e.g. while the thread ends.
 fn idle_runtime() -> Option<Handle> {
     let handle = IDLE.try_with(|idle| {
         let mut idle = idle.try_borrow_mut().ok()?;
@@ -118,7 +119,7 @@ fn idle_runtime() -> Option<Handle> {
     handle.ok().flatten()
 }
 
-/// Drops the runtime with the tasks that were spawned on it.
+/// Drops the idle runtime together with the tasks spawned on it.
 fn discard_idle_runtime() {
     if let Ok(Some(runtime)) = IDLE.try_with(RefCell::take) {
         ManuallyDrop::into_inner(runtime).shutdown_background();

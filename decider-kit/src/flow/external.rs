@@ -1,4 +1,4 @@
-//! What is sent to other runs, awaited.
+//! Messages to other runs that a flow can await.
 
 use std::fmt;
 use std::pin::Pin;
@@ -8,13 +8,14 @@ use baton_history::{CancelExternal, Decision, SignalExternal};
 use serde::Serialize;
 
 use super::context::Context;
-use super::core::{On, lock};
+use super::core::{WaitTarget, lock};
 use super::wait::WaitFuture;
 use crate::failure::Failure;
 use crate::payload::payload;
 
 impl Context {
-    /// A signal to the newest run of another workflow id. It is sent when it is first awaited, and ends when that run has it.
+    /// Signals the newest run of another workflow id. The signal is sent when the future is first awaited; the future
+    /// resolves when it is delivered.
     pub fn signal_external(
         &self,
         workflow_id: impl Into<String>,
@@ -32,8 +33,8 @@ impl Context {
         External::new(self.clone(), workflow_id, signal)
     }
 
-    /// Asks the newest run of another workflow id to cancel. It is sent when it is first awaited, and ends when that run has
-    /// it; what that run makes of it is its own affair.
+    /// Requests the cancellation of the newest run of another workflow id. The request is sent when the future is first
+    /// awaited, and the future resolves when it is delivered. The other run decides how to react.
     pub fn cancel_external(&self, workflow_id: impl Into<String>) -> External {
         let workflow_id = workflow_id.into();
         let cancel = CancelExternal { workflow_id: workflow_id.clone(), ..CancelExternal::default() };
@@ -41,9 +42,9 @@ impl Context {
     }
 }
 
-/// A signal or a cancel request to another run, a future of its delivery. See [`Context::signal_external`] and
+/// A signal or a cancellation request to another run; a future of its delivery. See [`Context::signal_external`] and
 /// [`Context::cancel_external`].
-#[must_use = "it is sent when it is awaited or sent"]
+#[must_use = "the message is sent only when it is awaited or sent"]
 pub struct External {
     context: Context,
     workflow_id: String,
@@ -67,8 +68,8 @@ impl External {
         Self { context, workflow_id, stage: ExternalStage::Described(Box::new(decision.into())) }
     }
 
-    /// Sends it now, whether or not somebody waits to hear what became of it. It is sent even in a canceled scope, and
-    /// dropping what is left of it takes nothing back.
+    /// Sends the message now, whether or not the future is awaited. It is sent even in a canceled scope, and dropping
+    /// the future does not recall it.
     pub fn send(mut self) -> Self {
         self.issue();
         self
@@ -78,7 +79,7 @@ impl External {
         let ExternalStage::Described(decision) = std::mem::replace(&mut self.stage, ExternalStage::Over) else {
             return;
         };
-        let waiting = self.context.wait(On::External { workflow_id: self.workflow_id.clone() });
+        let waiting = self.context.wait(WaitTarget::External { workflow_id: self.workflow_id.clone() });
         lock(self.context.shared()).issue(*decision, waiting.key());
         self.stage = ExternalStage::Sent(waiting);
     }

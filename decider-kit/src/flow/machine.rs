@@ -1,12 +1,12 @@
-//! Running a flow along a history.
+//! The machine: runs a flow along a history.
 //!
-//! The code is run for *turns that were completed*, and for the one to be decided now; a turn that was lost (timed out,
-//! given back) might as well never have been. For each turn the news up to its DeciderStarted is brought to the code one
-//! event at a time, in order, and after each event the code is polled until it is quiet. So what a flow does depends on the
-//! history alone: not on where windows began, nor on whether its state was at hand or made again.
+//! The code runs for *completed turns* and for the turn to be decided now. A lost turn (timed out or given back) leaves
+//! no trace. For each turn the machine delivers the events up to its DeciderStarted to the code, one at a time and in
+//! order, and after each event polls the code until it waits. A flow therefore depends only on its history, and not on
+//! where windows began or whether its state was cached or rebuilt.
 //!
-//! When a turn is run again, its recorded decisions are known before the code runs, so that side effects are read back;
-//! afterwards the n-th decision issued must be the n-th recorded.
+//! When a turn is replayed, its recorded markers are known before the code runs, so that side effects can be read back.
+//! Afterwards the n-th decision of the code must match the n-th recorded one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,30 +17,34 @@ use baton_history::{
 };
 
 use super::context::Context;
-use super::core::{About, Foreseen, On, ScopeNode, Shared, cancel, lock};
-use super::executor::{Bell, Code, guarded, poll_until_quiet};
-use super::matching::{matches, told, told_event};
-use super::trouble::FlowError;
-use super::updates::{accepted, is_about_update};
+use super::core::{RecordedMarkers, RunIdentity, ScopeNode, Shared, WaitTarget, cancel, lock};
+use super::error::FlowError;
+use super::executor::{Code, WakeFlag, guarded, poll_until_quiet};
+use super::matching::{describe, describe_event, matches};
+use super::updates::{UpdateMismatch, accepted, is_about_update};
 use crate::ended::Ended;
 use crate::update::{Rejection, Update};
 
-/// Makes the code of a run, given its input.
+/// Function that creates the code of a run from its input.
 pub(super) type Begin = dyn Fn(Context, Option<&Payload>) -> Result<Code, serde_json::Error> + Send + Sync;
 
-/// What a turn decides, what the flow then waits for, and what it says to updates.
-type Decided = (Vec<Decision>, Vec<String>, Vec<UpdateAnswer>);
+/// Decisions of a turn, the signals that the flow then awaits, and the answers to updates.
+pub(super) struct TurnDecided {
+    pub(super) decisions: Vec<Decision>,
+    pub(super) awaiting: Vec<String>,
+    pub(super) update_answers: Vec<UpdateAnswer>,
+}
 
 /// Updates of a turn.
 #[derive(Clone, Copy)]
 pub(super) enum TurnUpdates<'a> {
-    /// To be judged now.
+    /// Updates to judge now.
     Judge(&'a [Update]),
-    /// Accepted when the turn was decided before.
+    /// Updates accepted when the turn was first decided.
     Recorded(&'a [Update]),
 }
 
-/// What happened that code may wait for.
+/// An event that code can wait for.
 enum CodeNews {
     Started(Box<WorkflowStarted>),
     Ended(Ended),
@@ -50,7 +54,7 @@ enum CodeNews {
 }
 
 impl CodeNews {
-    /// What it ends, by the event that scheduled it.
+    /// Returns the scheduling event of the step that this event ends.
     fn ends(&self) -> Option<EventId> {
         match self {
             Self::Ended(ended) => ended.scheduled_event_id(),
@@ -59,33 +63,34 @@ impl CodeNews {
     }
 }
 
-/// A completed turn, until all its decisions are known.
-struct Batch {
+/// A completed turn whose decisions are still being collected.
+struct CompletedTurn {
     started_event_id: EventId,
     completed_event_id: EventId,
     events: Vec<Event>,
 }
 
-/// The code of a flow, and how far along its history it is.
+/// Code of a flow, and its position in the history.
 #[derive(Default)]
 pub(super) struct Machine {
     pub(super) core: Shared,
     root: Arc<ScopeNode>,
     code: Option<Code>,
-    bell: Arc<Bell>,
-    /// How the code ended.
+    wake_flag: Arc<WakeFlag>,
+    /// Decision that closed the code.
     closing: Option<Decision>,
     news: VecDeque<(EventId, CodeNews)>,
-    /// The newest DeciderStarted.
+    /// Newest DeciderStarted.
     started: Option<(EventId, Timestamp)>,
-    /// The turn that the code has run, and whose decisions have not been held against the history yet.
+    /// Turn that the code has run but whose decisions have not been compared with the history yet.
     ran: Option<EventId>,
-    batch: Option<Batch>,
+    batch: Option<CompletedTurn>,
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // The code first, as it holds the core; then what may hold it in a circle. A panic in there concerns nobody.
+        // The code is dropped first because it holds the core; then the closures, which may hold the core in a cycle. A
+        // panic while dropping them is ignored.
         let code = self.code.take();
         drop(guarded(|| drop(code)));
         let (queries, validators) = {
@@ -97,18 +102,18 @@ impl Drop for Machine {
 }
 
 impl Machine {
-    /// Whether it cannot go on.
-    pub(super) fn trouble(&self) -> Option<FlowError> {
-        lock(&self.core).trouble.clone()
+    /// Returns the error that prevents the flow from continuing.
+    pub(super) fn error(&self) -> Option<FlowError> {
+        lock(&self.core).error.clone()
     }
 
-    fn in_trouble(&self, trouble: FlowError) {
-        lock(&self.core).in_trouble(trouble);
+    fn record_error(&self, error: FlowError) {
+        lock(&self.core).record_error(error);
     }
 
-    /// Takes one more event.
+    /// Applies one event.
     pub(super) fn evolve(&mut self, begin: &Begin, event: &Event) {
-        if lock(&self.core).trouble.is_some() {
+        if lock(&self.core).error.is_some() {
             return;
         }
         if let Some(batch) = &mut self.batch {
@@ -122,10 +127,10 @@ impl Machine {
             EventKind::DeciderStarted(_) => self.started = Some((event.id, event.timestamp)),
             EventKind::DeciderCompleted(it) => {
                 let (started_event_id, completed_event_id) = (it.started_event_id, event.id);
-                self.batch = Some(Batch { started_event_id, completed_event_id, events: Vec::new() });
+                self.batch = Some(CompletedTurn { started_event_id, completed_event_id, events: Vec::new() });
             }
-            EventKind::DeciderTimedOut(it) => self.must_not_have_run(it.started_event_id),
-            EventKind::DeciderFailed(it) => self.must_not_have_run(Some(it.started_event_id)),
+            EventKind::DeciderTimedOut(it) => self.check_turn_not_run(it.started_event_id),
+            EventKind::DeciderFailed(it) => self.check_turn_not_run(Some(it.started_event_id)),
             kind => {
                 if let Some(news) = news(kind) {
                     self.news.push_back((event.id, news));
@@ -134,65 +139,66 @@ impl Machine {
         }
     }
 
-    /// Code cannot be taken back to before a turn: whoever keeps states drops those of lost turns.
-    fn must_not_have_run(&self, lost: Option<EventId>) {
+    /// Code cannot be rolled back to before a turn, so the keeper of the states must drop the state of a lost turn.
+    fn check_turn_not_run(&self, lost: Option<EventId>) {
         if let (Some(ran), Some(lost)) = (self.ran, lost)
             && ran == lost
         {
-            self.in_trouble(FlowError::RanAhead { ran });
+            self.record_error(FlowError::RanAhead { ran });
         }
     }
 
-    /// Ends the collecting of a completed turn's decisions: runs the turn, unless it has been, and holds what the code
-    /// issued against them.
+    /// Finishes a completed turn once all its decisions are known: runs the turn if the code has not run it yet, and
+    /// compares the decisions.
     pub(super) fn settle(&mut self, begin: &Begin) {
         let Some(batch) = self.batch.take() else { return };
         if self.ran != Some(batch.started_event_id) {
-            self.run(begin, Some(foreseen(&batch.events)), TurnUpdates::Recorded(&accepted(&batch.events)));
+            self.run(begin, Some(recorded_markers(&batch.events)), TurnUpdates::Recorded(&accepted(&batch.events)));
         }
         self.ran = None;
-        if self.trouble().is_none()
+        if self.error().is_none()
             && let Err(mismatch) = self.compare(&batch)
         {
-            self.in_trouble(mismatch);
+            self.record_error(mismatch);
         }
-        self.must_not_be_dead();
+        self.check_for_deadlock();
     }
 
-    /// Decides the newest turn, unless it has been; what it decides, what it waits for, and what it says to updates.
-    /// `foreseen` where it was decided before.
+    /// Decides the newest turn, unless the code has already run it. `recorded_markers` is set if the turn was decided
+    /// before.
     pub(super) fn decide(
         &mut self,
         begin: &Begin,
-        foreseen: Option<Foreseen>,
+        recorded_markers: Option<RecordedMarkers>,
         updates: &[Update],
-    ) -> Result<Decided, FlowError> {
+    ) -> Result<TurnDecided, FlowError> {
         self.settle(begin);
-        if self.ran.is_none() && self.trouble().is_none() {
-            self.run(begin, foreseen, TurnUpdates::Judge(updates));
-            self.must_not_be_dead();
+        if self.ran.is_none() && self.error().is_none() {
+            self.run(begin, recorded_markers, TurnUpdates::Judge(updates));
+            self.check_for_deadlock();
         }
         let core = lock(&self.core);
-        match &core.trouble {
-            Some(trouble) => Err(trouble.clone()),
+        match &core.error {
+            Some(error) => Err(error.clone()),
             None => {
                 let decisions = core.issued.iter().map(|issued| issued.decision.clone()).collect();
-                Ok((decisions, core.awaiting(), core.updates.said().to_vec()))
+                let (awaiting, update_answers) = (core.awaiting(), core.updates.answers().to_vec());
+                Ok(TurnDecided { decisions, awaiting, update_answers })
             }
         }
     }
 
     /// Runs the code for the newest turn.
-    fn run(&mut self, begin: &Begin, foreseen: Option<Foreseen>, updates: TurnUpdates<'_>) {
+    fn run(&mut self, begin: &Begin, recorded_markers: Option<RecordedMarkers>, updates: TurnUpdates<'_>) {
         let Some((started_event_id, now)) = self.started else {
-            self.in_trouble(FlowError::NoBeginning);
+            self.record_error(FlowError::NoBeginning);
             return;
         };
         self.ran = Some(started_event_id);
         {
             let mut core = lock(&self.core);
             core.now = now;
-            core.foreseen = foreseen;
+            core.recorded_markers = recorded_markers;
             core.is_running = true;
             core.updates.begin_turn();
             let news = self.news.iter().take_while(|(event_id, _)| *event_id < started_event_id);
@@ -200,40 +206,40 @@ impl Machine {
         }
         while let Some((event_id, _)) = self.news.front()
             && *event_id < started_event_id
-            && self.trouble().is_none()
+            && self.error().is_none()
         {
             if let Some((event_id, news)) = self.news.pop_front() {
-                self.bring(begin, event_id, news);
+                self.deliver(begin, event_id, news);
                 self.poll();
             }
         }
-        self.bring_updates(updates);
+        self.deliver_updates(updates);
         let mut core = lock(&self.core);
         core.is_running = false;
-        core.foreseen = None;
+        core.recorded_markers = None;
         if self.code.is_none() && self.closing.is_none() {
-            core.in_trouble(FlowError::NoBeginning);
+            core.record_error(FlowError::NoBeginning);
         }
     }
 
-    /// Brings what is accepted to the code, one after the other, so that each is judged after what came before it.
-    fn bring_updates(&mut self, asked: TurnUpdates<'_>) {
+    /// Delivers updates to the code one after the other, so that each is judged after the effects of the previous ones.
+    fn deliver_updates(&mut self, asked: TurnUpdates<'_>) {
         let (updates, judges) = match asked {
             TurnUpdates::Judge(updates) => (updates, true),
             TurnUpdates::Recorded(updates) => (updates, false),
         };
         for update in updates {
-            if self.trouble().is_some() {
+            if self.error().is_some() {
                 return;
             }
             if judges && let Err(Rejection { reason, details }) = self.judge(update) {
-                lock(&self.core).updates.say(update.id.clone(), Verdict::Rejected { reason, details });
+                lock(&self.core).updates.answer(update.id.clone(), Verdict::Rejected { reason, details });
                 continue;
             }
             let wakers = {
                 let mut core = lock(&self.core);
-                core.updates.say(update.id.clone(), Verdict::Later);
-                core.updates.bring(update);
+                core.updates.answer(update.id.clone(), Verdict::Later);
+                core.updates.deliver(update);
                 core.wake_for_update(&update.name)
             };
             wakers.into_iter().for_each(std::task::Waker::wake);
@@ -241,27 +247,27 @@ impl Machine {
         }
     }
 
-    /// Whether the code takes an update, as it is now. Code that has ended takes none.
+    /// Judges an update with the current code. Code that has ended rejects every update.
     pub(super) fn judge(&self, update: &Update) -> Result<(), Rejection> {
         if self.code.is_none() {
             return Err(Rejection::new("flow-has-ended"));
         }
         let validator = lock(&self.core).updates.validator(&update.name)?;
-        guarded(|| validator(update.input.as_ref())).unwrap_or_else(|trouble| {
-            // The update's own trouble, not the run's.
-            Err(Rejection::of("validator-panicked", &trouble.to_string()))
+        guarded(|| validator(update.input.as_ref())).unwrap_or_else(|error| {
+            // A panicking validator rejects the update and does not affect the run.
+            Err(Rejection::of("validator-panicked", &error.to_string()))
         })
     }
 
     fn poll(&mut self) {
         let Some(code) = &mut self.code else { return };
-        match poll_until_quiet(code, &self.bell) {
-            Err(trouble) => self.in_trouble(trouble),
+        match poll_until_quiet(code, &self.wake_flag) {
+            Err(error) => self.record_error(error),
             Ok(None) => {}
             Ok(Some(ended)) => {
                 let code = self.code.take();
-                if let Err(trouble) = guarded(|| drop(code)) {
-                    self.in_trouble(trouble);
+                if let Err(error) = guarded(|| drop(code)) {
+                    self.record_error(error);
                 }
                 let closing = match ended {
                     Ok(result) => baton_history::SucceedWorkflow { result: Some(result), force: false }.into(),
@@ -273,40 +279,42 @@ impl Machine {
         }
     }
 
-    fn must_not_be_dead(&self) {
+    fn check_for_deadlock(&self) {
         let mut core = lock(&self.core);
         if self.code.is_some() && !core.is_waited_for() {
             let open = core.open();
-            core.in_trouble(FlowError::Deadlock { open });
+            core.record_error(FlowError::Deadlock { open });
         }
     }
 
-    /// Brings one event to the code.
-    fn bring(&mut self, begin: &Begin, event_id: EventId, news: CodeNews) {
+    /// Delivers one event to the code.
+    fn deliver(&mut self, begin: &Begin, event_id: EventId, news: CodeNews) {
         match news {
             CodeNews::Started(it) => self.begin(begin, event_id, &it),
             CodeNews::Ended(Ended::Scheduled { scheduled_event_id, outcome }) => {
                 let waker = lock(&self.core).resolve(scheduled_event_id, event_id, |_| outcome);
                 waker.into_iter().for_each(std::task::Waker::wake);
             }
-            CodeNews::Ended(Ended::Activity { scheduled_event_id, unhappy }) => {
-                let outcome = |on: &On| {
+            CodeNews::Ended(Ended::Activity { scheduled_event_id, unsuccessful }) => {
+                let outcome = |on: &WaitTarget| {
                     let (activity_id, activity_type) = match on {
-                        On::Activity { activity_id, activity_type, .. } => (activity_id.clone(), activity_type.clone()),
-                        On::Timer { .. }
-                        | On::Child { .. }
-                        | On::External { .. }
-                        | On::Signal { .. }
-                        | On::Update { .. }
-                        | On::Cancel => <_>::default(),
+                        WaitTarget::Activity { activity_id, activity_type, .. } => {
+                            (activity_id.clone(), activity_type.clone())
+                        }
+                        WaitTarget::Timer { .. }
+                        | WaitTarget::Child { .. }
+                        | WaitTarget::External { .. }
+                        | WaitTarget::Signal { .. }
+                        | WaitTarget::Update { .. }
+                        | WaitTarget::Cancel => <_>::default(),
                     };
-                    Err(unhappy.of(activity_id, activity_type))
+                    Err(unsuccessful.of(activity_id, activity_type))
                 };
                 let waker = lock(&self.core).resolve(scheduled_event_id, event_id, outcome);
                 waker.into_iter().for_each(std::task::Waker::wake);
             }
             CodeNews::Ended(Ended::NotScheduled(failure)) => {
-                // The failed decision's own event stands for what it would have scheduled.
+                // The event of the failed decision takes the place of the scheduling event.
                 let waker = lock(&self.core).resolve(event_id, event_id, |_| Err(failure));
                 waker.into_iter().for_each(std::task::Waker::wake);
             }
@@ -316,7 +324,7 @@ impl Machine {
             }
             CodeNews::CancelRequested { reason } => cancel(&self.core, &self.root, reason),
             CodeNews::CloseFailed => {
-                // The code has ended: nobody is left to look at the news that was in the way.
+                // The code has ended and will not process the events that prevented the close, so the close is forced.
                 if let Some(closing) = &self.closing {
                     lock(&self.core).issue(forced(closing.clone()), None);
                 }
@@ -325,7 +333,7 @@ impl Machine {
     }
 
     fn begin(&mut self, begin: &Begin, event_id: EventId, started: &WorkflowStarted) {
-        lock(&self.core).about = About {
+        lock(&self.core).identity = RunIdentity {
             workflow_id: started.workflow_id.clone(),
             run_id: started.run_id,
             workflow_type: started.workflow_type.clone(),
@@ -335,18 +343,18 @@ impl Machine {
         match guarded(|| begin(context, started.input.as_ref())) {
             Ok(Ok(code)) => self.code = Some(code),
             Ok(Err(error)) => {
-                let (what, error) = ("the input of the run".to_owned(), error.to_string());
-                self.in_trouble(FlowError::Unreadable { event_id, what, error });
+                let (what, error) = ("the run's input".to_owned(), error.to_string());
+                self.record_error(FlowError::Unreadable { event_id, what, error });
             }
-            Err(trouble) => self.in_trouble(trouble),
+            Err(error) => self.record_error(error),
         }
     }
 
-    /// Holds what the code issued against what is recorded, and lets those who wait know under which event.
-    fn compare(&self, batch: &Batch) -> Result<(), FlowError> {
+    /// Compares the code's decisions with the recorded ones, and connects the waits with their events.
+    fn compare(&self, batch: &CompletedTurn) -> Result<(), FlowError> {
         let mut core = lock(&self.core);
         let mut issued = std::mem::take(&mut core.issued).into_iter();
-        if let Some((event_id, expected, found)) = core.updates.differs(&batch.events) {
+        if let Some(UpdateMismatch { event_id, expected, found }) = core.updates.differs(&batch.events) {
             return Err(FlowError::Mismatch {
                 event_id: event_id.unwrap_or(batch.completed_event_id),
                 expected,
@@ -362,18 +370,19 @@ impl Machine {
                     }
                     continue;
                 }
-                Some(issued) => told(&issued.decision),
-                None => "nothing more in this turn".to_owned(),
+                Some(issued) => describe(&issued.decision),
+                None => "no further decision in this turn".to_owned(),
             };
-            return Err(FlowError::Mismatch { event_id: event.id, expected: told_event(&event.kind), found });
+            return Err(FlowError::Mismatch { event_id: event.id, expected: describe_event(&event.kind), found });
         }
         match issued.next() {
             None => Ok(()),
             Some(issued) => {
                 let event_id = batch.events.last().map_or(batch.completed_event_id, |event| event.id);
-                let last = batch.events.last().map_or("DeciderCompleted".to_owned(), |event| told_event(&event.kind));
-                let expected = format!("{last}, the last of its turn");
-                Err(FlowError::Mismatch { event_id, expected, found: told(&issued.decision) })
+                let last =
+                    batch.events.last().map_or("DeciderCompleted".to_owned(), |event| describe_event(&event.kind));
+                let expected = format!("{last}, the last decision of its turn");
+                Err(FlowError::Mismatch { event_id, expected, found: describe(&issued.decision) })
             }
         }
     }
@@ -390,13 +399,14 @@ fn forced(mut closing: Decision) -> Decision {
     closing
 }
 
-/// An activity that was canceled before a runner took it: it ends in the middle of a turn's decisions.
+/// Returns whether an activity was canceled before a runner took it. Such an event is recorded among the decisions of a
+/// turn.
 pub(crate) fn is_canceled_unstarted(kind: &EventKind) -> bool {
     matches!(kind, EventKind::ActivityCanceled(it) if it.started_event_id.is_none())
 }
 
-/// What is known of recorded decisions before the code issues them.
-fn foreseen(events: &[Event]) -> Foreseen {
+/// Returns the recorded markers of a turn, which must be known before the code runs.
+fn recorded_markers(events: &[Event]) -> RecordedMarkers {
     let marker = |event: &Event| match &event.kind {
         EventKind::Marker(it) => Some(RecordMarker { name: it.name.clone(), details: it.details.clone() }),
         _ => None,
@@ -404,7 +414,7 @@ fn foreseen(events: &[Event]) -> Foreseen {
     events.iter().filter_map(marker).collect()
 }
 
-/// What code may wait for; `None` for what it never sees.
+/// Returns the news in an event for the code, or `None` if the code never sees the event.
 fn news(kind: &EventKind) -> Option<CodeNews> {
     match kind {
         EventKind::WorkflowStarted(it) => Some(CodeNews::Started(it.clone())),

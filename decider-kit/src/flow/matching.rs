@@ -1,9 +1,9 @@
-//! Whether a recorded event is what became of a decision.
+//! Comparison of recorded events with decisions.
 
 use baton_history::{Decision, EventKind};
 
-/// Whether `kind` may be what became of `decision`. Ids, types and names must be the same; inputs, timeouts and lists may
-/// have changed with the code.
+/// Returns whether `kind` can be the record of `decision`. Ids, types and names must be equal; inputs, timeouts and
+/// task lists may have changed with the code.
 pub(super) fn matches(decision: &Decision, kind: &EventKind) -> bool {
     if let EventKind::WorkflowCloseFailed(it) = kind {
         return decision.closes().is_some_and(|closing| closing.decision == it.decision);
@@ -45,8 +45,8 @@ pub(super) fn matches(decision: &Decision, kind: &EventKind) -> bool {
     }
 }
 
-/// A decision, for people.
-pub(super) fn told(decision: &Decision) -> String {
+/// Describes a decision in an error message.
+pub(super) fn describe(decision: &Decision) -> String {
     let name = decision.name();
     match decision {
         Decision::ScheduleActivity(it) => activity(name, &it.activity_id, &it.activity_type),
@@ -61,8 +61,8 @@ pub(super) fn told(decision: &Decision) -> String {
     }
 }
 
-/// An event, for people.
-pub(super) fn told_event(kind: &EventKind) -> String {
+/// Describes an event in an error message.
+pub(super) fn describe_event(kind: &EventKind) -> String {
     let name = kind.name();
     match kind {
         EventKind::ActivityScheduled(it) => activity(name, &it.activity_id, &it.activity_type),

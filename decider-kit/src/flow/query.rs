@@ -1,4 +1,4 @@
-//! Queries to a flow, answered by closures that it registers.
+//! Query handlers that a flow registers.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::QueryError;
 
-/// A registered query.
+/// A registered query handler.
 pub(super) type Query = Arc<dyn Fn(Option<&Payload>) -> Result<Payload, QueryError> + Send + Sync>;
 
 pub(super) fn query<I: DeserializeOwned, O: Serialize>(answer: impl Fn(I) -> O + Send + Sync + 'static) -> Query {

@@ -1,4 +1,4 @@
-//! Signals, awaited.
+//! Signals that a flow can await.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -11,19 +11,20 @@ use futures_core::Stream;
 use serde::de::DeserializeOwned;
 
 use super::context::Context;
-use super::core::{On, lock};
+use super::core::{WaitTarget, lock};
 use super::wait::WaitFuture;
 use crate::failure::{Cause, Failure};
 
 impl Context {
-    /// The signals of this name, each an `T`, in the order of the history. Those that came before anybody asked are kept.
+    /// Returns the signals of this name, each deserialized as a `T`, in the order of the history. It includes signals
+    /// received before this call.
     pub fn signals<T: DeserializeOwned>(&self, name: impl Into<String>) -> Signals<T> {
         Signals::new(self.clone(), name.into())
     }
 }
 
-/// The signals of one name, one after the other; also a [`Stream`], which ends after a cancellation. See
-/// [`Context::signals`]. Each signal is given once: two of these with the same name share the signals between them.
+/// The signals of one name, one after the other. It is also a [`Stream`], which ends after a cancellation. Each signal
+/// is returned once: two values with the same name share the signals. See [`Context::signals`].
 #[must_use = "signals are awaited"]
 pub struct Signals<T> {
     context: Context,
@@ -46,23 +47,23 @@ impl<T> Signals<T> {
 }
 
 impl<T: DeserializeOwned> Signals<T> {
-    /// The next signal.
+    /// Waits for the next signal.
     ///
     /// # Errors
     ///
-    /// [`Cause::Unreadable`] when it is no `T`; whoever sent it was told that it is recorded, so the flow decides what to
-    /// make of it. A cancellation when the scope is canceled.
+    /// [`Cause::Unreadable`] if the input is not a `T`. The sender already knows that the signal is recorded,
+    /// so the flow must decide how to handle it. A cancellation if the scope is canceled.
     pub async fn next(&mut self) -> Result<T, Failure> {
-        // The wait belongs to this call: whoever drops it, e.g. a `select`, waits no more.
+        // The wait belongs to this call, so dropping the future, e.g. in a `select`, ends the wait.
         let mut waiting = None;
         poll_fn(|task| self.poll_signal(&mut waiting, task)).await
     }
 
-    /// The next signal, if it is there already.
+    /// Returns the next signal if it has already been received.
     ///
     /// # Errors
     ///
-    /// [`Cause::Unreadable`] when it is no `T`.
+    /// [`Cause::Unreadable`] if the input is not a `T`.
     pub fn try_next(&mut self) -> Result<Option<T>, Failure> {
         let taken = lock(self.context.shared()).take_signal(&self.name);
         taken.map(|(_, input)| self.read(input.as_ref())).transpose()
@@ -71,7 +72,7 @@ impl<T: DeserializeOwned> Signals<T> {
     fn read(&self, input: Option<&Payload>) -> Result<T, Failure> {
         let text = input.and_then(Payload::text).unwrap_or("null");
         serde_json::from_str(text).map_err(|error| {
-            let reason = format!("signal `{}` is not what the flow reads", self.name);
+            let reason = format!("cannot read signal `{}`", self.name);
             Failure::of(reason, None, Cause::Unreadable).details(&error.to_string())
         })
     }
@@ -86,8 +87,8 @@ impl<T: DeserializeOwned> Signals<T> {
             *waiting = None;
             return Poll::Ready(Err(canceled));
         }
-        let waiting = waiting.get_or_insert_with(|| self.context.wait(On::Signal { name: self.name.clone() }));
-        // Only the waker is left here: a signal or a cancellation is seen above.
+        let waiting = waiting.get_or_insert_with(|| self.context.wait(WaitTarget::Signal { name: self.name.clone() }));
+        // Polled only to store the waker: signals and cancellations are handled above.
         let _ = waiting.poll(task);
         Poll::Pending
     }

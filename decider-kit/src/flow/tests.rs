@@ -1,9 +1,9 @@
-//! Flows, in a service whose clock is virtual.
+//! Tests of flows in a test service.
 
 mod cancellation;
 mod contained;
+mod external;
 mod laws;
-mod others;
 mod recording;
 mod reset;
 mod updates;
@@ -20,7 +20,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The code of a flow that takes nothing and gives a text.
+/// Code of a flow without input.
 trait Code<Fut>: Fn(Context, ()) -> Fut + Send + Sync + 'static {}
 impl<Fut, F: Fn(Context, ()) -> Fut + Send + Sync + 'static> Code<Fut> for F {}
 
@@ -32,8 +32,8 @@ where
     Flow::new(code)
 }
 
-/// A service with this flow under the type `flow`, and activities `a`, `b`, … that take one, two, … seconds and give their
-/// name.
+/// Creates a service with this flow under the type `flow`, and activities `a`, `b`, … that take one, two, … seconds and
+/// return their name.
 fn service(flow: Flow) -> TestService {
     let mut service = TestService::new();
     service.decider("flow", flow);
@@ -43,7 +43,7 @@ fn service(flow: Flow) -> TestService {
     service
 }
 
-/// Starts the flow as `1` and runs it to its end.
+/// Starts the flow as `1`, runs it to its end, and returns its result.
 fn result_of(service: &mut TestService) -> String {
     service.start("flow", "1", &());
     let closed = service.finish("1");
@@ -51,7 +51,7 @@ fn result_of(service: &mut TestService) -> String {
     closed.result()
 }
 
-/// Event names without the bookkeeping of turns.
+/// Returns the names of the events except those of turns.
 fn names(events: &[Event]) -> Vec<&'static str> {
     events.iter().map(|event| event.kind.name()).filter(|name| !name.starts_with("Decider")).collect()
 }
@@ -60,9 +60,9 @@ fn json(events: &[Event]) -> String {
     serde_json::to_string(events).unwrap()
 }
 
-fn trouble(replayed: Result<(), ReplayError>) -> FlowError {
+fn error(replayed: Result<(), ReplayError>) -> FlowError {
     match replayed {
-        Err(ReplayError::Trouble { trouble, .. }) => trouble,
-        other => panic!("expected trouble, found {other:?}"),
+        Err(ReplayError::Flow { error, .. }) => error,
+        other => panic!("expected a flow error, found {other:?}"),
     }
 }

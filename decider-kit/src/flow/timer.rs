@@ -1,4 +1,4 @@
-//! Timers, awaited.
+//! Timers that a flow can await.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -8,30 +8,31 @@ use std::task::{Context as Task, Poll};
 use baton_history::{Duration, StartTimer, Timestamp};
 
 use super::context::Context;
-use super::core::{On, lock};
+use super::core::{WaitTarget, lock};
 use super::wait::WaitFuture;
 use crate::failure::{Cause, Failure};
 
-/// What timers are named unless they are given a name.
+/// Default name of a timer.
 const NAME: &str = "sleep";
 
 impl Context {
-    /// A timer. It is set when it is first awaited, and taken back when it is dropped before its time.
+    /// Returns a timer. It is started when it is first awaited, and canceled when it is dropped before it expires.
     pub fn sleep(&self, span: Duration) -> Sleep {
         Sleep::new(self.clone(), span)
     }
 
-    /// A timer that expires at this instant; at once when it is over.
+    /// Returns a timer that expires at this instant, or immediately if the instant has passed.
     pub fn sleep_until(&self, at: Timestamp) -> Sleep {
         self.sleep(at.since(self.now()))
     }
 
-    /// What `work` comes to, if that happens within this span; otherwise `work` is dropped, which takes back what it had
-    /// under way.
+    /// Runs `work` with a time limit. If the limit expires first, `work` is dropped, which cancels everything it has in
+    /// progress.
     ///
     /// # Errors
     ///
-    /// A failure with [`Cause::Elapsed`]; a cancellation when the scope is canceled before `work` has ended.
+    /// A failure with [`Cause::Elapsed`] if the limit expires; a cancellation if the scope is canceled before `work`
+    /// has ended.
     pub async fn within<T>(&self, span: Duration, work: impl Future<Output = T>) -> Result<T, Failure> {
         let mut work = pin!(work);
         let mut sleep = pin!(self.sleep(span));
@@ -50,7 +51,7 @@ fn elapsed() -> Failure {
 }
 
 /// A timer. See [`Context::sleep`].
-#[must_use = "a timer is set when it is awaited"]
+#[must_use = "a timer is started only when it is awaited or started"]
 pub struct Sleep {
     context: Context,
     span: Duration,
@@ -75,13 +76,14 @@ impl Sleep {
         Self { context, span, name: None, stage: TimerStage::Described }
     }
 
-    /// With this name in the history, and a number from the second of its name on; `sleep` unless set.
+    /// Sets the timer's name in the history, with a number appended from the second timer of that name on. Default:
+    /// `sleep`.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Sets it now, to be awaited later. In a canceled scope nothing is set.
+    /// Starts the timer now, so that you can await it later. In a canceled scope nothing is started.
     pub fn start(mut self) -> Self {
         if self.context.cancellation().is_none() {
             self.set();
@@ -94,7 +96,7 @@ impl Sleep {
             return;
         }
         let timer_id = lock(self.context.shared()).id_for(self.name.as_deref().unwrap_or(NAME));
-        let waiting = self.context.wait(On::Timer { timer_id: timer_id.clone() });
+        let waiting = self.context.wait(WaitTarget::Timer { timer_id: timer_id.clone() });
         lock(self.context.shared()).issue(StartTimer { timer_id, after: self.span, control: None }, waiting.key());
         self.stage = TimerStage::Set(waiting);
     }

@@ -1,4 +1,4 @@
-//! Updates, awaited.
+//! Updates that a flow can await.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::context::Context;
-use super::core::{On, lock};
+use super::core::{WaitTarget, lock};
 use super::updates::{Accepted, Validator};
 use super::wait::WaitFuture;
 use crate::failure::Failure;
@@ -26,21 +26,21 @@ fn readable<I: DeserializeOwned>(input: Option<&Payload>) -> Result<I, Rejection
 }
 
 impl Context {
-    /// The updates of this name, each an `I`, in the order in which they were accepted. From now on, until what this gives is
-    /// dropped, updates of this name are accepted whose input is an `I`, and which [`Updates::validate`] finds acceptable.
-    /// Their callers wait for the [answers](super::AcceptedUpdate::done).
+    /// Accepts updates of this name, and returns them in the order of acceptance, each deserialized as an `I`. Until
+    /// the returned value is dropped, an update is accepted if its input is an `I` and passes [`Updates::validate`].
+    /// Its caller waits for the [answer](super::AcceptedUpdate::done).
     pub fn updates<I: DeserializeOwned + 'static>(&self, name: impl Into<String>) -> Updates<I> {
         Updates::new(self.clone(), name.into())
     }
 }
 
-/// The updates of one name, one after the other. See [`Context::updates`]. While it is there, updates of this name are
-/// accepted; when it is dropped, those that nobody has taken fail, and later ones are rejected.
+/// The updates of one name, one after the other. While this value exists, updates of this name are accepted. When it is
+/// dropped, accepted updates that the code has not taken fail, and later ones are rejected. See [`Context::updates`].
 #[must_use = "updates are awaited"]
 pub struct Updates<I> {
     context: Context,
     name: String,
-    /// Tells it from another one with the same name.
+    /// Distinguishes this registration from others with the same name.
     number: u64,
     input: std::marker::PhantomData<fn() -> I>,
 }
@@ -58,21 +58,21 @@ impl<I: DeserializeOwned + 'static> Updates<I> {
         Self { context, name, number, input: std::marker::PhantomData }
     }
 
-    /// Accepts only what `validate` finds acceptable: a pure look at the input, and at what it shares with the flow, e.g. an
-    /// `Arc<Mutex<…>>`. What it rejects leaves no trace, and the flow never hears of it.
+    /// Adds a validator. It must be a pure function of the input and of state shared with the flow, e.g. an
+    /// `Arc<Mutex<…>>`. A rejected update leaves no trace, and the flow never sees it.
     pub fn validate(self, validate: impl Fn(&I) -> Result<(), Rejection> + Send + Sync + 'static) -> Self {
         let validator: Validator = Arc::new(move |input| validate(&readable::<I>(input)?));
         lock(self.context.shared()).updates.validate(&self.name, self.number, validator);
         self
     }
 
-    /// The next update, which its caller waits for until it is [answered](AcceptedUpdate::done).
+    /// Waits for the next update. Its caller waits until you [answer](AcceptedUpdate::done) it.
     ///
     /// # Errors
     ///
-    /// A cancellation when the scope is canceled.
+    /// A cancellation if the scope is canceled.
     pub async fn next(&mut self) -> Result<AcceptedUpdate<I>, Failure> {
-        // The wait belongs to this call: whoever drops it, e.g. a `select`, waits no more.
+        // The wait belongs to this call, so dropping the future, e.g. in a `select`, ends the wait.
         let mut waiting = None;
         poll_fn(|task| self.poll_update(&mut waiting, task)).await
     }
@@ -91,7 +91,8 @@ impl<I: DeserializeOwned + 'static> Updates<I> {
                     Poll::Ready(Ok(AcceptedUpdate { input, reply }))
                 }
                 Err(error) => {
-                    // It was accepted by code that read it: the turn waits for such code.
+                    // The update was accepted by code that could read it. The turn is given back and waits for such
+                    // code.
                     self.context.unreadable(0, format!("the input of update `{update_id}`"), &error);
                     Poll::Pending
                 }
@@ -101,8 +102,8 @@ impl<I: DeserializeOwned + 'static> Updates<I> {
             *waiting = None;
             return Poll::Ready(Err(canceled));
         }
-        let waiting = waiting.get_or_insert_with(|| self.context.wait(On::Update { name: self.name.clone() }));
-        // Only the waker is left here: an update or a cancellation is seen above.
+        let waiting = waiting.get_or_insert_with(|| self.context.wait(WaitTarget::Update { name: self.name.clone() }));
+        // Polled only to store the waker: updates and cancellations are handled above.
         let _ = waiting.poll(task);
         Poll::Pending
     }
@@ -114,35 +115,35 @@ impl<I> Drop for Updates<I> {
     }
 }
 
-/// An update that was accepted, and its answer. Dropped without one it fails as `unanswered`.
-#[must_use = "its caller waits for the answer"]
+/// An accepted update and its reply. If it is dropped without an answer, the update fails as `unanswered`.
+#[must_use = "the caller of the update waits for an answer"]
 #[derive(Debug)]
 pub struct AcceptedUpdate<I> {
-    /// What it says.
+    /// Input of the update.
     pub input: I,
-    /// Where its answer goes.
+    /// Reply to the caller.
     pub reply: Reply,
 }
 
 impl<I> AcceptedUpdate<I> {
-    /// The caller's name for it.
+    /// Returns the update's id, chosen by the caller.
     pub fn id(&self) -> &str {
         self.reply.update_id.as_deref().unwrap_or_default()
     }
 
-    /// Answers it.
+    /// Completes the update with this result.
     pub fn done<T: Serialize + ?Sized>(self, result: &T) {
         self.reply.done(result);
     }
 
-    /// Answers that it could not be done.
+    /// Fails the update.
     pub fn failed(self, failure: &Failure) {
         self.reply.failed(failure);
     }
 }
 
-/// Where the answer of an update goes.
-#[must_use = "its caller waits for the answer"]
+/// Handle to answer an update.
+#[must_use = "the caller of the update waits for an answer"]
 pub struct Reply {
     context: Context,
     update_id: Option<String>,
@@ -155,18 +156,18 @@ impl fmt::Debug for Reply {
 }
 
 impl Reply {
-    /// Answers the update.
+    /// Completes the update with this result.
     pub fn done<T: Serialize + ?Sized>(mut self, result: &T) {
-        self.say(Verdict::Done { result: Some(payload(result)) });
+        self.answer(Verdict::Done { result: Some(payload(result)) });
     }
 
-    /// Answers that it could not be done.
+    /// Fails the update.
     pub fn failed(mut self, failure: &Failure) {
         let (reason, details) = (failure.reason().to_owned(), failure.payload().cloned());
-        self.say(Verdict::Failed { reason, details });
+        self.answer(Verdict::Failed { reason, details });
     }
 
-    fn say(&mut self, verdict: Verdict) {
+    fn answer(&mut self, verdict: Verdict) {
         if let Some(update_id) = self.update_id.take() {
             lock(self.context.shared()).answer_update(update_id, verdict);
         }
@@ -175,6 +176,6 @@ impl Reply {
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        self.say(Verdict::Failed { reason: "unanswered".to_owned(), details: None });
+        self.answer(Verdict::Failed { reason: "unanswered".to_owned(), details: None });
     }
 }

@@ -1,5 +1,5 @@
-//! Updates between the code of a flow and the history: which the code takes, those that it has not taken yet, and what it
-//! said in this turn.
+//! State of a flow's updates: the names that the code accepts, the accepted updates that it has not taken yet, and the
+//! answers of this turn.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -8,59 +8,59 @@ use baton_history::{Event, EventKind, Payload, UpdateAnswer, Verdict};
 
 use crate::update::{Rejection, Update};
 
-/// Looks at the input of an update before it is accepted. Not asked when the history is run again.
+/// Function that checks the input of an update before it is accepted. Not called on replay.
 pub(super) type Validator = Arc<dyn Fn(Option<&Payload>) -> Result<(), Rejection> + Send + Sync>;
 
-/// An update that was accepted, until the code takes it.
+/// An accepted update that the code has not taken yet.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Accepted {
     pub(super) update_id: String,
     pub(super) input: Option<Payload>,
 }
 
-/// A name that the code takes updates of.
+/// Registration of an update name, and its untaken updates.
 struct Taking {
     validator: Validator,
     number: u64,
     waiting: VecDeque<Accepted>,
 }
 
-/// See the module.
+/// Registered update names and the answers of the current turn.
 #[derive(Default)]
 pub(super) struct UpdateHandlers {
     takes: BTreeMap<String, Taking>,
     numbers: u64,
-    /// What was said in this turn, in order.
-    said: Vec<UpdateAnswer>,
+    /// Answers of this turn, in order.
+    answers: Vec<UpdateAnswer>,
 }
 
 impl UpdateHandlers {
-    /// Forgets what the turn before this one said.
+    /// Discards the answers of the previous turn.
     pub(super) fn begin_turn(&mut self) {
-        self.said.clear();
+        self.answers.clear();
     }
 
-    /// What was said in this turn.
-    pub(super) fn said(&self) -> &[UpdateAnswer] {
-        &self.said
+    /// Returns the answers of this turn.
+    pub(super) fn answers(&self) -> &[UpdateAnswer] {
+        &self.answers
     }
 
-    /// What holds user code.
+    /// Removes and returns the validators, which hold user code.
     pub(super) fn validators(&mut self) -> Vec<Validator> {
         std::mem::take(&mut self.takes).into_values().map(|taking| taking.validator).collect()
     }
 
-    /// What looks at an update of this name.
+    /// Returns the validator for this name.
     ///
     /// # Errors
     ///
-    /// The rejection, where the code takes none.
+    /// A rejection if the code does not accept updates of this name.
     pub(super) fn validator(&self, name: &str) -> Result<Validator, Rejection> {
         let taking = self.takes.get(name);
         taking.map(|it| it.validator.clone()).ok_or_else(|| Rejection::unknown(self.takes.keys().map(String::as_str)))
     }
 
-    /// The code takes updates of this name from now on; answers the number of its doing so.
+    /// Registers the name and returns the number of the registration.
     pub(super) fn register(&mut self, name: &str, validator: Validator) -> u64 {
         self.numbers += 1;
         let number = self.numbers;
@@ -75,18 +75,18 @@ impl UpdateHandlers {
         }
     }
 
-    /// The code takes no more updates of this name: those that it has not taken fail.
+    /// Removes the registration. Updates that the code has not taken fail.
     pub(super) fn forget(&mut self, name: &str, number: u64) {
         if self.takes.get(name).is_none_or(|taking| taking.number != number) {
             return;
         }
         for left in self.takes.remove(name).into_iter().flat_map(|taking| taking.waiting) {
-            self.say(left.update_id, Verdict::Failed { reason: "not-taken".to_owned(), details: None });
+            self.answer(left.update_id, Verdict::Failed { reason: "not-taken".to_owned(), details: None });
         }
     }
 
-    /// An accepted update is there to be taken. False where the code takes none of its name.
-    pub(super) fn bring(&mut self, update: &Update) -> bool {
+    /// Queues an accepted update for the code. Returns false if the code does not accept its name.
+    pub(super) fn deliver(&mut self, update: &Update) -> bool {
         let Some(taking) = self.takes.get_mut(&update.name) else { return false };
         taking.waiting.push_back(Accepted { update_id: update.id.clone(), input: update.input.clone() });
         true
@@ -96,60 +96,88 @@ impl UpdateHandlers {
         self.takes.get_mut(name)?.waiting.pop_front()
     }
 
-    pub(super) fn say(&mut self, update_id: String, verdict: Verdict) {
-        match self.said.iter_mut().find(|answer| answer.update_id == update_id) {
+    pub(super) fn answer(&mut self, update_id: String, verdict: Verdict) {
+        match self.answers.iter_mut().find(|answer| answer.update_id == update_id) {
             Some(answer) => answer.verdict = verdict,
-            None => self.said.push(UpdateAnswer { update_id, verdict }),
+            None => self.answers.push(UpdateAnswer { update_id, verdict }),
         }
     }
 
-    /// What of a turn's recorded events differs from what was said; for people.
-    pub(super) fn differs(&self, events: &[Event]) -> Option<(Option<u64>, String, String)> {
-        let mut recorded: BTreeMap<&str, (u64, bool, bool)> = BTreeMap::new();
+    /// Returns the first difference between the recorded events of a turn and the code's answers.
+    pub(super) fn differs(&self, events: &[Event]) -> Option<UpdateMismatch> {
+        let mut recorded: BTreeMap<&str, (u64, UpdateEnd)> = BTreeMap::new();
         for event in events {
-            let (id, is_done, has_failed) = match &event.kind {
-                EventKind::UpdateAccepted(it) => (&it.update_id, false, false),
-                EventKind::UpdateCompleted(it) => (&it.update_id, true, false),
-                EventKind::UpdateFailed(it) => (&it.update_id, false, true),
+            let (id, end) = match &event.kind {
+                EventKind::UpdateAccepted(it) => (&it.update_id, UpdateEnd::Open),
+                EventKind::UpdateCompleted(it) => (&it.update_id, UpdateEnd::Completed),
+                EventKind::UpdateFailed(it) => (&it.update_id, UpdateEnd::Failed),
                 _ => continue,
             };
-            recorded.insert(id, (event.id, is_done, has_failed));
+            recorded.insert(id, (event.id, end));
         }
-        for answer in &self.said {
-            let said = match answer.verdict {
+        for answer in &self.answers {
+            let end = match answer.verdict {
                 Verdict::Rejected { .. } => continue,
-                Verdict::Done { .. } => (true, false),
-                Verdict::Failed { .. } => (false, true),
-                Verdict::Later => (false, false),
+                Verdict::Done { .. } => UpdateEnd::Completed,
+                Verdict::Failed { .. } => UpdateEnd::Failed,
+                Verdict::Later => UpdateEnd::Open,
             };
-            let found = recorded.remove(answer.update_id.as_str());
-            if found.map(|(_, is_done, has_failed)| (is_done, has_failed)) != Some(said) {
-                let expected = found.map_or("nothing about it".to_owned(), |it| told(&answer.update_id, (it.1, it.2)));
-                return Some((found.map(|it| it.0), expected, told(&answer.update_id, said)));
+            let id = answer.update_id.as_str();
+            let found = recorded.remove(id);
+            if found.map(|(_, end)| end) != Some(end) {
+                let expected = found.map_or("nothing about it".to_owned(), |(_, end)| end.describe(id));
+                return Some(UpdateMismatch {
+                    event_id: found.map(|(event_id, _)| event_id),
+                    expected,
+                    found: end.describe(id),
+                });
             }
         }
-        let (id, (event_id, is_done, has_failed)) = recorded.into_iter().next()?;
-        Some((Some(event_id), told(id, (is_done, has_failed)), format!("nothing about update `{id}`")))
+        let (id, (event_id, end)) = recorded.into_iter().next()?;
+        Some(UpdateMismatch {
+            event_id: Some(event_id),
+            expected: end.describe(id),
+            found: format!("nothing about update `{id}`"),
+        })
     }
 }
 
-fn told(update_id: &str, (is_done, has_failed): (bool, bool)) -> String {
-    let what = if is_done {
-        "UpdateCompleted"
-    } else if has_failed {
-        "UpdateFailed"
-    } else {
-        "UpdateAccepted"
-    };
-    format!("{what} `{update_id}`")
+/// First difference between the recorded events about updates and the code's answers, described for people.
+pub(super) struct UpdateMismatch {
+    /// Event that differs, if the history has one.
+    pub(super) event_id: Option<u64>,
+    /// Recorded event.
+    pub(super) expected: String,
+    /// Answer of the code.
+    pub(super) found: String,
 }
 
-/// Whether an event is about an update.
+/// State of an accepted update at the end of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UpdateEnd {
+    Open,
+    Completed,
+    Failed,
+}
+
+impl UpdateEnd {
+    /// Describes the event that records this state, in an error message.
+    fn describe(self, update_id: &str) -> String {
+        let event = match self {
+            Self::Open => "UpdateAccepted",
+            Self::Completed => "UpdateCompleted",
+            Self::Failed => "UpdateFailed",
+        };
+        format!("{event} `{update_id}`")
+    }
+}
+
+/// Returns whether an event concerns an update.
 pub(super) fn is_about_update(event: &Event) -> bool {
     matches!(event.kind, EventKind::UpdateAccepted(_) | EventKind::UpdateCompleted(_) | EventKind::UpdateFailed(_))
 }
 
-/// The updates that a turn accepted.
+/// Returns the updates that a turn accepted.
 pub(super) fn accepted(events: &[Event]) -> Vec<Update> {
     let accepted = |event: &Event| match &event.kind {
         EventKind::UpdateAccepted(it) => Some(Update {

@@ -1,4 +1,4 @@
-//! Waiting for what was asked for.
+//! The future of a single wait.
 
 use std::task::{Context, Poll};
 
@@ -7,7 +7,7 @@ use baton_history::EventId;
 use super::core::{Key, Shared, lock};
 use crate::ended::Outcome;
 
-/// A wait that is under way. Dropped before its end it takes back what it waits for.
+/// A wait in progress. Dropping it before its end cancels the awaited step.
 pub(super) struct WaitFuture {
     shared: Shared,
     key: Option<Key>,
@@ -22,7 +22,8 @@ impl WaitFuture {
         self.key
     }
 
-    /// What came of it, and with which event (0 for a cancellation). Not to be polled again after that.
+    /// Polls for the outcome and the event that delivered it (0 for a cancellation). Must not be polled again after
+    /// that.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<(EventId, Outcome)> {
         let Some(key) = self.key else { return Poll::Pending };
         let taken = lock(&self.shared).take_outcome(key, context.waker());

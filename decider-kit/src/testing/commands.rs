@@ -1,4 +1,4 @@
-//! What deciders and others say, as the service hears it.
+//! Commands of deciders and other callers.
 
 use baton_history::{AnsweredTurn, Command, Event, Fault, Payload, ProposedUpdate, Start, TurnAnswer, TurnId};
 use serde::Serialize;
@@ -11,17 +11,17 @@ pub(super) fn payload<T: Serialize + ?Sized>(value: &T) -> Payload {
     Payload::of(value).expect("the value has a JSON form")
 }
 
-/// What a decider's answer asks of the service.
+/// Returns the command that answers a turn with these decisions.
 pub(super) fn answer(turn: TurnId, decisions: Decisions) -> Command {
     judged(AnsweredTurn::Held(turn), Vec::new(), decisions)
 }
 
-/// What a decider says of a turn that was asked to judge updates, and that may be speculative, as a command.
+/// Returns the command that answers a turn with updates to judge. The turn may be speculative.
 pub(super) fn judged(turn: AnsweredTurn, asked: Vec<ProposedUpdate>, decisions: Decisions) -> Command {
     let Decisions { decisions, context, awaiting, updates: answers, given_back } = decisions;
     let held = match &turn {
         AnsweredTurn::Held(held) => *held,
-        // Given back, it was never there.
+        // The ids are unused: a speculative turn that is given back is not recorded.
         AnsweredTurn::Speculative { .. } => TurnId { scheduled_event_id: 0, started_event_id: 0 },
     };
     match given_back {

@@ -1,4 +1,4 @@
-//! Recorded histories: every turn once more.
+//! Recorded histories, whose turns a decider decides again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use baton_history::{AnsweredTurn, Event, EventId, EventKind, ProposedUpdate, RecordMarker, Run, TurnId, admit};
 
 use super::commands::judged;
-use super::mind::{Mind, fresh, told};
-use super::{must_be_sound, window_of};
+use super::subject::{Subject, describe, fresh};
+use super::{assert_consistent, window_of};
 use crate::flow::is_canceled_unstarted;
 use crate::update::{TurnEnd, Update};
 use crate::{Decisions, TakesTurns};
 
-/// A history that was recorded somewhere.
+/// A recorded history.
 ///
 /// ```
 /// # use baton_decider_kit::{Decider, Decisions, Event, Window};
@@ -32,7 +32,8 @@ use crate::{Decisions, TakesTurns};
 ///     {"id":2,"timestamp":"2026-03-01T12:00:00.000Z","type":"DeciderScheduled","taskList":"orders",
 ///      "startToClose":"PT30S","attempt":1},
 ///     {"id":3,"timestamp":"2026-03-01T12:00:00.500Z","type":"DeciderStarted","scheduledEventId":2},
-///     {"id":4,"timestamp":"2026-03-01T12:00:00.501Z","type":"DeciderCompleted","scheduledEventId":2,"startedEventId":3},
+///     {"id":4,"timestamp":"2026-03-01T12:00:00.501Z","type":"DeciderCompleted","scheduledEventId":2,
+///      "startedEventId":3},
 ///     {"id":5,"timestamp":"2026-03-01T12:00:00.501Z","type":"WorkflowSuccess","result":"done","decisionEventId":4}
 /// ]}"#;
 /// Recorded::from_json(text)?.assert_same(Order);
@@ -43,25 +44,26 @@ pub struct Recorded {
     events: Vec<Event>,
 }
 
-/// A turn that is decided in another way than it was.
+/// A turn that is decided differently than it was recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// The turn's DeciderStarted.
+    /// DeciderStarted of the turn.
     pub started_event_id: EventId,
-    /// What the decider decides now.
+    /// Decisions made now.
     pub decisions: Decisions,
-    /// What would be recorded of that; empty when the service would refuse it, or the turn is given back.
+    /// Events that would be recorded for them. Empty if the service would refuse the decisions, or if the turn is given
+    /// back.
     pub now: Vec<EventKind>,
-    /// What was recorded then.
+    /// Recorded events.
     pub then: Vec<EventKind>,
-    /// Why the service would refuse it, if it would.
+    /// Reason why the service would refuse the decisions, if so.
     pub refused: Option<String>,
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "turn {}: decided now", self.started_event_id)?;
-        writeln!(f, "{}", told(&self.decisions))?;
+        writeln!(f, "{}", describe(&self.decisions))?;
         if let Some(refused) = &self.refused {
             writeln!(f, "which the service would refuse: {refused}")?;
         }
@@ -77,11 +79,11 @@ impl fmt::Display for Difference {
 }
 
 impl Recorded {
-    /// Reads a history: the answer of `GET …/history`, or the bare array of its events, from event 1.
+    /// Reads a history from event 1: the response of `GET …/history`, or the bare array of its events.
     ///
     /// # Errors
     ///
-    /// When it is neither.
+    /// If the text is neither.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         #[derive(serde::Deserialize)]
         struct HistoryBody {
@@ -96,34 +98,34 @@ impl Recorded {
         Ok(Self { events })
     }
 
-    /// These events.
+    /// Creates a recorded history from these events.
     pub fn of(events: &[Event]) -> Self {
         Self { events: events.to_vec() }
     }
 
-    /// The events.
+    /// Returns the events.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// Gives every completed turn to the decider once more, each with the window that it had, and ends the test when
-    /// anything is decided in another way.
+    /// Lets the decider decide every completed turn again, each with its original window. Fails the test if any
+    /// decision differs.
     #[track_caller]
     pub fn assert_same(&self, decider: impl TakesTurns) {
         let differences = self.differences(decider);
         if !differences.is_empty() {
-            let told: Vec<_> = differences.iter().map(ToString::to_string).collect();
-            super::fail(format_args!("{} turns differ\n\n{}", told.len(), told.join("\n")), &self.events);
+            let texts: Vec<_> = differences.iter().map(ToString::to_string).collect();
+            super::fail(format_args!("{} turns differ\n\n{}", texts.len(), texts.join("\n")), &self.events);
         }
     }
 
-    /// Gives every completed turn to the decider once more, each with the window that it had; what is decided in
-    /// another way. Whether a close was forced is not in a history: it differs only where it mattered.
+    /// Lets the decider decide every completed turn again, each with its original window, and returns the differences.
+    /// Whether a close was forced is not in a history, so it counts as a difference only if it mattered.
     pub fn differences(&self, decider: impl TakesTurns) -> Vec<Difference> {
         self.differences_of(&mut fresh(Arc::new(decider)))
     }
 
-    pub(super) fn differences_of(&self, mind: &mut dyn Mind) -> Vec<Difference> {
+    pub(super) fn differences_of(&self, subject: &mut dyn Subject) -> Vec<Difference> {
         let mut differences = Vec::new();
         let mut events = self.events.iter();
         let Some(first) = events.next() else { return differences };
@@ -131,18 +133,19 @@ impl Recorded {
             super::fail("the history does not begin with WorkflowStarted", &self.events);
         };
         if let Some(run) = Run::replay(&self.events) {
-            must_be_sound(&self.events, &run);
+            assert_consistent(&self.events, &run);
         }
         for event in events {
             if let EventKind::DeciderCompleted(it) = &event.kind {
                 let turn = TurnId { scheduled_event_id: it.scheduled_event_id, started_event_id: it.started_event_id };
-                let difference = self.compare(mind, &run, turn, event, &it.awaiting);
-                // A decider that cannot go on says the same of every turn from here.
-                let said = |it: &Difference| it.decisions.given_back.clone();
+                let difference = self.compare(subject, &run, turn, event, &it.awaiting);
+                // A decider that cannot continue gives back every following turn with the same message. Only the first
+                // one is reported.
+                let given_back = |it: &Difference| it.decisions.given_back.clone();
                 let is_repeated = difference
                     .as_ref()
-                    .and_then(said)
-                    .is_some_and(|it| differences.last().and_then(said).is_some_and(|last| last == it));
+                    .and_then(given_back)
+                    .is_some_and(|it| differences.last().and_then(given_back).is_some_and(|last| last == it));
                 if !is_repeated {
                     differences.extend(difference);
                 }
@@ -152,10 +155,10 @@ impl Recorded {
         differences
     }
 
-    /// One turn: `run` is the state just before `completed`.
+    /// Compares one turn. `run` is the state just before `completed`.
     fn compare(
         &self,
-        mind: &mut dyn Mind,
+        subject: &mut dyn Subject,
         run: &Run,
         turn: TurnId,
         completed: &Event,
@@ -175,9 +178,9 @@ impl Recorded {
         let updates: Vec<Update> = asked.iter().cloned().map(Update::from).collect();
         let markers = Some(markers.collect());
         let decided = if updates.is_empty() {
-            mind.decide(&self.events, &window, markers)
+            subject.decide(&self.events, &window, markers)
         } else {
-            let judged = mind.judge(&self.events, &window, markers, &updates, EventId::MAX);
+            let judged = subject.judge(&self.events, &window, markers, &updates, EventId::MAX);
             judged.map(|taken| match taken {
                 TurnEnd::Turn(decisions) => decisions,
                 TurnEnd::Nothing(updates) => Decisions { updates, ..Decisions::new() },
@@ -185,15 +188,15 @@ impl Recorded {
         };
         let decisions = match decided {
             Ok(decisions) => decisions,
-            Err(split) => split.one,
+            Err(difference) => difference.one,
         };
         let then: Vec<_> = std::iter::once(&completed.kind).chain(batch).collect();
         if decisions.given_back.is_some() {
             let (now, then) = (Vec::new(), then.into_iter().cloned().collect());
             return Some(Difference { started_event_id: turn.started_event_id, decisions, now, then, refused: None });
         }
-        // What it waits for is no decision: it changes nothing but what people are told.
-        // What would be recorded is for the rules to say: they know defaults, limits and ids in use.
+        // The awaited signals are informational and not compared. The service's rules determine the events that would
+        // be recorded, because they know defaults, limits and the ids in use.
         let command =
             judged(AnsweredTurn::Held(turn), asked, Decisions { awaiting: awaiting.to_vec(), ..decisions.clone() });
         let (now, refused) = match admit(run, &command, completed.timestamp) {
@@ -210,7 +213,7 @@ impl Recorded {
     }
 }
 
-/// The update that an event says was accepted.
+/// Returns the update whose acceptance this event records.
 fn asked_update(kind: &EventKind) -> Option<ProposedUpdate> {
     match kind {
         EventKind::UpdateAccepted(it) => Some(ProposedUpdate {

@@ -1,4 +1,4 @@
-//! Recorded histories as tests of flows.
+//! Replay of recorded histories, to test flows.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,22 +8,22 @@ use baton_history::EventKind;
 use super::Recorded;
 use crate::flow::{Flow, FlowError, FlowState};
 
-/// Why a history cannot be replayed.
+/// Reason why a history cannot be replayed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// It is no history.
+    /// The text is not a history.
     Unreadable(String),
-    /// There is no flow for its workflow type.
+    /// There is no flow for the history's workflow type.
     NoFlow {
-        /// The workflow type.
+        /// Workflow type of the history.
         workflow_type: String,
     },
-    /// The flow cannot follow it.
-    Trouble {
-        /// Why.
-        trouble: FlowError,
-        /// The history as a table.
+    /// The flow cannot replay the history.
+    Flow {
+        /// Error of the flow.
+        error: FlowError,
+        /// History as a table.
         table: String,
     },
 }
@@ -33,20 +33,21 @@ impl fmt::Display for ReplayError {
         match self {
             Self::Unreadable(error) => write!(f, "not a history: {error}"),
             Self::NoFlow { workflow_type } => write!(f, "no flow for `{workflow_type}`"),
-            Self::Trouble { trouble, table } => write!(f, "{trouble}\n\n{table}\n"),
+            Self::Flow { error, table } => write!(f, "{error}\n\n{table}\n"),
         }
     }
 }
 
 impl std::error::Error for ReplayError {}
 
-/// Runs a flow along a recorded history (the answer of `GET …/history`, or the bare array of its events; open or closed),
-/// as a decider does after a cache miss. What the code issues must be what the history has; inputs, lists and timeouts may
-/// differ, as they may after a deploy. [`Recorded::assert_same`] is stricter: it compares those, too.
+/// Replays a recorded history (the response of `GET …/history`, or the bare array of its events; open or closed) with a
+/// flow, as a host does after a cache miss. The code's decisions must match the recorded ones; inputs, task lists and
+/// timeouts may differ, as they may after a deployment. [`Recorded::assert_same`] is stricter and compares those as
+/// well.
 ///
 /// # Errors
 ///
-/// [`ReplayError`]; a [`FlowError::Mismatch`] names the event, what it is, and what the code issued.
+/// [`ReplayError`]. A [`FlowError::Mismatch`] names the event, its recorded decision, and the code's decision.
 pub fn replay(flow: &Flow, history: &str) -> Result<(), ReplayError> {
     let recorded = Recorded::from_json(history).map_err(|error| ReplayError::Unreadable(error.to_string()))?;
     let mut state = FlowState::default();
@@ -54,14 +55,15 @@ pub fn replay(flow: &Flow, history: &str) -> Result<(), ReplayError> {
         flow.evolve(&mut state, event);
     }
     let table = || baton_client::table::history(recorded.events());
-    flow.trouble(&state).map_or(Ok(()), |trouble| Err(ReplayError::Trouble { trouble, table: table() }))
+    flow.error(&state).map_or(Ok(()), |error| Err(ReplayError::Flow { error, table: table() }))
 }
 
-/// Replays every `*.json` of a directory with the flow of its workflow type, sorted by name.
+/// Replays every `*.json` file of a directory, in the order of their names, with the flow for its workflow type.
+/// Returns the result of each file.
 ///
 /// # Errors
 ///
-/// When the directory or a file cannot be read. What becomes of each history is in the list.
+/// If the directory or a file cannot be read.
 pub fn replay_directory(
     directory: impl AsRef<Path>,
     flow_of: impl Fn(&str) -> Option<Flow>,
@@ -81,7 +83,7 @@ pub fn replay_directory(
     replayed.collect()
 }
 
-/// The workflow type of a history.
+/// Returns the workflow type of a history.
 fn typed(text: &str) -> Result<String, ReplayError> {
     let recorded = Recorded::from_json(text).map_err(|error| ReplayError::Unreadable(error.to_string()))?;
     match recorded.events().first().map(|event| &event.kind) {

@@ -1,4 +1,4 @@
-//! One turn at a time: given, when, then.
+//! Tests of single turns: given, when, then.
 
 mod updates;
 
@@ -14,14 +14,14 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::commands::{answer, judged, payload, refused};
-use super::mind::{Mind, fresh, told};
-use super::{fail, must_be_sound, window_of};
+use super::subject::{Subject, describe, fresh};
+use super::{assert_consistent, fail, window_of};
 use crate::{Decisions, Query, QueryError, TakesTurns};
 
-/// Tries of an activity after which it is taken for one that is tried for ever.
+/// Number of attempts after which an activity is considered to be retried forever.
 const TRIES_MAX: usize = 10_000;
 
-/// Something that happens to a run.
+/// An event from outside the decider, such as a signal or an activity result.
 #[derive(Debug, Clone)]
 pub struct News(NewsKind);
 
@@ -38,71 +38,73 @@ enum NewsKind {
     Update { name: String, input: Payload },
 }
 
-/// A runner did the activity.
+/// A runner completes the activity.
 pub fn activity_succeeded<T: Serialize + ?Sized>(activity_id: &str, result: &T) -> News {
     News(NewsKind::Succeeded { activity_id: activity_id.to_owned(), result: payload(result) })
 }
 
-/// A runner could not do the activity.
+/// A runner reports that the activity failed.
 pub fn activity_failed<T: Serialize + ?Sized>(activity_id: &str, reason: &str, details: &T) -> News {
     let (activity_id, reason) = (activity_id.to_owned(), reason.to_owned());
     News(NewsKind::Failed { activity_id, reason, details: payload(details) })
 }
 
-/// A runner stopped as it was asked to.
+/// A runner stops the activity as requested.
 pub fn activity_canceled<T: Serialize + ?Sized>(activity_id: &str, details: &T) -> News {
     News(NewsKind::Canceled { activity_id: activity_id.to_owned(), details: payload(details) })
 }
 
-/// The runner took too long. Time goes on until then, and whatever else comes due meanwhile happens, too.
+/// The activity times out after a runner took it. Time advances until then, and everything that is due earlier happens
+/// first.
 pub fn activity_timed_out(activity_id: &str, timeout: ActivityTimeout) -> News {
     News(NewsKind::TimedOut { activity_id: activity_id.to_owned(), timeout })
 }
 
-/// No runner took the activity in time. Time goes on until then.
+/// No runner takes the activity in time. Time advances until then.
 pub fn activity_not_taken(activity_id: &str) -> News {
     News(NewsKind::NotTaken { activity_id: activity_id.to_owned() })
 }
 
-/// The timer's time has come. Time goes on until then.
+/// The timer expires. Time advances until then.
 pub fn timer_expired(timer_id: &str) -> News {
     News(NewsKind::Expired { timer_id: timer_id.to_owned() })
 }
 
-/// News from outside.
+/// A signal arrives.
 pub fn signal<T: Serialize + ?Sized>(name: &str, input: &T) -> News {
     News(NewsKind::Signal { name: name.to_owned(), input: payload(input) })
 }
 
-/// Somebody asked for the run to be canceled.
+/// The run's cancellation is requested.
 pub fn cancel_requested() -> News {
     News(NewsKind::CancelRequested)
 }
 
-/// Somebody asks for an update. The first of a story is named `update-1`, and so on. Then [`Given::then_judges`].
+/// An update is requested. The first one in a test gets the id `update-1`, and so on. Follow it with
+/// [`Given::then_judges`].
 pub fn update<T: Serialize + ?Sized>(name: &str, input: &T) -> News {
     News(NewsKind::Update { name: name.to_owned(), input: payload(input) })
 }
 
-/// A run and its past, and a decider to be asked about it.
+/// A run with its past, and the decider under test.
 pub struct Given<D: TakesTurns> {
     decider: Arc<D>,
     run: Run,
     events: Vec<Event>,
     now: Timestamp,
-    /// The update that is to be judged.
+    /// Update to judge in the next turn.
     asked: Option<ProposedUpdate>,
-    /// How many updates there were.
+    /// Number of updates so far.
     updates: usize,
 }
 
-/// A run of this workflow type that has just started, with `null` as its input.
+/// Starts a run of this workflow type with the input `null`.
 pub fn given<D: TakesTurns>(decider: D, workflow_type: &str) -> Given<D> {
     Given::start(decider, &Start { input: Some(payload(&())), ..Start::new("test", workflow_type, "default") })
 }
 
 impl<D: TakesTurns> Given<D> {
-    /// A run that was started like this.
+    /// Starts a run with these options.
     pub fn start(decider: D, start: &Start) -> Self {
         let now = super::service::EPOCH;
         let transition = Transition::start(start, Uuid::nil(), now)
@@ -111,19 +113,19 @@ impl<D: TakesTurns> Given<D> {
         Self { decider: Arc::new(decider), run, events, now, asked: None, updates: 0 }
     }
 
-    /// A run with this history, e.g. of a `Recorded`; its last event may be anything but a close.
+    /// Creates a run with this history, e.g. of a [`Recorded`](super::Recorded). The run must be open.
     pub fn history(decider: D, events: Vec<Event>) -> Self {
         let Some(run) = Run::replay(&events) else { fail("the history does not begin with WorkflowStarted", &events) };
-        must_be_sound(&events, &run);
+        assert_consistent(&events, &run);
         let now = run.last_timestamp;
         Self { decider: Arc::new(decider), run, events, now, asked: None, updates: 0 }
     }
 
-    /// With this input. Before anything else has happened.
+    /// Sets the input. Call it before anything else.
     #[must_use]
     pub fn input<T: Serialize + ?Sized>(self, input: &T) -> Self {
         if self.events.len() != 2 {
-            fail("the input comes first", &self.events);
+            fail("set the input before anything else happens", &self.events);
         }
         let started = &self.run.started;
         let start = Start {
@@ -136,7 +138,7 @@ impl<D: TakesTurns> Given<D> {
         Self { run, events, ..self }
     }
 
-    /// A turn in the past decided this; the decider is not asked.
+    /// Records a past turn with these decisions, without calling the decider.
     #[must_use]
     pub fn decided(mut self, decisions: Decisions) -> Self {
         let turn = self.take();
@@ -144,7 +146,7 @@ impl<D: TakesTurns> Given<D> {
         self
     }
 
-    /// This happens. Several may, before the decider looks at them.
+    /// Makes something happen. Several things may happen before the decider is called.
     #[must_use]
     pub fn when(mut self, news: News) -> Self {
         match news.0 {
@@ -154,7 +156,8 @@ impl<D: TakesTurns> Given<D> {
             }
             NewsKind::Failed { activity_id, reason, details } => {
                 let task = self.started(&activity_id);
-                // With a retry policy it is the last try that is told, and one without a limit ends in no other way.
+                // With a retry policy only the last attempt is recorded. A policy without a limit can end only with a
+                // non-retryable failure.
                 let activity = self.run.activities.get(&task.scheduled_event_id);
                 let retry = activity.and_then(|activity| activity.retry.as_ref());
                 let non_retryable = retry.is_some_and(|retry| retry.maximum_attempts.is_none());
@@ -195,20 +198,23 @@ impl<D: TakesTurns> Given<D> {
                     }
                 }
                 let circles =
-                    "is tried again and again: its retry policy has no limit, and it no ScheduleToClose timeout";
+                    "is retried without end: its retry policy has no limit, and it has no ScheduleToClose timeout";
                 fail(format_args!("activity `{activity_id}` {circles}"), &self.events);
             }
             NewsKind::NotTaken { activity_id } => {
                 let scheduled_event_id = self.scheduled(&activity_id);
                 let what = DeadlineKind::ActivityScheduleToStart { scheduled_event_id };
-                self.fire(what, &format!("activity `{activity_id}` was taken, or has no schedule-to-start timeout"));
+                self.fire(
+                    what,
+                    &format!("activity `{activity_id}` was taken by a runner, or has no schedule-to-start timeout"),
+                );
             }
             NewsKind::Expired { timer_id } => {
                 let Some(timer) = self.run.timers.get(&timer_id) else {
                     fail(format_args!("no timer `{timer_id}` is open"), &self.events);
                 };
                 let scheduled_event_id = timer.scheduled_event_id;
-                self.fire(DeadlineKind::Timer { scheduled_event_id }, "the timer has no time");
+                self.fire(DeadlineKind::Timer { scheduled_event_id }, "the timer has no deadline");
             }
             NewsKind::Signal { name, input } => {
                 let input = Some(input);
@@ -222,9 +228,9 @@ impl<D: TakesTurns> Given<D> {
         self
     }
 
-    /// The decider is asked, and decides this. The story goes on with its decisions. What it says that it waits for is
-    /// compared only where something is expected.
-    #[expect(clippy::return_self_not_must_use, reason = "most stories end here")]
+    /// Calls the decider and expects these decisions, which then take effect. The awaited signals are compared only if
+    /// `expected` has any.
+    #[expect(clippy::return_self_not_must_use, reason = "most tests end here")]
     #[track_caller]
     pub fn then(mut self, mut expected: Decisions) -> Self {
         let (turn, decisions) = self.ask();
@@ -232,31 +238,31 @@ impl<D: TakesTurns> Given<D> {
             expected.awaiting.clone_from(&decisions.awaiting);
         }
         if decisions != expected {
-            let (expected, found) = (told(&expected), told(&decisions));
+            let (expected, found) = (describe(&expected), describe(&decisions));
             fail(format_args!("expected decisions\n{expected}\nfound\n{found}"), &self.events);
         }
         self.complete(turn, decisions);
         self
     }
 
-    /// The decider is asked; what it decides.
+    /// Calls the decider and returns its decisions.
     #[track_caller]
     pub fn decisions(mut self) -> Decisions {
         self.ask().1
     }
 
-    /// Asks the decider something, about the run as it is so far; `T` is what the answer is read as.
+    /// Queries the decider about the run in its current state. The answer is deserialized as a `T`.
     ///
     /// # Errors
     ///
-    /// The decider's; [`QueryError::Unreadable`] also for an answer that is no `T`.
+    /// Those of the decider; [`QueryError::Unreadable`] also if the answer is not a `T`.
     pub fn query<T: DeserializeOwned>(&self, name: &str, input: &(impl Serialize + ?Sized)) -> Result<T, QueryError> {
         let input = payload(input);
         let answer = fresh(Arc::clone(&self.decider)).query(&self.events, &Query::new(name, Some(&input)))?;
         answer.read().map_err(|error| QueryError::Unreadable(error.to_string()))
     }
 
-    /// The history so far.
+    /// Returns the history so far.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
@@ -268,18 +274,18 @@ impl<D: TakesTurns> Given<D> {
         let window = window_of(&self.events, &self.run, turn.started_event_id, attempt);
         match fresh(Arc::clone(&self.decider)).decide(&self.events, &window, None) {
             Ok(decisions) => (turn, decisions),
-            Err(split) => fail(split, &self.events),
+            Err(difference) => fail(difference, &self.events),
         }
     }
 
     #[track_caller]
     fn take(&mut self) -> TurnId {
         if let Some(asked) = &self.asked {
-            let next = "is to be judged by the next turn: `then_judges` says what comes of it";
+            let next = "must be judged by the next turn: use `then_judges`";
             fail(format_args!("update `{}` {next}", asked.name), &self.events);
         }
         let Some(task) = &self.run.turn_task else {
-            fail("no turn waits: nothing has happened since the last one", &self.events);
+            fail("there is no turn to decide: nothing has happened since the last one", &self.events);
         };
         let scheduled_event_id = task.scheduled_event_id;
         self.now = task.not_before.map_or(self.now, |at| at.max(self.now));
@@ -300,7 +306,7 @@ impl<D: TakesTurns> Given<D> {
         }
     }
 
-    /// The activity, taken by a runner now if it was not before.
+    /// Returns the activity's task. A runner takes it now if none has yet.
     #[track_caller]
     fn started(&mut self, activity_id: &str) -> TaskId {
         let scheduled_event_id = self.scheduled(activity_id);
@@ -316,7 +322,7 @@ impl<D: TakesTurns> Given<D> {
         }
     }
 
-    /// Lets time go on until this deadline, and fires it with all that came due before.
+    /// Advances time to this deadline, and fires it together with all earlier ones.
     #[track_caller]
     fn fire(&mut self, what: DeadlineKind, absent: &str) {
         let deadlines = self.run.deadlines(&[]);
@@ -336,7 +342,7 @@ impl<D: TakesTurns> Given<D> {
         let (run, events) = transition.into_parts();
         self.run = run;
         self.events.extend(events);
-        must_be_sound(&self.events, &self.run);
+        assert_consistent(&self.events, &self.run);
         self.now = self.now.plus(Duration::from_millis(1));
     }
 }

@@ -1,4 +1,4 @@
-//! A stand-in for the service, in process: its rules, on a clock of its own.
+//! The test service: the service's rules in process, with a virtual clock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::commands::{payload, refused, request_cancel, signal, start, terminate};
 use super::fail;
-use super::mind::{Mind, Minds, minds};
+use super::subject::{Subject, SubjectFactory, subjects};
 use super::work::{Call, Work, WorkResult};
 use crate::{Decisions, Query, QueryError, TakesTurns};
 
@@ -31,30 +31,30 @@ pub use closed::Closed;
 pub use later::Later;
 pub use updates::UpdateOutcome;
 
-/// Where virtual time begins: 2024-01-01T00:00:00Z.
+/// Start of virtual time: 2024-01-01T00:00:00Z.
 pub(super) const EPOCH: Timestamp = Timestamp::from_millis(1_704_067_200_000);
 
-/// Events of one run, unless set otherwise: a run that gets there is taken for one that runs in circles.
+/// Default limit on the events of one run, beyond which the run is considered to loop.
 const EVENTS_MAX: usize = 100_000;
 
-/// The service in process: any number of runs, deciders, activities, and a virtual clock.
+/// An in-process service: any number of runs, deciders and activities, and a virtual clock.
 ///
-/// Nothing happens until it is driven: [`finish`](Self::finish) until a run has closed,
-/// [`run_until_idle`](Self::run_until_idle) until nothing more happens by itself, [`advance`](Self::advance) for so
-/// long. The clock jumps to whatever comes next. The same test always makes the same history.
+/// Nothing happens until you drive it: [`finish`](Self::finish) until a run has closed,
+/// [`run_until_idle`](Self::run_until_idle) until nothing more happens, or [`advance`](Self::advance) by a span of
+/// time. The clock skips ahead to the next event. The same test always produces the same history.
 ///
-/// What it does at one instant has an order: what others do (signals, answers) comes before what time does (timers,
-/// timeouts); an activity that takes exactly as long as it may is in time.
+/// At one instant, external actions (signals, answers) come before timers and timeouts. An activity that takes exactly
+/// as long as its timeout is therefore in time.
 #[derive(Default)]
 pub struct TestService {
     now: Timestamp,
-    deciders: HashMap<String, Minds>,
+    deciders: HashMap<String, SubjectFactory>,
     runners: Vec<TestRunner>,
     runs: Vec<TestRun>,
     newest: BTreeMap<String, usize>,
     agenda: BTreeMap<(Timestamp, u64), Item>,
     items: u64,
-    /// When each run wants to be looked at, and the same by run.
+    /// Next wake of each run, ordered by time, and the same by run.
     wakes: BTreeSet<(Timestamp, usize)>,
     wake_of: Vec<Option<Timestamp>>,
     turns_take: Duration,
@@ -65,7 +65,7 @@ pub struct TestService {
 }
 
 struct TestRunner {
-    /// Any when absent.
+    /// Task list, or `None` for every task list.
     list: Option<String>,
     activity_type: String,
     works: Box<dyn FnMut(&Call) -> Work>,
@@ -73,66 +73,66 @@ struct TestRunner {
 
 struct TestRun {
     run: Run,
-    /// What it owes to other runs, and has of theirs.
+    /// Messages owed to and received from other runs.
     links: Links,
     events: Vec<Event>,
-    mind: Box<dyn Mind>,
-    /// Not all of its turns were decided by the decider that it has now.
+    subject: Box<dyn Subject>,
+    /// True if some of the run's turns were decided by an earlier decider.
     had_another_decider: bool,
-    beats: Vec<Heartbeat>,
+    heartbeats: Vec<Heartbeat>,
     calls: HashMap<String, usize>,
-    /// Of the agenda's items, how many are this run's.
+    /// Number of items on the agenda that belong to this run.
     expected: usize,
     /// Updates that no turn has judged yet.
     asked: Vec<ProposedUpdate>,
-    /// What was said to those that were rejected.
+    /// Answers to rejected updates.
     rejected: Vec<UpdateAnswer>,
-    /// Its history was held against the rules when it had so many events.
+    /// Length of the history when it was last checked against the rules.
     checked: usize,
 }
 
-/// Something that somebody does at an instant.
+/// An external action planned for an instant.
 enum Item {
     Start(Box<Start>),
-    /// With the run that expects it, if there was one when it was planned.
-    Ask(String, Command, Option<usize>),
+    /// A command, with the run that expected it when it was planned.
+    Command(String, Command, Option<usize>),
     Complete(usize, TurnId, Vec<ProposedUpdate>, Decisions),
     Answer(usize, TaskId, WorkResult),
-    Beat(usize, TaskId, Box<Work>),
+    Heartbeat(usize, TaskId, Box<Work>),
 }
 
-/// Who and what there is.
+/// Setup of deciders, activities and limits.
 impl TestService {
-    /// A service without deciders, activities and runs.
+    /// Creates a service without deciders, activities and runs.
     pub fn new() -> Self {
         Self { now: EPOCH, ..Self::default() }
     }
 
-    /// Runs of this type are decided by this decider.
+    /// Registers the decider for runs of this type.
     pub fn decider(&mut self, workflow_type: &str, decider: impl TakesTurns) -> &mut Self {
-        self.deciders.insert(workflow_type.to_owned(), minds(decider));
+        self.deciders.insert(workflow_type.to_owned(), subjects(decider));
         self
     }
 
-    /// Runs of this type are decided by this decider from now on, also those that are open: as after a deploy, their states
-    /// are made again from event 1.
+    /// Replaces the decider for runs of this type, including open ones. As after a deployment, their states are rebuilt
+    /// from event 1.
     pub fn deploy(&mut self, workflow_type: &str, decider: impl TakesTurns) -> &mut Self {
-        let minds = minds(decider);
+        let subjects = subjects(decider);
         for run in self.runs.iter_mut().filter(|run| run.run.started.workflow_type == workflow_type) {
-            run.mind = minds();
+            run.subject = subjects();
             run.had_another_decider = true;
         }
-        self.deciders.insert(workflow_type.to_owned(), minds);
+        self.deciders.insert(workflow_type.to_owned(), subjects);
         self
     }
 
-    /// Runners on every task list do activities of this type like this. What nobody does waits, for its
-    /// schedule-to-start timeout or for ever.
+    /// Registers runners that do activities of this type on every task list. An activity without a runner waits for its
+    /// schedule-to-start timeout, or forever.
     pub fn activity(&mut self, activity_type: &str, works: impl FnMut(&Call) -> Work + 'static) -> &mut Self {
         self.runner(None, activity_type, Box::new(works))
     }
 
-    /// Runners on this task list, and on no other, do activities of this type like this.
+    /// Registers runners that do activities of this type on this task list only.
     pub fn activity_on(
         &mut self,
         list: &str,
@@ -144,48 +144,48 @@ impl TestService {
 
     fn runner(&mut self, list: Option<String>, activity_type: &str, works: Box<dyn FnMut(&Call) -> Work>) -> &mut Self {
         self.runners.push(TestRunner { list, activity_type: activity_type.to_owned(), works });
-        // What waited for such a runner is taken now.
+        // Waiting activities can be taken by the new runner now.
         for index in 0..self.runs.len() {
-            self.wake(index, Some(self.now));
+            self.schedule_wake(index, Some(self.now));
         }
         self
     }
 
-    /// From now on a decider takes so long for a turn, and news may come meanwhile; no time unless set.
+    /// Sets how long a decider takes for a turn. Other things can happen during that time. Default: zero.
     pub fn turns_take(&mut self, span: Duration) -> &mut Self {
         self.turns_take = span;
         self
     }
 
-    /// The next so many turns that are taken are never answered, as if their decider had died.
+    /// Loses the next `count` turns: they are taken but never answered, as if their decider had died.
     pub fn lose_turns(&mut self, count: usize) -> &mut Self {
         self.turns_to_lose = count;
         self
     }
 
-    /// A turn that is given back ([`Decisions::give_back`]) is recorded as such, and handed out again after a while; without
-    /// this it ends the test.
+    /// Records a turn that is given back ([`Decisions::give_back`]), and hands it out again after a delay. By default a
+    /// turn given back fails the test.
     pub fn records_given_back(&mut self) -> &mut Self {
         self.records_given_back = true;
         self
     }
 
-    /// How long a history may become before it is taken for one that runs in circles; 100,000 events unless set.
+    /// Sets the maximum number of events of a run, beyond which it is considered to loop. Default: 100,000.
     pub fn events_max(&mut self, events: usize) -> &mut Self {
         self.events_max = Some(events);
         self
     }
 }
 
-/// What applications do.
+/// Requests of applications.
 impl TestService {
-    /// Starts a run with every default, on the task list `default`. Its decider must be known.
+    /// Starts a run with default options on the task list `default`. Its decider must be registered.
     #[track_caller]
     pub fn start<T: Serialize + ?Sized>(&mut self, workflow_type: &str, workflow_id: &str, input: &T) {
         self.start_with(&start(workflow_type, workflow_id, input));
     }
 
-    /// Starts a run with everything that a start may say.
+    /// Starts a run with these options.
     #[track_caller]
     pub fn start_with(&mut self, start: &Start) {
         if let Err(fault) = self.try_start(start) {
@@ -193,17 +193,17 @@ impl TestService {
         }
     }
 
-    /// Starts a run, or says why not.
+    /// Starts a run with these options.
     ///
     /// # Errors
     ///
-    /// Those of the service: the id is in use, its reuse is refused, a field is not acceptable.
+    /// Those of the service: the id is in use, its reuse is refused, or a field is invalid.
     #[track_caller]
     pub fn try_start(&mut self, start: &Start) -> Result<(), Fault> {
-        let Some(minds) = self.deciders.get(&start.workflow_type) else {
+        let Some(subjects) = self.deciders.get(&start.workflow_type) else {
             panic!("no decider for `{}`; give one with `decider`", start.workflow_type);
         };
-        let mind = minds();
+        let subject = subjects();
         let newest = self.newest.get(&start.workflow_id).copied();
         let existing = newest.and_then(|index| self.runs.get(index));
         match (starting(existing.map(|existing| &existing.run), start)?, newest) {
@@ -216,17 +216,17 @@ impl TestService {
             }
             (Starting::TerminateFirst, Some(index)) => drop(self.admit(index, &terminate())?),
         }
-        self.begin(start, Uuid::from_u128(self.runs.len() as u128 + 1), mind)
+        self.begin(start, Uuid::from_u128(self.runs.len() as u128 + 1), subject)
     }
 
-    fn begin(&mut self, start: &Start, run_id: Uuid, mind: Box<dyn Mind>) -> Result<(), Fault> {
+    fn begin(&mut self, start: &Start, run_id: Uuid, subject: Box<dyn Subject>) -> Result<(), Fault> {
         let (run, events) = Transition::start(start, run_id, self.now)?.into_parts();
-        self.add(run, Links::default(), events, mind);
+        self.add(run, Links::default(), events, subject);
         Ok(())
     }
 
-    fn add(&mut self, run: Run, links: Links, events: Vec<Event>, mind: Box<dyn Mind>) {
-        let (beats, calls) = (Vec::new(), HashMap::new());
+    fn add(&mut self, run: Run, links: Links, events: Vec<Event>, subject: Box<dyn Subject>) {
+        let (heartbeats, calls) = (Vec::new(), HashMap::new());
         let index = self.runs.len();
         let workflow_id = run.started.workflow_id.clone();
         let had_another_decider = false;
@@ -234,9 +234,9 @@ impl TestService {
             run,
             links,
             events,
-            mind,
+            subject,
             had_another_decider,
-            beats,
+            heartbeats,
             calls,
             expected: 0,
             asked: Vec::new(),
@@ -245,7 +245,7 @@ impl TestService {
         });
         self.wake_of.push(None);
         self.newest.insert(workflow_id, index);
-        self.wake(index, Some(self.now));
+        self.schedule_wake(index, Some(self.now));
     }
 
     /// Signals a run.
@@ -260,14 +260,14 @@ impl TestService {
         name: &str,
         input: &T,
     ) -> Result<CommandOutcome, Fault> {
-        self.ask(workflow_id, &signal(name, input))
+        self.command(workflow_id, &signal(name, input))
     }
 
-    /// Asks the decider of a run something, after every turn that waits now; `T` is what the answer is read as.
+    /// Queries the decider of a run after all pending turns. The answer is deserialized as a `T`.
     ///
     /// # Errors
     ///
-    /// The decider's; [`QueryError::Unreadable`] also for an answer that is no `T`.
+    /// Those of the decider; [`QueryError::Unreadable`] also if the answer is not a `T`.
     #[track_caller]
     pub fn query<T: DeserializeOwned>(
         &mut self,
@@ -279,18 +279,18 @@ impl TestService {
         let run = self.newest.get(workflow_id).and_then(|index| self.runs.get(*index));
         let Some(run) = run else { panic!("no workflow `{workflow_id}`") };
         let input = payload(input);
-        let answer = run.mind.query(&run.events, &Query::new(name, Some(&input)))?;
+        let answer = run.subject.query(&run.events, &Query::new(name, Some(&input)))?;
         answer.read().map_err(|error| QueryError::Unreadable(error.to_string()))
     }
 
-    /// Asks for a run to be canceled.
+    /// Requests the cancellation of a run.
     ///
     /// # Errors
     ///
     /// Those of the service, e.g. that the run has closed.
     #[track_caller]
     pub fn cancel(&mut self, workflow_id: &str) -> Result<CommandOutcome, Fault> {
-        self.ask(workflow_id, &request_cancel())
+        self.command(workflow_id, &request_cancel())
     }
 
     /// Terminates a run.
@@ -300,51 +300,51 @@ impl TestService {
     /// Those of the service, e.g. that the run has closed.
     #[track_caller]
     pub fn terminate(&mut self, workflow_id: &str) -> Result<CommandOutcome, Fault> {
-        self.ask(workflow_id, &terminate())
+        self.command(workflow_id, &terminate())
     }
 
-    /// Does anything to a run that somebody outside may do.
+    /// Applies any external command to a run.
     ///
     /// # Errors
     ///
     /// Those of the service.
     #[track_caller]
-    pub fn ask(&mut self, workflow_id: &str, command: &Command) -> Result<CommandOutcome, Fault> {
+    pub fn command(&mut self, workflow_id: &str, command: &Command) -> Result<CommandOutcome, Fault> {
         let index = self.index(workflow_id);
         self.admit(index, command)
     }
 }
 
-/// Letting things happen.
+/// Control of the clock.
 impl TestService {
-    /// Lets everything happen until no run does anything more by itself: each has closed or is [stuck](Self::stuck).
+    /// Runs until no run does anything more: each has closed or is [stuck](Self::stuck).
     #[track_caller]
     pub fn run_until_idle(&mut self) {
         while self.step(None, true) {}
-        self.hold_everything();
+        self.check_all_runs();
     }
 
-    /// Lets everything happen within this span of time, execution timeouts included.
+    /// Runs for this span of time, including execution timeouts.
     #[track_caller]
     pub fn advance(&mut self, span: Duration) {
         let until = self.now.plus(span);
-        // Runs that were found stuck have an execution timeout all the same.
+        // Stuck runs are not scheduled any more, but their execution timeouts still apply.
         for index in 0..self.runs.len() {
             self.reschedule(index);
         }
         while self.step(Some(until), false) {}
         self.now = until;
-        self.hold_everything();
+        self.check_all_runs();
     }
 
-    /// Lets everything happen until this run has closed, and says how. Ends the test when it never will but by its
-    /// execution timeout.
+    /// Runs until this run has closed, and returns how. Fails the test if only the execution timeout would ever close
+    /// it.
     #[track_caller]
     pub fn finish(&mut self, workflow_id: &str) -> Closed {
-        // The newest run, also when it goes on as new meanwhile.
+        // Follows the newest run, because the run may continue as new.
         while self.at(self.index(workflow_id)).run.is_open() && self.step(None, true) {}
         let index = self.index(workflow_id);
-        self.hold(index);
+        self.check_run(index);
         let run = self.at(index);
         match self.closed(workflow_id) {
             Some(closed) => closed,
@@ -352,7 +352,7 @@ impl TestService {
         }
     }
 
-    /// The open runs that nothing will ever wake but their execution timeout, and why, as things stand.
+    /// Returns the open runs that will never wake before their execution timeout, each with the reason.
     pub fn stuck(&self) -> Vec<(&str, String)> {
         let stuck = self.newest.iter().filter(|(_, index)| self.at(**index).run.is_open() && self.is_stuck(**index));
         stuck.map(|(workflow_id, index)| (workflow_id.as_str(), self.why_stuck(*index))).collect()
@@ -376,9 +376,9 @@ impl TestService {
         self.runs.get_mut(index).expect("runs are only added")
     }
 
-    /// Admits what cannot be refused.
+    /// Admits a command that must not be refused.
     #[track_caller]
-    fn must(&mut self, index: usize, command: &Command) {
+    fn admit_or_fail(&mut self, index: usize, command: &Command) {
         if let Err(fault) = self.admit(index, command) {
             refused(&fault, command, &self.at(index).events);
         }
@@ -391,22 +391,22 @@ impl TestService {
         let run = self.at_mut(index);
         let mut transition = Transition::linked(run.run.clone(), run.links.clone());
         let outcome = transition.admit(command, now)?;
-        self.take_in(index, transition);
+        self.apply_transition(index, transition);
         let run = self.at_mut(index);
         let open = &run.run.activities;
-        run.beats.retain(|beat| open.contains_key(&beat.scheduled_event_id));
+        run.heartbeats.retain(|heartbeat| open.contains_key(&heartbeat.scheduled_event_id));
         if run.events.len() > events_max {
             let newest = run.events.len().saturating_sub(60);
             let newest = run.events.get(newest..).unwrap_or_default();
-            fail(format_args!("more than {events_max} events: does it run in circles? The newest are"), newest);
+            fail(format_args!("more than {events_max} events: does the run loop? The newest events are"), newest);
         }
-        self.wake(index, Some(now));
+        self.schedule_wake(index, Some(now));
         self.deliver(index);
-        self.go_on(index);
+        self.start_successor(index);
         Ok(outcome)
     }
 
-    fn take_in(&mut self, index: usize, transition: Transition) {
+    fn apply_transition(&mut self, index: usize, transition: Transition) {
         let run = self.at_mut(index);
         let (state, links, events) = transition.into_all();
         (run.run, run.links) = (*state, links);

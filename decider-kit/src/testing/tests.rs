@@ -1,4 +1,4 @@
-//! The tests of the tests: a small decider through all of it.
+//! Tests of the testing module, using one small decider throughout.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,7 +14,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A trial of thirty days, then a charge, tried up to three times with a pause that doubles; a signal ends the trial.
+/// A trial of thirty days, then a charge with up to three attempts and doubling pauses. A signal ends the trial.
 struct Trial;
 
 #[derive(Default)]
@@ -81,7 +81,7 @@ fn service() -> TestService {
     service
 }
 
-/// What a test that ends says.
+/// Returns the message of a failing test.
 fn ends(test: impl FnOnce()) -> String {
     let panic = catch(test).expect_err("the test should have ended");
     panic
@@ -96,7 +96,7 @@ fn catch(test: impl FnOnce()) -> std::thread::Result<()> {
 }
 
 #[test]
-fn a_turn_is_given_what_happened_and_then_decides() {
+fn a_turn_decides_on_what_happened() {
     given(Trial, "trial")
         .input(&"ann")
         .then(Decisions::new().timer("trial", Duration::from_days(30)))
@@ -115,7 +115,7 @@ fn a_turn_is_given_what_happened_and_then_decides() {
 }
 
 #[test]
-fn a_past_is_told_without_asking_the_decider() {
+fn the_past_is_recorded_without_calling_the_decider() {
     let given = given(Trial, "trial")
         .decided(Decisions::new().timer("trial", Duration::from_days(30)))
         .when(signal("hello", &1))
@@ -129,7 +129,7 @@ fn a_past_is_told_without_asking_the_decider() {
 }
 
 #[test]
-fn another_decision_ends_the_test_with_the_history() {
+fn an_unexpected_decision_fails_the_test_with_the_history() {
     let message = ends(|| drop(given(Trial, "trial").then(Decisions::new().succeed(&1))));
     for part in
         ["expected decisions", "SucceedWorkflow", "found", "StartTimer", "P", "WorkflowStarted", "DeciderStarted"]
@@ -141,7 +141,7 @@ fn another_decision_ends_the_test_with_the_history() {
     let message = ends(|| {
         drop(given(Trial, "trial").decided(Decisions::new()).decided(Decisions::new()));
     });
-    assert!(message.contains("no turn waits"), "{message}");
+    assert!(message.contains("there is no turn to decide"), "{message}");
     let closes_first = Decisions::new().succeed(&1).timer("t", seconds(1));
     let message = ends(|| drop(given(Trial, "trial").decided(closes_first)));
     assert!(message.contains("`invalid-field`"), "{message}");
@@ -180,7 +180,7 @@ fn thirty_days_take_no_time() {
 }
 
 #[test]
-fn what_is_planned_happens_at_its_instant() {
+fn a_planned_signal_arrives_at_its_instant() {
     let mut service = service();
     service.start("trial", "ann", &());
     service.after(seconds(12 * DAY)).signal("ann", "leave", &());
@@ -188,14 +188,14 @@ fn what_is_planned_happens_at_its_instant() {
     let closed = service.finish("ann");
     assert_eq!((closed.after, closed.result::<String>()), (seconds(12 * DAY), "left".to_owned()));
     service.assert_count("ann", "TimerExpired", 0);
-    // The second comes too late, and is refused as the service would refuse it.
+    // The second signal comes too late and is refused, as the service would refuse it.
     service.run_until_idle();
     assert_eq!(service.refused().len(), 1);
     assert!(matches!(service.refused()[0].1, Fault::RunClosed { status: Status::Success }));
 }
 
 #[test]
-fn failures_are_tried_again_after_pauses_that_double() {
+fn failures_are_retried_after_doubling_pauses() {
     let mut service = service();
     service.activity("charge-card", |call| match call.nth {
         1 => Work::failure("declined", &call.input::<u32>()),
@@ -211,9 +211,9 @@ fn failures_are_tried_again_after_pauses_that_double() {
 }
 
 #[test]
-fn an_activity_that_no_runner_does_times_out_and_a_late_runner_takes_what_waits() {
+fn an_activity_without_a_runner_times_out_until_one_starts() {
     let mut service = service();
-    // PCI work is not for them.
+    // Not a runner for the list PCI.
     service.activity_on("default", "charge-card", |_| Work::success(&"paid"));
     service.start("trial", "ann", &());
     let closed = service.finish("ann");
@@ -239,7 +239,7 @@ fn a_lost_turn_is_decided_by_the_next_decider() {
 }
 
 #[test]
-fn many_runs_at_once_do_not_disturb_each_other() {
+fn many_concurrent_runs_do_not_interfere() {
     let mut service = service();
     service.activity("charge-card", |call| {
         let is_odd = call.workflow_id.ends_with(['1', '3', '5', '7', '9']);
@@ -257,7 +257,7 @@ fn many_runs_at_once_do_not_disturb_each_other() {
 }
 
 #[test]
-fn ids_are_used_again_as_their_policy_says() {
+fn ids_are_reused_according_to_their_policy() {
     let mut service = service();
     service.start("trial", "ann", &());
     let start = Start::new("ann", "trial", "default");
@@ -267,14 +267,14 @@ fn ids_are_used_again_as_their_policy_says() {
     service.advance(seconds(1));
     service.signal("ann", "leave", &()).unwrap();
     assert_eq!(service.finish("ann").status, Status::Success);
-    // A signal that was planned for the run before reaches the one that has the id now.
+    // A signal planned for the previous run reaches the current run of that id.
     service.after(seconds(1)).signal("ann", "leave", &());
     assert!(matches!(service.try_start(&start), Err(Fault::ReuseRefused { .. })));
     service.try_start(&Start { reuse_policy: ReusePolicy::AllowDuplicate, ..start }).unwrap();
     assert_eq!(service.finish("ann").after, seconds(1));
 }
 
-/// A watch over a long activity: asks it to stop when the run is canceled.
+/// A decider of a long activity, which it asks to stop when the run is canceled.
 struct Watch;
 
 impl Decider for Watch {
@@ -314,30 +314,30 @@ fn watch(work: &Work) -> TestService {
 }
 
 #[test]
-fn heartbeats_keep_an_activity_alive_and_their_absence_does_not() {
-    let beating = Work::success(&()).takes(seconds(500)).beats(seconds(5), &7);
+fn an_activity_without_heartbeats_times_out() {
+    let beating = Work::success(&()).takes(seconds(500)).heartbeats(seconds(5), &7);
     assert_eq!(watch(&beating).finish("w").after, seconds(500));
     assert_eq!(watch(&Work::success(&()).takes(seconds(500))).finish("w").after, seconds(10));
-    let dying = Work::never().beats(seconds(5), &7);
+    let dying = Work::never().heartbeats(seconds(5), &7);
     assert_eq!(watch(&dying).finish("w").after, seconds(1_000));
     // An answer at the last instant is in time.
     assert_eq!(watch(&Work::success(&()).takes(seconds(10))).finish("w").status, Status::Success);
 }
 
 #[test]
-fn a_cancellation_reaches_an_activity_with_its_next_heartbeat() {
-    let mut service = watch(&Work::never().beats(seconds(7), &"half").heeds_cancel());
+fn a_heartbeat_tells_an_activity_of_its_cancellation() {
+    let mut service = watch(&Work::never().heartbeats(seconds(7), &"half").stops_on_cancel());
     service.after(seconds(30)).cancel("w");
     let closed = service.finish("w");
     assert_eq!((closed.status, closed.after), (Status::Canceled, seconds(35)));
-    // One that does not listen goes on.
-    let mut service = watch(&Work::success(&()).takes(seconds(100)).beats(seconds(7), &()));
+    // An activity that ignores cancellation continues.
+    let mut service = watch(&Work::success(&()).takes(seconds(100)).heartbeats(seconds(7), &()));
     service.after(seconds(30)).cancel("w");
     assert_eq!(service.finish("w").status, Status::Success);
 }
 
 #[test]
-fn news_that_comes_during_a_turn_brings_another() {
+fn an_event_during_a_turn_brings_another_turn() {
     let mut service = service();
     service.turns_take(seconds(5));
     service.start("trial", "ann", &());
@@ -361,7 +361,7 @@ fn news_that_comes_during_a_turn_brings_another() {
     );
 }
 
-/// Waits for a signal and for nothing else.
+/// A decider that waits only for a signal.
 struct Waiter;
 
 impl Decider for Waiter {
@@ -375,7 +375,7 @@ impl Decider for Waiter {
 }
 
 #[test]
-fn a_run_that_nothing_will_wake_is_stuck() {
+fn a_run_that_nothing_can_wake_is_stuck() {
     let mut service = TestService::new();
     service.decider("waiter", Waiter);
     service.start("waiter", "w", &());
@@ -384,7 +384,7 @@ fn a_run_that_nothing_will_wake_is_stuck() {
     assert!(message.contains("DeciderCompleted"), "{message}");
     service.run_until_idle();
     assert_eq!(service.stuck().len(), 1);
-    // What is planned is something to wait for.
+    // A planned signal can wake the run.
     service.after(seconds(DAY)).signal("w", "go", &());
     assert!(service.stuck().is_empty());
     assert_eq!(service.finish("w").after, seconds(DAY));
@@ -397,7 +397,7 @@ fn a_run_that_nothing_will_wake_is_stuck() {
 }
 
 #[test]
-fn an_activity_that_nobody_will_ever_do_is_named() {
+fn a_stuck_run_names_the_activity_without_a_runner() {
     struct Forgetful;
     impl Decider for Forgetful {
         type State = ();
@@ -417,7 +417,7 @@ fn an_activity_that_nobody_will_ever_do_is_named() {
 }
 
 #[test]
-fn a_decider_that_is_not_pure_is_caught() {
+fn an_impure_decider_is_detected() {
     struct Dice(AtomicUsize);
     impl Decider for Dice {
         type State = ();
@@ -426,7 +426,7 @@ fn a_decider_that_is_not_pure_is_caught() {
             Decisions::new().succeed(&self.0.fetch_add(1, Ordering::Relaxed))
         }
     }
-    /// Remembers beside its state, which another host would not.
+    /// Keeps a counter outside its state, which another host would not have.
     struct Memory(AtomicUsize);
     impl Decider for Memory {
         type State = ();
@@ -441,19 +441,19 @@ fn a_decider_that_is_not_pure_is_caught() {
     service.decider("dice", Dice(AtomicUsize::new(0)));
     service.start("dice", "d", &());
     let message = ends(|| drop(service.finish("d")));
-    assert!(message.contains("asked twice, the decider decides"), "{message}");
+    assert!(message.contains("called twice with the same state"), "{message}");
     let message = ends(|| drop(given(Dice(AtomicUsize::new(0)), "dice").decisions()));
-    assert!(message.contains("asked twice, the decider decides"), "{message}");
+    assert!(message.contains("called twice with the same state"), "{message}");
 
     let mut service = TestService::new();
     service.decider("memory", Memory(AtomicUsize::new(0)));
     service.start("memory", "m", &());
     let message = ends(|| drop(service.finish("m")));
-    assert!(message.contains("with its state made again from event 1, the decider decides"), "{message}");
+    assert!(message.contains("with a state rebuilt from event 1"), "{message}");
 }
 
 #[test]
-fn a_run_in_circles_is_stopped() {
+fn a_looping_run_is_stopped() {
     struct Circle;
     impl Decider for Circle {
         type State = ();
@@ -466,11 +466,11 @@ fn a_run_in_circles_is_stopped() {
     service.decider("circle", Circle).events_max(500);
     service.start("circle", "c", &());
     let message = ends(|| service.run_until_idle());
-    assert!(message.contains("does it run in circles?"), "{message}");
+    assert!(message.contains("does the run loop?"), "{message}");
 }
 
 #[test]
-fn a_recorded_history_is_decided_once_more() {
+fn a_recorded_history_is_decided_again() {
     let mut service = service();
     service.activity("charge-card", |call| match call.nth {
         1 => Work::failure("declined", &()),
@@ -485,11 +485,11 @@ fn a_recorded_history_is_decided_once_more() {
         let recorded = Recorded::from_json(&text).unwrap();
         recorded.assert_same(Trial);
         assert_eq!(recorded.events(), service.history("ann"));
-        // Another version differs in one turn, and the turns after it are still compared.
+        // Another version differs in one turn, and the following turns are still compared.
         let differences = recorded.differences(Impatient);
         assert_eq!(differences.len(), 1);
-        let told = differences[0].to_string();
-        assert!(told.contains("decided now") && told.contains("PT1M") && told.contains("recorded then"), "{told}");
+        let text = differences[0].to_string();
+        assert!(text.contains("decided now") && text.contains("PT1M") && text.contains("recorded then"), "{text}");
         let message = ends(|| recorded.assert_same(Impatient));
         assert!(message.contains("1 turns differ"), "{message}");
     }
@@ -514,8 +514,8 @@ impl Decider for Impatient {
 }
 
 #[test]
-fn the_canonical_trace_comes_out_of_the_test_service() {
-    /// A ∥ B, then C when either is done, then close.
+fn the_test_service_produces_the_canonical_trace() {
+    /// Runs A and B in parallel, then C when either is done, then closes.
     fn parallel(steps: &Steps, _: &Window) -> Decisions {
         let [a, b, c] = ["A", "B", "C"].map(|id| steps.activity(id));
         if a.is_new() {
@@ -571,7 +571,7 @@ fn the_canonical_trace_comes_out_of_the_test_service() {
     assert!(message.contains("expected 1 of TimerExpired, found 0"), "{message}");
 }
 
-/// One activity, tried three times, a second and then two apart.
+/// A decider of one activity with up to three attempts, one and two seconds apart.
 struct Patient;
 
 impl Decider for Patient {
@@ -596,7 +596,7 @@ fn patient() -> Activity {
 }
 
 #[test]
-fn a_story_tells_of_the_last_try_alone() {
+fn only_the_last_attempt_is_recorded() {
     let begun = || given(Patient, "patient").then(Decisions::new().schedule(patient()));
     for (news, closed) in [
         (activity_failed("a", "busy", &()), "Failed"),
@@ -608,15 +608,15 @@ fn a_story_tells_of_the_last_try_alone() {
 }
 
 #[test]
-fn anything_that_the_outside_may_do_can_be_asked() {
+fn a_test_can_apply_any_external_command() {
     let mut service = service();
     service.start("trial", "ann", &());
     service.advance(seconds(1));
     let version = service.run("ann").version;
     let signal =
         |if_version| Command::Signal { name: "leave".to_owned(), input: None, identity: None, key: None, if_version };
-    assert!(matches!(service.ask("ann", &signal(Some(version + 1))), Err(Fault::VersionMoved { .. })));
-    assert!(service.ask("ann", &signal(Some(version))).is_ok());
+    assert!(matches!(service.command("ann", &signal(Some(version + 1))), Err(Fault::VersionMoved { .. })));
+    assert!(service.command("ann", &signal(Some(version))).is_ok());
     assert_eq!(service.finish("ann").status, Status::Success);
     assert!(ends(|| drop(service.finish("bob"))).contains("no run of `bob` was started"));
 }
@@ -627,7 +627,7 @@ mod queries {
     use crate::testing::{TestService, given, signal};
     use crate::{Decider, Decisions, Event, Payload, Query, QueryError, Window};
 
-    /// Adds up what it is told; `close` ends it.
+    /// Adds up its signals; `close` closes it.
     struct Sum;
 
     impl Decider for Sum {
@@ -656,7 +656,7 @@ mod queries {
     }
 
     #[test]
-    fn a_decider_answers_from_its_state_at_any_point_of_a_story() {
+    fn a_decider_answers_queries_at_any_point() {
         let story = given(Sum, "sum").when(signal("add", &3));
         assert_eq!(story.query("sum", &()), Ok(3_u64));
         let story = story.then(Decisions::new()).when(signal("add", &4));
@@ -668,22 +668,22 @@ mod queries {
     }
 
     #[test]
-    fn a_run_is_asked_while_it_is_open_and_after_it_has_closed() {
+    fn an_open_and_a_closed_run_answer_queries() {
         let mut service = TestService::new();
         service.decider("sum", Sum).start("sum", "1", &());
         service.signal("1", "add", &3).unwrap();
-        assert_eq!(service.query("1", "sum", &()), Ok(3_u64), "it sees what was acknowledged before (S1.11)");
+        assert_eq!(service.query("1", "sum", &()), Ok(3_u64), "it reflects every acknowledged event");
         service.signal("1", "close", &()).unwrap();
         let before = service.history("1").len();
         assert_eq!(service.query("1", "sum", &()), Ok(3_u64));
         assert!(service.history("1").len() >= before);
         let before = service.history("1").to_vec();
         assert_eq!(service.query("1", "sum", &()), Ok(3_u64));
-        assert_eq!(service.history("1"), before, "a query is read-only (S1.2)");
+        assert_eq!(service.history("1"), before, "a query is read-only");
     }
 
     #[test]
-    fn a_flow_is_asked_what_it_has_registered_also_where_its_state_is_made_again() {
+    fn a_flow_answers_registered_queries_also_with_a_rebuilt_state() {
         use crate::flow::{Context, Failure, Flow};
         let flow = Flow::new(|ctx: Context, ()| async move {
             let total = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
@@ -701,7 +701,7 @@ mod queries {
         service.signal("1", "add", &3).unwrap();
         assert_eq!(service.query("1", "total", &()), Ok(3_u64));
         service.signal("1", "add", &9).unwrap();
-        assert_eq!(service.query("1", "total", &()), Ok(12_u64), "it has closed meanwhile");
+        assert_eq!(service.query("1", "total", &()), Ok(12_u64), "the run has closed in between");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What activities do in a test, in virtual time.
+//! Simulated work of activities, in virtual time.
 
 use baton_history::{Duration, Payload, Timestamp};
 use serde::Serialize;
@@ -6,46 +6,46 @@ use serde::de::DeserializeOwned;
 
 use super::commands::payload;
 
-/// An activity that a runner was given.
+/// An activity given to a simulated runner.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// The run's workflow id.
+    /// Workflow id of the run.
     pub workflow_id: String,
-    /// The decider's name for it.
+    /// Activity id, chosen by the decider.
     pub activity_id: String,
-    /// Its type.
+    /// Activity type.
     pub activity_type: String,
-    /// The task list that it came from.
+    /// Task list of the activity.
     pub task_list: String,
-    /// Which try it is: 1, 2, 3, …; without a retry policy always 1.
+    /// Attempt number, starting at 1. Always 1 without a retry policy.
     pub attempt: u32,
-    /// What the last heartbeat of an earlier try said.
+    /// Details of the last heartbeat of an earlier attempt.
     pub heartbeat_details: Option<Payload>,
-    /// Its input.
+    /// Input of the activity.
     pub input: Option<Payload>,
-    /// When.
+    /// Current virtual time.
     pub now: Timestamp,
-    /// How many calls of this type there were in this run, this one included.
+    /// Number of calls of this activity type in this run, including this one.
     pub nth: usize,
 }
 
 impl Call {
-    /// The input, read as a `T`; absent is `null`.
+    /// Returns the input as a `T`. A missing input is `null`.
     pub fn input<T: DeserializeOwned>(&self) -> T {
         let text = self.input.as_ref().and_then(Payload::text).unwrap_or("null");
         serde_json::from_str(text)
-            .unwrap_or_else(|error| panic!("the input of `{}` is something else: {error}: {text}", self.activity_id))
+            .unwrap_or_else(|error| panic!("cannot read the input of activity `{}`: {error}: {text}", self.activity_id))
     }
 }
 
-/// What a runner makes of an activity, and how long it takes.
+/// Outcome and duration of a simulated activity.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Work {
     pub(super) takes: Duration,
     pub(super) answer: WorkResult,
-    pub(super) beats: Option<(Duration, Payload)>,
-    pub(super) heeds_cancel: bool,
+    pub(super) heartbeats: Option<(Duration, Payload)>,
+    pub(super) stops_on_cancel: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -57,26 +57,26 @@ pub(super) enum WorkResult {
 
 impl Work {
     fn of(answer: WorkResult) -> Self {
-        Self { takes: Duration::ZERO, answer, beats: None, heeds_cancel: false }
+        Self { takes: Duration::ZERO, answer, heartbeats: None, stops_on_cancel: false }
     }
 
-    /// Does it, at once unless [`Work::takes`] says otherwise.
+    /// Succeeds, immediately unless [`Work::takes`] sets a duration.
     pub fn success<T: Serialize + ?Sized>(result: &T) -> Self {
         Self::of(WorkResult::Success(payload(result)))
     }
 
-    /// Cannot do it.
+    /// Fails.
     pub fn failure<T: Serialize + ?Sized>(reason: &str, details: &T) -> Self {
         let (reason, details) = (reason.to_owned(), payload(details));
         Self::of(WorkResult::Failure { reason, details, non_retryable: false, retry_after: None })
     }
 
-    /// Takes it and is never heard of again, but for heartbeats. Its timeouts are what is left.
+    /// Takes the activity and never answers; only its timeouts can end it. May send heartbeats.
     pub fn never() -> Self {
         Self::of(WorkResult::Never)
     }
 
-    /// Cannot do it, and says that another try cannot help. For a failure.
+    /// Marks a failure as non-retryable.
     pub fn non_retryable(mut self) -> Self {
         if let WorkResult::Failure { non_retryable, .. } = &mut self.answer {
             *non_retryable = true;
@@ -84,7 +84,7 @@ impl Work {
         self
     }
 
-    /// Asks to be tried again after so long, whatever the retry policy says. For a failure.
+    /// Makes a failure ask to be retried after this span, overriding the retry policy.
     pub fn retry_after(mut self, span: Duration) -> Self {
         if let WorkResult::Failure { retry_after, .. } = &mut self.answer {
             *retry_after = Some(span);
@@ -92,21 +92,21 @@ impl Work {
         self
     }
 
-    /// Takes so long.
+    /// Sets the duration.
     pub fn takes(mut self, span: Duration) -> Self {
         self.takes = span;
         self
     }
 
-    /// Sends a heartbeat each time this span has passed; at least a millisecond.
-    pub fn beats<T: Serialize + ?Sized>(mut self, every: Duration, details: &T) -> Self {
-        self.beats = Some((every.max(Duration::from_millis(1)), payload(details)));
+    /// Sends a heartbeat at this interval, at least a millisecond.
+    pub fn heartbeats<T: Serialize + ?Sized>(mut self, every: Duration, details: &T) -> Self {
+        self.heartbeats = Some((every.max(Duration::from_millis(1)), payload(details)));
         self
     }
 
-    /// Stops, when it learns with a heartbeat that it was asked to.
-    pub fn heeds_cancel(mut self) -> Self {
-        self.heeds_cancel = true;
+    /// Stops as canceled when a heartbeat reports a cancellation request.
+    pub fn stops_on_cancel(mut self) -> Self {
+        self.stops_on_cancel = true;
         self
     }
 }

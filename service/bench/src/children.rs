@@ -8,7 +8,7 @@ use client::Client;
 use client::body::StartWorkflow;
 use decider_kit::{Activity, Child, Decider, Decisions, Event, EventKind, Window};
 use history::{Payload, Status};
-use runner_kit::{Context, Failure, activity_fn};
+use runner_kit::{ActivityContext, ActivityFailure, activity_fn};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -101,7 +101,7 @@ impl Decider for Worker {
     }
 }
 
-async fn step(_: Context, number: usize) -> Result<usize, Failure> {
+async fn step(_: ActivityContext, number: usize) -> Result<usize, ActivityFailure> {
     Ok(number)
 }
 

@@ -13,7 +13,7 @@ use decider_kit::{Activity, Decider, Decisions, Event, EventKind, Window};
 use hdrhistogram::Histogram;
 use history::event::ActivityTimeouts;
 use history::{Payload, Status};
-use runner_kit::{Context, Failure, activity_fn};
+use runner_kit::{ActivityContext, ActivityFailure, activity_fn};
 use tokio::time::Instant;
 
 use crate::failed::Failed;
@@ -98,7 +98,7 @@ impl Decider for Chain {
     }
 }
 
-async fn step(_: Context, input: String) -> Result<String, Failure> {
+async fn step(_: ActivityContext, input: String) -> Result<String, ActivityFailure> {
     Ok(input)
 }
 

@@ -42,7 +42,7 @@ fn write_shipping(page: &mut MetricsPage, ship: &ShipStanding) {
     let help = "How long the oldest commit has waited that is not in the archive, 0 where none waits";
     page.family("ship_lag_seconds", MetricKind::Gauge, help, [(PageLabels::new(), ship.lag.as_secs_f64())]);
     let help = "1 while the archive cannot be written";
-    page.family("ship_failing", MetricKind::Gauge, help, [(PageLabels::new(), u64::from(ship.trouble.is_some()))]);
+    page.family("ship_failing", MetricKind::Gauge, help, [(PageLabels::new(), u64::from(ship.error.is_some()))]);
 }
 
 impl Budget {

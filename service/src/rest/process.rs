@@ -50,8 +50,8 @@ async fn warnings(engine: &Engine, front: &Front) -> Vec<ReadinessWarning> {
         let advice = "make room on the disk, or start the service with a lower --disk-reserve";
         warnings.push(warning("disk-low", detail, advice));
     }
-    if let Some(ship) = front.ship_standing().filter(|ship| ship.trouble.is_some() || ship.lag > SHIP_LAG_MAX) {
-        let why = ship.trouble.map_or_else(String::new, |trouble| format!(": {trouble}"));
+    if let Some(ship) = front.ship_standing().filter(|ship| ship.error.is_some() || ship.lag > SHIP_LAG_MAX) {
+        let why = ship.error.map_or_else(String::new, |error| format!(": {error}"));
         let detail =
             format!("what was acknowledged in the last {:.0} s is not in the archive{why}", ship.lag.as_secs_f64());
         let advice = "look at the disk and the mount, or the bucket, of --ship-to; the service goes on meanwhile, and ships by itself later";

@@ -218,12 +218,12 @@ async fn a_runner_host_goes_on_when_the_run_of_its_activity_is_deleted() {
     let (taken, mut activities) = mpsc::unbounded_channel();
     let go_on = Arc::new(Notify::new());
     let waits = Arc::clone(&go_on);
-    let hold = runner_kit::activity_fn("hold", move |ctx: runner_kit::Context, (): ()| {
+    let hold = runner_kit::activity_fn("hold", move |ctx: runner_kit::ActivityContext, (): ()| {
         taken.send(ctx.workflow_id.to_string()).unwrap();
         let waits = Arc::clone(&waits);
         async move {
             waits.notified().await;
-            Ok::<_, runner_kit::Failure>(())
+            Ok::<_, runner_kit::ActivityFailure>(())
         }
     });
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -67,7 +67,7 @@ async fn a_running_service_is_backed_up_and_restored_by_the_commands_as_the_docu
     assert!(said.ends_with("every file is whole\n"), "{said}");
     assert!(refused(&["restore", &archive, "--data-dir", &data]).contains("in use by process"));
     service.kill();
-    assert!(refused(&["restore", &archive, "--data-dir", &data]).contains("holds a store"));
+    assert!(refused(&["restore", &archive, "--data-dir", &data]).contains("contains a store"));
 
     for (name, to, there, missing) in
         [("whole", None, "too late", "never"), ("instant", Some(instant.as_str()), "last", "too late")]
@@ -164,7 +164,7 @@ async fn a_standby_takes_the_place_of_a_service_that_runs_and_tasks_go_on() {
     let output = baton(&["serve", "--data-dir", &path(&scratch, "data"), "--listen", ":0", "--ship-to", &archive]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("that has taken over, and this one must not go on"), "{said}");
+    assert!(said.contains("it has taken over, and this store must not continue"), "{said}");
     // Without the archive it cannot know, so an operator must say that no other store has taken over.
     let output = baton(&["serve", "--data-dir", &path(&scratch, "data"), "--listen", ":0"]);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -188,7 +188,7 @@ async fn a_standby_takes_the_place_of_a_service_that_runs_and_tasks_go_on() {
     client.complete_turn(&turn.token, &complete, Patience::None).await.unwrap();
     drop(service);
     assert!(told(&["fsck", "--data-dir", &copy]).starts_with("every run is in order: "));
-    assert!(refused(&["standby", "promote", "--data-dir", &copy]).contains("is no standby"));
+    assert!(refused(&["standby", "promote", "--data-dir", &copy]).contains("is not a standby"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use client::body::StartWorkflow;
 use client::{Access, Client, Patience};
 use decider_kit::{Activity, Decisions, Steps, Window};
-use runner_kit::{Context, Failure, activity_fn};
+use runner_kit::{ActivityContext, ActivityFailure, activity_fn};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -103,7 +103,7 @@ fn one(steps: &Steps, _: &Window) -> Decisions {
     }
 }
 
-async fn work(_: Context, (): ()) -> Result<String, Failure> {
+async fn work(_: ActivityContext, (): ()) -> Result<String, ActivityFailure> {
     Ok("worked".to_owned())
 }
 

@@ -47,7 +47,7 @@ fn host(client: Client, style: Style) -> decider_kit::Host {
     }
 }
 
-async fn work(_: runner_kit::Context, _: Customer) -> Result<(), runner_kit::Failure> {
+async fn work(_: runner_kit::ActivityContext, _: Customer) -> Result<(), runner_kit::ActivityFailure> {
     Ok(())
 }
 
@@ -104,14 +104,14 @@ async fn worker() {
         "explicit" => deciders.register("subscription", Dies(decider::Subscription)).run().await,
         _ => {
             let done = std::path::PathBuf::from(done);
-            let die = move |context: runner_kit::Context, _: Customer| {
+            let die = move |context: runner_kit::ActivityContext, _: Customer| {
                 let mark = done.join(&*context.activity_id);
                 async move {
                     // What is to be done has been done, and nobody is told.
                     if std::fs::File::create_new(mark).is_ok() {
                         std::process::abort();
                     }
-                    Ok::<_, runner_kit::Failure>(())
+                    Ok::<_, runner_kit::ActivityFailure>(())
                 }
             };
             let host = runner_kit::Host::new(client, LIST).concurrency(1);

@@ -37,10 +37,10 @@ async fn what_a_store_turns_away_is_said_without_a_secret() {
     let proxy = Proxy::start().await;
     let archive = format!("s3://{}/p", bucket("refused").await);
     for (status, code, advice) in [
-        (403, "InvalidAccessKeyId", "look at AWS_ACCESS_KEY_ID"),
-        (403, "SignatureDoesNotMatch", "look at AWS_ACCESS_KEY_ID"),
-        (400, "ExpiredToken", "look at AWS_ACCESS_KEY_ID"),
-        (403, "AccessDenied", "says what they need"),
+        (403, "InvalidAccessKeyId", "check AWS_ACCESS_KEY_ID"),
+        (403, "SignatureDoesNotMatch", "check AWS_ACCESS_KEY_ID"),
+        (400, "ExpiredToken", "check AWS_ACCESS_KEY_ID"),
+        (403, "AccessDenied", "lists the required ones"),
         (301, "PermanentRedirect", ""),
     ] {
         proxy.set(Fate::Refused(status, body(code, "It is so.")));
@@ -53,7 +53,7 @@ async fn what_a_store_turns_away_is_said_without_a_secret() {
     // A store that does not keep conditions would let two services write.
     proxy.set(Fate::ConditionsIgnored);
     let said = refused_at(&proxy.endpoint, &["backup", &archive, "--data-dir", &data]);
-    assert!(said.contains("although it was told not to"), "{said}");
+    assert!(said.contains("ignores the conditions of a put"), "{said}");
     let said = refused_at(&server(), &["backup", "s3://", "--data-dir", &data]);
     assert!(said.contains("expected `s3://BUCKET/PREFIX`"), "{said}");
 }
@@ -65,7 +65,7 @@ async fn a_bucket_that_holds_something_else_or_half_an_archive_is_said_so() {
     let (service, data) = served(&scratch);
     put(&name, "letters/letter", "Dear").await;
     let said = refused_at(&server(), &["backup", &format!("s3://{name}/letters"), "--data-dir", &data]);
-    assert!(said.contains("holds other things than an archive"), "{said}");
+    assert!(said.contains("contains other objects than an archive"), "{said}");
     let empty = format!("s3://{name}/empty");
     let said = refused_at(&server(), &["backup", "verify", &empty]);
     assert!(said.contains("there is no archive"), "{said}");
@@ -78,13 +78,13 @@ async fn a_bucket_that_holds_something_else_or_half_an_archive_is_said_so() {
     let other = Scratch::new("s3-other");
     drop(serve(&other.0, &[]));
     let said = refused_at(&server(), &["backup", &archive, "--data-dir", &path(&other, "data")]);
-    assert!(said.contains("is another store's"), "{said}");
+    assert!(said.contains("belongs to another store"), "{said}");
     for part in ["/log/", "/NEWEST", "/MANIFEST", "/OWNER"] {
         let key = objects(&name).await.into_iter().find(|key| key.starts_with("a/") && key.contains(part)).unwrap();
         let whole = get(&name, &key).await;
         put(&name, &key, &whole[..whole.len() / 2]).await;
         let said = refused_at(&server(), &["backup", "verify", &archive]);
-        assert!(said.contains(&format!("s3://{name}/{key}")) && said.contains("cut short"), "{said}");
+        assert!(said.contains(&format!("s3://{name}/{key}")) && said.contains("is truncated"), "{said}");
         put(&name, &key, whole).await;
     }
     told(&["backup", "verify", &archive]);

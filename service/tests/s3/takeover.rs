@@ -68,7 +68,7 @@ async fn a_standby_takes_the_place_of_a_service_that_runs_and_nothing_is_lost() 
     assert_eq!(service.child.wait().unwrap().code(), Some(1));
     let data = path(&scratch, "data");
     let said = refused_at(&server(), &["serve", "--data-dir", &data, "--listen", ":0", "--ship-to", &archive]);
-    assert!(said.contains("that has taken over, and this one must not go on"), "{said}");
+    assert!(said.contains("it has taken over, and this store must not continue"), "{said}");
     let service = serve(&scratch.0.join("copy"), &["--ship-to", &archive]);
     let client = service.client();
     assert!(!acknowledged.is_empty());

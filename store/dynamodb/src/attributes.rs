@@ -1,4 +1,4 @@
-//! Attributes of items: how each kind is written, and read again.
+//! Encoding of item attributes.
 
 use std::collections::HashMap;
 

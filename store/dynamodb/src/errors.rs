@@ -1,4 +1,4 @@
-//! What DynamoDB's answers mean to the trait. The one query that matters: can the write have happened?
+//! Mapping of DynamoDB's errors to those of the store. The important question is whether a write may have happened.
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_dynamodb::config::http::HttpResponse;
@@ -8,7 +8,7 @@ use store::Error;
 pub(crate) fn why<E: std::error::Error + ProvideErrorMetadata + 'static>(error: &SdkError<E, HttpResponse>) -> String {
     match error.as_service_error() {
         Some(service) => format!(
-            "DynamoDB says {}: {}",
+            "DynamoDB returned {}: {}",
             service.code().unwrap_or("an error without a code"),
             service.message().unwrap_or("no message")
         ),
@@ -16,27 +16,27 @@ pub(crate) fn why<E: std::error::Error + ProvideErrorMetadata + 'static>(error: 
     }
 }
 
-/// An error and what caused it, each once.
+/// Returns an error with its causes, without repetitions.
 fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = String::new();
     let mut cause = Some(error);
     while let Some(error) = cause {
-        let told = error.to_string();
-        if !text.contains(&told) {
+        let message = error.to_string();
+        if !text.contains(&message) {
             text.push_str(if text.is_empty() { "" } else { ": " });
-            text.push_str(&told);
+            text.push_str(&message);
         }
         cause = error.source();
     }
     text
 }
 
-/// Whether a request was not even signed, for want of credentials.
+/// Returns whether a request was not even signed because there are no credentials.
 pub(crate) fn lacks_credentials(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source()).any(<dyn std::error::Error>::is::<CredentialsError>)
 }
 
-/// A read, or a write whose landing changes nothing that anybody can see.
+/// Maps the error of a read, or of a write whose outcome is not visible to callers.
 pub(crate) fn not_applied<E>(error: &SdkError<E, HttpResponse>) -> Error
 where
     E: std::error::Error + ProvideErrorMetadata + 'static,
@@ -44,8 +44,8 @@ where
     Error::NotApplied { why: why(error), retry_after: None }
 }
 
-/// The write of a head. DynamoDB's answers of the 4xx kind (throttles, conflicts, refusals) are given before anything
-/// is written; of a 5xx, a timeout or a broken connection nobody knows.
+/// Maps the error of writing a head. DynamoDB returns 4xx errors (throttles, conflicts, refusals) before writing
+/// anything. After a 5xx, a timeout or a broken connection the outcome is unknown.
 pub(crate) fn of_commit<E>(error: &SdkError<E, HttpResponse>) -> Error
 where
     E: std::error::Error + ProvideErrorMetadata + 'static,

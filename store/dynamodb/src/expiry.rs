@@ -1,9 +1,9 @@
-//! Forgetting, without an index for it.
+//! Deletion of expired data without an index for it.
 //!
-//! A head says in its attribute `ttl` when DynamoDB may delete it, which costs nothing; but its parts know no such
-//! instant, for they were written while the run was open. So the table is gone over, a little at a time, in proportion to
-//! what was written: items that no head stands for any more are deleted, and heads and marks too where the table has no TTL. An
-//! index would cost each run a write unit or two more; reading all items once costs a twentieth of that.
+//! The attribute `ttl` of a head tells DynamoDB when to delete it, which is free. Its parts have no such attribute,
+//! because they were written while the run was open. Therefore the table is swept gradually, in proportion to the
+//! writes: items whose head no longer exists are deleted, and, if the table has no TTL, heads and marks as well. An
+//! index would cost one or two more write units per run; reading all items once costs a twentieth of that.
 
 use store::{Error, HeadKey, RunId, UnixMs};
 
@@ -16,40 +16,40 @@ use crate::sweep::{SEGMENTS, Sweep};
 
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
 
-/// The least that one going-over reads, in items: some ten read units.
+/// Minimum number of items read by one sweep step: about ten read units.
 const ITEMS_MIN: u64 = 100;
 
-/// Items read for each one that was written, so that the whole table is gone over while it is written anew half.
-const ITEMS_PER_BIRTH: u64 = 2;
+/// Number of items read for each new item, so that the whole table is swept while half of it is newly written.
+const ITEMS_PER_NEW_ITEM: u64 = 2;
 
-/// Items of one page. Source: a page ends at a megabyte, and most items are about a kilobyte.
+/// Number of items on a page. Source: a page ends at a megabyte, and most items are about a kilobyte.
 const PAGE_ITEMS: u64 = 500;
 
-/// How long a head whose time has come is left to TTL. Source: the developer guide, "typically within two days".
+/// Time that an expired head is left to TTL. Source: the developer guide, "typically within two days".
 const TTL_LAG_MS: u64 = 3 * 24 * 3_600_000;
 
-/// How old a part without a head must be: one whose head is only just being written is younger. A start gives up within a
-/// minute; the rest is for clocks that differ.
+/// Minimum age of a part without a head before it is deleted, because the head of a younger one may still be written.
+/// Ours: a start gives up within a minute; the rest allows for differing clocks.
 const ORPHAN_AGE_MS: u64 = 24 * 3_600_000;
 
-/// What was found out about the partition that is being read.
+/// State of the sweep within the current partition.
 #[derive(Default)]
 struct PartitionScan {
     partition: String,
-    /// The run in the head, which comes before the parts.
+    /// Run of the head, which sorts before the parts.
     run: Option<RunId>,
-    /// The run whose parts were looked up last.
+    /// Run whose parts were examined last.
     judged: Option<RunId>,
 }
 
 impl Dynamo {
-    pub(crate) async fn go_over(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
+    pub(crate) async fn sweep_expired(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
         let mut sweep = self.sweep.lock().await;
         if limit == 0 || now < sweep.next_at {
             return Ok(0);
         }
-        let births = self.births();
-        let mut budget = ITEMS_MIN.max(births.saturating_sub(sweep.births) * ITEMS_PER_BIRTH);
+        let new_items = self.new_items();
+        let mut budget = ITEMS_MIN.max(new_items.saturating_sub(sweep.new_items) * ITEMS_PER_NEW_ITEM);
         let (mut forgotten, mut ended) = (0, 0);
         let mut seen = PartitionScan::default();
         while budget > 0 && ended < SEGMENTS {
@@ -70,7 +70,7 @@ impl Dynamo {
                 ended += 1;
             }
         }
-        sweep.births = births;
+        sweep.new_items = new_items;
         sweep.next_at = now.saturating_add(self.options.sweep_every_ms);
         Ok(forgotten)
     }
@@ -93,7 +93,7 @@ impl Dynamo {
         Ok(page)
     }
 
-    /// Forgets what this item stands for, if its time has come; says whether it did.
+    /// Deletes expired data that this item belongs to. Returns whether it did.
     async fn judge(&self, item: &Item, now: UnixMs, seen: &mut PartitionScan) -> Result<bool, Error> {
         let (partition, sort) = (read_text(item, "k")?, read_text(item, "s")?);
         let Some(key) = keys::read_partition(partition) else { return Ok(false) };
@@ -125,7 +125,7 @@ impl Dynamo {
         self.forget_orphans(&key, run).await
     }
 
-    /// The page may be old: the item itself decides.
+    /// Deletes an expired head. Reads the item again, because the page may be outdated.
     async fn forget_head(&self, key: &HeadKey, sort: &str, now: UnixMs, lag: u64) -> Result<bool, Error> {
         let is_over = |at: Option<UnixMs>| at.is_some_and(|at| at.saturating_add(lag) <= now);
         let partition = keys::partition(key);
@@ -144,7 +144,7 @@ impl Dynamo {
         if !is_current {
             self.drop_parts(key, found.run).await?;
         }
-        // Kept for a commit that was then lost, if the run is still in the head: then only the copy goes.
+        // If the run is still in the head, this was kept for a commit that was then lost. Only the copy is deleted.
         self.delete(&partition, sort, Some((found.run, Some(found.version)))).await?;
         Ok(!is_current)
     }
@@ -157,7 +157,7 @@ impl Dynamo {
         Ok(true)
     }
 
-    /// The item of a run's head or kept head. In this order: a head is kept before another takes its place.
+    /// Returns the item of a run's head or kept head. The head is read first, because it is kept before it is replaced.
     pub(crate) async fn find_run(&self, key: &HeadKey, run: RunId) -> Result<Option<Item>, Error> {
         let partition = keys::partition(key);
         if let Some(item) = self.get(&partition, keys::HEAD).await?

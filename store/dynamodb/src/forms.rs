@@ -1,5 +1,5 @@
-//! The number of the form that this store writes. `docs/upgrading.md` says what a change of it asks for.
+//! Number of the form that this store writes. `docs/upgrading.md` explains how to change it.
 
-/// The table: its keys, its indexes, and which attributes items have. It stands in the item that says how the table is divided, and is looked
-/// at before anything else: it speaks for everything in the table that has no number of its own.
+/// Form of the table: its keys, indexes and attributes. It is recorded in the item with the table's layout and checked
+/// before anything else; it applies to everything in the table without a separate number.
 pub const TABLE: u64 = 2;

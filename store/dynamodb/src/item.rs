@@ -1,15 +1,15 @@
-//! Heads as items, and back. Names of attributes are short because DynamoDB counts them in the size that it bills.
+//! Encoding of heads as items. Attribute names are short because DynamoDB includes them in the billed size.
 //!
-//! | attribute | what |
+//! | attribute | content |
 //! |---|---|
 //! | `v`, `r` | version, run |
-//! | `b` or `z` | body of a head, bytes of a part: as they are, or deflated |
-//! | `w` | the row of lists |
+//! | `b` or `z` | body of a head or bytes of a part: plain or deflated |
+//! | `w` | row of lists |
 //! | `d`, `dt` | index `due`: shard, instant |
-//! | `et`, `ttl` | when it may be forgotten, in milliseconds; and in seconds, for DynamoDB |
-//! | `t` | of parts: when they were written, as far as the store knew |
-//! | `g`, `gs` | index `vis`: domain and shard, place by start |
-//! | `e`, `es` | index `end`: domain and shard, place by close; of runs that were open for longer than [`SHORT_MS`] |
+//! | `et`, `ttl` | expiry in milliseconds; and in seconds, for DynamoDB |
+//! | `t` | of parts: time of writing, as far as the store knew it |
+//! | `g`, `gs` | index `vis`: domain and shard, position by start |
+//! | `e`, `es` | index `end`: domain and shard, position by close; only of runs open longer than [`SHORT_MS`] |
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ use crate::keys::Rows;
 use crate::packed::{Stored, pack, unpack};
 use crate::units::WRITE_UNIT_BYTES;
 
-/// Below the 400 KB that an item may have: the longest names take ten in keys, index keys and the row of lists. A test holds it.
+/// Maximum size of a head's body. An item may have 400 KB, of which the longest names use ten in keys, index keys and
+/// the row. Checked by a test.
 pub(crate) const HEAD_HARD: usize = store::HEAD_HARD_MIN;
 
 pub(crate) fn read_run(item: &Item) -> Result<RunId, Error> {
@@ -41,12 +42,12 @@ fn write_row(row: &Row) -> Result<Vec<u8>, Error> {
     let tags: Vec<&str> = row.tags.iter().map(String::as_str).collect();
     let fields = (&*row.workflow_type, &*row.status, row.started_at, row.closed_at, tags, row.flagged);
     let failed = |error: minicbor::encode::Error<std::convert::Infallible>| Error::NotApplied {
-        why: format!("a row cannot be written: {error}"),
+        why: format!("cannot encode a row: {error}"),
         retry_after: None,
     };
     let mut bytes = minicbor::to_vec(fields).map_err(failed)?;
     if row.why.is_some() {
-        // A second CBOR item: versions that do not know it read the first and ignore the rest.
+        // A second CBOR item, which versions without reasons ignore.
         minicbor::encode((row.reason(), row.details()), &mut bytes).map_err(failed)?;
     }
     Ok(bytes)
@@ -68,30 +69,31 @@ pub(crate) fn read_row(item: &Item) -> Result<Option<Row>, Error> {
     Ok(Some(Row { workflow_type, status, flagged, started_at, closed_at, tags, why: RowReason::of(reason, details) }))
 }
 
-/// How long a run may have been open to be found by its close through the index of starts, in milliseconds. A row by close would
-/// cost each run a write unit; this way a page by close reads as many rows more as were started in that time.
+/// Maximum time in milliseconds that a run may have been open to be found by its close through the index of starts. A
+/// row by close would cost each run a write unit. Without it, a page by close additionally reads the rows started
+/// within this time.
 pub(crate) const SHORT_MS: u64 = 10_000;
 
-/// Whether a closed run was open for so short a time that it has no row by close.
+/// Returns whether a closed run was open so briefly that it has no row by close.
 pub(crate) fn is_short(row: &Row) -> bool {
     row.closed_at.is_some_and(|closed_at| closed_at.saturating_sub(row.started_at) <= SHORT_MS)
 }
 
-/// How many shards each index has.
+/// Number of shards of each index.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shards {
     pub(crate) due: u32,
     pub(crate) rows: u32,
 }
 
-/// The item of a head at its place `sort`: `H`, or that of a kept head, which nobody has to look at any more.
+/// Encodes a head with the sort key `sort`: `H` for the current head, or the key of a kept head, which is never due.
 pub(crate) fn write_head(key: &HeadKey, sort: String, head: &Head, shards: Shards) -> Result<Item, Error> {
     let partition = keys::partition(key);
     let mut item = Item::new();
     item.insert("v".to_owned(), number(head.version));
     item.insert("r".to_owned(), binary(head.run));
     if let Some(at) = head.due {
-        // A kept head remembers its instant without being in the index.
+        // A kept head records its instant without being in the index.
         if sort == keys::HEAD {
             item.insert("d".to_owned(), text(keys::due(&partition, shards.due)));
         }
@@ -124,7 +126,7 @@ fn put_expiry(item: &mut Item, at: UnixMs) {
     item.insert("ttl".to_owned(), number(at.div_ceil(1_000)));
 }
 
-/// Puts a body, or the bytes of a part, in as few write units as it can. Call it last.
+/// Adds a body, or the bytes of a part, in the form that uses fewer write units. Must be called last.
 fn put_bytes(item: &mut Item, bytes: &Bytes) {
     let (name, value) = match pack(bytes, WRITE_UNIT_BYTES.saturating_sub(size(item) + 1)) {
         Stored::Plain(bytes) => ("b", binary(bytes)),
@@ -133,7 +135,7 @@ fn put_bytes(item: &mut Item, bytes: &Bytes) {
     item.insert(name.to_owned(), value);
 }
 
-/// The bytes of a part or a body, which are at most `max`.
+/// Decodes the bytes of a part or a body, which must not exceed `max`.
 pub(crate) fn read_bytes(item: &Item, max: usize) -> Result<Bytes, Error> {
     match item.get("z").and_then(|value| value.as_b().ok()) {
         Some(deflated) => unpack(deflated.as_ref(), max).ok_or_else(|| corrupt("z", item)),
@@ -141,8 +143,8 @@ pub(crate) fn read_bytes(item: &Item, max: usize) -> Result<Bytes, Error> {
     }
 }
 
-/// How large DynamoDB takes an item to be. Source: the developer guide, "DynamoDB item sizes and formats". Of the types
-/// that this store writes.
+/// Returns the size of an item as DynamoDB counts it, for the types that this store writes. Source: the developer
+/// guide, "DynamoDB item sizes and formats".
 pub(crate) fn size(item: &Item) -> usize {
     let of = |value: &AttributeValue| match value {
         AttributeValue::S(text) => text.len(),
@@ -153,7 +155,7 @@ pub(crate) fn size(item: &Item) -> usize {
     item.iter().map(|(name, value)| name.len() + of(value)).sum()
 }
 
-/// The item of a part. Overwritten by itself only, so the instant of writing may be any attempt's.
+/// Encodes a part. A part is only overwritten with itself, so the time of writing may be that of any attempt.
 pub(crate) fn write_part(key: &HeadKey, run: RunId, part: PartKey, bytes: &Bytes, written_at: Option<UnixMs>) -> Item {
     let mut item = Item::new();
     item.insert("k".to_owned(), text(keys::partition(key)));
@@ -165,7 +167,7 @@ pub(crate) fn write_part(key: &HeadKey, run: RunId, part: PartKey, bytes: &Bytes
     item
 }
 
-/// The item of a mark.
+/// Encodes a mark.
 pub(crate) fn write_mark(key: &HeadKey, mark: &Mark) -> Item {
     let mut item = Item::new();
     item.insert("k".to_owned(), text(keys::partition(key)));
@@ -194,7 +196,7 @@ mod tests {
     const ITEM_BYTES_MAX: usize = 400 * 1024;
 
     #[test]
-    fn a_head_as_large_as_may_be_fits_into_an_item_under_the_longest_names() {
+    fn the_largest_head_fits_into_an_item_under_the_longest_names() {
         let name = "漢".repeat(256);
         let key = HeadKey { domain: name.as_str().into(), workflow_id: name.as_str().into() };
         let row = Row {
@@ -238,10 +240,10 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_reasons_are_read() {
-        // As versions before the reason wrote it: ("order", "failed", 1, 2, ["eu"], false).
+    fn rows_without_reasons_can_be_read() {
+        // As written by versions without reasons: ("order", "failed", 1, 2, ["eu"], false).
         let stored = b"\x86\x65order\x66failed\x01\x02\x81\x62eu\xf4".to_vec();
-        assert_eq!(write_row(&row()).unwrap(), stored, "a row without a reason is stored as before");
+        assert_eq!(write_row(&row()).unwrap(), stored, "a row without a reason has the earlier encoding");
         let item = Item::from([("w".to_owned(), binary(stored.clone()))]);
         assert_eq!(read_row(&item).unwrap(), Some(row()));
         let damaged = Item::from([("w".to_owned(), binary([&stored[..], b"\xff"].concat()))]);
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_without_reasons_read_rows_that_have_one() {
+    fn versions_without_reasons_can_read_rows_with_one() {
         let some = |text: &str| Some(text.to_owned());
         for (reason, details) in [(some("declined"), some("card 7")), (some("declined"), None), (None, some("card 7"))]
         {

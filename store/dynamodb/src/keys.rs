@@ -1,17 +1,17 @@
-//! The shapes of the table's keys, all in this one place. Owns no values.
+//! The format of the table's keys. Owns no values.
 //!
 //! | item | `k` | `s` |
 //! |---|---|---|
 //! | head | `W#domain#workflowId` | `H` |
 //! | kept head of an earlier run | same | `R#run` |
-//! | part: chunk, pack, beat | same | `P#run#` then `c`, `p` or `b`, then a number |
+//! | part: chunk, pack, heartbeat | same | `P#run#` then `c`, `p` or `b`, then a number |
 //! | mark | same | `K#` then its name |
 //! | reserved: task hint | `T#…` | |
-//! | reserved: node beat | `N` | |
-//! | how the table is divided | `C#` | `table` |
+//! | reserved: node heartbeat | `N` | |
+//! | layout of the table | `C#` | `table` |
 //!
 //! Runs and numbers are hexadecimal, so that they sort. A part's key begins with its run, so that one query finds all
-//! there is to delete of a run.
+//! parts of a run.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -27,7 +27,8 @@ pub(crate) const MARK: &str = "K#";
 pub(crate) const CONFIGURATION: &str = "C#";
 pub(crate) const LAYOUT: &str = "table";
 
-/// `%` and `#` mean something in keys; control characters are kept out of them for the sake of consoles and exports.
+/// Appends a text, escaping `%` and `#`, which have a meaning in keys, and control characters, which consoles and
+/// exports cannot show.
 fn push_escaped(to: &mut String, text: &str) {
     for c in text.chars() {
         if c == '%' || c == '#' || c < ' ' {
@@ -58,7 +59,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The partition key of everything that belongs to one workflow id.
+/// Returns the partition key of everything that belongs to one workflow id.
 pub(crate) fn partition(key: &HeadKey) -> String {
     let mut text = String::from("W#");
     push_escaped(&mut text, &key.domain);
@@ -67,7 +68,7 @@ pub(crate) fn partition(key: &HeadKey) -> String {
     text
 }
 
-/// Whose partition key this is.
+/// Returns the workflow id of a partition key.
 pub(crate) fn read_partition(text: &str) -> Option<HeadKey> {
     let (domain, id) = text.strip_prefix("W#")?.split_once('#')?;
     Some(HeadKey { domain: unescape(domain)?, workflow_id: unescape(id)? })
@@ -77,7 +78,7 @@ pub(crate) fn kept(run: RunId) -> String {
     format!("{KEPT}{}", hex(&run))
 }
 
-/// Every part of a run begins with this.
+/// Returns the prefix of all parts of a run.
 pub(crate) fn parts_of(run: RunId) -> String {
     format!("P#{}#", hex(&run))
 }
@@ -86,7 +87,7 @@ pub(crate) fn part(run: RunId, part: PartKey) -> String {
     let (kind, number) = match part {
         PartKey::Chunk { last } => ('c', last),
         PartKey::Pack { op } => ('p', op),
-        PartKey::Beat { scheduled } => ('b', scheduled),
+        PartKey::Heartbeat { scheduled } => ('b', scheduled),
     };
     format!("{}{kind}{number:016x}", parts_of(run))
 }
@@ -95,23 +96,23 @@ pub(crate) fn mark(name: u64) -> String {
     format!("{MARK}{name:016x}")
 }
 
-/// The number at the end of a part's key.
+/// Returns the number at the end of a part's key.
 pub(crate) fn read_part_number(sort: &str) -> Option<u64> {
     u64::from_str_radix(sort.get(sort.len().checked_sub(16)?..)?, 16).ok()
 }
 
-/// The run at the beginning of a part's key.
+/// Returns the run at the beginning of a part's key.
 pub(crate) fn read_part_run(sort: &str) -> Option<RunId> {
     let digits = sort.strip_prefix("P#")?.get(..32)?;
     Some(u128::from_str_radix(digits, 16).ok()?.to_be_bytes())
 }
 
-/// The key of an item, of any kind.
+/// Returns the key of an item of any kind.
 pub(crate) fn of_item(item: &Item) -> Result<Item, Error> {
     ["k", "s"].into_iter().map(|name| Ok((name.to_owned(), text(read_text(item, name)?)))).collect()
 }
 
-/// FNV-1a: the same in every process and version, for shards are written into the table.
+/// Computes FNV-1a, which is the same in every process and version, because shards are stored in the table.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -120,13 +121,13 @@ fn shard(partition: &str, shards: u32) -> u64 {
     hash(partition) % u64::from(shards.max(1))
 }
 
-/// The shard of the index `due` that this key's row is in.
+/// Returns the shard of the index `due` for this key.
 pub(crate) fn shard_of(key: &HeadKey, shards: u32) -> u32 {
-    // Less than `shards`, which is a u32.
+    // The result is less than `shards`, which is a `u32`.
     u32::try_from(shard(&partition(key), shards)).unwrap_or_default()
 }
 
-/// The partition of the index `due` that this head's row is in.
+/// Returns the partition of the index `due` for this head.
 pub(crate) fn due(partition: &str, shards: u32) -> String {
     due_shard(shard(partition, shards))
 }
@@ -135,22 +136,22 @@ pub(crate) fn due_shard(shard: impl Into<u64>) -> String {
     format!("D#{:04}", shard.into())
 }
 
-/// What the partitions of an index of rows hold. Open runs that are flagged stand by themselves, so that they are found and
-/// counted without a look at the many that are not.
+/// Rows in the partitions of an index. Flagged open runs have separate partitions, so that they are found and counted
+/// without examining the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// Of `vis`: open runs that are not flagged, by start.
+    /// Index `vis`: open runs that are not flagged, by start.
     Open,
-    /// Of `vis`: open runs that are flagged, by start.
+    /// Index `vis`: open runs that are flagged, by start.
     Flagged,
-    /// Of `vis`: closed runs, by start.
+    /// Index `vis`: closed runs, by start.
     Closed,
-    /// Of `end`: closed runs, by close.
+    /// Index `end`: closed runs, by close.
     Ended,
 }
 
 impl Rows {
-    /// Where a row stands by start.
+    /// Returns the kind of partition that contains a row by start.
     pub(crate) fn by_start(row: &Row) -> Self {
         match (row.closed_at, row.flagged) {
             (Some(_), _) => Self::Closed,
@@ -159,20 +160,20 @@ impl Rows {
         }
     }
 
-    /// Where rows that a query asks for stand by start.
+    /// Returns the kinds of partitions by start that contain the rows of a query.
     pub(crate) fn of_query(query: &ListQuery) -> impl Iterator<Item = Self> {
         let open = if query.order.is_by_close() { query.open.or(Some(false)) } else { query.open };
         let flagged = query.flagged;
         [Self::Open, Self::Flagged, Self::Closed].into_iter().filter(move |of| {
             let is_open = *of != Self::Closed;
-            // Nothing keeps a closed row from being flagged.
+            // A closed row may be flagged as well.
             open.is_none_or(|open| open == is_open)
                 && (!is_open || flagged.is_none_or(|flagged| flagged == (*of == Self::Flagged)))
         })
     }
 }
 
-/// The partition of an index of rows that this head's row is in.
+/// Returns the partition of an index of rows for this head.
 pub(crate) fn rows(of: Rows, key: &HeadKey, partition: &str, shards: u32) -> String {
     rows_shard(of, &key.domain, shard(partition, shards))
 }
@@ -189,7 +190,8 @@ pub(crate) fn rows_shard(of: Rows, domain: &str, shard: impl Into<u64>) -> Strin
     text
 }
 
-/// Sorts as lists do: close (descending) where the list goes by it, start (descending), workflow id, run.
+/// Encodes a position so that it sorts like lists: close (descending) in the order by close, start (descending),
+/// workflow id, run.
 pub(crate) fn row(of: Rows, position: &Position) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(36 + position.workflow_id().len());
     if of == Rows::Ended {
@@ -212,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn partitions_lead_back_to_their_keys_whatever_the_characters() {
+    fn partitions_decode_to_their_keys_with_any_characters() {
         for (domain, id) in
             [("", ""), ("a#", "b"), ("a", "#b"), ("%23", "a\0b"), ("ü", "/#%\u{10FFFF}"), ("d", "a:b|c/arn")]
         {
@@ -223,7 +225,7 @@ mod tests {
         assert_eq!(read_partition("W#a#%2"), None);
     }
 
-    /// As long as the rules allow names to be: 256 characters, of three bytes each, and 65 more for a type with its version.
+    /// Names of the maximum length: 256 characters of three bytes each, and 65 more for a type with its version.
     #[test]
     fn the_longest_names_fit_into_keys() {
         let (name, kind) = ("漢".repeat(256), "漢".repeat(256 + 1 + 64));
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn row_keys_sort_as_lists_do() {
+    fn row_keys_sort_like_lists() {
         for (of, starts) in [(Rows::Open, [0, 0]), (Rows::Ended, [0, 1])] {
             let mut places: Vec<_> = [(9, "b"), (9, "a"), (9, "a\0"), (10, "z"), (9, "a#"), (1, "")]
                 .into_iter()
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn part_keys_sort_by_number_and_say_it() {
+    fn part_keys_sort_by_number_and_contain_it() {
         let earlier = part([1; 16], PartKey::Chunk { last: 9 });
         let later = part([1; 16], PartKey::Chunk { last: 10 });
         assert!(earlier < later);

@@ -1,10 +1,11 @@
-//! Baton's store on Amazon DynamoDB: any number of nodes over one table, correct by conditional writes alone.
+//! The store on Amazon DynamoDB: any number of nodes share one table, and conditional writes alone ensure correctness.
 //!
-//! A commit is one conditional `PutItem` of the head. Whatever it refers to (parts, the kept head of an earlier run) is
-//! put before it; nothing but that one put decides. Owns the shapes of keys and items; knows nothing of credentials,
-//! regions and TLS, which come with the configuration handed in.
+//! A commit is one conditional `PutItem` of the head. Everything that the head refers to (parts, the kept head of an
+//! earlier run) is written before it, and only that put decides. Owns the formats of keys and items. Credentials,
+//! regions and TLS belong to the configuration passed in.
 
 mod attributes;
+mod error;
 mod errors;
 mod expiry;
 pub mod forms;
@@ -16,11 +17,10 @@ mod packed;
 mod requests;
 mod sweep;
 mod table;
-mod trouble;
 mod units;
 
+pub use error::TableError;
 pub use table::{CheckedTable, Create};
-pub use trouble::TableError;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -43,53 +43,53 @@ use crate::item::{HEAD_HARD, Shards, read_bytes, read_head, read_key};
 use crate::sweep::Sweep;
 use crate::units::Meter;
 
-/// How long one attempt of a write may take. A write that outlives it has an unknown outcome.
+/// Timeout of one attempt of a write. After it, the outcome is unknown.
 const WRITE_ATTEMPT: Duration = Duration::from_secs(1);
 
-/// How long one attempt of a read may take: longer than a write's, for a page may have a megabyte.
+/// Timeout of one attempt of a read. Longer than that of a write, because a page can have a megabyte.
 const READ_ATTEMPT: Duration = Duration::from_millis(1_500);
 
-/// The same for a single item or a page of the due index, which are small. A run stands still while its head is read, so that
-/// an attempt that is lost must not take long. Source of what they take: AWS promises single-digit milliseconds.
+/// Timeout of one attempt to read a single item or a page of the due index, which are small. Ours: a run makes no
+/// progress while its head is read, so a lost attempt must be detected quickly; AWS promises single-digit milliseconds.
 const SMALL_READ_ATTEMPT: Duration = Duration::from_millis(500);
 
-/// How long a read may take with all its retries. Whoever asked is still waiting, and can ask again.
+/// Timeout of a read including all retries. The caller is still waiting then, and can repeat it.
 const READ_OPERATION: Duration = Duration::from_secs(4);
 
-/// How long a request about the table itself may take with all its retries: the first of a process also fetches the
+/// Timeout of a request about the table itself including all retries. The first request of a process also fetches the
 /// credentials.
 const CONTROL_OPERATION: Duration = Duration::from_secs(20);
 
-/// What one write unit pays for. An item of a head beyond it costs a second unit in each commit.
+/// Size covered by one write unit. A larger head costs a second unit in each commit.
 const HEAD_SOFT: usize = units::WRITE_UNIT_BYTES;
-/// Below the 400 KB that an item may have, with room for its key.
+/// Maximum size of a part: the 400 KB of an item, less space for its key.
 pub(crate) const PART_MAX: usize = 380 << 10;
-/// Larger payloads go to a pack, so that they are not written again with each commit.
+/// Payloads above this size go to a pack, so that they are not written again with each commit.
 const PAYLOAD_INLINE_MAX: usize = 256;
-/// Ten minutes: with nothing to do, a table costs seven cents a month this way.
+/// Interval of the sweep. Ours: with ten minutes an idle table costs seven cents a month.
 const SWEEP_EVERY_MS: u64 = 600_000;
-/// Enough to recognize a commit after this many later ones.
+/// Number of operation ids remembered. Ours: a commit can be recognized after this many later ones.
 const OP_IDS: usize = 16;
 
-/// Which table, and how it is divided. Every node over a table must be given the same.
+/// Name and layout of the table. Every node that uses a table must have the same options.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The table's name.
+    /// Name of the table.
     pub table: String,
-    /// Shards of the index `due`.
+    /// Number of shards of the index `due`.
     pub due_shards: u32,
-    /// Shards of the index `vis`, for each domain.
+    /// Number of shards of the index `vis` per domain.
     pub row_shards: u32,
-    /// Whether the table deletes heads by its TTL. Where it does not, they are deleted by requests that are billed.
+    /// Whether the table's TTL deletes heads. Otherwise they are deleted by billed requests.
     pub has_ttl: bool,
-    /// How long to wait after looking for what can be forgotten, in milliseconds.
+    /// Wait between two sweep steps, in milliseconds.
     pub sweep_every_ms: u64,
-    /// Whether a table with provisioned capacity will do.
+    /// Accepts a table with provisioned capacity.
     pub allows_provisioned: bool,
 }
 
 impl Options {
-    /// This table, with shards for about four thousand moves a second.
+    /// Returns options for this table, with shards for about four thousand changes a second.
     pub fn new(table: impl Into<String>) -> Self {
         Self {
             table: table.into(),
@@ -102,34 +102,32 @@ impl Options {
     }
 }
 
-/// A store on one DynamoDB table.
+/// A store in a DynamoDB table.
 #[derive(Debug)]
 pub struct Dynamo {
-    /// Retries as its configuration says, within [`READ_OPERATION`].
+    /// Client for reads, which retries as configured, within [`READ_OPERATION`].
     reads: Client,
-    /// The same, within [`SMALL_READ_ATTEMPT`] each time.
+    /// Client for small reads, with [`SMALL_READ_ATTEMPT`] per attempt.
     small_reads: Client,
-    /// Never retries: a retry after a lost answer would lose to itself.
+    /// Client for writes, which never retries: a retry after a lost response would lose against itself.
     writes: Client,
-    /// For what is asked of the table itself, when nobody waits for a run.
+    /// Client for requests about the table itself, which no run waits for.
     control: Client,
-    /// The region or endpoint, for people.
+    /// Region or endpoint, for messages.
     place: String,
     options: Options,
     commits: AtomicU64,
     bytes_written: AtomicU64,
-    births: AtomicU64,
-    heard: AtomicU64,
+    new_items: AtomicU64,
+    latest_time: AtomicU64,
     meter: Meter,
     sweep: tokio::sync::Mutex<Sweep>,
     is_closed: AtomicBool,
 }
 
 impl Dynamo {
-    /// A store over the table of `options`. `config` brings the region, credentials and HTTP client; its retries are
-    /// used for reads only.
-    ///
-    /// `place` says to people where that is: the region, or the endpoint.
+    /// Creates a store in the table of `options`. `config` provides the region, credentials and HTTP client; its
+    /// retries are used for reads only. `place` is the region or endpoint, for messages.
     pub fn new(config: &aws_sdk_dynamodb::Config, place: impl Into<String>, options: Options) -> Self {
         let place = place.into();
         let timeouts = TimeoutConfig::builder().operation_attempt_timeout(WRITE_ATTEMPT).build();
@@ -153,8 +151,8 @@ impl Dynamo {
             options,
             commits: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
-            births: AtomicU64::new(0),
-            heard: AtomicU64::new(0),
+            new_items: AtomicU64::new(0),
+            latest_time: AtomicU64::new(0),
             meter: Meter::default(),
             sweep: tokio::sync::Mutex::new(Sweep::new()),
             is_closed: AtomicBool::new(false),
@@ -163,7 +161,7 @@ impl Dynamo {
 
     fn check_open(&self) -> Result<(), Error> {
         if self.is_closed.load(Ordering::SeqCst) {
-            return Err(Error::Failed { why: "it was closed".to_owned() });
+            return Err(Error::Failed { why: "the store was closed".to_owned() });
         }
         Ok(())
     }
@@ -172,18 +170,18 @@ impl Dynamo {
         Shards { due: self.options.due_shards, rows: self.options.row_shards }
     }
 
-    /// The newest instant that the layer above has told: this store reads no clock.
-    fn heard(&self) -> Option<UnixMs> {
-        Some(self.heard.load(Ordering::Relaxed)).filter(|at| *at > 0)
+    /// Returns the latest time passed by the layer above. This store reads no clock.
+    fn latest_time(&self) -> Option<UnixMs> {
+        Some(self.latest_time.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }
 
-    /// An item was written that was not there before.
-    fn born(&self) {
-        self.births.fetch_add(1, Ordering::Relaxed);
+    /// Counts a new item.
+    fn count_new_item(&self) {
+        self.new_items.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn births(&self) -> u64 {
-        self.births.load(Ordering::Relaxed)
+    fn new_items(&self) -> u64 {
+        self.new_items.load(Ordering::Relaxed)
     }
 
     fn count_bytes(&self, bytes: usize) {
@@ -258,7 +256,7 @@ impl Store for Dynamo {
                 Some((old.run, old.version))
             }
         };
-        // The run is part of the condition because versions begin anew once a head is forgotten.
+        // The run is part of the condition, because versions start again after a head is deleted.
         let request = match exactly {
             None => request.condition_expression("attribute_not_exists(k)"),
             Some((run, version)) => request
@@ -272,7 +270,7 @@ impl Store for Dynamo {
                 self.commits.fetch_add(1, Ordering::Relaxed);
                 self.count_bytes(head.body.len());
                 if !matches!(expect, Expect::Exactly { .. }) {
-                    self.born();
+                    self.count_new_item();
                 }
                 Ok(Cas::Won)
             }
@@ -281,7 +279,7 @@ impl Store for Dynamo {
                     self.meter.lost(lost.item().map_or(0, item::size));
                     let found = lost.item().map(read_head).transpose()?;
                     if let (Expect::Replacing(old), None) = (&expect, &found) {
-                        // Forgotten meanwhile: what was kept of it must not outlive it.
+                        // The head was deleted in the meantime, so its kept copy must be deleted as well.
                         self.delete(&keys::partition(key), &keys::kept(old.run), None).await?;
                     }
                     Ok(Cas::Lost(found))
@@ -360,7 +358,7 @@ impl Store for Dynamo {
         self.read_chunks(key, first, last, false, max_bytes).await
     }
 
-    /// Parts first, so that a forgetting cut short can be found and done again.
+    /// Deletes the parts first, so that an interrupted deletion can be repeated.
     async fn drop_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
         self.check_open()?;
         let partition = keys::partition(key);
@@ -371,8 +369,8 @@ impl Store for Dynamo {
 
     async fn expire(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
         self.check_open()?;
-        self.heard.fetch_max(now, Ordering::Relaxed);
-        self.go_over(now, limit).await
+        self.latest_time.fetch_max(now, Ordering::Relaxed);
+        self.sweep_expired(now, limit).await
     }
 
     async fn due(&self, shard: u32, until: UnixMs, after: Option<&Due>, limit: usize) -> Result<Vec<Due>, Error> {

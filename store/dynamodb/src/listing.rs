@@ -1,14 +1,14 @@
-//! Lists: the partitions of the indexes that a query touches, merged in order. A page ends early where one of them was not read
-//! further, so that no row is shown before one that belongs in front of it.
+//! Lists: the partitions of the indexes that a query needs, merged in order. A page ends where one of the partitions
+//! was not read further, so that no row is returned before another that precedes it.
 //!
-//! By start there is one index, `vis`. By close there is another, `end`, but only of runs that were open for a while: those that
-//! were not are found by their start, which was at most [`SHORT_MS`] before.
+//! The index `vis` is by start. The index `end` is by close, but only contains runs that were open for a while. Other
+//! runs are found by their start, which was at most [`SHORT_MS`] before their close.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use aws_sdk_dynamodb::operation::query::QueryOutput;
-use store::listing::{Looking, PageBuilder, Position};
+use store::listing::{CountBuilder, PageBuilder, Position};
 use store::{Count, Error, ListPage, ListQuery, Listed, Order, PageToken, UnixMs};
 
 use crate::Dynamo;
@@ -18,14 +18,14 @@ use crate::item::{SHORT_MS, is_short, read_key, read_row, read_run};
 use crate::keys::{self, Rows};
 use crate::units::halves;
 
-/// How many rows are read of a partition for one page.
+/// Maximum number of rows read from a partition for one page.
 const ROWS_READ_MAX: usize = 1000;
 
-/// How many rows are read at once at least where it is not known how many are needed: five read units.
+/// Minimum number of rows read at once if the needed number is unknown: five read units.
 const ROWS_AT_ONCE_MIN: usize = 200;
 
-/// A stretch of one partition of an index, from the newest row to the oldest.
-struct Stretch {
+/// A range of one partition of an index, from the newest row to the oldest.
+struct RowRange {
     index: &'static str,
     condition: &'static str,
     partition: String,
@@ -33,11 +33,11 @@ struct Stretch {
     oldest: Vec<u8>,
 }
 
-impl Stretch {
-    /// The rows of these instants: those that the index goes by.
+impl RowRange {
+    /// Creates the range of these instants, by which the index is ordered.
     fn new(of: Rows, domain: &str, shard: u32, instants: RangeInclusive<UnixMs>) -> Self {
         let mut oldest = (!instants.start()).to_be_bytes().to_vec();
-        // Behind every row of that instant.
+        // After every row of that instant.
         oldest.push(0xFF);
         oldest.resize(9 + 8, 0xFF);
         let (index, condition) = match of {
@@ -54,7 +54,7 @@ impl Stretch {
     }
 }
 
-/// The instants that a query wants of what its list goes by, behind the page before; `None` where there are none.
+/// Returns the range of instants that a query wants after the previous page, or `None` if it is empty.
 fn instants(query: &ListQuery, after: Option<&Position>) -> Option<RangeInclusive<UnixMs>> {
     let (from, before) = query.instants();
     let (mut first, mut last) = (from.unwrap_or(0), before.unwrap_or(UnixMs::MAX));
@@ -90,32 +90,32 @@ impl Dynamo {
         Ok(gathered.page())
     }
 
-    /// Counts partition by partition, so that no row is read twice; by start, whatever the order.
+    /// Counts partition by partition, so that no row is read twice; by start, regardless of the order.
     pub(crate) async fn count_rows(&self, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
-        let mut looking = Looking::new(query, at_most);
+        let mut counting = CountBuilder::new(query, at_most);
         if query.workflow_id.is_some() {
-            let of_one = ListQuery { limit: looking.wanted(), ..query.clone() };
+            let of_one = ListQuery { limit: counting.wanted(), ..query.clone() };
             let page = self.list_page(&of_one, None).await?;
-            page.rows.iter().for_each(|listed| looking.at(&listed.workflow_id, &listed.row));
-            return Ok(looking.count);
+            page.rows.iter().for_each(|listed| counting.examine(&listed.workflow_id, &listed.row));
+            return Ok(counting.count);
         }
         let by_start = ListQuery { order: Order::NewestStart, ..query.clone() };
-        let Some(instants) = instants(&by_start, None) else { return Ok(looking.count) };
+        let Some(instants) = instants(&by_start, None) else { return Ok(counting.count) };
         let mut read_halves = 0;
         for of in Rows::of_query(query) {
             for shard in 0..self.options.row_shards {
-                let stretch = Stretch::new(of, &query.domain, shard, instants.clone());
+                let range = RowRange::new(of, &query.domain, shard, instants.clone());
                 let (mut next, mut last) = (None, None);
-                while !looking.count.is_cut {
-                    let answer = self.rows(&stretch, &by_start, next, looking.wanted()).await?;
+                while !counting.count.is_cut {
+                    let answer = self.rows(&range, &by_start, next, counting.wanted()).await?;
                     read_halves += halves(answer.consumed_capacity());
                     for item in answer.items() {
-                        let Some(listed) = self.look_at(item)? else { continue };
-                        // A head and what was kept of it may stand at one place.
+                        let Some(listed) = self.read_listed(item)? else { continue };
+                        // A head and its kept copy may be adjacent.
                         let is_again = last.replace((Arc::clone(&listed.workflow_id), listed.run))
                             == Some((Arc::clone(&listed.workflow_id), listed.run));
                         if !is_again {
-                            looking.at(&listed.workflow_id, &listed.row);
+                            counting.examine(&listed.workflow_id, &listed.row);
                         }
                     }
                     next = answer.last_evaluated_key;
@@ -125,10 +125,10 @@ impl Dynamo {
                 }
             }
         }
-        Ok(Count { read_units: read_halves.div_ceil(2), ..looking.count })
+        Ok(Count { read_units: read_halves.div_ceil(2), ..counting.count })
     }
 
-    /// The head and every kept head of one workflow id, read consistently.
+    /// Reads the head and every kept head of one workflow id consistently.
     async fn rows_of_id(&self, key: &store::HeadKey, gathered: &mut PageBuilder<'_>) -> Result<(), Error> {
         let partition = keys::partition(key);
         let query = self
@@ -138,23 +138,23 @@ impl Dynamo {
             .expression_attribute_values(":p", text(keys::KEPT))
             .consistent_read(true);
         for item in self.query_all(query, None).await? {
-            self.look_at(&item)?.into_iter().for_each(|listed| gathered.add(listed));
+            self.read_listed(&item)?.into_iter().for_each(|listed| gathered.add(listed));
         }
-        // Last, for the head is newer than a kept head of the same run.
+        // Read last, because the head is newer than a kept head of the same run.
         if let Some(item) = self.get(&partition, keys::HEAD).await? {
-            self.look_at(&item)?.into_iter().for_each(|listed| gathered.add(listed));
+            self.read_listed(&item)?.into_iter().for_each(|listed| gathered.add(listed));
         }
         Ok(())
     }
 
-    /// The row of an item, which is counted as looked at.
-    fn look_at(&self, item: &Item) -> Result<Option<Listed>, Error> {
-        self.meter.looked_at_row();
+    /// Returns the row of an item and counts it as examined.
+    fn read_listed(&self, item: &Item) -> Result<Option<Listed>, Error> {
+        self.meter.count_row();
         let Some(row) = read_row(item)? else { return Ok(None) };
         Ok(Some(Listed { workflow_id: read_key(item)?.workflow_id, run: read_run(item)?, row }))
     }
 
-    /// One page of one partition, in the order of its index.
+    /// Reads one page of one partition, in the order of its index.
     async fn rows_in_order(
         &self,
         of: Rows,
@@ -163,31 +163,31 @@ impl Dynamo {
         gathered: &mut PageBuilder<'_>,
     ) -> Result<(), Error> {
         let query = gathered.query();
-        let mut stretch = Stretch::new(of, &query.domain, shard, instants.clone());
+        let mut range = RowRange::new(of, &query.domain, shard, instants.clone());
         match gathered.after().map(|after| keys::row(of, after)) {
-            Some(after) if query.order.is_oldest_first() => stretch.oldest = stretch.oldest.min(after),
-            Some(after) => stretch.newest = stretch.newest.max(after),
+            Some(after) if query.order.is_oldest_first() => range.oldest = range.oldest.min(after),
+            Some(after) => range.newest = range.newest.max(after),
             None => {}
         }
-        // Two may stand at the end of the page before, a head and what was kept of it.
+        // The previous page may end with two rows of one run, a head and its kept copy.
         let wanted = gathered.wanted().saturating_add(1).min(ROWS_READ_MAX);
         let limit = if query.is_filtered() { ROWS_READ_MAX } else { wanted };
-        let answer = self.rows(&stretch, query, None, limit).await?;
+        let answer = self.rows(&range, query, None, limit).await?;
         let mut last = None;
         for item in answer.items() {
-            if let Some(listed) = self.look_at(item)? {
+            if let Some(listed) = self.read_listed(item)? {
                 last = Position::of(query.order, &listed.workflow_id, listed.run, &listed.row);
                 gathered.add(listed);
             }
         }
         if let Some(last) = last.filter(|_| answer.last_evaluated_key().is_some()) {
-            gathered.ends_at(last);
+            gathered.set_horizon(last);
         }
         Ok(())
     }
 
-    /// Runs of one partition that have no row by close, in a list by close: by start, until whatever comes then has closed behind
-    /// the page.
+    /// Reads runs without a row by close for a list by close. They are read by start until all further ones have closed
+    /// after the page.
     async fn short_rows(
         &self,
         shard: u32,
@@ -198,14 +198,14 @@ impl Dynamo {
         let (first, last) = (*instants.start(), *instants.end());
         let started_from = first.saturating_sub(SHORT_MS).max(query.started_from.unwrap_or(0));
         let started_to = last.min(query.started_before.map_or(UnixMs::MAX, |before| before.saturating_sub(1)));
-        let stretch = Stretch::new(Rows::Closed, &query.domain, shard, started_from..=started_to);
+        let range = RowRange::new(Rows::Closed, &query.domain, shard, started_from..=started_to);
         let at_once = gathered.wanted().clamp(ROWS_AT_ONCE_MIN, ROWS_READ_MAX);
         let (mut read, mut next) = (0, None);
         loop {
-            let answer = self.rows(&stretch, query, next, at_once).await?;
+            let answer = self.rows(&range, query, next, at_once).await?;
             let mut last_start = None;
             for item in answer.items() {
-                if let Some(listed) = self.look_at(item)? {
+                if let Some(listed) = self.read_listed(item)? {
                     last_start = Some(listed.row.started_at);
                     if is_short(&listed.row) {
                         gathered.add(listed);
@@ -215,16 +215,16 @@ impl Dynamo {
             read += answer.items().len();
             next = answer.last_evaluated_key;
             let (Some(last_start), true) = (last_start, next.is_some()) else { return Ok(()) };
-            // Of what was not read, nothing has closed before this start, or nothing so long after it.
+            // Unread runs have closed neither before this start nor too long after it.
             let (horizon, is_progress) = if query.order.is_oldest_first() {
                 (last_start.saturating_sub(1), last_start > first.saturating_add(1))
             } else {
                 let latest = last_start.saturating_add(SHORT_MS);
                 (latest, latest < last)
             };
-            let horizon = Position::before_all_of(horizon);
+            let horizon = Position::before_instant(horizon);
             if is_progress && (read >= ROWS_READ_MAX || gathered.is_full_before(&horizon)) {
-                gathered.ends_at(horizon);
+                gathered.set_horizon(horizon);
                 return Ok(());
             }
         }
@@ -232,21 +232,21 @@ impl Dynamo {
 
     async fn rows(
         &self,
-        stretch: &Stretch,
+        range: &RowRange,
         query: &ListQuery,
         after: Option<Item>,
         limit: usize,
     ) -> Result<QueryOutput, Error> {
-        if stretch.newest > stretch.oldest {
+        if range.newest > range.oldest {
             return Ok(QueryOutput::builder().build());
         }
         let answer = self
             .query()
-            .index_name(stretch.index)
-            .key_condition_expression(stretch.condition)
-            .expression_attribute_values(":g", text(stretch.partition.as_str()))
-            .expression_attribute_values(":a", binary(stretch.newest.as_slice()))
-            .expression_attribute_values(":z", binary(stretch.oldest.as_slice()))
+            .index_name(range.index)
+            .key_condition_expression(range.condition)
+            .expression_attribute_values(":g", text(range.partition.as_str()))
+            .expression_attribute_values(":a", binary(range.newest.as_slice()))
+            .expression_attribute_values(":z", binary(range.oldest.as_slice()))
             .scan_index_forward(!query.order.is_oldest_first())
             .set_exclusive_start_key(after)
             .limit(i32::try_from(limit).unwrap_or(i32::MAX))

@@ -1,4 +1,4 @@
-//! Marks: items of their own beside the head, which DynamoDB deletes by their `ttl`.
+//! Marks: separate items in the partition of the head, which DynamoDB deletes by their `ttl`.
 
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
@@ -11,7 +11,7 @@ use crate::errors::not_applied;
 use crate::item::{read_bytes, write_mark};
 use crate::{Dynamo, check_size, keys};
 
-/// How many are written or read at the same time.
+/// Maximum number of marks written or read concurrently.
 const AT_ONCE: usize = 16;
 
 impl Dynamo {
@@ -31,11 +31,11 @@ impl Dynamo {
                 puts.spawn(put.send());
             }
             while let Some(answer) = puts.join_next().await {
-                // Whatever became of one whose answer is lost: it is put again, and is then the same.
+                // If the response of a put is lost, the mark is put again with the same content.
                 let answer = answer.map_err(|error| ended(&error))?.map_err(|error| not_applied(&error))?;
                 self.meter.wrote(answer.consumed_capacity());
                 if !self.options.has_ttl {
-                    self.born();
+                    self.count_new_item();
                 }
             }
             self.count_bytes(marks.iter().map(|mark| mark.bytes.len()).sum());
@@ -65,7 +65,7 @@ impl Dynamo {
         Ok(found)
     }
 
-    /// Deletes a mark that a page has shown to be expired, unless it was put again since.
+    /// Deletes an expired mark found by the sweep, unless it was replaced since.
     pub(crate) async fn forget_mark(&self, key: &HeadKey, sort: &str, expired_at: UnixMs) -> Result<bool, Error> {
         let answer = self
             .writes

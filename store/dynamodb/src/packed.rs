@@ -1,21 +1,21 @@
-//! Bytes that would cost more units as they are, deflated. Events repeat their names and most of their timestamps, so that a
-//! third of them and more goes away.
+//! Compression of bytes that would otherwise cost more units. Events repeat their names and most of their timestamps,
+//! so this saves a third or more.
 
 use bytes::Bytes;
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
-/// Fast: of a kilobyte, higher levels take half as long again and save hardly a byte.
+/// Fast compression. Ours: for a kilobyte, higher levels take half as long again and save hardly a byte.
 const LEVEL: u8 = 1;
 
-/// Whether bytes of an item stand there as they are.
+/// Bytes of an item in plain or compressed form.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
     Plain(Bytes),
     Deflated(Vec<u8>),
 }
 
-/// Deflates what does not fit into `room` bytes, where that makes it smaller.
+/// Compresses bytes that exceed `room`, if that makes them smaller.
 pub(crate) fn pack(bytes: &Bytes, room: usize) -> Stored {
     if bytes.len() > room {
         let deflated = compress_to_vec(bytes, LEVEL);
@@ -26,7 +26,7 @@ pub(crate) fn pack(bytes: &Bytes, room: usize) -> Stored {
     Stored::Plain(bytes.clone())
 }
 
-/// Reads deflated bytes; `None` when they are not that, or more than `max` when they are inflated.
+/// Decompresses bytes. Returns `None` if they are invalid or exceed `max` when decompressed.
 pub(crate) fn unpack(deflated: &[u8], max: usize) -> Option<Bytes> {
     decompress_to_vec_with_limit(deflated, max).ok().map(Bytes::from)
 }
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_room_or_cannot_be_made_smaller_stays_as_it_is() {
+    fn bytes_that_fit_or_cannot_shrink_stay_plain() {
         let even = Bytes::from(vec![7; 300]);
         assert_eq!(pack(&even, 300), Stored::Plain(even.clone()));
         let uneven: Bytes = (0..=255_u32).flat_map(|n| n.wrapping_mul(0x9E37_79B9).to_be_bytes()).collect();
@@ -44,9 +44,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_smaller_comes_back_and_no_more_than_allowed() {
+    fn compressed_bytes_are_restored_up_to_the_limit() {
         let even = Bytes::from(vec![7; 301]);
-        let Stored::Deflated(deflated) = pack(&even, 300) else { panic!("it can be made smaller") };
+        let Stored::Deflated(deflated) = pack(&even, 300) else { panic!("it should be compressed") };
         assert!(deflated.len() < 30, "{}", deflated.len());
         assert_eq!(unpack(&deflated, 301), Some(even));
         assert_eq!(unpack(&deflated, 300), None);

@@ -1,4 +1,4 @@
-//! Single requests to the table, each with its units counted. Owns no rule of the store.
+//! Single requests to the table, each of which counts its units. Owns none of the store's rules.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ use crate::item::{self, read_bytes, read_head};
 use crate::{PART_MAX, keys};
 
 impl Dynamo {
-    /// The request for one item, read consistently.
+    /// Returns the request for one item, read consistently.
     pub(crate) fn get_request(&self, partition: &str, sort: &str) -> GetItemFluentBuilder {
         self.small_reads
             .get_item()
@@ -28,7 +28,7 @@ impl Dynamo {
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
     }
 
-    /// One item, read consistently.
+    /// Reads one item consistently.
     pub(crate) async fn get(&self, partition: &str, sort: &str) -> Result<Option<Item>, Error> {
         let answer = self.get_request(partition, sort).send().await.map_err(|error| not_applied(&error))?;
         self.meter.read(answer.consumed_capacity());
@@ -39,7 +39,7 @@ impl Dynamo {
         self.reads.query().table_name(&self.options.table).return_consumed_capacity(ReturnConsumedCapacity::Total)
     }
 
-    /// Every item of a query, or its first `limit`.
+    /// Reads every item of a query, or its first `limit`.
     pub(crate) async fn query_all(&self, query: QueryFluentBuilder, limit: Option<usize>) -> Result<Vec<Item>, Error> {
         let (mut pages, mut found) = (query.into_paginator().send(), Vec::new());
         while let Some(page) = pages.next().await {
@@ -56,7 +56,7 @@ impl Dynamo {
         Ok(found)
     }
 
-    /// Outside a commit, and before the head of one, an unknown outcome does no harm: what is put is idempotent.
+    /// Puts a part. An unknown outcome is harmless, because the put is idempotent and precedes the put of the head.
     pub(crate) async fn put_part_item(
         &self,
         key: &HeadKey,
@@ -68,18 +68,18 @@ impl Dynamo {
             .writes
             .put_item()
             .table_name(&self.options.table)
-            .set_item(Some(item::write_part(key, run, part, bytes, self.heard())))
+            .set_item(Some(item::write_part(key, run, part, bytes, self.latest_time())))
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .send()
             .await
             .map_err(|error| not_applied(&error))?;
         self.meter.wrote(answer.consumed_capacity());
         self.count_bytes(bytes.len());
-        self.born();
+        self.count_new_item();
         Ok(())
     }
 
-    /// Keeps an earlier run's head. An older version of it, put late, does not replace a newer one.
+    /// Keeps the head of an earlier run. A late put of an older version does not replace a newer one.
     pub(crate) async fn keep(&self, key: &HeadKey, old: &Head) -> Result<(), Error> {
         let item = item::write_head(key, keys::kept(old.run), old, self.shards())?;
         let answer = self
@@ -102,7 +102,7 @@ impl Dynamo {
         Ok(())
     }
 
-    /// Puts the head of a run of before where none of it is.
+    /// Puts the head of an earlier run, unless it exists.
     pub(crate) async fn put_kept_item(&self, key: &HeadKey, head: &Head) -> Result<Cas, Error> {
         let answer = self
             .writes
@@ -119,7 +119,7 @@ impl Dynamo {
                 self.meter.wrote(answer.consumed_capacity());
                 self.commits.fetch_add(1, Ordering::Relaxed);
                 self.count_bytes(head.body.len());
-                self.born();
+                self.count_new_item();
                 Ok(Cas::Won)
             }
             Err(error) => match error.as_service_error() {
@@ -132,7 +132,7 @@ impl Dynamo {
         }
     }
 
-    /// Deletes an item: whatever it is, or only of this run, or only of this run at this version.
+    /// Deletes an item: unconditionally, only if it belongs to this run, or only if it has this version of the run.
     pub(crate) async fn delete(
         &self,
         partition: &str,
@@ -165,7 +165,7 @@ impl Dynamo {
         Ok(())
     }
 
-    /// Chunks with `first <= s <= last`, in either order.
+    /// Reads the chunks with `first <= s <= last`, forward or backward.
     pub(crate) async fn read_chunks(
         &self,
         key: &HeadKey,
@@ -202,7 +202,7 @@ impl Dynamo {
         Ok(taken)
     }
 
-    /// The rows of one partition of the index `due` up to an instant, earliest first, behind one of them.
+    /// Reads the rows of one partition of the index `due` up to an instant, earliest first, after one of them.
     pub(crate) async fn early(
         &self,
         partition: String,
@@ -213,7 +213,7 @@ impl Dynamo {
         if limit == 0 || after.is_some_and(|after| after.at > until) {
             return Ok(Vec::new());
         }
-        // The key of its row, as DynamoDB names it at the end of a page.
+        // Key of the row in the form that DynamoDB uses at the end of a page.
         let start = after.map(|after| {
             let of_head = [("k", text(keys::partition(&after.key))), ("s", text(keys::HEAD.to_owned()))];
             let of_row = [("d", text(partition.clone())), ("dt", number(after.at))];

@@ -1,4 +1,4 @@
-//! The table: what it must be, making it, and seeing whether one is it. Owns no data.
+//! The table: its definition, its creation, and the check of an existing one. Owns no data.
 
 use std::time::Duration;
 
@@ -18,24 +18,24 @@ use crate::forms::TABLE;
 use crate::keys;
 use crate::{Dynamo, TableError};
 
-/// How long a table may take to be made. Source: ours; DynamoDB takes ten seconds or so.
+/// Timeout of creating a table. Ours: DynamoDB takes about ten seconds.
 const CREATE_WAIT: Duration = Duration::from_secs(120);
 
-/// How often to look meanwhile.
-const CREATE_LOOK: Duration = Duration::from_millis(250);
+/// Interval of checking whether the table is active.
+const CREATE_POLL: Duration = Duration::from_millis(250);
 
-/// The attribute that DynamoDB's TTL looks at.
+/// Attribute used by DynamoDB's TTL.
 const TTL: &str = "ttl";
 
-/// The keys that are not text, and their types; every other key is text.
+/// Types of keys that are not text; all other keys are text.
 const KEY_TYPES: [(&str, ScalarAttributeType); 3] =
     [("dt", ScalarAttributeType::N), ("gs", ScalarAttributeType::B), ("es", ScalarAttributeType::B)];
 
-/// The table's own keys: partition, sort.
+/// Partition and sort key of the table.
 const KEYS: (&str, &str) = ("k", "s");
 
-/// An index: its keys, and what of an item stands in it beside all keys. Only what a list shows, and none of what changes
-/// with each commit: such a commit costs the index nothing.
+/// An index: its keys, and the attributes it contains in addition to all keys. Only attributes that lists need, and
+/// none that change with each commit, so that such a commit costs the index nothing.
 struct Index {
     name: &'static str,
     keys: (&'static str, &'static str),
@@ -48,27 +48,27 @@ const INDEXES: [Index; 3] = [
     Index { name: "end", keys: ("e", "es"), projected: &["r", "w"] },
 ];
 
-/// A table that can be used.
+/// Properties of a usable table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckedTable {
-    /// Whether it forgets by TTL.
+    /// Whether TTL deletes its expired items.
     pub has_ttl: bool,
-    /// Whether it is kept from being deleted by mistake.
+    /// Whether it is protected against deletion.
     pub is_protected: bool,
-    /// Items, as DynamoDB counts them every six hours.
+    /// Number of items, which DynamoDB updates every six hours.
     pub items: u64,
-    /// Their bytes, counted likewise.
+    /// Bytes of the items, updated likewise.
     pub bytes: u64,
 }
 
-/// What a new table is to have beside its definition.
+/// Options of a new table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Create {
-    /// Keep it from being deleted by mistake.
+    /// Protects the table against deletion.
     pub is_protected: bool,
 }
 
-/// Codes of refusals that better credentials help against. Source: the developer guide, "Error handling with DynamoDB".
+/// Error codes that better credentials can fix. Source: the developer guide, "Error handling with DynamoDB".
 const CREDENTIAL_CODES: [&str; 6] = [
     "AccessDeniedException",
     "ExpiredTokenException",
@@ -115,7 +115,7 @@ fn definitions() -> Result<Vec<AttributeDefinition>, String> {
         .collect()
 }
 
-/// A key schema in words: `k (S), s (S)`.
+/// Formats a key schema: `k (S), s (S)`.
 fn keys_shown(schema: &[KeySchemaElement], definitions: &[AttributeDefinition]) -> String {
     let of = |kind: &KeyType| {
         let name = schema.iter().find(|key| key.key_type() == kind).map_or("none", KeySchemaElement::attribute_name);
@@ -130,12 +130,12 @@ fn keys_expected((hash, range): (&str, &str)) -> String {
     format!("{hash} ({}), {range} ({})", key_type(hash).as_str(), key_type(range).as_str())
 }
 
-/// What of a table differs from what it must be.
+/// Returns how a table differs from the required definition.
 fn difference(table: &TableDescription) -> Option<String> {
     let definitions = table.attribute_definitions();
     let (found, expected) = (keys_shown(table.key_schema(), definitions), keys_expected(KEYS));
     if found != expected {
-        return Some(format!("its keys are {found} where {expected} are needed"));
+        return Some(format!("its keys are {found}, but must be {expected}"));
     }
     for index in &INDEXES {
         let name = index.name;
@@ -144,13 +144,13 @@ fn difference(table: &TableDescription) -> Option<String> {
         };
         let (found, expected) = (keys_shown(there.key_schema(), definitions), keys_expected(index.keys));
         if found != expected {
-            return Some(format!("the keys of its index `{name}` are {found} where {expected} are needed"));
+            return Some(format!("the keys of its index `{name}` are {found}, but must be {expected}"));
         }
         let projection = there.projection();
         let has_all = projection.and_then(Projection::projection_type) == Some(&ProjectionType::All);
         let projected = projection.map(Projection::non_key_attributes).unwrap_or_default();
         if let Some(missing) = index.projected.iter().find(|name| !has_all && !projected.iter().any(|it| it == *name)) {
-            return Some(format!("its index `{name}` does not show `{missing}`"));
+            return Some(format!("its index `{name}` does not contain `{missing}`"));
         }
     }
     None
@@ -165,7 +165,7 @@ impl Dynamo {
         self.options.table.clone()
     }
 
-    fn trouble<E>(&self, error: &aws_sdk_dynamodb::error::SdkError<E>) -> TableError
+    fn table_error<E>(&self, error: &aws_sdk_dynamodb::error::SdkError<E>) -> TableError
     where
         E: std::error::Error + aws_sdk_dynamodb::error::ProvideErrorMetadata + 'static,
     {
@@ -179,11 +179,12 @@ impl Dynamo {
         }
     }
 
-    /// Creates the table, on demand and with its TTL, and returns when it can be used. Whether TTL could be turned on.
+    /// Creates the table with on-demand capacity and TTL, and waits until it can be used. Returns whether TTL could be
+    /// turned on.
     ///
     /// # Errors
     ///
-    /// [`TableError::Exists`], or whatever kept it from being made.
+    /// [`TableError::Exists`], or the error that prevented its creation.
     pub async fn create_table(&self, create: Create) -> Result<bool, TableError> {
         let internal = |why| TableError::Unreachable { place: self.place(), why };
         let indexes = INDEXES.iter().map(index).collect::<Result<Vec<_>, _>>().map_err(internal)?;
@@ -201,7 +202,7 @@ impl Dynamo {
                 Some(CreateTableError::ResourceInUseException(_)) => {
                     TableError::Exists { table: self.table(), place: self.place() }
                 }
-                _ => self.trouble(&error),
+                _ => self.table_error(&error),
             });
         }
         let active = async {
@@ -213,7 +214,7 @@ impl Dynamo {
                 {
                     return Ok(());
                 }
-                tokio::time::sleep(CREATE_LOOK).await;
+                tokio::time::sleep(CREATE_POLL).await;
             }
         };
         let waited = tokio::time::timeout(CREATE_WAIT, active).await;
@@ -229,22 +230,22 @@ impl Dynamo {
         match self.control.describe_table().table_name(&self.options.table).send().await {
             Ok(answer) => answer.table.ok_or_else(|| TableError::Unreachable {
                 place: self.place(),
-                why: "it describes no table".to_owned(),
+                why: "the response contains no table".to_owned(),
             }),
             Err(error) => Err(match error.as_service_error() {
                 Some(DescribeTableError::ResourceNotFoundException(_)) => {
                     TableError::Missing { table: self.table(), place: self.place() }
                 }
-                _ => self.trouble(&error),
+                _ => self.table_error(&error),
             }),
         }
     }
 
-    /// Sees whether the table is there, and is what it must be.
+    /// Checks whether the table exists and has the required definition.
     ///
     /// # Errors
     ///
-    /// What is wrong with it. Nothing was written.
+    /// The problem. Nothing was written.
     pub async fn check(&self) -> Result<CheckedTable, TableError> {
         let table = self.describe().await?;
         if let Some(what) = difference(&table) {
@@ -257,7 +258,7 @@ impl Dynamo {
                 return Err(TableError::NotActive { table: self.table(), status });
             }
         }
-        // A table that was always provisioned says nothing of how it is billed.
+        // A table that was always provisioned has no billing mode.
         let billing = table.billing_mode_summary().and_then(|billing| billing.billing_mode());
         if billing != Some(&BillingMode::PayPerRequest) && !self.options.allows_provisioned {
             return Err(TableError::Provisioned { table: self.table() });
@@ -271,7 +272,7 @@ impl Dynamo {
         })
     }
 
-    /// Where this cannot be asked there is none to rely on.
+    /// Returns whether TTL is on. If that cannot be determined, the table is treated as having none.
     async fn has_ttl(&self) -> bool {
         let answer = self.control.describe_time_to_live().table_name(&self.options.table).send().await;
         let Some(ttl) = answer.ok().and_then(|answer| answer.time_to_live_description) else { return false };
@@ -279,11 +280,11 @@ impl Dynamo {
         is_on && ttl.attribute_name() == Some(TTL)
     }
 
-    /// Checks the table, writes into it how it is divided unless that is there, and holds this node to it.
+    /// Checks the table, records its layout unless that is recorded already, and checks this node's options against it.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, or with this node's options.
+    /// The problem with the table, or with this node's options.
     pub async fn open(mut self) -> Result<(Self, CheckedTable), TableError> {
         let checked = self.check().await?;
         self.options.has_ttl &= checked.has_ttl;
@@ -308,7 +309,7 @@ impl Dynamo {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let Err(error) = request.send().await else { return Ok((self, checked)) };
         let Some(PutItemError::ConditionalCheckFailedException(there)) = error.as_service_error() else {
-            return Err(self.trouble(&error));
+            return Err(self.table_error(&error));
         };
         let there = there.item();
         let read = |name| there.and_then(|item| read_number(item, name).ok()).unwrap_or(0);

@@ -1,13 +1,15 @@
-//! What DynamoDB bills: read off every answer, so that budgets can be tested and operators see what they pay.
+//! Units billed by DynamoDB, taken from every response, so that tests can check budgets and operators can see their
+//! costs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_sdk_dynamodb::types::ConsumedCapacity;
 
-/// Bytes of an item that one write unit pays for. Source: the DynamoDB developer guide, "Read and write operations".
+/// Bytes of an item covered by one write unit. Source: the DynamoDB developer guide, "Read and write operations".
 pub(crate) const WRITE_UNIT_BYTES: usize = 1_024;
 
-/// Units since the store was made. In halves, because an eventually consistent read of one item is half a unit.
+/// Units consumed since the store was created. Counted in halves, because an eventually consistent read of one item
+/// consumes half a unit.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     write_halves: AtomicU64,
@@ -16,27 +18,28 @@ pub(crate) struct Meter {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "units are small and never negative")]
-pub(crate) fn halves(told: Option<&ConsumedCapacity>) -> u64 {
-    (told.and_then(ConsumedCapacity::capacity_units).unwrap_or(0.0).max(0.0) * 2.0).round() as u64
+pub(crate) fn halves(reported: Option<&ConsumedCapacity>) -> u64 {
+    (reported.and_then(ConsumedCapacity::capacity_units).unwrap_or(0.0).max(0.0) * 2.0).round() as u64
 }
 
 impl Meter {
-    pub(crate) fn wrote(&self, told: Option<&ConsumedCapacity>) {
-        self.write_halves.fetch_add(halves(told), Ordering::Relaxed);
+    pub(crate) fn wrote(&self, reported: Option<&ConsumedCapacity>) {
+        self.write_halves.fetch_add(halves(reported), Ordering::Relaxed);
     }
 
-    /// A conditional write that was refused is billed by the item it met, and its answer does not say so (STORAGE F5).
+    /// Counts a conditional write that failed. It is billed by the size of the existing item, which the response does
+    /// not include.
     pub(crate) fn lost(&self, item_bytes: usize) {
         let units = item_bytes.div_ceil(WRITE_UNIT_BYTES).max(1);
         self.write_halves.fetch_add(units as u64 * 2, Ordering::Relaxed);
     }
 
-    pub(crate) fn read(&self, told: Option<&ConsumedCapacity>) {
-        self.read_halves.fetch_add(halves(told), Ordering::Relaxed);
+    pub(crate) fn read(&self, reported: Option<&ConsumedCapacity>) {
+        self.read_halves.fetch_add(halves(reported), Ordering::Relaxed);
     }
 
-    /// A row of an index was read.
-    pub(crate) fn looked_at_row(&self) {
+    /// Counts a row read from an index.
+    pub(crate) fn count_row(&self) {
         self.rows.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -1,7 +1,7 @@
-//! Write units are a budget: what the real engine makes this store write for whole workflows, as the table's answers
-//! bill it, indexes included. Source of the figures: docs/dynamodb.md.
+//! Budget of write units for whole workflows: what the real engine writes, as billed by the table, indexes included.
+//! Source of the figures: docs/dynamodb.md.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod support;
 
@@ -28,15 +28,15 @@ const ID: &str = "order-1234567890";
 type Turn = Delivery<DeciderTask>;
 type Task = Delivery<ActivityTask>;
 
-/// The engine over a table, and how many units were told of so far.
+/// The engine over a table, and the units counted so far.
 struct Service {
     engine: Arc<Engine>,
     clock: Arc<Told>,
     store: Arc<dyn Store>,
-    told: u64,
+    write_units: u64,
 }
 
-/// 100 bytes as JSON, that cannot be made smaller by much: no two are alike, and no letter tells of the next.
+/// 100 bytes of JSON that are hardly compressible, different for each call.
 fn payload() -> Payload {
     Payload::of(&letters()).unwrap()
 }
@@ -73,7 +73,7 @@ fn at() -> RunRef {
 }
 
 fn poll(wait: u64) -> Poll {
-    // As the kits poll: with an id, which the head keeps while the task is held.
+    // Polls like the kits, with an id that the head keeps while the task is held.
     let poll_id = Some("0123456789abcdef0123456789abcdef".to_owned());
     Poll { wait: Duration::from_secs(wait), identity: Some("decider@10.0.0.1".to_owned()), poll_id, ..Poll::default() }
 }
@@ -90,15 +90,15 @@ impl Service {
         let clock = Told::new();
         let settings = Settings { seed: Some(7), ..settings };
         let engine = Engine::open(Arc::clone(&store), Arc::clone(&clock) as _, settings).await.unwrap();
-        let told = store.stats().write_units;
-        Self { engine, clock, store, told }
+        let write_units = store.stats().write_units;
+        Self { engine, clock, store, write_units }
     }
 
-    /// Write units since the last time; and a moment passes.
+    /// Returns the write units since the previous call, and advances the clock a little.
     fn units(&mut self) -> u64 {
         self.clock.advance(history::Duration::from_millis(37));
         let now = self.store.stats().write_units;
-        now - std::mem::replace(&mut self.told, now)
+        now - std::mem::replace(&mut self.write_units, now)
     }
 
     async fn start(&self) {
@@ -107,14 +107,14 @@ impl Service {
     }
 
     async fn turn(&self) -> Turn {
-        self.engine.tasks().poll_decider(DOMAIN, DECIDERS, poll(0)).await.unwrap().expect("a turn waits")
+        self.engine.tasks().poll_decider(DOMAIN, DECIDERS, poll(0)).await.unwrap().expect("there is a turn")
     }
 
     async fn task(&self) -> Task {
-        self.engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(0)).await.unwrap().expect("a task waits")
+        self.engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(0)).await.unwrap().expect("there is a task")
     }
 
-    /// A task that is held back, and comes once the run has been looked at.
+    /// Waits for a delayed task, which is handed out once the run has been processed.
     async fn task_to_come(&self) -> Task {
         self.engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(60)).await.unwrap().expect("a task comes")
     }
@@ -122,7 +122,7 @@ impl Service {
     async fn complete(&self, turn: Turn, decisions: Vec<Decision>) {
         let token = self.engine.tasks().decider_token(&turn.task().token).unwrap();
         turn.delivered();
-        // A run that waits for nothing at all is flagged, which shows in its row and costs a unit of its own.
+        // A run that awaits nothing is flagged, which changes its row and costs an additional unit.
         let awaiting = vec!["approve".to_owned()];
         let command = Command::complete(token.turn, TurnAnswer { decisions, awaiting, ..TurnAnswer::default() });
         self.engine.tasks().answer_turn(&token, command).await.unwrap();
@@ -135,7 +135,7 @@ impl Service {
         self.engine.tasks().answer_activity(&token, command).await.unwrap();
     }
 
-    /// A decider that waits for its turn, once it waits.
+    /// Starts a decider's poll, and returns when it is waiting.
     async fn waiting_decider(&self) -> JoinHandle<Turn> {
         let engine = Arc::clone(&self.engine);
         let waits = self.pollers();
@@ -175,7 +175,7 @@ impl Service {
     }
 }
 
-/// The canonical workflow, event for event.
+/// The canonical workflow, event by event.
 const CANONICAL: [&str; 23] = [
     "WorkflowStarted",
     "DeciderScheduled",
@@ -205,10 +205,10 @@ const CANONICAL: [&str; 23] = [
 fn check_budget(spent: &[u64], budget: u64) {
     let sum: u64 = spent.iter().sum();
     println!("units of each commit: {spent:?}, in all {sum}");
-    assert!(sum > 0 && sum <= budget, "{sum} write units where {budget} are allowed: {spent:?}");
+    assert!(sum > 0 && sum <= budget, "{sum} write units, at most {budget} are allowed: {spent:?}");
 }
 
-/// The canonical workflow when nobody waits for its tasks, `longer` than it takes by itself: the units of each step.
+/// Runs the canonical workflow without waiting pollers, `longer` than it needs. Returns the units of each step.
 async fn canonical(longer: history::Duration) -> Vec<u64> {
     let mut service = Service::open().await;
     let mut spent = Vec::new();
@@ -240,23 +240,23 @@ async fn canonical(longer: history::Duration) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn the_canonical_workflow_takes_21_write_units_when_nobody_waits_for_its_tasks() {
+async fn the_canonical_workflow_takes_21_units_without_pollers() {
     check_budget(&canonical(history::Duration::ZERO).await, 21);
 }
 
 #[tokio::test]
-async fn the_canonical_workflow_takes_one_more_at_its_close_when_it_was_open_for_more_than_ten_seconds() {
+async fn a_close_after_ten_seconds_takes_one_more_unit() {
     let short = canonical(history::Duration::ZERO).await;
     let long = canonical(history::Duration::from_secs(10)).await;
     check_budget(&long, 22);
     let (Some((close, before)), Some((long_close, long_before))) = (short.split_last(), long.split_last()) else {
-        panic!("it has steps");
+        panic!("there should be steps");
     };
     assert_eq!((long_before, *long_close), (before, close + 1));
 }
 
 #[tokio::test]
-async fn the_canonical_workflow_takes_14_write_units_when_deciders_and_runners_wait() {
+async fn the_canonical_workflow_takes_14_units_with_pollers() {
     let mut service = Service::open().await;
     let mut spent = Vec::new();
     let decider = service.waiting_decider().await;
@@ -312,7 +312,7 @@ fn keyed(key: u64) -> Command {
 }
 
 impl Service {
-    /// A run that waits, and was told nothing yet.
+    /// Starts a run that waits and has received nothing yet.
     async fn waits(&mut self) {
         self.start().await;
         let turn = self.turn().await;
@@ -320,7 +320,7 @@ impl Service {
         self.units();
     }
 
-    /// Write units of each request with these keys.
+    /// Returns the write units of each request with these keys.
     async fn tell_all(&mut self, keys: std::ops::Range<u64>) -> Vec<u64> {
         let mut spent = Vec::new();
         for key in keys {
@@ -331,34 +331,34 @@ impl Service {
     }
 }
 
-/// Requests with a key that cost what others do. Source: docs/dynamodb.md, "Requests with a key".
+/// Number of requests with a key that have no additional cost. Source: docs/dynamodb.md, "Requests with a key".
 const FREE: u64 = 40;
 
-/// Those that are in the state of a run.
+/// Number of keys kept in the state of a run.
 const IN_STATE: u64 = history::limits::REQUESTS_IN_STATE_MAX as u64;
 
 #[tokio::test]
-async fn a_request_with_a_key_takes_no_unit_more_up_to_40_one_more_up_to_64_and_two_more_beyond() {
+async fn a_requests_key_is_free_up_to_40_keys_per_run() {
     let mut service = Service::open().await;
     service.waits().await;
-    // Events leave the head for chunks of their own, a little sooner than they would without keys.
+    // With keys, events are moved from the head to chunks a little earlier.
     check_budget(&service.tell_all(0..FREE).await, FREE + 2);
     check_budget(&service.tell_all(FREE..IN_STATE).await, (IN_STATE - FREE) * 2 + 4);
     let reads = service.store.stats().read_units;
     for key in [0, FREE, IN_STATE - 1] {
         assert!(service.engine.commands().tell(&at(), keyed(key)).await.unwrap().repeated);
     }
-    assert_eq!((service.units(), service.store.stats().read_units), (0, reads), "all of them are in the state");
-    // The commit, twice as large; its mark; and a chunk for every eight.
+    assert_eq!((service.units(), service.store.stats().read_units), (0, reads), "all keys are in the state");
+    // The commit of twice the size, its mark, and a chunk for every eight requests.
     let more = 17 * 8;
     check_budget(&service.tell_all(IN_STATE..IN_STATE + more).await, more * (2 + 1) + more / 8);
     let marks = format!("baton_request_marks_written_total {more}\n");
-    assert!(service.engine.render_metrics().contains(&marks), "a unit each");
+    assert!(service.engine.render_metrics().contains(&marks), "one unit each");
     for (key, is_known) in [(5, true), (500, false)] {
         let reads = service.store.stats().read_units;
-        let told = service.engine.commands().tell(&at(), keyed(key)).await.unwrap();
-        assert_eq!((told.repeated, service.store.stats().read_units - reads), (is_known, 1), "{key}");
-        assert_eq!(service.units() == 0, is_known, "what is repeated is not written");
+        let answer = service.engine.commands().tell(&at(), keyed(key)).await.unwrap();
+        assert_eq!((answer.repeated, service.store.stats().read_units - reads), (is_known, 1), "{key}");
+        assert_eq!(service.units() == 0, is_known, "a repeated request writes nothing");
     }
 }
 
@@ -378,7 +378,7 @@ async fn a_timer_that_fires_takes_3_write_units() {
     turn.delivered();
 }
 
-/// A day goes by.
+/// Advances the clock by a day.
 async fn day(service: &Service) {
     for _ in 0..24 * 3 {
         service.clock.advance(history::Duration::from_secs(20 * 60));
@@ -387,7 +387,7 @@ async fn day(service: &Service) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_open_run_that_nobody_polls_for_takes_3_write_units_a_day() {
+async fn an_open_run_without_pollers_takes_3_units_a_day() {
     let mut service = Service::open().await;
     service.start().await;
     let mut spent = Vec::new();
@@ -396,17 +396,17 @@ async fn an_open_run_that_nobody_polls_for_takes_3_write_units_a_day() {
         spent.push(service.units());
     }
     println!("write units of each day: {spent:?}");
-    // Its start; five looks on the first day, and the row on its list.
+    // The start; five wakes on the first day, and the row on its list.
     assert!(spent[0] <= 3 + 3 * 5 + 2, "{spent:?}");
-    // One look a day, and its row anew in a week.
+    // One wake a day, and the row rewritten once a week.
     assert!(spent[1..].iter().all(|units| (1..=4).contains(units)), "{spent:?}");
     assert!(spent[1..].iter().sum::<u64>() <= 3 * 8 + 1, "{spent:?}");
-    // Whoever comes finds it at once.
+    // A new poller gets it at once.
     service.turn().await.delivered();
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_open_run_whose_activity_nobody_polls_for_takes_3_write_units_a_day_too() {
+async fn an_activity_without_pollers_takes_3_units_a_day() {
     let mut service = Service::open().await;
     service.start().await;
     let turn = service.turn().await;
@@ -419,13 +419,13 @@ async fn an_open_run_whose_activity_nobody_polls_for_takes_3_write_units_a_day_t
     }
     println!("write units of each day: {spent:?}");
     assert!(spent[0] <= 3 * 5 + 2, "{spent:?}");
-    // Its row is written anew once a week.
+    // The row is rewritten once a week.
     assert!(spent[1..].iter().all(|units| (1..=3).contains(units)), "{spent:?}");
     service.task().await.delivered();
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_overflowed_a_list_is_read_for_what_waits_there_not_for_all_open_runs() {
+async fn an_overflowed_list_is_refilled_without_reading_all_runs() {
     const WAITING: u64 = 24;
     const OTHERS: u64 = 400;
     let service = Service::open_with(Settings {
@@ -443,21 +443,21 @@ async fn what_overflowed_a_list_is_read_for_what_waits_there_not_for_all_open_ru
     let before = service.store.stats();
     for _ in 0..WAITING {
         let turn = service.engine.tasks().poll_decider(DOMAIN, DECIDERS, poll(60)).await.unwrap();
-        turn.expect("it is found").delivered();
+        turn.expect("the turn is found").delivered();
     }
     let reads = service.store.stats().read_units - before.read_units;
     println!("{reads} read units for {WAITING} tasks beside {OTHERS} open runs");
-    // Each row is read again whenever the list has room, and so is its run; here that is for half of eight.
+    // Each row and its run are read again whenever the list has space, here for half of eight.
     assert!(reads <= 8 * WAITING, "{reads} read units for {WAITING} tasks");
 }
 
 #[tokio::test(start_paused = true)]
-async fn polls_that_wait_for_an_hour_take_no_unit_at_all() {
+async fn waiting_polls_take_no_units() {
     let service = Service::open().await;
-    // The first poll of a list has its rows read.
+    // The first poll of a list reads its rows.
     assert!(service.engine.tasks().poll_decider(DOMAIN, DECIDERS, poll(0)).await.unwrap().is_none());
     assert!(service.engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(0)).await.unwrap().is_none());
-    // What the engine reads when it starts is no poll's doing.
+    // Reads at the start of the engine are not caused by polls.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let before = service.store.stats();
     let deciders =
@@ -466,15 +466,15 @@ async fn polls_that_wait_for_an_hour_take_no_unit_at_all() {
         async { while service.engine.tasks().poll_activity(DOMAIN, RUNNERS, poll(60)).await.unwrap().is_none() {} };
     let hour = tokio::time::sleep(Duration::from_secs(3_600));
     tokio::select! {
-        () = deciders => panic!("a turn came"),
-        () = runners => panic!("a task came"),
+        () = deciders => panic!("there should be no turn"),
+        () = runners => panic!("there should be no task"),
         () = hour => {}
     }
     assert_eq!(service.store.stats(), before);
 }
 
 #[tokio::test]
-async fn a_head_full_of_open_activities_does_not_write_a_chunk_with_each_commit() {
+async fn a_head_full_of_activities_does_not_chunk_each_commit() {
     let service = Service::open().await;
     service.start().await;
     let turn = service.turn().await;
@@ -489,17 +489,17 @@ async fn a_head_full_of_open_activities_does_not_write_a_chunk_with_each_commit(
     let key = HeadKey { domain: DOMAIN.into(), workflow_id: ID.into() };
     let head = service.store.load(&key).await.unwrap().unwrap();
     let limits = service.store.limits();
-    assert!(service.store.weight(&key, &head) > limits.head_soft, "the state alone is too large for one unit");
+    assert!(service.store.weight(&key, &head) > limits.head_soft, "the state alone exceeds one unit");
     let chunks = service.store.chunks(&key, *run_id.as_bytes(), 0, usize::MAX).await.unwrap();
     assert!((1..=3).contains(&chunks.len()), "{} chunks", chunks.len());
 }
 
 #[tokio::test]
-async fn an_activity_past_its_first_try_takes_2_write_units_more_once_and_2_when_it_is_done() {
+async fn a_second_attempt_takes_4_additional_units() {
     let mut service = Service::open().await;
     service.start().await;
     let turn = service.turn().await;
-    let Decision::ScheduleActivity(again) = activity("A") else { panic!("it schedules one") };
+    let Decision::ScheduleActivity(again) = activity("A") else { panic!("it schedules an activity") };
     let retry = Some(RetryPolicy::default());
     service.complete(turn, vec![ScheduleActivity { retry, ..again }.into()]).await;
     let fail = async |service: &mut Service| {
@@ -521,14 +521,14 @@ async fn an_activity_past_its_first_try_takes_2_write_units_more_once_and_2_when
         units
     };
     let (first, second) = (fail(&mut service).await, fail(&mut service).await);
-    assert_eq!(first, second + 2, "it is flagged once");
+    assert_eq!(first, second + 2, "the run is flagged once");
     let task = service.task_to_come().await;
     service.units();
     service.answer(task).await;
     check_budget(&[service.units()], 1 + 2 + 2);
 }
 
-/// The gauge of stuck runs, once it is this: what was counted a moment ago is gone by.
+/// Waits until the gauge of stuck runs has this value. The cached count expires in between.
 async fn stuck(engine: &Arc<Engine>, count: u64) {
     let line = format!("baton_runs_stuck{{domain=\"{DOMAIN}\"}} {count}\n");
     loop {
@@ -541,7 +541,7 @@ async fn stuck(engine: &Arc<Engine>, count: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_engine_over_a_table_counts_the_same_runs_and_pays_no_more_than_is_said() {
+async fn counting_by_several_engines_stays_within_budget() {
     let service = Service::open().await;
     for id in ["a", "b", "c"] {
         service.engine.commands().start(DOMAIN, Start::new(id, "parallel", DECIDERS)).await.unwrap();
@@ -566,8 +566,8 @@ async fn every_engine_over_a_table_counts_the_same_runs_and_pays_no_more_than_is
         service.engine.count_runs().await;
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // Nodes read the due index, too, and what domains there are.
+    // Nodes also read the due index and the domains.
     let spent = service.store.stats().read_units - before;
-    println!("{spent} read units in a minute of asking all the time");
-    assert!(spent <= 60 * (10 + 5), "{spent} read units, where 10 a second are for counting");
+    println!("{spent} read units in a minute of continuous counting");
+    assert!(spent <= 60 * (10 + 5), "{spent} read units, of which 10 a second are for counting");
 }

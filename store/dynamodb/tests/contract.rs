@@ -1,4 +1,4 @@
-//! The store keeps the contract on an emulator in process.
+//! The store passes the conformance suite on an emulator in the same process.
 
 mod support;
 
@@ -9,7 +9,7 @@ use store::Store;
 use support::Emulator;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_contract_holds() {
+async fn the_store_passes_the_conformance_suite() {
     store::conformance::all(async || {
         let store = Emulator::new().store();
         store.create_table(Create::default()).await.unwrap();

@@ -1,8 +1,9 @@
-//! The store keeps the contract on a real engine: Amazon's DynamoDB Local, or whatever `BATON_TEST_DYNAMODB` names.
+//! The store passes the conformance suite on a real engine: Amazon's DynamoDB Local, or the endpoint in
+//! `BATON_TEST_DYNAMODB`.
 //!
 //! Not part of the default tests: `cargo test -p baton-store-dynamodb --features engine --test engine`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,11 +14,11 @@ use baton_store_dynamodb::{Create, Dynamo, Options};
 use bytes::Bytes;
 use store::{Cas, Expect, Head, HeadKey, Store};
 
-/// Where the engine is.
+/// Returns the endpoint of the engine.
 fn endpoint() -> String {
     std::env::var("BATON_TEST_DYNAMODB").expect(
-        "BATON_TEST_DYNAMODB names no engine; `.ci/dynamodb-local 8000` runs Amazon's (it needs Java 17 and Maven), then \
-         BATON_TEST_DYNAMODB=http://127.0.0.1:8000",
+        "set BATON_TEST_DYNAMODB to an endpoint; `.ci/dynamodb-local 8000` runs Amazon's (it needs Java 17 and \
+         Maven), then BATON_TEST_DYNAMODB=http://127.0.0.1:8000",
     )
 }
 
@@ -32,7 +33,7 @@ fn config() -> Config {
         .build()
 }
 
-/// Tables of this test, deleted at its end.
+/// Tables of this test, which are deleted at its end.
 #[derive(Default)]
 struct Tables {
     made: Mutex<Vec<String>>,
@@ -66,7 +67,7 @@ async fn the_contract_holds_on_a_real_engine() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_is_made_checked_opened_and_counts_its_units() {
+async fn a_table_can_be_created_and_counts_its_units() {
     let tables = Tables::default();
     let made = tables.make("units").await;
     let checked = made.check().await.unwrap();
@@ -76,11 +77,11 @@ async fn a_table_is_made_checked_opened_and_counts_its_units() {
     let head =
         |version| Head { run: [7; 16], version, body: Bytes::from("b"), due: Some(9), row: None, expires_at: None };
     assert_eq!(store.commit(&key, Expect::Absent, &head(1), &[]).await.unwrap(), Cas::Won);
-    assert_eq!(store.stats().write_units, 2, "the head, and its row of `due`");
+    assert_eq!(store.stats().write_units, 2, "the head and its row of `due`");
     let first = Expect::Exactly { run: [7; 16], version: 1 };
     assert_eq!(store.commit(&key, first.clone(), &head(2), &[]).await.unwrap(), Cas::Won);
-    assert_eq!(store.stats().write_units, 3, "its row of `due` did not move");
+    assert_eq!(store.stats().write_units, 3, "its row of `due` is unchanged");
     assert_eq!(store.commit(&key, first, &head(2), &[]).await.unwrap(), Cas::Lost(Some(head(2))));
-    assert_eq!(store.stats().write_units, 4, "a lost commit is billed, too");
+    assert_eq!(store.stats().write_units, 4, "a lost commit is billed as well");
     tables.delete().await;
 }

@@ -1,4 +1,4 @@
-//! What the store says of writes that were refused, lost, or answered too late.
+//! The errors returned for writes that were refused, lost or answered too late.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
 
@@ -32,7 +32,7 @@ async fn started() -> (Emulator, Dynamo) {
 }
 
 #[tokio::test]
-async fn a_throttled_commit_was_not_applied_and_is_not_retried() {
+async fn a_throttled_commit_is_neither_applied_nor_retried() {
     let (emulator, store) = started().await;
     emulator.inject([Some(Fault::Throttled)]);
     let error = store.commit(&key(), first(), &head(2, "op"), &[]).await.unwrap_err();
@@ -40,9 +40,10 @@ async fn a_throttled_commit_was_not_applied_and_is_not_retried() {
     assert_eq!(store.load(&key()).await.unwrap(), Some(head(1, "start")));
 }
 
-/// Credentials expire, a table is deleted, capacity is bound while a service runs: whatever is refused leaves the run as it was.
+/// For refusals in a running service: expired credentials, a deleted table, a lost permission. The run stays
+/// unchanged.
 #[tokio::test]
-async fn what_is_refused_under_way_is_not_applied_and_says_why() {
+async fn a_refused_request_is_not_applied_and_names_the_reason() {
     let (emulator, store) = started().await;
     for code in ["ExpiredTokenException", "ResourceNotFoundException", "ValidationException", "AccessDeniedException"] {
         emulator.refuse(code);
@@ -53,7 +54,7 @@ async fn what_is_refused_under_way_is_not_applied_and_says_why() {
         }
         let error = store.load(&key()).await.unwrap_err();
         assert!(matches!(&error, Error::NotApplied { why, .. } if why.contains(code)), "{error}");
-        emulator.relent();
+        emulator.accept();
         assert_eq!(store.load(&key()).await.unwrap(), Some(head(1, "start")), "{code}");
         assert_eq!(store.parts(&key(), [7; 16], &[PartKey::Chunk { last: 1 }]).await.unwrap(), [None]);
     }
@@ -61,7 +62,7 @@ async fn what_is_refused_under_way_is_not_applied_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_commit_whose_answer_is_lost_is_unknown_and_recognized_by_its_operation() {
+async fn a_commit_with_a_lost_answer_is_unknown() {
     for fault in [Fault::AnswerLost, Fault::ServerError] {
         let (emulator, store) = started().await;
         emulator.inject([Some(fault)]);
@@ -69,14 +70,14 @@ async fn a_commit_whose_answer_is_lost_is_unknown_and_recognized_by_its_operatio
         let error = store.commit(&key(), first(), &mine, &[]).await.unwrap_err();
         assert!(matches!(error, Error::Unknown { .. }), "{fault:?}: {error}");
         assert_eq!(store.load(&key()).await.unwrap(), Some(mine.clone()));
-        // Tried again as it is, it loses to itself, and the answer shows whose head is there.
+        // The same commit a second time loses to the first, and the answer contains its own head.
         let again = store.commit(&key(), first(), &mine, &[]).await.unwrap();
         assert_eq!(again, Cas::Lost(Some(mine)));
     }
 }
 
 #[tokio::test]
-async fn a_commit_that_never_arrived_is_unknown_and_can_be_tried_again() {
+async fn a_commit_lost_on_its_way_is_unknown_and_can_be_retried() {
     let (emulator, store) = started().await;
     emulator.inject([Some(Fault::RequestLost)]);
     let error = store.commit(&key(), first(), &head(2, "op"), &[]).await.unwrap_err();
@@ -85,7 +86,7 @@ async fn a_commit_that_never_arrived_is_unknown_and_can_be_tried_again() {
 }
 
 #[tokio::test]
-async fn a_commit_whose_part_is_lost_was_not_applied() {
+async fn a_commit_with_a_lost_part_is_not_applied() {
     let (emulator, store) = started().await;
     emulator.inject([Some(Fault::AnswerLost)]);
     let parts = [(PartKey::Chunk { last: 1 }, Bytes::from("c"))];
@@ -95,7 +96,7 @@ async fn a_commit_whose_part_is_lost_was_not_applied() {
 }
 
 #[tokio::test]
-async fn of_two_nodes_that_race_one_wins_and_the_other_sees_by_what() {
+async fn a_race_of_two_nodes_has_one_winner_known_to_the_loser() {
     let (emulator, one) = started().await;
     let other = emulator.store();
     assert_eq!(one.commit(&key(), first(), &head(2, "one"), &[]).await.unwrap(), Cas::Won);
@@ -104,7 +105,7 @@ async fn of_two_nodes_that_race_one_wins_and_the_other_sees_by_what() {
 }
 
 #[tokio::test]
-async fn a_commit_on_a_key_forgotten_and_taken_by_another_run_is_lost_though_the_version_fits() {
+async fn a_commit_on_a_key_taken_by_another_run_is_lost() {
     let (_, store) = started().await;
     store.drop_run(&key(), [7; 16]).await.unwrap();
     let stranger = Head { run: [9; 16], ..head(1, "stranger") };

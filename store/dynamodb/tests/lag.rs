@@ -1,5 +1,5 @@
-//! Reads that are not marked as consistent, and indexes, may show what was there a while ago; on AWS they do. The store keeps its
-//! contract, and the engine over it its promises, all the same; and a store that has forgotten a mark is found out.
+//! Indexes and reads that are not strongly consistent may return old data, and on AWS they do. The store and the engine
+//! still fulfill their contracts, and a store that forgets to request consistency is detected.
 
 mod support;
 
@@ -13,25 +13,25 @@ use simulation::{Outcome, Plan, simulate_over};
 use store::{Count, Due, Error, ListPage, ListQuery, PageToken, Store, UnixMs};
 use support::{Emulator, IsUnmarked};
 
-/// Where the store marks reads as consistent, each by what its requests look like.
+/// Reads for which the store requests consistency, recognized by their requests.
 const MARKS: [(&str, IsUnmarked); 4] = [
     ("heads and parts", |operation, _| operation == "GetItem"),
     ("chunks", |operation, request| operation == "Query" && condition(request).contains("BETWEEN")),
     ("the runs of a workflow id", |operation, request| {
         operation == "Query" && condition(request).contains("begins_with") && request["ProjectionExpression"].is_null()
     }),
-    ("the parts of a run that is forgotten", |operation, request| {
+    ("the parts of a deleted run", |operation, request| {
         operation == "Query" && !request["ProjectionExpression"].is_null()
     }),
 ];
 
-/// Worlds that are simulated over a table that lags: a second or two of a processor each.
+/// Number of simulations over a lagging table. Ours: each takes a second or two of processor time.
 const SEEDS: u64 = 8;
 
-/// How many worlds a store without its marks may get through.
+/// Number of simulations within which a store without consistency must be detected.
 const SEEDS_TO_CATCH: u64 = 30;
 
-/// No mark is taken away.
+/// Ignores no request for consistency.
 fn as_marked(_: &str, _: &Value) -> bool {
     false
 }
@@ -40,8 +40,8 @@ fn condition(request: &Value) -> &str {
     request["KeyConditionExpression"].as_str().unwrap_or_default()
 }
 
-/// A store of which whoever asks waits until what may lag has caught up: the contract lets indexes lag, and its sentences about
-/// them hold when they do not.
+/// A store that waits until lagging data has caught up before each query of an index. The contract allows indexes to
+/// lag, and its rules about them hold once they do not.
 struct Patient {
     store: Arc<dyn Store>,
     emulator: Emulator,
@@ -64,7 +64,7 @@ impl Meddler for Patient {
     }
 
     async fn list(&self, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
-        // Of one workflow id they do not lag.
+        // Queries of one workflow id do not lag.
         if query.workflow_id.is_none() {
             self.emulator.catch_up(false);
         }
@@ -83,7 +83,7 @@ async fn table(emulator: &Emulator) -> Arc<dyn Store> {
     Arc::new(store)
 }
 
-/// Whether every sentence of the contract holds, in a thread of its own: one that does not panics.
+/// Returns whether all rules of the contract hold, in a separate thread because a violation panics.
 fn keeps_the_contract(seed: u64, is_unmarked: IsUnmarked) -> bool {
     let thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -97,14 +97,14 @@ fn keeps_the_contract(seed: u64, is_unmarked: IsUnmarked) -> bool {
 }
 
 #[test]
-fn the_contract_holds_where_unmarked_reads_show_what_was_there_before() {
+fn the_contract_holds_with_lagging_reads() {
     assert!(keeps_the_contract(1, as_marked));
 }
 
 #[test]
-fn a_store_that_forgets_to_mark_a_read_as_consistent_breaks_the_contract_wherever_that_is() {
+fn a_missing_request_for_consistency_breaks_the_contract() {
     for (what, is_unmarked) in MARKS {
-        assert!(!keeps_the_contract(1, is_unmarked), "unmarked reads of {what} went unnoticed");
+        assert!(!keeps_the_contract(1, is_unmarked), "inconsistent reads of {what} were not detected");
     }
 }
 
@@ -114,7 +114,7 @@ fn live(seed: u64, plan: Plan, is_unmarked: IsUnmarked) -> Outcome {
 }
 
 #[test]
-fn every_seed_keeps_every_promise_over_a_table_that_lags() {
+fn every_simulation_passes_over_a_lagging_table() {
     let only = std::env::var("BATON_SIM_SEED").ok().and_then(|seed| seed.parse().ok());
     for seed in only.map_or(0..SEEDS, |seed: u64| seed..seed + 1) {
         let nodes = 1 + usize::try_from(seed % 3).unwrap_or_default();
@@ -126,10 +126,10 @@ fn every_seed_keeps_every_promise_over_a_table_that_lags() {
 }
 
 #[test]
-fn a_store_that_reads_heads_and_parts_unmarked_is_caught() {
+fn a_store_with_inconsistent_reads_of_heads_is_detected() {
     let plan = Plan { steps: 150, ..Plan::default() };
     let [(_, is_unmarked), ..] = MARKS;
     let caught = (0..SEEDS_TO_CATCH).find(|seed| !live(*seed, plan, is_unmarked).violations.is_empty());
     println!("seed {caught:?}");
-    assert!(caught.is_some(), "unmarked reads went unnoticed for {SEEDS_TO_CATCH} seeds");
+    assert!(caught.is_some(), "inconsistent reads were not detected in {SEEDS_TO_CATCH} simulations");
 }

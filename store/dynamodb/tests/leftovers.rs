@@ -1,6 +1,6 @@
-//! What a commit that was lost, or an answer that never came, leaves behind does no harm.
+//! Leftovers of lost commits and lost responses are harmless.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
 
 mod support;
 
@@ -29,8 +29,8 @@ fn head(run: u8, version: u64, expires_at: Option<u64>) -> Head {
     Head { run: [run; 16], version, body: Bytes::from("b"), due: None, row: Some(row), expires_at }
 }
 
-/// A run in the head at version 2, which expires at 99, and beside it a copy of its version 1, which expires at 10: what
-/// a new run's commit leaves that lost to version 2.
+/// Creates a table with a run at version 2, which expires at 99, and a kept copy of its version 1, which expires at 10.
+/// A new run's commit that lost against version 2 leaves this behind.
 async fn with_copy_of_an_older_version() -> Emulator {
     let emulator = Emulator::new();
     let store = emulator.store();
@@ -46,17 +46,17 @@ async fn with_copy_of_an_older_version() -> Emulator {
 }
 
 #[tokio::test]
-async fn a_copy_left_by_a_lost_commit_does_not_make_the_current_run_expire() {
+async fn a_stale_copy_does_not_expire_the_current_run() {
     let store = with_copy_of_an_older_version().await.store();
     assert_eq!(store.expire(50, 10).await.unwrap(), 0);
     assert_eq!(store.load(&key()).await.unwrap(), Some(head(7, 2, Some(99))));
     assert_eq!(chunks(&store).await, 1);
     assert_eq!(store.expire(99, 10).await.unwrap(), 1);
-    assert_eq!(store.load_run(&key(), [7; 16]).await.unwrap(), None, "its copy is gone with it");
+    assert_eq!(store.load_run(&key(), [7; 16]).await.unwrap(), None, "its copy is deleted as well");
 }
 
 #[tokio::test]
-async fn pages_of_limit_zero_end_though_a_copy_stands_beside_the_head() {
+async fn pages_of_limit_zero_end_despite_a_kept_copy() {
     let store = with_copy_of_an_older_version().await.store();
     let query = ListQuery { domain: "orders".into(), limit: 0, ..ListQuery::default() };
     let (mut page, mut rows) = (None, 0);
@@ -72,7 +72,7 @@ async fn pages_of_limit_zero_end_though_a_copy_stands_beside_the_head() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_is_never_answered_is_unknown_within_a_second() {
+async fn an_unanswered_write_is_unknown_within_a_second() {
     let emulator = Emulator::new();
     let store = emulator.store();
     store.create_table(Create::default()).await.unwrap();
@@ -84,7 +84,7 @@ async fn a_write_that_is_never_answered_is_unknown_within_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_is_never_answered_ends_within_four_seconds() {
+async fn an_unanswered_read_fails_within_four_seconds() {
     let emulator = Emulator::new();
     let store = emulator.store();
     store.create_table(Create::default()).await.unwrap();
@@ -102,7 +102,7 @@ async fn with_chunk(options: Options) -> (Emulator, Dynamo) {
     let emulator = Emulator::new();
     let store = emulator.store_with(options);
     store.create_table(Create::default()).await.unwrap();
-    assert_eq!(store.expire(HOUR, 10).await.unwrap(), 0, "says how late it is");
+    assert_eq!(store.expire(HOUR, 10).await.unwrap(), 0, "passes the current time");
     let chunk = [(PartKey::Chunk { last: 1 }, Bytes::from("c"))];
     assert_eq!(store.commit(&key(), Expect::Absent, &head(7, 1, Some(DAY)), &chunk).await.unwrap(), Cas::Won);
     (emulator, store)
@@ -113,18 +113,18 @@ async fn chunks(store: &Dynamo) -> usize {
 }
 
 #[tokio::test]
-async fn parts_whose_head_ttl_has_taken_away_are_forgotten_a_day_after_they_were_written() {
+async fn orphaned_parts_are_deleted_after_a_day() {
     let options = Options { sweep_every_ms: 0, ..Options::new("baton") };
     let (emulator, store) = with_chunk(options).await;
-    emulator.take_away("W#orders#a", "H");
+    emulator.delete_item("W#orders#a", "H");
     assert_eq!(store.expire(HOUR + DAY - 1, 10).await.unwrap(), 0);
-    assert_eq!(chunks(&store).await, 1, "a start may still be under way");
+    assert_eq!(chunks(&store).await, 1, "a start may still be in progress");
     assert_eq!(store.expire(HOUR + DAY, 10).await.unwrap(), 1);
     assert_eq!(chunks(&store).await, 0);
 }
 
 #[tokio::test]
-async fn parts_of_a_run_in_the_head_or_kept_beside_it_stay() {
+async fn parts_of_current_and_kept_heads_are_not_deleted() {
     let options = Options { sweep_every_ms: 0, ..Options::new("baton") };
     let (_, store) = with_chunk(options).await;
     let old = store.load(&key()).await.unwrap().unwrap();
@@ -137,7 +137,7 @@ async fn parts_of_a_run_in_the_head_or_kept_beside_it_stay() {
 }
 
 #[tokio::test]
-async fn ttl_comes_in_whole_seconds_and_never_before_the_run_expires() {
+async fn ttl_never_precedes_the_expiry() {
     let (emulator, store) = with_chunk(Options::new("baton")).await;
     let first = Expect::Exactly { run: [7; 16], version: 1 };
     assert_eq!(store.commit(&key(), first, &head(7, 2, Some(1_001)), &[]).await.unwrap(), Cas::Won);
@@ -146,7 +146,7 @@ async fn ttl_comes_in_whole_seconds_and_never_before_the_run_expires() {
 }
 
 #[tokio::test]
-async fn heads_are_left_to_ttl_for_three_days_where_the_table_has_it() {
+async fn heads_are_left_to_ttl_for_three_days() {
     let options = Options { sweep_every_ms: 0, ..Options::new("baton") };
     let (_, store) = with_chunk(options).await;
     assert_eq!(store.expire(4 * DAY - 1, 10).await.unwrap(), 0);
@@ -155,7 +155,7 @@ async fn heads_are_left_to_ttl_for_three_days_where_the_table_has_it() {
 }
 
 #[tokio::test]
-async fn a_table_is_not_gone_over_again_before_its_time_and_then_costs_nothing() {
+async fn a_sweep_waits_for_its_interval() {
     let (_, store) = with_chunk(Options { has_ttl: false, sweep_every_ms: HOUR, ..Options::new("baton") }).await;
     let before = store.stats();
     assert_eq!(store.expire(2 * HOUR - 1, 10).await.unwrap(), 0);
@@ -167,7 +167,7 @@ async fn a_table_is_not_gone_over_again_before_its_time_and_then_costs_nothing()
 }
 
 #[tokio::test]
-async fn a_table_of_many_items_is_gone_over_a_stretch_at_a_time_until_all_is_forgotten() {
+async fn a_large_table_is_swept_in_segments() {
     let (_, store) = with_chunk(Options { has_ttl: false, sweep_every_ms: HOUR, ..Options::new("baton") }).await;
     for number in 0..400_u16 {
         let key = HeadKey { domain: Arc::from("orders"), workflow_id: format!("w-{number}").into() };
@@ -179,5 +179,5 @@ async fn a_table_of_many_items_is_gone_over_a_stretch_at_a_time_until_all_is_for
         forgotten += store.expire(DAY + calls * HOUR, 50).await.unwrap();
     }
     assert_eq!(forgotten, 401);
-    assert!(calls > 8, "no more than 50 at once: {calls}");
+    assert!(calls > 8, "at most 50 per call: {calls}");
 }

@@ -1,4 +1,5 @@
-//! What a page of a list reads of the table: as many rows as it has, or nearly, however many match and in whatever order.
+//! Rows that a page of a list reads from the table: little more than it returns, for any number of matches and in every
+//! order.
 
 mod support;
 
@@ -10,11 +11,11 @@ use bytes::Bytes;
 use store::{Cas, Expect, Head, HeadKey, ListQuery, Listed, Order, Row, Store, UnixMs};
 use support::Emulator;
 
-/// Runs of a domain, one started each second.
+/// Number of runs of a domain, one started each second.
 const RUNS: u64 = 1_200;
 
-/// Read units of an empty query, and of a kilobyte more: four shards, each of which is asked for open and closed runs, or for two
-/// kinds of closed ones.
+/// Read units of an empty query, plus one for a further kilobyte: four shards, each queried for open and closed runs,
+/// or for two kinds of closed ones.
 const QUERIES: u64 = 8;
 
 async fn with_runs(life: impl Fn(u64) -> Option<UnixMs>) -> Arc<dyn Store> {
@@ -39,8 +40,8 @@ async fn with_runs(life: impl Fn(u64) -> Option<UnixMs>) -> Arc<dyn Store> {
     Arc::new(store)
 }
 
-/// Every page of a list: how many there are, how many rows in all, each once and in order, and the most that one of them looked
-/// at.
+/// Reads every page of a list. Returns the number of pages and of rows (each once and in order), and the maximum of
+/// rows examined by one page.
 async fn pages(store: &Arc<dyn Store>, order: Order, open: Option<bool>, limit: usize) -> (u64, usize, u64) {
     let query = ListQuery { domain: Arc::from("orders"), order, open, limit, ..ListQuery::default() };
     let (mut count, mut rows, mut most, mut next) = (0, Vec::new(), 0, None);
@@ -67,8 +68,8 @@ async fn pages(store: &Arc<dyn Store>, order: Order, open: Option<bool>, limit: 
 }
 
 #[tokio::test]
-async fn a_page_looks_at_a_few_times_its_rows_in_every_order_however_many_match() {
-    // In turns open for a moment, for a minute and for an hour.
+async fn a_page_examines_a_small_multiple_of_its_rows() {
+    // Open for a moment, for a minute and for an hour in turn.
     let life = |number| match number % 3 {
         0 => 500,
         1 => 60_000,
@@ -79,23 +80,24 @@ async fn a_page_looks_at_a_few_times_its_rows_in_every_order_however_many_match(
         let (count, rows, most) = pages(&store, order, Some(false), 50).await;
         assert_eq!(rows as u64, RUNS, "{order:?}");
         assert!(count <= RUNS / 50 + 2, "{count} pages, {order:?}");
-        // Of four shards, twice: what the page has, and where it goes by close, what was started within ten seconds.
+        // For each of four shards, twice: the rows of the page, and, by close, the rows started within ten seconds.
         let budget = if order.is_by_close() { 4 * (2 * 52 + 200) } else { 4 * 52 };
-        assert!(most <= budget, "{most} rows looked at for 50, {order:?}");
+        assert!(most <= budget, "{most} rows examined for 50, {order:?}");
     }
 }
 
 #[tokio::test]
-async fn a_page_by_close_does_not_look_at_open_runs() {
+async fn a_page_by_close_does_not_examine_open_runs() {
     let store = with_runs(|number: u64| number.is_multiple_of(400).then_some(60_000)).await;
     for order in [Order::NewestClose, Order::OldestClose] {
         assert_eq!(pages(&store, order, None, 50).await, (1, 3, 6), "the three, by close and by start");
     }
 }
 
-/// The index goes by time, so that ids are looked at in its order; no page looks at more of a partition than any other does.
+/// The index is by time, so ids are examined in its order. All pages examine at most the same number of rows
+/// of a partition.
 #[tokio::test]
-async fn a_page_by_the_beginning_of_an_id_looks_at_a_bounded_number_of_rows() {
+async fn a_page_by_prefix_examines_a_limited_number_of_rows() {
     let store = with_runs(|_| None).await;
     for (prefix, expected) in [("w-11", 111), ("w-1199", 1), ("x", 0)] {
         let domain = Arc::from("orders");
@@ -106,7 +108,7 @@ async fn a_page_by_the_beginning_of_an_id_looks_at_a_bounded_number_of_rows() {
             let before = store.stats().rows_read;
             let page = store.list(&query, next.as_ref()).await.expect("a page");
             let read = store.stats().rows_read - before;
-            assert!(read <= 4 * 1_000, "{read} rows looked at, {prefix}");
+            assert!(read <= 4 * 1_000, "{read} rows examined, {prefix}");
             found += page.rows.len();
             next = page.next;
             if next.is_none() {

@@ -1,6 +1,6 @@
-//! What is said of tables that cannot be used, and the definitions for operators held against the one in the code.
+//! The errors for unusable tables, and the agreement of the definitions in `docs/dynamodb` with the code.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed step fails the test")]
 
 mod support;
 
@@ -11,13 +11,13 @@ use support::{Emulator, TABLE};
 const CLOUD_FORMATION: &str = include_str!("../../../docs/dynamodb/table.json");
 const POLICY: &str = include_str!("../../../docs/dynamodb/policy.json");
 
-/// The properties of the table for `CloudFormation`.
+/// The properties of the table in the `CloudFormation` template.
 fn defined() -> Value {
     let template: Value = serde_json::from_str(CLOUD_FORMATION).unwrap();
     template.pointer("/Resources/Table/Properties").unwrap().clone()
 }
 
-/// An emulator with the table for `CloudFormation`, changed.
+/// An emulator with a changed table of the `CloudFormation` template.
 fn with(change: impl FnOnce(&mut Value)) -> Emulator {
     let mut table = defined();
     let kept = ["AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode"];
@@ -29,12 +29,12 @@ fn with(change: impl FnOnce(&mut Value)) -> Emulator {
     emulator
 }
 
-async fn trouble(emulator: &Emulator) -> String {
+async fn check_error(emulator: &Emulator) -> String {
     emulator.store().check().await.unwrap_err().to_string()
 }
 
 #[tokio::test]
-async fn the_definition_for_cloud_formation_is_the_table_that_the_code_makes() {
+async fn the_cloud_formation_template_matches_the_created_table() {
     let emulator = Emulator::new();
     emulator.store().create_table(Create { is_protected: true }).await.unwrap();
     let made = emulator.ask("DescribeTable", &json!({"TableName": TABLE}));
@@ -64,7 +64,7 @@ async fn the_definition_for_cloud_formation_is_the_table_that_the_code_makes() {
 }
 
 #[tokio::test]
-async fn the_policy_allows_what_a_service_asks_of_its_table_and_nothing_else() {
+async fn the_policy_allows_exactly_the_operations_of_a_service() {
     let policy: Value = serde_json::from_str(POLICY).unwrap();
     let statements = policy["Statement"].as_array().unwrap();
     let allowed = |index: usize| {
@@ -84,7 +84,7 @@ async fn the_policy_allows_what_a_service_asks_of_its_table_and_nothing_else() {
     ];
     assert_eq!(actions, expected);
     assert_eq!(statements.len(), 2);
-    // The whole contract uses no other operation: the emulators count them.
+    // The conformance suite uses no other operation: the emulators record them.
     let emulators = std::sync::Mutex::new(Vec::new());
     store::conformance::all(async || {
         let emulator = Emulator::new();
@@ -104,26 +104,26 @@ async fn the_policy_allows_what_a_service_asks_of_its_table_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_table_that_is_not_there_is_missed_with_where_it_was_looked_for() {
-    let text = trouble(&Emulator::new()).await;
+async fn the_error_for_a_missing_table_names_the_place() {
+    let text = check_error(&Emulator::new()).await;
     assert!(text.contains("no table `baton` in the emulator") && text.contains("create-table"), "{text}");
 }
 
 #[tokio::test]
-async fn a_table_in_another_region_is_missed_with_the_region_where_it_was_looked_for() {
+async fn the_error_for_a_table_in_another_region_names_the_region() {
     let emulator = Emulator::new();
     emulator.store().create_table(Create::default()).await.unwrap();
     let elsewhere = emulator.store_in("us-east-1", "us-east-1", Options::new(TABLE));
     let checked = elsewhere.check().await.unwrap_err().to_string();
     assert!(checked.contains("no table `baton` in us-east-1") && checked.contains("--region, AWS_REGION"), "{checked}");
-    // A service is not begun on it.
+    // A service does not start on it.
     let opened = elsewhere.open().await.err().unwrap().to_string();
     assert_eq!(opened, checked);
     emulator.store().check().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_table_that_is_there_is_not_made_again() {
+async fn an_existing_table_is_not_created_again() {
     let emulator = Emulator::new();
     emulator.store().create_table(Create::default()).await.unwrap();
     let again = emulator.store().create_table(Create::default()).await.unwrap_err();
@@ -131,7 +131,7 @@ async fn a_table_that_is_there_is_not_made_again() {
 }
 
 #[tokio::test]
-async fn a_table_with_other_keys_or_indexes_is_named_foreign_with_what_differs() {
+async fn a_table_with_other_keys_or_indexes_is_refused() {
     let other_keys = with(|table| {
         table["KeySchema"][1]["AttributeName"] = "gs".into();
         table["AttributeDefinitions"] = Value::Array(
@@ -144,8 +144,8 @@ async fn a_table_with_other_keys_or_indexes_is_named_foreign_with_what_differs()
                 .collect(),
         );
     });
-    let text = trouble(&other_keys).await;
-    assert!(text.contains("its keys are k (S), gs (B) where k (S), s (S) are needed"), "{text}");
+    let text = check_error(&other_keys).await;
+    assert!(text.contains("its keys are k (S), gs (B), but must be k (S), s (S)"), "{text}");
     let without_index = with(|table| {
         table["GlobalSecondaryIndexes"].as_array_mut().unwrap().retain(|index| index["IndexName"] != "vis");
         table["AttributeDefinitions"]
@@ -153,17 +153,17 @@ async fn a_table_with_other_keys_or_indexes_is_named_foreign_with_what_differs()
             .unwrap()
             .retain(|it| !["g", "gs"].contains(&it["AttributeName"].as_str().unwrap()));
     });
-    assert!(trouble(&without_index).await.contains("it has no index `vis`"));
+    assert!(check_error(&without_index).await.contains("it has no index `vis`"));
     let narrow = with(|table| {
         for index in table["GlobalSecondaryIndexes"].as_array_mut().unwrap() {
             index["Projection"] = json!({"ProjectionType": "KEYS_ONLY"});
         }
     });
-    assert!(trouble(&narrow).await.contains("its index `vis` does not show `r`"));
+    assert!(check_error(&narrow).await.contains("its index `vis` does not contain `r`"));
 }
 
 #[tokio::test]
-async fn a_table_with_provisioned_capacity_is_taken_only_when_that_is_meant() {
+async fn provisioned_capacity_is_accepted_only_if_allowed() {
     let throughput = json!({"ReadCapacityUnits": 5, "WriteCapacityUnits": 5});
     let emulator = with(|table| {
         table["BillingMode"] = "PROVISIONED".into();
@@ -172,7 +172,7 @@ async fn a_table_with_provisioned_capacity_is_taken_only_when_that_is_meant() {
             index["ProvisionedThroughput"] = throughput.clone();
         }
     });
-    let text = trouble(&emulator).await;
+    let text = check_error(&emulator).await;
     assert!(text.contains("on-demand") && text.contains("--allow-provisioned"), "{text}");
     let options = Options { allows_provisioned: true, ..Options::new(TABLE) };
     let (store, checked) = emulator.store_with(options).open().await.unwrap();
@@ -181,7 +181,7 @@ async fn a_table_with_provisioned_capacity_is_taken_only_when_that_is_meant() {
 }
 
 #[tokio::test]
-async fn a_node_that_divides_the_table_otherwise_is_refused() {
+async fn a_node_with_other_shard_counts_is_refused() {
     let emulator = Emulator::new();
     emulator.store().create_table(Create::default()).await.unwrap();
     let options = Options::new(TABLE);
@@ -192,12 +192,12 @@ async fn a_node_that_divides_the_table_otherwise_is_refused() {
 }
 
 #[tokio::test]
-async fn credentials_that_have_expired_are_told_from_a_service_that_is_away() {
+async fn expired_credentials_and_an_unreachable_service_differ() {
     let emulator = Emulator::new();
     emulator.refuse("ExpiredTokenException");
-    let text = trouble(&emulator).await;
+    let text = check_error(&emulator).await;
     assert!(text.contains("refuses the credentials") && text.contains("ExpiredTokenException"), "{text}");
     emulator.refuse("SomethingElseException");
-    let text = trouble(&emulator).await;
-    assert!(text.contains("cannot be asked") && text.contains("SomethingElseException"), "{text}");
+    let text = check_error(&emulator).await;
+    assert!(text.contains("is unreachable") && text.contains("SomethingElseException"), "{text}");
 }

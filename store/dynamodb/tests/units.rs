@@ -1,4 +1,4 @@
-//! Write units are a budget: what each kind of commit consumes, indexes included, as the emulator bills it.
+//! Budget of write units for each kind of commit, indexes included, as billed by the emulator.
 
 mod support;
 
@@ -42,7 +42,7 @@ async fn each_kind_of_commit_stays_within_its_units() {
         ("flagged no longer: head, row moved", 3, head(7, "open", Some(60), None, None)),
         ("close: head, due removed, row moved", 4, head(8, "success", None, Some(10_001), Some(99))),
         (
-            "close of what was open for more than ten seconds: a row by close, too",
+            "close after more than ten seconds: additionally a row by close",
             1,
             head(9, "success", None, Some(10_001), Some(99)),
         ),
@@ -53,13 +53,13 @@ async fn each_kind_of_commit_stays_within_its_units() {
         let before = store.stats().write_units;
         assert_eq!(store.commit(&key, expect, &head, &[]).await.unwrap(), Cas::Won, "{what}");
         let units = store.stats().write_units - before;
-        assert!(units > 0 && units <= budget, "{what}: {units} units where {budget} are allowed");
+        assert!(units > 0 && units <= budget, "{what}: {units} units, at most {budget} are allowed");
     }
 }
 
-/// Rows as the engine makes them.
+/// Rows as the engine writes them.
 #[tokio::test]
-async fn counting_costs_what_is_counted_and_rows_that_are_not_flagged_cost_those_that_are_nothing() {
+async fn counting_flagged_rows_does_not_pay_for_others() {
     let emulator = Emulator::new();
     let store = emulator.store();
     store.create_table(Create::default()).await.unwrap();
@@ -87,8 +87,8 @@ async fn counting_costs_what_is_counted_and_rows_that_are_not_flagged_cost_those
         };
         let before = store.stats().read_units;
         let count = store.count(&query, u64::MAX).await.unwrap();
-        let told = store.stats().read_units - before;
-        assert!(count.read_units.abs_diff(told) <= 1, "{count:?}, and {told} were billed");
+        let billed = store.stats().read_units - before;
+        assert!(count.read_units.abs_diff(billed) <= 1, "{count:?}, but {billed} were billed");
         (count.total(), count.read_units)
     };
     for index in 0..3 {
@@ -97,15 +97,15 @@ async fn counting_costs_what_is_counted_and_rows_that_are_not_flagged_cost_those
     for index in 100..700 {
         start(index, "open").await;
     }
-    // Half a unit for each of four shards, and for each eight kilobytes of what is in them.
+    // Half a unit per shard, of which there are four, and per eight kilobytes of data.
     assert_eq!(count(true).await, (3, 2));
     let (open, units) = count(false).await;
     println!("{units} read units for {open} rows");
     assert_eq!(open, 600);
-    assert!((8..=16).contains(&units), "{units} read units, where docs/dynamodb.md says 21 for a thousand");
+    assert!((8..=16).contains(&units), "{units} read units, but docs/dynamodb.md says 21 per thousand");
 }
 
-/// Bytes that cannot be made smaller.
+/// Returns incompressible bytes.
 fn uneven(count: usize) -> Bytes {
     let mut state = 7_u64;
     let mut byte = || {
@@ -116,7 +116,7 @@ fn uneven(count: usize) -> Bytes {
 }
 
 #[tokio::test]
-async fn a_head_whose_weight_is_the_soft_limit_takes_one_unit_and_one_byte_more_two() {
+async fn a_head_at_the_soft_limit_takes_one_unit() {
     let store = Emulator::new().store();
     store.create_table(Create::default()).await.unwrap();
     let key = HeadKey { domain: Arc::from("orders"), workflow_id: Arc::from("order-1234567890") };
@@ -132,18 +132,18 @@ async fn a_head_whose_weight_is_the_soft_limit_takes_one_unit_and_one_byte_more_
     let fits = soft - store.weight(&key, &head(2, 0));
     assert_eq!(store.weight(&key, &head(2, fits)), soft);
     store.commit(&key, Expect::Absent, &head(1, 0), &[]).await.unwrap();
-    let mut told = store.stats().write_units;
+    let mut billed = store.stats().write_units;
     for (version, count, budget) in [(2, fits, 1), (3, fits + 1, 2)] {
         let expect = Expect::Exactly { run: [7; 16], version: version - 1 };
         assert_eq!(store.commit(&key, expect, &head(version, count), &[]).await.unwrap(), Cas::Won);
         let units = store.stats().write_units;
-        assert_eq!(units - std::mem::replace(&mut told, units), budget, "{count} bytes");
+        assert_eq!(units - std::mem::replace(&mut billed, units), budget, "{count} bytes");
         assert_eq!(store.load(&key).await.unwrap(), Some(head(version, count)));
     }
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_for_a_unit_as_it_is_takes_one_when_it_can_be_made_smaller() {
+async fn a_compressible_body_takes_one_unit() {
     let store = Emulator::new().store();
     store.create_table(Create::default()).await.unwrap();
     let key = HeadKey { domain: Arc::from("orders"), workflow_id: Arc::from("a") };
@@ -155,14 +155,14 @@ async fn a_body_that_is_too_large_for_a_unit_as_it_is_takes_one_when_it_can_be_m
 }
 
 #[tokio::test]
-async fn a_lost_commit_takes_the_units_of_what_it_met() {
+async fn a_lost_commit_is_billed_by_the_existing_item() {
     let store = Emulator::new().store();
     store.create_table(Create::default()).await.unwrap();
     let key = HeadKey { domain: Arc::from("orders"), workflow_id: Arc::from("a") };
     let head = |body| Head { run: [7; 16], version: 1, body, due: None, row: None, expires_at: None };
     assert_eq!(store.commit(&key, Expect::Absent, &head(uneven(2_500)), &[]).await.unwrap(), Cas::Won);
-    let told = store.stats().write_units;
+    let billed = store.stats().write_units;
     let lost = store.commit(&key, Expect::Absent, &head(Bytes::new()), &[]).await.unwrap();
     assert_eq!(lost, Cas::Lost(Some(head(uneven(2_500)))));
-    assert_eq!(store.stats().write_units - told, 3);
+    assert_eq!(store.stats().write_units - billed, 3);
 }

@@ -1,4 +1,4 @@
-//! What a commit costs: overwrite a head of 1.5 KB and move its due, durable before the answer.
+//! The cost of a commit that overwrites a head of 1.5 KB, changes its due instant, and is durable on return.
 //!
 //! `cargo bench -p baton-store-embedded`
 
@@ -30,7 +30,7 @@ fn head(version: u64) -> Head {
     }
 }
 
-/// One workflow id after another, eight commits each.
+/// Writes one workflow id after another, with eight commits each.
 async fn write(store: Arc<Embedded>, writer: u64, commits: u64) {
     for number in 0..commits {
         let key = HeadKey { domain: Arc::from("bench"), workflow_id: Arc::from(format!("{writer}-{}", number / 8)) };

@@ -1,6 +1,7 @@
-//! A load for measuring: throughput and latency of commits over time, with checkpoints going on.
+//! A load for measurements: throughput and latency of commits over time, including checkpoints.
 //!
-//! `cargo run --profile dist -p baton-store-embedded --example load -- WRITERS SECONDS [COMMITS_PER_SECOND] [DIRECTORY]`
+//! `cargo run --profile dist -p baton-store-embedded --example load -- WRITERS SECONDS [COMMITS_PER_SECOND]
+//! [DIRECTORY]`
 //!
 //! Each writer takes one workflow after another through 16 commits of a 1.5 KB head, the last of which closes it.
 
@@ -13,7 +14,7 @@ use store::{Cas, Expect, Head, HeadKey, Row, Store};
 
 fn head(version: u64, number: u64) -> Head {
     let is_closed = version == 16;
-    // Not compressible, and different each time.
+    // Incompressible and different for each version.
     let mut state = number * 16 + version;
     let body: Vec<u8> = std::iter::repeat_with(|| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

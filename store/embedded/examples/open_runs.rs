@@ -1,5 +1,6 @@
-//! What many open runs cost: `start N DIRECTORY` begins them, each with a timer in 30 days; `open DIRECTORY`, a process of
-//! its own, opens the store, looks for what is due, reads some heads, and says what that took; `compact DIRECTORY` packs it.
+//! The cost of many open runs. `start N DIRECTORY` starts them, each with a timer in 30 days. `open DIRECTORY`, in a
+//! separate process, opens the store, queries the due index, reads some heads, and prints the durations. `compact
+//! DIRECTORY` compacts it.
 //!
 //! `cargo run --profile dist -p baton-store-embedded --example open_runs -- start 1000000 /tmp/runs`
 
@@ -69,14 +70,14 @@ async fn main() {
             let store = Embedded::open(Options::new(directory)).await.expect("an open store");
             let runs = runs.parse().expect("a number");
             start(&store, runs).await;
-            println!("{runs} runs begun in {:?}; {}", started.elapsed(), memory());
+            println!("{runs} runs started in {:?}; {}", started.elapsed(), memory());
             println!("{:?}, most memory {:?}", store.stats(), store.memory_bytes());
         }
         ["open", directory] => {
             let store = Embedded::open(Options::new(directory)).await.expect("an open store");
             println!("open after {:?}: {:?}; {}", started.elapsed(), store.recovery(), memory());
             let due = store.due(0, START + DAYS_30 + 999, None, 2000).await.expect("the due index");
-            println!("{} due, looked for after {:?}", due.len(), started.elapsed());
+            println!("{} due, found after {:?}", due.len(), started.elapsed());
             for (what, from, step) in
                 [("near each other", 5000, 1), ("far from each other", 3, 97), ("absent", 1 << 40, 1)]
             {

@@ -1,7 +1,9 @@
-//! Archives: copies of a store in another directory or a bucket, which it is restored from, to any instant. One format for backups, for
-//! what a running service ships all the time, and for standbys that follow it. `docs/adr/0032-backup.md` says why.
+//! Archives: copies of a store in another directory or a bucket, from which the store can be restored to any instant.
+//! Backups, continuous shipping by a running service, and standbys that follow it share one format.
+//! `docs/adr/0032-backup.md` gives the reasons.
 //!
-//! Owns the place of an archive, and a data directory until it is a store. Never writes to the store that is copied.
+//! Owns the files of an archive, and a data directory until it is a complete store. Never writes to the store that is
+//! copied.
 
 mod address;
 mod backup;
@@ -36,13 +38,13 @@ pub(crate) use sealed::read_sealed;
 pub use shipping::{ShipStanding, ShipTo};
 pub use standby::{Followed, Promotion, Standby, StandbyOptions, promote};
 
-/// How far something is that takes a while.
+/// Progress of a long copy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CopyProgress {
-    /// Pairs of a base that were seen to.
+    /// Number of pairs of a base processed so far.
     pub pairs: u64,
-    /// How many there are.
+    /// Total number of pairs.
     pub pairs_in_all: u64,
-    /// Their bytes.
+    /// Bytes of the processed pairs.
     pub bytes: u64,
 }

@@ -1,16 +1,18 @@
-//! The thread that brings frozen layers to redb and drops the log behind them. Owns the order of the steps and their pace.
+//! The checkpoint thread: writes frozen layers to redb and drops the log behind them. Owns the order of these steps and
+//! their pace.
 //!
-//! 1. wait until the log is durable as far as the layer goes
-//! 2. write the layer in small transactions, with pauses (`checkpoint: piece`)
-//! 3. the last one also writes the log position (`checkpoint: position`)
-//! 4. let the layer go, from here on redb answers (`checkpoint: thaw`)
-//! 5. drop the segments before the position (`checkpoint: segment dropped`), one becomes the spare; those that have values which stay
-//!    are kept under another name (`values: segment kept`)
-//! 6. let those go of which nothing is needed any more (`values: segment dropped`); of those of which less than half is, bring the rest
-//!    to redb, when there is nothing else to do (`values: piece`)
+//! 1. Wait until the log is durable up to the end of the layer.
+//! 2. Write the layer in small transactions, with pauses (`checkpoint: piece`).
+//! 3. Write the log position in the last transaction (`checkpoint: position`).
+//! 4. Drop the layer from memory; from now on redb answers reads (`checkpoint: thaw`).
+//! 5. Drop the segments before the position (`checkpoint: segment dropped`). One of them becomes the spare. Segments
+//!    that hold values kept in the log are kept under another name (`values: segment kept`).
+//! 6. Drop kept segments without needed values (`values: segment dropped`). If there is nothing else to do, move the
+//!    remaining values of segments that are less than half needed to redb (`values: piece`).
 //!
-//! A crash anywhere leaves redb at the old position with some newer pairs, or at the new position with too long a log.
-//! Both are cured by replaying from the position: pairs are written whole, so writing them again changes nothing.
+//! A crash between any two steps leaves redb at the old position with some newer pairs, or at the new position with too
+//! long a log. Replaying from the position repairs both: pairs are written whole, so writing them again changes
+//! nothing.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -20,24 +22,27 @@ use std::time::Duration;
 use store::Error;
 
 use crate::layer::{Layer, LayerValue};
+use crate::logged_values::may_be_logged;
 use crate::shared::{Frozen, Phase, Shared};
-use crate::staying::may_stay;
 use crate::tree::{PairChange, Tree};
 use crate::values::LogPlace;
 
-/// How much one transaction writes, unless memory is so small that a quarter of a layer is less. Its sync shares the device with the log's, so this bounds how long a commit can be
-/// held up by a checkpoint.
+/// Bytes written by one transaction, unless a quarter of a layer is less. The transaction's sync competes with syncs of
+/// the log for the device, so this limits how long a checkpoint can delay a commit.
 const PIECE_BYTES: usize = 512 << 10;
-/// The pause between two pieces while there is time.
+/// Pause between two pieces, unless the checkpoint is late.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Where nothing is committed for so long, what memory has goes to redb. Ours: longer than a service that has something to do leaves between two commits.
+/// Time without commits after which the layer in memory is written to redb. Ours: longer than the gaps between the
+/// commits of a busy service.
 const QUIET: Duration = Duration::from_secs(1);
-/// Of the log, the least for which that is done. Ours: what a start reads in milliseconds is not worth a transaction after each call.
+/// Minimum size of the log for that. Ours: a start reads this much in milliseconds, so a smaller log is not worth a
+/// transaction.
 const QUIET_BYTES: u64 = 1 << 20;
 
 /// Runs until the store closes or fails.
 pub(crate) fn run(shared: &Arc<Shared>) {
-    // The commits' threads come first. A system that refuses leaves the priority as it was, which is no error.
+    // Lower priority than the threads that commit. If the system refuses, the priority stays unchanged, which is
+    // harmless.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
     let mut emptying = half_unneeded(shared);
     while let Some(work) = next(shared, &mut emptying) {
@@ -51,7 +56,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
             CheckpointWork::Emptying(segment) => empty(shared, segment, &mut emptying),
         };
         if let Err(error) = done {
-            shared.fail(&format!("writing a checkpoint: {error}"));
+            shared.fail(&format!("cannot write a checkpoint: {error}"));
             return;
         }
     }
@@ -59,7 +64,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
 
 enum CheckpointWork {
     Spare,
-    /// Of the disk, for when it is full.
+    /// Releases the reserved disk space, because the disk is full.
     Room,
     Layer(Arc<Frozen>),
     Emptying(u64),
@@ -72,19 +77,19 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
         if state.phase == Phase::Stopping {
             return None;
         }
-        // A spare comes first: it takes milliseconds, and without one the commits wait.
+        // A spare segment comes first: it takes only milliseconds, and without one the commits wait.
         if std::mem::take(&mut state.needs_spare) && state.phase == Phase::Open {
             return Some(CheckpointWork::Spare);
         }
-        // Until there is room for it, the log has what is not in redb.
+        // Until the disk has space for it, the data that is not in redb stays in the log.
         let bytes = state.frozen.as_ref().map_or(state.active.bytes, |frozen| frozen.layer.bytes);
-        let has_room = shared.spare.has_for_redb(bytes);
+        let fits = shared.spare.has_for_redb(bytes);
         let is_durable = |frozen: &&Arc<Frozen>| frozen.durable_needed <= state.durable_batch;
-        if let Some(frozen) = state.frozen.as_ref().filter(is_durable).filter(|_| has_room) {
+        if let Some(frozen) = state.frozen.as_ref().filter(is_durable).filter(|_| fits) {
             return Some(CheckpointWork::Layer(Arc::clone(frozen)));
         }
-        if state.phase == Phase::Closing && (state.frozen.is_none() || !has_room) {
-            if state.active.slots.is_empty() || !has_room {
+        if state.phase == Phase::Closing && (state.frozen.is_none() || !fits) {
+            if state.active.slots.is_empty() || !fits {
                 return None;
             }
             state.freeze();
@@ -101,9 +106,9 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
         if waited.timed_out() {
             let is_quiet = std::mem::replace(&mut batch_before, state.open_batch) == state.open_batch;
             let is_worth_it = is_quiet && state.logged >= QUIET_BYTES;
-            // What was deleted gives its room back only then.
+            // Only a checkpoint frees the space of deleted data.
             let is_wanted = is_worth_it || state.logged > 0 && shared.spare.is_full();
-            if is_wanted && state.frozen.is_none() && has_room {
+            if is_wanted && state.frozen.is_none() && fits {
                 state.freeze();
             } else if state.phase == Phase::Open && shared.spare.may_be_taken() {
                 return Some(CheckpointWork::Room);
@@ -112,14 +117,15 @@ fn next(shared: &Shared, emptying: &mut VecDeque<u64>) -> Option<CheckpointWork>
     }
 }
 
-/// Where the disk is full, the commits make their own, which takes up no more than they write.
+/// Prepares the spare segment. If the disk is full, none is prepared, because the commits then create their own, which
+/// occupies only the bytes they write.
 fn prepare_spare(shared: &Shared) -> Result<(), Error> {
     if shared.spare.is_full() {
         return Ok(());
     }
     match shared.segments.prepare_spare(|| pause(shared)) {
         Err(error) if error.kind() == ErrorKind::StorageFull => {
-            tracing::warn!(%error, "no segment of the log can be made ready");
+            tracing::warn!(%error, "cannot prepare the next segment of the log");
             Ok(())
         }
         prepared => prepared.map_err(|error| Error::Failed { why: error.to_string() }),
@@ -147,49 +153,50 @@ fn checkpoint(shared: &Shared, frozen: &Arc<Frozen>) -> Result<(), Error> {
         state.frozen = None;
         state.epoch += 1;
     }
-    shared.made_room();
+    shared.notify_space();
     shared
         .segments
         .drop_through(frozen.position, |segment| shared.tree.needed().has(segment))
-        .map_err(|error| Error::Failed { why: format!("dropping an old segment: {error}") })?;
-    shared.made_room();
+        .map_err(|error| Error::Failed { why: format!("cannot drop an old segment: {error}") })?;
+    shared.notify_space();
     release(shared)
 }
 
-/// Lets the segments go whose values nobody needs any more.
+/// Drops the segments whose values are no longer needed.
 fn release(shared: &Shared) -> Result<(), Error> {
     let unread = shared.tree.needed().take_unread();
     for segment in unread {
         shared.tree.close_segment(segment);
         let released = shared.segments.release(segment);
-        released.map_err(|error| Error::Failed { why: format!("dropping segment {segment} of values: {error}") })?;
+        released.map_err(|error| Error::Failed { why: format!("cannot drop segment {segment} of values: {error}") })?;
     }
     Ok(())
 }
 
-/// The segments that are kept for less than half of the values that they were kept for.
+/// Returns the kept segments of which less than half of the values is still needed.
 fn half_unneeded(shared: &Shared) -> VecDeque<u64> {
     let found = shared.tree.needed().half_unneeded();
     found.into_iter().filter(|segment| shared.segments.keeps(*segment)).collect()
 }
 
-/// Brings some of the values to redb that a segment is kept for, and puts it back where there may be more.
+/// Moves some of a segment's needed values to redb. If more may be left, the segment is put back into the queue.
 fn empty(shared: &Shared, segment: u64, emptying: &mut VecDeque<u64>) -> Result<(), Error> {
     shared.spare.let_go_if_full();
-    match shared.tree.staying_in(segment, PIECE_BYTES.min(shared.half_bytes / 4)) {
+    match shared.tree.logged_values_in(segment, PIECE_BYTES.min(shared.half_bytes / 4)) {
         Ok(values) if values.is_empty() => release(shared)?,
         Ok(values) => {
             shared.tree.write(values.iter().map(|(key, value)| (&key[..], Some(&value[..]))), None)?;
             emptying.push_front(segment);
         }
-        // Whoever asks for what cannot be read is told, and everything else is as it was. It is tried again after the next checkpoint.
-        Err(error) => tracing::error!(segment, %error, "a segment that is kept for its values cannot be emptied"),
+        // Reads of the damaged value fail with an error, and all other data is unaffected. The next checkpoint tries
+        // again.
+        Err(error) => tracing::error!(segment, %error, "cannot move the values of a kept segment to redb"),
     }
     pause(shared);
     shared.segments.point("values: piece")
 }
 
-/// Gives the device back for a while, unless commits already wait for room or will soon.
+/// Leaves the device to others for a while, unless commits are waiting for the checkpoint or soon will.
 fn pause(shared: &Shared) {
     let state = shared.lock();
     let is_in_time = state.active.bytes < shared.half_bytes / 2 && state.logged < shared.log_bytes / 2;
@@ -199,7 +206,8 @@ fn pause(shared: &Shared) {
     }
 }
 
-/// Writes a whole layer to redb, in pieces, the position with the last; but for large values for which `place` has one in the log.
+/// Writes a whole layer to redb in pieces, with the position in the last one. Large values that `place` locates in the
+/// log are not copied; only their location is written.
 pub(crate) fn write_layer(
     tree: &Tree,
     layer: &Layer,
@@ -218,7 +226,7 @@ pub(crate) fn write_layer(
             between()?;
         }
         let change = match &slot.value {
-            Some(value) if may_stay(key, value.len()) => match place(slot) {
+            Some(value) if may_be_logged(key, value.len()) => match place(slot) {
                 Some(place) => PairChange::Stay(LogPlace::of(place, value)),
                 None => PairChange::Put(value),
             },

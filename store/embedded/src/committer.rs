@@ -1,5 +1,6 @@
-//! Writing the log: takes the open batch, writes it with one write, makes it durable with one sync, tells those who wait. While it
-//! syncs, the next batch fills. Owns who does that: a thread, or whoever commits where the log has rested.
+//! Writing the log: takes the open batch, writes it with one write, makes it durable with one sync, and notifies the
+//! waiting commits. During the sync the next batch fills. Owns the decision who writes: a thread, or the committing
+//! caller if the log is idle.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -7,7 +8,7 @@ use crate::instant;
 use crate::log_end::LogEnd;
 use crate::shared::{Phase, Shared, State};
 
-/// A batch that is to be written, and by whom.
+/// A batch being written.
 struct Writing {
     end: LogEnd,
     batch: u64,
@@ -15,7 +16,7 @@ struct Writing {
 }
 
 impl State {
-    /// The open batch, if there is one and nobody writes.
+    /// Takes the open batch, if there is one and no write is in progress.
     fn take_batch(&mut self) -> Option<Writing> {
         if self.builder.is_empty() {
             return None;
@@ -29,22 +30,22 @@ impl State {
         Some(Writing { end, batch, commits: std::mem::take(&mut self.open_commits) })
     }
 
-    /// The same for who has just committed, where the thread rests.
+    /// Takes the open batch for the committing caller, if the log is idle.
     fn take_batch_at_rest(&mut self) -> Option<Writing> {
         let bytes = self.builder.len() + instant::BYTES;
         self.log_end.as_ref().filter(|end| end.is_rested_for(bytes))?;
         self.take_batch()
     }
 
-    /// Whether the committer sleeps although there is something for it to do.
+    /// Returns whether the committer thread sleeps although it has something to do.
     fn is_overslept(&self) -> bool {
         self.is_committer_idle && !self.is_writing && (!self.builder.is_empty() || self.phase != Phase::Open)
     }
 }
 
 impl Shared {
-    /// Lets the lock go after commits. If the committer sleeps over a batch, that is written here, or the committer is woken: not before, for the
-    /// lock is the first that it takes.
+    /// Releases the lock after commits. If the committer thread sleeps although there is a batch, this writes the batch
+    /// or wakes the thread. Waking it earlier would make it wait for the lock.
     pub(crate) fn let_go(&self, mut state: MutexGuard<'_, State>) {
         if !state.is_overslept() {
             return;
@@ -58,7 +59,7 @@ impl Shared {
         }
     }
 
-    /// Called by who writes: everything up to `batch` is durable, and another may write on.
+    /// Called after a write: everything up to `batch` is durable, and the next write may begin.
     fn set_durable(&self, batch: u64, end: LogEnd) {
         let (ready, has_frozen, is_overslept) = {
             let mut state = self.lock();
@@ -72,13 +73,13 @@ impl Shared {
         if is_overslept {
             self.batch_ready.notify_one();
         }
-        ready.tell();
+        ready.acknowledge();
         if has_frozen {
             self.checkpoint_ready.notify_all();
         }
     }
 
-    /// Called by who writes and cannot: stops everything for good.
+    /// Called after a failed write: stops the store permanently.
     fn stopped_writing(&self, why: &str) {
         self.lock().is_writing = false;
         self.fail(why);
@@ -92,7 +93,7 @@ pub(crate) fn run(shared: &Shared) {
     }
 }
 
-/// Waits for a batch; `None` when there will be no more and nobody writes.
+/// Waits for a batch. Returns `None` if there will be no more and no write is in progress.
 fn next(shared: &Shared) -> Option<Writing> {
     let mut state = shared.lock();
     loop {
@@ -112,9 +113,9 @@ fn next(shared: &Shared) -> Option<Writing> {
     }
 }
 
-/// Writes a batch, durably.
+/// Writes a batch durably.
 fn write(shared: &Shared, Writing { mut end, batch, commits }: Writing) {
-    /// Who ends by a panic takes the store with it: nobody would write any more.
+    /// Stops the store if the writer panics, because no further write would ever happen.
     struct WriterGuard<'a>(&'a Shared);
     impl Drop for WriterGuard<'_> {
         fn drop(&mut self) {
@@ -124,7 +125,7 @@ fn write(shared: &Shared, Writing { mut end, batch, commits }: Writing) {
         }
     }
     let guard = WriterGuard(shared);
-    shared.made_room();
+    shared.notify_space();
     shared.spare.let_go_if_full();
     match end.append(batch, commits, &shared.segments.opening) {
         Ok(is_half_full) => {
@@ -134,8 +135,8 @@ fn write(shared: &Shared, Writing { mut end, batch, commits }: Writing) {
             }
             shared.set_durable(batch, end);
         }
-        // Never retried: after a failed sync nobody knows what is on the disk.
-        Err(error) => shared.stopped_writing(&format!("writing the log: {error}")),
+        // Never retried: after a failed sync the state of the disk is unknown.
+        Err(error) => shared.stopped_writing(&format!("cannot write the log: {error}")),
     }
     drop(guard);
 }
@@ -153,7 +154,7 @@ mod tests {
     use crate::log_end::{SHORT_SYNC, SMALL_BATCH};
     use crate::shared::Durable;
 
-    /// A log of one batch, which was over so long ago and took so long; its thread sleeps.
+    /// A log whose last batch ended some time ago and took some time, and whose thread sleeps.
     struct RestingLog {
         shared: Shared,
         options: Options,
@@ -172,13 +173,13 @@ mod tests {
             write(&log.shared, writing);
             let mut state = log.shared.lock();
             assert_eq!(state.durable_batch, 1);
-            state.log_end.as_mut().unwrap().was_used(ago, took, commits);
+            state.log_end.as_mut().unwrap().set_last_batch(ago, took, commits);
             state.is_committer_idle = true;
             drop(state);
             log
         }
 
-        /// Commits so many bytes.
+        /// Commits a value of this size.
         fn put(&self, bytes: usize) -> Durable {
             let mut state = self.shared.open().unwrap();
             state.put(b"hkey", Bytes::from(vec![0; bytes]), true);
@@ -187,14 +188,14 @@ mod tests {
             durable
         }
 
-        /// Whether what is committed now is written by who commits, and not left to the thread.
+        /// Commits a value, and returns whether the caller wrote it itself.
         fn writes_itself(&self, bytes: usize) -> bool {
             let _durable = self.put(bytes);
             let state = self.shared.lock();
             assert_eq!(
                 state.is_committer_idle,
                 state.durable_batch == 2,
-                "the thread is woken where nobody else writes"
+                "the thread is woken if the caller does not write"
             );
             state.durable_batch == 2
         }
@@ -203,32 +204,32 @@ mod tests {
     const LONG_AGO: Duration = Duration::from_secs(60);
 
     #[test]
-    fn who_commits_alone_writes_it() {
+    fn a_lone_commit_is_written_by_its_caller() {
         assert!(RestingLog::new(LONG_AGO, SHORT_SYNC, 1).writes_itself(1));
     }
 
     #[test]
-    fn the_thread_writes_where_others_commit_at_the_same_time() {
-        assert!(!RestingLog::new(LONG_AGO, SHORT_SYNC, 2).writes_itself(1), "the last batch was of two commits");
-        assert!(!RestingLog::new(Duration::ZERO, LONG_AGO, 1).writes_itself(1), "the last batch was just over");
+    fn the_thread_writes_when_there_are_concurrent_commits() {
+        assert!(!RestingLog::new(LONG_AGO, SHORT_SYNC, 2).writes_itself(1), "the last batch had two commits");
+        assert!(!RestingLog::new(Duration::ZERO, LONG_AGO, 1).writes_itself(1), "the last batch has just ended");
     }
 
     #[test]
-    fn the_thread_writes_what_takes_long() {
+    fn the_thread_writes_what_may_take_long() {
         let longer = SHORT_SYNC + Duration::from_micros(1);
         assert!(!RestingLog::new(LONG_AGO, longer, 1).writes_itself(1), "the disk is slow");
-        assert!(!RestingLog::new(LONG_AGO, SHORT_SYNC, 1).writes_itself(SMALL_BATCH), "it is large");
+        assert!(!RestingLog::new(LONG_AGO, SHORT_SYNC, 1).writes_itself(SMALL_BATCH), "the batch is large");
         let mut log = RestingLog::new(LONG_AGO, SHORT_SYNC, 1);
         log.options.segment_bytes = 1;
         let segments = Segments::new(&log.options.directory, 2, &log.options, Arc::default(), FoundLog::default());
         let mut end = LogEnd::new(Tail::new(Arc::new(segments.unwrap())), None);
-        end.was_used(LONG_AGO, SHORT_SYNC, 1);
+        end.set_last_batch(LONG_AGO, SHORT_SYNC, 1);
         log.shared.lock().log_end = Some(end);
-        assert!(!log.writes_itself(1), "it begins a segment, for which there may be no descriptor");
+        assert!(!log.writes_itself(1), "it starts a segment, for which a descriptor may be missing");
     }
 
     #[test]
-    fn who_commits_and_cannot_write_stops_the_store() {
+    fn a_caller_that_cannot_write_stops_the_store() {
         let log = RestingLog::new(LONG_AGO, SHORT_SYNC, 1);
         log.options.faults.fail_syncs();
         let _durable = log.put(1);
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_does_not_end_while_somebody_writes() {
+    fn the_thread_does_not_end_during_a_write() {
         let log = RestingLog::new(LONG_AGO, SHORT_SYNC, 2);
         let _durable = log.put(1);
         let writing = log.shared.lock().take_batch().unwrap();

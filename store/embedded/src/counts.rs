@@ -1,17 +1,17 @@
-//! How many rows there are, by domain, status and whether they are open and flagged: kept with the rows, in the batches that change
-//! them, so that counting looks at no row. What else is asked for is counted row by row.
+//! Numbers of rows by domain, status, and open and flagged state. They are stored with the rows, in the batches that
+//! change them, so that counting examines no rows. Counts with other conditions examine the rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use store::listing::Looking;
+use store::listing::CountBuilder;
 use store::{Count, Error, HeadKey, ListQuery, Row};
 
 use crate::keys;
-use crate::listing::few_that_begin;
-use crate::range::{LOOKED_AT, rows_between, tables};
+use crate::listing::find_few_by_prefix;
+use crate::range::{ROWS_READ_MAX, rows_between, tables};
 use crate::read::Want;
 use crate::record::{decode_head, decode_row};
 use crate::shared::{Counts, Shared, State};
@@ -19,7 +19,7 @@ use crate::terms;
 use crate::tree::Tree;
 
 impl State {
-    /// Counts a row that comes, goes or changes.
+    /// Updates the numbers for a new, removed or changed row.
     pub(crate) fn count(&mut self, domain: &str, old: Option<&Row>, new: Option<&Row>) {
         let key = |row: &Row| keys::count(domain, row);
         let (old, new) = (old.map(key), new.map(key));
@@ -42,8 +42,8 @@ impl State {
     }
 }
 
-/// Takes the numbers up at the start. Where there are none, the rows are counted: the store was written before there were
-/// numbers, or has no row.
+/// Loads the numbers at start. If there are none, counts the rows: the store was written by a version without numbers,
+/// or has no rows.
 pub(crate) fn load(tree: &Tree, state: &mut State) -> Result<(), Error> {
     for (key, value) in newest(tree, state, keys::COUNT)? {
         state.counts.insert(key, read_number(&value)?);
@@ -65,7 +65,7 @@ pub(crate) fn load(tree: &Tree, state: &mut State) -> Result<(), Error> {
     Ok(())
 }
 
-/// The pairs of a table, before anybody else has the store.
+/// Returns the pairs of a table, before the store is shared.
 fn newest(tree: &Tree, state: &State, table: u8) -> Result<BTreeMap<Vec<u8>, Bytes>, Error> {
     let (from, to) = ([table], [table + 1]);
     let mut pairs = BTreeMap::new();
@@ -87,7 +87,7 @@ fn read_number(value: &[u8]) -> Result<u64, Error> {
     Ok(u64::from_be_bytes(bytes))
 }
 
-/// What a query asks for, from the numbers; `None` where it asks for what they do not tell.
+/// Counts with the stored numbers. Returns `None` if the query has conditions that they do not cover.
 async fn by_numbers(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Count>, Error> {
     let ListQuery {
         domain,
@@ -126,7 +126,7 @@ async fn by_numbers(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Co
     Ok(Some(count))
 }
 
-/// What a query asks for: from the numbers where they tell it, else from the rows.
+/// Counts with the stored numbers if they cover the query, otherwise by examining the rows.
 pub(crate) async fn count(shared: &Arc<Shared>, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
     match by_numbers(shared, query).await? {
         Some(count) => Ok(count),
@@ -134,51 +134,51 @@ pub(crate) async fn count(shared: &Arc<Shared>, query: &ListQuery, at_most: u64)
     }
 }
 
-/// Looks at table after table. A run that closes meanwhile may be counted twice, or not.
+/// Examines the tables one after the other. A run that closes in between may be counted twice or not at all.
 async fn by_rows(shared: &Arc<Shared>, query: &ListQuery, at_most: u64) -> Result<Count, Error> {
-    let mut looking = Looking::new(query, at_most);
+    let mut counting = CountBuilder::new(query, at_most);
     if let Some(id) = &query.workflow_id {
         let key = HeadKey { domain: Arc::clone(&query.domain), workflow_id: Arc::from(id.as_str()) };
         if let Some(newest) = shared.load(&key).await?.and_then(|head| head.row) {
-            looking.at(id, &newest);
+            counting.examine(id, &newest);
         }
         let kept = keys::kept_of(&key);
         let row = |_: &[u8], value: &Bytes| Ok((Arc::clone(&key.workflow_id), decode_head(value)?.row));
-        look(shared, &mut looking, (kept.clone(), keys::after_prefix(&kept)), row).await?;
-        return Ok(looking.count);
+        count_rows(shared, &mut counting, (kept.clone(), keys::after_prefix(&kept)), row).await?;
+        return Ok(counting.count);
     }
-    if let Some(few) = few_that_begin(shared, query).await? {
+    if let Some(few) = find_few_by_prefix(shared, query).await? {
         for listed in &few {
-            looking.at(&listed.workflow_id, &listed.row);
+            counting.examine(&listed.workflow_id, &listed.row);
         }
-        return Ok(looking.count);
+        return Ok(counting.count);
     }
     if let Some(term) = terms::term_of(query) {
-        terms::look(shared, term, &mut looking).await?;
-        return Ok(looking.count);
+        terms::count(shared, term, &mut counting).await?;
+        return Ok(counting.count);
     }
     for table in tables(query) {
         let row = |key: &[u8], value: &Bytes| Ok((keys::read_row(key)?.0, Some(decode_row(value)?)));
-        look(shared, &mut looking, rows_between(*table, query, None), row).await?;
+        count_rows(shared, &mut counting, rows_between(*table, query, None), row).await?;
     }
-    Ok(looking.count)
+    Ok(counting.count)
 }
 
-/// Looks at the rows between two keys, as far as it may.
-async fn look(
+/// Examines the rows between two keys, up to the limit.
+async fn count_rows(
     shared: &Arc<Shared>,
-    looking: &mut Looking<'_>,
+    counting: &mut CountBuilder<'_>,
     (mut from, to): (Vec<u8>, Vec<u8>),
     read: impl Fn(&[u8], &Bytes) -> Result<(Arc<str>, Option<Row>), Error>,
 ) -> Result<(), Error> {
-    while !looking.count.is_cut {
-        let want = Want { pairs: LOOKED_AT.min(looking.wanted()), bytes: 4 << 20, is_reverse: false };
+    while !counting.count.is_cut {
+        let want = Want { pairs: ROWS_READ_MAX.min(counting.wanted()), bytes: 4 << 20, is_reverse: false };
         let scanned = shared.scan(from, to.clone(), want).await?;
         shared.rows_read.fetch_add(scanned.pairs.len() as u64, Ordering::Relaxed);
         for (key, value) in &scanned.pairs {
             let (workflow_id, row) = read(key, value)?;
             if let Some(row) = row {
-                looking.at(&workflow_id, &row);
+                counting.examine(&workflow_id, &row);
             }
         }
         match scanned.pairs.last() {

@@ -1,5 +1,5 @@
-//! The directory of a store: who has it, which format it has, and how far its log has come at least. Owns `LOCK`, `FORMAT`
-//! and `KNOWN`.
+//! The directory of a store: its owner, its format, and the minimum length of its log. Owns `LOCK`, `FORMAT` and
+//! `KNOWN`.
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -13,31 +13,32 @@ use crate::forms::{DIRECTORY, DIRECTORY_BEFORE};
 use crate::log::sync_directory;
 use crate::private::{self, LockAttempt};
 
-/// Begins the file that says which form the directory has.
+/// Start of the file that contains the directory's form.
 const FORMAT: &str = "baton embedded store, format ";
 
-/// What stands there of a copy of a store that is not whole yet. No version takes it for a store.
+/// Content of that file in an unfinished copy of a store. No version opens it as a store.
 const UNFINISHED: &str = "baton embedded store, unfinished copy, format 4\n";
 
-/// The same of versions up to form 3. They must not go on with a copy of today's, whose values have checksums.
+/// The same as written by versions up to form 3. They must not continue a copy made by this version, whose values have
+/// checksums.
 const UNFINISHED_BEFORE: &str = "baton embedded store, unfinished copy\n";
 
-/// Whether `FORMAT` says that the directory is a copy that is not whole yet.
+/// Returns whether `FORMAT` marks an unfinished copy.
 fn is_unfinished(format: &str) -> bool {
     [UNFINISHED, UNFINISHED_BEFORE].contains(&format)
 }
 
-/// Begins the file that says how far the log has come at least.
+/// Start of the file that contains the minimum length of the log.
 const KNOWN: &str = "batch ";
 
-/// A directory that is ours until this is dropped.
+/// A locked directory, unlocked when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Directory {
     lock: File,
-    /// Drawn when the store was created.
+    /// Random id, chosen when the store was created.
     pub(crate) id: u64,
-    /// A batch that the log has had: one that ends before has lost what was acknowledged. `None` in a store that has not
-    /// acknowledged anything, or was written by a version that did not say.
+    /// A batch that the log is known to contain. A log that ends earlier has lost acknowledged commits. `None` if the
+    /// store has not acknowledged any commits, or was written by a version without this file.
     pub(crate) known: Option<u64>,
 }
 
@@ -50,18 +51,18 @@ pub(crate) fn log_path(directory: &Path) -> PathBuf {
 }
 
 impl Directory {
-    /// Creates the directory if need be, takes its lock and checks its format.
+    /// Creates the directory if necessary, locks it and checks its format.
     pub(crate) fn take(directory: &Path) -> Result<Self, Error> {
         let failed = |doing: &'static str| move |error: std::io::Error| storage_error(&error, doing, directory);
-        close_to_others(directory)?;
+        restrict_to_owner(directory)?;
         let lock = take_lock(directory)?;
         let path = directory.join("FORMAT");
         let id = match std::fs::read_to_string(&path) {
             Ok(found) if is_unfinished(&found) => {
                 return Err(Error::Corrupt {
                     what: format!(
-                        "`{}` is a copy of a store that is not finished: a standby, which `baton standby promote` makes a store \
-                         of, or what is left of a restore that was cut short, which can be removed",
+                        "`{}` is an unfinished copy of a store: a standby, which `baton standby promote` turns into a \
+                         store, or the remains of an interrupted restore, which can be removed",
                         directory.display()
                     ),
                 });
@@ -69,14 +70,14 @@ impl Directory {
             Ok(found) => {
                 let (form, id) = read_format(&found).ok_or_else(|| Error::Corrupt {
                     what: format!(
-                        "`{}` says `{}` where this version of Baton knows `{FORMAT}{DIRECTORY}`; use the version that wrote it, or \
-                         restore a backup from before it was used",
+                        "`{}` contains `{}`, but this version of Baton expects `{FORMAT}{DIRECTORY}`; use the version \
+                         that wrote it, or restore a backup from before it was used",
                         path.display(),
                         found.trim_end()
                     ),
                 })?;
                 if form != DIRECTORY {
-                    // Before anything is written that the version before would misread.
+                    // Written before any data that the earlier version would misread.
                     write_id(directory, id).map_err(failed("write FORMAT in"))?;
                 }
                 id
@@ -91,9 +92,10 @@ impl Directory {
     }
 }
 
-/// Says that the log has come so far. Without this a log that was deleted or cut would pass for one that is new, or whose
-/// last batch was torn. Written with the first batch and at each start: what a checkpoint reflects is known from its position.
-pub(crate) fn make_known(directory: &Path, batch: u64) -> std::io::Result<()> {
+/// Records that the log contains this batch. Without this record, a deleted or truncated log could not be distinguished
+/// from a new one, or from one with a torn last batch. It is written with the first batch and at each start; later
+/// batches are known from the position of the checkpoint.
+pub(crate) fn record_known_batch(directory: &Path, batch: u64) -> std::io::Result<()> {
     write_whole(directory, "KNOWN", &format!("{KNOWN}{batch}\n"))
 }
 
@@ -104,7 +106,7 @@ fn read_known(directory: &Path) -> Result<Option<u64>, Error> {
             let batch = text.strip_prefix(KNOWN).and_then(|text| text.strip_suffix('\n')?.parse().ok());
             batch.map(Some).ok_or_else(|| Error::Corrupt {
                 what: format!(
-                    "`{}` does not say `{KNOWN}` and a number. Restore the directory from a backup",
+                    "`{}` must contain `{KNOWN}` and a number. Restore the directory from a backup",
                     path.display()
                 ),
             })
@@ -114,7 +116,7 @@ fn read_known(directory: &Path) -> Result<Option<u64>, Error> {
     }
 }
 
-/// Writes a small file whole or not at all, durably.
+/// Writes a small file atomically and durably.
 fn write_whole(directory: &Path, name: &str, text: &str) -> std::io::Result<()> {
     let new = directory.join(format!("{name}.new"));
     let mut file = private::create(&new)?;
@@ -126,14 +128,14 @@ fn write_whole(directory: &Path, name: &str, text: &str) -> std::io::Result<()> 
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // Closing the file would do, but for a process that is being started just now and still shares it.
+        // Closing the file would suffice, except that a process that is just being started may still share it.
         let _ = self.lock.unlock();
     }
 }
 
-/// Makes the directories if need be, and takes the rights of others away from what is there: whoever reads the log has the
-/// payloads of all runs, and the secret that task tokens are made with.
-fn close_to_others(directory: &Path) -> Result<(), Error> {
+/// Creates the directories if necessary, and removes the permissions of other users from existing files. The log
+/// contains the payloads of all runs and the secret of task tokens.
+fn restrict_to_owner(directory: &Path) -> Result<(), Error> {
     let log = log_path(directory);
     let mut was_open = private::directory(directory, || private::is_ours(directory))?;
     was_open |= private::directory(&log, || Ok(true))?;
@@ -148,14 +150,14 @@ fn close_to_others(directory: &Path) -> Result<(), Error> {
     if was_open {
         tracing::warn!(
             directory = %directory.display(),
-            "others could use the data directory or files in it; now only its owner can. Whoever has read them knows the \
-             secret of task tokens: `baton secret rotate` makes another"
+            "other users had access to the data directory or to files in it; this access has been removed. A user who \
+             has read the files knows the secret of task tokens: rotate it with `baton secret rotate`"
         );
     }
     Ok(())
 }
 
-/// The form, if it can be read, and the id.
+/// Returns the form, if it can be read, and the id.
 fn read_format(text: &str) -> Option<(u32, u64)> {
     let id = text.strip_prefix(FORMAT)?.strip_suffix('\n')?;
     let (form, id) = id.split_once(", id ")?;
@@ -171,12 +173,12 @@ fn take_lock(directory: &Path) -> Result<File, Error> {
     }
 }
 
-/// An id for a store that is made.
+/// Returns a random id for a new store.
 pub(crate) fn draw_id() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-/// A directory in which a copy of a store is made; ours until this is dropped.
+/// A directory that holds an unfinished copy, locked until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     path: PathBuf,
@@ -184,29 +186,29 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Takes a directory that is empty or not there; with `goes_on` also one that is an unfinished copy.
-    pub(crate) fn take(directory: &Path, goes_on: bool) -> Result<Self, Error> {
+    /// Locks a directory that is empty or does not exist; with `may_continue` also one that holds an unfinished copy.
+    pub(crate) fn take(directory: &Path, may_continue: bool) -> Result<Self, Error> {
         let refused = |why: &str| Error::Failed { why: format!("`{}` {why}", directory.display()) };
         let failed = |error: std::io::Error| storage_error(&error, "make a copy in", directory);
         if directory.join("LOCK").exists() {
-            // Whoever uses it is told before anything else.
+            // A directory in use is reported before any other problem.
             drop(take_lock(directory)?);
         }
         let format = std::fs::read_to_string(directory.join("FORMAT")).unwrap_or_default();
         let is_copy = is_unfinished(&format);
         if !format.is_empty() && !is_copy {
-            return Err(refused("holds a store, which is not written over: name another directory"));
+            return Err(refused("contains a store, which is not overwritten: name another directory"));
         }
-        if is_copy && !goes_on {
+        if is_copy && !may_continue {
             return Err(refused(
-                "holds a copy that is not finished: a standby, or what is left of a restore that was cut short. Remove it, or name \
+                "contains an unfinished copy: a standby, or the remains of an interrupted restore. Remove it, or name \
                  another directory",
             ));
         }
         if !is_copy && directory.exists() {
             for entry in std::fs::read_dir(directory).map_err(failed)? {
                 if entry.map_err(failed)?.file_name() != "lost+found" {
-                    return Err(refused("is not empty: name a directory that is, or that is not there"));
+                    return Err(refused("is not empty: name an empty directory, or one that does not exist"));
                 }
             }
         }
@@ -223,7 +225,7 @@ impl Unfinished {
         &self.path
     }
 
-    /// Makes a store of it.
+    /// Turns the copy into a store.
     pub(crate) fn finish(self, id: u64) -> Result<(), Error> {
         write_id(&self.path, id).map_err(|error| storage_error(&error, "write FORMAT in", &self.path))
     }
@@ -243,7 +245,7 @@ fn write_format(directory: &Path) -> std::io::Result<u64> {
 
 fn write_id(directory: &Path, id: u64) -> std::io::Result<()> {
     write_whole(directory, "FORMAT", &format!("{FORMAT}{DIRECTORY}, id {id:016x}\n"))?;
-    // The directory's own entry, when it has just been created.
+    // Makes the directory's own entry durable, in case it was just created.
     if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         sync_directory(parent)?;
     }

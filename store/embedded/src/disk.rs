@@ -1,10 +1,10 @@
-//! Waiting for the disk where it does not hold up others, and saying what went wrong with it.
+//! Blocking disk access without blocking other tasks, and its errors.
 
 use std::path::Path;
 
 use store::Error;
 
-/// Runs what waits for a disk where it does not hold up other tasks.
+/// Runs a blocking disk operation on a thread where it does not block other tasks.
 pub(crate) async fn blocking<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
@@ -14,7 +14,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// An IO error of a file, with what was being done.
+/// Converts an IO error of a file, adding the attempted operation.
 pub(crate) fn storage_error(error: &std::io::Error, doing: &str, path: &Path) -> Error {
     Error::Failed { why: format!("cannot {doing} `{}`: {error}", path.display()) }
 }

@@ -1,12 +1,12 @@
-//! Failures on demand, for tests: devices that refuse, and ends of the process between any two steps. Owns the switches;
-//! the code that can fail asks them. Nothing is switched on unless a test does it.
+//! Fault injection for tests: failing devices, and ends of the process between any two steps. Owns the switches, which
+//! the code that can fail checks. Only tests switch anything on.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The switches of one store.
+/// Fault switches of one store.
 #[derive(Debug)]
 pub struct Faults {
     writes_fail: AtomicBool,
@@ -14,17 +14,17 @@ pub struct Faults {
     space_left: AtomicU64,
     disk_free: AtomicU64,
     opens_refused: AtomicU64,
-    at_point: Mutex<Option<(String, Then)>>,
+    at_point: Mutex<Option<(String, FaultAction)>>,
     synced_bytes: AtomicU64,
     slept_ms: AtomicU64,
 }
 
-/// What happens at a point.
+/// Effect of reaching a named step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Then {
+pub enum FaultAction {
     /// The step fails with an error.
     Fail,
-    /// The process ends there, with nothing run on the way out.
+    /// The process aborts without running any cleanup.
     Abort,
 }
 
@@ -44,7 +44,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// The machine has slept for so long, as far as a lease can tell.
+    /// Simulates that the machine has slept this long, as seen by a lease.
     pub fn sleep(&self, time: Duration) {
         self.slept_ms.fetch_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
     }
@@ -53,22 +53,22 @@ impl Faults {
         Duration::from_millis(self.slept_ms.load(Ordering::SeqCst))
     }
 
-    /// From now on every write to the log fails, having written half.
+    /// Makes every further write to the log fail after writing half.
     pub fn fail_writes(&self) {
         self.writes_fail.store(true, Ordering::SeqCst);
     }
 
-    /// From now on every sync of the log fails, having synced nothing.
+    /// Makes every further sync of the log fail without syncing anything.
     pub fn fail_syncs(&self) {
         self.syncs_fail.store(true, Ordering::SeqCst);
     }
 
-    /// From now on the log's disk has room for only this many bytes more.
+    /// Limits the space left on the log's disk.
     pub fn limit_space(&self, bytes: u64) {
         self.space_left.store(bytes, Ordering::SeqCst);
     }
 
-    /// From now on the store says that its disk has this many bytes free, whatever it has; as it is again for `u64::MAX`.
+    /// Sets the number of free bytes that the store reports. `u64::MAX` restores the actual value.
     pub fn set_disk_free(&self, bytes: u64) {
         self.disk_free.store(bytes, Ordering::SeqCst);
     }
@@ -77,22 +77,23 @@ impl Faults {
         Some(self.disk_free.load(Ordering::SeqCst)).filter(|bytes| *bytes != u64::MAX)
     }
 
-    /// The next so many times that a file of the log is to be opened, the process has no descriptor left.
+    /// Makes the next opens of log files fail, as if the process had no descriptors left.
     pub fn refuse_opens(&self, times: u64) {
         self.opens_refused.store(times, Ordering::SeqCst);
     }
 
-    /// How many of them are still to come.
+    /// Returns how many of these failures are left.
     pub fn opens_refused(&self) -> u64 {
         self.opens_refused.load(Ordering::SeqCst)
     }
 
-    /// The next time that the named step is about to be taken, this happens instead. The names stand in `checkpoint.rs` and `log.rs`.
-    pub fn at(&self, point: &str, then: Then) {
-        *self.at_point.lock().unwrap_or_else(PoisonError::into_inner) = Some((point.to_owned(), then));
+    /// Triggers this effect the next time the named step is reached. The names are listed in `checkpoint.rs` and
+    /// `log.rs`.
+    pub fn at(&self, point: &str, action: FaultAction) {
+        *self.at_point.lock().unwrap_or_else(PoisonError::into_inner) = Some((point.to_owned(), action));
     }
 
-    /// How far the newest segment has been synced, which is what a power cut would leave of it.
+    /// Returns how many bytes of the newest segment are synced and would survive a power failure.
     pub fn synced_bytes(&self) -> u64 {
         self.synced_bytes.load(Ordering::SeqCst)
     }
@@ -104,13 +105,13 @@ impl Faults {
     pub(crate) fn point(&self, name: &str) -> io::Result<()> {
         let mut at_point = self.at_point.lock().unwrap_or_else(PoisonError::into_inner);
         match at_point.take_if(|(point, _)| point == name) {
-            Some((_, Then::Abort)) => std::process::abort(),
-            Some((_, Then::Fail)) => Err(io::Error::other(format!("injected at `{name}`"))),
+            Some((_, FaultAction::Abort)) => std::process::abort(),
+            Some((_, FaultAction::Fail)) => Err(io::Error::other(format!("injected at `{name}`"))),
             None => Ok(()),
         }
     }
 
-    /// How many of `length` bytes may be written before the error.
+    /// Checks whether `length` bytes may be written. On failure returns how many of them are written before the error.
     pub(crate) fn before_write(&self, length: usize) -> Result<(), (usize, io::Error)> {
         if self.writes_fail.load(Ordering::Relaxed) {
             return Err((length / 2, io::Error::other("injected write failure")));

@@ -1,5 +1,5 @@
-//! Forgetting runs: heads and kept heads with their rows, at once; their parts with them when they are few, else piece by
-//! piece behind a mark that survives a crash.
+//! Deletion of runs: heads and kept heads are deleted with their rows at once. Their parts are deleted in the same
+//! commit if they are few, otherwise piece by piece under a deletion record that survives a crash.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::shared::{Durable, Shared, State};
 use crate::write::unindex;
 use crate::{Embedded, keys, marks};
 
-/// The most parts that go in one commit.
+/// Maximum number of parts deleted in one commit.
 const PARTS: usize = 1024;
 
 impl Embedded {
-    /// Forgets a run whatever its state.
+    /// Deletes a run regardless of its state.
     pub(crate) async fn forget_run(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
         let _one_at_a_time = self.forgetting.lock().await;
         let mut durable = forget(&self.shared, key, run, |_| true).await?;
@@ -33,7 +33,7 @@ impl Embedded {
         }
     }
 
-    /// Forgets runs and marks that have expired, the longest expired first.
+    /// Deletes expired runs and marks, those with the earliest expiry first.
     pub(crate) async fn forget_expired(&self, now: UnixMs, limit: usize) -> Result<usize, Error> {
         let _one_at_a_time = self.forgetting.lock().await;
         let left: Vec<_> = self.shared.open()?.doomed.iter().take(limit).cloned().collect();
@@ -46,7 +46,7 @@ impl Embedded {
         to.extend_from_slice(&now.to_be_bytes());
         let to = keys::after_prefix(&to);
         let mut count = 0;
-        // Batches become durable in order: the last one stands for all.
+        // Batches become durable in order, so waiting for the last one suffices.
         let mut last = None;
         while count < limit {
             let want = Want { pairs: (limit - count).min(PARTS), bytes: usize::MAX, is_reverse: false };
@@ -70,7 +70,7 @@ impl Embedded {
         Ok(count.max(marks))
     }
 
-    /// Before a run begins that may have been forgotten only half: the rest.
+    /// Finishes the deletion of a run that may have been interrupted, before the run starts again.
     pub(crate) async fn finish_forgetting(&self, key: &HeadKey, run: RunId) -> Result<(), Error> {
         {
             let state = self.shared.open()?;
@@ -84,14 +84,14 @@ impl Embedded {
     }
 }
 
-/// Takes a run's head or kept head away if it still meets `condition`, and dooms its parts.
+/// Deletes a run's head or kept head if it still meets `condition`, and records that its parts must be deleted.
 async fn forget(
     shared: &Arc<Shared>,
     key: &HeadKey,
     run: RunId,
     condition: impl Fn(&Head) -> bool,
 ) -> Result<Option<Durable>, Error> {
-    shared.must_have_room_for_deleting().await?;
+    shared.ensure_space_for_deletion().await?;
     let places = [keys::head(key), keys::kept(key, run)];
     let doomed = keys::doomed(key, run);
     shared.with(&places, |state: &mut State, found| {
@@ -110,7 +110,7 @@ async fn forget(
     })?
 }
 
-/// Takes a doomed run's parts away, and then the mark.
+/// Deletes the parts of a run with a deletion record, then the record.
 async fn sweep(shared: &Arc<Shared>, key: &HeadKey, run: RunId) -> Result<Option<Durable>, Error> {
     let doomed = keys::doomed(key, run);
     if !shared.open()?.doomed.contains(&doomed) {
@@ -119,7 +119,7 @@ async fn sweep(shared: &Arc<Shared>, key: &HeadKey, run: RunId) -> Result<Option
     let prefix = keys::parts_of(key, run);
     loop {
         let parts = shared.scan_keys(prefix.clone(), keys::after_prefix(&prefix), PARTS).await?;
-        shared.must_have_room_for_deleting().await?;
+        shared.ensure_space_for_deletion().await?;
         let durable = {
             let mut state = shared.open()?;
             for (part, _) in &parts.pairs {

@@ -1,19 +1,19 @@
-//! The numbers of the forms that this store writes. What stands in a file says which number it has, and a build that does not know the
-//! number refuses the file and says so. `docs/upgrading.md` says what a change of one asks for.
+//! Numbers of the file formats ("forms") that this store writes. Each file contains the number of its form. A build
+//! that does not know the number refuses the file with an error. `docs/upgrading.md` explains how to change a form.
 
-/// The data directory: which files there are, and which pairs are in `tree.redb` and in the log under which keys. It stands in `FORMAT`, and
-/// is looked at before anything else: it speaks for everything in the directory that has no number of its own.
+/// Form of the data directory: its files, and the pairs and keys in `tree.redb` and in the log. It is recorded in
+/// `FORMAT` and checked before anything else; it applies to everything in the directory without a separate number.
 pub const DIRECTORY: u32 = 4;
 
-/// Earlier forms that are read; a start writes the number of today and gives the values their checksums. In 3 the values in `tree.redb`
-/// have no checksums, and in 2 no value stays in the log besides.
+/// Earlier forms that can be read. A start writes the current number and adds checksums to the values. In form 3,
+/// values in `tree.redb` have no checksums; in form 2, moreover, no value is kept in the log.
 pub(crate) const DIRECTORY_BEFORE: [u32; 2] = [3, 2];
 
-/// The segments of the log. It stands at the beginning of each.
+/// Form of the segments of the log, recorded at the beginning of each.
 pub const LOG: u32 = 1;
 
-/// Heads and rows. It is the first byte of each.
+/// Form of heads and rows, recorded in the first byte of each.
 pub const RECORDS: u8 = 1;
 
-/// Archives: every file of one that is no copy. It stands in the first line of each.
+/// Form of archives: of every file that is not a copy of another, recorded in its first line.
 pub const ARCHIVE: u32 = 1;

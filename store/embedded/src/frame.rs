@@ -1,5 +1,5 @@
-//! The bytes of the log: a segment's header, and frames. A frame is one batch of commits: it is written by one write,
-//! made durable by one sync, and there wholly or not at all. Owns no files.
+//! The bytes of the log: a segment's header, and frames. A frame is one batch of commits. It is written by one write,
+//! made durable by one sync, and is either complete or not there. Owns no files.
 //!
 //! ```text
 //! segment: magic "BATONLOG" | format u32 | crc u32 | first batch u64 | salt u64 | frames … | anything
@@ -8,33 +8,34 @@
 //! delete:  2 | key length u32 | 0 u32            | key
 //! ```
 //!
-//! Numbers are little-endian. A frame's checksum (CRC-32) covers the segment's salt, the length, the batch number and the
-//! operations. The salt follows from the store's random id and the segment's number, so that neither what a file held
-//! before it was used again nor a payload that looks like a frame can pass for one, and a frame can be told even where
-//! the header is lost.
+//! Numbers are little-endian. A frame's checksum (CRC-32) covers the segment's salt, the length, the batch number and
+//! the operations. The salt is derived from the store's random id and the segment's number. Therefore neither the
+//! earlier content of a reused file nor a payload that looks like a frame can be mistaken for a frame, and a frame can
+//! be recognized even if the header is lost.
 
 use store::Error;
 
 use crate::forms::LOG;
-use crate::staying::may_stay;
+use crate::logged_values::may_be_logged;
 
 pub(crate) const SEGMENT_HEADER: usize = 32;
 pub(crate) const FRAME_HEADER: usize = 16;
-/// What comes before the key of an operation.
+/// Bytes before the key of an operation.
 const OPERATION_HEADER: usize = 9;
-/// So much of a frame tells whether it may be one.
+/// Bytes needed to decide whether a position may be a frame.
 pub(crate) const PROBE: usize = FRAME_HEADER + OPERATION_HEADER;
-/// A frame larger than this is not written, and not believed.
+/// Maximum size of a frame. A larger one is neither written nor accepted.
 pub(crate) const FRAME_MAX: usize = 256 << 20;
 
 const MAGIC: &[u8; 8] = b"BATONLOG";
 const ALIGNMENT: usize = 8;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
-/// Batches are numbered one by one, so a frame that lies in this segment cannot be further ahead than this.
+/// Maximum distance of batch numbers within a segment. Batches are numbered consecutively, so no frame of a segment can
+/// be further ahead.
 const AHEAD_MAX: u64 = 1 << 32;
 
-/// What a segment says about itself.
+/// Header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) first_batch: u64,
@@ -63,7 +64,7 @@ impl SegmentHeader {
         hasher.finalize()
     }
 
-    /// Whether this is a header of a format that is not known here.
+    /// Returns whether this is a header of an unknown format.
     pub(crate) fn is_other_format(bytes: &[u8]) -> bool {
         let mut fields = Fields(bytes);
         fields.array::<8>() == Some(*MAGIC) && fields.u32() != Some(LOG)
@@ -73,7 +74,7 @@ impl SegmentHeader {
         let mut fields = Fields(bytes);
         let read = (|| Some((fields.array::<8>()?, fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?)))();
         let Some((magic, format, crc, first_batch, salt)) = read else {
-            return Err("too short for a header".to_owned());
+            return Err("it is too short for a header".to_owned());
         };
         if magic != *MAGIC {
             return Err("it does not begin with `BATONLOG`".to_owned());
@@ -110,17 +111,17 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A batch that is being filled: operations behind the room for their header.
+/// A batch being filled: operations after space for the frame header.
 #[derive(Debug)]
 pub(crate) struct Builder {
     bytes: Vec<u8>,
-    /// Bytes of values that may stay in the log.
-    pub(crate) staying: u64,
+    /// Bytes of values that may be kept in the log.
+    pub(crate) logged_bytes: u64,
 }
 
 impl Default for Builder {
     fn default() -> Self {
-        Self { bytes: vec![0; FRAME_HEADER], staying: 0 }
+        Self { bytes: vec![0; FRAME_HEADER], logged_bytes: 0 }
     }
 }
 
@@ -133,13 +134,13 @@ impl Builder {
         self.bytes.len()
     }
 
-    /// Answers where in the frame the value begins.
+    /// Adds a put. Returns the offset of the value in the frame.
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> u32 {
         self.operation(PUT, key, value);
-        if may_stay(key, value.len()) {
-            self.staying += value.len() as u64;
+        if may_be_logged(key, value.len()) {
+            self.logged_bytes += value.len() as u64;
         }
-        // Lengths are bounded by `FRAME_MAX` before anything is put here.
+        // Lengths are limited by `FRAME_MAX` before they get here.
         u32::try_from(self.bytes.len() - value.len()).unwrap_or(u32::MAX)
     }
 
@@ -147,7 +148,7 @@ impl Builder {
         self.operation(DELETE, key, &[]);
     }
 
-    /// What an operation will add.
+    /// Returns the size that an operation will have.
     pub(crate) fn size_of(key: &[u8], value: &[u8]) -> usize {
         OPERATION_HEADER + key.len() + value.len()
     }
@@ -160,7 +161,7 @@ impl Builder {
         self.bytes.extend_from_slice(value);
     }
 
-    /// The finished frame.
+    /// Completes the frame and returns it.
     pub(crate) fn seal(&mut self, salt: u64, batch: u64) -> &[u8] {
         let bytes = &mut self.bytes;
         let length = length_field(bytes.len().saturating_sub(FRAME_HEADER));
@@ -173,15 +174,15 @@ impl Builder {
         bytes
     }
 
-    /// Empties it for the next batch, giving memory back after an unusually large one.
+    /// Empties the builder for the next batch, and releases the memory of an unusually large one.
     pub(crate) fn clear(&mut self) {
         self.bytes.truncate(FRAME_HEADER);
         self.bytes.shrink_to(4 << 20);
-        self.staying = 0;
+        self.logged_bytes = 0;
     }
 }
 
-/// Lengths are bounded by `FRAME_MAX` before anything is put here.
+/// Lengths are limited by `FRAME_MAX` before they get here.
 fn length_field(length: usize) -> [u8; 4] {
     u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes()
 }
@@ -195,22 +196,22 @@ fn frame_crc(salt: u64, length: [u8; 4], batch: u64, operations: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// A frame found whole.
+/// A complete frame.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
     pub(crate) batch: u64,
     pub(crate) operations: &'a [u8],
-    /// Where the next frame begins, relative to this one.
+    /// Offset of the next frame relative to this one.
     pub(crate) size: usize,
 }
 
-/// How large the frame is of which `bytes` are the beginning, if that may be one.
+/// Returns the size of the frame that begins with `bytes`, if it may be one.
 pub(crate) fn frame_size(bytes: &[u8]) -> Option<usize> {
     let length = usize::try_from(Fields(bytes).u32()?).ok()?;
     (length <= FRAME_MAX).then(|| (FRAME_HEADER + length).next_multiple_of(ALIGNMENT))
 }
 
-/// The frame at the beginning of `bytes`, if it is whole and one of `wanted`.
+/// Returns the frame at the beginning of `bytes`, if it is complete and its batch is in `wanted`.
 pub(crate) fn frame_at(bytes: &[u8], salt: u64, wanted: std::ops::Range<u64>) -> Option<Frame<'_>> {
     let mut fields = Fields(bytes);
     let length = fields.array::<4>()?;
@@ -226,26 +227,27 @@ pub(crate) fn frame_at(bytes: &[u8], salt: u64, wanted: std::ops::Range<u64>) ->
     Some(Frame { batch, operations, size: (FRAME_HEADER + operations.len()).next_multiple_of(ALIGNMENT) })
 }
 
-/// Where in `bytes` frames of batch `from` or later may begin that could be read, and how large each is: their number says so, and their
-/// first operation. Of the last [`PROBE`] bytes nothing is said.
+/// Returns the offsets in `bytes` at which a readable frame of batch `from` or later may begin, with its size. A
+/// candidate is recognized by its batch number and its first operation. The last [`PROBE`] bytes are not examined.
 pub(crate) fn may_begin(bytes: &[u8], from: u64) -> impl Iterator<Item = (usize, usize)> {
     let wanted = from..from + AHEAD_MAX;
-    // The batch number is a frame's second word: looking at it alone rules out nearly every place.
+    // The batch number is a frame's second word. Checking it first excludes almost every position.
     let words = bytes.as_chunks::<ALIGNMENT>().0.iter().enumerate().skip(1);
     let numbered = words.filter(move |(_, word)| wanted.contains(&u64::from_le_bytes(**word)));
     numbered.filter_map(|(index, _)| {
         let offset = (index - 1) * ALIGNMENT;
         let size = frame_size(bytes.get(offset..)?)?;
-        // Many words look like numbers of batches, few of them are followed by an operation, and a checksum reads megabytes.
+        // Many words look like batch numbers, but few of them are followed by an operation, and computing a checksum
+        // reads megabytes.
         let (_, key, value) = operation_header(&mut Fields(bytes.get(offset + FRAME_HEADER..)?))?;
         (PROBE + key + value <= size).then_some((offset, size))
     })
 }
 
-/// One operation of a batch.
+/// An operation of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BatchOperation<'a> {
-    /// `at`: where in the frame the value begins.
+    /// Sets a value. `at` is the offset of the value in the frame.
     Put {
         key: &'a [u8],
         value: &'a [u8],
@@ -256,7 +258,7 @@ pub(crate) enum BatchOperation<'a> {
     },
 }
 
-/// The operations of a frame, in order.
+/// Returns the operations of a frame, in order.
 pub(crate) fn operations(bytes: &[u8]) -> impl Iterator<Item = Result<BatchOperation<'_>, Error>> {
     let mut fields = Fields(bytes);
     std::iter::from_fn(move || {
@@ -271,7 +273,7 @@ pub(crate) fn operations(bytes: &[u8]) -> impl Iterator<Item = Result<BatchOpera
     })
 }
 
-/// The next of `whole` bytes of operations.
+/// Returns the next operation out of `whole` bytes of operations.
 fn operation<'a>(fields: &mut Fields<'a>, whole: usize) -> Option<BatchOperation<'a>> {
     let (is_put, key, value) = operation_header(fields)?;
     let key = fields.take(key)?;
@@ -280,7 +282,7 @@ fn operation<'a>(fields: &mut Fields<'a>, whole: usize) -> Option<BatchOperation
     Some(if is_put { BatchOperation::Put { key, value, at } } else { BatchOperation::Delete { key } })
 }
 
-/// Whether it is a put, and the lengths of its key and value.
+/// Returns whether the operation is a put, and the lengths of its key and value.
 fn operation_header(fields: &mut Fields<'_>) -> Option<(bool, usize, usize)> {
     let [kind] = fields.array()?;
     let (key, value) = (usize::try_from(fields.u32()?).ok()?, usize::try_from(fields.u32()?).ok()?);
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_comes_back_as_it_went_in() {
+    fn a_decoded_frame_equals_the_encoded_one() {
         let bytes = frame(7, 42);
         let found = frame_at(&bytes, 7, 42..43).unwrap();
         assert_eq!((found.batch, found.size), (42, bytes.len()));
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_but_those_of_the_padding_is_noticed() {
+    fn every_flipped_bit_outside_the_padding_is_detected() {
         let bytes = frame(7, 42);
         let padded_from = FRAME_HEADER + Builder::size_of(b"key", b"value") + Builder::size_of(b"gone", b"");
         for bit in 0..padded_from * 8 {
@@ -323,26 +325,26 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_another_segment_or_another_batch_is_not_believed() {
+    fn a_frame_of_another_segment_or_batch_is_rejected() {
         let bytes = frame(7, 42);
         assert!(frame_at(&bytes, 8, 42..43).is_none());
         assert!(frame_at(&bytes, 7, 43..44).is_none());
     }
 
     #[test]
-    fn a_frame_may_begin_behind_a_hole_and_an_old_one_may_not() {
+    fn a_frame_may_begin_after_a_hole_unless_it_is_old() {
         let mut bytes = vec![0xAB; 64];
         let frame = frame(7, 42);
         bytes.extend(&frame);
         let found = |from| may_begin(&bytes, from).collect::<Vec<_>>();
         assert_eq!([found(41), found(42)], [[(64, frame.len())]; 2]);
         assert_eq!(found(43), []);
-        // Only what is enough of it is needed.
+        // The probe suffices, without the rest of the frame.
         assert_eq!(may_begin(&bytes[..64 + PROBE], 42).count(), 1);
     }
 
     #[test]
-    fn a_segment_header_comes_back_and_a_changed_one_does_not() {
+    fn a_changed_segment_header_is_rejected() {
         let header = SegmentHeader { first_batch: 9, salt: 5 };
         let bytes = header.encode();
         assert_eq!(SegmentHeader::decode(&bytes), Ok(header));

@@ -1,5 +1,5 @@
-//! When each batch was begun: a pair in it, which any version can read. What is restored to an instant goes by it. Nothing
-//! else here reads a clock, and nothing is decided by what it says.
+//! Timestamps of batches, stored as a pair in each batch that every version can read. A restore to an instant uses
+//! them. No other module here reads a clock, and nothing else depends on them.
 
 use bytes::Bytes;
 use store::UnixMs;
@@ -8,25 +8,25 @@ use crate::frame::{BatchOperation, Frame, operations};
 use crate::keys;
 use crate::shared::State;
 
-/// What the machine's clock says.
+/// Returns the time of the machine's clock.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the store stamps its batches when it writes them, and a restore asks for what people's clocks said"
+    reason = "the store stamps its batches when it writes them, and a restore refers to wall-clock time"
 )]
 pub(crate) fn now() -> UnixMs {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     UnixMs::try_from(since.as_millis()).unwrap_or(UnixMs::MAX)
 }
 
-/// What the stamp adds to a batch.
+/// Bytes that the timestamp adds to a batch.
 pub(crate) const BYTES: usize = 9 + 1 + 8;
 
-/// Stamps the open batch.
+/// Adds the timestamp to the open batch.
 pub(crate) fn put(state: &mut State) {
     state.put(&[keys::INSTANT], Bytes::copy_from_slice(&now().to_be_bytes()), false);
 }
 
-/// The instant of a batch; `None` where a version wrote it that did not say.
+/// Returns the timestamp of a batch, or `None` if it was written by a version without timestamps.
 pub(crate) fn of(frame: &Frame<'_>) -> Option<UnixMs> {
     operations(frame.operations).filter_map(Result::ok).filter_map(|operation| read(&operation)).last()
 }

@@ -1,5 +1,5 @@
-//! The shapes of the keys, which are the same in the log, in memory and in redb: one byte that names the table, then
-//! fields that sort as they should. Owns no values.
+//! The format of keys, which is the same in the log, in memory and in redb: one byte for the table, then fields in an
+//! encoding that sorts correctly. Owns no values.
 //!
 //! | table | key after the table's byte |
 //! |---|---|
@@ -13,9 +13,9 @@
 //! | doomed run | domain, workflow id, run |
 //! | mark | domain, workflow id, name |
 //! | expiry of a mark | instant, domain, workflow id, name |
-//! | number of rows | domain, whether they are open and flagged, status |
+//! | number of rows | domain, open and flagged state, status |
 //! | term of an open row, of a closed row | domain, number of the term, start (descending), workflow id, run |
-//! | instant | (nothing: there is one, the newest) |
+//! | instant | (none: only the newest is stored) |
 
 use std::sync::Arc;
 
@@ -34,19 +34,20 @@ pub(crate) const DOOMED: u8 = b'z';
 pub(crate) const MARK: u8 = b'm';
 pub(crate) const MARK_EXPIRY: u8 = b'y';
 pub(crate) const COUNT: u8 = b'n';
-/// Terms stand before rows: a checkpoint writes in the order of keys, so a row that redb has lost has lost its terms there, too.
+/// Terms sort before rows. A checkpoint writes in key order, so if a row's removal has reached redb, the removal of its
+/// terms has as well.
 pub(crate) const OPEN_TERM: u8 = b'a';
 pub(crate) const CLOSED_TERM: u8 = b'b';
 pub(crate) const INSTANT: u8 = b'i';
 
-/// The tables that say nothing which is not in a head or a mark.
+/// Tables whose content can be derived from heads and marks.
 pub(crate) const INDEXES: [u8; 8] = [DUE, OPEN_ROW, CLOSED_ROW, ENDED_ROW, EXPIRY, MARK_EXPIRY, OPEN_TERM, CLOSED_TERM];
 
 const CHUNK: u8 = 0;
 const PACK: u8 = 1;
 const BEAT: u8 = 2;
 
-/// Text that sorts as text when more follows it: a zero byte becomes 00 FF, and 00 00 ends it.
+/// Appends text so that it sorts correctly before further fields: a zero byte becomes 00 FF, and 00 00 ends the text.
 fn push_text(to: &mut Vec<u8>, text: &str) {
     for byte in text.bytes() {
         to.push(byte);
@@ -74,16 +75,16 @@ pub(crate) fn head(key: &HeadKey) -> Vec<u8> {
     bytes
 }
 
-/// Every key of heads, or of kept heads, whose workflow id begins so begins with this.
-pub(crate) fn ids_beginning(table: u8, domain: &str, prefix: &str) -> Vec<u8> {
+/// Returns the prefix of all keys of heads, or of kept heads, whose workflow id starts with `prefix`.
+pub(crate) fn workflow_id_prefix_key(table: u8, domain: &str, prefix: &str) -> Vec<u8> {
     let mut bytes = rows_of(table, domain);
     push_text(&mut bytes, prefix);
-    // Without what ends a text.
+    // Without the terminator of the text.
     bytes.truncate(bytes.len() - 2);
     bytes
 }
 
-/// Every kept head of a workflow id begins with this.
+/// Returns the prefix of all kept heads of a workflow id.
 pub(crate) fn kept_of(key: &HeadKey) -> Vec<u8> {
     let mut bytes = start(KEPT, key, 16);
     push_key(&mut bytes, key);
@@ -96,7 +97,7 @@ pub(crate) fn kept(key: &HeadKey, run: RunId) -> Vec<u8> {
     bytes
 }
 
-/// Every part of a run begins with this.
+/// Returns the prefix of all parts of a run.
 pub(crate) fn parts_of(key: &HeadKey, run: RunId) -> Vec<u8> {
     let mut bytes = start(PART, key, 25);
     push_key(&mut bytes, key);
@@ -108,7 +109,7 @@ pub(crate) fn part(key: &HeadKey, run: RunId, part: PartKey) -> Vec<u8> {
     let (kind, number) = match part {
         PartKey::Chunk { last } => (CHUNK, last),
         PartKey::Pack { op } => (PACK, op),
-        PartKey::Beat { scheduled } => (BEAT, scheduled),
+        PartKey::Heartbeat { scheduled } => (BEAT, scheduled),
     };
     let mut bytes = parts_of(key, run);
     bytes.push(kind);
@@ -123,18 +124,18 @@ pub(crate) fn due(at: UnixMs, key: &HeadKey) -> Vec<u8> {
     bytes
 }
 
-/// What a row's key has beside its domain, with a workflow id as most are.
-const ROW_ROOM: usize = 96;
+/// Typical size of a row's key without its domain.
+const ROW_KEY_BYTES: usize = 96;
 
-/// Every row of a domain in this table begins with this, and every number of them.
+/// Returns the prefix of all rows of a domain in this table, or of all its numbers.
 pub(crate) fn rows_of(table: u8, domain: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(ROW_ROOM + domain.len());
+    let mut bytes = Vec::with_capacity(ROW_KEY_BYTES + domain.len());
     bytes.push(table);
     push_text(&mut bytes, domain);
     bytes
 }
 
-/// A row at its place in lists: by close in the table of ended rows, by start in the others.
+/// Returns the key of a row at its position in lists: by close in the table of ended rows, by start in the others.
 pub(crate) fn row(table: u8, domain: &str, position: &Position) -> Vec<u8> {
     let mut bytes = rows_of(table, domain);
     if table == ENDED_ROW {
@@ -146,14 +147,14 @@ pub(crate) fn row(table: u8, domain: &str, position: &Position) -> Vec<u8> {
     bytes
 }
 
-/// Every entry of a term in this table begins with this.
+/// Returns the prefix of all entries of a term in this table.
 pub(crate) fn terms_of(table: u8, domain: &str, term: u64) -> Vec<u8> {
     let mut bytes = rows_of(table, domain);
     bytes.extend_from_slice(&term.to_be_bytes());
     bytes
 }
 
-/// The entry of a term for the row at a place in lists by start.
+/// Returns the key of a term's entry for the row at a position in lists by start.
 pub(crate) fn term(table: u8, domain: &str, term: u64, position: &Position) -> Vec<u8> {
     let mut bytes = terms_of(table, domain, term);
     bytes.extend_from_slice(&(!position.started_at()).to_be_bytes());
@@ -192,7 +193,7 @@ pub(crate) fn mark_expiry(at: UnixMs, key: &HeadKey, name: u64) -> Vec<u8> {
     bytes
 }
 
-/// How many rows like this one a domain has.
+/// Returns the key of the number of rows like this one in a domain.
 pub(crate) fn count(domain: &str, row: &Row) -> Vec<u8> {
     let mut bytes = rows_of(COUNT, domain);
     bytes.push(u8::from(row.closed_at.is_none()) | u8::from(row.flagged) << 1);
@@ -200,7 +201,7 @@ pub(crate) fn count(domain: &str, row: &Row) -> Vec<u8> {
     bytes
 }
 
-/// Which rows a number is of.
+/// Rows that a stored number counts.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CountKey {
     pub(crate) is_open: bool,
@@ -208,7 +209,7 @@ pub(crate) struct CountKey {
     pub(crate) status: Arc<str>,
 }
 
-/// The first key after every key that begins with `prefix`.
+/// Returns the first key after all keys with this prefix.
 pub(crate) fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     let mut bytes = prefix.to_vec();
     while let Some(last) = bytes.pop() {
@@ -220,7 +221,7 @@ pub(crate) fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The first key after `key`.
+/// Returns the first key after `key`.
 pub(crate) fn after(key: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(key.len() + 1);
     bytes.extend_from_slice(key);
@@ -272,7 +273,7 @@ pub(crate) fn read_due(bytes: &[u8]) -> Result<(UnixMs, HeadKey), Error> {
     read(bytes, |reader| Some((u64::from_be_bytes(reader.array()?), reader.key()?)))
 }
 
-/// Whose row it is.
+/// Returns the workflow id and run of a row.
 pub(crate) fn read_row(bytes: &[u8]) -> Result<(Arc<str>, RunId), Error> {
     let is_ended = bytes.first() == Some(&ENDED_ROW);
     read(bytes, |reader| {
@@ -282,7 +283,7 @@ pub(crate) fn read_row(bytes: &[u8]) -> Result<(Arc<str>, RunId), Error> {
     })
 }
 
-/// The place of a term's row in lists by start.
+/// Returns the position of a term's row in lists by start.
 pub(crate) fn read_term(bytes: &[u8]) -> Result<Position, Error> {
     read(bytes, |reader| {
         let (_domain, _term) = (reader.text()?, reader.array::<8>()?);
@@ -291,7 +292,7 @@ pub(crate) fn read_term(bytes: &[u8]) -> Result<Position, Error> {
     })
 }
 
-/// The workflow id of a head, or of a kept head.
+/// Returns the workflow id of a head or a kept head.
 pub(crate) fn read_workflow_id(bytes: &[u8]) -> Result<Arc<str>, Error> {
     read(bytes, |reader| {
         let key = reader.key()?;
@@ -300,7 +301,7 @@ pub(crate) fn read_workflow_id(bytes: &[u8]) -> Result<Arc<str>, Error> {
     })
 }
 
-/// The domain of a row.
+/// Returns the domain of a row.
 pub(crate) fn read_row_domain(bytes: &[u8]) -> Result<Arc<str>, Error> {
     read(bytes, |reader| {
         let domain = reader.text()?;
@@ -332,7 +333,8 @@ pub(crate) fn read_doomed(bytes: &[u8]) -> Result<(HeadKey, RunId), Error> {
     read(bytes, |reader| Some((reader.key()?, reader.array()?)))
 }
 
-/// What is stored under a key, for an error's text: the kind, and the workflow, run and event if the key can be read.
+/// Describes the data stored under a key for an error message: its kind, and the workflow, run and event if the key can
+/// be read.
 pub(crate) fn describe(bytes: &[u8]) -> String {
     let described = read(bytes, |reader| {
         let table = *bytes.first()?;
@@ -381,14 +383,14 @@ pub(crate) fn describe(bytes: &[u8]) -> String {
     })
 }
 
-/// A run id as people see it.
+/// Formats a run id.
 fn run_text(run: RunId) -> String {
     let id = u128::from_be_bytes(run);
     let part = |shift: u32| (id >> shift) & 0xffff;
     format!("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", id >> 96, part(80), part(64), part(48), id & 0xffff_ffff_ffff)
 }
 
-/// The number at the end of a part's key.
+/// Returns the number at the end of a part's key.
 pub(crate) fn read_part_number(bytes: &[u8]) -> Result<u64, Error> {
     let (_, number) =
         bytes.split_last_chunk::<8>().ok_or_else(|| Error::Corrupt { what: format!("a part's key: {bytes:02x?}") })?;
@@ -404,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_back_as_they_went_in_even_with_zero_bytes() {
+    fn decoded_keys_equal_the_encoded_ones_even_with_zero_bytes() {
         for id in ["", "a", "a\0b", "\0", "ü\0\0", "a:b|c/arn"] {
             let key = key("d\0", id);
             assert_eq!(read_due(&due(5, &key)).unwrap(), (5, key.clone()));
@@ -434,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_described_by_what_it_names() {
+    fn a_key_is_described_by_its_fields() {
         let (key, run) = (key("d", "w"), [0xab; 16]);
         let of = "run abababab-abab-abab-abab-abababababab of workflow `w` in domain `d`";
         assert_eq!(describe(&head(&key)), "the state of workflow `w` in domain `d`");
@@ -452,11 +454,11 @@ mod tests {
     }
 
     #[test]
-    fn row_keys_sort_as_lists_do() {
+    fn row_keys_sort_like_lists() {
         let places = [(9, "b"), (9, "a"), (9, "a\0"), (10, "z"), (9, "ab"), (1, "")];
         let of = |table| {
             let runs = places.into_iter().flat_map(|(at, id)| [[0; 16], [255; 16]].map(|run| (at, id, run)));
-            // By close, those of one instant by start.
+            // In the order by close, runs of the same instant sort by start.
             let starts = runs.flat_map(|(at, id, run)| [0, 1].map(|ago| (at, at - ago, id, run)));
             let starts = starts.filter(|(at, start, ..)| table == ENDED_ROW || at == start);
             starts.map(|(at, start, id, run)| Position::new(at, start, Arc::from(id), run)).collect::<Vec<_>>()
@@ -472,22 +474,25 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_begin_alike_stand_together_even_with_zero_bytes() {
+    fn ids_with_a_common_prefix_are_adjacent_even_with_zero_bytes() {
         for (id, prefix) in
             [("order-1", "order"), ("order", "order"), ("a\0b", "a"), ("a\0b", "a\0"), ("\0\0", "\0"), ("x", "")]
         {
             let key = key("d", id);
             for (table, found) in [(HEAD, head(&key)), (KEPT, kept(&key, [3; 16]))] {
-                assert!(found.starts_with(&ids_beginning(table, "d", prefix)), "{id:?} {prefix:?}");
-                assert!(!found.starts_with(&ids_beginning(table, "", prefix)), "of another domain");
+                assert!(found.starts_with(&workflow_id_prefix_key(table, "d", prefix)), "{id:?} {prefix:?}");
+                assert!(!found.starts_with(&workflow_id_prefix_key(table, "", prefix)), "another domain");
                 assert_eq!(&*read_workflow_id(&found).unwrap(), id);
             }
         }
-        assert!(!head(&key("d", "a")).starts_with(&ids_beginning(HEAD, "d", "a\0")), "shorter than what is looked for");
+        assert!(
+            !head(&key("d", "a")).starts_with(&workflow_id_prefix_key(HEAD, "d", "a\0")),
+            "shorter than the prefix"
+        );
     }
 
     #[test]
-    fn no_workflow_id_is_inside_the_range_of_another() {
+    fn ranges_of_workflow_ids_do_not_overlap() {
         let inner = kept(&key("d", "ab"), [1; 16]);
         let prefix = kept_of(&key("d", "a"));
         assert!(!inner.starts_with(&prefix));

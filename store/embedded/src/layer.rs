@@ -1,5 +1,5 @@
-//! What has been committed and is not yet in redb: a sorted map that shadows redb. Owns the arithmetic of what may be
-//! merged away; owns no locks and no files.
+//! Committed data that is not yet in redb: a sorted map that shadows redb. Owns the rules for merging changes away;
+//! owns no locks and no files.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,30 +9,30 @@ use bytes::Bytes;
 
 use crate::keys;
 
-/// What a slot costs beside its key and value: the map's node, the allocations' headers.
+/// Memory of a slot in addition to its key and value: the map's node, and the headers of the allocations.
 const SLOT_OVERHEAD: usize = 128;
 
-/// The newest value of a key.
+/// Newest value of a key.
 #[derive(Debug, Clone)]
 pub(crate) struct LayerValue {
-    /// `None`: deleted.
+    /// The value, or `None` if the key was deleted.
     pub(crate) value: Option<Bytes>,
-    /// The batch that carries it; until that is durable, nobody may be shown it.
+    /// Batch that contains the value. It must not be visible to readers before that batch is durable.
     pub(crate) batch: u64,
-    /// Where in that batch's frame the value begins.
+    /// Offset of the value in the frame of that batch.
     pub(crate) at: u32,
-    /// Whether the layers below certainly do not have the key, so that deleting it needs no trace there.
+    /// True if the layers below certainly do not contain the key, so that its deletion needs no record there.
     is_new_below: bool,
 }
 
 impl LayerValue {
-    /// Whether redb must be told.
+    /// Returns whether the change must be written to redb.
     pub(crate) fn must_be_written(&self) -> bool {
         self.value.is_some() || !self.is_new_below
     }
 }
 
-/// A sorted map of slots that knows its size.
+/// A sorted map of slots that tracks its size.
 #[derive(Debug, Default)]
 pub(crate) struct Layer {
     pub(crate) slots: BTreeMap<Box<[u8]>, LayerValue>,
@@ -44,20 +44,20 @@ impl Layer {
         self.slots.get(key)
     }
 
-    /// The slots with `from <= key < to`.
+    /// Returns the slots with `from <= key < to`.
     pub(crate) fn range<'a>(
         &'a self,
         from: &[u8],
         to: &[u8],
     ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a LayerValue)> + use<'a> {
-        // The map does not take a range that ends before it begins.
+        // The map panics on a range that ends before it begins.
         let to = to.max(from);
         self.slots
             .range::<[u8], _>((Bound::Included(from), Bound::Excluded(to)))
             .map(|(key, slot)| (key.as_ref(), slot))
     }
 
-    /// Sets a value. `is_new`: the caller knows that no layer has the key now.
+    /// Sets a value. `is_new` states that no layer contains the key now.
     pub(crate) fn put(&mut self, key: &[u8], value: Bytes, batch: u64, at: u32, is_new: bool) {
         self.bytes += value.len();
         if let Some(slot) = self.slots.get_mut(key) {
@@ -70,8 +70,8 @@ impl Layer {
         }
     }
 
-    /// Deletes a key. An index entry that redb never saw leaves no trace; anything else leaves a mark, so that nobody
-    /// is shown the deletion before it is durable.
+    /// Deletes a key. An index entry that redb never saw leaves no trace. Everything else leaves a tombstone, so that
+    /// the deletion is not visible to readers before it is durable.
     pub(crate) fn delete(&mut self, key: &[u8], batch: u64) {
         let is_index = key.first().is_some_and(|table| keys::INDEXES.contains(table));
         match self.slots.entry(Box::from(key)) {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_entry_that_redb_may_have_leaves_a_mark_even_when_it_was_set_again() {
+    fn an_index_entry_that_redb_may_have_leaves_a_tombstone() {
         let mut layer = Layer::default();
         layer.delete(b"d1", 1);
         layer.put(b"d1", Bytes::new(), 2, 0, true);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_head_leaves_a_mark_to_wait_for_but_nothing_to_write() {
+    fn a_deleted_new_head_leaves_a_tombstone_but_no_write() {
         let mut layer = Layer::default();
         layer.put(b"h1", Bytes::from_static(b"v"), 1, 0, true);
         layer.delete(b"h1", 2);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_counts_what_is_held_now() {
+    fn the_size_covers_only_current_values() {
         let mut layer = Layer::default();
         layer.put(b"h1", Bytes::from(vec![0; 1000]), 1, 0, true);
         layer.put(b"h1", Bytes::from(vec![0; 10]), 2, 0, true);

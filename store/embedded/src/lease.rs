@@ -1,5 +1,5 @@
-//! The lease of a store that is shipped: how long it may acknowledge commits after it last wrote its archive. A standby waits as long
-//! before it takes over. Owns the clock of that; the thread that ships renews it.
+//! The lease of a shipped store: how long it may acknowledge commits after its last write to the archive. A standby
+//! waits for the same time before it takes over. Owns the lease's clock; the shipping thread renews it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,12 +10,12 @@ use store::Error;
 
 use crate::faults::Faults;
 
-/// A lease. Once it is over it stays over: another store may have taken over since.
+/// A lease. Once expired it stays expired, because another store may have taken over.
 #[derive(Debug)]
 pub(crate) struct Lease {
     length: Duration,
     archive: String,
-    /// When the archive was written last, in milliseconds of the clock; `OVER` once the lease is over.
+    /// Time of the last write to the archive, in milliseconds of the clock; `OVER` once the lease has expired.
     written_at: AtomicU64,
     faults: Arc<Faults>,
 }
@@ -23,14 +23,15 @@ pub(crate) struct Lease {
 const OVER: u64 = u64::MAX;
 
 impl Lease {
-    /// A lease that begins now.
+    /// Creates a lease that begins now.
     pub(crate) fn new(length: Duration, archive: String, faults: Arc<Faults>) -> Self {
         let lease = Self { length, archive, written_at: AtomicU64::new(0), faults };
         lease.written_at.store(lease.now(), Ordering::SeqCst);
         lease
     }
 
-    /// Milliseconds since the machine was started, those in which it slept included: other machines were awake.
+    /// Returns the milliseconds since the machine was started, including those during which it slept, because other
+    /// machines were awake then.
     pub(crate) fn now(&self) -> u64 {
         let now = clock_gettime(ClockId::Boottime);
         let since =
@@ -38,14 +39,14 @@ impl Lease {
         u64::try_from((since + self.faults.slept()).as_millis()).unwrap_or(OVER - 1)
     }
 
-    /// The archive was written at an instant of the clock. A lease that is over by now is not renewed.
+    /// Renews the lease with a write to the archive that happened at `at`. An expired lease is not renewed.
     pub(crate) fn renew(&self, at: u64) {
         if !self.is_over() {
             self.written_at.fetch_max(at, Ordering::SeqCst);
         }
     }
 
-    /// Whether the archive was not written for longer than the lease.
+    /// Returns whether the lease has expired: the archive was not written for longer than its length.
     pub(crate) fn is_over(&self) -> bool {
         let written_at = self.written_at.load(Ordering::SeqCst);
         let is_over = written_at == OVER || u128::from(self.now().saturating_sub(written_at)) > self.length.as_millis();
@@ -55,19 +56,21 @@ impl Lease {
         is_over
     }
 
-    /// Why the store stops when the lease is over.
-    pub(crate) fn why_over(&self) -> String {
+    /// Returns the reason for stopping the store when the lease has expired.
+    pub(crate) fn expired_reason(&self) -> String {
         format!(
-            "the archive `{}` was away for longer than --ship-lease, and another store may have taken over",
+            "the archive `{}` was unreachable for longer than --ship-lease, and another store may have taken over",
             self.archive
         )
     }
 
+    /// Checks the lease.
+    ///
     /// # Errors
     ///
-    /// [`Error::Failed`] when the lease is over.
+    /// [`Error::Failed`] if the lease has expired.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.is_over() { Err(Error::Failed { why: self.why_over() }) } else { Ok(()) }
+        if self.is_over() { Err(Error::Failed { why: self.expired_reason() }) } else { Ok(()) }
     }
 }
 
@@ -76,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_ends_by_a_clock_that_runs_while_the_machine_sleeps_and_is_not_renewed() {
+    fn a_lease_expires_while_the_machine_sleeps() {
         let faults = Arc::new(Faults::default());
         let lease = Lease::new(Duration::from_secs(60), "a".to_owned(), Arc::clone(&faults));
         faults.sleep(Duration::from_secs(50));

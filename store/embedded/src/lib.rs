@@ -1,13 +1,12 @@
-//! The embedded store: one process, one directory, durable before it answers.
+//! The embedded store: one process, one directory, and commits that are durable before they are acknowledged.
 //!
-//! A commit is a compare-and-swap against memory (or redb), an append to the open batch of a segment log, and the wait
-//! for the one sync that makes the whole batch durable. What the log holds and redb does not yet is kept in memory; from
-//! there it goes to redb in the background, after what was overwritten or finished meanwhile has been merged away. Large values stay
-//! where the log has them.
-//! `docs/adr/0002-embedded-engine.md` says why.
+//! A commit compares and swaps a head in memory (or redb), appends to the open batch of a segmented log, and waits for
+//! the single sync that makes the whole batch durable. Data that is in the log but not yet in redb is held in memory.
+//! In the background it is written to redb, after overwritten and finished data has been merged away. Large values are
+//! kept in the log. `docs/adr/0002-embedded-engine.md` gives the reasons.
 //!
-//! Owns one directory: `FORMAT`, `KNOWN`, `LOCK`, `tree.redb` and `log/`, and what the archives of [`archive`] leave there. Knows
-//! nothing of what a body means.
+//! Owns one directory: `FORMAT`, `KNOWN`, `LOCK`, `tree.redb` and `log/`, and the files that [`archive`] keeps there.
+//! It does not interpret bodies.
 
 pub mod archive;
 mod checkpoint;
@@ -22,11 +21,13 @@ mod frame;
 mod free;
 mod instant;
 mod keys;
+mod latency;
 mod layer;
 mod lease;
 mod listing;
 mod log;
 mod log_end;
+mod logged_values;
 mod marks;
 mod names;
 mod newest;
@@ -39,13 +40,11 @@ mod range;
 mod read;
 mod record;
 mod recovery;
-mod room;
 mod segment;
 mod shared;
-mod staying;
+mod spare;
 mod sums;
 mod terms;
-mod took;
 mod tree;
 mod values;
 mod write;
@@ -85,15 +84,15 @@ const LIMITS: Limits = Limits {
     due_moves_are_cheap: true,
 };
 
-/// A store in a directory of this machine.
+/// A store in a local directory.
 ///
-/// [`close`](Store::close) it to leave nothing to recover; dropping it is like a crash, and as safe.
+/// [`close`](Store::close) it to leave nothing to recover. Dropping it is like a crash, and just as safe.
 #[derive(Debug)]
 pub struct Embedded {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Those that wait for disks of others.
-    beside: Mutex<Vec<JoinHandle<()>>>,
+    /// Threads that wait for other disks than the store's.
+    background: Mutex<Vec<JoinHandle<()>>>,
     directory: Mutex<Option<Directory>>,
     path: PathBuf,
     tree_path: PathBuf,
@@ -108,24 +107,24 @@ impl Embedded {
     ///
     /// # Errors
     ///
-    /// [`Error::InUse`] when another process has the directory; [`Error::Failed`] when it cannot be used;
-    /// [`Error::Corrupt`] when acknowledged commits are missing or damaged. Nothing is repaired then.
+    /// [`Error::InUse`] if another process has the directory open; [`Error::Failed`] if it cannot be used;
+    /// [`Error::Corrupt`] if acknowledged commits are missing or damaged, in which case nothing is repaired.
     pub async fn open(options: Options) -> Result<Arc<Self>, Error> {
         blocking(move || {
             let embedded = Self::new(open::open(&options)?);
             let (source, path) = (embedded.source.clone(), embedded.path.clone());
-            let asked = open::spawn_beside("store-backup", move || request::serve(&source, &path))?;
-            embedded.beside().push(asked);
+            let asked = open::spawn_background("store-backup", move || request::serve(&source, &path))?;
+            embedded.background().push(asked);
             Ok(Arc::new(embedded))
         })
         .await
     }
 
-    /// Packs a store that no process has open, and gives what is free back to the disk.
+    /// Compacts a store that no process has open, and returns the free space to the disk.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Those of [`open`](Self::open).
     pub async fn compact(directory: impl AsRef<Path>) -> Result<(), Error> {
         let directory = directory.as_ref().to_owned();
         blocking(move || {
@@ -136,14 +135,14 @@ impl Embedded {
         .await
     }
 
-    /// Backs a data directory up: the process that has it open is asked to, and where there is none it is done here. `tick` is
-    /// told how far it is. Waits for disks.
+    /// Backs up a data directory. If a process has it open, that process is asked to do it; otherwise it is done here.
+    /// `tick` receives the progress. Blocks on disks.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::Away`] where a file cannot be read or written; [`ArchiveError::Refused`] for an archive of another store, or
-    /// one that is being written; [`ArchiveError::Damaged`] for a data directory or an archive that is not as it should be. What
-    /// was in the archive before is there still.
+    /// [`ArchiveError::Away`] if a file cannot be read or written; [`ArchiveError::Refused`] if the archive belongs to
+    /// another store or is being written; [`ArchiveError::Damaged`] if the data directory or the archive is damaged.
+    /// The earlier content of the archive is kept.
     pub fn backup(
         directory: &Path,
         options: &BackupOptions,
@@ -166,114 +165,116 @@ impl Embedded {
         let Opened { shared, threads, directory, tree_path, recovery, source } = opened;
         let ship = OnceLock::new();
         let forgetting = tokio::sync::Mutex::default();
-        let (threads, beside, directory) = (threads.into(), Mutex::default(), Some(directory).into());
+        let (threads, background, directory) = (threads.into(), Mutex::default(), Some(directory).into());
         let path = tree_path.parent().map(Path::to_owned).unwrap_or_default();
-        Self { shared, threads, beside, directory, path, tree_path, recovery, source, ship, forgetting }
+        Self { shared, threads, background, directory, path, tree_path, recovery, source, ship, forgetting }
     }
 
-    /// What opening took.
+    /// Returns statistics about opening the store.
     pub fn recovery(&self) -> Recovery {
         self.recovery
     }
 
-    /// Bytes of memory held now for what is not yet in redb, and the most that was held at once.
+    /// Returns how many bytes of memory hold data that is not yet in redb, now and at most.
     pub fn memory_bytes(&self) -> (usize, usize) {
         let state = self.shared.lock();
         (state.bytes(), state.most_bytes)
     }
 
-    /// Ships everything that is durable to an archive from now on. Before the first commit: nothing may be written by a store
-    /// that another has taken over.
+    /// Starts shipping everything durable to an archive. Must be called before the first commit, because a store that
+    /// has been taken over must not write.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::TakenOver`] where another store has taken over; [`ArchiveError::Refused`] for an archive that is another
-    /// store's, that is ahead of this one, or that was there and is not; [`ArchiveError::Away`] and [`ArchiveError::Damaged`]
-    /// where it cannot be read or written.
+    /// [`ArchiveError::TakenOver`] if another store has taken over; [`ArchiveError::Refused`] if the archive belongs to
+    /// another store, is ahead of this one, or existed and is gone; [`ArchiveError::Away`] and
+    /// [`ArchiveError::Damaged`] if it cannot be read or written.
     pub async fn ship(&self, to: ShipTo) -> Result<(), ArchiveError> {
         let (source, path) = (self.source.clone(), self.path.clone());
         let begun = tokio::task::spawn_blocking(move || Shipping::begin(source, &path, to)).await;
         let shipping = begun.map_err(|error| ArchiveError::Away { why: error.to_string() })??;
         if self.ship.set(Arc::clone(&shipping.state)).is_err() {
-            return Err(ArchiveError::Refused { why: "this store ships already".to_owned() });
+            return Err(ArchiveError::Refused { why: "this store is already being shipped".to_owned() });
         }
-        let mut beside = self.beside();
+        let mut background = self.background();
         if let Some(lease) = &shipping.state.lease {
             self.shared.lease.get_or_init(|| Arc::clone(lease));
             let (shared, lease) = (Arc::clone(&self.shared), Arc::clone(lease));
-            beside.push(open::spawn_beside("store-lease", move || shipping::watch_lease(&shared, &lease))?);
+            background.push(open::spawn_background("store-lease", move || shipping::watch_lease(&shared, &lease))?);
         }
-        beside.push(open::spawn_beside("store-ship", move || shipping.run())?);
+        background.push(open::spawn_background("store-ship", move || shipping.run())?);
         Ok(())
     }
 
-    /// The archive that this store was last shipped to; `None` if it never was.
+    /// Returns the archive that this store was last shipped to, or `None` if it never was.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] when that cannot be read.
+    /// [`Error::Corrupt`] if this information cannot be read.
     pub fn shipped_to(&self) -> Result<Option<archive::ArchiveAddress>, Error> {
         shipping::shipped_to(&self.path)
     }
 
-    /// How shipping stands, where it ships.
+    /// Returns the status of shipping, if the store is shipped.
     pub fn ship_standing(&self) -> Option<ShipStanding> {
         let durable = self.shared.lock().durable_batch;
         self.ship.get().map(|ship| ship.standing(durable))
     }
 
-    /// Whether what was read or recorded here may still be told: not once a lease is over, when another store may have taken over.
+    /// Returns whether data of this store may still be returned to callers. After a lease has expired it may not,
+    /// because another store may have taken over.
     pub fn may_answer(&self) -> bool {
         self.shared.lease.get().is_none_or(|lease| !lease.is_over())
     }
 
-    /// Where a store was made from that was restored, or that took over, until [`forget_restored`](Self::forget_restored).
+    /// Returns the origin of a store that was restored or that took over, until
+    /// [`forget_restored`](Self::forget_restored) is called.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] when that cannot be read.
+    /// [`Error::Corrupt`] if this information cannot be read.
     pub fn restored(&self) -> Result<Option<Restored>, Error> {
         archive::read_sealed(&self.path, archive::RESTORED)
     }
 
-    /// What the store's old life has handed out was seen to.
+    /// Records that everything handed out by the store before it was restored has been dealt with.
     ///
     /// # Errors
     ///
-    /// [`Error::Failed`] when that cannot be written down.
+    /// [`Error::Failed`] if this cannot be recorded.
     pub fn forget_restored(&self) -> Result<(), Error> {
         let path = self.path.join(archive::RESTORED);
         std::fs::remove_file(&path).map_err(|error| disk::storage_error(&error, "remove", &path))
     }
 
-    fn beside(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.beside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn background(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.background.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everything that must be let go of, once.
+    /// Takes everything that must be released, once.
     fn take(&self) -> Parts {
         Parts {
             shared: Arc::clone(&self.shared),
             threads: std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner)),
-            beside: std::mem::take(&mut *self.beside()),
+            background: std::mem::take(&mut *self.background()),
             directory: self.directory.lock().unwrap_or_else(PoisonError::into_inner).take(),
         }
     }
 }
 
-/// What a store holds of the machine.
+/// Resources of a store.
 struct Parts {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    beside: Vec<JoinHandle<()>>,
+    background: Vec<JoinHandle<()>>,
     directory: Option<Directory>,
 }
 
-/// How long an archive is waited for at the end. Ours: what is not there then is shipped at the next start.
-const BESIDE_WAIT: Duration = Duration::from_secs(10);
+/// How long closing waits for an archive. Ours: data that has not arrived by then is shipped at the next start.
+const BACKGROUND_WAIT: Duration = Duration::from_secs(10);
 
 impl Parts {
-    /// Stops the threads, having let them finish if `phase` is `Closing`, and releases the files.
+    /// Stops the threads and releases the files. If `phase` is `Closing`, the threads finish their work first.
     fn stop(self, phase: Phase) -> Result<(), Error> {
         self.shared.set_phase(phase);
         for thread in self.threads {
@@ -282,9 +283,9 @@ impl Parts {
             }
         }
         let began = tokio::time::Instant::now();
-        while self.beside.iter().any(|thread| !thread.is_finished()) {
-            if began.elapsed() > BESIDE_WAIT {
-                tracing::warn!("the archive takes too long: what it does not have yet is shipped at the next start");
+        while self.background.iter().any(|thread| !thread.is_finished()) {
+            if began.elapsed() > BACKGROUND_WAIT {
+                tracing::warn!("the archive is too slow: the rest is shipped at the next start");
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -301,7 +302,7 @@ impl Parts {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        // A failure was told to all who waited; nobody is left to be told.
+        // Every waiting caller has already received the failure.
         let _ = self.take().stop(Phase::Stopping);
     }
 }
@@ -410,8 +411,8 @@ impl Store for Embedded {
             bytes_written: segments.bytes_written.load(Ordering::Relaxed) + self.shared.tree.bytes_written(),
             bytes_on_disk: segments.bytes() + segments.kept_bytes() + tree_bytes,
             rows_read: self.shared.rows_read.load(Ordering::Relaxed),
-            opens_put_off: segments.opening.put_off(),
-            syncs_took: segments.took(),
+            opens_put_off: segments.opening.postponed(),
+            sync_latency: segments.sync_latency(),
             disk_least: self.shared.spare.least(),
             ..Stats::default()
         }

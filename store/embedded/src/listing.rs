@@ -1,5 +1,5 @@
-//! Lists: the rows of a domain by start, open and closed in ranges of their own, or by close, or those of one workflow id, of few
-//! that begin alike, or of a type or a tag (`terms.rs`).
+//! Lists of rows: of a domain by start (open and closed rows in separate ranges) or by close, of one workflow id, of a
+//! rare prefix of workflow ids, and of a type or tag (`terms.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,21 +8,21 @@ use store::listing::{PageBuilder, Position};
 use store::{Error, HeadKey, ListPage, ListQuery, Listed, PageToken};
 
 use crate::keys;
-use crate::range::{LOOKED_AT, rows_between, tables};
+use crate::range::{ROWS_READ_MAX, rows_between, tables};
 use crate::read::Want;
 use crate::record::{decode_head, decode_row};
 use crate::shared::Shared;
 use crate::terms;
 
-/// How many heads, and as many of those that were kept, are looked at for the beginning of a workflow id. Where more begin so, they
-/// are not rare among the rows, which are looked at in the order of the list instead.
-const HEADS_LOOKED_AT: usize = 1_000;
+/// Maximum number of heads, and of kept heads, examined for a prefix of workflow ids. If more match, they are not rare
+/// among the rows, and the rows are examined in list order instead.
+const HEADS_READ_MAX: usize = 1_000;
 
 pub(crate) async fn list(shared: &Arc<Shared>, query: &ListQuery, page: Option<&PageToken>) -> Result<ListPage, Error> {
     let mut gathered = PageBuilder::new(query, page)?;
     if let Some(workflow_id) = &query.workflow_id {
         list_one(shared, workflow_id, &mut gathered).await?;
-    } else if let Some(few) = few_that_begin(shared, query).await? {
+    } else if let Some(few) = find_few_by_prefix(shared, query).await? {
         for listed in few {
             gathered.add(listed);
         }
@@ -38,16 +38,16 @@ pub(crate) async fn list(shared: &Arc<Shared>, query: &ListQuery, page: Option<&
     Ok(gathered.page())
 }
 
-/// Every run whose workflow id begins as the query says, whatever else is asked of it; `None` where it does not say, or they are too
-/// many to look at.
+/// Returns all runs whose workflow id starts with the query's prefix, ignoring other conditions, or `None` if there is
+/// no prefix or too many runs match.
 ///
-/// Heads come first: what is replaced meanwhile is found among those that are kept.
-pub(crate) async fn few_that_begin(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Vec<Listed>>, Error> {
+/// Heads are read before kept heads, so that a head replaced in between is found among the kept ones.
+pub(crate) async fn find_few_by_prefix(shared: &Arc<Shared>, query: &ListQuery) -> Result<Option<Vec<Listed>>, Error> {
     let Some(prefix) = &query.workflow_id_prefix else { return Ok(None) };
     let mut few = Vec::new();
     for table in [keys::HEAD, keys::KEPT] {
-        let from = keys::ids_beginning(table, &query.domain, prefix);
-        let want = Want { pairs: HEADS_LOOKED_AT, bytes: 4 << 20, is_reverse: false };
+        let from = keys::workflow_id_prefix_key(table, &query.domain, prefix);
+        let want = Want { pairs: HEADS_READ_MAX, bytes: 4 << 20, is_reverse: false };
         let scanned = shared.scan(from.clone(), keys::after_prefix(&from), want).await?;
         shared.rows_read.fetch_add(scanned.pairs.len() as u64, Ordering::Relaxed);
         if !scanned.is_end {
@@ -65,7 +65,7 @@ pub(crate) async fn few_that_begin(shared: &Arc<Shared>, query: &ListQuery) -> R
 
 async fn list_rows(shared: &Arc<Shared>, gathered: &mut PageBuilder<'_>) -> Result<(), Error> {
     let query = gathered.query();
-    let pairs = if query.is_filtered() { LOOKED_AT } else { gathered.wanted().min(LOOKED_AT) };
+    let pairs = if query.is_filtered() { ROWS_READ_MAX } else { gathered.wanted().min(ROWS_READ_MAX) };
     let want = Want { pairs, bytes: 4 << 20, is_reverse: query.order.is_oldest_first() };
     for table in tables(query) {
         let (from, to) = rows_between(*table, query, gathered.after());
@@ -78,7 +78,7 @@ async fn list_rows(shared: &Arc<Shared>, gathered: &mut PageBuilder<'_>) -> Resu
             gathered.add(Listed { workflow_id, run, row });
         }
         if let Some(last) = last.filter(|_| !scanned.is_end) {
-            gathered.ends_at(last);
+            gathered.set_horizon(last);
         }
     }
     Ok(())

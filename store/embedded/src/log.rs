@@ -1,9 +1,10 @@
-//! The log's files: appending, rolling over to the next segment, dropping old ones. Owns the order of renames and syncs
-//! that makes a crash between any two of them harmless. Reading the log back is [`crate::recovery`].
+//! The files of the log: appending, switching to the next segment, and dropping old ones. Owns the order of renames and
+//! syncs, which makes a crash between any two of them harmless. [`crate::recovery`] reads the log back.
 //!
-//! Segments are numbered. The next one is made ready in the background: filled with zeros, or an old one with its header
-//! wiped, under its name, and all that durable. Going over to it is then no more than writing the header and the first
-//! frame, and one sync, which takes 0.09 ms where one that must grow a file takes 0.15 and one that must rename it 30.
+//! Segments are numbered. The next one is prepared in the background under its final name: either filled with zeros, or
+//! a reused one whose header is wiped. All of this is durable, so that switching to it takes only writing the header
+//! and the first frame, and one sync. Such a sync takes 0.09 ms, compared to 0.15 ms if it grows the file and 30 ms if
+//! it includes a rename.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -12,49 +13,49 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use store::{Error, Took};
+use store::{Error, LatencyHistogram};
 use tokio::time::Instant;
 
 use crate::archive::holds::Holds;
 use crate::faults::Faults;
 use crate::frame::{Builder, SEGMENT_HEADER, SegmentHeader};
 use crate::free::FreeSpace;
+use crate::latency::LatencyRecorder;
+use crate::logged_values::LoggedValues;
 use crate::names::{NEW, salt, segment_path, values_path};
 use crate::opening::Opening;
 use crate::options::Options;
 use crate::private;
-use crate::staying::LoggedValues;
-use crate::took::TookCounts;
 
-/// How many old segments are kept to be used again.
+/// Maximum number of old segments kept for reuse.
 const SPARES: usize = 2;
-/// How many zeros are written at a time.
+/// Number of zeros written at a time.
 const ZEROS: usize = 256 << 10;
-/// While less of the disk is free, nothing of the log is kept for who has to copy it. Ours: four times the log that waits for a
-/// checkpoint as a rule; an archive that is away must never be what fills the disk.
+/// Free disk space below which the log is not kept for copying. Ours: four times the usual size of the log that waits
+/// for a checkpoint. An unreachable archive must never be the reason for a full disk.
 const HELD_FREE_MIN: u64 = 256 << 20;
 
-/// The segments that exist, oldest first.
+/// The existing segments, oldest first.
 #[derive(Debug)]
 pub(crate) struct Segments {
     directory: PathBuf,
-    /// Held open: making names durable must not need a descriptor that may be lacking.
+    /// The directory, held open: making names durable must not depend on a free descriptor.
     names: File,
     pub(crate) opening: Arc<Opening>,
     id: u64,
     segment_bytes: u64,
     faults: Arc<Faults>,
-    /// How far the newest segment is filled.
+    /// End of the data in the newest segment.
     tail_end: AtomicU64,
     files: Mutex<SegmentFiles>,
-    /// Apart from the files, which are locked while a name is made durable.
+    /// In a separate lock, because the files are locked while a name is made durable.
     values: Mutex<LoggedValues>,
     pub(crate) syncs: AtomicU64,
-    took: TookCounts,
+    sync_latency: LatencyRecorder,
     pub(crate) bytes_written: AtomicU64,
-    /// Who still has to copy what.
+    /// Positions of the copies in progress.
     pub(crate) holds: Arc<Holds>,
-    /// Bytes of log that are kept for them at most.
+    /// Maximum number of log bytes kept for unfinished copies.
     held_bytes: u64,
     free: FreeSpace,
 }
@@ -62,11 +63,11 @@ pub(crate) struct Segments {
 #[derive(Debug)]
 struct SegmentFiles {
     live: VecDeque<Live>,
-    /// The next segments, as far as they are ready.
+    /// Prepared next segments.
     spares: VecDeque<File>,
-    /// The number of the first spare, or of the next segment when there is none.
+    /// Number of the first spare, or of the next segment if there is none.
     next: u64,
-    /// The segments that the log does not need any more and that stay for their values, and their bytes.
+    /// Segments that are no longer part of the log but kept for their values, with their sizes.
     kept: BTreeMap<u64, u64>,
 }
 
@@ -77,15 +78,15 @@ pub(crate) struct Live {
     pub(crate) bytes: u64,
 }
 
-/// What a start has found.
+/// Result of scanning the log at start.
 #[derive(Debug, Default)]
 pub(crate) struct FoundLog {
-    /// The segments that recovery read.
+    /// Segments that recovery has read.
     pub(crate) live: Vec<Live>,
-    /// The number that no segment has had.
+    /// First number that no segment has used.
     pub(crate) next: u64,
     pub(crate) values: LoggedValues,
-    /// The segments that stay for their values only, and their bytes.
+    /// Segments that are kept only for their values, with their sizes.
     pub(crate) kept: BTreeMap<u64, u64>,
 }
 
@@ -117,7 +118,7 @@ impl Segments {
             files: Mutex::new(SegmentFiles { live: live.into(), spares: VecDeque::new(), next, kept }),
             values: Mutex::new(values),
             syncs: AtomicU64::new(0),
-            took: TookCounts::default(),
+            sync_latency: LatencyRecorder::default(),
             bytes_written: AtomicU64::new(0),
         })
     }
@@ -130,18 +131,19 @@ impl Segments {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many bytes of disk the log occupies.
+    /// Returns the disk space used by the log.
     pub(crate) fn bytes(&self) -> u64 {
         let files = self.files();
         files.live.iter().map(|live| live.bytes).sum::<u64>() + self.segment_bytes * files.spares.len() as u64
     }
 
-    /// How many bytes of disk segments occupy that stay for their values only.
+    /// Returns the disk space used by segments that are kept only for their values.
     pub(crate) fn kept_bytes(&self) -> u64 {
         self.files().kept.values().sum()
     }
 
-    /// Segment and offset of a value that is to stay where the log has it; `None` for one that is to go to redb.
+    /// Returns the segment and offset of a value that is to be kept in the log, or `None` if it must be written to
+    /// redb.
     pub(crate) fn place(&self, batch: u64, at: u32) -> Option<(u64, u64)> {
         self.values().place(batch, at)
     }
@@ -155,13 +157,13 @@ impl Segments {
         self.syncs.fetch_add(1, Ordering::Relaxed);
         let began = Instant::now();
         let synced = file.sync_data();
-        self.took.note(began.elapsed());
+        self.sync_latency.note(began.elapsed());
         synced
     }
 
-    /// How long syncs of the log took.
-    pub(crate) fn took(&self) -> Took {
-        self.took.read()
+    /// Returns the latencies of log syncs.
+    pub(crate) fn sync_latency(&self) -> LatencyHistogram {
+        self.sync_latency.read()
     }
 
     fn write(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
@@ -173,18 +175,19 @@ impl Segments {
         file.write_all(bytes)
     }
 
-    /// Makes a segment ready before it is needed, if none is, in small pieces with `between` called between them: a sync of
-    /// many megabytes would hold up those of the commits. Not for the thread that commits.
+    /// Prepares the next segment unless there is one. Writes in small pieces and calls `between` after each, because a
+    /// sync of many megabytes would delay those of the commits. Not to be called by the committing thread.
     pub(crate) fn prepare_spare(&self, between: impl Fn()) -> io::Result<()> {
         if !self.files().spares.is_empty() {
             return Ok(());
         }
         let create = || self.faults.before_open().and_then(|()| private::create(&self.directory.join(NEW)));
-        // Without it the commits make their own.
+        // If no spare can be prepared, the commits create their own segment.
         let Some(mut file) = self.opening.if_possible(create)? else { return Ok(()) };
         let zeros = vec![0; ZEROS];
         let mut missing = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
-        // Where segments stay, none is used again: each would be written twice. Longer syncs are little beside such batches.
+        // If segments are kept for their values, none is reused, so filling one with zeros would only write it twice.
+        // The longer syncs are negligible for such batches.
         if self.values().next_is_worth_it() {
             file.set_len(self.segment_bytes)?;
             missing = 0;
@@ -206,7 +209,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Gives the file under `NEW` the next number, durably. Under the lock, so that nobody takes that number meanwhile.
+    /// Gives the file named `NEW` the next number, durably. Holds the lock so that the number is not taken in between.
     fn number(&self, files: &mut SegmentFiles, file: File) -> io::Result<()> {
         self.faults.point("segment: named")?;
         let number = files.next + files.spares.len() as u64;
@@ -218,17 +221,17 @@ impl Segments {
         Ok(())
     }
 
-    /// The next segment, with its header written and not yet durable.
+    /// Opens the next segment and writes its header, which is not durable yet.
     fn next(&self, first_batch: u64) -> io::Result<OpenSegment> {
         let mut is_again = false;
-        // Others have the lock while this waits.
+        // The lock is not held during the waits.
         let (mut files, mut file, is_new) = self.opening.patiently(|| {
             let mut files = self.files();
             if let Some(file) = files.spares.pop_front() {
                 return Ok((files, file, false));
             }
             let path = segment_path(&self.directory, files.next);
-            // A try that failed may have left the name behind.
+            // A failed attempt may have created the file already.
             let is_first = !std::mem::replace(&mut is_again, true);
             self.faults.before_open()?;
             let mut options = OpenOptions::new();
@@ -252,13 +255,13 @@ impl Segments {
         Ok(OpenSegment { file, number, salt, end: SEGMENT_HEADER as u64 })
     }
 
-    /// The segments that hold batches, oldest first.
+    /// Returns the segments that hold batches, oldest first.
     pub(crate) fn live(&self) -> Vec<Live> {
         self.files().live.iter().cloned().collect()
     }
 
-    /// How far the log may go, where redb has it up to `position`: not beyond what is still to be copied, unless that takes
-    /// more room than it may.
+    /// Returns the batch up to which the log may be dropped if redb includes everything up to `position`: not beyond
+    /// data still to be copied, unless that takes more space than allowed.
     fn may_go(&self, position: u64) -> u64 {
         let Some(copied) = self.holds.copied().filter(|copied| *copied < position) else { return position };
         let is_too_much = self.bytes() > self.held_bytes + self.segment_bytes * SPARES as u64;
@@ -269,17 +272,19 @@ impl Segments {
                 position,
                 bytes = self.bytes(),
                 is_disk_low,
-                "the log is not kept any longer for what has still to copy it, which begins again with a new base"
+                "the log is no longer kept for the archive or standby that has yet to copy it, which starts again \
+                 with a new base"
             );
             return position;
         }
         copied
     }
 
-    /// Removes the segments that hold nothing after batch `position`; some are used again. The newest that is known to hold a
-    /// batch stays: one that has only been begun may have none after a crash, and a log without any batch has lost some.
+    /// Removes the segments that hold nothing after batch `position`, or keeps some for reuse. The newest segment known
+    /// to hold a batch is never removed: a segment that has only been started may hold none after a crash, and a log
+    /// without batches is treated as a loss.
     ///
-    /// Those of which redb has values only by their places stay, under another name: they are the log no longer.
+    /// Segments with values kept in the log are renamed instead, and are no longer part of the log.
     pub(crate) fn drop_through(&self, position: u64, has_values: impl Fn(u64) -> bool) -> io::Result<()> {
         let may_go = self.may_go(position);
         let first = self.files().live.front().map_or(0, |live| live.number);
@@ -306,20 +311,20 @@ impl Segments {
         }
     }
 
-    /// Nobody needs the values of a segment any more.
+    /// Drops a segment whose values are no longer needed.
     pub(crate) fn release(&self, number: u64) -> io::Result<()> {
-        // The log may have it still, and will drop it.
+        // If the segment is still part of the log, `drop_through` removes it later.
         let Some(bytes) = self.files().kept.remove(&number) else { return Ok(()) };
         self.faults.point("values: segment dropped")?;
         self.retire(&values_path(&self.directory, number), bytes)
     }
 
-    /// Whether a segment stays for its values only.
+    /// Returns whether a segment is kept only for its values.
     pub(crate) fn keeps(&self, number: u64) -> bool {
         self.files().kept.contains_key(&number)
     }
 
-    /// Removes a segment, or has it be used again.
+    /// Removes a segment, or keeps it for reuse.
     fn retire(&self, path: &Path, bytes: u64) -> io::Result<()> {
         if bytes == self.segment_bytes && self.files().spares.len() < SPARES {
             return self.use_again(path);
@@ -331,7 +336,7 @@ impl Segments {
     fn use_again(&self, path: &Path) -> io::Result<()> {
         let new = self.directory.join(NEW);
         std::fs::rename(path, &new)?;
-        // Before the file changes, it must not be found under its old name after a crash.
+        // Before its content changes, the file must not be found under its old name after a crash.
         self.names.sync_all()?;
         let open = || self.faults.before_open().and_then(|()| OpenOptions::new().write(true).open(&new));
         let Some(mut file) = self.opening.if_possible(open)? else {
@@ -344,7 +349,7 @@ impl Segments {
     }
 }
 
-/// The segment that is being written.
+/// The segment being written.
 #[derive(Debug)]
 struct OpenSegment {
     file: File,
@@ -354,13 +359,13 @@ struct OpenSegment {
 }
 
 impl OpenSegment {
-    /// The first batch has room whatever its size.
-    fn has_room(&self, bytes: usize, segment_bytes: u64) -> bool {
+    /// Returns whether a batch fits into the segment. The first batch of a segment always fits.
+    fn fits(&self, bytes: usize, segment_bytes: u64) -> bool {
         self.end <= SEGMENT_HEADER as u64 || self.end + bytes as u64 + 8 <= segment_bytes
     }
 }
 
-/// The end of the log. One thread at a time has it.
+/// The end of the log. Only one thread at a time has it.
 #[derive(Debug)]
 pub(crate) struct Tail {
     segments: Arc<Segments>,
@@ -368,25 +373,25 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// The first batch begins a new segment.
+    /// Creates the end of a log. The first batch will start a new segment.
     pub(crate) fn new(segments: Arc<Segments>) -> Self {
         Self { segments, segment: None }
     }
 
-    /// Whether a batch of so many bytes goes into the segment that is being written.
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.segment.as_ref().is_some_and(|segment| segment.has_room(bytes, self.segments.segment_bytes))
+    /// Returns whether a batch of this size fits into the current segment.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        self.segment.as_ref().is_some_and(|segment| segment.fits(bytes, self.segments.segment_bytes))
     }
 
-    /// Appends a batch; durable on return. Answers whether the segment has just become half full, so that the next one
-    /// should be made ready.
+    /// Appends a batch, which is durable on return. Returns true if the segment has just become half full, so that the
+    /// next one should be prepared.
     pub(crate) fn append(&mut self, builder: &mut Builder, batch: u64) -> io::Result<bool> {
         let segment_bytes = self.segments.segment_bytes;
-        let segment = match self.segment.take_if(|segment| segment.has_room(builder.len(), segment_bytes)) {
+        let segment = match self.segment.take_if(|segment| segment.fits(builder.len(), segment_bytes)) {
             Some(segment) => self.segment.insert(segment),
             None => self.segment.insert(self.segments.next(batch)?),
         };
-        let staying = builder.staying;
+        let logged = builder.logged_bytes;
         let bytes = builder.seal(segment.salt, batch);
         let (begin, half) = (segment.end, segment_bytes / 2);
         self.segments.write(&mut segment.file, bytes)?;
@@ -394,7 +399,7 @@ impl Tail {
         self.segments.sync(&segment.file)?;
         self.segments.tail_end.store(segment.end, Ordering::Relaxed);
         self.segments.faults.set_synced_bytes(segment.end);
-        self.segments.values().note(batch, (segment.number, begin), bytes.len() as u64, staying);
+        self.segments.values().note(batch, (segment.number, begin), bytes.len() as u64, logged);
         if segment.end > segment_bytes
             && let Some(live) = self.segments.files().live.back_mut()
         {

@@ -1,4 +1,5 @@
-//! Marks: written without a look at what is there, so that the index of their expiry may name one that has been put again since.
+//! Marks. They are written without reading the existing ones, so an entry in the index of their expiry may belong to a
+//! mark that has been replaced since.
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use crate::read::Want;
 use crate::shared::{Durable, Shared};
 use crate::write::check_size;
 
-/// How many go in one commit.
+/// Maximum number of marks in one commit.
 const AT_ONCE: usize = 1024;
 
-/// The stored form: when it expires, then its bytes.
+/// Encodes a mark: its expiry, then its bytes.
 fn record(mark: &Mark) -> Bytes {
     let mut record = BytesMut::with_capacity(8 + mark.bytes.len());
     record.put_u64(mark.expires_at);
@@ -34,7 +35,7 @@ impl Shared {
         }
         let mut last = None;
         for marks in marks.chunks(AT_ONCE) {
-            self.must_have_room().await?;
+            self.ensure_space().await?;
             let mut state = self.open()?;
             for mark in marks {
                 state.put(&keys::mark(key, mark.name), record(mark), false);
@@ -43,7 +44,7 @@ impl Shared {
             last = Some(Self::committed(&mut state));
             self.let_go(state);
         }
-        // Batches become durable in order: the last one stands for all.
+        // Batches become durable in order, so waiting for the last one suffices.
         match last {
             Some(durable) => self.wait(durable).await,
             None => Ok(()),
@@ -57,7 +58,7 @@ impl Shared {
     }
 }
 
-/// Forgets marks that have expired, the longest expired first; how many there were, and what to wait for.
+/// Deletes expired marks, those with the earliest expiry first. Returns their number and the commit to wait for.
 pub(crate) async fn forget_expired(
     shared: &Arc<Shared>,
     now: UnixMs,
@@ -78,11 +79,11 @@ pub(crate) async fn forget_expired(
     if places.is_empty() {
         return Ok((0, None));
     }
-    shared.must_have_room_for_deleting().await?;
+    shared.ensure_space_for_deletion().await?;
     let durable = shared.with(&places, |state, found| {
         for ((place, (index, _)), found) in places.iter().zip(&expired).zip(found) {
             state.delete(index);
-            // It may have been put again, to expire later.
+            // The mark may have been replaced by one that expires later.
             let is_over = match found.value.as_ref().map(read).transpose()? {
                 Some((expires_at, _)) => expires_at <= now,
                 None => false,

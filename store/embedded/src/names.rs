@@ -1,30 +1,30 @@
-//! What the files of the log are called, and what marks the frames in them.
+//! Names of the log's files, and the salts of the frames in them.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A segment that is being made ready, before it has its number.
+/// Name of a segment being prepared, before it has a number.
 pub(crate) const NEW: &str = "new";
 const SUFFIX: &str = "log";
-/// Of a segment that stays for its values only.
+/// Suffix of a segment kept only for its values.
 const VALUES: &str = "values";
 
-/// The path of a segment.
+/// Returns the path of a segment.
 pub(crate) fn segment_path(directory: &Path, number: u64) -> PathBuf {
     directory.join(segment_name(number))
 }
 
-/// The path of a segment that stays for its values only.
+/// Returns the path of a segment kept only for its values.
 pub(crate) fn values_path(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("{number:020}.{VALUES}"))
 }
 
-/// What a segment is called.
+/// Returns the name of a segment.
 pub(crate) fn segment_name(number: u64) -> String {
     format!("{number:020}.{SUFFIX}")
 }
 
-/// What the checksums of a segment's frames are mixed with.
+/// Returns the salt of the checksums of a segment's frames.
 pub(crate) fn salt(id: u64, number: u64) -> u64 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&id.to_le_bytes());
@@ -32,7 +32,7 @@ pub(crate) fn salt(id: u64, number: u64) -> u64 {
     (id ^ number.rotate_left(32)).wrapping_add(u64::from(hasher.finalize()) << 16)
 }
 
-/// The numbers of the segments in a directory, in order. Removes what was being made ready.
+/// Returns the numbers of the segments in a directory, in order. Removes a segment that was being prepared.
 pub(crate) fn find_segments(directory: &Path) -> io::Result<Vec<u64>> {
     let new = directory.join(NEW);
     if new.exists() {
@@ -41,7 +41,7 @@ pub(crate) fn find_segments(directory: &Path) -> io::Result<Vec<u64>> {
     numbered(directory, SUFFIX)
 }
 
-/// The numbers of the segments that stay for their values only, in order.
+/// Returns the numbers of the segments kept only for their values, in order.
 pub(crate) fn find_values(directory: &Path) -> io::Result<Vec<u64>> {
     numbered(directory, VALUES)
 }

@@ -1,4 +1,4 @@
-//! The newest values of keys, looked up under the lock: in memory, and in redb for what memory does not have.
+//! Lookup of the newest values of keys under the lock: in memory, and in redb for keys that are not in memory.
 
 use bytes::Bytes;
 use store::Error;
@@ -8,14 +8,14 @@ use std::sync::MutexGuard;
 use crate::shared::{Shared, State};
 use crate::tree::Snapshot;
 
-/// Values from redb, for keys that memory did not have, as of an epoch.
+/// Values from redb for keys that were not in memory, as of an epoch.
 #[derive(Debug, Default)]
 pub(crate) struct Fetched {
     epoch: Option<u64>,
     values: Vec<Option<Bytes>>,
 }
 
-/// A key's newest value, and the batch that must be durable before it is shown.
+/// Newest value of a key, and the batch that must be durable before it may be returned.
 #[derive(Debug)]
 pub(crate) struct FoundValue {
     pub(crate) value: Option<Bytes>,
@@ -23,8 +23,9 @@ pub(crate) struct FoundValue {
 }
 
 impl Shared {
-    /// The state, if all `keys` can be told from it: from memory, or from redb as `fetched`. Else what to fetch from.
-    fn told(&self, keys: &[Vec<u8>], fetched: &Fetched) -> Result<ReadPlan<'_>, Error> {
+    /// Returns the state with the values of all `keys`, if they are in memory or among the current `fetched` ones.
+    /// Otherwise returns a snapshot to fetch them from.
+    fn plan(&self, keys: &[Vec<u8>], fetched: &Fetched) -> Result<ReadPlan<'_>, Error> {
         let state = self.open()?;
         let is_current = fetched.epoch == Some(state.epoch);
         let found: Option<Vec<FoundValue>> = keys
@@ -44,13 +45,13 @@ impl Shared {
         }
     }
 
-    /// Whether memory alone can tell all `keys`.
+    /// Returns whether all `keys` are in memory.
     pub(crate) fn has_in_memory(&self, keys: &[Vec<u8>]) -> Result<bool, Error> {
         let state = self.open()?;
         Ok(keys.iter().all(|key| state.slot(key).is_some()))
     }
 
-    /// The newest values of `keys`, and `then` called on them under the lock, so that they are still the newest.
+    /// Calls `then` with the newest values of `keys` under the lock, so that they cannot change in between.
     pub(crate) fn with<T>(
         &self,
         keys: &[Vec<u8>],
@@ -58,7 +59,7 @@ impl Shared {
     ) -> Result<T, Error> {
         let mut fetched = Fetched::default();
         loop {
-            let (epoch, snapshot) = match self.told(keys, &fetched)? {
+            let (epoch, snapshot) = match self.plan(keys, &fetched)? {
                 ReadPlan::All(mut state, found) => {
                     let done = then(&mut state, found);
                     self.let_go(state);
@@ -82,25 +83,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_from_redb_counts_only_until_a_layer_has_gone_there() {
+    fn fetched_values_are_valid_until_the_next_layer_is_in_redb() {
         let directory = tempfile::TempDir::new().unwrap();
         let shared = Shared::without_threads(&crate::Options::new(directory.path()));
         let key = b"hkey".to_vec();
         shared.tree.write([(key.as_slice(), Some(b"old".as_slice()))].into_iter(), Some(1)).unwrap();
         let keys = [key.clone()];
-        let Ok(ReadPlan::Fetch(epoch, snapshot)) = shared.told(&keys, &Fetched::default()) else {
-            panic!("only redb can tell")
+        let Ok(ReadPlan::Fetch(epoch, snapshot)) = shared.plan(&keys, &Fetched::default()) else {
+            panic!("the key is only in redb")
         };
         let fetched = Fetched { epoch: Some(epoch), values: vec![snapshot.get(&key).unwrap()] };
-        assert!(
-            matches!(shared.told(&keys, &fetched), Ok(ReadPlan::All(_, found)) if found[0].value.as_deref() == Some(b"old"))
-        );
+        let plan = shared.plan(&keys, &fetched);
+        assert!(matches!(&plan, Ok(ReadPlan::All(_, found)) if found[0].value.as_deref() == Some(b"old")));
+        drop(plan);
 
-        // Somebody commits, and the checkpoint brings it to redb, before the reader has the lock again.
+        // A commit and a checkpoint happen before the reader gets the lock again.
         shared.tree.write([(key.as_slice(), Some(b"new".as_slice()))].into_iter(), Some(2)).unwrap();
         shared.lock().epoch += 1;
-        let Ok(ReadPlan::Fetch(_, snapshot)) = shared.told(&keys, &fetched) else {
-            panic!("what was fetched is of before")
+        let Ok(ReadPlan::Fetch(_, snapshot)) = shared.plan(&keys, &fetched) else {
+            panic!("the fetched value is outdated")
         };
         assert_eq!(snapshot.get(&key).unwrap().as_deref(), Some(b"new".as_slice()));
     }

@@ -1,4 +1,4 @@
-//! Opening: takes the directory, opens redb, replays the log over it, starts the threads.
+//! Opening a store: locks the directory, opens redb, replays the log over it, and starts the threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,23 +9,23 @@ use bytes::Bytes;
 use store::Error;
 
 use crate::archive::source::LogSource;
-use crate::directory::{Directory, log_path, make_known, tree_path};
+use crate::directory::{Directory, log_path, record_known_batch, tree_path};
 use crate::disk::storage_error;
 use crate::frame::{BatchOperation, operations};
 use crate::log::{FoundLog, Live, Segments, Tail};
 use crate::log_end::LogEnd;
+use crate::logged_values::may_be_logged;
 use crate::names::{find_values, values_path};
 use crate::opening::Opening;
 use crate::options::{Options, Recovery};
 use crate::recovery::recover;
-use crate::room::SpareRoom;
 use crate::shared::{Shared, State};
-use crate::staying::may_stay;
+use crate::spare::SpareSpace;
 use crate::tree::{Tree, Verify};
 use crate::values::ValueFiles;
 use crate::{checkpoint, committer, counts, keys, terms};
 
-/// What was opened and begun.
+/// Parts of an opened store.
 pub(crate) struct Opened {
     pub(crate) shared: Arc<Shared>,
     pub(crate) threads: Vec<JoinHandle<()>>,
@@ -37,7 +37,7 @@ pub(crate) struct Opened {
 
 pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     let directory = Directory::take(&options.directory)?;
-    let spare = SpareRoom::open(options);
+    let spare = SpareSpace::open(options);
     let log = log_path(&options.directory);
     let opening = Arc::new(Opening::default());
     let files = ValueFiles::new(log.clone(), Arc::clone(&opening), Arc::clone(&options.faults));
@@ -46,15 +46,15 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     let mut state = State::new(position);
     let (mut replayed_to, mut layers_written) = (position, 0);
     let recovered = recover(&log, directory.id, position, directory.known, |frame| {
-        let mut staying = 0;
+        let mut logged = 0;
         if state.active.bytes >= options.memory_bytes / 2 {
             layers_written += set_aside(&tree, &mut state, replayed_to)?;
         }
         for operation in operations(frame.operations) {
             match operation? {
-                // Whether redb has a key cannot be told here: a checkpoint may have been cut short.
+                // Whether redb contains the key is unknown here, because a checkpoint may have been interrupted.
                 BatchOperation::Put { key, value, at } => {
-                    staying += if may_stay(key, value.len()) { value.len() as u64 } else { 0 };
+                    logged += if may_be_logged(key, value.len()) { value.len() as u64 } else { 0 };
                     state.active.put(key, Bytes::copy_from_slice(value), frame.batch, at, false);
                 }
                 BatchOperation::Delete { key } => state.active.delete(key, frame.batch),
@@ -62,17 +62,17 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
         }
         state.logged += frame.size as u64;
         replayed_to = frame.batch;
-        Ok(staying)
+        Ok(logged)
     })?;
     let kept = find_kept(&tree, &log, &recovered.segments)?;
     state.open_batch = recovered.last_batch + 1;
     state.durable_batch = recovered.last_batch;
     let known = recovered.last_batch;
     if known > 0 && directory.known != Some(known) {
-        match make_known(&options.directory, known) {
-            // What it said before holds as well, and says a little less.
+        match record_known_batch(&options.directory, known) {
+            // The earlier value is still valid, only less precise.
             Err(error) if directory.known.is_some() && error.kind() == std::io::ErrorKind::StorageFull => {
-                tracing::warn!(%error, "KNOWN could not be written");
+                tracing::warn!(%error, "cannot write KNOWN");
             }
             made => made.map_err(|error| storage_error(&error, "write KNOWN in", &options.directory))?,
         }
@@ -109,8 +109,9 @@ pub(crate) fn open(options: &Options) -> Result<Opened, Error> {
     Ok(Opened { shared, threads, directory, tree_path: tree_path(&options.directory), recovery, source })
 }
 
-/// Makes room for more of the log. The first full layer is written by the checkpoint's thread, when the store is open
-/// already; where there is another one, the older is written here, as no more than two are held. Answers how many were.
+/// Frees memory while the log is replayed. The first full layer is left to the checkpoint thread, which writes it after
+/// the store is open. A second one forces the older layer to be written here, because only two are held. Returns the
+/// number of layers written.
 fn set_aside(tree: &Tree, state: &mut State, replayed_to: u64) -> Result<u64, Error> {
     let older = state.frozen.take();
     if let Some(older) = &older {
@@ -120,7 +121,8 @@ fn set_aside(tree: &Tree, state: &mut State, replayed_to: u64) -> Result<u64, Er
     Ok(u64::from(older.is_some()))
 }
 
-/// The segments that stay for their values, and their bytes; what is left of others goes. Each that is needed is there, or in the log.
+/// Returns the segments kept for their values, with their sizes, and deletes unneeded ones. Fails if a needed segment
+/// is neither kept nor in the log.
 fn find_kept(tree: &Tree, log: &Path, live: &[Live]) -> Result<BTreeMap<u64, u64>, Error> {
     let failed = |error: std::io::Error| storage_error(&error, "list or clear the segments of values in", log);
     let found = find_values(log).map_err(failed)?;
@@ -129,8 +131,8 @@ fn find_kept(tree: &Tree, log: &Path, live: &[Live]) -> Result<BTreeMap<u64, u64
         let path = values_path(log, segment);
         return Err(Error::Corrupt {
             what: format!(
-                "`{}` is missing, which has values of acknowledged commits. Restore the directory from a backup, or put the missing file \
-                 back",
+                "`{}` is missing, which contains values of acknowledged commits. Restore the directory from a backup, \
+                 or put the missing file back",
                 path.display()
             ),
         });
@@ -140,10 +142,11 @@ fn find_kept(tree: &Tree, log: &Path, live: &[Live]) -> Result<BTreeMap<u64, u64
         let path = values_path(log, segment);
         if tree.needed().has(segment) {
             kept.insert(segment, path.metadata().map_err(failed)?.len());
-        } else if tree.stays_any(segment)? {
+        } else if tree.has_logged_value(segment)? {
             return Err(Error::Corrupt {
                 what: format!(
-                    "`tree.redb` does not say that `{}` is needed, and has values in it. Restore the directory from a backup",
+                    "`tree.redb` does not list `{}` as needed, but refers to values in it. Restore the directory \
+                     from a backup",
                     path.display()
                 ),
             });
@@ -154,7 +157,7 @@ fn find_kept(tree: &Tree, log: &Path, live: &[Live]) -> Result<BTreeMap<u64, u64
     Ok(kept)
 }
 
-/// Runs whose forgetting was cut short.
+/// Finds the runs whose deletion was interrupted.
 fn find_doomed(tree: &Tree, state: &mut State) -> Result<(), Error> {
     let mut doomed = BTreeSet::new();
     for pair in tree.snapshot()?.range(&[keys::DOOMED], &[keys::DOOMED + 1], false)? {
@@ -176,7 +179,7 @@ fn spawn(
     shared: &Arc<Shared>,
     run: impl FnOnce(&Arc<Shared>) + Send + 'static,
 ) -> Result<JoinHandle<()>, Error> {
-    /// A thread that ends by a panic takes the store with it: nobody would answer the commits any more.
+    /// Stops the store if the thread panics, because commits would otherwise wait forever.
     struct PanicGuard(Arc<Shared>);
     impl Drop for PanicGuard {
         fn drop(&mut self) {
@@ -186,18 +189,18 @@ fn spawn(
         }
     }
     let watch = PanicGuard(Arc::clone(shared));
-    spawn_beside(name, move || run(&watch.0))
+    spawn_background(name, move || run(&watch.0))
 }
 
-/// A thread that the commits do not need.
-pub(crate) fn spawn_beside(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+/// Starts a thread that commits do not depend on.
+pub(crate) fn spawn_background(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(run)
         .map_err(|error| Error::Failed { why: format!("cannot start thread `{name}`: {error}") })
 }
 
-/// Packs redb's file. The store was closed just before, so that redb has everything.
+/// Compacts redb's file. The store was closed before, so redb contains everything.
 pub(crate) fn compact(directory: &Path) -> Result<(), Error> {
     let _directory = Directory::take(directory)?;
     let (tree, _) = Tree::open(&tree_path(directory), Options::new(directory).cache_bytes)?;

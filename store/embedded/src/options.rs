@@ -1,40 +1,42 @@
-//! How a store is opened, and what opening it took.
+//! Options for opening a store, and statistics about opening it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::faults::Faults;
 
-/// Ours: at a hundred bytes a millisecond, which is a busy service, an hour and a half of an archive that is away; and as much as is
-/// kept of the disk for what is open.
+/// Default of [`Options::held_bytes`]. Ours: at a hundred bytes per millisecond, a busy service, this bridges an
+/// unreachable archive for an hour and a half; it is also the disk reserve for open runs.
 const HELD_BYTES: u64 = 512 << 20;
 
-/// How to open a store.
+/// Options for opening a store.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where it lives; created when it is not there. One process at a time.
+    /// Directory of the store, created if it does not exist. Only one process at a time may have it open.
     pub directory: PathBuf,
-    /// Bytes of memory for what is not yet in redb. Commits wait rather than pass it. 32 MiB unless set.
+    /// Maximum memory for data that is not yet in redb. Commits wait rather than exceed it. Default: 32 MiB.
     pub memory_bytes: usize,
-    /// Bytes of log that may wait for a checkpoint, and so the most that is read at the next start. 64 MiB unless set.
+    /// Maximum size of the log that waits for a checkpoint, and thus the maximum read at the next start. Default: 64
+    /// MiB.
     pub log_bytes: u64,
-    /// Bytes of a segment of the log. 16 MiB unless set.
+    /// Size of a segment of the log. Default: 16 MiB.
     pub segment_bytes: u64,
-    /// Bytes of memory for redb's cache. 4 MiB unless set: what it has not is in the system's cache, from where a load takes no longer.
+    /// Memory for redb's cache. Default: 4 MiB; other pages are in the system's cache, from where loading is just as
+    /// fast.
     pub cache_bytes: usize,
-    /// Bytes of log that are kept at most for an archive that is slow or away; what is beyond goes, and the archive begins
-    /// again with a new base. 512 MiB unless set.
+    /// Maximum size of the log that is kept for a slow or unreachable archive. Beyond it, log is dropped and the
+    /// archive starts again with a new base. Default: 512 MiB.
     pub held_bytes: u64,
-    /// Verify all pages of `tree.redb` when the store is opened, however large it is: that reads the whole file. `false` unless set, and
-    /// then files of up to 64 MiB are verified.
+    /// Verify all pages of `tree.redb` when the store is opened, regardless of its size, which reads the whole file. By
+    /// default, files of up to 64 MiB are verified.
     pub verify_all: bool,
-    /// Failures on demand, for tests.
+    /// Fault injection for tests.
     #[doc(hidden)]
     pub faults: Arc<Faults>,
 }
 
 impl Options {
-    /// The defaults, for a directory.
+    /// Returns the default options for a directory.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
@@ -49,16 +51,16 @@ impl Options {
     }
 }
 
-/// What opening took.
+/// Statistics about opening a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recovery {
-    /// Batches of the log that were not yet in redb and were read again.
+    /// Batches of the log that were not yet in redb and were replayed.
     pub batches_replayed: u64,
     /// Bytes of the log that were read.
     pub bytes_read: u64,
-    /// Bytes behind the last batch that were cut off: a batch that was torn and never acknowledged, or what a file held
-    /// before it was used again.
+    /// Bytes after the last batch that were cut off: a torn batch that was never acknowledged, or the earlier content
+    /// of a reused file.
     pub bytes_cut: u64,
-    /// Layers of what was replayed that were written to redb before the store was open, for want of memory.
+    /// Layers of replayed data that were written to redb before the store was open, because of the memory limit.
     pub layers_written: u64,
 }

@@ -1,8 +1,9 @@
-//! What redb knows of the values that stay in the log: the place of each, and how much of which segment is needed. Owns the three tables
-//! of that, and the knowledge of when nobody reads a segment any more.
+//! redb's tables about the values kept in the log: the location of each value, and how much of each segment is needed.
+//! Owns these three tables, and determines when a segment has no readers any more.
 //!
-//! A value that stays has an entry in the map that says so, and its place under the same key in `places`. Rows are numbers of eight bytes,
-//! the highest byte first, and a checksum, so that all tables are of one type: each type of a table is some 60 KB of program.
+//! A value kept in the log has a marker entry in the map, and its location under the same key in `places`. Rows are
+//! big-endian 8-byte numbers and a checksum, so that all tables have the same type: every further type of a table adds
+//! about 60 KB to the program.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,11 +18,11 @@ use crate::values::{LogPlace, ValueFiles};
 type Bytewise = TableDefinition<'static, &'static [u8], &'static [u8]>;
 type BytewiseTable<'a> = Table<'a, &'static [u8], &'static [u8]>;
 
-/// The place of each value that stays, by its key.
+/// Location of each value kept in the log, by its key.
 const PLACES: Bytewise = TableDefinition::new("places");
-/// The keys of the values that stay in a segment, by segment and offset.
-const STAYING: Bytewise = TableDefinition::new("staying");
-/// Bytes of values in a segment that are needed, and the most that ever were, by segment.
+/// Keys of the values kept in a segment, by segment and offset.
+const LOGGED: Bytewise = TableDefinition::new("staying");
+/// Bytes of needed values in each segment, now and at most, by segment.
 const SEGMENTS: Bytewise = TableDefinition::new("segments");
 
 fn row<const N: usize>(numbers: [u64; N]) -> Vec<u8> {
@@ -35,14 +36,14 @@ fn numbers<const N: usize>(row: &[u8]) -> Result<[u64; N], StorageError> {
     Ok(words.ok_or_else(damaged)?.map(u64::from_be_bytes))
 }
 
-/// A row with its checksum.
+/// Encodes a row with its checksum.
 fn sealed<const N: usize>(key: &[u8], numbers: [u64; N]) -> Vec<u8> {
     let mut sealed = Vec::new();
     sums::seal(&mut sealed, key, &row(numbers));
     sealed
 }
 
-/// The numbers of a row that has a checksum.
+/// Decodes a row with a checksum.
 fn unsealed<const N: usize>(key: &[u8], row: &[u8]) -> Result<[u64; N], StorageError> {
     match sums::unseal(key, row) {
         Some(SummedValue::Value(row)) => numbers(row),
@@ -54,7 +55,8 @@ fn unsealed<const N: usize>(key: &[u8], row: &[u8]) -> Result<[u64; N], StorageE
     }
 }
 
-/// Gives rows of earlier versions their checksums: those of the places of some keys. Answers whether each of the keys has a place.
+/// Adds checksums to rows of earlier versions: to those with the locations of these keys. Returns for each key whether
+/// it has a location.
 pub(crate) fn seal_places<'a>(
     txn: &WriteTransaction,
     keys: impl Iterator<Item = &'a [u8]>,
@@ -71,7 +73,7 @@ pub(crate) fn seal_places<'a>(
     Ok(have_places)
 }
 
-/// The same of the rows of segments, all of them.
+/// Adds checksums to all rows about segments.
 pub(crate) fn seal_segments(txn: &WriteTransaction) -> Result<(), redb::Error> {
     let mut segments = txn.open_table(SEGMENTS)?;
     let mut rows = Vec::new();
@@ -85,24 +87,24 @@ pub(crate) fn seal_segments(txn: &WriteTransaction) -> Result<(), redb::Error> {
     Ok(())
 }
 
-/// Bytes of values in segments that are needed, and the most that ever were.
+/// Bytes of needed values in segments, now and at most.
 pub(crate) type Needs = BTreeMap<u64, (u64, u64)>;
 
-/// The segments that are needed, as of the last transaction.
+/// Needed segments as of the last transaction.
 #[derive(Debug, Default)]
 pub(crate) struct NeededSegments {
     needed: Needs,
-    /// Those that are not needed any more, with the sign of those who may read them still; the longest unneeded first.
+    /// Segments that are no longer needed, each with a token held by its possible readers; oldest first.
     unneeded: VecDeque<(Arc<()>, Vec<u64>)>,
-    /// The sign of those who begin to read now.
+    /// Token for readers that start now.
     reading: Arc<()>,
 }
 
 impl NeededSegments {
-    /// Makes the tables if need be.
+    /// Loads the needed segments, creating the tables if necessary.
     pub(crate) fn load(txn: &WriteTransaction) -> Result<Self, redb::Error> {
         txn.open_table(PLACES)?;
-        txn.open_table(STAYING)?;
+        txn.open_table(LOGGED)?;
         let segments = txn.open_table(SEGMENTS)?;
         let mut needed = Needs::new();
         for found in segments.iter()? {
@@ -114,7 +116,8 @@ impl NeededSegments {
         Ok(Self { needed, ..Self::default() })
     }
 
-    /// To be held while a snapshot is read, and taken before it is: what it shows stays as long.
+    /// Returns a token that must be taken before a snapshot and held while it is read. It keeps the snapshot's values
+    /// in the log.
     pub(crate) fn reading(&self) -> Arc<()> {
         Arc::clone(&self.reading)
     }
@@ -127,12 +130,12 @@ impl NeededSegments {
         self.needed.keys().copied()
     }
 
-    /// Whether somebody may read values of a segment.
+    /// Returns whether a segment may have readers.
     pub(crate) fn has(&self, segment: u64) -> bool {
         self.needed.contains_key(&segment) || self.unneeded.iter().any(|(_, segments)| segments.contains(&segment))
     }
 
-    /// A transaction is durable, with which the needs of these segments have changed.
+    /// Applies the changes of a durable transaction.
     pub(crate) fn apply(&mut self, changed: Needs) {
         let mut unneeded = Vec::new();
         for (segment, (now, most)) in changed {
@@ -147,37 +150,37 @@ impl NeededSegments {
         }
     }
 
-    /// The segments that nobody reads any more.
+    /// Removes and returns the segments without any readers.
     pub(crate) fn take_unread(&mut self) -> Vec<u64> {
         let mut unread = Vec::new();
         while let Some((_, segments)) = self.unneeded.pop_front_if(|(reading, _)| Arc::strong_count(reading) == 1) {
-            // One may be needed again, for what came to it later.
+            // A segment may be needed again because of a later value.
             unread.extend(segments.into_iter().filter(|segment| !self.needed.contains_key(segment)));
         }
         unread
     }
 
-    /// Those of which less than half is still needed.
+    /// Returns the segments of which less than half is still needed.
     pub(crate) fn half_unneeded(&self) -> Vec<u64> {
         let needed = self.needed.iter();
         needed.filter(|(_, (now, most))| *now < most.div_ceil(2)).map(|(segment, _)| *segment).collect()
     }
 }
 
-/// The places, as one transaction changes them.
+/// Changes of locations in one transaction.
 pub(crate) struct PlaceChanges<'a> {
     places: BytewiseTable<'a>,
-    staying: BytewiseTable<'a>,
+    logged: BytewiseTable<'a>,
     segments: BytewiseTable<'a>,
-    /// Whether there can be any place.
+    /// Whether any location can exist.
     has_any: bool,
     changed: Needs,
 }
 
 impl<'a> PlaceChanges<'a> {
     pub(crate) fn begin(txn: &'a WriteTransaction, has_any: bool) -> Result<Self, TableError> {
-        let (places, staying) = (txn.open_table(PLACES)?, txn.open_table(STAYING)?);
-        Ok(Self { places, staying, segments: txn.open_table(SEGMENTS)?, has_any, changed: Needs::new() })
+        let (places, logged) = (txn.open_table(PLACES)?, txn.open_table(LOGGED)?);
+        Ok(Self { places, logged, segments: txn.open_table(SEGMENTS)?, has_any, changed: Needs::new() })
     }
 
     fn needed(&mut self, segment: u64) -> Result<&mut (u64, u64), StorageError> {
@@ -193,7 +196,7 @@ impl<'a> PlaceChanges<'a> {
         })
     }
 
-    /// The value of this key does not stay any more, if it did.
+    /// Removes the location of a key's value, if it has one.
     pub(crate) fn remove(&mut self, key: &[u8]) -> Result<(), StorageError> {
         if !self.has_any {
             return Ok(());
@@ -203,31 +206,31 @@ impl<'a> PlaceChanges<'a> {
         };
         let place = match place {
             Ok(place) => place,
-            // Nothing reads the value any more. Its segment is kept for longer than it is needed.
+            // Nothing reads the value any more. Its segment is kept longer than necessary.
             Err(error) => {
-                tracing::error!(of = keys::describe(key), %error, "the place of a value that was removed is damaged");
+                tracing::error!(of = keys::describe(key), %error, "the location of a removed value is damaged");
                 return Ok(());
             }
         };
         let LogPlace { segment, offset, length, .. } = LogPlace::of_numbers(place);
-        self.staying.remove(row([segment, offset]).as_slice())?;
+        self.logged.remove(row([segment, offset]).as_slice())?;
         let (now, _) = self.needed(segment)?;
         *now = now.saturating_sub(u64::from(length));
         Ok(())
     }
 
-    /// The value of this key stays.
+    /// Sets the location of a key's value.
     pub(crate) fn put(&mut self, key: &[u8], place: LogPlace) -> Result<(), StorageError> {
         self.has_any = true;
         self.places.insert(key, sealed(key, place.numbers()).as_slice())?;
-        self.staying.insert(row([place.segment, place.offset]).as_slice(), key)?;
+        self.logged.insert(row([place.segment, place.offset]).as_slice(), key)?;
         let (now, most) = self.needed(place.segment)?;
         *now += u64::from(place.length);
         *most = (*most).max(*now);
         Ok(())
     }
 
-    /// Writes what is needed of the segments that have changed.
+    /// Writes the needed bytes of the changed segments.
     pub(crate) fn end(mut self) -> Result<Needs, StorageError> {
         for (segment, (now, most)) in &self.changed {
             let key = row([*segment]);
@@ -241,15 +244,15 @@ impl<'a> PlaceChanges<'a> {
     }
 }
 
-/// Keys of values that stay in a segment, and their places, until they have so many bytes together; at least one if there is any.
-pub(crate) fn staying_in(
+/// Returns keys and locations of values kept in a segment, up to this many bytes, but at least one if there is any.
+pub(crate) fn logged_values_in(
     txn: &ReadTransaction,
     segment: u64,
     most_bytes: usize,
 ) -> Result<Vec<(Bytes, LogPlace)>, redb::Error> {
-    let (staying, places) = (txn.open_table(STAYING)?, txn.open_table(PLACES)?);
+    let (logged, places) = (txn.open_table(LOGGED)?, txn.open_table(PLACES)?);
     let (mut found, mut bytes) = (Vec::new(), 0);
-    for pair in staying.range(row([segment]).as_slice()..row([segment + 1]).as_slice())? {
+    for pair in logged.range(row([segment]).as_slice()..row([segment + 1]).as_slice())? {
         let key = Bytes::copy_from_slice(pair?.1.value());
         if let Some(place) = places.get(&key[..])? {
             let place = LogPlace::of_numbers(unsealed(&key, place.value())?);
@@ -263,27 +266,27 @@ pub(crate) fn staying_in(
     Ok(found)
 }
 
-/// Whether any value stays in a segment, by the values themselves.
-pub(crate) fn stays_any(txn: &ReadTransaction, segment: u64) -> Result<bool, redb::Error> {
-    let staying = txn.open_table(STAYING)?;
-    let mut found = staying.range(row([segment]).as_slice()..row([segment + 1]).as_slice())?;
+/// Returns whether any value is kept in a segment, according to the values themselves.
+pub(crate) fn has_logged_value(txn: &ReadTransaction, segment: u64) -> Result<bool, redb::Error> {
+    let logged = txn.open_table(LOGGED)?;
+    let mut found = logged.range(row([segment]).as_slice()..row([segment + 1]).as_slice())?;
     Ok(found.next().transpose()?.is_some())
 }
 
-/// The values that stay, as of one moment.
+/// Values kept in the log, as of one moment.
 #[derive(Clone)]
-pub(crate) struct StayingValues {
+pub(crate) struct StoredLoggedValues {
     places: Arc<redb::ReadOnlyTable<&'static [u8], &'static [u8]>>,
     files: Arc<ValueFiles>,
     _reading: Arc<()>,
 }
 
-impl StayingValues {
+impl StoredLoggedValues {
     pub(crate) fn of(txn: &ReadTransaction, files: &Arc<ValueFiles>, reading: Arc<()>) -> Result<Self, TableError> {
         Ok(Self { places: Arc::new(txn.open_table(PLACES)?), files: Arc::clone(files), _reading: reading })
     }
 
-    /// The place of a value that the map says stays.
+    /// Returns the location of a value whose map entry marks it as kept in the log.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<LogPlace>, StorageError> {
         let place = self.places.get(key)?.map(|place| unsealed(key, place.value())).transpose()?;
         Ok(place.map(LogPlace::of_numbers))
@@ -299,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_segment_that_is_not_needed_is_let_go_when_those_who_may_read_it_have_ended() {
+    fn an_unneeded_segment_is_released_after_its_last_reader() {
         let mut segments = NeededSegments::default();
         segments.apply(Needs::from([(1, (10, 10)), (2, (10, 10))]));
         let reader = segments.reading();
@@ -309,14 +312,14 @@ mod tests {
         assert_eq!(segments.take_unread(), [] as [u64; 0]);
         assert!(segments.has(1) && segments.has(2));
         drop(later);
-        assert_eq!(segments.take_unread(), [] as [u64; 0], "who began earlier may see both");
+        assert_eq!(segments.take_unread(), [] as [u64; 0], "an earlier reader may still see both");
         drop(reader);
         assert_eq!(segments.take_unread(), [1, 2]);
         assert!(!segments.has(1) && !segments.has(2));
     }
 
     #[test]
-    fn a_segment_that_is_needed_again_stays() {
+    fn a_segment_needed_again_is_kept() {
         let mut segments = NeededSegments::default();
         segments.apply(Needs::from([(1, (10, 10))]));
         segments.apply(Needs::from([(1, (0, 10))]));
@@ -326,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_is_worth_emptying_when_less_than_half_of_it_is_needed() {
+    fn a_segment_is_emptied_if_less_than_half_is_needed() {
         let mut segments = NeededSegments::default();
         segments.apply(Needs::from([(1, (5, 10)), (2, (4, 10)), (3, (1, 1))]));
         assert_eq!(segments.half_unneeded(), [2]);

@@ -1,5 +1,5 @@
-//! The rights of what is in the data directory: its owner's, and nobody else's. Owns how files and directories are made
-//! there, and narrows those that were left open to others. The audit log's are made so, too.
+//! File permissions of the data directory: only the owner has access. Owns how files and directories are created there,
+//! and removes permissions of other users. The audit log uses it as well.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -10,20 +10,20 @@ use store::Error;
 
 use crate::disk::storage_error;
 
-/// The rights of a directory: its owner lists, makes and enters.
+/// Permissions of a directory: the owner may list, create and enter.
 const DIRECTORY_MODE: u32 = 0o700;
-/// The rights of a file: its owner reads and writes.
+/// Permissions of a file: the owner may read and write.
 const FILE_MODE: u32 = 0o600;
-/// The rights that nobody but the owner may have.
-const OTHERS: u32 = 0o077;
-/// What a file system keeps for itself in the directory where it is mounted.
+/// Permission bits of all users except the owner.
+const GROUP_AND_OTHERS: u32 = 0o077;
+/// Entry that some file systems have in their mount point.
 const MOUNT_POINT: &str = "lost+found";
 
-/// Opens a file, which is its owner's alone if it is made by this, whatever the umask.
+/// Opens a file. If this creates the file, only its owner has access, regardless of the umask.
 ///
 /// # Errors
 ///
-/// As for opening any file, and where its rights cannot be changed.
+/// Those of opening any file, and if its permissions cannot be changed.
 pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let file = options.mode(FILE_MODE).open(path)?;
     let mode = file.metadata()?.permissions().mode();
@@ -33,29 +33,29 @@ pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes a file, which is empty, its owner's alone, and open for writing.
+/// Creates an empty file, open for writing, to which only its owner has access.
 ///
 /// # Errors
 ///
-/// As for [`open`].
+/// Those of [`open`].
 pub fn create(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().write(true).create(true).truncate(true), path)
 }
 
-/// What becomes of trying to take a lock file.
+/// Result of trying to take a lock file.
 #[derive(Debug)]
 pub enum LockAttempt {
-    /// It is this process's until the file is closed; its number stands in it.
+    /// This process holds the lock until the file is closed. The file contains its process id.
     Ours(File),
-    /// What stands in it: the number of the process that has it.
+    /// Another process holds the lock. Contains the file's content: the process id.
     By(String),
 }
 
-/// Takes a lock file, which is made if there is none.
+/// Takes a lock file, creating it if necessary.
 ///
 /// # Errors
 ///
-/// As for [`open`], and where the file cannot be locked or written.
+/// Those of [`open`], and if the file cannot be locked or written.
 pub fn take_lock(path: &Path) -> io::Result<LockAttempt> {
     let mut file = open(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)?;
     match file.try_lock() {
@@ -72,21 +72,21 @@ pub fn take_lock(path: &Path) -> io::Result<LockAttempt> {
     Ok(LockAttempt::Ours(file))
 }
 
-/// Makes a directory if there is none, and closes one that is there to others. `is_ours` tells whether what is in it lets it
-/// be closed; it is asked only of one that is open.
+/// Creates a directory if there is none, and otherwise removes the permissions of other users from it. `is_ours`
+/// returns whether the content of the directory allows this; it is called only if other users have permissions.
 ///
-/// Answers whether it was open to others.
+/// Returns whether other users had permissions.
 ///
 /// # Errors
 ///
-/// [`Error::Failed`] where it cannot be made or closed, or holds what is not ours.
+/// [`Error::Failed`] if the directory cannot be created or changed, or if it contains other data than Baton's.
 pub fn directory(path: &Path, is_ours: impl FnOnce() -> io::Result<bool>) -> Result<bool, Error> {
     let failed = |error: io::Error| storage_error(&error, "create the directory", path);
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(failed)?;
     }
     match DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
-        // The umask may have taken rights of the owner, too.
+        // The umask may have removed permissions of the owner as well.
         Ok(()) => std::fs::set_permissions(path, Permissions::from_mode(DIRECTORY_MODE)).map_err(failed)?,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed(error)),
@@ -97,8 +97,8 @@ pub fn directory(path: &Path, is_ours: impl FnOnce() -> io::Result<bool>) -> Res
     if !is_ours().map_err(failed)? {
         return Err(Error::Failed {
             why: format!(
-                "`{}` can be used by others and holds other things than Baton's. Name a directory that is Baton's alone, \
-                 e.g. one below it, or take the rights of others away with `chmod go= {0}`",
+                "`{}` is accessible to other users and contains other data than Baton's. Name a directory for Baton \
+                 only, e.g. a subdirectory, or remove the permissions of other users with `chmod go= {0}`",
                 path.display()
             ),
         });
@@ -106,7 +106,7 @@ pub fn directory(path: &Path, is_ours: impl FnOnce() -> io::Result<bool>) -> Res
     narrow(path)
 }
 
-/// Whether a directory holds a store, or nothing.
+/// Returns whether a directory contains a store or nothing.
 pub(crate) fn is_ours(path: &Path) -> io::Result<bool> {
     let mut is_empty = true;
     for entry in std::fs::read_dir(path)? {
@@ -120,29 +120,29 @@ pub(crate) fn is_ours(path: &Path) -> io::Result<bool> {
 }
 
 fn is_open(path: &Path) -> io::Result<bool> {
-    Ok(std::fs::metadata(path)?.permissions().mode() & OTHERS != 0)
+    Ok(std::fs::metadata(path)?.permissions().mode() & GROUP_AND_OTHERS != 0)
 }
 
-/// Takes the rights of others away from what is there; answers whether they had any.
+/// Removes the permissions of other users from a file or directory, if it exists. Returns whether there were any.
 ///
 /// # Errors
 ///
-/// [`Error::Failed`] where they cannot be taken.
+/// [`Error::Failed`] if they cannot be removed.
 pub fn narrow(path: &Path) -> Result<bool, Error> {
-    let failed = |error: io::Error| storage_error(&error, "see the rights of", path);
+    let failed = |error: io::Error| storage_error(&error, "read the permissions of", path);
     let mode = match std::fs::metadata(path) {
         Ok(found) => found.permissions().mode() & 0o7777,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(failed(error)),
     };
-    if mode & OTHERS == 0 {
+    if mode & GROUP_AND_OTHERS == 0 {
         return Ok(false);
     }
-    let narrowed = Permissions::from_mode(mode & !OTHERS);
+    let narrowed = Permissions::from_mode(mode & !GROUP_AND_OTHERS);
     std::fs::set_permissions(path, narrowed).map_err(|error| Error::Failed {
         why: format!(
-            "`{}` can be used by others (mode {mode:03o}), and that cannot be changed: {error}. Have this process own it, \
-             or name a directory that it may make itself, e.g. one below it",
+            "`{}` is accessible to other users (mode {mode:03o}), and its permissions cannot be changed: {error}. Make \
+             this process its owner, or name a directory that the process can create, e.g. a subdirectory",
             path.display()
         ),
     })?;
@@ -154,14 +154,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_others_use_and_that_holds_other_things_is_left_as_it_is() {
+    fn a_shared_directory_with_other_data_is_not_changed() {
         let directory = tempfile::tempdir().unwrap();
         let shared = directory.path().join("shared");
         std::fs::create_dir(&shared).unwrap();
         std::fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
         std::fs::write(shared.join("letter"), "").unwrap();
         let error = super::directory(&shared, || is_ours(&shared)).unwrap_err().to_string();
-        assert!(error.contains("holds other things") && error.contains("below it"), "{error}");
+        assert!(error.contains("contains other data") && error.contains("subdirectory"), "{error}");
         assert_eq!(std::fs::metadata(&shared).unwrap().permissions().mode() & 0o7777, 0o1777);
     }
 }

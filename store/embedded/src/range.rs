@@ -1,15 +1,15 @@
-//! Which keys a query may want, and how many of them are looked at. Owns no reading.
+//! Key ranges of queries, and the limit of rows examined. Does not read anything.
 
 use store::ListQuery;
 use store::listing::Position;
 
 use crate::keys;
 
-/// How many rows one page looks at, whatever their number that match. A page that has not found its rows by then is
-/// short, and the next one goes on.
-pub(crate) const LOOKED_AT: usize = 4096;
+/// Maximum number of rows that one page examines, regardless of how many match. A page that has not found enough rows
+/// by then is short, and the next one continues.
+pub(crate) const ROWS_READ_MAX: usize = 4096;
 
-/// Where the rows are that a query may want.
+/// Returns the tables with the rows that a query may want.
 pub(crate) fn tables(query: &ListQuery) -> &'static [u8] {
     match (query.order.is_by_close(), query.open) {
         (true, Some(true)) => &[],
@@ -20,13 +20,14 @@ pub(crate) fn tables(query: &ListQuery) -> &'static [u8] {
     }
 }
 
-/// The rows of a table between the query's instants and behind the page before.
+/// Returns the key range of the rows of a table within the query's instants and after the previous page.
 pub(crate) fn rows_between(table: u8, query: &ListQuery, after: Option<&Position>) -> (Vec<u8>, Vec<u8>) {
     let after = after.map(|after| keys::row(table, &query.domain, after));
     bounds(&keys::rows_of(table, &query.domain), query, after)
 }
 
-/// The keys that begin so between the query's instants, which follow, and behind the last one of the page before.
+/// Returns the key range under a prefix within the query's instants, which follow the prefix, and after the last key of
+/// the previous page.
 pub(crate) fn bounds(prefix: &[u8], query: &ListQuery, after: Option<Vec<u8>>) -> (Vec<u8>, Vec<u8>) {
     let at = |instant: u64| {
         let mut key = prefix.to_vec();

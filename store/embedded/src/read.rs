@@ -1,7 +1,7 @@
-//! Reads: points, and ranges merged from the layers and redb. Never shows what is not durable.
+//! Reads: single keys, and ranges merged from the layers and redb. Never returns data that is not durable.
 //!
-//! Points are read where the caller runs: with the upper levels in redb's cache that is microseconds, less than handing
-//! the call to another thread and back. Ranges may touch many pages and go to a blocking thread, unless memory has it all.
+//! Single keys are read on the caller's thread: the upper levels are in redb's cache, so a read takes microseconds,
+//! less than switching threads. Ranges may touch many pages and are read on a blocking thread.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use crate::record::decode_head;
 use crate::shared::{Frozen, Shared};
 use crate::tree::{Pairs, Snapshot};
 
-/// How many slots of the active layer are copied, or looked up, under the lock at a time.
+/// Number of slots of the active layer copied or looked up under the lock at a time.
 pub(crate) const COPY: usize = 512;
 
-/// A part of a range, and whether it is the end of it.
+/// Part of a range, and whether it ends the range.
 #[derive(Debug, Default)]
 pub(crate) struct Scanned {
     pub(crate) pairs: Vec<(Bytes, Bytes)>,
     pub(crate) is_end: bool,
 }
 
-/// How much of a range is wanted at once.
+/// Limits of one read of a range.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Want {
     pub(crate) pairs: usize,
-    /// Enough when the values together reach this.
+    /// Size of all values together after which the read stops.
     pub(crate) bytes: usize,
     pub(crate) is_reverse: bool,
 }
@@ -52,7 +52,7 @@ impl Shared {
         Ok(None)
     }
 
-    /// The durable values of some keys, all as of one moment.
+    /// Returns the durable values of some keys, all as of the same moment.
     pub(crate) async fn values(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>, Error> {
         let found = self.with(keys, |_, found| found)?;
         self.durable_values(found).await
@@ -75,12 +75,12 @@ impl Shared {
         Ok(found.into_iter().map(|found| found.value).collect())
     }
 
-    /// The pairs with `from <= key < to`, or the first of them.
+    /// Returns the pairs with `from <= key < to`, up to the limits.
     pub(crate) async fn scan(self: &Arc<Self>, from: Vec<u8>, to: Vec<u8>, want: Want) -> Result<Scanned, Error> {
         self.scan_with(from, to, want, Snapshot::range).await
     }
 
-    /// The same, for whoever wants the keys alone: values are not read, so that none can be too many or damaged.
+    /// Like [`scan`](Self::scan), but without values. They are not read, so they cannot be too large or damaged.
     pub(crate) async fn scan_keys(
         self: &Arc<Self>,
         from: Vec<u8>,
@@ -126,8 +126,8 @@ impl Shared {
         Ok(scanned)
     }
 
-    /// All layers of a range as of one moment; of the active one only so much as may be copied under the lock, with the
-    /// range narrowed to what that covers.
+    /// Returns all layers of a range as of the same moment. Copies only a limited part of the active layer under the
+    /// lock, and narrows the range accordingly.
     fn layers(&self, from: &[u8], to: &[u8], is_reverse: bool) -> Result<Layers, Error> {
         let state = self.open()?;
         let range = state.active.range(from, to);
@@ -154,7 +154,7 @@ struct Layers {
     snapshot: Snapshot,
     from: Vec<u8>,
     to: Vec<u8>,
-    /// Where the range goes on behind what is covered here; `None` when it is covered to its end.
+    /// Start of the rest of the range, or `None` if these layers cover it completely.
     next: Option<Vec<u8>>,
     is_reverse: bool,
 }
@@ -165,7 +165,7 @@ struct Merged {
     next: Option<Vec<u8>>,
 }
 
-/// How a range of redb is read.
+/// Function that reads a range of redb.
 type ReadRange = fn(&Snapshot, &[u8], &[u8], bool) -> Result<Pairs, Error>;
 
 type Slots<'a> = Box<dyn Iterator<Item = Result<(Bytes, (Option<Bytes>, u64)), Error>> + 'a>;
@@ -202,7 +202,7 @@ impl Layers {
                 }
             }
             let Some(first) = first else { return Ok(merged) };
-            // The uppermost layer that has the key wins; the others' answers are passed over.
+            // The uppermost layer with the key wins; the values of the others are skipped.
             let mut winner = None;
             for source in &mut sources {
                 if let Some(Ok((_, slot))) = source.next_if(|item| item.as_ref().is_ok_and(|(key, _)| *key == first)) {
@@ -226,7 +226,7 @@ fn copy((key, slot): (&[u8], &LayerValue)) -> (Bytes, (Option<Bytes>, u64)) {
     (Bytes::copy_from_slice(key), (slot.value.clone(), slot.batch))
 }
 
-/// Chunks of a range of part keys, until their sum reaches `max_bytes`; always the first.
+/// Returns the chunks of a range of part keys until their sum reaches `max_bytes`, but at least one.
 pub(crate) async fn chunks(
     shared: &Arc<Shared>,
     from: Vec<u8>,
@@ -239,7 +239,7 @@ pub(crate) async fn chunks(
     pairs.into_iter().map(|(key, value)| Ok((keys::read_part_number(&key)?, value))).collect()
 }
 
-/// The earliest due heads, behind one of them.
+/// Returns the earliest due heads after `after`.
 pub(crate) async fn due(
     shared: &Arc<Shared>,
     until: UnixMs,
@@ -256,7 +256,7 @@ pub(crate) async fn due(
     let mut from = vec![keys::DUE];
     if let Some(after) = after {
         from = keys::due(after.at, &after.key);
-        // The next key there can be.
+        // The next possible key.
         from.push(0);
     }
     if from >= to {

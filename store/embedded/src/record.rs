@@ -1,4 +1,4 @@
-//! The stored forms of heads and rows: a format byte, then CBOR. Owns no keys.
+//! Encodings of heads and rows: a form byte, then CBOR. Owns no keys.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ fn encode(record: &impl Encode<()>, size: usize) -> Bytes {
     let mut bytes = Vec::with_capacity(size);
     bytes.push(RECORDS);
     let Ok(()) = minicbor::encode(record, &mut bytes).map_err(|error| -> std::convert::Infallible {
-        unreachable!("writing to a Vec cannot fail, and the records have no encoder of their own: {error}")
+        unreachable!("writing to a Vec cannot fail, and the records use no custom encoders: {error}")
     });
     bytes.into()
 }
@@ -85,7 +85,7 @@ fn decode<'a, T: Decode<'a, ()>>(bytes: &'a [u8], what: &str) -> Result<T, Error
     match bytes.split_first() {
         Some((&RECORDS, record)) => minicbor::decode(record).map_err(|error| corrupt(error.to_string())),
         Some((format, _)) => {
-            Err(corrupt(format!("format {format}, where this version of Baton reads formats up to {RECORDS}")))
+            Err(corrupt(format!("format {format}, but this version of Baton reads formats up to {RECORDS}")))
         }
         None => Err(corrupt("empty".to_owned())),
     }
@@ -103,7 +103,7 @@ pub(crate) fn encode_head(head: &Head) -> Bytes {
     encode(&record, head.body.len() + 192)
 }
 
-/// The body shares the memory of `bytes`.
+/// Decodes a head. Its body shares the memory of `bytes`.
 pub(crate) fn decode_head(bytes: &Bytes) -> Result<Head, Error> {
     let record: HeadRecord<'_> = decode(bytes, "head")?;
     Ok(Head {
@@ -128,7 +128,7 @@ pub(crate) fn decode_row(bytes: &[u8]) -> Result<Row, Error> {
 mod tests {
     use super::*;
 
-    /// A row as versions before the reason read and wrote it.
+    /// A row as read and written by versions without reasons.
     #[derive(Debug, PartialEq, Encode, Decode)]
     struct EarlierRow<'a> {
         #[b(0)]
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_reasons_are_read_and_stored_as_before() {
+    fn rows_without_reasons_have_the_earlier_encoding() {
         for flagged in [false, true] {
             let stored = encode(&earlier(flagged), 64);
             assert_eq!(decode_row(&stored).unwrap(), row(flagged, None, None));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_without_reasons_read_rows_that_have_one() {
+    fn versions_without_reasons_can_read_rows_with_one() {
         for (reason, details) in [(Some("declined"), Some("card 7")), (Some("declined"), None), (None, Some("card 7"))]
         {
             for flagged in [false, true] {

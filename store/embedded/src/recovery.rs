@@ -1,5 +1,6 @@
-//! Reads the log back: from the checkpoint's position to the end, in order, without a gap. Owns the judgement of what is
-//! a torn end, which was never acknowledged and is cut off, and what is damage, at which the store refuses to open.
+//! Reading the log back from the checkpoint's position to its end, in order and without gaps. Owns the distinction
+//! between a torn end, which was never acknowledged and is cut off, and damage, in which case the store refuses to
+//! open.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
@@ -10,33 +11,33 @@ use store::Error;
 use crate::disk::storage_error;
 use crate::frame::{Frame, SEGMENT_HEADER, SegmentHeader, frame_at};
 use crate::log::{Live, sync_directory};
+use crate::logged_values::LoggedValues;
 use crate::names::find_segments;
 use crate::segment::SegmentReader;
-use crate::staying::LoggedValues;
 
-/// What was found.
+/// Result of recovery.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
-    /// The last batch of the log.
+    /// Last batch of the log.
     pub(crate) last_batch: u64,
-    /// Batches after the checkpoint's position, which were handed to `replay`.
+    /// Number of batches after the checkpoint's position, which were passed to `replay`.
     pub(crate) batches_replayed: u64,
     /// Bytes read from the log.
     pub(crate) bytes_read: u64,
-    /// Bytes behind the last batch that were cut off.
+    /// Bytes after the last batch that were cut off.
     pub(crate) bytes_cut: u64,
-    /// The segments that hold frames.
+    /// Segments that hold frames.
     pub(crate) segments: Vec<Live>,
-    /// What of them may stay.
+    /// Values in them that may be kept in the log.
     pub(crate) values: LoggedValues,
-    /// A number that no segment has had.
+    /// A number that no segment has used.
     pub(crate) next_number: u64,
 }
 
-/// Hands every batch after `position` to `replay`, oldest first, which answers how many bytes of it may stay in the log. The log goes
-/// as far as `known` at least, or nothing is changed.
+/// Passes every batch after `position` to `replay`, oldest first. `replay` returns how many bytes of the batch may be
+/// kept in the log. If the log ends before batch `known`, this fails without changing anything.
 ///
-/// Segments without frames were made ready and not used, or their first batch was torn; they are removed.
+/// Segments without frames are removed: they were prepared but not used, or their first batch was torn.
 pub(crate) fn recover(
     directory: &Path,
     id: u64,
@@ -62,7 +63,7 @@ pub(crate) fn recover(
     }
     let least = position.max(known.unwrap_or_default());
     if least > 0 && last.is_none() {
-        return Err(missing(directory, position + 1, "no segment of the log is there"));
+        return Err(missing(directory, position + 1, "there is no segment of the log"));
     }
     if recovered.last_batch < least {
         let found = format!("the log ends with batch {}", recovered.last_batch);
@@ -82,8 +83,8 @@ pub(crate) fn recover(
 fn missing(directory: &Path, batch: u64, found: &str) -> Error {
     Error::Corrupt {
         what: format!(
-            "the log in `{}` should go on with batch {batch}, but {found}; acknowledged commits are missing. Restore the \
-             directory from a backup, or put the missing file back",
+            "the log in `{}` should continue with batch {batch}, but {found}; acknowledged commits are missing. \
+             Restore the directory from a backup, or put the missing file back",
             directory.display()
         ),
     }
@@ -92,7 +93,7 @@ fn missing(directory: &Path, batch: u64, found: &str) -> Error {
 struct FoundSegment {
     segment: SegmentReader,
     number: u64,
-    /// How far its frames go, and the checksum of all until there.
+    /// End of the segment's frames, and the checksum of everything before it.
     end: u64,
     read: crc32fast::Hasher,
 }
@@ -105,7 +106,7 @@ impl FoundSegment {
         }
     }
 
-    /// Replays the segment's frames; answers whether it has any.
+    /// Replays the segment's frames. Returns whether it has any.
     fn replay(
         &mut self,
         directory: &Path,
@@ -114,7 +115,7 @@ impl FoundSegment {
         replay: &mut impl FnMut(&Frame<'_>) -> Result<u64, Error>,
     ) -> Result<bool, Error> {
         let (first, salt) = (self.segment.exactly(0, SEGMENT_HEADER)?, self.segment.salt);
-        // The header is written with the first frame: without the one there cannot be the other.
+        // The header is written together with the first frame, so a segment without a header has no frames.
         let header = match SegmentHeader::decode(&first) {
             Ok(header) => header,
             Err(why) => {
@@ -124,7 +125,7 @@ impl FoundSegment {
             }
         };
         if header.salt != salt {
-            return Err(self.corrupt(0, "it belongs to another store, or to another place in this one"));
+            return Err(self.corrupt(0, "it belongs to another store, or to another position in this one"));
         }
         if recovered.segments.is_empty() && header.first_batch <= position + 1 {
             recovered.last_batch = header.first_batch.saturating_sub(1);
@@ -135,13 +136,13 @@ impl FoundSegment {
             let mut rest = piece.as_slice();
             while let Some(frame) = frame_at(rest, salt, recovered.last_batch + 1..recovered.last_batch + 2) {
                 if frame.batch > position {
-                    let stays = replay(&frame)?;
+                    let logged = replay(&frame)?;
                     recovered.batches_replayed += 1;
                     let offset = self.end + (piece.len() - rest.len()) as u64;
-                    recovered.values.note(frame.batch, (self.number, offset), frame.size as u64, stays);
+                    recovered.values.note(frame.batch, (self.number, offset), frame.size as u64, logged);
                 }
                 recovered.last_batch = frame.batch;
-                // What fills a frame up may lie beyond the piece, or beyond the end of the file.
+                // The padding of a frame may be beyond the piece, or beyond the end of the file.
                 rest = rest.get(frame.size..).unwrap_or_default();
             }
             let frames = piece.len() - rest.len();
@@ -159,7 +160,7 @@ impl FoundSegment {
                 return Err(missing(directory, next, &found));
             }
             let why = format!(
-                "batch {next} cannot be read, and a later one at offset {behind} can; acknowledged commits are damaged"
+                "batch {next} cannot be read, but a later one at offset {behind} can; acknowledged commits are damaged"
             );
             return Err(self.corrupt(self.end, &why));
         }
@@ -174,8 +175,8 @@ impl FoundSegment {
         self.end += bytes.len() as u64;
     }
 
-    /// Cuts the last segment where its frames end, and writes it again before anybody is shown what it holds: its last
-    /// frames may be in the page cache only, and after a failed sync the kernel takes them for written.
+    /// Cuts the last segment at the end of its frames, and rewrites it before its content is used. Its last frames may
+    /// be only in the page cache, and after a failed sync the kernel regards them as written.
     fn cut(self) -> Result<u64, Error> {
         let Self { segment, end, read, .. } = self;
         let used_bytes = segment.used_bytes(end)?;
@@ -202,7 +203,7 @@ mod tests {
     use crate::frame::Builder;
 
     #[test]
-    fn a_segment_that_changes_after_it_was_replayed_is_not_made_durable() {
+    fn a_segment_changed_after_replay_is_not_made_durable() {
         let directory = tempfile::tempdir().unwrap();
         let path = crate::names::segment_path(directory.path(), 1);
         let salt = crate::names::salt(7, 1);
@@ -222,8 +223,8 @@ mod tests {
         let found = replayed();
         bytes[end - 5] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
-        let said = found.cut().unwrap_err().to_string();
-        assert!(said.contains("has changed since it was read"), "{said}");
+        let message = found.cut().unwrap_err().to_string();
+        assert!(message.contains("has changed since it was read"), "{message}");
         bytes[end - 5] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
         assert_eq!(replayed().cut().unwrap(), 4);

@@ -1,4 +1,4 @@
-//! A segment of the log as it is read, a piece at a time. What its bytes mean is `frame.rs`.
+//! Reading a segment of the log piece by piece. `frame.rs` interprets its bytes.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use crate::disk::storage_error;
 use crate::frame::{FRAME_HEADER, PROBE, frame_at, frame_size, may_begin};
 use crate::names::{salt, segment_path};
 
-/// How much is read at a time, unless a frame is larger.
+/// Number of bytes read at a time, unless a frame is larger.
 const READ_BYTES: usize = 256 << 10;
 
 /// A segment of the log.
@@ -22,19 +22,19 @@ pub(crate) struct SegmentReader {
 }
 
 impl SegmentReader {
-    /// Segment `number` of the log of store `id`.
+    /// Opens segment `number` of the log of store `id`.
     pub(crate) fn open(log: &Path, id: u64, number: u64) -> Result<Self, Error> {
         let path = segment_path(log, number);
         let file = File::open(&path).map_err(|error| storage_error(&error, "read", &path))?;
         Ok(Self { file, path, salt: salt(id, number) })
     }
 
-    /// How large its file is.
+    /// Returns the size of the file.
     pub(crate) fn bytes(&self) -> Result<u64, Error> {
         Ok(self.file.metadata().map_err(|error| storage_error(&error, "read", &self.path))?.len())
     }
 
-    /// So many bytes, or fewer at the end of the file.
+    /// Reads this many bytes, or fewer at the end of the file.
     pub(crate) fn exactly(&self, offset: u64, length: usize) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; length];
         let mut read = 0;
@@ -50,20 +50,21 @@ impl SegmentReader {
         Ok(bytes)
     }
 
-    /// What lies at `offset`: a piece, or as much as the frame takes that begins there.
+    /// Reads a piece at `offset`, extended to the size of the frame that begins there.
     pub(crate) fn piece(&self, offset: u64) -> Result<Vec<u8>, Error> {
         let head = self.exactly(offset, FRAME_HEADER)?;
         self.exactly(offset, frame_size(&head).unwrap_or_default().max(READ_BYTES))
     }
 
-    /// Looks behind a frame that could not be read for one that can: the offset of a frame of batch `from` or later. There
-    /// is one exactly when the unreadable frame is a hole and not a torn end, for a batch is only written when the one
-    /// before it is durable.
+    /// Searches after an unreadable frame for a readable one, and returns the offset of a frame of batch `from` or
+    /// later. There is one exactly if the unreadable frame is damaged rather than a torn end, because a batch is
+    /// written only after the previous one is durable.
     pub(crate) fn frame_behind(&self, mut offset: u64, from: u64) -> Result<Option<u64>, Error> {
-        // What fills the last frame up may be missing. One that would go beyond is none, and is not read.
+        // The padding of the last frame may be missing. A frame that would extend beyond the end is invalid and is not
+        // read.
         let end = self.bytes()?.next_multiple_of(8);
         while offset < end {
-            // Pieces overlap, so that the beginning of each frame is in one of them.
+            // Pieces overlap, so that the beginning of each frame is entirely in one of them.
             let piece = self.exactly(offset, READ_BYTES + PROBE)?;
             let places = may_begin(&piece, from).map(|(place, size)| (offset + place as u64, size));
             for (place, size) in places.filter(|(place, size)| place + *size as u64 <= end) {
@@ -76,7 +77,7 @@ impl SegmentReader {
         Ok(None)
     }
 
-    /// What lies from `from` up to `end`, a piece at a time, each with where it begins; where the file ends before, so do they.
+    /// Reads the bytes from `from` to `end` piece by piece, each with its offset. Stops at the end of the file.
     pub(crate) fn pieces(&self, from: u64, end: u64) -> impl Iterator<Item = Result<(u64, Vec<u8>), Error>> {
         (from..end).step_by(READ_BYTES).map(move |offset| {
             let length = usize::try_from(end - offset).unwrap_or(usize::MAX).min(READ_BYTES);
@@ -84,7 +85,7 @@ impl SegmentReader {
         })
     }
 
-    /// How many bytes from `offset` on there are up to the last that is no zero.
+    /// Returns the number of bytes from `offset` up to the last non-zero one.
     pub(crate) fn used_bytes(&self, offset: u64) -> Result<u64, Error> {
         let mut used = 0;
         for piece in self.pieces(offset, self.bytes()?) {
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
     use crate::frame::Builder;
 
-    /// Bytes at `offset` of an otherwise empty segment of one and a half pieces.
+    /// Creates a segment of one and a half pieces that is empty except for `bytes` at `offset`.
     fn segment_with(bytes: &[u8], offset: usize) -> (tempfile::TempDir, SegmentReader) {
         let directory = tempfile::tempdir().unwrap();
         let mut whole = vec![0; READ_BYTES / 2 * 3];
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_behind_a_hole_is_found_wherever_the_pieces_meet() {
+    fn a_frame_after_a_hole_is_found_across_pieces() {
         let mut builder = Builder::default();
         builder.put(b"key", b"value");
         let frame = builder.seal(salt(7, 1), 42).to_vec();
@@ -119,20 +120,20 @@ mod tests {
             let (_directory, segment) = segment_with(&frame, offset);
             let found = |from| segment.frame_behind(0, from).unwrap();
             assert_eq!((found(41), found(42), found(43)), (Some(offset as u64), Some(offset as u64), None));
-            // What fills it up may be cut off, and nothing of it.
+            // The padding may be cut off, but nothing else.
             for (cut, is_found) in [(7, true), (8, false)] {
                 let file = std::fs::File::options().write(true).open(&segment.path).unwrap();
                 file.set_len((offset + frame.len() - cut) as u64).unwrap();
                 assert_eq!(segment.frame_behind(0, 42).unwrap().is_some(), is_found, "at {offset} without {cut}");
             }
-            // What only looks like one, as its checksum is that of another segment.
+            // Looks like a frame, but has the checksum of another segment.
             let (_directory, segment) = segment_with(builder.seal(salt(7, 2), 42), offset);
             assert_eq!(segment.frame_behind(0, 42).unwrap(), None, "at {offset}");
         }
     }
 
     #[test]
-    fn what_is_used_goes_up_to_the_last_byte_that_is_no_zero() {
+    fn used_bytes_end_at_the_last_non_zero_byte() {
         for last in [8, READ_BYTES - 1, READ_BYTES, READ_BYTES + 7, READ_BYTES / 2 * 3 - 1] {
             let (_directory, segment) = segment_with(&[1], last);
             let used = |offset| segment.used_bytes(offset).unwrap();

@@ -1,5 +1,6 @@
-//! What the callers and the two threads share: the layers, the open batch, who waits for which batch. Owns the lock and
-//! the rules of visibility and back-pressure; the files belong to the threads, and the log's end to whoever writes.
+//! State shared by the callers and the two threads: the layers, the open batch, and the waiting commits. Owns the lock
+//! and the rules of visibility and back-pressure. The files belong to the threads, and the end of the log to the
+//! current writer.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,89 +16,89 @@ use crate::lease::Lease;
 use crate::log::Segments;
 use crate::log_end::LogEnd;
 use crate::options::Options;
-use crate::room::SpareRoom;
+use crate::spare::SpareSpace;
 use crate::tree::Tree;
 
-/// When the open batch holds this many bytes, commits wait for the next.
+/// Size of the open batch above which commits wait for the next one.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// What callers and threads share.
+/// State shared by callers and threads.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// There is a batch to write, or the end has come.
+    /// Signals that there is a batch to write, or that the store stops.
     pub(crate) batch_ready: Condvar,
-    /// There is a frozen layer to write, a spare to prepare, or the end has come.
+    /// Signals that there is a frozen layer to write or a spare segment to prepare, or that the store stops.
     pub(crate) checkpoint_ready: Condvar,
-    /// Cuts the pauses of the checkpoint short.
+    /// Interrupts the pauses of the checkpoint.
     pub(crate) pace: Condvar,
-    /// There may be room for a commit again.
-    room: Notify,
+    /// Signals that there may be space for a commit again.
+    space: Notify,
     failure: watch::Sender<Option<Arc<str>>>,
     pub(crate) tree: Tree,
     pub(crate) segments: Arc<Segments>,
-    pub(crate) spare: SpareRoom,
+    pub(crate) spare: SpareSpace,
     pub(crate) half_bytes: usize,
     pub(crate) log_bytes: u64,
     pub(crate) commits: AtomicU64,
-    /// Rows that lists have looked at.
+    /// Number of rows that lists have examined.
     pub(crate) rows_read: AtomicU64,
     /// Set once the store is shipped with a lease.
     pub(crate) lease: OnceLock<Arc<Lease>>,
 }
 
-/// How far towards the end the store is.
+/// Lifecycle phase of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Takes commits.
+    /// The store accepts commits.
     Open,
-    /// Takes none; the threads finish what there is.
+    /// The store accepts no commits; the threads finish their work.
     Closing,
-    /// The threads stop where they are.
+    /// The threads stop without finishing their work.
     Stopping,
 }
 
-/// A layer that takes no more writes, on its way to redb.
+/// A layer that accepts no more writes, on its way to redb.
 #[derive(Debug)]
 pub(crate) struct Frozen {
     pub(crate) layer: Layer,
-    /// Every batch up to here is in this layer or in redb.
+    /// Every batch up to this one is in this layer or in redb.
     pub(crate) position: u64,
-    /// The log must be durable up to here before any of this may reach redb.
+    /// Batch up to which the log must be durable before any of this layer may be written to redb.
     pub(crate) durable_needed: u64,
 }
 
-/// How many rows there are, under the keys of those numbers that are not 0.
+/// Numbers of rows by their keys, without zeros.
 pub(crate) type Counts = BTreeMap<Vec<u8>, u64>;
 
-/// Under the lock.
+/// State under the lock.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) active: Layer,
     pub(crate) frozen: Option<Arc<Frozen>>,
-    /// Counts the layers that have gone to redb: what was read from redb is current while this stands.
+    /// Number of layers written to redb. Values read from redb are current as long as it does not change.
     pub(crate) epoch: u64,
     pub(crate) builder: Builder,
-    /// The number of the batch in `builder`, and how many commits are in there.
+    /// Number of the batch in `builder`, and how many commits it contains.
     pub(crate) open_batch: u64,
     pub(crate) open_commits: u64,
     pub(crate) durable_batch: u64,
-    /// Bytes logged since the newest freeze.
+    /// Bytes logged since the last freeze.
     pub(crate) logged: u64,
     pub(crate) needs_spare: bool,
     pub(crate) phase: Phase,
     pub(crate) failure: Option<Arc<str>>,
     waiters: Vec<(u64, oneshot::Sender<()>)>,
-    /// Runs whose parts are still being removed.
+    /// Runs whose parts are still being deleted.
     pub(crate) doomed: std::collections::BTreeSet<Vec<u8>>,
-    /// What the newest rows come to.
+    /// Numbers of rows as of the newest commit.
     pub(crate) counts: Counts,
     pub(crate) most_bytes: usize,
-    /// Set by the committer before it waits: waking it is a system call.
+    /// Set by the committer thread before it waits, to save the system call that wakes it.
     pub(crate) is_committer_idle: bool,
-    /// The end of the log, while nobody writes there.
+    /// End of the log, while no write is in progress.
     pub(crate) log_end: Option<LogEnd>,
-    /// Somebody has the end of the log.
+    /// A write is in progress, and its thread has the end of the log.
     pub(crate) is_writing: bool,
 }
 
@@ -125,7 +126,7 @@ impl State {
         }
     }
 
-    /// The newest slot of a key in memory; `None` when only redb can tell.
+    /// Returns the newest slot of a key in memory, or `None` if the key is not in memory.
     pub(crate) fn slot(&self, key: &[u8]) -> Option<&LayerValue> {
         self.active.get(key).or_else(|| self.frozen.as_ref().and_then(|frozen| frozen.layer.get(key)))
     }
@@ -142,18 +143,18 @@ impl State {
         self.active.delete(key, self.open_batch);
     }
 
-    /// Bytes held in memory for what is not yet in redb.
+    /// Returns the bytes of memory used for data that is not yet in redb.
     pub(crate) fn bytes(&self) -> usize {
         self.active.bytes + self.frozen.as_ref().map_or(0, |frozen| frozen.layer.bytes)
     }
 
-    /// Hands the active layer to the checkpoint. Only when there is no frozen one.
+    /// Hands the active layer to the checkpoint. Must not be called while there is a frozen one.
     pub(crate) fn freeze(&mut self) {
         let (open, is_open) = (self.open_batch, !self.builder.is_empty());
         self.freeze_at(open - 1, if is_open { open } else { open - 1 });
     }
 
-    /// The same for what was replayed up to a batch, while the store is being opened: the log has all of it.
+    /// Freezes a layer of data replayed up to a batch while the store is being opened. The log contains all of it.
     pub(crate) fn freeze_replayed(&mut self, position: u64) {
         self.freeze_at(position, 0);
     }
@@ -164,13 +165,13 @@ impl State {
         self.logged = 0;
     }
 
-    /// The newest slots in memory of a range, in no order.
+    /// Returns the newest slots of a range in memory, unordered.
     pub(crate) fn unwritten(&self, from: &[u8], to: &[u8]) -> impl Iterator<Item = (&[u8], &LayerValue)> {
         let frozen = self.frozen.iter().flat_map(move |frozen| frozen.layer.range(from, to));
         frozen.filter(|(key, _)| self.active.get(key).is_none()).chain(self.active.range(from, to))
     }
 
-    /// Everything up to `batch` is durable: who is to be told, when the lock is free.
+    /// Records that everything up to `batch` is durable. Returns the commits to acknowledge after the lock is released.
     pub(crate) fn became_durable(&mut self, batch: u64) -> Acknowledged {
         self.durable_batch = batch;
         let all = std::mem::take(&mut self.waiters).into_iter();
@@ -185,13 +186,13 @@ impl State {
 }
 
 impl Shared {
-    pub(crate) fn new(state: State, tree: Tree, segments: Arc<Segments>, spare: SpareRoom, options: &Options) -> Self {
+    pub(crate) fn new(state: State, tree: Tree, segments: Arc<Segments>, spare: SpareSpace, options: &Options) -> Self {
         Self {
             state: Mutex::new(state),
             batch_ready: Condvar::new(),
             checkpoint_ready: Condvar::new(),
             pace: Condvar::new(),
-            room: Notify::new(),
+            space: Notify::new(),
             failure: watch::Sender::new(None),
             tree,
             segments,
@@ -208,39 +209,44 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, if the store can still answer.
+    /// Returns the state if the store can still serve calls.
     pub(crate) fn open(&self) -> Result<MutexGuard<'_, State>, Error> {
         let state = self.lock();
         if let Some(error) = state.failed() {
             return Err(error);
         }
-        if state.phase == Phase::Open { Ok(state) } else { Err(Error::Failed { why: "it was closed".to_owned() }) }
+        if state.phase == Phase::Open {
+            Ok(state)
+        } else {
+            Err(Error::Failed { why: "the store was closed".to_owned() })
+        }
     }
 
-    /// Waits until there is room in memory for a commit, which the disk must have now.
+    /// Waits until there is space in memory for a commit. The disk must have space now.
     ///
     /// # Errors
     ///
-    /// [`Error::Full`], and what [`open`](Self::open) says.
-    pub(crate) async fn must_have_room(&self) -> Result<(), Error> {
+    /// [`Error::Full`], and those of [`open`](Self::open).
+    pub(crate) async fn ensure_space(&self) -> Result<(), Error> {
         self.spare.must_have()?;
-        self.wait_for_room().await
+        self.wait_for_space().await
     }
 
-    /// The same for what deletes, which may have room where nothing else does.
+    /// Like [`ensure_space`](Self::ensure_space), but for deletions, which may use the reserved disk space.
     ///
     /// # Errors
     ///
-    /// As for [`must_have_room`](Self::must_have_room).
-    pub(crate) async fn must_have_room_for_deleting(&self) -> Result<(), Error> {
+    /// Those of [`ensure_space`](Self::ensure_space).
+    pub(crate) async fn ensure_space_for_deletion(&self) -> Result<(), Error> {
         self.spare.must_have_for_deleting()?;
-        self.wait_for_room().await
+        self.wait_for_space().await
     }
 
-    /// Waits until there is room in memory for a commit. A few commits may pass at once; the bound is kept to within their sizes.
-    async fn wait_for_room(&self) -> Result<(), Error> {
+    /// Waits until there is space in memory for a commit. Several commits may pass at once, so the limit can be
+    /// exceeded by their sizes.
+    async fn wait_for_space(&self) -> Result<(), Error> {
         loop {
-            let notified = self.room.notified();
+            let notified = self.space.notified();
             tokio::pin!(notified);
             notified.as_mut().enable();
             {
@@ -258,13 +264,13 @@ impl Shared {
         }
     }
 
-    /// Whether the active layer must go to redb, by its size or by the log that stands behind it.
+    /// Returns whether the active layer must be written to redb because of its size or the size of its log.
     fn is_full(&self, state: &State) -> bool {
         state.active.bytes >= self.half_bytes || state.logged >= self.log_bytes / 2
     }
 
-    /// Called under the lock after a commit was put into the open batch: what to await until it is durable. Whoever has the lock then lets it
-    /// go with [`let_go`](Self::let_go).
+    /// Called under the lock after a commit was added to the open batch. Returns a handle to wait for its durability.
+    /// The caller then releases the lock with [`let_go`](Self::let_go).
     pub(crate) fn committed(state: &mut State) -> Durable {
         state.most_bytes = state.most_bytes.max(state.bytes());
         state.open_commits += 1;
@@ -272,7 +278,7 @@ impl Shared {
         Self::durable(state, batch)
     }
 
-    /// What to await until a batch is durable.
+    /// Returns a handle to wait for the durability of a batch.
     pub(crate) fn durable(state: &mut State, batch: u64) -> Durable {
         if batch <= state.durable_batch {
             return Durable(None);
@@ -282,16 +288,17 @@ impl Shared {
         Durable(Some(receiver))
     }
 
-    /// Resolves when what `durable` stands for is durable and may be told: not once the lease is over, whenever it was written.
+    /// Waits until the batch is durable and may be acknowledged. After the lease has expired it may not, regardless of
+    /// when it was written.
     pub(crate) async fn wait(&self, durable: Durable) -> Result<(), Error> {
         if let Some(receiver) = durable.0 {
             receiver.await.map_err(|_| {
-                let why = "it was closed before the commit was durable".to_owned();
+                let why = "the store was closed before the commit was durable".to_owned();
                 self.lock().failed().unwrap_or(Error::Failed { why })
             })?;
         }
         let Some(lease) = self.lease.get() else { return Ok(()) };
-        lease.check().inspect_err(|_| self.fail(&lease.why_over()))
+        lease.check().inspect_err(|_| self.fail(&lease.expired_reason()))
     }
 
     /// Waits until a batch is durable.
@@ -300,20 +307,20 @@ impl Shared {
         self.wait(durable).await
     }
 
-    /// There may be room again.
-    pub(crate) fn made_room(&self) {
-        self.room.notify_waiters();
+    /// Signals that there may be space again.
+    pub(crate) fn notify_space(&self) {
+        self.space.notify_waiters();
     }
 
-    /// Stops everything for good: what is not durable will not be acknowledged.
+    /// Stops the store permanently. Commits that are not durable will not be acknowledged.
     pub(crate) fn fail(&self, why: &str) {
-        self.silence(why);
+        self.fail_silently(why);
         let why = self.lock().failure.clone();
-        self.failure.send_if_modified(|told| std::mem::replace(told, why).is_none());
+        self.failure.send_if_modified(|failure| std::mem::replace(failure, why).is_none());
     }
 
-    /// The same, without telling those who wait for a failure yet.
-    pub(crate) fn silence(&self, why: &str) {
+    /// Like [`fail`](Self::fail), but does not yet notify those who wait for a failure.
+    pub(crate) fn fail_silently(&self, why: &str) {
         let mut state = self.lock();
         if state.failure.is_none() {
             tracing::error!(why, "the store has failed");
@@ -326,10 +333,10 @@ impl Shared {
         self.batch_ready.notify_all();
         self.checkpoint_ready.notify_all();
         self.pace.notify_all();
-        self.room.notify_waiters();
+        self.space.notify_waiters();
     }
 
-    /// Moves towards the end; never back.
+    /// Advances the phase; `Stopping` is final.
     pub(crate) fn set_phase(&self, phase: Phase) {
         let mut state = self.lock();
         if state.phase != Phase::Stopping {
@@ -343,21 +350,21 @@ impl Shared {
         self.batch_ready.notify_all();
         self.checkpoint_ready.notify_all();
         self.pace.notify_all();
-        self.room.notify_waiters();
+        self.space.notify_waiters();
     }
 
-    /// Resolves with the first cause when the store has failed.
+    /// Waits for a failure of the store, and returns its first cause.
     pub(crate) async fn failure(&self) -> Error {
         let mut failure = self.failure.subscribe();
         let why = failure.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
         match why {
             Some(why) => Error::Failed { why: why.to_string() },
-            // The sender lives in `self`, so it does not go away.
+            // The sender is part of `self`, so it is never dropped here.
             None => std::future::pending().await,
         }
     }
 
-    /// A commit larger than a frame can be.
+    /// Fails if a commit is too large for a frame.
     pub(crate) fn check_frame(size: usize) -> Result<(), Error> {
         let max = FRAME_MAX / 4;
         if size > max { Err(Error::TooLarge { max, found: size }) } else { Ok(()) }
@@ -368,32 +375,32 @@ impl Shared {
     }
 }
 
-/// Those whose commits are durable.
+/// Commits to acknowledge.
 #[must_use]
 pub(crate) struct Acknowledged(Vec<(u64, oneshot::Sender<()>)>);
 
 impl Acknowledged {
-    pub(crate) fn tell(self) {
+    pub(crate) fn acknowledge(self) {
         for (_, sender) in self.0 {
-            // A caller that no longer waits does not need to know.
+            // A caller that no longer waits is ignored.
             let _ = sender.send(());
         }
     }
 }
 
-/// A promise of durability. Dropping it is no harm.
+/// Handle to wait for the durability of a commit. Dropping it has no effect.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Durable(Option<oneshot::Receiver<()>>);
 
 #[cfg(test)]
 impl Shared {
-    /// Of a directory that is empty.
+    /// Creates the state for an empty directory.
     pub(crate) fn without_threads(options: &crate::Options) -> Self {
         let (tree, _) = Tree::open(&options.directory.join("tree.redb"), 1 << 20).unwrap();
         let found = crate::log::FoundLog { next: 1, ..crate::log::FoundLog::default() };
         let segments = Segments::new(&options.directory, 1, options, Arc::default(), found).unwrap();
         let options = Options { memory_bytes: 1 << 20, log_bytes: 1 << 20, ..options.clone() };
-        Self::new(State::new(0), tree, Arc::new(segments), SpareRoom::open(&options), &options)
+        Self::new(State::new(0), tree, Arc::new(segments), SpareSpace::open(&options), &options)
     }
 }

@@ -1,24 +1,25 @@
-//! Checksums of everything that is kept in redb, so that a changed byte is never read as data.
+//! Checksums of everything in redb, so that changed bytes are never read as data.
 //!
-//! redb has checksums of its pages and verifies them only when it repairs or checks a file. So each value carries a CRC-32 of its key and
-//! itself: a value that was changed, or that is found under another key, is refused. Owns the encoding; owns no table.
+//! redb verifies the checksums of its pages only when it repairs or checks a file. Therefore each value includes a
+//! CRC-32 of its key and itself. A value that was changed, or that is found under another key, is rejected. Owns the
+//! encoding; owns no table.
 
 use store::Error;
 
 use crate::keys;
 
-/// Length of a checksum, which follows the value that it covers.
+/// Length of a checksum, which follows the value.
 const SUM: usize = 4;
 
-/// A value as redb has it.
+/// A value as stored in redb.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SummedValue<'a> {
     Value(&'a [u8]),
-    /// The value stays in the log; `places` says where.
-    Stays,
+    /// The value is kept in the log; `places` contains its location.
+    InLog,
 }
 
-/// The length of the key is covered as well: otherwise a byte could move from the value to the key unnoticed.
+/// Computes a checksum. It includes the length of the key, so that moving a byte from the value to the key is detected.
 fn sum(key: &[u8], value: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&u64::try_from(key.len()).unwrap_or(u64::MAX).to_le_bytes());
@@ -27,41 +28,41 @@ fn sum(key: &[u8], value: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Writes a value and its checksum into `to`, in place of what was there.
+/// Writes a value and its checksum into `to`, replacing its content.
 pub(crate) fn seal(to: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     to.clear();
     to.extend_from_slice(value);
     to.extend_from_slice(&sum(key, value).to_le_bytes());
 }
 
-/// Writes the entry of a value that stays in the log into `to`, in place of what was there. Its checksum is the complement of that of an
-/// empty value, so that neither is ever taken for the other.
-pub(crate) fn seal_staying(to: &mut Vec<u8>, key: &[u8]) {
+/// Writes the marker entry of a value kept in the log into `to`, replacing its content. Its checksum is the complement
+/// of that of an empty value, so that the two cannot be confused.
+pub(crate) fn seal_logged(to: &mut Vec<u8>, key: &[u8]) {
     to.clear();
     to.extend_from_slice(&(!sum(key, &[])).to_le_bytes());
 }
 
-/// The value that was sealed under a key; `None` if it is not what was written.
+/// Returns the value sealed under a key, or `None` if it was changed.
 pub(crate) fn unseal<'a>(key: &[u8], stored: &'a [u8]) -> Option<SummedValue<'a>> {
     let (value, found) = stored.split_last_chunk::<SUM>()?;
     let (found, expected) = (u32::from_le_bytes(*found), sum(key, value));
     if found == expected {
         return Some(SummedValue::Value(value));
     }
-    (value.is_empty() && found == !expected).then_some(SummedValue::Stays)
+    (value.is_empty() && found == !expected).then_some(SummedValue::InLog)
 }
 
-/// The checksum of a number under a name.
+/// Returns the checksum of a number under a name.
 pub(crate) fn of_number(name: &str, number: u64) -> u64 {
     u64::from(sum(name.as_bytes(), &number.to_le_bytes()))
 }
 
-/// Whether something can stand for a value that stays: only what is as long as a checksum.
-pub(crate) fn may_stand_for_staying(stored: &[u8]) -> bool {
+/// Returns whether an entry can be the marker of a value kept in the log: only if it is as long as a checksum.
+pub(crate) fn may_mean_logged(stored: &[u8]) -> bool {
     stored.len() == SUM
 }
 
-/// The error of a value that is not what was written.
+/// Returns the error for a changed value.
 pub(crate) fn changed(key: &[u8]) -> Error {
     named(
         key,
@@ -71,7 +72,7 @@ pub(crate) fn changed(key: &[u8]) -> Error {
     )
 }
 
-/// The same error, naming what is stored under the key if the error says that it is corrupt.
+/// Adds a description of the key's data to the error, if the error reports corruption.
 pub(crate) fn named(key: &[u8], error: Error) -> Error {
     match error {
         Error::Corrupt { what } => Error::Corrupt { what: format!("{}: {what}", keys::describe(key)) },
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_changed_bit_of_key_or_value_is_noticed() {
+    fn a_changed_bit_of_key_or_value_is_detected() {
         let mut stored = Vec::new();
         for (key, value) in [(&b"pkey"[..], &b"value"[..]), (b"h", b""), (b"", b"v")] {
             seal(&mut stored, key, value);
@@ -106,20 +107,20 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_that_moves_between_key_and_value_is_noticed() {
+    fn a_byte_moved_between_key_and_value_is_detected() {
         let mut stored = Vec::new();
         seal(&mut stored, b"pk", b"eyv");
         assert_eq!(unseal(b"pke", &stored[1..]), None);
     }
 
     #[test]
-    fn an_empty_value_and_one_that_stays_in_the_log_differ() {
-        let (mut empty, mut staying) = (Vec::new(), Vec::new());
+    fn an_empty_value_and_a_marker_entry_differ() {
+        let (mut empty, mut logged) = (Vec::new(), Vec::new());
         seal(&mut empty, b"pkey", b"");
-        seal_staying(&mut staying, b"pkey");
+        seal_logged(&mut logged, b"pkey");
         assert_eq!(unseal(b"pkey", &empty), Some(SummedValue::Value(b"")));
-        assert_eq!(unseal(b"pkey", &staying), Some(SummedValue::Stays));
-        assert_eq!(unseal(b"pkex", &staying), None);
-        assert!(may_stand_for_staying(&staying));
+        assert_eq!(unseal(b"pkey", &logged), Some(SummedValue::InLog));
+        assert_eq!(unseal(b"pkex", &logged), None);
+        assert!(may_mean_logged(&logged));
     }
 }

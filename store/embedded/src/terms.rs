@@ -1,27 +1,29 @@
-//! Terms: what rows are found by beside their place, a workflow type and tags. Each row that has a place by start has an entry under
-//! each of its terms, in the order of lists, open and closed ones apart. Owns the number of a term, and lists by one.
+//! Terms: a workflow type and tags, by which rows can be found. Each row with a position by start has an entry under
+//! each of its terms, in list order, with open and closed rows in separate tables. Owns the numbers of terms, and the
+//! lists by a term.
 //!
-//! An entry says where a row is, and nothing of it: so it moves when a run closes, and at no other change. Two terms of one number
-//! cost a look at rows that do not match, and nothing else.
+//! An entry contains only the position of a row. It therefore moves when a run closes, and does not change otherwise.
+//! If two terms have the same number, rows that do not match are examined, which is harmless.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use store::listing::{Looking, PageBuilder, Position};
+use store::listing::{CountBuilder, PageBuilder, Position};
 use store::{Error, ListQuery, Listed, Row};
 
 use crate::keys;
-use crate::range::{LOOKED_AT, bounds};
+use crate::range::{ROWS_READ_MAX, bounds};
 use crate::read::{COPY, Scanned, Want};
 use crate::record::decode_row;
 use crate::shared::{Shared, State};
 use crate::tree::Tree;
 
-/// How many rows one transaction of the first start makes entries of.
+/// Number of rows for which one transaction creates entries when they are introduced.
 const MADE_AT_ONCE: usize = 10_000;
 
-/// The number of a term: FNV-1a, 64 bits, of its kind and its text. It is stored, so it stays as it is.
+/// Returns the number of a term: the 64-bit FNV-1a hash of its kind and its text. It is stored, so it must never
+/// change.
 ///
 /// Source: <http://www.isthe.com/chongo/tech/comp/fnv/>
 fn number(kind: u8, text: &str) -> u64 {
@@ -33,25 +35,26 @@ fn number(kind: u8, text: &str) -> u64 {
 const TYPE: u8 = b't';
 const TAG: u8 = b'g';
 
-/// The terms of a row.
+/// Returns the terms of a row.
 fn terms(row: &Row) -> BTreeSet<u64> {
     let tags = row.tags.iter().map(|tag| number(TAG, tag));
     std::iter::once(number(TYPE, &row.workflow_type)).chain(tags).collect()
 }
 
-/// The entries of a row.
+/// Returns the keys of a row's entries.
 pub(crate) fn term_keys(domain: &str, position: &Position, row: &Row) -> Vec<Vec<u8>> {
     let table = if row.closed_at.is_none() { keys::OPEN_TERM } else { keys::CLOSED_TERM };
     terms(row).into_iter().map(|term| keys::term(table, domain, term, position)).collect()
 }
 
-/// The term by which the rows of a query are found; `None` where it names none. A tag has fewer than a type, as a rule.
+/// Returns the term for finding the rows of a query, or `None` if it has none. A tag is preferred, because it usually
+/// has fewer rows than a type.
 pub(crate) fn term_of(query: &ListQuery) -> Option<u64> {
     let tag = query.tag.as_deref().map(|tag| number(TAG, tag));
     tag.or_else(|| query.workflow_type.as_deref().map(|name| number(TYPE, name)))
 }
 
-/// Whether a query asks for more than what its term says.
+/// Returns whether a query has conditions in addition to its term.
 fn asks_for_more(query: &ListQuery) -> bool {
     let rest = match &query.tag {
         Some(_) => ListQuery { tag: None, ..query.clone() },
@@ -60,7 +63,7 @@ fn asks_for_more(query: &ListQuery) -> bool {
     rest.is_filtered()
 }
 
-/// Where the entries are that a query may want, and of which rows.
+/// Returns the tables with the entries that a query may want, each with the table of its rows.
 fn entry_tables(query: &ListQuery) -> &'static [(u8, u8)] {
     const OPEN: (u8, u8) = (keys::OPEN_TERM, keys::OPEN_ROW);
     const CLOSED: (u8, u8) = (keys::CLOSED_TERM, keys::CLOSED_ROW);
@@ -72,7 +75,8 @@ fn entry_tables(query: &ListQuery) -> &'static [(u8, u8)] {
     }
 }
 
-/// The entries of a term in a table that a query may want: in a list by close all of them, for they are in order of start.
+/// Returns the key range of a term's entries in a table. For a list by close it covers all of them, because entries are
+/// ordered by start.
 fn range(table: u8, term: u64, query: &ListQuery, after: Option<&Position>) -> (Vec<u8>, Vec<u8>) {
     let prefix = keys::terms_of(table, &query.domain, term);
     if query.order.is_by_close() {
@@ -82,7 +86,7 @@ fn range(table: u8, term: u64, query: &ListQuery, after: Option<&Position>) -> (
     bounds(&prefix, query, after.map(|after| keys::term(table, &query.domain, term, after)))
 }
 
-/// The rows of some entries, as far as they are there still: a run may have closed since.
+/// Returns the rows of some entries, as far as they still exist: a run may have closed in between.
 async fn rows_of(shared: &Arc<Shared>, table: u8, domain: &str, entries: &Scanned) -> Result<Vec<Listed>, Error> {
     let places = entries.pairs.iter().map(|(key, _)| keys::read_term(key)).collect::<Result<Vec<_>, _>>()?;
     let mut listed = Vec::with_capacity(places.len());
@@ -99,11 +103,11 @@ async fn rows_of(shared: &Arc<Shared>, table: u8, domain: &str, entries: &Scanne
     Ok(listed)
 }
 
-/// Gathers a page by a term. Answers whether it could: in order of close it can where the term has few rows.
+/// Collects a page by a term. Returns whether it could: in order of close it works only for terms with few rows.
 pub(crate) async fn list(shared: &Arc<Shared>, term: u64, gathered: &mut PageBuilder<'_>) -> Result<bool, Error> {
     let query = gathered.query();
     let is_by_close = query.order.is_by_close();
-    let pairs = if is_by_close || asks_for_more(query) { LOOKED_AT } else { gathered.wanted().min(LOOKED_AT) };
+    let pairs = if is_by_close || asks_for_more(query) { ROWS_READ_MAX } else { gathered.wanted().min(ROWS_READ_MAX) };
     let want = Want { pairs, bytes: usize::MAX, is_reverse: query.order.is_oldest_first() };
     for (table, rows) in entry_tables(query) {
         let (from, to) = range(*table, term, query, gathered.after());
@@ -115,22 +119,22 @@ pub(crate) async fn list(shared: &Arc<Shared>, term: u64, gathered: &mut PageBui
             gathered.add(listed);
         }
         if let Some((last, _)) = entries.pairs.last().filter(|_| !entries.is_end) {
-            gathered.ends_at(keys::read_term(last)?);
+            gathered.set_horizon(keys::read_term(last)?);
         }
     }
     Ok(true)
 }
 
-/// Looks at the rows of a term, as far as it may.
-pub(crate) async fn look(shared: &Arc<Shared>, term: u64, looking: &mut Looking<'_>) -> Result<(), Error> {
-    let query = looking.query();
+/// Examines the rows of a term, up to the limit.
+pub(crate) async fn count(shared: &Arc<Shared>, term: u64, counting: &mut CountBuilder<'_>) -> Result<(), Error> {
+    let query = counting.query();
     for (table, rows) in entry_tables(query) {
         let (mut from, to) = range(*table, term, query, None);
-        while !looking.count.is_cut {
-            let want = Want { pairs: LOOKED_AT.min(looking.wanted()), bytes: usize::MAX, is_reverse: false };
+        while !counting.count.is_cut {
+            let want = Want { pairs: ROWS_READ_MAX.min(counting.wanted()), bytes: usize::MAX, is_reverse: false };
             let entries = shared.scan(from, to.clone(), want).await?;
             for listed in rows_of(shared, *rows, &query.domain, &entries).await? {
-                looking.at(&listed.workflow_id, &listed.row);
+                counting.examine(&listed.workflow_id, &listed.row);
             }
             match entries.pairs.last() {
                 Some((last, _)) if !entries.is_end => from = keys::after(last),
@@ -141,15 +145,15 @@ pub(crate) async fn look(shared: &Arc<Shared>, term: u64, looking: &mut Looking<
     Ok(())
 }
 
-/// Makes the entries of a store that was left by a version without any, before anybody else has it. They go to redb at once; a start
-/// that is cut short here begins again.
+/// Creates the entries in a store written by a version without them, before the store is shared. They are written to
+/// redb directly. An interrupted start begins again.
 pub(crate) fn make(tree: &Tree, state: &State) -> Result<(), Error> {
     let mut made = Vec::new();
     for rows in [keys::OPEN_ROW, keys::CLOSED_ROW] {
         let (from, to) = ([rows], [rows + 1]);
         for pair in tree.snapshot()?.range(&from, &to, false)? {
             let (key, value) = pair?;
-            // What the log has is newer.
+            // The log contains a newer value.
             if state.slot(&key).is_none() {
                 made.extend(entries(&key, &value)?);
             }
@@ -164,10 +168,10 @@ pub(crate) fn make(tree: &Tree, state: &State) -> Result<(), Error> {
         }
     }
     write(tree, &mut made)?;
-    tree.know_terms()
+    tree.record_has_terms()
 }
 
-/// The entries of a stored row.
+/// Returns the keys of a stored row's entries.
 fn entries(key: &[u8], value: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let ((workflow_id, run), row) = (keys::read_row(key)?, decode_row(value)?);
     let position = Position::new(row.started_at, row.started_at, workflow_id, run);
@@ -197,18 +201,18 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_a_term_is_what_stores_have() {
-        assert_eq!(number(b'a', ""), 0xaf63_dc4c_8601_ec8c, "FNV-1a of `a`, as its authors publish it");
-        assert_eq!(number(b'f', "oobar"), 0x8594_4171_f739_67e8, "of `foobar`");
+    fn the_number_of_a_term_never_changes() {
+        assert_eq!(number(b'a', ""), 0xaf63_dc4c_8601_ec8c, "the published FNV-1a hash of `a`");
+        assert_eq!(number(b'f', "oobar"), 0x8594_4171_f739_67e8, "the published FNV-1a hash of `foobar`");
         assert_ne!(number(TYPE, "order"), number(TAG, "order"));
     }
 
     #[test]
-    fn an_entry_says_where_its_row_is() {
+    fn an_entry_contains_the_position_of_its_row() {
         let position = Position::new(7, 7, Arc::from("a\0ü"), [3; 16]);
         for key in term_keys("d\0", &position, &row("order", &["eu", "eu", ""])) {
             assert_eq!(keys::read_term(&key).unwrap(), position);
         }
-        assert_eq!(term_keys("d", &position, &row("order", &["eu", "eu", ""])).len(), 3, "each once");
+        assert_eq!(term_keys("d", &position, &row("order", &["eu", "eu", ""])).len(), 3, "duplicates count once");
     }
 }

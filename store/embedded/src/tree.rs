@@ -1,6 +1,6 @@
-//! redb, seen as one sorted map of bytes with the log position that it reflects, whose large values may be in the log. Owns
-//! transactions and their settings; knows nothing of what the keys mean. Every value has a checksum there (`sums.rs`), and redb's own
-//! checksums of its pages are verified when a small file is opened, or when that is asked for.
+//! redb as one sorted map of bytes, together with the log position that it reflects. Its large values may be kept in
+//! the log. Owns transactions and their settings; does not interpret keys. Every value has a checksum (`sums.rs`).
+//! redb's own page checksums are verified when a small file is opened, or on request.
 
 mod opening;
 mod snapshot;
@@ -16,9 +16,9 @@ use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata};
 use store::Error;
 
 use crate::disk::storage_error;
-use crate::places::{self, NeededSegments, PlaceChanges, StayingValues};
+use crate::logged_values::can_be_logged;
+use crate::places::{self, NeededSegments, PlaceChanges, StoredLoggedValues};
 use crate::private;
-use crate::staying::can_stay;
 use crate::sums;
 use crate::tree::opening::{VERIFIED_AT_OPEN_MAX, add_sums, verify};
 use crate::tree::tables::{COPIED, MAP, META, Number, POSITION, SUMMED, TERMS, begin_write, failed, guarded};
@@ -33,18 +33,18 @@ pub(crate) struct Tree {
     database: RwLock<Option<Database>>,
     has_terms: AtomicBool,
     files: Arc<ValueFiles>,
-    /// Whether any value may stay in the log, or one did since this was opened.
+    /// Whether any value may be kept in the log, or was since this was opened.
     has_places: AtomicBool,
     needed: Mutex<NeededSegments>,
     writes: AtomicU64,
     bytes_written: AtomicU64,
 }
 
-/// What becomes of a key.
+/// Change of a key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PairChange<'a> {
     Put(&'a [u8]),
-    /// The value stays in the log.
+    /// The value is kept in the log at this location.
     Stay(LogPlace),
     Remove,
 }
@@ -55,7 +55,7 @@ impl<'a> From<Option<&'a [u8]>> for PairChange<'a> {
     }
 }
 
-/// The whole map as it was at one moment, and what of the log is in it for certain.
+/// The whole map as of one moment, and the log position that it certainly includes.
 pub(crate) struct WholeSnapshot {
     pub(crate) map: Snapshot,
     pub(crate) position: u64,
@@ -63,12 +63,12 @@ pub(crate) struct WholeSnapshot {
 }
 
 impl Tree {
-    /// Opens or creates the file of a map that has all values; also answers the log position that it reflects.
+    /// Opens or creates the file of a map whose values are all in redb. Also returns the log position that it reflects.
     pub(crate) fn open(path: &Path, cache_bytes: usize) -> Result<(Self, u64), Error> {
         Self::open_with(path, cache_bytes, ValueFiles::default(), Verify::IfSmall)
     }
 
-    /// The same, with values that stay in the log.
+    /// Opens or creates the file of a map that may keep values in the log.
     pub(crate) fn open_with(
         path: &Path,
         cache_bytes: usize,
@@ -122,13 +122,13 @@ impl Tree {
         Ok((tree, position))
     }
 
-    /// Whether rows have entries under their terms.
+    /// Returns whether rows have entries under their terms.
     pub(crate) fn has_terms(&self) -> bool {
         self.has_terms.load(Ordering::Relaxed)
     }
 
-    /// Says that they have, from here on.
-    pub(crate) fn know_terms(&self) -> Result<(), Error> {
+    /// Records that rows have entries under their terms from now on.
+    pub(crate) fn record_has_terms(&self) -> Result<(), Error> {
         let txn = self.with(begin_write)?;
         {
             let mut meta = txn.open_table(META).map_err(failed)?;
@@ -145,33 +145,35 @@ impl Tree {
         call(database.as_ref().ok_or_else(|| Error::Failed { why: "it was closed".to_owned() })?)
     }
 
-    /// The segments of the log that have values which are needed.
+    /// Returns the segments of the log with needed values.
     pub(crate) fn needed(&self) -> MutexGuard<'_, NeededSegments> {
         self.needed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The map as it is now, and what else can be read at the same moment.
+    /// Returns a snapshot of the map, and a transaction that reads the other tables as of the same moment.
     fn read(&self) -> Result<(Snapshot, redb::ReadTransaction), Error> {
         guarded(|| {
             self.with(|database| {
                 let reading = self.needed().reading();
                 let txn = database.begin_read().map_err(failed)?;
                 let map = txn.open_table(MAP).map_err(failed)?;
-                // Set before the first place can be seen.
+                // It is set before the first location becomes visible.
                 let has_places = self.has_places.load(Ordering::SeqCst);
-                let staying =
-                    has_places.then(|| StayingValues::of(&txn, &self.files, reading)).transpose().map_err(failed)?;
-                Ok((Snapshot { map, staying }, txn))
+                let logged = has_places
+                    .then(|| StoredLoggedValues::of(&txn, &self.files, reading))
+                    .transpose()
+                    .map_err(failed)?;
+                Ok((Snapshot { map, logged }, txn))
             })
         })
     }
 
-    /// The map as it is now.
+    /// Returns a snapshot of the map.
     pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
         Ok(self.read()?.0)
     }
 
-    /// The map as it is now, and its position.
+    /// Returns a snapshot of the map with its position.
     pub(crate) fn whole(&self) -> Result<WholeSnapshot, Error> {
         let (map, txn) = self.read()?;
         let meta = txn.open_table(META).map_err(failed)?;
@@ -180,10 +182,10 @@ impl Tree {
         Ok(WholeSnapshot { map, position, pairs })
     }
 
-    /// Values that stay in a segment, until they have so many bytes together; at least one if there is any.
-    pub(crate) fn staying_in(&self, segment: u64, most_bytes: usize) -> Result<Vec<(Bytes, Bytes)>, Error> {
+    /// Returns values kept in a segment, up to this many bytes, but at least one if there is any.
+    pub(crate) fn logged_values_in(&self, segment: u64, most_bytes: usize) -> Result<Vec<(Bytes, Bytes)>, Error> {
         let (_, txn) = self.read()?;
-        let places = guarded(|| places::staying_in(&txn, segment, most_bytes).map_err(failed))?;
+        let places = guarded(|| places::logged_values_in(&txn, segment, most_bytes).map_err(failed))?;
         let read = |(key, place): (Bytes, LogPlace)| {
             let value = self.files.read(place).map_err(|error| sums::named(&key, error))?;
             Ok((key, value))
@@ -191,18 +193,19 @@ impl Tree {
         places.into_iter().map(read).collect()
     }
 
-    /// Whether any value stays in a segment, by the values themselves rather than by what is kept of the segment.
-    pub(crate) fn stays_any(&self, segment: u64) -> Result<bool, Error> {
+    /// Returns whether any value is kept in a segment, according to the values themselves rather than the segment's
+    /// row.
+    pub(crate) fn has_logged_value(&self, segment: u64) -> Result<bool, Error> {
         let (_, txn) = self.read()?;
-        guarded(|| places::stays_any(&txn, segment).map_err(failed))
+        guarded(|| places::has_logged_value(&txn, segment).map_err(failed))
     }
 
-    /// Nobody reads this segment any more.
+    /// Closes a segment that has no readers any more.
     pub(crate) fn close_segment(&self, segment: u64) {
         self.files.close(segment);
     }
 
-    /// As far as a copy has come; `None` where it has not got its base yet.
+    /// Returns the batch up to which a copy is complete, or `None` if it does not have its base yet.
     pub(crate) fn copied(&self) -> Result<Option<u64>, Error> {
         self.with(|database| {
             let txn = database.begin_read().map_err(failed)?;
@@ -211,7 +214,7 @@ impl Tree {
         })
     }
 
-    /// Writes some pairs of a copy and, if given, as far as it then has come, as one transaction.
+    /// Writes some pairs of a copy and, if given, the batch up to which it is then complete, in one transaction.
     pub(crate) fn write_copy<'a>(
         &self,
         pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
@@ -220,7 +223,8 @@ impl Tree {
         self.write_with(pairs.map(|(key, value)| (key, value.into())), copied.map(|copied| (COPIED, copied)))
     }
 
-    /// Writes some pairs (`None`: remove) and, if given, the position that the map then reflects, as one transaction.
+    /// Writes some pairs (`None` removes a key) and, if given, the position that the map then reflects, in one
+    /// transaction.
     pub(crate) fn write<'a>(
         &self,
         pairs: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
@@ -229,7 +233,7 @@ impl Tree {
         self.change(pairs.map(|(key, value)| (key, value.into())), position)
     }
 
-    /// The same, of pairs whose values may stay in the log.
+    /// Like [`write`](Self::write), for pairs whose values may be kept in the log.
     pub(crate) fn change<'a>(
         &self,
         pairs: impl Iterator<Item = (&'a [u8], PairChange<'a>)>,
@@ -264,7 +268,7 @@ impl Tree {
                         map.insert(key, sealed.as_slice())
                     }
                     PairChange::Stay(_) => {
-                        sums::seal_staying(&mut sealed, key);
+                        sums::seal_logged(&mut sealed, key);
                         map.insert(key, sealed.as_slice())
                     }
                     PairChange::Remove => {
@@ -273,8 +277,8 @@ impl Tree {
                     }
                 };
                 bytes += key.len() + sealed.len();
-                let may_have_stayed = old.map_err(failed)?.is_some_and(|old| sums::may_stand_for_staying(old.value()));
-                if may_have_stayed && can_stay(key) {
+                let may_have_been_logged = old.map_err(failed)?.is_some_and(|old| sums::may_mean_logged(old.value()));
+                if may_have_been_logged && can_be_logged(key) {
                     places.remove(key).map_err(failed)?;
                 }
                 if let PairChange::Stay(place) = change {
@@ -301,17 +305,17 @@ impl Tree {
         Ok(())
     }
 
-    /// Transactions written.
+    /// Returns the number of transactions written.
     pub(crate) fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of pairs written; what redb adds for its pages is not counted.
+    /// Returns the bytes of pairs written, without redb's overhead.
     pub(crate) fn bytes_written(&self) -> u64 {
         self.bytes_written.load(Ordering::Relaxed)
     }
 
-    /// Packs the file and gives the free end back. Nothing else may use the map meanwhile.
+    /// Compacts the file and returns the free space to the disk. The map must not be used at the same time.
     pub(crate) fn compact(&self) -> Result<bool, Error> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         let Some(database) = database.as_mut() else {
@@ -331,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_snapshot_shows_can_be_read_for_as_long_as_it_is_held() {
+    fn a_snapshots_values_are_readable_while_it_is_held() {
         let directory = tempfile::TempDir::new().unwrap();
         let log = directory.path().to_owned();
         std::fs::write(crate::names::values_path(&log, 1), b"before value behind").unwrap();
@@ -348,7 +352,7 @@ mod tests {
         assert_eq!(earlier.get(key).unwrap().as_deref(), Some(b"value".as_slice()));
         let mut pairs = earlier.all().unwrap();
         drop(earlier);
-        assert_eq!(tree.needed().take_unread(), [] as [u64; 0], "they are of the snapshot");
+        assert_eq!(tree.needed().take_unread(), [] as [u64; 0], "the pairs hold the snapshot");
         assert_eq!(pairs.next().unwrap().unwrap().1.as_ref(), b"value");
         drop(pairs);
         assert_eq!(tree.needed().take_unread(), [1]);
@@ -357,9 +361,9 @@ mod tests {
         assert!(Tree::open(&path, 1 << 20).unwrap().0.needed().is_empty());
     }
 
-    /// Such as a version that knows of no terms writes it, which may have the store for a while.
+    /// A version without terms, which may use the store temporarily, writes such a position.
     #[test]
-    fn a_position_that_was_written_without_terms_has_none() {
+    fn a_position_written_without_terms_has_none() {
         let directory = tempfile::TempDir::new().unwrap();
         let path = directory.path().join("tree.redb");
         let nothing = || std::iter::empty::<(&[u8], Option<&[u8]>)>();
@@ -367,7 +371,7 @@ mod tests {
         let tree = open();
         assert!(!tree.has_terms());
         tree.write(nothing(), Some(5)).unwrap();
-        tree.know_terms().unwrap();
+        tree.record_has_terms().unwrap();
         tree.write(nothing(), Some(6)).unwrap();
         drop(tree);
         let tree = open();

@@ -1,5 +1,5 @@
-//! Values that stay in the log: where one is, and how it is read there. Which ones there are is known to redb (`places.rs`); the
-//! segments belong to the log (`log.rs`).
+//! Values kept in the log: their locations, and how they are read. Which values these are is recorded in redb
+//! (`places.rs`); the segments belong to the log (`log.rs`).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -16,10 +16,10 @@ use crate::faults::Faults;
 use crate::names::{segment_path, values_path};
 use crate::opening::Opening;
 
-/// How many segments are held open. Ours: values that are read together are in few segments.
+/// Maximum number of segments held open. Ours: values that are read together are in few segments.
 const OPEN: usize = 8;
 
-/// Where a value is.
+/// Location of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogPlace {
     pub(crate) segment: u64,
@@ -30,12 +30,12 @@ pub(crate) struct LogPlace {
 
 impl LogPlace {
     pub(crate) fn of((segment, offset): (u64, u64), value: &[u8]) -> Self {
-        // Values are bounded by the size of a frame.
+        // The size of a value is limited by the size of a frame.
         let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
         Self { segment, offset, length, crc: crc32fast::hash(value) }
     }
 
-    /// As redb has it.
+    /// Returns the location as stored in redb.
     pub(crate) fn numbers(self) -> [u64; 3] {
         [self.segment, self.offset, u64::from(self.length) << 32 | u64::from(self.crc)]
     }
@@ -46,7 +46,7 @@ impl LogPlace {
     }
 }
 
-/// Reads values where the log has them.
+/// Reads values from the log.
 #[derive(Debug, Default)]
 pub(crate) struct ValueFiles {
     log: PathBuf,
@@ -60,11 +60,11 @@ impl ValueFiles {
         Self { log, opening, faults, open: Mutex::default() }
     }
 
-    /// Waits for the disk.
+    /// Reads a value. Blocks on the disk.
     pub(crate) fn read(&self, place: LogPlace) -> Result<Bytes, Error> {
         let LogPlace { segment, offset, length, crc } = place;
         let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => self.damaged(place, "is not there"),
+            io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => self.damaged(place, "is missing"),
             _ => storage_error(&error, "read a value in", &segment_path(&self.log, segment)),
         };
         let file = self.file(segment).map_err(failed)?;
@@ -78,7 +78,8 @@ impl ValueFiles {
         let log = self.log.display();
         Error::Corrupt {
             what: format!(
-                "a value of {length} bytes at offset {offset} of segment {segment} in `{log}` {how}. Restore the directory from a backup"
+                "a value of {length} bytes at offset {offset} of segment {segment} in `{log}` {how}. Restore the \
+                 directory from a backup"
             ),
         }
     }
@@ -93,7 +94,7 @@ impl ValueFiles {
         }
         let file = self.opening.patiently(|| {
             self.faults.before_open()?;
-            // It is called so for as long as it is in the log, and never again afterwards.
+            // The segment has this name while it is part of the log. No later segment gets it.
             match File::open(segment_path(&self.log, segment)) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => File::open(values_path(&self.log, segment)),
                 opened => opened,
@@ -106,7 +107,7 @@ impl ValueFiles {
         Ok(file)
     }
 
-    /// Nobody reads this segment any more.
+    /// Closes a segment that has no readers any more.
     pub(crate) fn close(&self, segment: u64) {
         self.open().retain(|(open, _)| *open != segment);
     }

@@ -1,4 +1,4 @@
-//! Writes to one workflow id: the compare-and-swap, and what it means for the indexes.
+//! Writes to one workflow id: the compare-and-swap, and its effects on the indexes.
 
 use std::sync::Arc;
 
@@ -33,11 +33,11 @@ impl Shared {
         Self::check_commit(head, parts)?;
         let record = encode_head(head);
         let parts: Vec<_> = parts.iter().map(|(part, bytes)| (keys::part(key, head.run, *part), bytes)).collect();
-        self.must_have_room().await?;
+        self.ensure_space().await?;
         let place = [keys::head(key)];
         let outcome = self.with(&place, |state, found| {
             let Some(FoundValue { value, batch }) = found.into_iter().next() else {
-                return Err(Error::Corrupt { what: "a lookup without an answer".to_owned() });
+                return Err(Error::Corrupt { what: "a lookup returned no result".to_owned() });
             };
             let old = value.as_ref().map(decode_head).transpose()?;
             if !holds(&expect, old.as_ref()) {
@@ -71,7 +71,7 @@ impl Shared {
         Self::check_frame(size)
     }
 
-    /// The answer, once what it says is durable.
+    /// Returns the result of a commit once it is durable.
     async fn settled(&self, outcome: WriteOutcome) -> Result<Cas, Error> {
         match outcome {
             WriteOutcome::Won(durable) => {
@@ -89,7 +89,7 @@ impl Shared {
     pub(crate) async fn put_kept(&self, key: &HeadKey, head: &Head, parts: &[(PartKey, Bytes)]) -> Result<Cas, Error> {
         Self::check_commit(head, parts)?;
         let place = keys::kept(key, head.run);
-        self.must_have_room().await?;
+        self.ensure_space().await?;
         let outcome = self.with(&[keys::head(key), place.clone()], |state, found| {
             for FoundValue { value, batch } in found {
                 let there = value.as_ref().map(decode_head).transpose()?;
@@ -109,7 +109,7 @@ impl Shared {
 
     pub(crate) async fn put_part(&self, key: &HeadKey, run: RunId, part: PartKey, bytes: Bytes) -> Result<(), Error> {
         check_size(bytes.len(), LIMITS.part_max)?;
-        self.must_have_room().await?;
+        self.ensure_space().await?;
         let durable = self.with(&[keys::head(key), keys::kept(key, run)], |state, found| {
             let mut is_known = false;
             for value in found.iter().filter_map(|found| found.value.as_ref()) {
@@ -142,7 +142,7 @@ fn expiry(key: &HeadKey, head: &Head) -> Option<Vec<u8>> {
     head.expires_at.map(|at| keys::expiry(at, key, head.run))
 }
 
-/// Keeps a head that is replaced, until `expires_at`. Its row stays as it is.
+/// Keeps a replaced head until `expires_at`. Its row does not change.
 fn keep(state: &mut State, key: &HeadKey, old: Option<&Head>, expires_at: Option<UnixMs>) {
     let Some(old) = old else { return };
     let kept = Head { expires_at, ..old.clone() };
@@ -162,7 +162,8 @@ fn move_expiry(state: &mut State, old: Option<Vec<u8>>, new: Option<Vec<u8>>) {
     }
 }
 
-/// Brings due index, rows, terms and expiry to a new head from the one before it, of the same run; touches only what changes.
+/// Updates the due index, rows, terms and expiry from the previous head of the same run to the new one. Writes only
+/// what changes.
 fn index(state: &mut State, key: &HeadKey, old_due: Option<UnixMs>, same_run: Option<&Head>, head: &Head) {
     if old_due != head.due {
         if let Some(at) = old_due {
@@ -198,7 +199,7 @@ fn index(state: &mut State, key: &HeadKey, old_due: Option<UnixMs>, same_run: Op
     }
 }
 
-/// Where a row stands: by start, and by close once it is closed.
+/// Returns the keys of a row: by start, and by close once it is closed.
 pub(crate) fn row_keys(key: &HeadKey, run: RunId, row: &Row) -> Vec<Vec<u8>> {
     let by_start = if row.closed_at.is_none() { keys::OPEN_ROW } else { keys::CLOSED_ROW };
     let places = [(by_start, Order::NewestStart), (keys::ENDED_ROW, Order::NewestClose)];
@@ -209,13 +210,13 @@ pub(crate) fn row_keys(key: &HeadKey, run: RunId, row: &Row) -> Vec<Vec<u8>> {
     places.into_iter().filter_map(place).collect()
 }
 
-/// The entries of a row under its terms.
+/// Returns the keys of a row's entries under its terms.
 fn terms_of(key: &HeadKey, run: RunId, row: &Row) -> Vec<Vec<u8>> {
     let position = Position::new(row.started_at, row.started_at, Arc::clone(&key.workflow_id), run);
     term_keys(&key.domain, &position, row)
 }
 
-/// Takes a head or kept head and all that indexes it away.
+/// Removes a head or kept head and its index entries.
 pub(crate) fn unindex(state: &mut State, key: &HeadKey, place: &[u8], head: &Head) {
     state.delete(place);
     if let Some(at) = head.due.filter(|_| place.first() == Some(&keys::HEAD)) {

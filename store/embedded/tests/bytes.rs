@@ -1,6 +1,7 @@
-//! A changed byte of `tree.redb` is never read as data: the store says that it is corrupt, or shows what was written.
+//! A changed byte of `tree.redb` is never read as data: the store either reports corruption or returns the original
+//! data.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
 
 mod support;
 
@@ -23,7 +24,7 @@ fn id(number: u64) -> String {
     format!("workflow-{number}")
 }
 
-/// A payload; every second one is long enough to stay in the log.
+/// A payload. Every second one is long enough to be kept in the log.
 fn pack(number: u64) -> (PartKey, Bytes) {
     let times = if number.is_multiple_of(2) { 40 } else { 800 };
     (PartKey::Pack { op: 1 }, Bytes::from(format!("payload of {number};").repeat(times)))
@@ -33,7 +34,7 @@ fn options(directory: &Path) -> Options {
     Options { segment_bytes: 8 << 10, cache_bytes: 0, ..Options::new(directory) }
 }
 
-/// Writes a store whose data is all in `tree.redb` and in segments that stay for their values.
+/// Writes a store whose data is all in `tree.redb` and in segments kept for their values.
 async fn write(directory: &Path) {
     let store = Embedded::open(options(directory)).await.unwrap();
     for number in 1..=WORKFLOWS {
@@ -51,7 +52,7 @@ async fn write(directory: &Path) {
     Embedded::compact(directory).await.unwrap();
 }
 
-/// Everything that can be read.
+/// All data that can be read.
 #[derive(Debug, PartialEq)]
 struct Content {
     heads: Vec<Option<Head>>,
@@ -85,7 +86,7 @@ async fn read(store: &Embedded) -> Result<Content, Error> {
     Ok(Content { heads, chunks, packs, due, lists, counts })
 }
 
-/// Opens a store and reads everything.
+/// Opens a store and reads all of its data.
 async fn open_and_read(directory: &Path) -> Result<Content, Error> {
     let store = Embedded::open(options(directory)).await?;
     read(&store).await
@@ -95,7 +96,7 @@ fn backed_up(directory: &Path, archive: &Path) -> Result<(), ArchiveError> {
     Embedded::backup(directory, &BackupOptions::new(archive), &mut |_| {}).map(|_| ())
 }
 
-/// Restores an archive and reads everything.
+/// Restores an archive and reads all of its data.
 async fn restored(archive: &Path) -> Content {
     let scratch = TempDir::new().unwrap();
     let directory = scratch.path().join("restored");
@@ -110,13 +111,13 @@ async fn restored(archive: &Path) -> Content {
     open_and_read(&directory).await.unwrap()
 }
 
-/// Places of some text in a file.
+/// Returns the offsets of a text in a file.
 fn find(bytes: &[u8], text: &str) -> Vec<usize> {
     let starts = bytes.windows(text.len()).enumerate();
     starts.filter(|(_, window)| *window == text.as_bytes()).map(|(at, _)| at).collect()
 }
 
-/// Bytes that are changed, seeded. Ours: each takes an opening of the store, which syncs.
+/// Number of bytes that are changed, chosen by a seed. Ours: each requires opening the store, which syncs.
 const SAMPLE: u64 = 120;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,7 +127,7 @@ async fn a_changed_byte_of_the_tree_is_refused_or_changes_nothing() {
     let truth = open_and_read(original.path()).await.unwrap();
     assert!(truth.packs.iter().flatten().all(Option::is_some) && truth.due.len() == 8, "{truth:?}");
     let bytes = fs::read(original.path().join("tree.redb")).unwrap();
-    // Pages that are free may hold anything that was there before; what is not 0 is more often in use.
+    // Free pages may contain old data. Non-zero bytes are more often in use.
     let used: Vec<_> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
     let copy = TempDir::new().unwrap();
     let tree = copy.path().join("tree.redb");
@@ -167,9 +168,9 @@ async fn a_changed_byte_of_the_tree_is_refused_or_changes_nothing() {
     assert!(refused >= SAMPLE / 20, "{refused} of {SAMPLE} refused");
 }
 
-/// Such as a disk does to a store that is too large to be verified when it is opened.
+/// A disk can do this to a store that is too large to be verified when it is opened.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_changes_under_a_store_that_is_open_is_named_and_the_rest_can_be_read() {
+async fn a_change_under_an_open_store_is_reported_by_key() {
     let original = TempDir::new().unwrap();
     write(original.path()).await;
     let truth = open_and_read(original.path()).await.unwrap();
@@ -189,9 +190,9 @@ async fn what_changes_under_a_store_that_is_open_is_named_and_the_rest_can_be_re
                     noticed += 1;
                     assert!(what.contains(named) && what.contains("in domain `crash`"), "{what}");
                     let other = store.load(&key(&id(1))).await.unwrap();
-                    assert_eq!(other, truth.heads[0], "others are read as before");
+                    assert_eq!(other, truth.heads[0], "other data is read as before");
                 }
-                // A copy in a page that is not in use.
+                // A copy in an unused page.
                 found => assert_eq!(found.unwrap(), truth),
             }
             file.write_all_at(&[bytes[at]], at as u64).unwrap();

@@ -1,6 +1,6 @@
-//! The embedded store keeps the contract, whatever it has in memory and whatever it has in redb.
+//! The embedded store passes the conformance suite with all data in memory and with all data in redb.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -26,7 +26,7 @@ async fn the_contract_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_contract_holds_when_everything_goes_to_redb_at_once() {
+async fn the_contract_holds_if_all_data_goes_to_redb_at_once() {
     keeps_the_contract(|options| Options { memory_bytes: 2, segment_bytes: 4096, ..options }).await;
 }
 

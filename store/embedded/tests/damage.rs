@@ -1,6 +1,6 @@
-//! Files that are not as they were left: a torn end is cut off, damage is refused, devices that fail stop the store.
+//! Damaged files and failing devices: a torn end is cut off, damage is reported, and a failing device stops the store.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
 
 mod support;
 
@@ -16,7 +16,8 @@ use tempfile::TempDir;
 
 const SECTOR: usize = 512;
 
-/// A store with `count` versions of one key, a batch each, left as by a crash; answers where the last frame begins.
+/// Leaves a store with `count` versions of one key, one batch each, as after a crash. Returns the offset of the last
+/// frame.
 async fn left_behind(directory: &Path, options: Options, count: u64) -> usize {
     let store = Embedded::open(options).await.unwrap();
     let mut last = 0;
@@ -32,7 +33,7 @@ async fn left_behind(directory: &Path, options: Options, count: u64) -> usize {
 async fn a_torn_sector_of_the_last_batch_costs_only_that_batch() {
     let original = TempDir::new().unwrap();
     left_behind(original.path(), small(original.path()), 30).await;
-    // One more batch, large enough to have many sectors; the crash came before it was acknowledged.
+    // One more batch with many sectors; the crash happened before it was acknowledged.
     {
         let store = Embedded::open(small(original.path())).await.unwrap();
         let parts = [chunk(&key("a"), 31), (PartKey::Pack { op: 1 }, Bytes::from(vec![0xEE; 20 * SECTOR]))];
@@ -57,7 +58,7 @@ async fn a_torn_sector_of_the_last_batch_costs_only_that_batch() {
             let store = Embedded::open(small(copy.path())).await.unwrap();
             let version = check(&*store, &key("a"), 30).await;
             lost += u64::from(version == 30);
-            // What comes next is not confused by what was cut off.
+            // Further commits are not affected by the data that was cut off.
             for _ in 0..3 {
                 next(&*store, &key("a")).await.unwrap();
             }
@@ -66,11 +67,11 @@ async fn a_torn_sector_of_the_last_batch_costs_only_that_batch() {
             check(&*store, &key("a"), version + 3).await;
         }
     }
-    assert!(lost >= 40, "only {lost} torn batches were noticed");
+    assert!(lost >= 40, "only {lost} torn batches were detected");
 }
 
 #[tokio::test]
-async fn a_hole_before_a_later_batch_is_refused_and_named() {
+async fn a_hole_before_a_later_batch_is_reported() {
     let original = TempDir::new().unwrap();
     let last = left_behind(original.path(), small(original.path()), 30).await;
     let name = segments(original.path()).last().unwrap().file_name().unwrap().to_owned();
@@ -94,7 +95,7 @@ async fn a_hole_before_a_later_batch_is_refused_and_named() {
     }
 }
 
-/// A store that has several segments and no checkpoint.
+/// Creates a store with several segments and no checkpoint.
 async fn several_segments(directory: &Path) {
     let options = Options { segment_bytes: 4096, ..Options::new(directory) };
     left_behind(directory, options, 60).await;
@@ -102,7 +103,7 @@ async fn several_segments(directory: &Path) {
 }
 
 #[tokio::test]
-async fn a_missing_segment_is_refused() {
+async fn a_missing_segment_is_reported() {
     for missing in [0, 1, 3] {
         let directory = TempDir::new().unwrap();
         several_segments(directory.path()).await;
@@ -113,18 +114,18 @@ async fn a_missing_segment_is_refused() {
 }
 
 #[tokio::test]
-async fn a_lost_end_of_an_earlier_segment_is_refused() {
+async fn a_lost_end_of_an_earlier_segment_is_reported() {
     let directory = TempDir::new().unwrap();
     several_segments(directory.path()).await;
     let path = &segments(directory.path())[1];
     let end = data_end(path);
     change(path, |bytes| bytes[end - 200..].fill(0));
     let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
-    assert!(matches!(&error, Error::Corrupt { what } if what.contains("should go on with batch")), "{error}");
+    assert!(matches!(&error, Error::Corrupt { what } if what.contains("should continue with batch")), "{error}");
 }
 
 #[tokio::test]
-async fn a_log_that_ends_before_the_checkpoint_is_refused() {
+async fn a_log_that_ends_before_the_checkpoint_is_reported() {
     let directory = TempDir::new().unwrap();
     let store = Embedded::open(Options::new(directory.path())).await.unwrap();
     next(&*store, &key("a")).await.unwrap();
@@ -143,7 +144,7 @@ async fn a_log_that_ends_before_the_checkpoint_is_refused() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_missing_beside_a_store_that_has_acknowledged_something_is_refused() {
+async fn a_missing_log_of_acknowledged_commits_is_reported() {
     for count in [1, 5] {
         let directory = TempDir::new().unwrap();
         left_behind(directory.path(), Options::new(directory.path()), count).await;
@@ -152,13 +153,11 @@ async fn a_log_that_is_missing_beside_a_store_that_has_acknowledged_something_is
         }
         for _ in 0..2 {
             let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
-            assert!(
-                matches!(&error, Error::Corrupt { what } if what.contains("no segment") && what.contains("from a backup")),
-                "{error}"
-            );
+            let Error::Corrupt { what } = error else { panic!("{error}") };
+            assert!(what.contains("no segment") && what.contains("from a backup"), "{what}");
         }
     }
-    // One that was made and never written to is new, however often it is opened.
+    // A store that was never written to counts as new, however often it is opened.
     let directory = TempDir::new().unwrap();
     for _ in 0..2 {
         drop(Embedded::open(Options::new(directory.path())).await.unwrap());
@@ -170,17 +169,17 @@ async fn a_log_that_is_missing_beside_a_store_that_has_acknowledged_something_is
 }
 
 #[tokio::test]
-async fn a_log_that_was_cut_before_what_the_last_start_has_found_is_refused_and_left_as_it_is() {
+async fn a_log_shorter_than_at_the_last_start_is_reported() {
     let directory = TempDir::new().unwrap();
     left_behind(directory.path(), Options::new(directory.path()), 5).await;
     let path = segments(directory.path()).remove(0);
     let fifth = data_end(&path);
-    // This start makes known what there is.
+    // This start records the end of the log.
     left_behind(directory.path(), Options::new(directory.path()), 0).await;
     change(&path, |bytes| bytes.truncate(fifth - 8));
     let cut = fs::read(&path).unwrap();
     let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
-    let told = "go on with batch 5, but the log ends with batch 4";
+    let told = "continue with batch 5, but the log ends with batch 4";
     assert!(matches!(&error, Error::Corrupt { what } if what.contains(told)), "{error}");
     assert_eq!(fs::read(&path).unwrap(), cut);
     fs::write(directory.path().join("KNOWN"), "5\n").unwrap();
@@ -189,7 +188,7 @@ async fn a_log_that_was_cut_before_what_the_last_start_has_found_is_refused_and_
 }
 
 #[tokio::test]
-async fn a_changed_segment_header_or_format_is_refused() {
+async fn a_changed_segment_header_or_form_is_reported() {
     let directory = TempDir::new().unwrap();
     left_behind(directory.path(), Options::new(directory.path()), 3).await;
     let path = segments(directory.path()).pop().unwrap();
@@ -203,7 +202,7 @@ async fn a_changed_segment_header_or_format_is_refused() {
 }
 
 #[tokio::test]
-async fn a_directory_in_use_is_refused_with_the_owner_and_what_to_do() {
+async fn a_directory_in_use_is_refused_with_its_owner() {
     let directory = TempDir::new().unwrap();
     let store = Embedded::open(Options::new(directory.path())).await.unwrap();
     let error = Embedded::open(Options::new(directory.path())).await.unwrap_err();
@@ -214,7 +213,7 @@ async fn a_directory_in_use_is_refused_with_the_owner_and_what_to_do() {
     Embedded::open(Options::new(directory.path())).await.unwrap();
 }
 
-/// Commits from many tasks while the device begins to fail; answers the newest acknowledged version of each key.
+/// Commits from many tasks while the device begins to fail. Returns the newest acknowledged version of each key.
 async fn commit_until_it_fails(store: &Arc<Embedded>, fail: impl FnOnce()) -> Vec<u64> {
     let mut tasks = tokio::task::JoinSet::new();
     let warm = Arc::new(tokio::sync::Barrier::new(9));
@@ -254,7 +253,7 @@ async fn check_all(directory: &Path, acknowledged: &[u64]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failing_sync_stops_the_store_and_what_was_not_synced_was_not_acknowledged() {
+async fn a_failing_sync_stops_the_store_without_acknowledging() {
     let directory = TempDir::new().unwrap();
     let options = Options::new(directory.path());
     let faults = Arc::clone(&options.faults);
@@ -262,9 +261,9 @@ async fn a_failing_sync_stops_the_store_and_what_was_not_synced_was_not_acknowle
     let acknowledged = commit_until_it_fails(&store, || faults.fail_syncs()).await;
     drop(store);
     let segment = newest_segment(directory.path()).unwrap();
-    // The disk never got the last frame: take it away, as a power cut would.
+    // The last frame never reached the disk: remove it, as a power failure would.
     let synced = usize::try_from(faults.synced_bytes()).unwrap();
-    assert!(data_end(&segment) > synced, "a frame was written and not synced");
+    assert!(data_end(&segment) > synced, "a frame was written but not synced");
     change(&segment, |bytes| bytes[synced..].fill(0));
     check_all(directory.path(), &acknowledged).await;
 }
@@ -292,7 +291,7 @@ async fn a_disk_that_fills_up_under_a_write_stops_the_store() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_without_a_descriptor_for_its_next_segment_waits_for_one_and_fails_nobody() {
+async fn commits_wait_for_a_missing_descriptor() {
     let directory = TempDir::new().unwrap();
     let options = small(directory.path());
     let faults = Arc::clone(&options.faults);
@@ -302,7 +301,7 @@ async fn a_store_without_a_descriptor_for_its_next_segment_waits_for_one_and_fai
     let refused = 8;
     faults.refuse_opens(refused);
     let mut version = 1;
-    // Through many segments: those that are made ready, that are used again, and that the commits make themselves.
+    // Through many segments: prepared ones, reused ones, and ones created by commits.
     while faults.opens_refused() > 0 || version < 2_000 {
         version = next(&*store, &key("a")).await.unwrap();
     }
@@ -313,7 +312,7 @@ async fn a_store_without_a_descriptor_for_its_next_segment_waits_for_one_and_fai
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_waits_for_a_descriptor_can_be_stopped_and_has_acknowledged_nothing_that_it_lacks() {
+async fn a_store_waiting_for_a_descriptor_can_be_stopped() {
     let directory = TempDir::new().unwrap();
     let options = small(directory.path());
     let faults = Arc::clone(&options.faults);
@@ -327,7 +326,7 @@ async fn a_store_that_waits_for_a_descriptor_can_be_stopped_and_has_acknowledged
             told.store(version, std::sync::atomic::Ordering::SeqCst);
         }
     });
-    // Three tries of one open: the commits wait.
+    // Three attempts of one open, while the commits wait.
     while store.stats().opens_put_off < 3 {
         tokio::task::yield_now().await;
     }
@@ -339,7 +338,7 @@ async fn a_store_that_waits_for_a_descriptor_can_be_stopped_and_has_acknowledged
 }
 
 #[tokio::test]
-async fn a_load_waits_for_the_sync_of_what_it_shows() {
+async fn a_load_waits_for_the_sync_of_its_result() {
     let directory = TempDir::new().unwrap();
     let options = Options::new(directory.path());
     let faults = Arc::clone(&options.faults);
@@ -356,7 +355,7 @@ async fn a_load_waits_for_the_sync_of_what_it_shows() {
         store.commit(&key, Expect::Absent, &second, &[]),
     );
     assert!(matches!(commit, Err(Error::Failed { .. })), "{commit:?}");
-    // Nobody was shown the version that was never durable: neither by `load` nor by `Lost`.
+    // The version that was never durable was not visible, neither by `load` nor by `Lost`.
     let is_new = |head: &Option<Head>| head.as_ref().is_some_and(|head| head.version == 2);
     assert!(!load.as_ref().is_ok_and(is_new), "{load:?}");
     assert!(!matches!(&lost, Ok(Cas::Lost(head)) if is_new(head)), "{lost:?}");

@@ -1,6 +1,6 @@
-//! A disk without room: what is there can be read and deleted, nothing else is taken, and it goes on when there is room.
+//! A full disk: existing data can be read and deleted, but nothing else is written until there is space.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod support;
 
@@ -15,10 +15,10 @@ use store::{Error, Head, ListQuery, Mark, PartKey, Store};
 use support::{RUN, check, head, key, next, small};
 use tempfile::TempDir;
 
-/// How much room is kept for deleting: a segment, twice the memory, and the least that deleting needs.
+/// Disk space reserved for deletions: a segment, twice the memory, and the minimum for a deletion.
 const SPARE: u64 = (64 << 10) + 2 * (256 << 10) + DELETING_MIN;
 
-/// The least that must be free to delete.
+/// Minimum free space for a deletion.
 const DELETING_MIN: u64 = 4 << 20;
 
 fn spare(directory: &Path) -> Option<u64> {
@@ -37,11 +37,11 @@ fn is_full<T>(outcome: Result<T, Error>, said: u64) {
     match outcome {
         Err(Error::Full { free, least }) => assert_eq!((free, least), (said, 2 * SPARE)),
         Err(error) => panic!("{error}"),
-        Ok(_) => panic!("it was taken"),
+        Ok(_) => panic!("it was accepted"),
     }
 }
 
-/// Everything that is kept is refused with as much room.
+/// Checks that every write of new data fails with this free space.
 async fn refuses_all(store: &Embedded, version: u64, free: u64) {
     let a = key("a");
     is_full(next(store, &a).await, free);
@@ -50,7 +50,7 @@ async fn refuses_all(store: &Embedded, version: u64, free: u64) {
     is_full(store.put_kept(&a, &kept, &[]).await, free);
     let mark = Mark { name: 1, expires_at: u64::MAX, bytes: Bytes::from_static(b"asked") };
     is_full(store.put_marks(&a, &[mark]).await, free);
-    // Nothing of it is there, and the rest is read as ever.
+    // Nothing was written, and other data can still be read.
     assert_eq!(check(store, &a, version).await, version);
     assert_eq!(store.parts(&a, RUN, &[PartKey::Pack { op: 9 }]).await.unwrap(), [None]);
     assert_eq!(store.load_run(&a, [8; 16]).await.unwrap(), None);
@@ -60,7 +60,7 @@ async fn refuses_all(store: &Embedded, version: u64, free: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_is_read_and_deleted_from_and_takes_nothing_else_until_it_has_room() {
+async fn a_full_disk_allows_only_reads_and_deletions() {
     let directory = TempDir::new().unwrap();
     let (store, faults) = open(directory.path(), u64::MAX).await;
     for name in ["a", "b"] {
@@ -72,11 +72,11 @@ async fn a_full_disk_is_read_and_deleted_from_and_takes_nothing_else_until_it_ha
     let free = 2 * SPARE - 1;
     faults.set_disk_free(free);
     refuses_all(&store, 20, free).await;
-    assert_eq!(spare(directory.path()), Some(SPARE), "nothing was written, so that it is not needed");
+    assert_eq!(spare(directory.path()), Some(SPARE), "nothing was written, so the reserve is not needed");
     store.drop_run(&key("b"), RUN).await.unwrap();
     assert_eq!(store.load(&key("b")).await.unwrap(), None);
-    assert_eq!(spare(directory.path()), None, "this is what it is kept for");
-    // As much as is needed, and not a byte more.
+    assert_eq!(spare(directory.path()), None, "the reserve is used");
+    // Exactly the required space suffices.
     faults.set_disk_free(2 * SPARE);
     assert_eq!(next(&*store, &key("a")).await.unwrap(), 21);
     faults.set_disk_free(u64::MAX);
@@ -90,7 +90,7 @@ async fn a_full_disk_is_read_and_deleted_from_and_takes_nothing_else_until_it_ha
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_opens_on_a_full_disk_and_what_was_left_of_the_log_is_there() {
+async fn a_store_opens_on_a_full_disk_with_its_log() {
     for closes in [true, false] {
         let directory = TempDir::new().unwrap();
         let (store, _faults) = open(directory.path(), u64::MAX).await;
@@ -105,7 +105,7 @@ async fn a_store_opens_on_a_full_disk_and_what_was_left_of_the_log_is_there() {
         let (store, faults) = open(directory.path(), 0).await;
         assert_eq!(spare(directory.path()), None, "a start may have to write");
         refuses_all(&store, 300, 0).await;
-        // Others have used up what was kept for deleting.
+        // Other processes have used up the reserved space.
         faults.set_disk_free(DELETING_MIN - 1);
         match store.drop_run(&key("b"), RUN).await {
             Err(Error::Full { free, least }) => assert_eq!((free, least), (DELETING_MIN - 1, DELETING_MIN)),
@@ -116,22 +116,22 @@ async fn a_store_opens_on_a_full_disk_and_what_was_left_of_the_log_is_there() {
         assert_eq!(store.load(&key("b")).await.unwrap(), None);
         drop(store);
         let (store, _) = open(directory.path(), 0).await;
-        assert_eq!(store.load(&key("b")).await.unwrap(), None, "it stays deleted");
+        assert_eq!(store.load(&key("b")).await.unwrap(), None, "the run stays deleted");
         check(&*store, &key("a"), 300).await;
         drop((store, faults));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn room_that_was_kept_by_a_start_with_more_memory_is_given_back() {
+async fn the_reserve_is_resized_by_a_start_with_other_options() {
     let directory = TempDir::new().unwrap();
     let more = Options { memory_bytes: 2 * small(directory.path()).memory_bytes, ..small(directory.path()) };
     drop(Embedded::open(more).await.unwrap());
     assert!(spare(directory.path()).is_some_and(|bytes| bytes > SPARE));
     let (store, _faults) = open(directory.path(), u64::MAX).await;
-    assert_eq!(spare(directory.path()), Some(SPARE), "as much as this start needs");
+    assert_eq!(spare(directory.path()), Some(SPARE), "the size that this start needs");
     drop(store);
-    // The other way round on a full disk: what is there is not what is needed, and would stay for ever.
+    // Vice versa on a full disk: the existing reserve has the wrong size and would otherwise stay forever.
     let more = Options { memory_bytes: 2 * small(directory.path()).memory_bytes, ..small(directory.path()) };
     more.faults.set_disk_free(0);
     drop(Embedded::open(more).await.unwrap());
@@ -139,7 +139,7 @@ async fn room_that_was_kept_by_a_start_with_more_memory_is_given_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn retention_goes_on_on_a_full_disk() {
+async fn retention_continues_on_a_full_disk() {
     let directory = TempDir::new().unwrap();
     let (store, faults) = open(directory.path(), u64::MAX).await;
     let closed = Head { due: None, expires_at: Some(5), ..head(&key("a"), 1) };

@@ -1,10 +1,11 @@
-//! Stores and archives of yesterday can be read. What is in `golden` is never changed; a new format gets a directory beside it.
+//! Stores and archives of earlier versions can be read. The files in `golden` are never changed; each new form gets
+//! another directory.
 //!
-//! Written once by `BATON_WRITE_GOLDEN=DIRECTORY cargo test -p baton-store-embedded --test golden`: `log` is a store that
-//! was left with everything in its log, `tree` one that was closed and compacted, so that redb has everything; `values`, from
-//! format 3 on, one that was closed with large values, which stayed in segments of the log.
+//! Written once by `BATON_WRITE_GOLDEN=DIRECTORY cargo test -p baton-store-embedded --test golden`: `log` is a store
+//! with all its data in the log, `tree` one that was closed and compacted, so that redb has everything; `values`, from
+//! form 3 on, one that was closed with large values kept in segments of the log.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
 
 mod support;
 
@@ -66,7 +67,7 @@ fn bare() -> Head {
 const PARTS: [(PartKey, Bytes); 3] = [
     (PartKey::Chunk { last: 12 }, Bytes::from_static(b"twelve events")),
     (PartKey::Pack { op: u64::MAX }, Bytes::from_static(b"payloads")),
-    (PartKey::Beat { scheduled: 7 }, Bytes::from_static(b"beat")),
+    (PartKey::Heartbeat { scheduled: 7 }, Bytes::from_static(b"beat")),
 ];
 
 async fn write(store: &dyn Store) {
@@ -103,8 +104,8 @@ async fn check(store: &dyn Store) {
     let rows: Vec<_> = store.list(&by_close, None).await.unwrap().rows.into_iter().map(|listed| listed.row).collect();
     assert_eq!(rows, [closed().row.unwrap()]);
     let counted = store.count(&query, u64::MAX).await.unwrap().by_status;
-    assert_eq!(counted, [("open".into(), 1), ("success".into(), 1)].into(), "also where no numbers were kept");
-    // By their types and tags, too, although nobody has noted those of rows when this was written.
+    assert_eq!(counted, [("open".into(), 1), ("success".into(), 1)].into(), "even if no numbers were stored");
+    // Also by types and tags, although the version that wrote this store did not index them.
     let (tag, workflow_type) = (Some("größe".to_owned()), Some("order".to_owned()));
     for (query, expected) in [
         (ListQuery { workflow_type, ..query.clone() }, vec![open().row.unwrap(), closed().row.unwrap()]),
@@ -148,13 +149,13 @@ async fn write_golden(directory: &Path) {
     Embedded::compact(&values).await.unwrap();
 }
 
-/// Parts each of which fills a segment of the golden store.
+/// Parts that each fill a segment of the golden store.
 fn large() -> [(PartKey, Bytes); 3] {
     let bytes = |byte: u8| Bytes::from(vec![byte; 6 << 10]);
     [
         (PartKey::Chunk { last: 3 }, bytes(3)),
         (PartKey::Pack { op: 4 }, bytes(4)),
-        (PartKey::Beat { scheduled: 5 }, bytes(5)),
+        (PartKey::Heartbeat { scheduled: 5 }, bytes(5)),
     ]
 }
 
@@ -195,7 +196,7 @@ async fn stores_of_formats_2_to_4_can_be_read() {
     }
 }
 
-/// What comes behind the base of the golden archive.
+/// Key of the data after the base of the golden archive.
 fn later() -> HeadKey {
     HeadKey { domain: Arc::from("later"), workflow_id: Arc::from("later") }
 }
@@ -205,7 +206,7 @@ async fn write_golden_archive(archive: &Path) {
     let store = Embedded::open(Options::new(data.path())).await.unwrap();
     write(&*store).await;
     store.close().await.unwrap();
-    // Opened, so that redb has everything, and the log has what comes then.
+    // Opened again, so that redb contains the earlier data and the log the later.
     let store = Embedded::open(Options::new(data.path())).await.unwrap();
     for number in 0..2 {
         let (data, options) = (data.path().to_owned(), BackupOptions::new(archive));

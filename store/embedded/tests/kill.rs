@@ -1,4 +1,4 @@
-//! A process under load is killed, at any instant and between any two steps; nothing that it acknowledged is lost.
+//! A process under load is killed at any instant and between any two steps. No acknowledged commit is lost.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 use support::{Acknowledged, Dice, Hammer};
 use tempfile::TempDir;
 
-/// Not a test: the process to be killed, when the environment says so.
+/// Not a test: the process to be killed, if the environment variable is set.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hammer() {
     support::hammer().await;
@@ -21,12 +21,12 @@ async fn nothing_acknowledged_is_lost_by_two_hundred_kills() {
     let (mut directory, mut count) = (TempDir::new().unwrap(), 0);
     for kill in 0..200 {
         if kill % 25 == 0 {
-            // Histories grow with each kill; now and then a new store keeps the check short.
+            // Histories grow with each kill. A new store now and then keeps the checks short.
             directory = TempDir::new().unwrap();
             acknowledged = Acknowledged::default();
         }
         let mut hammer = Hammer::start(directory.path(), None);
-        // However slow it is, it has come somewhere; how far it is with the next commits is up to the dice.
+        // The process has made at least some progress; how far the next commits get is random.
         count += hammer.hear(10 + dice.roll(200), &mut acknowledged);
         std::thread::sleep(Duration::from_micros(dice.roll(3_000)));
         hammer.kill();
@@ -39,7 +39,7 @@ async fn nothing_acknowledged_is_lost_by_two_hundred_kills() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_acknowledged_is_lost_by_an_end_between_two_steps_of_a_checkpoint() {
+async fn nothing_acknowledged_is_lost_between_checkpoint_steps() {
     for point in [
         "checkpoint: piece",
         "checkpoint: position",
@@ -58,7 +58,8 @@ async fn nothing_acknowledged_is_lost_by_an_end_between_two_steps_of_a_checkpoin
             let hammer = Hammer::start(directory.path(), Some(point));
             let count = hammer.acknowledged(&mut acknowledged);
             println!("{count} acknowledged");
-            // What is found again after an end may fill memory or a segment to the brim, so that the first commit gets there.
+            // The data replayed after a kill may fill the memory or a segment, so that the first commit reaches the
+            // step.
             assert!(round > 0 || count > 0, "nothing was acknowledged before the end at {point}");
             drop(acknowledged.check(directory.path()).await);
         }

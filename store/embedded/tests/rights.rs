@@ -1,6 +1,7 @@
-//! The data directory is its owner's alone. A process of its own: the umask is one for the whole process.
+//! Only the owner has access to the data directory. A separate test binary, because the umask applies to the whole
+//! process.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
 
 mod support;
 
@@ -15,7 +16,7 @@ use store::Store as _;
 use support::{copy_directory, key, next, small};
 use tempfile::TempDir;
 
-/// The directory and all that is in it, with the rights of each.
+/// Returns the permissions of the directory and of everything in it.
 fn rights(path: &Path) -> Vec<(PathBuf, u32)> {
     let found = fs::metadata(path).unwrap();
     let mut rights = vec![(path.to_owned(), found.permissions().mode() & 0o7777)];
@@ -45,12 +46,12 @@ async fn used(options: Options) {
 }
 
 #[tokio::test]
-async fn only_its_owner_may_use_the_data_directory_whatever_the_umask_and_where_it_came_from() {
+async fn only_the_owner_has_access_to_the_data_directory() {
     for mask in [0o000, 0o022, 0o777] {
         let scratch = TempDir::new().unwrap();
         let directory = scratch.path().join("data");
         let before = umask(Mode::from_raw_mode(mask));
-        // Small segments and little memory: checkpoints, spares, and segments that are used again.
+        // Small segments and little memory cause checkpoints, spares and reused segments.
         used(Options { segment_bytes: 4096, memory_bytes: 32 << 10, ..small(&directory) }).await;
         Embedded::compact(&directory).await.unwrap();
         check(&directory, "compacted");

@@ -1,6 +1,6 @@
-//! Sizes: memory, start-up and disk are bounded by what the options say, not by what the store holds.
+//! Memory, start-up time and disk usage are limited by the options and do not depend on the size of the store.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
 
 mod support;
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_store_embedded::faults::{Faults, Then};
+use baton_store_embedded::faults::{FaultAction, Faults};
 use baton_store_embedded::{Embedded, Options};
 use bytes::Bytes;
 use store::{Cas, Expect, Head, HeadKey, ListQuery, Order, PartKey, Row, Store};
@@ -38,16 +38,19 @@ fn of_one_kb(number: u64) -> Head {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_stays_below_its_bound_whatever_the_number_of_runs() {
+async fn memory_stays_below_its_limit_for_any_number_of_runs() {
     let directory = TempDir::new().unwrap();
     let options = Options { memory_bytes: 2 << 20, log_bytes: 8 << 20, ..small(directory.path()) };
     let store = Embedded::open(options.clone()).await.unwrap();
     start_runs(&store, 10_000, of_one_kb).await;
     let (_, most) = store.memory_bytes();
-    // 64 commits may pass the gate together.
+    // Up to 64 commits can pass the limit together.
     let most_allowed = options.memory_bytes + 64 * 2500;
-    assert!(most > options.memory_bytes / 2 && most <= most_allowed, "{most} bytes where {most_allowed} are allowed");
-    // A checkpoint may still take segments away, between the listing and the look at one as well.
+    assert!(
+        most > options.memory_bytes / 2 && most <= most_allowed,
+        "{most} bytes, at most {most_allowed} are allowed"
+    );
+    // A checkpoint may remove segments even between listing and examining one.
     let log: u64 =
         support::segments(directory.path()).iter().filter_map(|path| path.metadata().ok()).map(|of| of.len()).sum();
     assert!(log > 0, "no segment at all");
@@ -55,7 +58,7 @@ async fn memory_stays_below_its_bound_whatever_the_number_of_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_memory_has_goes_to_redb_where_nothing_is_committed_for_a_while_but_for_a_little() {
+async fn an_idle_store_writes_its_memory_to_redb_except_a_little() {
     let (much, little) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let store = Embedded::open(Options::new(much.path())).await.unwrap();
     let other = Embedded::open(Options::new(little.path())).await.unwrap();
@@ -66,8 +69,8 @@ async fn what_memory_has_goes_to_redb_where_nothing_is_committed_for_a_while_but
         std::thread::sleep(Duration::from_millis(20));
         store.memory_bytes().0 == 0
     });
-    assert!(is_done, "{:?} bytes are in memory still", store.memory_bytes());
-    // Quiet for longer than the other was.
+    assert!(is_done, "{:?} bytes are still in memory", store.memory_bytes());
+    // It was idle for longer than the first one.
     assert!(other.memory_bytes().0 > 10_000);
     store.close().await.unwrap();
     other.close().await.unwrap();
@@ -89,14 +92,14 @@ async fn the_work_of_a_start_does_not_grow_with_the_open_runs() {
     let few = work_of_a_start(few.path(), 200).await;
     let many = work_of_a_start(many.path(), 10_000).await;
     assert_eq!((few.batches_replayed, many.batches_replayed), (0, 0));
-    // The newest segment, and those that are ready to be used next.
+    // The newest segment, and the spares.
     let segments = 4 * small(Path::new("")).segment_bytes;
     let read = [few.bytes_read, many.bytes_read];
     assert!(read.iter().all(|read| (1..=segments).contains(read)), "{read:?} bytes read");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_work_of_a_start_after_a_crash_is_bounded_by_the_log() {
+async fn the_work_of_a_start_after_a_crash_is_limited() {
     let directory = TempDir::new().unwrap();
     let options = small(directory.path());
     let store = Embedded::open(options.clone()).await.unwrap();
@@ -110,16 +113,17 @@ async fn the_work_of_a_start_after_a_crash_is_bounded_by_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_layer_that_a_start_replays_does_not_hold_it_up() {
+async fn the_first_replayed_layer_does_not_delay_a_start() {
     const RUNS: u64 = 4_000;
     let directory = TempDir::new().unwrap();
     let roomy = Options { memory_bytes: 64 << 20, ..Options::new(directory.path()) };
     drop(left_in_the_log(roomy.clone(), RUNS).await);
-    // Some 9 MiB are replayed: into one layer; into one set aside and another; into more than two, which is more than may be held.
+    // About 9 MiB are replayed: into one layer; into a frozen and an active one; into more than two, which is more than
+    // can be held.
     for (memory_bytes, written) in [(64 << 20, 0..=0), (12 << 20, 0..=0), (1 << 20, 5..=30)] {
         let faults = Arc::new(Faults::default());
-        // What is set aside does not get far, so that each start finds the same log.
-        faults.at("checkpoint: piece", Then::Fail);
+        // Checkpoints fail early, so that each start finds the same log.
+        faults.at("checkpoint: piece", FaultAction::Fail);
         let store = Embedded::open(Options { memory_bytes, faults, ..roomy.clone() }).await.unwrap();
         let recovery = store.recovery();
         assert!(written.contains(&recovery.layers_written), "{memory_bytes}: {recovery:?}");
@@ -127,14 +131,14 @@ async fn the_first_layer_that_a_start_replays_does_not_hold_it_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_knows_what_it_has_set_aside() {
+async fn a_start_reads_the_layers_it_has_frozen() {
     const RUNS: u64 = 4_000;
     for memory_bytes in [64 << 20, 12 << 20, 1 << 20] {
         let directory = TempDir::new().unwrap();
         let roomy = Options { memory_bytes: 64 << 20, ..Options::new(directory.path()) };
         drop(left_in_the_log(roomy.clone(), RUNS).await);
         let store = Embedded::open(Options { memory_bytes, ..roomy }).await.unwrap();
-        // Numbers go on from where they were.
+        // Versions continue where they were.
         let another = HeadKey { workflow_id: Arc::from("another"), ..early() };
         assert_eq!(store.commit(&another, Expect::Absent, &head(&another, 1), &[]).await.unwrap(), Cas::Won);
         let (late, early) = (key("any").domain, early().domain);
@@ -156,17 +160,17 @@ async fn a_start_knows_what_it_has_set_aside() {
     }
 }
 
-/// Of the runs, so many are committed to again after all were started.
+/// Number of runs that are committed to again after all were started.
 const AGAIN: u64 = 100;
 
 fn early() -> HeadKey {
     HeadKey { domain: Arc::from("early"), ..key("early") }
 }
 
-/// A store that has everything in its log, and some rows twice.
+/// Creates a store with all its data in the log, and some rows twice.
 async fn left_in_the_log(options: Options, runs: u64) -> Arc<Embedded> {
     let store = Embedded::open(options).await.unwrap();
-    // Nothing is written to this domain any more, so its numbers are in the oldest part of the log.
+    // No further writes to this domain, so its numbers are in the oldest part of the log.
     let early = early();
     assert_eq!(store.commit(&early, Expect::Absent, &head(&early, 1), &[]).await.unwrap(), Cas::Won);
     start_runs(&store, runs, of_one_kb).await;
@@ -223,12 +227,12 @@ const GENERATIONS: u8 = 8;
 const RUNS_OF_A_GENERATION: u64 = 2_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn retention_frees_disk_for_later_runs_and_compaction_gives_it_back() {
+async fn retention_frees_space_and_compaction_returns_it() {
     let directory = TempDir::new().unwrap();
     let options = Options { memory_bytes: 4 << 20, log_bytes: 16 << 20, ..small(directory.path()) };
-    // How much of a generation ever reaches the file before it is forgotten, and where the last page in use is, which
-    // nothing is cut off before, depends on when the checkpoint's thread runs. So the file is looked at with all of a
-    // generation in it, and nothing else.
+    // How much of a generation reaches the file before it is deleted, and which page is the last used one (the file
+    // cannot be truncated before it), depends on the timing of the checkpoint thread. The file is therefore measured
+    // when it contains exactly one complete generation.
     let mut sizes = Vec::new();
     for generation in 1..=GENERATIONS {
         let store = Embedded::open(options.clone()).await.unwrap();
@@ -247,7 +251,7 @@ async fn retention_frees_disk_for_later_runs_and_compaction_gives_it_back() {
         store.close().await.unwrap();
     }
     println!("tree.redb with each generation: {sizes:?}");
-    // The bodies and chunks alone, had none made room for those after it.
+    // Size of the bodies and chunks if no space were reused.
     let all = u64::from(GENERATIONS) * RUNS_OF_A_GENERATION * 1_500;
     assert!(sizes.iter().all(|size| *size < all), "the file grows with each generation: {sizes:?} of {all}");
     Embedded::compact(directory.path()).await.unwrap();
@@ -256,13 +260,13 @@ async fn retention_frees_disk_for_later_runs_and_compaction_gives_it_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_with_very_many_parts_is_forgotten_whole_even_across_a_crash() {
+async fn a_run_with_many_parts_is_deleted_even_across_a_crash() {
     let directory = TempDir::new().unwrap();
     let store = Embedded::open(small(directory.path())).await.unwrap();
     let parts: Vec<_> = (1..=5000).map(|last| (PartKey::Chunk { last }, Bytes::from_static(b"chunk"))).collect();
     let first = Head { expires_at: Some(5), ..head(&key("a"), 1) };
     assert_eq!(store.commit(&key("a"), Expect::Absent, &first, &parts).await.unwrap(), Cas::Won);
-    // Dropped in the middle: the head goes first, the parts follow in pieces.
+    // Interrupted in the middle: the head is deleted first, the parts follow in pieces.
     {
         let forgetting = store.expire(5, 10);
         tokio::pin!(forgetting);
@@ -277,14 +281,14 @@ async fn a_run_with_very_many_parts_is_forgotten_whole_even_across_a_crash() {
     }
     drop(store);
     let store = Embedded::open(small(directory.path())).await.unwrap();
-    // The same run again finds nothing of its former self.
+    // The same run started again does not see its earlier data.
     assert_eq!(store.commit(&key("a"), Expect::Absent, &head(&key("a"), 1), &[]).await.unwrap(), Cas::Won);
     assert_eq!(store.chunks(&key("a"), support::RUN, 0, 100).await.unwrap(), []);
 }
 
-/// However many match, in whatever order, and wherever they are: in the log, in memory or in redb.
+/// For any number of matches, in every order, and with rows in the log, in memory or in redb.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_a_list_looks_at_no_more_rows_than_it_has_and_one_more_of_each_table() {
+async fn a_page_examines_little_more_than_its_rows() {
     const RUNS: u64 = 3_000;
     const LIMIT: usize = 20;
     let directory = TempDir::new().unwrap();
@@ -294,7 +298,7 @@ async fn a_page_of_a_list_looks_at_no_more_rows_than_it_has_and_one_more_of_each
         status: "success".into(),
         flagged: false,
         started_at: number,
-        // Those that start late close early, and one in four is open.
+        // Runs that start late close early, and one in four is open.
         closed_at: (!number.is_multiple_of(4)).then_some(10_000 - number),
         tags: Vec::new(),
         why: None,
@@ -327,9 +331,9 @@ async fn a_page_of_a_list_looks_at_no_more_rows_than_it_has_and_one_more_of_each
     }
 }
 
-/// However many others there are, and whenever it started.
+/// For any number of other runs and any start.
 #[tokio::test]
-async fn few_runs_whose_ids_begin_alike_are_found_without_a_look_at_others() {
+async fn a_rare_prefix_is_found_without_examining_other_runs() {
     const RUNS: u64 = 3_000;
     let directory = TempDir::new().unwrap();
     let store = Embedded::open(small(directory.path())).await.unwrap();
@@ -343,7 +347,7 @@ async fn few_runs_whose_ids_begin_alike_are_found_without_a_look_at_others() {
         why: None,
     };
     start_runs(&store, RUNS, move |number| Head { row: Some(row(number)), ..of_one_kb(number) }).await;
-    // Many are looked for among the newest, once it is seen that they are many.
+    // A frequent prefix is searched among the newest runs, once it is known to be frequent.
     for (prefix, expected, most) in
         [("run-00017", 100, 100), ("run-0001700", 1, 1), ("x", 0, 0), ("run-", RUNS, 1_000 + 4_096)]
     {
@@ -366,14 +370,14 @@ async fn few_runs_whose_ids_begin_alike_are_found_without_a_look_at_others() {
     }
 }
 
-/// However many others there are, and whenever they started; more than two pages of them, and with more asked of them.
+/// For any number of other runs and any start; over more than two pages, and with additional conditions.
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_of_a_type_or_with_a_tag_are_found_without_a_look_at_others() {
+async fn a_type_or_tag_is_found_without_examining_other_runs() {
     const RUNS: u64 = 3_000;
     const LIMIT: usize = 20;
     let directory = TempDir::new().unwrap();
     let store = Embedded::open(small(directory.path())).await.unwrap();
-    // The first fifty are of another type, the 17th has a tag; one in four is open.
+    // The first fifty have another type, the 17th has a tag; one in four is open.
     let row = |number: u64| Row {
         workflow_type: if number < 50 { "refund".into() } else { "order".into() },
         status: if number.is_multiple_of(4) { "open" } else { "success" }.into(),
@@ -394,7 +398,7 @@ async fn runs_of_a_type_or_with_a_tag_are_found_without_a_look_at_others() {
         (ListQuery { open: Some(true), ..refunds.clone() }, 13, 13),
         (ListQuery { open: Some(false), ..refunds.clone() }, 37, a_page),
         (ListQuery { order: Order::OldestStart, ..refunds.clone() }, 50, 2 * a_page),
-        // All of them are put in order for each page, if they are few.
+        // A term with few rows is sorted as a whole for each page.
         (ListQuery { order: Order::NewestClose, ..refunds.clone() }, 37, 37),
         (ListQuery { status: Some("success".to_owned()), ..refunds.clone() }, 37, 50),
         (rare.clone(), 1, 1),
@@ -427,9 +431,9 @@ async fn runs_of_a_type_or_with_a_tag_are_found_without_a_look_at_others() {
     }
 }
 
-/// An entry moves with its row, and goes with it: nothing is left that would have to be looked at.
+/// An entry moves and disappears with its row, so no stale one has to be examined.
 #[tokio::test]
-async fn the_terms_of_a_run_go_with_it() {
+async fn the_terms_of_a_run_are_removed_with_it() {
     let directory = TempDir::new().unwrap();
     let store = Embedded::open(small(directory.path())).await.unwrap();
     let key = key("a");

@@ -1,6 +1,7 @@
-//! Large values stay where the log has them: they go to the disk once, are read as any others, and their segments go with them.
+//! Large values are kept in the log: they are written once, can be read like all others, and their segments are
+//! released with them.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
 
 mod support;
 
@@ -16,7 +17,7 @@ use store::{Cas, Error, Expect, Head, PartKey, Store};
 use support::{Dice, RUN, change, head, key, small};
 use tempfile::TempDir;
 
-/// Many a segment of `small`, of 64 KiB.
+/// Large enough that several fill a segment of `small`, which has 64 KiB.
 const LARGE: usize = 10_000;
 const RUNS: u64 = 100;
 
@@ -33,7 +34,7 @@ fn value(number: u64) -> Bytes {
     (0..LARGE).map(|_| u8::try_from(dice.roll(256)).unwrap()).collect()
 }
 
-/// One large value each, forgotten from the instant of its number on.
+/// Starts runs with one large value each, which expire at the instant of their number.
 async fn start(store: &Embedded, numbers: impl Iterator<Item = u64>) {
     for number in numbers {
         let key = key(&id(number));
@@ -59,7 +60,7 @@ async fn check(store: &Embedded, numbers: impl Iterator<Item = u64>) {
     }
 }
 
-/// A store that has them all in redb or behind places in it.
+/// Creates a store with all values in redb or with locations in it.
 async fn all_checkpointed(directory: &Path) -> Arc<Embedded> {
     let store = Embedded::open(small(directory)).await.unwrap();
     start(&store, 1..=RUNS).await;
@@ -80,7 +81,7 @@ fn bytes_of(directory: &Path) -> u64 {
     log.chain([directory.join("tree.redb")]).map(|path| path.metadata().unwrap().len()).sum()
 }
 
-/// Writes what is small until checkpoints have come past everything before it.
+/// Writes small data until checkpoints have passed everything before it.
 async fn move_on(store: &Embedded, commits: u64) {
     for version in 1..=commits {
         let key = key("mover");
@@ -93,7 +94,7 @@ async fn move_on(store: &Embedded, commits: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_value_goes_to_the_disk_once() {
+async fn a_large_value_is_written_once() {
     let directory = TempDir::new().unwrap();
     let store = Embedded::open(small(directory.path())).await.unwrap();
     start(&store, 1..=RUNS).await;
@@ -106,7 +107,7 @@ async fn a_large_value_goes_to_the_disk_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_small_beside_its_segment_goes_to_redb() {
+async fn values_in_a_mostly_small_segment_are_moved_to_redb() {
     let directory = TempDir::new().unwrap();
     let store = Embedded::open(small(directory.path())).await.unwrap();
     for number in 1..=RUNS {
@@ -122,7 +123,7 @@ async fn what_is_small_beside_its_segment_goes_to_redb() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_are_read_from_memory_from_the_log_and_from_segments_that_are_kept() {
+async fn values_are_read_from_memory_log_and_kept_segments() {
     let directory = TempDir::new().unwrap();
     let store = Embedded::open(small(directory.path())).await.unwrap();
     start(&store, 1..=RUNS).await;
@@ -137,7 +138,7 @@ async fn values_are_read_from_memory_from_the_log_and_from_segments_that_are_kep
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn segments_go_with_their_values_and_are_used_again() {
+async fn segments_are_released_with_their_values_and_reused() {
     let directory = TempDir::new().unwrap();
     let mut sizes = Vec::new();
     let mut store = all_checkpointed(directory.path()).await;
@@ -159,16 +160,16 @@ async fn segments_go_with_their_values_and_are_used_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_segment_of_which_little_is_needed_is_emptied() {
+async fn a_segment_with_few_needed_values_is_emptied() {
     let directory = TempDir::new().unwrap();
     let store = all_checkpointed(directory.path()).await;
     assert!(files(directory.path(), "values").len() > 5);
-    // Of ten one stays.
+    // One of ten is kept.
     for number in (1..=RUNS).filter(|number| !number.is_multiple_of(10)) {
         store.drop_run(&key(&id(number)), RUN).await.unwrap();
     }
     move_on(&store, 300).await;
-    // The checkpoint's thread empties one after the other, when it has nothing else to do.
+    // The checkpoint thread empties one segment after the other when it is idle.
     let mut rounds = 0;
     while !files(directory.path(), "values").is_empty() {
         move_on(&store, 10).await;
@@ -182,9 +183,9 @@ async fn a_segment_of_which_little_is_needed_is_emptied() {
     assert_eq!(read(&store, 1).await.unwrap(), None);
 }
 
-/// Whoever reads has what was there when it began, while segments are emptied, go and are used again.
+/// A reader sees the data as of its start, even while segments are emptied, released and reused.
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_are_not_disturbed_by_segments_that_go() {
+async fn readers_are_not_disturbed_by_released_segments() {
     let directory = TempDir::new().unwrap();
     let store = all_checkpointed(directory.path()).await;
     let is_over = Arc::new(AtomicBool::new(false));
@@ -219,7 +220,7 @@ async fn readers_are_not_disturbed_by_segments_that_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_of_which_a_segment_of_values_is_missing_is_refused_and_left_as_it_is() {
+async fn a_missing_segment_of_values_is_reported() {
     let directory = TempDir::new().unwrap();
     drop(all_checkpointed(directory.path()).await);
     let missing = files(directory.path(), "values").remove(1);
@@ -236,7 +237,7 @@ async fn a_store_of_which_a_segment_of_values_is_missing_is_refused_and_left_as_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_value_that_was_changed_is_refused_and_all_others_are_read() {
+async fn a_changed_value_is_reported_and_others_are_read() {
     let directory = TempDir::new().unwrap();
     drop(all_checkpointed(directory.path()).await);
     let original = TempDir::new().unwrap();
@@ -254,7 +255,7 @@ async fn a_value_that_was_changed_is_refused_and_all_others_are_read() {
             "{error}"
         );
         check(&store, 20..=RUNS).await;
-        // Retention goes on, and whoever has no backup can delete the run.
+        // Retention continues, and without a backup the run can be deleted.
         if cut {
             while store.expire(10, 1000).await.unwrap() > 0 {}
         } else {
@@ -270,7 +271,7 @@ async fn a_value_that_was_changed_is_refused_and_all_others_are_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_left_of_a_segment_that_nobody_needs_goes_at_the_next_start() {
+async fn an_unneeded_segment_is_removed_at_the_next_start() {
     let directory = TempDir::new().unwrap();
     drop(all_checkpointed(directory.path()).await);
     let left = directory.path().join("log/00000000000000999999.values");
@@ -281,7 +282,7 @@ async fn what_is_left_of_a_segment_that_nobody_needs_goes_at_the_next_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_are_read_when_descriptors_are_there_again() {
+async fn values_are_readable_after_a_lack_of_descriptors() {
     let directory = TempDir::new().unwrap();
     drop(all_checkpointed(directory.path()).await);
     let options = small(directory.path());
@@ -293,9 +294,9 @@ async fn values_are_read_when_descriptors_are_there_again() {
     assert_eq!(store.stats().opens_put_off, 3);
 }
 
-/// The archive has all values, and what is made of it needs nothing of the old directory.
+/// The archive contains all values, and a restored store does not depend on the old directory.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_has_the_values() {
+async fn a_backup_contains_the_values() {
     let directory = TempDir::new().unwrap();
     let archive = directory.path().join("archive");
     let (data, again) = (directory.path().join("data"), directory.path().join("again"));

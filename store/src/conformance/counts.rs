@@ -1,4 +1,4 @@
-//! Sentences about counting.
+//! Rules about counting.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,13 @@ use super::lists::{query, rows};
 use super::{Arc, Expect, LATER, RUN, Store, at, head, key, row, start, win};
 use crate::{Head, HeadKey, ListQuery, Row};
 
-/// By status, through every change of a row: its status, its flag, its close, another run in its place, its end.
-pub async fn counts_are_what_lists_have(store: Arc<dyn Store>) {
+/// Checks the counts by status through every change of a row: status, flag, close, replacement by another run, and
+/// deletion.
+pub async fn counts_match_lists(store: Arc<dyn Store>) {
     let named = |status: &str, flagged| Row { status: Arc::from(status), flagged, ..row(100, None) };
     let other = HeadKey { domain: Arc::from("order"), workflow_id: Arc::from("a") };
     win(&*store, &other, Expect::Absent, &head(RUN, 1)).await;
-    hold_counts(&*store).await;
+    check_counts(&*store).await;
     for id in ["a", "b", "c"] {
         let mut newest = start(&*store, &key(id)).await;
         let rows = [
@@ -30,34 +31,34 @@ pub async fn counts_are_what_lists_have(store: Arc<dyn Store>) {
             win(&*store, &key(id), at(&newest), &next).await;
             newest = next;
             if id == "a" {
-                hold_counts(&*store).await;
+                check_counts(&*store).await;
             }
         }
     }
-    hold_counts(&*store).await;
+    check_counts(&*store).await;
     let stuck = ListQuery { open: Some(true), flagged: Some(true), status: Some("stuck".to_owned()), ..query() };
     assert_eq!(store.count(&stuck, u64::MAX).await.unwrap().total(), 3);
     let version = store.load(&key("a")).await.unwrap().unwrap().version;
     let closed = Head { row: Some(row(100, Some(120))), expires_at: Some(500), ..head(RUN, version + 1) };
     win(&*store, &key("a"), Expect::Exactly { run: RUN, version }, &closed).await;
-    hold_counts(&*store).await;
+    check_counts(&*store).await;
     let next = head(LATER, closed.version + 1);
     win(&*store, &key("a"), Expect::Replacing(&closed), &next).await;
-    hold_counts(&*store).await;
-    assert_eq!(store.count(&query(), u64::MAX).await.unwrap().total(), 4, "the kept head's row, too");
+    check_counts(&*store).await;
+    assert_eq!(store.count(&query(), u64::MAX).await.unwrap().total(), 4, "including the kept head's row");
     assert_eq!(store.count(&stuck, u64::MAX).await.unwrap().total(), 2);
     store.drop_run(&key("b"), RUN).await.unwrap();
-    hold_counts(&*store).await;
+    check_counts(&*store).await;
     store.drop_run(&key("b"), RUN).await.unwrap();
-    hold_counts(&*store).await;
+    check_counts(&*store).await;
     store.drop_run(&key("a"), RUN).await.unwrap();
-    hold_counts(&*store).await;
+    check_counts(&*store).await;
     assert_eq!(store.count(&query(), u64::MAX).await.unwrap().total(), 2);
     assert_eq!(store.count(&stuck, u64::MAX).await.unwrap().total(), 1);
 }
 
-/// Whatever is asked.
-pub(super) async fn hold_counts(store: &dyn Store) {
+/// Checks counts with all kinds of conditions.
+pub(super) async fn check_counts(store: &dyn Store) {
     for query in [
         query(),
         ListQuery { domain: Arc::from("order"), ..query() },
@@ -87,14 +88,14 @@ pub(super) async fn hold_counts(store: &dyn Store) {
     }
 }
 
-/// And says so. What does not match is looked at like what does.
-pub async fn counting_looks_at_no_more_than_it_may(store: Arc<dyn Store>) {
+/// The result reports if there are more rows. Rows that do not match count as examined, too.
+pub async fn counting_respects_its_limit(store: Arc<dyn Store>) {
     for index in 0..30_u8 {
         win(&*store, &key(&format!("w{index:02}")), Expect::Absent, &head([index; 16], 1)).await;
     }
     let of_nothing = ListQuery { workflow_name: Some("nobody's".to_owned()), ..query() };
     for at_most in [0, 1, 29, 30, 31] {
-        // That a tag has no row may be known, too.
+        // An engine may know that a tag has no rows.
         let count = store.count(&ListQuery { tag: Some("nobody's".to_owned()), ..query() }, at_most).await.unwrap();
         assert!(count.total() == 0 && (!count.is_cut || at_most < 30), "{count:?} of none, for {at_most}");
         let of_all = ListQuery { tag: Some("vip".to_owned()), workflow_type: Some("order".to_owned()), ..query() };
@@ -102,7 +103,7 @@ pub async fn counting_looks_at_no_more_than_it_may(store: Arc<dyn Store>) {
         assert_eq!((count.total(), count.is_cut), (at_most.min(30), at_most < 30), "{count:?} of 30, for {at_most}");
         let count = store.count(&of_nothing, at_most).await.unwrap();
         assert_eq!((count.total(), count.is_cut), (0, at_most < 30), "{count:?} of 30, for {at_most}");
-        // The number of all rows may be known.
+        // An engine may know the number of all rows.
         let count = store.count(&query(), at_most).await.unwrap();
         let seen = if count.is_cut { at_most.min(29) } else { 30 };
         assert_eq!(count.total(), seen, "{count:?} of 30, for {at_most}");
@@ -110,7 +111,7 @@ pub async fn counting_looks_at_no_more_than_it_may(store: Arc<dyn Store>) {
         let count = store.count(&of_one, at_most).await.unwrap();
         assert_eq!((count.total(), count.is_cut), (at_most.min(1), at_most < 1), "{count:?} of one, for {at_most}");
     }
-    // What is closed is not looked at where only open rows are wanted, and the other way round.
+    // Closed rows are not examined if only open ones are wanted, and vice versa.
     for index in 0..10_u8 {
         let key = key(&format!("w{index:02}"));
         let newest = store.load(&key).await.unwrap().unwrap();

@@ -1,11 +1,11 @@
-//! Sentences about the due index.
+//! Rules about the due index.
 
 use std::collections::BTreeSet;
 
 use super::{Arc, Expect, RUN, Store, at, head, key, start, win};
 use crate::Head;
 
-/// And no later ones, and no more than asked for.
+/// Later entries, and entries beyond the limit, are not returned.
 pub async fn due_heads_come_earliest_first(store: Arc<dyn Store>) {
     for (id, due) in [("c", Some(30)), ("a", Some(10)), ("never", None), ("b", Some(20)), ("b2", Some(20))] {
         win(&*store, &key(id), Expect::Absent, &Head { due, ..head(RUN, 1) }).await;
@@ -22,8 +22,8 @@ pub async fn due_heads_come_earliest_first(store: Arc<dyn Store>) {
     assert_eq!(due(u64::MAX, 0).await, []);
 }
 
-/// Page by page, also when what stood at the end of a page has moved, and however many are due at one instant.
-pub async fn due_heads_behind_one_are_the_rest(store: Arc<dyn Store>) {
+/// Page by page, even if the last entry of a page has moved, and with any number of entries at one instant.
+pub async fn due_pages_continue_after_an_entry(store: Arc<dyn Store>) {
     let mut newest = Vec::new();
     for (id, due) in [("a", 10), ("b", 20), ("c", 20), ("d", 20), ("e", 30), ("late", 41)] {
         let head = Head { due: Some(due), ..head(RUN, 1) };
@@ -50,12 +50,12 @@ pub async fn due_heads_behind_one_are_the_rest(store: Arc<dyn Store>) {
         assert_eq!(ids.len(), 5, "{limit} at once: {ids:?}");
     }
     let beyond = store.due(0, 40, Some(&crate::Due { at: 40, key: key("zzz") }), 10).await.unwrap();
-    assert_eq!(beyond, [], "not what is due later");
+    assert_eq!(beyond, [], "later entries are not returned");
     let behind_the_end = store.due(0, 40, Some(&crate::Due { at: 50, key: key("a") }), 10).await.unwrap();
     assert_eq!(behind_the_end, []);
 }
 
-/// A head that is due is never missing, whatever moved before; once it is quiet, it is named at its instant only.
+/// A due head is never missing, regardless of earlier changes. Once changes end, it is listed only at its instant.
 pub async fn due_follows_the_head(store: Arc<dyn Store>) {
     let mut newest = start(&*store, &key("a")).await;
     for due in [Some(50), Some(40), None, Some(50), Some(60), None, Some(60)] {
@@ -69,8 +69,8 @@ pub async fn due_follows_the_head(store: Arc<dyn Store>) {
     }
 }
 
-/// So that nodes can share the shards among them.
-pub async fn a_due_head_stands_in_the_shard_that_the_store_names(store: Arc<dyn Store>) {
+/// Nodes rely on this to divide the shards among them.
+pub async fn a_due_head_is_in_the_shard_of_its_key(store: Arc<dyn Store>) {
     for id in ["a", "b", "c", "d#e", "f g"] {
         win(&*store, &key(id), Expect::Absent, &Head { due: Some(10), ..head(RUN, 1) }).await;
     }
@@ -82,7 +82,7 @@ pub async fn a_due_head_stands_in_the_shard_that_the_store_names(store: Arc<dyn 
     }
 }
 
-/// Rather than an error: shards come and go with a configuration.
+/// An error would be wrong, because the number of shards can change with the configuration.
 pub async fn a_due_shard_out_of_range_is_empty(store: Arc<dyn Store>) {
     start(&*store, &key("a")).await;
     let shards = store.limits().due_shards;

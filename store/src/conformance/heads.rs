@@ -1,10 +1,10 @@
-//! Sentences about heads: compare-and-swap, replacing, forgetting.
+//! Rules about heads: compare-and-swap, replacement and deletion.
 
 use super::{Arc, Bytes, Cas, Error, Expect, LATER, PartKey, RUN, Store, at, head, key, row, start, win, win_with};
 use crate::{Head, HeadKey, ListQuery, Row};
 
-/// An empty store has nothing, and says so without an error.
-pub async fn nothing_is_there_at_first(store: Arc<dyn Store>) {
+/// An empty store returns no data and no errors.
+pub async fn an_empty_store_has_no_data(store: Arc<dyn Store>) {
     assert_eq!(store.load(&key("a")).await.unwrap(), None);
     assert_eq!(store.load_run(&key("a"), RUN).await.unwrap(), None);
     assert!(store.chunks(&key("a"), RUN, 0, 1000).await.unwrap().is_empty());
@@ -13,8 +13,8 @@ pub async fn nothing_is_there_at_first(store: Arc<dyn Store>) {
     assert_eq!(store.expire(u64::MAX, 10).await.unwrap(), 0);
 }
 
-/// What was won is what load shows, in every field.
-pub async fn a_won_head_is_what_load_shows(store: Arc<dyn Store>) {
+/// All fields of a committed head are loaded.
+pub async fn load_returns_a_won_head(store: Arc<dyn Store>) {
     let full = Head { due: Some(5), expires_at: Some(9), row: Some(row(3, Some(4))), ..head(RUN, 1) };
     win(&*store, &key("a"), Expect::Absent, &full).await;
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(full.clone()));
@@ -25,15 +25,15 @@ pub async fn a_won_head_is_what_load_shows(store: Arc<dyn Store>) {
     assert!(store.stats().commits >= 2);
 }
 
-/// A commit that expects nothing is lost where something is.
-pub async fn absent_holds_only_where_no_head_is(store: Arc<dyn Store>) {
+/// A commit that expects no head is lost if there is one.
+pub async fn absent_holds_only_without_a_head(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let answer = store.commit(&key("a"), Expect::Absent, &head(LATER, 1), &[]).await.unwrap();
     assert_eq!(answer, Cas::Lost(Some(first)));
 }
 
 /// A commit that expects another run or another version is lost.
-pub async fn exactly_holds_only_for_that_run_at_that_version(store: Arc<dyn Store>) {
+pub async fn exactly_holds_only_for_that_run_and_version(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let wrong = [(RUN, 0), (RUN, 2), (LATER, 1)];
     for (run, version) in wrong {
@@ -44,8 +44,8 @@ pub async fn exactly_holds_only_for_that_run_at_that_version(store: Arc<dyn Stor
     assert_eq!(answer, Cas::Lost(None));
 }
 
-/// A lost commit leaves head and indexes as they were.
-pub async fn a_lost_commit_changes_nothing_and_shows_what_is_there(store: Arc<dyn Store>) {
+/// A lost commit does not change the head or the indexes.
+pub async fn a_lost_commit_changes_nothing_and_returns_the_head(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let other = Head { due: Some(1), expires_at: Some(1), row: Some(row(9, Some(9))), ..head(LATER, 5) };
     let answer = store.commit(&key("a"), Expect::Absent, &other, &[]).await.unwrap();
@@ -66,7 +66,7 @@ async fn replace(store: &dyn Store, key: &HeadKey) -> (Head, Head) {
     (first, second)
 }
 
-/// A replaced head stays readable by its run, with its parts and its row, and is no longer due.
+/// A replaced head can be read by its run id, with its parts and its row, and is no longer due.
 pub async fn a_replaced_head_is_kept_for_its_run(store: Arc<dyn Store>) {
     let (first, second) = replace(&*store, &key("a")).await;
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(second.clone()));
@@ -81,13 +81,13 @@ pub async fn a_replaced_head_is_kept_for_its_run(store: Arc<dyn Store>) {
     assert_eq!(due.iter().map(|due| due.at).collect::<Vec<_>>(), [second.due.unwrap()]);
 }
 
-/// Until when a replaced head is kept is said by whoever replaces it.
-pub async fn a_replaced_head_is_kept_for_as_long_as_is_said_then(store: Arc<dyn Store>) {
+/// The commit that replaces a head determines its expiry.
+pub async fn the_replacing_commit_sets_the_kept_heads_expiry(store: Arc<dyn Store>) {
     let run = |run: u8| head([run; 16], u64::from(run));
     let key = key("a");
     let mut newest = Head { expires_at: None, row: Some(row(100, Some(150))), ..run(1) };
     win(&*store, &key, Expect::Absent, &newest).await;
-    // Later than it was committed with, earlier, and where there was nothing.
+    // Later than the committed expiry, earlier, and where there was none.
     for (next, expires_at, kept_until) in [(2, Some(40_000), 20_000), (3, Some(30_000), 60_000), (4, None, 10_000)] {
         let next = Head { expires_at, row: Some(row(200, Some(250))), ..run(next) };
         let kept = Head { expires_at: Some(kept_until), ..newest };
@@ -102,7 +102,7 @@ pub async fn a_replaced_head_is_kept_for_as_long_as_is_said_then(store: Arc<dyn 
     }
 }
 
-/// Only the newest head can be replaced, and nothing is kept by a commit that is lost.
+/// Only the newest head can be replaced, and a lost commit keeps nothing.
 pub async fn replacing_holds_only_for_the_newest_head(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let second = head(RUN, 2);
@@ -114,8 +114,8 @@ pub async fn replacing_holds_only_for_the_newest_head(store: Arc<dyn Store>) {
     assert_eq!(answer, Cas::Lost(None));
 }
 
-/// A run of before has its parts, its row and its expiry, and the head of its key is as it was, and due as it was.
-pub async fn a_run_of_before_is_put_beside_the_newest_which_stays_as_it_is(store: Arc<dyn Store>) {
+/// An earlier run gets its parts, row and expiry, and the head of its key keeps its state and due instant.
+pub async fn an_earlier_run_is_put_next_to_the_newest(store: Arc<dyn Store>) {
     let (_, newest) = replace(&*store, &key("a")).await;
     let before = Head { due: Some(1), row: Some(row(50, Some(60))), expires_at: Some(900), ..head([9; 16], 1) };
     let parts = [(PartKey::Chunk { last: 3 }, Bytes::from("nine"))];
@@ -129,10 +129,10 @@ pub async fn a_run_of_before_is_put_beside_the_newest_which_stays_as_it_is(store
         store.list(&query, None).await.unwrap().rows.iter().map(|listed| listed.run).collect()
     };
     assert_eq!(runs().await, [LATER, RUN, before.run]);
-    super::counts::hold_counts(&*store).await;
+    super::counts::check_counts(&*store).await;
     let due = store.due(0, u64::MAX, None, 10).await.unwrap();
     assert_eq!(due.iter().map(|due| due.at).collect::<Vec<_>>(), [newest.due.unwrap()]);
-    // The newest goes on, and the run of before is forgotten at its own time.
+    // The newest run continues, and the earlier run is deleted at its own expiry.
     let next = Head { version: 3, ..newest.clone() };
     win(&*store, &key("a"), at(&newest), &next).await;
     while store.expire(899, 10).await.unwrap() > 0 {}
@@ -141,11 +141,11 @@ pub async fn a_run_of_before_is_put_beside_the_newest_which_stays_as_it_is(store
     assert_eq!(runs().await, [LATER]);
     assert_eq!(store.load_run(&key("a"), before.run).await.unwrap(), None);
     assert_eq!(store.chunks(&key("a"), before.run, 0, 100).await.unwrap(), []);
-    super::counts::hold_counts(&*store).await;
+    super::counts::check_counts(&*store).await;
 }
 
-/// Its workflow id is free all the same, and it is forgotten by its run.
-pub async fn a_run_of_before_is_put_where_no_head_is(store: Arc<dyn Store>) {
+/// The workflow id remains free, and the run can be deleted by its run id.
+pub async fn an_earlier_run_is_put_without_a_head(store: Arc<dyn Store>) {
     let before = Head { due: None, row: Some(row(50, Some(60))), expires_at: Some(900), ..head(RUN, 1) };
     assert_eq!(store.put_kept(&key("a"), &before, &[]).await.unwrap(), Cas::Won);
     assert_eq!(store.load(&key("a")).await.unwrap(), None);
@@ -154,11 +154,11 @@ pub async fn a_run_of_before_is_put_where_no_head_is(store: Arc<dyn Store>) {
     store.drop_run(&key("a"), RUN).await.unwrap();
     assert_eq!(store.load_run(&key("a"), RUN).await.unwrap(), None);
     assert!(store.load(&key("a")).await.unwrap().is_some());
-    super::counts::hold_counts(&*store).await;
+    super::counts::check_counts(&*store).await;
 }
 
-/// Neither where it is the newest, nor where it is kept; nothing of it is changed.
-pub async fn a_run_that_is_there_is_not_put_again(store: Arc<dyn Store>) {
+/// Regardless of whether the run is the newest or a kept one. Nothing is changed.
+pub async fn an_existing_run_is_not_put_again(store: Arc<dyn Store>) {
     let (first, second) = replace(&*store, &key("a")).await;
     for there in [first, second] {
         let other = Head { body: Bytes::from("other"), ..there.clone() };
@@ -167,11 +167,11 @@ pub async fn a_run_that_is_there_is_not_put_again(store: Arc<dyn Store>) {
         assert_eq!(store.load_run(&key("a"), there.run).await.unwrap(), Some(there.clone()));
         assert_eq!(store.chunks(&key("a"), there.run, 4, 100).await.unwrap(), []);
     }
-    super::counts::hold_counts(&*store).await;
+    super::counts::check_counts(&*store).await;
 }
 
-/// Whatever characters domains and ids are made of.
-pub async fn keys_do_not_run_into_each_other(store: Arc<dyn Store>) {
+/// Domains and workflow ids may contain any characters.
+pub async fn keys_are_separate(store: Arc<dyn Store>) {
     let names = [("a", "bc"), ("ab", "c"), ("a", "b"), ("a", "b\0c"), ("a\0b", "c"), ("", ""), ("ü", "/#%\u{10FFFF}")];
     let keys = names.map(|(domain, id)| HeadKey { domain: Arc::from(domain), workflow_id: Arc::from(id) });
     for (index, key) in keys.iter().enumerate() {
@@ -184,8 +184,8 @@ pub async fn keys_do_not_run_into_each_other(store: Arc<dyn Store>) {
     assert_eq!(store.due(0, u64::MAX, None, 100).await.unwrap().len(), keys.len());
 }
 
-/// Whatever a run grows to, by the rules, every store takes: bytes that cannot be made smaller, under long names.
-pub async fn heads_and_parts_have_the_room_that_runs_need(store: Arc<dyn Store>) {
+/// Every store accepts everything that the rules allow a run to grow to: incompressible bytes, under long names.
+pub async fn heads_and_parts_can_hold_the_largest_run(store: Arc<dyn Store>) {
     let limits = store.limits();
     assert!(limits.head_hard >= crate::HEAD_HARD_MIN && limits.part_max >= crate::PART_MAX_MIN, "{limits:?}");
     let name = "漢".repeat(256);
@@ -211,7 +211,7 @@ pub async fn heads_and_parts_have_the_room_that_runs_need(store: Arc<dyn Store>)
 }
 
 /// The limit itself is allowed; one byte more writes nothing.
-pub async fn a_body_at_the_limit_is_taken_and_one_above_refused(store: Arc<dyn Store>) {
+pub async fn a_body_above_the_limit_is_refused(store: Arc<dyn Store>) {
     let max = store.limits().head_hard;
     let largest = Head { body: Bytes::from(vec![7; max]), ..head(RUN, 1) };
     win(&*store, &key("a"), Expect::Absent, &largest).await;
@@ -222,8 +222,8 @@ pub async fn a_body_at_the_limit_is_taken_and_one_above_refused(store: Arc<dyn S
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(largest));
 }
 
-/// Head, parts and row are gone, the due index need not be looked at, and once more does no harm.
-pub async fn a_forgotten_run_is_gone_and_forgetting_is_idempotent(store: Arc<dyn Store>) {
+/// Head, parts and row are gone, and deleting again has no effect. The due index may lag.
+pub async fn a_deleted_run_is_gone_and_deletion_is_idempotent(store: Arc<dyn Store>) {
     let parts = [(PartKey::Chunk { last: 3 }, Bytes::from("c")), (PartKey::Pack { op: 1 }, Bytes::from("p"))];
     win_with(&*store, &key("a"), Expect::Absent, &head(RUN, 1), &parts).await;
     for _ in 0..2 {
@@ -237,8 +237,8 @@ pub async fn a_forgotten_run_is_gone_and_forgetting_is_idempotent(store: Arc<dyn
     }
 }
 
-/// A kept run can be forgotten by itself.
-pub async fn forgetting_an_earlier_run_leaves_the_newest(store: Arc<dyn Store>) {
+/// A kept run can be deleted separately.
+pub async fn deleting_an_earlier_run_keeps_the_newest(store: Arc<dyn Store>) {
     let (_, second) = replace(&*store, &key("a")).await;
     store.drop_run(&key("a"), RUN).await.unwrap();
     assert_eq!(store.load_run(&key("a"), RUN).await.unwrap(), None);
@@ -247,8 +247,8 @@ pub async fn forgetting_an_earlier_run_leaves_the_newest(store: Arc<dyn Store>) 
     assert_eq!(store.chunks(&key("a"), LATER, 0, 100).await.unwrap(), [(3, Bytes::from("two"))]);
 }
 
-/// Even by the same run, which finds nothing of its former self.
-pub async fn a_forgotten_key_can_be_used_again(store: Arc<dyn Store>) {
+/// Even by the same run, which finds nothing of its earlier data.
+pub async fn a_deleted_key_can_be_used_again(store: Arc<dyn Store>) {
     let parts = [(PartKey::Chunk { last: 3 }, Bytes::from("c"))];
     win_with(&*store, &key("a"), Expect::Absent, &head(RUN, 1), &parts).await;
     store.drop_run(&key("a"), RUN).await.unwrap();
@@ -257,8 +257,8 @@ pub async fn a_forgotten_key_can_be_used_again(store: Arc<dyn Store>) {
     assert_eq!(store.chunks(&key("a"), RUN, 0, 100).await.unwrap(), []);
 }
 
-/// Newest and kept heads alike; what has expired can be read until it is forgotten.
-pub async fn runs_expire_at_their_instant_and_not_before(store: Arc<dyn Store>) {
+/// This applies to newest and kept heads. Expired data can be read until it is deleted.
+pub async fn runs_never_expire_early(store: Arc<dyn Store>) {
     let (first, second) = replace(&*store, &key("a")).await;
     let closed = Head { expires_at: Some(800), ..head(LATER, 3) };
     win(&*store, &key("a"), at(&second), &closed).await;
@@ -274,8 +274,8 @@ pub async fn runs_expire_at_their_instant_and_not_before(store: Arc<dyn Store>) 
     assert_eq!(store.expire(u64::MAX, 10).await.unwrap(), 0);
 }
 
-/// The rest is for the next call.
-pub async fn expiry_forgets_no_more_than_asked(store: Arc<dyn Store>) {
+/// The rest is deleted by the next call.
+pub async fn expiry_respects_its_limit(store: Arc<dyn Store>) {
     for index in 0..5_u8 {
         let expiring = Head { expires_at: Some(10), ..head([index; 16], 1) };
         win(&*store, &key(&format!("w{index}")), Expect::Absent, &expiring).await;
@@ -286,8 +286,8 @@ pub async fn expiry_forgets_no_more_than_asked(store: Arc<dyn Store>) {
     assert_eq!(store.expire(10, 3).await.unwrap(), 0);
 }
 
-/// Later, or never.
-pub async fn a_head_whose_expiry_moved_is_judged_by_the_new_one(store: Arc<dyn Store>) {
+/// The new expiry may be later, or absent.
+pub async fn a_changed_expiry_of_a_head_counts(store: Arc<dyn Store>) {
     let first = Head { expires_at: Some(10), ..head(RUN, 1) };
     win(&*store, &key("a"), Expect::Absent, &first).await;
     let second = Head { expires_at: Some(20), ..head(RUN, 2) };
@@ -299,8 +299,8 @@ pub async fn a_head_whose_expiry_moved_is_judged_by_the_new_one(store: Arc<dyn S
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(third));
 }
 
-/// Every call after `close`.
-pub async fn a_closed_store_answers_failed(store: Arc<dyn Store>) {
+/// This applies to every call after `close`.
+pub async fn a_closed_store_fails_every_call(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     store.close().await.unwrap();
     let commit = store.commit(&key("a"), at(&first), &head(RUN, 2), &[]).await.unwrap_err();

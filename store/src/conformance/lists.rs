@@ -1,4 +1,4 @@
-//! Sentences about lists.
+//! Rules about lists.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ pub(super) fn query() -> ListQuery {
     ListQuery { domain: Arc::from("orders"), limit: 100, ..ListQuery::default() }
 }
 
-/// All pages of a list.
+/// Returns all pages of a list.
 pub(super) async fn rows(store: &dyn Store, query: &ListQuery) -> Vec<Listed> {
     let mut rows = Vec::new();
     let mut page = None;
@@ -28,8 +28,8 @@ async fn ids(store: &dyn Store, query: &ListQuery) -> Vec<String> {
     rows(store, query).await.iter().map(|listed| listed.workflow_id.to_string()).collect()
 }
 
-/// Those that do not match, too, and no more than there are.
-pub async fn a_page_says_how_many_rows_it_looked_at(store: Arc<dyn Store>) {
+/// Rows that do not match are included, but no more than exist.
+pub async fn a_page_reports_how_many_rows_it_examined(store: Arc<dyn Store>) {
     for index in 0..10_u8 {
         win(&*store, &key(&format!("w{index}")), Expect::Absent, &head([index; 16], 1)).await;
     }
@@ -38,7 +38,7 @@ pub async fn a_page_says_how_many_rows_it_looked_at(store: Arc<dyn Store>) {
         (ListQuery { workflow_name: Some("nobody's".to_owned()), ..query() }, 10, 10),
         (ListQuery { workflow_id: Some("w3".to_owned()), ..query() }, 1, 1),
         (ListQuery { limit: 3, ..query() }, 3, 10),
-        // Whoever knows where those with a tag are looks at no other.
+        // An engine with an index by tag examines no other rows.
         (ListQuery { tag: Some("nobody's".to_owned()), ..query() }, 0, 10),
     ] {
         let looked_at = store.list(&query, None).await.unwrap().looked_at;
@@ -46,8 +46,8 @@ pub async fn a_page_says_how_many_rows_it_looked_at(store: Arc<dyn Store>) {
     }
 }
 
-/// Rows with the same start stand in some order, always the same.
-pub async fn lists_show_rows_newest_start_first(store: Arc<dyn Store>) {
+/// Rows with the same start have an arbitrary but stable order.
+pub async fn lists_return_the_newest_start_first(store: Arc<dyn Store>) {
     for (id, started_at, closed_at) in
         [("b", 20, None), ("a", 10, None), ("d", 40, Some(41)), ("c", 30, None), ("c2", 30, Some(31))]
     {
@@ -59,7 +59,7 @@ pub async fn lists_show_rows_newest_start_first(store: Arc<dyn Store>) {
     assert_eq!(listed.first().unwrap().row, row(40, Some(41)));
 }
 
-/// One by one and together.
+/// One by one and combined.
 pub async fn every_condition_of_a_list_holds(store: Arc<dyn Store>) {
     let other = Row { workflow_type: Arc::from("refund/2/b"), tags: vec!["us".to_owned()], ..row(30, None) };
     let why = RowReason::of(Some("declined".to_owned()), Some("card 7".to_owned()));
@@ -113,8 +113,8 @@ pub async fn every_condition_of_a_list_holds(store: Arc<dyn Store>) {
     assert_eq!(ids(&*store, &ListQuery { started_before: Some(0), ..query() }).await, Vec::<String>::new());
 }
 
-/// Runs that were open for a moment and for years, closed in another order than they started, several at one instant: their ids
-/// with start and close.
+/// Creates runs that were open between a moment and years, that closed in another order than they started, some at the
+/// same instant. Returns their ids with start and close.
 async fn lives(store: &dyn Store) -> Vec<(String, UnixMs, Option<UnixMs>)> {
     let durations = [0, 1, 70, 9_999, 10_000, 10_001, 60_000, 5_000_000, 40_000_000_000];
     let mut lives = Vec::new();
@@ -130,9 +130,9 @@ async fn lives(store: &dyn Store) -> Vec<(String, UnixMs, Option<UnixMs>)> {
     lives
 }
 
-/// By start as by close, the newest first and the oldest first; by close only what has closed. Each is the other way round of
-/// another.
-pub async fn lists_come_in_every_order(store: Arc<dyn Store>) {
+/// By start and by close, newest first and oldest first. Lists by close contain only closed runs. Each order is the
+/// reverse of another one.
+pub async fn lists_support_every_order(store: Arc<dyn Store>) {
     let lives = lives(&*store).await;
     for order in Order::ALL {
         let listed = rows(&*store, &ListQuery { order, ..query() }).await;
@@ -157,7 +157,7 @@ pub async fn lists_come_in_every_order(store: Arc<dyn Store>) {
     }
 }
 
-/// In whatever order the rows come, and page by page.
+/// In every order and page by page.
 pub async fn every_condition_of_a_list_holds_in_every_order(store: Arc<dyn Store>) {
     lives(&*store).await;
     let (tag, workflow_type) = (Some("third 1".to_owned()), Some("order".to_owned()));
@@ -196,8 +196,8 @@ pub async fn every_condition_of_a_list_holds_in_every_order(store: Arc<dyn Store
     }
 }
 
-/// Few and many, of one run and of several, with whatever else is asked, in every order and in pages of any size.
-pub async fn the_beginning_of_a_workflow_id_finds_what_begins_so(store: Arc<dyn Store>) {
+/// Few and many matches, of one run and of several, with other conditions, in every order and with any page size.
+pub async fn a_prefix_finds_the_workflow_ids_that_start_with_it(store: Arc<dyn Store>) {
     let ids_there = ["order", "order-1", "order-10", "order-2", "Order-3", "ord\0er", "ordé", "a", "z"];
     for (number, id) in (1_u8..).zip(ids_there) {
         let started_at = u64::from(number) * 10;
@@ -241,16 +241,16 @@ pub async fn the_beginning_of_a_workflow_id_finds_what_begins_so(store: Arc<dyn 
     assert_eq!(ids(&*store, &both).await, Vec::<String>::new());
 }
 
-/// Whatever the size of the page, and where many start or close together.
-pub async fn pages_show_every_row_once(store: Arc<dyn Store>) {
+/// With any page size, and with many runs that start or close at the same instant.
+pub async fn pages_contain_every_row_once(store: Arc<dyn Store>) {
     lives(&*store).await;
     for order in Order::ALL {
         let opens = [None, Some(true), Some(false)];
-        // By close there are no open ones.
+        // Lists by close contain no open runs.
         for open in opens.into_iter().take(if order.is_by_close() { 1 } else { 3 }) {
             let all = ids(&*store, &ListQuery { order, open, ..query() }).await;
             assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
-            // Over a network each page takes its time: the smallest ones once.
+            // The smallest page size is tested only once, because each page is a request over the network.
             let smallest = if open.is_none() { Some(usize::from(order.is_oldest_first())) } else { None };
             for limit in smallest.into_iter().chain([3, 29, 30, 31]) {
                 let paged = ids(&*store, &ListQuery { order, open, limit, ..query() }).await;
@@ -260,9 +260,9 @@ pub async fn pages_show_every_row_once(store: Arc<dyn Store>) {
     }
 }
 
-/// In every order: what qualifies from before the first page to after the last is on one of them, and nothing is on two, while runs
-/// start, close and are forgotten in between.
-pub async fn pages_forget_no_run_and_show_none_twice_while_runs_change(store: Arc<dyn Store>) {
+/// In every order, while runs start, close and are deleted between pages: a run that qualifies from before the first
+/// page to after the last is on one of them, and no run is on two.
+pub async fn pages_miss_and_repeat_no_run_while_runs_change(store: Arc<dyn Store>) {
     for (number, order) in Order::ALL.into_iter().enumerate() {
         let domain: Arc<str> = format!("orders {number}").into();
         let key = |id: String| HeadKey { domain: Arc::clone(&domain), workflow_id: id.into() };
@@ -283,7 +283,7 @@ pub async fn pages_forget_no_run_and_show_none_twice_while_runs_change(store: Ar
             let found = store.list(&query, page.as_ref()).await.unwrap();
             seen.extend(found.rows.iter().map(|listed| (listed.workflow_id.to_string(), listed.run)));
             changed += 1;
-            // One closes, one begins, and one is forgotten.
+            // One run closes, one starts, and one is deleted.
             let closes = changed * 3;
             if closes <= 24 {
                 let (started_at, _) = life(u64::from(closes));
@@ -307,21 +307,22 @@ pub async fn pages_forget_no_run_and_show_none_twice_while_runs_change(store: Ar
         }
         assert!(changed > 4, "{changed} pages");
         let ids: BTreeSet<_> = seen.iter().map(|(id, _)| id.clone()).collect();
-        // Every third is open.
+        // Every third run is open.
         let listed = (1..=24_u8).filter(|number| !order.is_by_close() || !number.is_multiple_of(3));
         for id in listed.map(|number| format!("w{number:02}")).filter(|id| !is_changed.contains(id)) {
             assert!(ids.contains(&id), "{id} is on no page, {order:?}");
         }
-        // A run that closes keeps its place in the order of starts, and gets the only one that it has in the order of closes.
+        // A run that closes keeps its position in the order of starts, and gets its only position in the order of
+        // closes.
         assert_eq!(ids.len(), seen.len(), "{order:?}: {seen:?}");
     }
 }
 
-/// The newest run and those before it.
-pub async fn pages_by_workflow_id_show_every_run_once(store: Arc<dyn Store>) {
+/// The newest run and the earlier ones.
+pub async fn pages_by_workflow_id_contain_every_run_once(store: Arc<dyn Store>) {
     let mut newest: Option<Head> = None;
     for index in 1..=7_u8 {
-        // The later it starts, the earlier it closes.
+        // The later a run starts, the earlier it closes.
         let closed_at = (index < 7).then_some(1_000 - u64::from(index));
         let next = Head { row: Some(row(u64::from(index), closed_at)), ..head([index; 16], u64::from(index)) };
         let expect = newest.as_ref().map_or(Expect::Absent, Expect::Replacing);
@@ -342,8 +343,8 @@ pub async fn pages_by_workflow_id_show_every_run_once(store: Arc<dyn Store>) {
     }
 }
 
-/// Whoever deletes them must know of all.
-pub async fn the_runs_of_a_workflow_id_are_listed_as_soon_as_they_are_there(store: Arc<dyn Store>) {
+/// The deletion of a workflow id relies on this.
+pub async fn lists_by_workflow_id_do_not_lag(store: Arc<dyn Store>) {
     let mut newest = start(&*store, &key("a")).await;
     for index in 1..=20_u8 {
         let next = Head { row: Some(row(u64::from(index), None)), ..head([100 + index; 16], newest.version + 1) };
@@ -354,7 +355,7 @@ pub async fn the_runs_of_a_workflow_id_are_listed_as_soon_as_they_are_there(stor
     }
 }
 
-/// It may come from anywhere.
+/// Tokens come from clients and can contain anything.
 pub async fn a_foreign_page_token_is_refused(store: Arc<dyn Store>) {
     start(&*store, &key("a")).await;
     for token in [vec![], vec![1, 2, 3], vec![0xFF; 40]] {
@@ -363,8 +364,8 @@ pub async fn a_foreign_page_token_is_refused(store: Arc<dyn Store>) {
     }
 }
 
-/// Its place is none of this one's.
-pub async fn a_page_token_of_a_list_in_another_order_is_refused(store: Arc<dyn Store>) {
+/// Its position does not exist in this order.
+pub async fn a_page_token_of_another_order_is_refused(store: Arc<dyn Store>) {
     lives(&*store).await;
     for order in Order::ALL {
         let token = store.list(&ListQuery { order, limit: 1, ..query() }, None).await.unwrap().next.unwrap();
@@ -375,7 +376,7 @@ pub async fn a_page_token_of_a_list_in_another_order_is_refused(store: Arc<dyn S
     }
 }
 
-/// Through status, tags, start, and out of lists again.
+/// The status, the tags and the start change, and the row is removed.
 pub async fn a_row_follows_its_head(store: Arc<dyn Store>) {
     let mut newest = start(&*store, &key("a")).await;
     let tagged = Row { tags: vec!["new".to_owned()], ..row(100, None) };

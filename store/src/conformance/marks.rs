@@ -1,4 +1,4 @@
-//! Sentences about marks.
+//! Rules about marks.
 
 use super::{Arc, Bytes, Error, Expect, LATER, RUN, Store, UnixMs, head, key, start, win};
 use crate::{MARK_BYTES_MAX, Mark};
@@ -12,13 +12,13 @@ async fn texts(store: &dyn Store, workflow_id: &str, names: &[u64]) -> Vec<Optio
     found.into_iter().map(|found| found.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())).collect()
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "what is there of a name, where there may be nothing")]
+#[expect(clippy::unnecessary_wraps, reason = "an expected value of `texts`, which may be absent")]
 fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Before there is a head, beside it, and in the order asked for.
-pub async fn marks_are_there_once_they_are_put_whatever_head_there_is(store: Arc<dyn Store>) {
+/// Before there is a head, next to one, and in the order of the request.
+pub async fn marks_are_readable_with_and_without_a_head(store: Arc<dyn Store>) {
     store.put_marks(&key("a"), &[mark(0, "zero", 1_000), mark(u64::MAX, "", 1_000)]).await.unwrap();
     assert_eq!(texts(&*store, "a", &[u64::MAX, 1, 0]).await, [text(""), None, text("zero")]);
     start(&*store, &key("a")).await;
@@ -32,7 +32,7 @@ pub async fn marks_are_there_once_they_are_put_whatever_head_there_is(store: Arc
     assert_eq!(texts(&*store, "a", &[]).await, []);
 }
 
-/// As what is put again may be about another request.
+/// A mark that is put again may belong to another request.
 pub async fn the_newest_mark_of_a_name_wins(store: Arc<dyn Store>) {
     for said in ["one", "two", "", "four"] {
         store.put_marks(&key("a"), &[mark(7, said, 1_000)]).await.unwrap();
@@ -40,8 +40,8 @@ pub async fn the_newest_mark_of_a_name_wins(store: Arc<dyn Store>) {
     }
 }
 
-/// Not even where one id begins like the other.
-pub async fn marks_of_one_workflow_id_are_not_those_of_another(store: Arc<dyn Store>) {
+/// Even if one id is a prefix of the other.
+pub async fn marks_of_workflow_ids_are_separate(store: Arc<dyn Store>) {
     for id in ["a", "ab", "b"] {
         store.put_marks(&key(id), &[mark(7, id, 1_000)]).await.unwrap();
     }
@@ -51,7 +51,7 @@ pub async fn marks_of_one_workflow_id_are_not_those_of_another(store: Arc<dyn St
     assert_eq!(texts(&*store, "abc", &[7]).await, [None]);
 }
 
-/// A run that is forgotten, or replaced by another, leaves the marks.
+/// Marks stay when a run is deleted or replaced.
 pub async fn marks_outlive_the_runs_of_their_workflow_id(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     store.put_marks(&key("a"), &[mark(7, "seven", 1_000)]).await.unwrap();
@@ -61,8 +61,8 @@ pub async fn marks_outlive_the_runs_of_their_workflow_id(store: Arc<dyn Store>) 
     assert_eq!(texts(&*store, "a", &[7]).await, [text("seven")]);
 }
 
-/// Both those of runs and those without.
-pub async fn marks_expire_at_their_instant_and_not_before(store: Arc<dyn Store>) {
+/// Marks of workflow ids with and without runs.
+pub async fn marks_never_expire_early(store: Arc<dyn Store>) {
     start(&*store, &key("a")).await;
     for id in ["a", "b"] {
         let marks: Vec<Mark> = (1..=5).map(|name| mark(name, "there", 100 * name)).collect();
@@ -78,8 +78,8 @@ pub async fn marks_expire_at_their_instant_and_not_before(store: Arc<dyn Store>)
     assert_eq!(store.load(&key("a")).await.unwrap(), Some(head(RUN, 1)));
 }
 
-/// Later or earlier than the one before.
-pub async fn a_mark_that_was_put_again_is_judged_by_its_new_expiry(store: Arc<dyn Store>) {
+/// The new expiry may be later or earlier.
+pub async fn a_replaced_mark_has_its_new_expiry(store: Arc<dyn Store>) {
     store.put_marks(&key("a"), &[mark(1, "old", 100), mark(2, "old", 900)]).await.unwrap();
     store.put_marks(&key("a"), &[mark(1, "new", 900), mark(2, "new", 100)]).await.unwrap();
     while store.expire(500, 10).await.unwrap() > 0 {}
@@ -88,8 +88,8 @@ pub async fn a_mark_that_was_put_again_is_judged_by_its_new_expiry(store: Arc<dy
     assert_eq!(texts(&*store, "a", &[1, 2]).await, [None, None]);
 }
 
-/// The limit itself is allowed; of a call with one byte more nothing is written.
-pub async fn a_mark_at_the_limit_is_taken_and_one_above_refused(store: Arc<dyn Store>) {
+/// The limit itself is allowed; with one byte more, none of the call's marks is written.
+pub async fn a_mark_above_the_limit_is_refused(store: Arc<dyn Store>) {
     let largest = "x".repeat(MARK_BYTES_MAX);
     store.put_marks(&key("a"), &[mark(1, &largest, 1_000)]).await.unwrap();
     let marks = [mark(2, "fits", 1_000), mark(3, &format!("{largest}x"), 1_000)];

@@ -1,4 +1,4 @@
-//! Sentences about parts.
+//! Rules about parts.
 
 use super::{Arc, Bytes, Error, Expect, LATER, PartKey, RUN, Store, at, head, key, start, win, win_with};
 
@@ -10,10 +10,10 @@ fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-/// All kinds of parts, in the order asked for, and `None` for those that are not there.
-pub async fn parts_come_with_their_head(store: Arc<dyn Store>) {
+/// All kinds of parts, in the order of the request, with `None` for missing ones.
+pub async fn parts_are_written_with_their_head(store: Arc<dyn Store>) {
     let pack = PartKey::Pack { op: u64::MAX };
-    let beat = PartKey::Beat { scheduled: 7 };
+    let beat = PartKey::Heartbeat { scheduled: 7 };
     let parts = [(chunk(7), bytes("c")), (pack, bytes("p")), (beat, bytes("b"))];
     win_with(&*store, &key("a"), Expect::Absent, &head(RUN, 1), &parts).await;
     let want = [beat, chunk(8), pack, chunk(7), PartKey::Pack { op: 7 }];
@@ -21,8 +21,8 @@ pub async fn parts_come_with_their_head(store: Arc<dyn Store>) {
     assert_eq!(found, [Some(bytes("b")), None, Some(bytes("p")), Some(bytes("c")), None]);
 }
 
-/// By a commit or by itself.
-pub async fn a_part_put_twice_is_there_once(store: Arc<dyn Store>) {
+/// By a commit or separately.
+pub async fn a_part_put_twice_exists_once(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     store.put_part(&key("a"), RUN, chunk(5), bytes("same")).await.unwrap();
     store.put_part(&key("a"), RUN, chunk(5), bytes("same")).await.unwrap();
@@ -30,10 +30,10 @@ pub async fn a_part_put_twice_is_there_once(store: Arc<dyn Store>) {
     assert_eq!(store.chunks(&key("a"), RUN, 0, 100).await.unwrap(), [(5, bytes("same"))]);
 }
 
-/// A beat is the one part that is overwritten.
-pub async fn the_newest_beat_wins(store: Arc<dyn Store>) {
+/// A heartbeat is the only part that is overwritten.
+pub async fn the_newest_heartbeat_wins(store: Arc<dyn Store>) {
     start(&*store, &key("a")).await;
-    let beat = PartKey::Beat { scheduled: 5 };
+    let beat = PartKey::Heartbeat { scheduled: 5 };
     for text in ["one", "two", ""] {
         store.put_part(&key("a"), RUN, beat, bytes(text)).await.unwrap();
         assert_eq!(store.parts(&key("a"), RUN, &[beat]).await.unwrap(), [Some(bytes(text))]);
@@ -41,7 +41,7 @@ pub async fn the_newest_beat_wins(store: Arc<dyn Store>) {
 }
 
 /// The limit itself is allowed; one byte more writes nothing, not even the head.
-pub async fn a_part_at_the_limit_is_taken_and_one_above_refused(store: Arc<dyn Store>) {
+pub async fn a_part_above_the_limit_is_refused(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let max = store.limits().part_max;
     let largest = Bytes::from(vec![3; max]);
@@ -57,8 +57,8 @@ pub async fn a_part_at_the_limit_is_taken_and_one_above_refused(store: Arc<dyn S
     assert_eq!(store.parts(&key("a"), RUN, &[chunk(2)]).await.unwrap(), [None]);
 }
 
-/// Same key, same number, another run; another key, same run.
-pub async fn parts_of_one_run_are_not_those_of_another(store: Arc<dyn Store>) {
+/// Same key and number but another run; same run but another key.
+pub async fn parts_of_runs_are_separate(store: Arc<dyn Store>) {
     for (id, run, text) in [("a", RUN, "a"), ("ab", RUN, "ab"), ("b", LATER, "b")] {
         win_with(&*store, &key(id), Expect::Absent, &head(run, 1), &[(chunk(1), bytes(text))]).await;
     }
@@ -82,7 +82,7 @@ fn lasts(chunks: &[(u64, Bytes)]) -> Vec<u64> {
     chunks.iter().map(|(last, _)| *last).collect()
 }
 
-/// From the chunk that holds the event, in order, as many as asked for, and at least one.
+/// From the chunk that contains the event, in order, up to the requested size, but at least one.
 pub async fn chunks_are_read_forward_from_an_event(store: Arc<dyn Store>) {
     ten_chunks(&*store).await;
     let read = async |from, max| lasts(&store.chunks(&key("a"), RUN, from, max).await.unwrap());

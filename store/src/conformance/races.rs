@@ -1,4 +1,4 @@
-//! Sentences about concurrency and lost answers.
+//! Rules about concurrency and lost responses.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,8 +7,8 @@ use crate::fault::{Chances, FaultStore};
 
 const TASKS: u8 = 16;
 
-/// However many try.
-pub async fn of_many_commits_on_one_version_one_wins(store: Arc<dyn Store>) {
+/// With any number of concurrent commits.
+pub async fn one_of_many_commits_on_a_version_wins(store: Arc<dyn Store>) {
     let first = start(&*store, &key("a")).await;
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..TASKS {
@@ -25,7 +25,7 @@ pub async fn of_many_commits_on_one_version_one_wins(store: Arc<dyn Store>) {
     assert_eq!(store.load(&key("a")).await.unwrap(), winner);
 }
 
-/// Each task reads, adds one, and tries until it has won: no addition is lost, none counts twice.
+/// Each task reads, adds one, and retries until it has won. No addition is lost, and none counts twice.
 pub async fn concurrent_increments_are_all_counted(store: Arc<dyn Store>) {
     const EACH: u64 = 10;
     start(&*store, &key("a")).await;
@@ -52,8 +52,8 @@ pub async fn concurrent_increments_are_all_counted(store: Arc<dyn Store>) {
     assert_eq!(store.load(&key("a")).await.unwrap().unwrap().version, expected);
 }
 
-/// A workflow id is taken once.
-pub async fn of_many_first_commits_one_wins(store: Arc<dyn Store>) {
+/// A workflow id is taken only once.
+pub async fn one_of_many_first_commits_wins(store: Arc<dyn Store>) {
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..TASKS {
         let store = Arc::clone(&store);
@@ -63,7 +63,7 @@ pub async fn of_many_first_commits_one_wins(store: Arc<dyn Store>) {
     assert_eq!(won, 1);
 }
 
-/// A reader sees versions grow, and never less than what a writer was already told.
+/// A reader sees growing versions, and never an older one than a writer has already received.
 pub async fn loads_during_commits_never_go_back(store: Arc<dyn Store>) {
     let mut newest = start(&*store, &key("a")).await;
     let is_done = Arc::new(AtomicBool::new(false));
@@ -89,10 +89,10 @@ pub async fn loads_during_commits_never_go_back(store: Arc<dyn Store>) {
     reader.await.unwrap();
 }
 
-/// A caller that leaves a mark in each body can tell, after an error, whether it was written: `NotApplied` never was,
-/// `Unknown` may have been.
-pub async fn an_unknown_outcome_can_be_told_by_loading(store: Arc<dyn Store>) {
-    let faulty = FaultStore::new(Arc::clone(&store), 42, Chances::bad_day());
+/// A caller that marks each body can determine after an error whether it was written: never after `NotApplied`,
+/// possibly after `Unknown`.
+pub async fn loading_resolves_an_unknown_outcome(store: Arc<dyn Store>) {
+    let faulty = FaultStore::new(Arc::clone(&store), 42, Chances::frequent());
     let mut newest = start(&*store, &key("a")).await;
     for mark in 0..200_u8 {
         let next = Head { body: Bytes::from(vec![mark]), ..head(RUN, newest.version + 1) };
@@ -101,7 +101,7 @@ pub async fn an_unknown_outcome_can_be_told_by_loading(store: Arc<dyn Store>) {
             let found = store.load(&key("a")).await.unwrap().unwrap();
             match answer {
                 Ok(Cas::Won) => assert_eq!(found, next),
-                // A commit that was executed twice loses to itself.
+                // A commit that was executed twice loses against itself.
                 Ok(Cas::Lost(lost)) => assert_eq!(lost, Some(found.clone())),
                 Err(Error::NotApplied { .. }) => assert_eq!(found, newest),
                 Err(Error::Unknown { .. }) => assert!(found == newest || found == next),

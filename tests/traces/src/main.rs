@@ -6,7 +6,7 @@ use std::time::Duration;
 use baton_client::{Client, body::StartWorkflow};
 use baton_decider_kit::flow::{Context, Failure, Flow};
 use baton_decider_kit::{Duration as Wait, RetryPolicy};
-use baton_runner_kit::{Context as Work, activity_fn};
+use baton_runner_kit::{ActivityContext as Work, activity_fn};
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
@@ -79,13 +79,13 @@ async fn run(client: Client) {
 }
 
 /// Works at the second try.
-async fn charge(work: Work, (): ()) -> Result<(), baton_runner_kit::Failure> {
+async fn charge(work: Work, (): ()) -> Result<(), baton_runner_kit::ActivityFailure> {
     let at_bank = tracing::info_span!("at-bank");
-    async { if work.attempt == 1 { Err(baton_runner_kit::Failure::new("busy")) } else { Ok(()) } }
+    async { if work.attempt == 1 { Err(baton_runner_kit::ActivityFailure::new("busy")) } else { Ok(()) } }
         .instrument(at_bank)
         .await
 }
 
-async fn ship(_: Work, (): ()) -> Result<(), baton_runner_kit::Failure> {
+async fn ship(_: Work, (): ()) -> Result<(), baton_runner_kit::ActivityFailure> {
     Ok(())
 }

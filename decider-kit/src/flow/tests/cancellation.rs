@@ -1,23 +1,23 @@
-//! Cancellation: of the run, of scopes, and the cleaning up after it.
+//! Cancellation of runs and scopes, and the cleanup after it.
 
 use futures::future::{Either, select};
 
 use super::*;
 
-/// Names of what was asked for, in order.
+/// Returns what the flow requested, in order.
 fn asked(service: &TestService) -> Vec<String> {
-    let told = |event: &Event| match &event.kind {
+    let effect = |event: &Event| match &event.kind {
         EventKind::ActivityScheduled(it) => Some(format!("do {}", it.activity_id)),
         EventKind::ActivityTaskCancel(it) => Some(format!("stop {}", it.activity_id)),
         EventKind::TimerScheduled(it) => Some(format!("set {}", it.timer_id)),
         EventKind::TimerCanceled(it) => Some(format!("take back {}", it.timer_id)),
         _ => None,
     };
-    service.history("1").iter().filter_map(told).collect()
+    service.history("1").iter().filter_map(effect).collect()
 }
 
 #[test]
-fn a_run_that_is_canceled_stops_what_is_under_way_and_closes_as_canceled() {
+fn a_canceled_run_cancels_open_steps_and_closes() {
     let mut service = service(flow(async |ctx, ()| {
         let both = futures::try_join!(ctx.activity::<String>("d", &()), ctx.sleep(Duration::from_days(30)))?;
         Ok(both.0)
@@ -30,7 +30,7 @@ fn a_run_that_is_canceled_stops_what_is_under_way_and_closes_as_canceled() {
 }
 
 #[test]
-fn after_a_cancellation_nothing_more_is_begun_but_what_is_shielded() {
+fn after_a_cancellation_only_shielded_steps_can_start() {
     let mut service = service(flow(async |ctx, ()| {
         let slept = ctx.sleep(Duration::from_days(30)).await;
         assert!(slept.unwrap_err().is_canceled());
@@ -54,7 +54,7 @@ fn after_a_cancellation_nothing_more_is_begun_but_what_is_shielded() {
 }
 
 #[test]
-fn a_flow_may_turn_a_cancellation_into_a_success() {
+fn a_flow_may_succeed_after_a_cancellation() {
     let mut service = service(flow(async |ctx, ()| match ctx.sleep(seconds(60)).await {
         Err(canceled) if canceled.is_canceled() => Ok("enough"),
         other => other.map(|()| "all"),
@@ -65,17 +65,17 @@ fn a_flow_may_turn_a_cancellation_into_a_success() {
 }
 
 #[test]
-fn the_reason_of_a_cancellation_reaches_the_flow_and_the_close() {
+fn a_cancellation_reason_reaches_the_flow_and_the_close() {
     let mut service = service(flow(async |ctx, ()| Err::<(), _>(ctx.canceled().await)));
     service.start("flow", "1", &());
     let reason = Some("out of business".to_owned());
-    service.after(seconds(1)).ask("1", baton_history::Command::RequestCancel { reason, identity: None, key: None });
+    service.after(seconds(1)).command("1", baton_history::Command::RequestCancel { reason, identity: None, key: None });
     let closed = service.finish("1");
     assert_eq!((closed.status, closed.result::<String>().as_str()), (Status::Canceled, "out of business"));
 }
 
 #[test]
-fn an_activity_may_outlast_its_cancellation_and_say_what_it_did() {
+fn an_activity_may_outlast_its_cancellation() {
     let mut service = service(flow(async |ctx, ()| {
         let done = ctx.activity::<String>("long", &()).heartbeat(seconds(5)).outlasts_cancel().await;
         let failure = done.unwrap_err();
@@ -83,18 +83,18 @@ fn an_activity_may_outlast_its_cancellation_and_say_what_it_did() {
         Err::<(), _>(Failure::canceled(&failure.read_details::<String>()))
     }));
     service.activity("long", |_| {
-        Work::success(&"done").takes(Duration::from_days(1)).beats(seconds(3), &"half").heeds_cancel()
+        Work::success(&"done").takes(Duration::from_days(1)).heartbeats(seconds(3), &"half").stops_on_cancel()
     });
     service.start("flow", "1", &());
     service.after(seconds(4)).cancel("1");
     let closed = service.finish("1");
-    // It learned of it with its heartbeat at 6 s.
+    // The heartbeat at 6 s reported the cancellation request.
     assert_eq!((closed.status, closed.after), (Status::Canceled, seconds(6)));
     assert_eq!(closed.result::<String>(), "half");
 }
 
 #[test]
-fn an_activity_that_nobody_has_taken_is_canceled_at_once() {
+fn a_canceled_activity_without_a_runner_ends_at_once() {
     let mut service = service(flow(async |ctx, ()| {
         let scope = ctx.scope();
         let work = scope.activity::<String>("nobody", &()).outlasts_cancel().start();
@@ -108,7 +108,7 @@ fn an_activity_that_nobody_has_taken_is_canceled_at_once() {
 }
 
 #[test]
-fn a_scope_is_canceled_alone_and_its_children_with_it() {
+fn canceling_a_scope_cancels_its_child_scopes_only() {
     let mut service = service(flow(async |ctx, ()| {
         let outer = ctx.scope();
         let inner = outer.scope();
@@ -135,9 +135,9 @@ fn a_scope_is_canceled_alone_and_its_children_with_it() {
     service.assert_count("1", "TimerCanceled", 2);
 }
 
-/// The time-gated cancel: a signal within the window takes another branch.
+/// A cancellation gate: a signal within the time window takes another branch.
 #[test]
-fn a_signal_within_a_window_takes_the_timer_back() {
+fn a_signal_within_a_window_cancels_the_timer() {
     let gate = || {
         service(flow(async |ctx, ()| {
             let mut cancel = ctx.signals::<()>("cancel");
@@ -156,9 +156,10 @@ fn a_signal_within_a_window_takes_the_timer_back() {
     assert_eq!(result_of(&mut gate()), "charged");
 }
 
-/// The runner answers while the turn that asks it to stop is under way: the request fails, and nobody minds.
+/// The runner answers during the turn that requests the activity's cancellation, so the request fails without
+/// consequences.
 #[test]
-fn a_cancellation_that_comes_too_late_is_no_mismatch() {
+fn a_late_cancellation_request_is_no_mismatch() {
     let flow = flow(async |ctx, ()| {
         let _ = ctx.within(seconds(1), ctx.activity::<String>("b", &())).await;
         ctx.sleep(seconds(60)).await?;
@@ -167,16 +168,16 @@ fn a_cancellation_that_comes_too_late_is_no_mismatch() {
     let mut service = service(flow.clone());
     service.turns_take(Duration::from_millis(400));
     service.start("flow", "1", &());
-    // Both begin at 0.4 s. The timer is over at 1.4 s, the turn that sees it lasts until 1.8 s, and `b` ends at 1.6 s.
+    // Both start at 0.4 s. The timer expires at 1.4 s, the turn that sees it lasts until 1.8 s, and `b` ends at 1.6 s.
     service.activity("b", |_| Work::success(&"b").takes(Duration::from_millis(1_200)));
     assert_eq!(service.finish("1").result::<String>(), "done");
     service.assert_count("1", "ActivityTaskCancelFailed", 1);
     replay(&flow, &json(service.history("1"))).unwrap();
 }
 
-/// The timer is over when the code takes it back, but the code has not come to that news yet.
+/// The timer has expired when the code cancels it, but the code has not processed that event yet.
 #[test]
-fn what_has_ended_by_then_is_not_taken_back() {
+fn an_ended_step_is_not_canceled() {
     let mut service = service(flow(async |ctx, ()| {
         let both = futures::join!(ctx.sleep(seconds(60)), ctx.activity::<String>("a", &()));
         assert!(both.0.unwrap_err().is_canceled() && both.1.unwrap_err().is_canceled());
@@ -185,7 +186,7 @@ fn what_has_ended_by_then_is_not_taken_back() {
     service.turns_take(Duration::from_millis(500));
     service.start("flow", "1", &());
     service.advance(seconds(1));
-    // The turn that sees the cancellation is lost; the one after it sees timer and activity end as well.
+    // The turn that sees the cancellation is lost. The next turn also sees the end of the timer and the activity.
     service.lose_turns(3).cancel("1").unwrap();
     assert_eq!(service.finish("1").result::<String>(), "stopped");
     service.assert_count("1", "TimerExpired", 1);
@@ -195,16 +196,16 @@ fn what_has_ended_by_then_is_not_taken_back() {
 }
 
 #[test]
-fn what_is_asked_for_and_taken_back_in_one_turn_never_was() {
+fn a_step_canceled_in_its_own_turn_leaves_no_trace() {
     let mut service = service(flow(async |ctx, ()| {
         let note = ctx.side_effect("before", || 1);
         drop(ctx.sleep(seconds(60)).start());
         let scope = ctx.scope();
         let work = scope.activity::<String>("d", &()).outlasts_cancel().start();
         let done: String = ctx.activity("a", &note).start().await?;
-        // Scheduled a turn ago, so that it can only be asked to stop.
+        // Scheduled in an earlier turn, so it can only be asked to stop.
         scope.cancel();
-        assert!(work.await.is_ok(), "nobody told its runner");
+        assert!(work.await.is_ok(), "its runner received no cancellation");
         let scope = ctx.scope();
         let work = scope.activity::<String>("d", &()).outlasts_cancel().start();
         scope.cancel();

@@ -1,10 +1,10 @@
-//! What goes wrong fails the turn, says what it was, and leaves the run open.
+//! Errors of flows: each gives the turn back with a message and leaves the run open.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
 
-/// What the decider says about the first turn of a run of this flow.
+/// Returns the message with which the first turn of this flow is given back.
 fn given_back(flow: Flow) -> String {
     let decisions = crate::testing::given(flow, "flow").decisions();
     decisions.given_back().expect("the turn is given back").to_owned()
@@ -12,49 +12,49 @@ fn given_back(flow: Flow) -> String {
 
 #[test]
 fn a_panic_gives_the_turn_back_with_its_message() {
-    let said = given_back(flow::<(), _>(async |_, ()| panic!("no {}", "ink")));
-    assert_eq!(said, "the flow panicked: no ink");
+    let message = given_back(flow::<(), _>(async |_, ()| panic!("no {}", "ink")));
+    assert_eq!(message, "the flow panicked: no ink");
 }
 
 #[test]
-fn a_flow_that_awaits_something_else_is_found_out() {
-    let said = given_back(flow(async |ctx, ()| {
+fn awaiting_a_foreign_future_is_a_deadlock() {
+    let message = given_back(flow(async |ctx, ()| {
         let sleep = ctx.sleep(seconds(1)).start();
         std::future::pending::<()>().await;
         sleep.await
     }));
-    assert!(said.contains("waits for nothing that a history could bring"), "{said}");
-    assert!(said.contains("open, but not awaited: timer `sleep`"), "{said}");
+    assert!(message.contains("it waits, but not for an activity"), "{message}");
+    assert!(message.contains("open, but not awaited: timer `sleep`"), "{message}");
 }
 
 #[test]
-fn a_flow_that_awaits_something_else_later_is_found_out_then() {
+fn a_later_deadlock_is_detected_when_it_happens() {
     let mut service = service(flow(async |ctx, ()| {
         let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
         let (slept, _) = futures::join!(ctx.sleep(seconds(1)), receiver);
-        // The sender is still here, so that the receiver never ends.
+        // The sender is still alive, so the receiver never resolves.
         drop(sender);
         slept
     }));
     service.start("flow", "1", &());
     let ended = catch_unwind(AssertUnwindSafe(|| service.finish("1"))).unwrap_err();
-    let said = baton_client::shutdown::panic_message(&*ended);
-    assert!(said.contains("the decider gives the turn back: the flow waits for nothing"), "{said}");
+    let message = baton_client::shutdown::panic_message(&*ended);
+    assert!(message.contains("the decider gives the turn back: the flow is deadlocked"), "{message}");
 }
 
 #[test]
-fn a_flow_that_runs_in_circles_is_stopped() {
-    let said = given_back(flow::<(), _>(async |_, ()| {
+fn a_flow_that_loops_is_stopped() {
+    let message = given_back(flow::<(), _>(async |_, ()| {
         std::future::poll_fn(|task| {
             task.waker().wake_by_ref();
             std::task::Poll::Pending
         })
         .await
     }));
-    assert!(said.contains("it runs in circles"), "{said}");
+    assert!(message.contains("in an endless loop"), "{message}");
 }
 
-/// Asks outside a runtime, and in a task of one, where hosts are.
+/// Runs the check outside any runtime and inside a task, as hosts do.
 fn everywhere(ask: fn()) {
     ask();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -62,7 +62,7 @@ fn everywhere(ask: fn()) {
 }
 
 #[test]
-fn channels_between_parts_of_a_flow_are_fine_and_have_no_budget() {
+fn channels_within_a_flow_work_and_have_no_budget() {
     everywhere(|| {
         let mut service = service(flow(async |_, ()| {
             let (sender, mut receiver) = tokio::sync::mpsc::channel::<u32>(1);
@@ -85,7 +85,7 @@ fn channels_between_parts_of_a_flow_are_fine_and_have_no_budget() {
 }
 
 #[test]
-fn what_needs_a_runtime_panics_with_advice_inside_a_runtime_and_without_one() {
+fn calls_that_need_a_runtime_fail_with_advice() {
     everywhere(|| {
         let slept = given_back(flow(async |_, ()| {
             tokio::time::sleep(std::time::Duration::from_secs(1)).await;
@@ -97,16 +97,16 @@ fn what_needs_a_runtime_panics_with_advice_inside_a_runtime_and_without_one() {
             ctx.sleep(seconds(1)).await
         }));
         assert!(spawned.contains("the flow spawned a task"), "{spawned}");
-        // The thread is as good as before.
-        let said = given_back(flow::<(), _>(async |_, ()| panic!("no ink")));
-        assert_eq!(said, "the flow panicked: no ink");
+        // The thread is still usable.
+        let message = given_back(flow::<(), _>(async |_, ()| panic!("no ink")));
+        assert_eq!(message, "the flow panicked: no ink");
     });
 }
 
 #[test]
-fn an_input_or_a_result_of_another_type_waits_for_other_code() {
-    let said = given_back(Flow::new(async |_: Context, input: u64| Ok(input)));
-    assert!(said.starts_with("event 1: the input of the run is not what the flow reads"), "{said}");
+fn a_value_of_another_type_waits_for_other_code() {
+    let message = given_back(Flow::new(async |_: Context, input: u64| Ok(input)));
+    assert!(message.starts_with("event 1: cannot read the run's input: "), "{message}");
     let mut service = service(flow(async |ctx, ()| ctx.activity::<u64>("a", &()).await));
     service.records_given_back();
     service.start("flow", "1", &());
@@ -118,22 +118,22 @@ fn an_input_or_a_result_of_another_type_waits_for_other_code() {
     });
     let failed = failed.unwrap();
     assert_eq!(failed.reason.as_deref(), Some("flow-unreadable"));
-    let said: String = failed.details.unwrap().read().unwrap();
-    assert!(said.contains("event 7: the result of `a` is not what the flow reads"), "{said}");
-    // Other code takes the run over where it is.
+    let message: String = failed.details.unwrap().read().unwrap();
+    assert!(message.contains("event 7: cannot read the result of `a`: "), "{message}");
+    // Other code continues the run.
     service.deploy("flow", flow(async |ctx, ()| ctx.activity::<String>("a", &()).await));
     assert_eq!(service.finish("1").result::<String>(), "a");
 }
 
 #[test]
-fn a_name_that_is_reserved_is_refused() {
-    let said = given_back(flow(async |ctx, ()| Ok(ctx.side_effect("baton.id", || 1))));
-    assert!(said.contains("the name `baton.id` is reserved"), "{said}");
+fn a_reserved_marker_name_is_refused() {
+    let message = given_back(flow(async |ctx, ()| Ok(ctx.side_effect("baton.id", || 1))));
+    assert!(message.contains("the name `baton.id` is reserved"), "{message}");
 }
 
-/// A query may not do anything; not even take an id that the flow would have taken.
+/// A query must not affect the run; it cannot even use up an id that the flow would get.
 #[test]
-fn a_query_that_asks_for_things_asks_in_vain() {
+fn requests_made_by_a_query_are_ignored() {
     let flow = flow(async |ctx, ()| {
         let inner = ctx.clone();
         ctx.query("bad", move |(): ()| drop(inner.sleep(seconds(1)).start()));
@@ -148,5 +148,5 @@ fn a_query_that_asks_for_things_asks_in_vain() {
         flow.evolve(&mut state, event);
         let _ = flow.answer(&state, "bad", None);
     }
-    assert_eq!(flow.trouble(&state), None);
+    assert_eq!(flow.error(&state), None);
 }

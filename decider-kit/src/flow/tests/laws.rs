@@ -1,4 +1,5 @@
-//! Laws of flows, held against flows, worlds and turns made at random: what a flow decides follows from its history.
+//! Properties of flows, checked against random flows, environments and turns: a flow's decisions depend only on its
+//! history.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use crate::Decisions;
 use crate::testing::Recorded;
 use crate::turns::Turns as _;
 
-/// A part of a flow.
+/// Part of a random flow.
 #[derive(Debug, Clone)]
 enum Step {
     Do(usize),
@@ -52,7 +53,7 @@ fn step() -> impl Strategy<Value = Step> {
     })
 }
 
-/// What the flow has seen so far, as a number that goes into all that it asks for: two ways to get here show.
+/// Hash of everything the flow has seen. It is part of every request, so that different executions become visible.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<u64>>);
 
@@ -134,18 +135,18 @@ fn run<'a>(ctx: &'a Context, seen: &'a Seen, dice: &'a AtomicU64, steps: &'a [St
     })
 }
 
-/// What the outside does.
+/// Random environment of a flow.
 #[derive(Debug, Clone)]
 struct World {
     signals: Vec<(u64, usize)>,
     cancel: Option<u64>,
-    /// How long deciders take, in tenths of a second.
+    /// Duration of turns in tenths of a second.
     turns_take: u64,
-    /// At which second how many turns are lost.
+    /// Number of turns lost, by the second at which that happens.
     lost: Vec<(u64, usize)>,
-    /// At which seconds a turn that is taken is decided, but answered too late.
+    /// Seconds at which a turn is decided but answered too late.
     late: Vec<u64>,
-    /// How long `a`, `b` and `slow` take.
+    /// Durations of `a`, `b` and `slow`.
     takes: [u64; 3],
 }
 
@@ -185,7 +186,7 @@ fn live(flow: &Flow, world: &World) -> Vec<Event> {
     if let Some(at) = world.cancel {
         service.after(seconds(at)).cancel("1");
     }
-    // Every turn on the way is decided twice: with the state at hand, and with the state made again.
+    // The test service decides every turn twice, with the cached state and with a rebuilt one.
     for second in 0..60 {
         if let Some((_, count)) = world.lost.iter().find(|(at, _)| *at == second) {
             service.lose_turns(*count);
@@ -213,8 +214,8 @@ fn flow_of(steps: Vec<Step>) -> Flow {
     })
 }
 
-/// What each completed turn decides, when the history is taken in by states that are kept for so many turns, and then
-/// dropped and made again. Markers come from the history, as on every replay.
+/// Returns the decisions of each completed turn if states are kept for `kept_for` turns and then rebuilt. Markers come
+/// from the history, as on every replay.
 fn decided(flow: &Flow, events: &[Event], kept_for: usize) -> Vec<(u64, Decisions)> {
     let mut decided = Vec::new();
     let mut state = FlowState::default();
@@ -241,7 +242,7 @@ fn decided(flow: &Flow, events: &[Event], kept_for: usize) -> Vec<(u64, Decision
             }
             _ => None,
         });
-        flow.foresee(&mut state, markers.collect());
+        flow.set_recorded_markers(&mut state, markers.collect());
         decided.push((started_event_id, flow.decide(&state)));
     }
     decided
@@ -251,28 +252,28 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, max_shrink_iters: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_a_flow_decides_follows_from_its_history(
+    fn decisions_follow_from_the_history(
         steps in prop::collection::vec(step(), 1..6),
         world in world(),
     ) {
         let flow = flow_of(steps);
         let events = live(&flow, &world);
-        // In one go, as after a cache miss.
+        // All at once, as after a cache miss.
         if let Err(error) = replay(&flow, &json(&events)) {
             panic!("{error}");
         }
-        // Turn by turn, inputs and all.
+        // Turn by turn, including inputs.
         Recorded::of(&events).assert_same(flow.clone());
-        // And whenever a state is lost on the way.
+        // With states that are lost after a few turns.
         let kept = decided(&flow, &events, usize::MAX);
         for kept_for in [1, 2, 3] {
             prop_assert_eq!(&decided(&flow, &events, kept_for), &kept);
         }
     }
 
-    /// Each prefix of a history that ends in a completed turn is as good as the whole.
+    /// Every prefix of a history that ends with a completed turn can be replayed.
     #[test]
-    fn a_flow_can_be_replayed_from_any_point(steps in prop::collection::vec(step(), 1..4), world in world()) {
+    fn a_flow_can_be_replayed_from_any_turn(steps in prop::collection::vec(step(), 1..4), world in world()) {
         let flow = flow_of(steps);
         let events = live(&flow, &world);
         for (place, event) in events.iter().enumerate() {
@@ -283,31 +284,31 @@ proptest! {
     }
 }
 
-/// What leans on anything but the history is caught by the test service.
+/// The test service detects flows that depend on anything but the history.
 #[test]
-fn a_flow_that_is_not_deterministic_is_caught() {
+fn a_nondeterministic_flow_is_detected() {
     let caught = |flow: Flow| {
         let mut service = service(flow);
         service.start("flow", "1", &());
         let finished = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| service.finish("1")));
-        baton_client::shutdown::panic_message(&*finished.expect_err("it is caught"))
+        baton_client::shutdown::panic_message(&*finished.expect_err("the flow is detected"))
     };
     let count = AtomicU64::new(0);
-    let said = caught(Flow::new(move |ctx: Context, ()| {
+    let message = caught(Flow::new(move |ctx: Context, ()| {
         let count = count.fetch_add(1, Ordering::Relaxed);
         async move { ctx.activity::<String>("a", &count).await }
     }));
-    assert!(said.contains("with its state at hand, and with its state made again from event 1"), "{said}");
-    // Of so many orders, two are hardly ever the same.
-    let said = caught(flow(async |ctx, ()| {
+    assert!(message.contains("with its cached state and with a state rebuilt from event 1"), "{message}");
+    // Two hash sets of 64 elements hardly ever have the same order.
+    let message = caught(flow(async |ctx, ()| {
         let parts: std::collections::HashSet<_> = (0..64).collect();
         join_all(parts.into_iter().map(|part| ctx.activity::<String>("a", &part))).await;
         Ok(())
     }));
-    assert!(said.contains("with its state at hand, and with its state made again from event 1"), "{said}");
+    assert!(message.contains("with its cached state and with a state rebuilt from event 1"), "{message}");
 }
 
-/// What a flow has behind it is not kept: a state is as large as what is open.
+/// A state holds only open steps, and nothing of the past.
 #[test]
 fn a_state_does_not_grow_with_its_history() {
     let flow = flow(async |ctx, ()| {
@@ -322,7 +323,7 @@ fn a_state_does_not_grow_with_its_history() {
             scope.cancel();
             assert!(slow.await.is_err() && timer.await.is_err());
             if ctx.now().as_millis() % 86_400_000 > 1_200_000 {
-                // Twenty minutes later: wait for a word.
+                // After twenty minutes it waits for a signal.
                 words.next().await?;
                 return Ok(());
             }
@@ -341,7 +342,7 @@ fn a_state_does_not_grow_with_its_history() {
     for event in events {
         flow.evolve(&mut state, event);
     }
-    assert_eq!(flow.trouble(&state), None);
-    // The wait for a word.
+    assert_eq!(flow.error(&state), None);
+    // Only the wait for the signal is left.
     assert_eq!(crate::flow::core::lock(&state.machine.borrow().core).kept(), (1, 0, 0));
 }

@@ -1,4 +1,4 @@
-//! Side effects, versions, queries, and histories that do not match.
+//! Side effects, patches, queries, and histories that do not match the code.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use super::*;
 use crate::flow::QueryError;
 
 #[test]
-fn a_side_effect_is_done_once_and_read_back() {
+fn a_side_effect_runs_once_and_is_read_back() {
     let done = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&done);
     let code = move |ctx: Context, ()| {
@@ -23,7 +23,7 @@ fn a_side_effect_is_done_once_and_read_back() {
     };
     let flow = Flow::new(code);
     let mut service = service(flow.clone());
-    // Twice done, although every turn is decided twice in tests, and the whole is replayed at the end.
+    // Only two runs, although tests decide every turn twice and replay the whole history at the end.
     assert_eq!(result_of(&mut service), "0 1");
     assert_eq!(done.load(Ordering::Relaxed), 2);
     service.assert_count("1", "Marker", 3);
@@ -32,7 +32,7 @@ fn a_side_effect_is_done_once_and_read_back() {
 }
 
 #[test]
-fn a_side_effect_of_a_turn_that_is_lost_is_done_again() {
+fn a_side_effect_of_a_lost_turn_runs_again() {
     let done = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&done);
     let flow = Flow::new(move |ctx: Context, ()| {
@@ -44,7 +44,7 @@ fn a_side_effect_of_a_turn_that_is_lost_is_done_again() {
         }
     });
     let mut service = service(flow.clone());
-    // The first answer comes too late: decided, and lost.
+    // The first answer comes too late, so the decided turn is lost.
     service.turns_take(seconds(31));
     service.start("flow", "1", &());
     service.advance(seconds(29));
@@ -54,7 +54,7 @@ fn a_side_effect_of_a_turn_that_is_lost_is_done_again() {
     replay(&flow, &json(service.history("1"))).unwrap();
 }
 
-/// A history of `sleep`, then `a`.
+/// Returns the history of `sleep`, then `a`.
 fn recorded() -> String {
     let mut service = service(flow(async |ctx, ()| {
         ctx.sleep(seconds(1)).await?;
@@ -68,14 +68,14 @@ fn mismatch<O: Serialize, Fut>(code: impl Code<Fut>) -> (u64, String, String)
 where
     Fut: Future<Output = Result<O, Failure>> + Send + 'static,
 {
-    match trouble(replay(&flow(code), &recorded())) {
+    match error(replay(&flow(code), &recorded())) {
         FlowError::Mismatch { event_id, expected, found } => (event_id, expected, found),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn code_that_does_something_else_names_the_event_and_both_sides() {
+fn different_code_is_a_mismatch_naming_event_and_both_sides() {
     let (event_id, expected, found) = mismatch(async |ctx: Context, ()| {
         ctx.sleep(seconds(1)).await?;
         ctx.activity::<String>("b", &()).await
@@ -86,18 +86,18 @@ fn code_that_does_something_else_names_the_event_and_both_sides() {
 }
 
 #[test]
-fn code_that_does_less_or_more_names_the_event_and_both_sides() {
+fn missing_or_additional_decisions_are_a_mismatch() {
     let (event_id, expected, found) = mismatch(async |ctx: Context, ()| {
         ctx.sleep(seconds(1)).await?;
         ctx.signals::<String>("a").next().await
     });
-    let nothing = "nothing more in this turn";
+    let nothing = "no further decision in this turn";
     assert_eq!((event_id, expected.as_str(), found.as_str()), (10, "ActivityScheduled `a`", nothing));
     let (event_id, expected, found) = mismatch(async |ctx: Context, ()| {
         let both = futures::join!(ctx.sleep(seconds(1)), ctx.activity::<String>("b", &()));
         both.0
     });
-    let expected_here = "TimerScheduled `sleep`, the last of its turn";
+    let expected_here = "TimerScheduled `sleep`, the last decision of its turn";
     assert_eq!((event_id, expected.as_str(), found.as_str()), (5, expected_here, "ScheduleActivity `b`"));
     let (event_id, expected, found) = mismatch(async |ctx: Context, ()| {
         ctx.sleep(seconds(1)).await?;
@@ -122,7 +122,7 @@ fn inputs_lists_and_timeouts_may_change_with_the_code() {
 }
 
 #[test]
-fn a_mismatch_fails_the_turn_and_never_the_run() {
+fn a_mismatch_fails_the_turn_but_not_the_run() {
     let code = async |ctx: Context, ()| ctx.sleep(seconds(10)).await;
     let mut service = service(flow(code));
     service.records_given_back();
@@ -136,16 +136,16 @@ fn a_mismatch_fails_the_turn_and_never_the_run() {
     });
     let failed = failed.unwrap();
     assert_eq!(failed.reason.as_deref(), Some("flow-mismatch"));
-    let said: String = failed.details.unwrap().read().unwrap();
+    let message: String = failed.details.unwrap().read().unwrap();
     let expected = "event 5 is TimerScheduled `sleep`, but the code issued ScheduleActivity `a`";
-    assert!(said.contains(expected), "{said}");
+    assert!(message.contains(expected), "{message}");
     assert!(service.run("1").is_open());
-    // The right code again, and the run goes on.
+    // With the right code the run continues.
     service.deploy("flow", flow(code));
     assert_eq!(service.finish("1").status, Status::Success);
 }
 
-/// Before the change: `a`. After it: a sleep first, unless the run is past that.
+/// Before the change: `a`. After it: a sleep first, unless the run has passed that point.
 async fn before(ctx: Context, (): ()) -> Result<String, Failure> {
     ctx.signals::<()>("go").next().await?;
     ctx.activity::<String>("a", &()).await?;
@@ -158,7 +158,7 @@ async fn after(ctx: Context, (): ()) -> Result<String, Failure> {
         ctx.sleep(seconds(1)).await?;
     }
     ctx.activity::<String>("a", &()).await?;
-    // The same answer for the same run, also where it is asked while nothing is recorded yet.
+    // The same run gets the same answer, even before anything is recorded.
     if ctx.patched("sleep first") { ctx.activity("c", &()).await } else { ctx.activity("b", &()).await }
 }
 
@@ -179,27 +179,27 @@ fn run_of(flow: Flow) -> (String, Vec<Event>) {
 }
 
 #[test]
-fn a_patch_lets_old_runs_go_the_old_way_and_new_ones_the_new() {
+fn a_patch_keeps_old_runs_on_the_old_branch() {
     let (before_events, after_events) = (run_of(Flow::new(before)).1, run_of(Flow::new(after)));
     assert_eq!(after_events.0, "c");
     assert!(names(&after_events.1).contains(&"Marker"));
     replay(&Flow::new(after), &json(&before_events)).unwrap();
-    // A run that waits for `b` when the new code comes ends the old way.
+    // A run that waits for `b` when the new code is deployed ends on the old branch.
     let waits = before_events.iter().position(|event| event.kind.name() == "ActivitySuccess").unwrap();
     let given = crate::testing::Given::history(Flow::new(after), before_events[..waits].to_vec());
     let decisions = given.when(crate::testing::activity_succeeded("a", &"a")).decisions();
     assert!(matches!(&decisions.as_slice(), [Decision::ScheduleActivity(it)] if it.activity_type == "b"));
-    // Code that forgot the old way cannot follow old runs.
-    trouble(replay(&Flow::new(long_after), &json(&before_events)));
-    // It follows new ones, with the marker and without.
+    // Code without the old branch cannot replay old runs.
+    error(replay(&Flow::new(long_after), &json(&before_events)));
+    // It can replay new runs, with and without the marker.
     replay(&Flow::new(long_after), &json(&after_events.1)).unwrap();
     replay(&Flow::new(long_after), &json(&run_of(Flow::new(long_after)).1)).unwrap();
-    // And the old code cannot follow new runs.
-    trouble(replay(&Flow::new(before), &json(&after_events.1)));
+    // The old code cannot replay new runs.
+    error(replay(&Flow::new(before), &json(&after_events.1)));
 }
 
 #[test]
-fn queries_look_at_what_the_flow_shares_and_change_nothing() {
+fn queries_read_shared_state_and_change_nothing() {
     let flow = flow(async |ctx, ()| {
         let stage = Arc::new(Mutex::new("new"));
         let seen = Arc::clone(&stage);
@@ -232,11 +232,11 @@ fn queries_look_at_what_the_flow_shares_and_change_nothing() {
     assert!(matches!(ask(&state, "broken", "null"), Err(QueryError::Panicked(it)) if it.contains("no ink")));
     let Err(QueryError::Unknown { known, .. }) = ask(&state, "other", "null") else { panic!() };
     assert_eq!(known, ["broken", "stage", "twice"]);
-    assert_eq!(flow.trouble(&state), None);
+    assert_eq!(flow.error(&state), None);
 }
 
 #[test]
-fn a_directory_of_histories_is_replayed_each_with_its_flow() {
+fn a_directory_of_histories_is_replayed() {
     let directory = std::env::temp_dir().join(format!("baton-replay-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let write = |name: &str, text: &str| std::fs::write(directory.join(name), text).unwrap();
@@ -255,10 +255,10 @@ fn a_directory_of_histories_is_replayed_each_with_its_flow() {
     };
     let replayed = crate::testing::replay_directory(&directory, flow).unwrap();
     std::fs::remove_dir_all(&directory).unwrap();
-    let said: Vec<_> = replayed.iter().map(|(_, replayed)| replayed.as_ref().map_err(ToString::to_string)).collect();
-    assert_eq!(said.len(), 4);
-    assert_eq!(said[0], Ok(&()));
-    assert!(said[1].as_ref().unwrap_err().contains("does not match the history"), "{:?}", said[1]);
-    assert!(said[2].as_ref().unwrap_err().starts_with("not a history"), "{:?}", said[2]);
-    assert_eq!(said[3].as_ref().unwrap_err(), "no flow for `other`");
+    let results: Vec<_> = replayed.iter().map(|(_, replayed)| replayed.as_ref().map_err(ToString::to_string)).collect();
+    assert_eq!(results.len(), 4);
+    assert_eq!(results[0], Ok(&()));
+    assert!(results[1].as_ref().unwrap_err().contains("does not match the history"), "{:?}", results[1]);
+    assert!(results[2].as_ref().unwrap_err().starts_with("not a history"), "{:?}", results[2]);
+    assert_eq!(results[3].as_ref().unwrap_err(), "no flow for `other`");
 }

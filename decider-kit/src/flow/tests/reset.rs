@@ -1,4 +1,4 @@
-//! A run that was reset: mended code goes on where the history of the old run ends.
+//! Runs that were reset: corrected code continues where the copied history of the old run ends.
 
 use baton_history::event::{ByHand, LaterSignals, ResetPlan};
 use baton_history::{BranchReader, Branching, Command, PlannedReset, ScheduleActivity, Transition, TurnId};
@@ -16,13 +16,13 @@ async fn right(ctx: Context, (): ()) -> Result<String, Failure> {
 }
 
 #[test]
-fn mended_code_goes_on_over_a_reset_and_the_old_code_does_not_fit_any_more() {
+fn corrected_code_continues_a_reset_run() {
     let mut service = service(flow(wrong));
     result_of(&mut service);
     let old = service.history("1").to_vec();
-    // Before the turn that decided wrongly.
+    // Just before the turn that decided wrongly.
     let (event_id, signals) = (8, LaterSignals::Reapply);
-    assert!(matches!(trouble(replay(&flow(right), &json(&old))), FlowError::Mismatch { event_id: 11, .. }));
+    assert!(matches!(error(replay(&flow(right), &json(&old))), FlowError::Mismatch { event_id: 11, .. }));
     let mut reader = BranchReader::new(Branching { event_id, signals });
     old.iter().try_for_each(|event| reader.read(event.clone())).unwrap();
     let EventKind::WorkflowStarted(started) = &old[0].kind else { panic!() };
@@ -40,7 +40,7 @@ fn mended_code_goes_on_over_a_reset_and_the_old_code_does_not_fit_any_more() {
     let turn = TurnId { scheduled_event_id: 8, started_event_id: 10 };
     new.admit(&Command::complete(turn, decisions), at).unwrap();
     replay(&flow(right), &json(new.events())).unwrap();
-    match trouble(replay(&flow(wrong), &json(new.events()))) {
+    match error(replay(&flow(wrong), &json(new.events()))) {
         FlowError::Mismatch { event_id, expected, found } => {
             assert_eq!(
                 (event_id, expected.as_str(), found.as_str()),

@@ -1,4 +1,4 @@
-//! Updates of flows: taken, validated, answered in the same turn or a later one, and run again.
+//! Updates of flows: accepted, validated, answered in the same turn or a later one, and replayed.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use crate::flow::{AcceptedUpdate, Context, Failure, Flow};
 use crate::testing::{Recorded, TestService, UpdateOutcome, Work, replay};
 use crate::{Duration, Rejection, Status};
 
-/// Pages one after the other; the second needs an activity.
+/// Accepts pages one after the other. The second one needs an activity.
 async fn pages(ctx: Context, (): ()) -> Result<Vec<String>, Failure> {
     let mut seen = Vec::new();
     let mut pages =
@@ -61,11 +61,11 @@ fn an_update_is_taken_and_answered_in_one_turn() {
         EventKind::DeciderCompleted(it) => Some(it.awaiting.clone()),
         _ => None,
     });
-    assert_eq!(completed.unwrap(), ["page"], "it says that it waits for the next");
+    assert_eq!(completed.unwrap(), ["page"], "the run declares that it awaits the next page");
 }
 
 #[test]
-fn what_a_validator_rejects_leaves_no_trace() {
+fn an_update_rejected_by_a_validator_leaves_no_trace() {
     let mut service = service();
     let before = service.history("p").to_vec();
     for _ in 0..10 {
@@ -79,21 +79,21 @@ fn what_a_validator_rejects_leaves_no_trace() {
 }
 
 #[test]
-fn a_handler_may_await_an_activity_and_answers_in_a_later_turn() {
+fn a_handler_that_awaits_an_activity_answers_in_a_later_turn() {
     let mut service = service();
     service.update("p", "page", "cart");
     assert_eq!(service.update("p", "page", "here").result::<String>(), "pay");
     assert_eq!(service.update("p", "page", "card").result::<String>(), "thanks");
     assert_eq!(service.finish("p").result::<Vec<String>>(), ["cart", "HERE", "card"]);
     assert_eq!(service.update("p", "page", "more"), UpdateOutcome::Closed(Status::Success));
-    // The history of all that, run again.
+    // The whole history can be replayed.
     let recorded = serde_json::to_string(service.history("p")).unwrap();
     replay(&Flow::new(pages), &recorded).unwrap();
     Recorded::from_json(&recorded).unwrap().assert_same(Flow::new(pages));
 }
 
 #[test]
-fn what_was_accepted_and_could_not_be_done_is_recorded_as_failed() {
+fn an_accepted_update_that_cannot_be_done_fails() {
     let mut service = service();
     service.update("p", "page", "cart");
     let UpdateOutcome::Failed { reason, .. } = service.update("p", "page", "nowhere") else { panic!() };
@@ -104,13 +104,13 @@ fn what_was_accepted_and_could_not_be_done_is_recorded_as_failed() {
 }
 
 #[test]
-fn an_update_that_is_dropped_unanswered_fails_and_a_lost_turn_changes_nothing() {
+fn an_unanswered_update_fails_and_a_lost_turn_changes_nothing() {
     let careless = |ctx: Context, (): ()| async move {
         let mut updates = ctx.updates::<u32>("add");
         drop(updates.next().await?);
         let second = updates.next().await?;
         ctx.sleep(Duration::from_secs(5)).await?;
-        // Nobody takes what comes while it sleeps.
+        // No code takes updates that arrive during this sleep.
         drop(updates);
         second.done(&2);
         ctx.activity::<()>("wait", &()).await
@@ -129,7 +129,7 @@ fn an_update_that_is_dropped_unanswered_fails_and_a_lost_turn_changes_nothing() 
 }
 
 #[test]
-fn a_validator_sees_what_the_flow_shares_with_it_after_the_news_of_the_turn() {
+fn a_validator_sees_the_shared_state_after_new_events() {
     let seats = |ctx: Context, (): ()| async move {
         let left = Arc::new(Mutex::new(0_u32));
         let shared = Arc::clone(&left);
@@ -165,7 +165,7 @@ fn a_validator_sees_what_the_flow_shares_with_it_after_the_news_of_the_turn() {
     service.run_until_idle();
     assert_eq!(service.update("p", "take", &1).rejected(), "too-few");
     service.signal("p", "seats", &3).unwrap();
-    // Rides along with the turn of the signal, and is judged after it.
+    // Judged in the turn of the signal, after the signal.
     assert_eq!(service.update("p", "take", &2).result::<u32>(), 1);
     assert_eq!(service.update("p", "take", &2).rejected(), "too-few");
     assert_eq!(service.update("p", "take", &1).result::<u32>(), 0);
@@ -175,7 +175,7 @@ fn a_validator_sees_what_the_flow_shares_with_it_after_the_news_of_the_turn() {
 }
 
 #[test]
-fn code_that_says_something_else_to_a_recorded_update_is_found_out() {
+fn a_different_answer_to_a_recorded_update_is_detected() {
     let mut service = service();
     service.update("p", "page", "cart");
     let recorded = serde_json::to_string(service.history("p")).unwrap();
@@ -197,7 +197,7 @@ fn code_that_says_something_else_to_a_recorded_update_is_found_out() {
 }
 
 #[test]
-fn a_validator_that_panics_rejects_and_does_nothing_else() {
+fn a_panicking_validator_rejects_the_update_only() {
     let touchy = |ctx: Context, (): ()| async move {
         let mut updates = ctx.updates::<u32>("add").validate(|number| {
             assert!(*number < 10, "too much");

@@ -1,4 +1,4 @@
-//! Activities, timers, signals.
+//! Activities, timers and signals of flows.
 
 use baton_history::event::ActivityTimeout;
 use futures::StreamExt as _;
@@ -8,7 +8,7 @@ use super::*;
 use crate::flow::{ActivityEnd, Cause};
 
 #[test]
-fn activities_one_after_the_other_give_their_results() {
+fn sequential_activities_return_their_results() {
     let mut service = service(flow(async |ctx, ()| {
         let a: String = ctx.activity("a", &1).await?;
         let b: String = ctx.activity("b", &a).list("other").start_to_close(seconds(9)).await?;
@@ -37,16 +37,16 @@ fn activities_one_after_the_other_give_their_results() {
 }
 
 #[test]
-fn an_activity_with_a_retry_policy_is_awaited_once_however_often_it_is_tried() {
+fn an_activity_with_a_retry_policy_is_awaited_once() {
     let mut service = service(flow(async |ctx, ()| {
         let policy = RetryPolicy { maximum_attempts: Some(4), ..RetryPolicy::default() };
         let crawl = ctx.activity("crawl", &()).retry(policy);
         let page: u32 = crawl.start_to_close(seconds(9)).heartbeat(seconds(5)).await?;
         Ok(format!("{page} at {}", ctx.now()))
     }));
-    // The first try never ends, the second is asked to wait, the third knows where to go on.
+    // The first attempt never ends, the second asks for a delay, the third continues from the last heartbeat.
     service.activity("crawl", |call| match call.attempt {
-        1 => Work::never().beats(seconds(4), &7),
+        1 => Work::never().heartbeats(seconds(4), &7),
         2 => Work::failure("busy", &()).retry_after(seconds(100)),
         _ => {
             let page = call.heartbeat_details.as_ref().map(|details| details.read::<u32>().unwrap());
@@ -59,7 +59,7 @@ fn an_activity_with_a_retry_policy_is_awaited_once_however_often_it_is_tried() {
 }
 
 #[test]
-fn the_second_of_a_type_gets_a_number_unless_it_has_an_id() {
+fn the_second_activity_of_a_type_gets_a_numbered_id() {
     let mut service = service(flow(async |ctx, ()| {
         let (_, _): (String, String) = futures::try_join!(ctx.activity("a", &1), ctx.activity("a", &2))?;
         ctx.sleep(seconds(1)).await?;
@@ -81,7 +81,7 @@ fn the_second_of_a_type_gets_a_number_unless_it_has_an_id() {
 }
 
 #[test]
-fn what_is_joined_goes_on_side_by_side() {
+fn joined_futures_run_concurrently() {
     let mut service = service(flow(async |ctx, ()| {
         let all = ["a", "b", "c"].map(|name| ctx.activity::<String>(name, &()));
         let names: Result<Vec<_>, _> = join_all(all).await.into_iter().collect();
@@ -92,9 +92,9 @@ fn what_is_joined_goes_on_side_by_side() {
     assert_eq!((closed.result::<String>().as_str(), closed.after), ("abc", seconds(3)));
 }
 
-/// More futures than `join_all` polls one by one: beyond that it keeps a list of who has woken.
+/// `join_all` polls only up to a number of futures one by one, and beyond it keeps a list of woken futures.
 #[test]
-fn a_hundred_at_once_come_back_in_their_order() {
+fn a_hundred_joined_activities_return_in_order() {
     let mut service = service(flow(async |ctx, ()| {
         let all = (0..100).map(|number| {
             let ctx = ctx.clone();
@@ -112,7 +112,7 @@ fn a_hundred_at_once_come_back_in_their_order() {
 }
 
 #[test]
-fn of_two_that_are_selected_the_first_in_the_history_wins_and_the_other_is_taken_back() {
+fn a_select_is_won_by_the_first_event_and_cancels_the_rest() {
     let mut service = service(flow(async |ctx, ()| {
         let work = ctx.activity::<String>("c", &());
         match select(ctx.sleep(seconds(1)), work).await {
@@ -133,9 +133,9 @@ fn of_two_that_are_selected_the_first_in_the_history_wins_and_the_other_is_taken
     service.assert_count("1", "TimerCanceled", 1);
 }
 
-/// Both come while nobody decides: one turn sees both, and still in their order.
+/// Both signals arrive while no turn is decided. One turn sees both, still in their order.
 #[test]
-fn what_happens_between_two_turns_is_seen_in_its_order() {
+fn events_between_two_turns_are_seen_in_order() {
     let race = |first: &'static str, then: &'static str| {
         let mut service = service(flow(async |ctx, ()| {
             let (mut left, mut right) = (ctx.signals::<()>("left"), ctx.signals::<()>("right"));
@@ -156,7 +156,7 @@ fn what_happens_between_two_turns_is_seen_in_its_order() {
 }
 
 #[test]
-fn signals_come_in_order_each_once_and_also_those_that_came_early() {
+fn signals_arrive_once_in_order_including_early_signals() {
     let mut service = service(flow(async |ctx, ()| {
         ctx.sleep(seconds(10)).await?;
         let mut words = ctx.signals::<String>("word");
@@ -175,9 +175,9 @@ fn signals_come_in_order_each_once_and_also_those_that_came_early() {
 }
 
 #[test]
-fn a_flow_goes_on_in_a_new_run_with_a_history_of_its_own() {
+fn a_flow_continues_in_a_new_run() {
     let mut service = TestService::new();
-    // Counts to five, two a run.
+    // Counts to five, two per run.
     service.decider(
         "flow",
         Flow::new(async |ctx: Context, from: u32| -> Result<u32, Failure> {
@@ -199,11 +199,11 @@ fn a_flow_goes_on_in_a_new_run_with_a_history_of_its_own() {
 }
 
 #[test]
-fn a_flow_says_which_signals_it_waits_for() {
+fn a_flow_declares_the_signals_it_awaits() {
     let mut service = service(flow(async |ctx, ()| {
         let mut approvals = ctx.signals::<u8>("approve");
         let mut rejections = ctx.signals::<u8>("reject");
-        // A name that no signal can have is not said.
+        // A name that no signal can have is not declared.
         let mut never = ctx.signals::<u8>("");
         let work = ctx.activity::<String>("a", &()).start();
         futures::select! {
@@ -227,7 +227,7 @@ fn a_flow_says_which_signals_it_waits_for() {
 }
 
 #[test]
-fn a_stream_of_signals_works_with_the_ecosystem() {
+fn a_stream_of_signals_works_with_combinators() {
     let mut service = service(flow(async |ctx, ()| {
         let words = ctx.signals::<u64>("number").take(3);
         let numbers: Vec<_> = words.collect().await;
@@ -241,7 +241,7 @@ fn a_stream_of_signals_works_with_the_ecosystem() {
 }
 
 #[test]
-fn a_signal_that_cannot_be_read_is_the_flows_to_deal_with() {
+fn an_unreadable_signal_is_an_error_the_flow_handles() {
     let mut service = service(flow(async |ctx, ()| {
         let mut numbers = ctx.signals::<u64>("number");
         let mut bad = 0;
@@ -260,7 +260,7 @@ fn a_signal_that_cannot_be_read_is_the_flows_to_deal_with() {
 }
 
 #[test]
-fn what_takes_too_long_is_dropped_with_all_that_it_had_under_way() {
+fn a_timed_out_future_is_dropped_with_its_open_steps() {
     let mut service = service(flow(async |ctx, ()| {
         let work = async {
             let _: String = ctx.activity("a", &()).await?;
@@ -276,7 +276,7 @@ fn what_takes_too_long_is_dropped_with_all_that_it_had_under_way() {
 }
 
 #[test]
-fn every_end_of_an_activity_is_told_apart() {
+fn the_ends_of_an_activity_are_distinguished() {
     async fn end(ctx: &Context, name: &str) -> (ActivityEnd, String, bool) {
         let activity = ctx.activity::<String>(name, &()).schedule_to_start(seconds(30));
         let failure = activity.start_to_close(seconds(20)).await.unwrap_err();
@@ -312,7 +312,7 @@ fn every_end_of_an_activity_is_told_apart() {
 }
 
 #[test]
-fn a_failure_that_nobody_handles_fails_the_run_with_its_reason_and_details() {
+fn an_unhandled_failure_fails_the_run() {
     let mut service = service(flow(async |ctx, ()| ctx.activity::<String>("bad", &()).await));
     service.activity("bad", |_| Work::failure("out-of-ink", &[1, 2]));
     service.start("flow", "1", &());
@@ -322,7 +322,7 @@ fn a_failure_that_nobody_handles_fails_the_run_with_its_reason_and_details() {
 }
 
 #[test]
-fn what_is_started_goes_on_before_it_is_awaited_and_what_is_detached_is_left_alone() {
+fn started_and_detached_steps_run_without_being_awaited() {
     let mut service = service(flow(async |ctx, ()| {
         let work = ctx.activity::<String>("c", &()).start();
         let timer = ctx.sleep(seconds(3)).start();
@@ -339,7 +339,7 @@ fn what_is_started_goes_on_before_it_is_awaited_and_what_is_detached_is_left_alo
 }
 
 #[test]
-fn thirty_days_take_no_time_and_now_is_the_turns() {
+fn thirty_days_take_no_time_and_now_is_the_turns_time() {
     let mut service = service(flow(async |ctx, ()| {
         let begin = ctx.now();
         ctx.sleep(Duration::from_days(30)).await?;
@@ -356,7 +356,7 @@ fn thirty_days_take_no_time_and_now_is_the_turns() {
 }
 
 #[test]
-fn news_that_comes_while_the_flow_returns_does_not_keep_the_run_open() {
+fn an_event_during_the_closing_turn_does_not_keep_the_run_open() {
     let mut service = service(flow(async |ctx, ()| ctx.activity::<String>("a", &()).await));
     service.turns_take(seconds(1));
     service.start("flow", "1", &());

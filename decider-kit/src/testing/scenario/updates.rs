@@ -1,4 +1,4 @@
-//! Stories with updates.
+//! Tests of single turns with updates.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use baton_history::admit::{may_update, speculative_turn};
 use baton_history::{AnsweredTurn, EventId, Payload, ProposedUpdate, UpdateStatus};
 
 use super::{Given, judged};
-use crate::testing::mind::{Mind, fresh, told};
+use crate::testing::subject::{Subject, describe, fresh};
 use crate::testing::{fail, window_of};
 use crate::update::Update;
 use crate::{Decisions, TakesTurns, Verdict};
@@ -15,7 +15,7 @@ impl<D: TakesTurns> Given<D> {
     #[track_caller]
     pub(super) fn put(&mut self, name: String, input: Payload) {
         if let Some(asked) = &self.asked {
-            fail(format_args!("update `{}` has not been judged yet: one at a time", asked.name), &self.events);
+            fail(format_args!("update `{}` has not been judged yet; request one at a time", asked.name), &self.events);
         }
         self.updates += 1;
         let update_id = format!("update-{}", self.updates);
@@ -27,14 +27,14 @@ impl<D: TakesTurns> Given<D> {
         }
     }
 
-    /// The decider is asked about the [update](super::update) that came last, and says this to it: with
-    /// [`Verdict::and`] also what it decides in the same turn. That turn is the one that waits, where one does; otherwise one of
-    /// the update's own, which leaves nothing in the history where the update is rejected. The story goes on with it.
-    #[expect(clippy::return_self_not_must_use, reason = "most stories end here")]
+    /// Lets the decider judge the last [update](super::update), and expects this verdict, including the decisions added
+    /// with [`Verdict::and`]. If a turn is pending, it judges the update. Otherwise a speculative turn does, which
+    /// leaves no trace if the update is rejected.
+    #[expect(clippy::return_self_not_must_use, reason = "most tests end here")]
     #[track_caller]
     pub fn then_judges(mut self, expected: Verdict) -> Self {
         let Some(asked) = self.asked.take() else {
-            fail("there is no update to judge: `when(update(…))` comes first", &self.events);
+            fail("there is no update to judge: call `when(update(…))` first", &self.events);
         };
         let mut events = self.events.clone();
         let last_event_id = self.run.last_event_id;
@@ -53,35 +53,35 @@ impl<D: TakesTurns> Given<D> {
         let update = [Update::from(asked.clone())];
         let decisions = match fresh(Arc::clone(&self.decider)).judge(&events, &window, None, &update, shown_from) {
             Ok(taken) => taken.into_decisions(),
-            Err(split) => fail(split, &events),
+            Err(difference) => fail(difference, &events),
         };
         if let Some(message) = decisions.given_back() {
             fail(format_args!("the decider gives the turn back: {message}"), &events);
         }
-        must_be(expected, &asked, &decisions, &events);
+        compare(expected, &asked, &decisions, &events);
         self.admit(&judged(turn, vec![asked], decisions));
         self
     }
 }
 
-/// Holds what a decider says and decides against what is expected.
+/// Compares the decider's verdict and decisions with the expected ones.
 #[track_caller]
-fn must_be(expected: Verdict, asked: &ProposedUpdate, decisions: &Decisions, events: &[baton_history::Event]) {
+fn compare(expected: Verdict, asked: &ProposedUpdate, decisions: &Decisions, events: &[baton_history::Event]) {
     let Verdict { verdict: expected_verdict, decisions: mut expected } = expected;
     let mut beside = decisions.clone();
     beside.updates.retain(|answer| answer.update_id != asked.update_id);
     let verdict = decisions.updates.iter().find(|answer| answer.update_id == asked.update_id);
     let verdict = verdict.map(|answer| &answer.verdict);
     if verdict != Some(&expected_verdict) {
-        let said = verdict.map_or_else(|| "nothing".to_owned(), |verdict| format!("{verdict:?}"));
+        let found = verdict.map_or_else(|| "nothing".to_owned(), |verdict| format!("{verdict:?}"));
         let name = &asked.name;
-        fail(format_args!("expected to update `{name}`\n  {expected_verdict:?}\nfound\n  {said}"), events);
+        fail(format_args!("expected for update `{name}`\n  {expected_verdict:?}\nfound\n  {found}"), events);
     }
     if expected.awaiting.is_empty() {
         expected.awaiting.clone_from(&beside.awaiting);
     }
     if beside != expected {
-        let (expected, found) = (told(&expected), told(&beside));
+        let (expected, found) = (describe(&expected), describe(&beside));
         fail(format_args!("expected decisions\n{expected}\nfound\n{found}"), events);
     }
 }

@@ -1,4 +1,4 @@
-//! Activities, and what runners say to them.
+//! Activities of the test service, and the answers of its runners.
 
 use baton_history::{Command, EventId, Heartbeat, TaskId};
 
@@ -8,7 +8,7 @@ use crate::testing::work::{Call, Work, WorkResult};
 impl TestService {
     #[track_caller]
     pub(super) fn activity_of(&mut self, index: usize, scheduled_event_id: EventId, runner: usize) {
-        self.must(
+        self.admit_or_fail(
             index,
             &Command::StartActivity { scheduled_event_id, identity: Some("test runner".to_owned()), poll: None },
         );
@@ -18,7 +18,7 @@ impl TestService {
         let Some((activity, task)) = activity.and_then(|it| Some((it, it.task(scheduled_event_id)?))) else {
             return;
         };
-        let beat = run.beats.iter().find(|beat| beat.scheduled_event_id == scheduled_event_id);
+        let heartbeat = run.heartbeats.iter().find(|heartbeat| heartbeat.scheduled_event_id == scheduled_event_id);
         let nth = run.calls.entry(activity.activity_type.clone()).or_default();
         *nth += 1;
         let place = usize::try_from(scheduled_event_id - 1).unwrap_or(usize::MAX);
@@ -29,7 +29,7 @@ impl TestService {
             activity_type: activity.activity_type.clone(),
             task_list: activity.task_list.clone(),
             attempt: activity.attempt(),
-            heartbeat_details: beat.and_then(|beat| beat.details.clone()),
+            heartbeat_details: heartbeat.and_then(|heartbeat| heartbeat.details.clone()),
             input,
             now,
             nth: *nth,
@@ -42,13 +42,13 @@ impl TestService {
         if !matches!(work.answer, WorkResult::Never) {
             self.plan(ends, Item::Answer(index, task, work.answer.clone()));
         }
-        if let Some((every, _)) = &work.beats {
+        if let Some((every, _)) = &work.heartbeats {
             let at = now.plus(*every);
-            self.plan(at, Item::Beat(index, task, Box::new(work)));
+            self.plan(at, Item::Heartbeat(index, task, Box::new(work)));
         }
     }
 
-    /// Whether the runner still holds the activity.
+    /// Returns whether the runner still holds the activity.
     fn holds(&self, index: usize, task: TaskId) -> bool {
         let activity = self.at(index).run.activities.get(&task.scheduled_event_id);
         activity.is_some_and(|activity| activity.task(task.scheduled_event_id) == Some(task))
@@ -56,15 +56,17 @@ impl TestService {
 
     #[track_caller]
     pub(super) fn answer(&mut self, index: usize, task: TaskId, answer: WorkResult) {
-        // A late answer is refused, and the runner does not care.
+        // The service would refuse a late answer, and the runner would ignore the refusal.
         if !self.holds(index, task) {
             return;
         }
         match answer {
-            WorkResult::Success(result) => self.must(index, &Command::SucceedActivity { task, result: Some(result) }),
+            WorkResult::Success(result) => {
+                self.admit_or_fail(index, &Command::SucceedActivity { task, result: Some(result) })
+            }
             WorkResult::Failure { reason, details, non_retryable, retry_after } => {
                 let details = Some(details);
-                self.must(
+                self.admit_or_fail(
                     index,
                     &Command::FailActivity { task, reason: Some(reason), details, non_retryable, retry_after },
                 );
@@ -74,8 +76,8 @@ impl TestService {
     }
 
     #[track_caller]
-    pub(super) fn beat(&mut self, index: usize, task: TaskId, work: Work) {
-        let Some((every, details)) = work.beats.clone() else {
+    pub(super) fn heartbeat(&mut self, index: usize, task: TaskId, work: Work) {
+        let Some((every, details)) = work.heartbeats.clone() else {
             return;
         };
         if !self.holds(index, task) {
@@ -85,13 +87,13 @@ impl TestService {
         let now = self.now;
         let run = self.at_mut(index);
         let is_asked = run.run.activities.get(&scheduled_event_id).is_some_and(|it| it.cancel_event_id.is_some());
-        if is_asked && work.heeds_cancel {
-            self.must(index, &Command::CancelActivity { task, details: Some(details) });
+        if is_asked && work.stops_on_cancel {
+            self.admit_or_fail(index, &Command::CancelActivity { task, details: Some(details) });
             return;
         }
-        run.beats.retain(|beat| beat.scheduled_event_id != scheduled_event_id);
-        run.beats.push(Heartbeat { scheduled_event_id, at: now, details: Some(details) });
-        self.plan(now.plus(every), Item::Beat(index, task, Box::new(work)));
+        run.heartbeats.retain(|heartbeat| heartbeat.scheduled_event_id != scheduled_event_id);
+        run.heartbeats.push(Heartbeat { scheduled_event_id, at: now, details: Some(details) });
+        self.plan(now.plus(every), Item::Heartbeat(index, task, Box::new(work)));
         self.reschedule(index);
     }
 }

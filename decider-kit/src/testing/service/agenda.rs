@@ -1,4 +1,4 @@
-//! When what happens.
+//! The agenda: when things happen in the test service.
 
 use baton_history::{Command, EventId, TaskRef, Timestamp};
 
@@ -6,14 +6,14 @@ use super::{Item, TestRunner, TestService};
 
 impl TestService {
     pub(super) fn plan(&mut self, at: Timestamp, item: Item) {
-        if let Item::Complete(index, ..) | Item::Answer(index, ..) | Item::Beat(index, ..) = &item {
+        if let Item::Complete(index, ..) | Item::Answer(index, ..) | Item::Heartbeat(index, ..) = &item {
             self.at_mut(*index).expected += 1;
         }
         self.items += 1;
         self.agenda.insert((at, self.items), item);
     }
 
-    pub(super) fn wake(&mut self, index: usize, at: Option<Timestamp>) {
+    pub(super) fn schedule_wake(&mut self, index: usize, at: Option<Timestamp>) {
         let Some(known) = self.wake_of.get_mut(index) else {
             return;
         };
@@ -26,7 +26,7 @@ impl TestService {
         }
     }
 
-    /// The next thing that happens; false when there is none, or it is later than `until`.
+    /// Performs the next thing that happens. Returns false if there is none, or if it is later than `until`.
     #[track_caller]
     pub(super) fn step(&mut self, until: Option<Timestamp>, skips_stuck: bool) -> bool {
         let item = self.agenda.first_key_value().map(|(key, _)| *key);
@@ -48,13 +48,13 @@ impl TestService {
                 self.happens(item);
             }
         } else if let Some((_, index)) = wake {
-            // Execution timeouts alone are left to `advance`: whoever waits for them is stuck.
+            // Only `advance` waits for execution timeouts. A run that waits for nothing else is stuck.
             if skips_stuck && next > self.now && self.is_stuck(index) {
-                self.wake(index, None);
+                self.schedule_wake(index, None);
                 return true;
             }
             self.now = self.now.max(next);
-            self.look(index);
+            self.run_wake(index);
         }
         true
     }
@@ -67,7 +67,7 @@ impl TestService {
                     self.refused.push((start.workflow_id, fault));
                 }
             }
-            Item::Ask(workflow_id, command, expects) => {
+            Item::Command(workflow_id, command, expects) => {
                 if let Some(run) = expects.and_then(|index| self.runs.get_mut(index)) {
                     run.expected -= 1;
                 }
@@ -86,21 +86,21 @@ impl TestService {
                 self.at_mut(index).expected -= 1;
                 self.answer(index, task, answer);
             }
-            Item::Beat(index, task, work) => {
+            Item::Heartbeat(index, task, work) => {
                 self.at_mut(index).expected -= 1;
-                self.beat(index, task, *work);
+                self.heartbeat(index, task, *work);
             }
         }
     }
 
-    /// Fires what is due, and hands out what waits.
+    /// Fires the run's due deadlines and hands out its ready tasks.
     #[track_caller]
-    fn look(&mut self, index: usize) {
+    fn run_wake(&mut self, index: usize) {
         let now = self.now;
         let run = self.at(index);
-        if run.run.next_deadline(&run.beats).is_some_and(|at| at <= now) {
-            let fire = Command::FireDeadlines { heartbeats: run.beats.clone() };
-            self.must(index, &fire);
+        if run.run.next_deadline(&run.heartbeats).is_some_and(|at| at <= now) {
+            let fire = Command::FireDeadlines { heartbeats: run.heartbeats.clone() };
+            self.admit_or_fail(index, &fire);
         }
         while let Some(task) = self.waits(index) {
             match task {
@@ -113,7 +113,7 @@ impl TestService {
         self.reschedule(index);
     }
 
-    /// The next task of a run that somebody takes now.
+    /// Returns the run's next task that can be taken now.
     pub(super) fn waits(&self, index: usize) -> Option<ReadyTask> {
         self.at(index).run.waiting_tasks().find_map(|task| match task {
             TaskRef::Turn(turn) => turn
@@ -134,21 +134,21 @@ impl TestService {
         })
     }
 
-    /// When to look at the run next.
+    /// Schedules the run's next wake.
     pub(super) fn reschedule(&mut self, index: usize) {
         let run = self.at(index);
-        let deadline = run.run.next_deadline(&run.beats);
+        let deadline = run.run.next_deadline(&run.heartbeats);
         let held_back = run.run.waiting_tasks().find_map(|task| match task {
             TaskRef::Turn(turn) => turn.not_before,
             TaskRef::Activity(_) => None,
         });
         let at = [deadline, held_back].into_iter().flatten().min();
         let is_waited_for = self.waits(index).is_some();
-        self.wake(index, if is_waited_for { Some(self.now) } else { at });
+        self.schedule_wake(index, if is_waited_for { Some(self.now) } else { at });
     }
 }
 
-/// A task that somebody takes.
+/// A task that a decider or runner can take now.
 pub(super) enum ReadyTask {
     Turn { scheduled_event_id: EventId, attempt: u32 },
     Activity { scheduled_event_id: EventId, runner: usize },

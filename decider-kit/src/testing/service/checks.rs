@@ -1,16 +1,16 @@
-//! What no run may come to.
+//! Checks that fail a test: stuck runs, broken histories, impure deciders.
 
 use baton_history::DeadlineKind;
 
 use super::TestService;
 use crate::testing::recorded::Recorded;
-use crate::testing::{fail, must_be_sound};
+use crate::testing::{assert_consistent, fail};
 
 impl TestService {
-    /// Whether nothing will ever happen to an open run but its execution timeout.
+    /// Returns whether an open run will do nothing more before its execution timeout.
     pub(super) fn is_stuck(&self, index: usize) -> bool {
         let run = self.at(index);
-        let deadlines = run.run.deadlines(&run.beats);
+        let deadlines = run.run.deadlines(&run.heartbeats);
         run.expected == 0
             && run.run.turn_task.is_none()
             && run.run.turn.is_none()
@@ -24,11 +24,13 @@ impl TestService {
             let (id, list) = (&activity.activity_id, &activity.task_list);
             match activity.held_since() {
                 None => format!(
-                    "activity `{id}` ({}) waits on list `{list}`, where no runner does it, and has no schedule-to-start \
-                     timeout",
+                    "activity `{id}` ({}) waits on list `{list}`, where no runner does it, and has no \
+                     schedule-to-start timeout",
                     activity.activity_type
                 ),
-                Some(_) => format!("activity `{id}` was taken and is never answered, and has no start-to-close timeout"),
+                Some(_) => {
+                    format!("activity `{id}` was taken but is never answered, and has no start-to-close timeout")
+                }
             }
         });
         let children = run.children.values().map(|child| format!("child `{}` is open", child.workflow_id));
@@ -42,27 +44,32 @@ impl TestService {
     }
 
     #[track_caller]
-    pub(super) fn hold_everything(&mut self) {
+    pub(super) fn check_all_runs(&mut self) {
         for index in 0..self.runs.len() {
-            self.hold(index);
+            self.check_run(index);
         }
     }
 
-    /// Holds a history against the rules, and its decider against itself: folding the history from its beginning, it
-    /// must decide every turn as it did when it folded it window by window.
+    /// Checks a history against the rules, and its decider against itself: with a state folded from event 1, it must
+    /// decide every turn as it did with the state folded window by window.
     #[track_caller]
-    pub(super) fn hold(&mut self, index: usize) {
+    pub(super) fn check_run(&mut self, index: usize) {
         let run = self.at(index);
         if run.checked == run.events.len() {
             return;
         }
-        must_be_sound(&run.events, &run.run);
-        if let Some(minds) = self.deciders.get(&run.run.started.workflow_type)
+        assert_consistent(&run.events, &run.run);
+        if let Some(subjects) = self.deciders.get(&run.run.started.workflow_type)
             && !run.had_another_decider
         {
-            let differences = Recorded::of(&run.events).differences_of(&mut *minds());
+            let differences = Recorded::of(&run.events).differences_of(&mut *subjects());
             if let Some(difference) = differences.first() {
-                fail(format_args!("asked again, the decider decides something else\n{difference}"), &run.events);
+                fail(
+                    format_args!(
+                        "called again with the recorded history, the decider decides differently\n{difference}"
+                    ),
+                    &run.events,
+                );
             }
         }
         let checked = run.events.len();

@@ -1,26 +1,26 @@
-//! How runs have closed.
+//! Closed runs.
 
 use baton_history::{Duration, Payload, Status};
 use serde::de::DeserializeOwned;
 
-/// How a run closed.
+/// Outcome of a closed run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Closed {
-    /// How.
+    /// Status of the run.
     pub status: Status,
-    /// The result of a success, the details of a failure or a cancellation.
+    /// Result of a successful run; details of a failed or canceled one.
     pub result: Option<Payload>,
-    /// Why, when it failed or was terminated.
+    /// Reason of a failed or terminated run.
     pub reason: Option<String>,
-    /// How long it was open, in virtual time.
+    /// Virtual time that the run was open.
     pub after: Duration,
 }
 
 impl Closed {
-    /// The result, read as a `T`; absent is `null`.
+    /// Returns the result as a `T`. A missing result is `null`.
     #[track_caller]
     pub fn result<T: DeserializeOwned>(&self) -> T {
         let text = self.result.as_ref().and_then(Payload::text).unwrap_or("null");
-        serde_json::from_str(text).unwrap_or_else(|error| panic!("the result is something else: {error}: {text}"))
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("cannot read the result: {error}: {text}"))
     }
 }

@@ -1,4 +1,4 @@
-//! What runs do to each other, and runs that go on for others.
+//! Messages between runs, and successors of closed runs.
 
 use baton_history::admit::is_cancel_request;
 use baton_history::{
@@ -8,54 +8,55 @@ use baton_history::{
 use super::TestService;
 
 impl TestService {
-    /// Does to others what a run owes them, at once.
+    /// Delivers all messages that a run owes to other runs, immediately.
     #[track_caller]
     pub(super) fn deliver(&mut self, index: usize) {
         loop {
             let run = self.at(index);
             let Some(effect) = run.links.outbox.ready().next() else { return };
             let asks = run.events.iter().find(|event| event.id == effect.event_id);
-            let errand =
+            let outbound =
                 asks.and_then(|event| effect.outbound(&run.run.started, event)).expect("the event asks for it");
             let (Effect { event_id, kind, .. }, round) = (effect, run.links.outbox.round());
             let owner = run.run.started.run_id;
-            let result = self.undergo(&errand);
-            self.must(index, &Command::SettleEffect { owner, event_id, kind, round, result });
+            let result = self.apply_effect(&outbound);
+            self.admit_or_fail(index, &Command::SettleEffect { owner, event_id, kind, round, result });
         }
     }
 
     #[track_caller]
-    fn undergo(&mut self, errand: &OutboundEffect) -> EffectResult {
-        let newest = self.newest.get(&errand.workflow_id).copied();
+    fn apply_effect(&mut self, effect: &OutboundEffect) -> EffectResult {
+        let newest = self.newest.get(&effect.workflow_id).copied();
         let result = newest.map(|index| {
             let run = self.at(index);
             let mut transition = Transition::linked(run.run.clone(), run.links.clone());
-            let result = transition.apply_effect(errand, self.now);
+            let result = transition.apply_effect(effect, self.now);
             let is_news = transition.is_changed();
-            self.take_in(index, transition);
+            self.apply_transition(index, transition);
             if is_news {
-                self.wake(index, Some(self.now));
+                self.schedule_wake(index, Some(self.now));
                 self.deliver(index);
             }
             result
         });
-        let OutboundAction::Start(start) = &errand.task else { return result.unwrap_or(EffectResult::Unknown) };
-        match (result, errand.run_id) {
+        let OutboundAction::Start(start) = &effect.task else { return result.unwrap_or(EffectResult::Unknown) };
+        match (result, effect.run_id) {
             (None | Some(EffectResult::Closed), Some(run_id)) => {
-                let Some(minds) = self.deciders.get(&start.workflow_type) else {
+                let Some(subjects) = self.deciders.get(&start.workflow_type) else {
                     panic!("no decider for the child type `{}`; give one with `decider`", start.workflow_type);
                 };
-                let mind = minds();
-                self.begin(start, run_id, mind).expect("what a child is started with was checked when it was wanted");
+                let subject = subjects();
+                self.begin(start, run_id, subject)
+                    .expect("what a child is started with was checked when it was wanted");
                 EffectResult::Done { run_id }
             }
             (result, _) => result.unwrap_or(EffectResult::Unknown),
         }
     }
 
-    /// Starts the run that goes on for one that has continued as new or is tried again, once it owes nothing to others.
+    /// Starts the successor of a run that continued as new or is retried, once the run owes no messages.
     #[track_caller]
-    pub(super) fn go_on(&mut self, index: usize) {
+    pub(super) fn start_successor(&mut self, index: usize) {
         let run = self.at(index);
         let Some(closing) = run.events.last().map(|event| &event.kind) else { return };
         let Some(Successor { run_id, not_before }) = closing.followed_by() else { return };
@@ -73,10 +74,13 @@ impl TestService {
             }
         };
         let (run, events) = next.into_parts();
-        let Some(minds) = self.deciders.get(&run.started.workflow_type) else {
-            panic!("no decider for `{}`, as which `{}` goes on", run.started.workflow_type, run.started.workflow_id);
+        let Some(subjects) = self.deciders.get(&run.started.workflow_type) else {
+            panic!(
+                "no decider for `{}`, the type of the successor of `{}`",
+                run.started.workflow_type, run.started.workflow_id
+            );
         };
-        let mind = minds();
-        self.add(run, links, events, mind);
+        let subject = subjects();
+        self.add(run, links, events, subject);
     }
 }

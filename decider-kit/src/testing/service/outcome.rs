@@ -1,4 +1,4 @@
-//! What has come of runs.
+//! Inspection of runs.
 
 use baton_history::{Event, EventKind, Fault, Run, Timestamp};
 
@@ -6,32 +6,32 @@ use super::TestService;
 use super::closed::Closed;
 use crate::testing::fail;
 
-/// What came of it.
+/// State and history of runs.
 impl TestService {
-    /// The virtual time.
+    /// Returns the virtual time.
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// The history of the newest run of this id.
+    /// Returns the history of the newest run of this id.
     #[track_caller]
     pub fn history(&self, workflow_id: &str) -> &[Event] {
         &self.at(self.index(workflow_id)).events
     }
 
-    /// The history as a table.
+    /// Returns the history as a table.
     #[track_caller]
     pub fn table(&self, workflow_id: &str) -> String {
         baton_client::table::history(self.history(workflow_id))
     }
 
-    /// The state of the newest run of this id.
+    /// Returns the state of the newest run of this id.
     #[track_caller]
     pub fn run(&self, workflow_id: &str) -> &Run {
         &self.at(self.index(workflow_id)).run
     }
 
-    /// How the newest run of this id closed; `None` while it is open.
+    /// Returns how the newest run of this id closed, or `None` while it is open.
     #[track_caller]
     pub fn closed(&self, workflow_id: &str) -> Option<Closed> {
         let run = self.at(self.index(workflow_id));
@@ -46,12 +46,12 @@ impl TestService {
         Some(Closed { status: run.run.status, result, reason, after })
     }
 
-    /// What the service refused of what was planned: for whom, and why.
+    /// Returns the planned actions that the service refused: the workflow id, and the reason.
     pub fn refused(&self) -> &[(String, Fault)] {
         &self.refused
     }
 
-    /// Holds the names of a history's events against these.
+    /// Compares the names of a history's events with `expected`, and fails the test if they differ.
     #[track_caller]
     pub fn assert_events(&self, workflow_id: &str, expected: &[&str]) {
         let events = self.history(workflow_id);
@@ -64,7 +64,7 @@ impl TestService {
         }
     }
 
-    /// Ends the test unless this many events of the history have this name, e.g. `ActivityScheduled`.
+    /// Fails the test unless exactly this many events of the history have this name, e.g. `ActivityScheduled`.
     #[track_caller]
     pub fn assert_count(&self, workflow_id: &str, name: &str, expected: usize) {
         let events = self.history(workflow_id);

@@ -1,4 +1,4 @@
-//! Turns, and what deciders say to them.
+//! Turns of the test service, and the answers of its deciders.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -13,7 +13,7 @@ use crate::update::{TurnEnd, Update};
 impl TestService {
     #[track_caller]
     pub(super) fn turn(&mut self, index: usize, scheduled_event_id: EventId, attempt: u32) {
-        self.must(
+        self.admit_or_fail(
             index,
             &Command::StartTurn { scheduled_event_id, identity: Some("test decider".to_owned()), poll: None },
         );
@@ -28,13 +28,13 @@ impl TestService {
         let updates: Vec<Update> = asked.iter().cloned().map(Update::from).collect();
         let decided = catch_unwind(AssertUnwindSafe(|| {
             if updates.is_empty() {
-                return run.mind.decide(&run.events, &window, None);
+                return run.subject.decide(&run.events, &window, None);
             }
-            run.mind.judge(&run.events, &window, None, &updates, EventId::MAX).map(TurnEnd::into_decisions)
+            run.subject.judge(&run.events, &window, None, &updates, EventId::MAX).map(TurnEnd::into_decisions)
         }));
         let decisions = match decided {
             Ok(Ok(decisions)) => decisions,
-            Ok(Err(split)) => fail(split, &run.events),
+            Ok(Err(difference)) => fail(difference, &run.events),
             Err(panic) => {
                 eprintln!(
                     "the decider panicked at event {started_event_id}\n\n{}\n",
@@ -58,11 +58,11 @@ impl TestService {
 
     #[track_caller]
     pub(super) fn complete(&mut self, index: usize, turn: TurnId, asked: Vec<ProposedUpdate>, decisions: Decisions) {
-        let said = decisions.updates.clone();
+        let answers = decisions.updates.clone();
         let command = judged(AnsweredTurn::Held(turn), asked.clone(), decisions);
         match self.admit(index, &command) {
-            Ok(_) => self.heard(index, said),
-            // They come again with the next turn.
+            Ok(_) => self.store_rejections(index, answers),
+            // The updates are judged again in the next turn.
             Err(Fault::TurnLost | Fault::RunClosed { .. }) => self.at_mut(index).asked.extend(asked),
             Err(fault) => refused(&fault, &command, &self.at(index).events),
         }

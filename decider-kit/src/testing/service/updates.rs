@@ -14,47 +14,47 @@ use crate::testing::commands::{judged, payload, refused};
 use crate::testing::{fail, window_of};
 use crate::update::Update;
 
-/// What came of an update.
+/// Outcome of an update.
 #[derive(Debug, Clone, PartialEq)]
 pub enum UpdateOutcome {
-    /// It was accepted, and this is the answer.
+    /// The update was accepted and completed with this result.
     Done(Option<Payload>),
-    /// It was rejected, and nothing of it is recorded.
+    /// The update was rejected, and nothing was recorded.
     Rejected {
-        /// Why, for programs.
+        /// Reason, for programs.
         reason: String,
-        /// Why, for people and programs.
+        /// Details, for people and programs.
         details: Option<Payload>,
     },
-    /// It was accepted, and could not be done.
+    /// The update was accepted but failed.
     Failed {
-        /// Why, for programs.
+        /// Reason, for programs.
         reason: String,
-        /// Why, for people and programs.
+        /// Details, for people and programs.
         details: Option<Payload>,
     },
-    /// The run closed first.
+    /// The run closed first, with this status.
     Closed(Status),
 }
 
 impl UpdateOutcome {
-    /// The answer, where it is done.
+    /// Returns the result of a completed update.
     ///
     /// # Panics
     ///
-    /// When it is not done, or the answer is no `T`.
+    /// If the update was not completed, or the result is not a `T`.
     #[track_caller]
     pub fn result<T: DeserializeOwned>(&self) -> T {
-        let Self::Done(result) = self else { panic!("the update is not done: {self:?}") };
+        let Self::Done(result) = self else { panic!("the update was not completed: {self:?}") };
         let text = result.as_ref().and_then(Payload::text).unwrap_or("null");
-        serde_json::from_str(text).unwrap_or_else(|error| panic!("{text} is not what the test reads: {error}"))
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("cannot read the result: {error}: {text}"))
     }
 
-    /// Why it was rejected.
+    /// Returns the reason of a rejected update.
     ///
     /// # Panics
     ///
-    /// When it was not.
+    /// If the update was not rejected.
     #[track_caller]
     pub fn rejected(&self) -> &str {
         let Self::Rejected { reason, .. } = self else { panic!("the update was not rejected: {self:?}") };
@@ -63,7 +63,7 @@ impl UpdateOutcome {
 }
 
 impl TestService {
-    /// Has a run's decider judge an update, and lets things happen until its caller has the answer.
+    /// Requests an update of a run, and runs until it is answered.
     #[track_caller]
     pub fn update<T: Serialize + ?Sized>(&mut self, workflow_id: &str, name: &str, input: &T) -> UpdateOutcome {
         let index = self.index(workflow_id);
@@ -87,7 +87,10 @@ impl TestService {
             if is_idle && !run.asked.is_empty() {
                 self.speculate(index);
             } else if !self.step(None, false) {
-                fail(format_args!("update `{update_id}` is not answered, and nothing happens"), &self.at(index).events);
+                fail(
+                    format_args!("update `{update_id}` is never answered: nothing more happens"),
+                    &self.at(index).events,
+                );
             }
         }
     }
@@ -115,13 +118,13 @@ impl TestService {
         }
     }
 
-    /// What a turn said to the updates that it was asked to judge.
-    pub(super) fn heard(&mut self, index: usize, said: Vec<UpdateAnswer>) {
+    /// Stores the rejections among a turn's answers to updates.
+    pub(super) fn store_rejections(&mut self, index: usize, answers: Vec<UpdateAnswer>) {
         let is_rejected = |answer: &UpdateAnswer| matches!(answer.verdict, Verdict::Rejected { .. });
-        self.at_mut(index).rejected.extend(said.into_iter().filter(is_rejected));
+        self.at_mut(index).rejected.extend(answers.into_iter().filter(is_rejected));
     }
 
-    /// A turn for the updates alone, recorded only if there is something to record (ADR 10).
+    /// Runs a speculative turn for the updates, which is recorded only if it has something to record.
     #[track_caller]
     fn speculate(&mut self, index: usize) {
         let now = self.now;
@@ -133,20 +136,20 @@ impl TestService {
         let mut events = run.events.clone();
         events.extend(speculative_turn(&run.run, identity.as_deref(), None, now));
         let window = window_of(&events, &run.run, last_event_id + 2, 1);
-        let judging = AssertUnwindSafe(|| run.mind.judge(&events, &window, None, &updates, last_event_id + 1));
+        let judging = AssertUnwindSafe(|| run.subject.judge(&events, &window, None, &updates, last_event_id + 1));
         let decisions = match catch_unwind(judging) {
             Ok(Ok(taken)) => taken.into_decisions(),
-            Ok(Err(split)) => fail(split, &events),
+            Ok(Err(difference)) => fail(difference, &events),
             Err(panic) => resume_unwind(panic),
         };
         if let Some(message) = decisions.given_back() {
             fail(format_args!("the decider gives the turn back: {message}"), &events);
         }
-        let said = decisions.updates.clone();
+        let answers = decisions.updates.clone();
         let turn = AnsweredTurn::Speculative { last_event_id, started_at: now, identity, by: None };
         let command = judged(turn, asked, decisions);
         match self.admit(index, &command) {
-            Ok(_) => self.heard(index, said),
+            Ok(_) => self.store_rejections(index, answers),
             Err(fault) => refused(&fault, &command, &self.at(index).events),
         }
     }

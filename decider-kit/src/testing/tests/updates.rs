@@ -1,4 +1,4 @@
-//! Updates in given, when, then, and from beginning to end; of explicit deciders and of flows.
+//! Tests of updates, in single turns and whole runs, with explicit deciders and flows.
 
 use crate::flow::{AcceptedUpdate, Context, Failure, Flow};
 use crate::testing::{
@@ -9,7 +9,7 @@ use crate::{
     Verdict, Window,
 };
 
-/// Pages of a form: the address needs an activity, and is answered when that is done.
+/// A form with pages. The page `address` needs an activity and is answered when the activity is done.
 struct Form;
 
 #[derive(Default)]
@@ -70,7 +70,7 @@ fn names<D: crate::TakesTurns>(story: &Given<D>, from: usize) -> Vec<&'static st
 const TURN: [&str; 3] = ["DeciderScheduled", "DeciderStarted", "DeciderCompleted"];
 
 #[test]
-fn an_update_is_judged_in_a_turn_of_its_own_and_what_is_asked_then_has_seen_it() {
+fn a_judged_update_is_visible_to_queries() {
     let story = given(Form, "form").then(Decisions::new());
     let before = story.events().len();
     let story = story.when(update("page", "cart")).then_judges(Verdict::accept("address"));
@@ -79,7 +79,7 @@ fn an_update_is_judged_in_a_turn_of_its_own_and_what_is_asked_then_has_seen_it()
 }
 
 #[test]
-fn an_update_rides_with_the_turn_that_waits() {
+fn a_pending_turn_judges_the_update() {
     let story = given(Form, "form").then(Decisions::new()).when(signal("hello", &()));
     let before = story.events().len();
     let story = story.when(update("page", "cart")).then_judges(Verdict::accept("address"));
@@ -87,7 +87,7 @@ fn an_update_rides_with_the_turn_that_waits() {
 }
 
 #[test]
-fn a_rejected_update_leaves_the_story_as_it_was() {
+fn a_rejected_update_leaves_no_trace() {
     let story = given(Form, "form").then(Decisions::new());
     let story = story.when(update("page", "cart")).then_judges(Verdict::accept("address"));
     let before = story.events().to_vec();
@@ -101,7 +101,7 @@ fn a_rejected_update_leaves_the_story_as_it_was() {
 }
 
 #[test]
-fn an_update_that_is_accepted_for_later_is_answered_by_a_later_turn() {
+fn an_update_accepted_for_later_is_answered_by_a_later_turn() {
     let asked = || {
         let verdict = Verdict::accept_for_later().and(Decisions::new().schedule(check("address")));
         given(Form, "form").then(Decisions::new()).when(update("page", "address")).then_judges(verdict)
@@ -115,21 +115,21 @@ fn an_update_that_is_accepted_for_later_is_answered_by_a_later_turn() {
 
 #[track_caller]
 fn ends(story: impl FnOnce() + std::panic::UnwindSafe) -> String {
-    let panic = std::panic::catch_unwind(story).expect_err("the story goes on");
+    let panic = std::panic::catch_unwind(story).expect_err("the test should have failed");
     panic.downcast_ref::<String>().cloned().unwrap_or_default()
 }
 
 #[test]
-fn a_story_ends_that_expects_something_else_or_goes_on_without_a_verdict() {
+fn an_unexpected_or_missing_verdict_fails_the_test() {
     let start = || given(Form, "form").then(Decisions::new());
     let asked = || start().when(update("page", "cart"));
-    assert!(ends(|| drop(asked().then_judges(Verdict::reject("stale")))).contains("expected to update `page`"));
+    assert!(ends(|| drop(asked().then_judges(Verdict::reject("stale")))).contains("expected for update `page`"));
     assert!(ends(|| drop(asked().then_judges(Verdict::accept("pay")))).contains("pay"));
     let more = Verdict::accept("address").and(Decisions::new().schedule(check("cart")));
     assert!(ends(|| drop(asked().then_judges(more))).contains("expected decisions"));
-    assert!(ends(|| drop(asked().when(signal("x", &())).then(Decisions::new()))).contains("is to be judged"));
+    assert!(ends(|| drop(asked().when(signal("x", &())).then(Decisions::new()))).contains("must be judged"));
     assert!(ends(|| drop(asked().when(update("page", "pay")))).contains("one at a time"));
-    assert!(ends(|| drop(start().then_judges(Verdict::accept("address")))).contains("comes first"));
+    assert!(ends(|| drop(start().then_judges(Verdict::accept("address")))).contains("`when(update(…))` first"));
 }
 
 /// The same form as a flow.
@@ -137,7 +137,7 @@ async fn form(ctx: Context, (): ()) -> Result<Vec<String>, Failure> {
     let pages = std::sync::Arc::new(std::sync::Mutex::new(Vec::<String>::new()));
     let seen = {
         let pages = std::sync::Arc::clone(&pages);
-        move || pages.lock().expect("nobody panics with it").clone()
+        move || pages.lock().expect("no code panics while it holds this lock").clone()
     };
     let asked = seen.clone();
     ctx.query("pages", move |()| asked());
@@ -147,7 +147,7 @@ async fn form(ctx: Context, (): ()) -> Result<Vec<String>, Failure> {
         .validate(move |page| if known().contains(page) { Err(Rejection::of("stale", &known())) } else { Ok(()) });
     while seen().len() < 2 {
         let AcceptedUpdate { input, reply } = updates.next().await?;
-        pages.lock().expect("nobody panics with it").push(input.clone());
+        pages.lock().expect("no code panics while it holds this lock").push(input.clone());
         if input == "address" {
             match ctx.activity::<()>("check", &input).await {
                 Ok(()) => reply.done("pay"),
@@ -161,7 +161,7 @@ async fn form(ctx: Context, (): ()) -> Result<Vec<String>, Failure> {
 }
 
 #[test]
-fn a_flow_is_told_the_same_story() {
+fn a_flow_passes_the_same_single_turns() {
     let story = given(Flow::new(form), "form").then(Decisions::new());
     let story = story.when(update("page", "cart")).then_judges(Verdict::accept("address"));
     assert_eq!(story.query("pages", &()), Ok(vec!["cart".to_owned()]));
@@ -184,7 +184,7 @@ fn a_flow_is_told_the_same_story() {
     );
 }
 
-/// An explicit decider and a flow go through the same from beginning to end, on a virtual clock.
+/// Runs the same scenario for an explicit decider and a flow, on a virtual clock.
 fn goes_through(mut service: TestService) {
     service.activity("check", |_| Work::success(&()).takes(Duration::from_secs(20)));
     service.start("form", "f", &());
@@ -193,7 +193,7 @@ fn goes_through(mut service: TestService) {
     assert_eq!(service.update("f", "page", "cart").rejected(), "stale");
     assert_eq!(service.update("f", "pgae", "cart").rejected(), "unknown-update");
     assert_eq!(service.update("f", "page", &7).rejected(), "bad-input");
-    assert_eq!(service.history("f"), before, "S1.35");
+    assert_eq!(service.history("f"), before, "a rejected update leaves no trace");
     let began = service.now();
     assert_eq!(service.update("f", "page", "address").result::<String>(), "pay");
     assert!(service.now().since(began) >= Duration::from_secs(20), "it was answered when the activity was done");
@@ -201,14 +201,14 @@ fn goes_through(mut service: TestService) {
 }
 
 #[test]
-fn a_whole_service_has_an_explicit_decider_judge_updates() {
+fn an_explicit_decider_judges_updates_in_a_whole_run() {
     let mut service = TestService::new();
     service.decider("form", Form);
     goes_through(service);
 }
 
 #[test]
-fn a_whole_service_has_a_flow_judge_updates() {
+fn a_flow_judges_updates_in_a_whole_run() {
     let mut service = TestService::new();
     service.decider("form", Flow::new(form));
     service.start("form", "g", &());
@@ -216,14 +216,14 @@ fn a_whole_service_has_a_flow_judge_updates() {
 }
 
 #[test]
-fn an_update_to_a_run_that_has_closed_is_answered_with_its_status() {
+fn an_update_of_a_closed_run_returns_the_status() {
     let mut service = TestService::new();
     service.decider("form", Flow::new(form));
     service.activity("check", |_| Work::failure("nowhere", &()));
     service.start("form", "f", &());
     service.update("f", "page", "cart");
     let UpdateOutcome::Failed { reason, .. } = service.update("f", "page", "address") else {
-        panic!("it cannot be done")
+        panic!("the update should have failed")
     };
     assert_eq!(reason, "nowhere");
     assert_eq!(service.finish("f").status, Status::Success);

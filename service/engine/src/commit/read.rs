@@ -188,7 +188,7 @@ impl RunReader {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let want: Vec<PartKey> = ids.iter().map(|scheduled| PartKey::Beat { scheduled: *scheduled }).collect();
+        let want: Vec<PartKey> = ids.iter().map(|scheduled| PartKey::Heartbeat { scheduled: *scheduled }).collect();
         let parts = self.store.parts(key, *run.started.run_id.as_bytes(), &want).await?;
         let found = ids.iter().zip(parts).filter_map(|(id, part)| part.map(|bytes| head::decode_beat(*id, &bytes)));
         found.collect()

@@ -171,7 +171,7 @@ impl RunWorker<'_> {
         must_be_current(key, loaded.run(), Some(run_id))?;
         let cancel_requested = held(loaded.run(), task)?.cancel_event_id.is_some();
         let beat = Heartbeat { scheduled_event_id: task.scheduled_event_id, at: now, details };
-        let part = store::PartKey::Beat { scheduled: task.scheduled_event_id };
+        let part = store::PartKey::Heartbeat { scheduled: task.scheduled_event_id };
         shop.store.put_part(key, *run_id.as_bytes(), part, crate::commit::head::encode_beat(&beat)).await?;
         if let Some(loaded) = self.state.known_mut() {
             loaded.beats.retain(|known| known.scheduled_event_id != task.scheduled_event_id);

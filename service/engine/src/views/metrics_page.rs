@@ -162,9 +162,9 @@ impl PageNumber {
 
 /// How long something took that the store has counted.
 #[derive(Debug)]
-struct StoreTook(store::Took);
+struct StoreSyncLatency(store::LatencyHistogram);
 
-impl Collector for StoreTook {
+impl Collector for StoreSyncLatency {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let help = "How long the disk took to keep what was written to the log.";
         let mut metric = encoder.encode_descriptor("baton_store_sync_seconds", help, None, MetricType::Histogram)?;
@@ -282,7 +282,7 @@ impl Gauges {
         ] {
             text.family(name, kind, help, [(PageLabels::new(), number)]);
         }
-        text.read_off.register_collector(Box::new(StoreTook(store.syncs_took)));
+        text.read_off.register_collector(Box::new(StoreSyncLatency(store.sync_latency)));
         self.write_clock(text);
         if let Some(DiskRoom { free, reserve, least }) = self.disk {
             for (name, help, number) in [

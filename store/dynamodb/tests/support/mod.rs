@@ -1,7 +1,7 @@
-//! DynamoDB in process: an HTTP connector for the SDK that hands each request to an emulator, and where what real
-//! networks and tables do on bad days can be injected. No socket is opened.
+//! DynamoDB in process: an HTTP connector for the SDK that passes each request to an emulator, with fault injection. No
+//! socket is opened.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
 
 mod yesterday;
 
@@ -20,35 +20,35 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-#[allow(unused_imports, reason = "not every test is about what lags")]
+#[allow(unused_imports, reason = "not every test uses a lagging table")]
 pub(crate) use yesterday::IsUnmarked;
 
 use self::yesterday::Yesterday;
 
-/// The only region where the emulator has tables.
+/// The only region in which the emulator has tables.
 pub(crate) const REGION: &str = "eu-west-2";
 
-/// The table's name.
-#[allow(dead_code, reason = "not every test names it")]
+/// Name of the table.
+#[allow(dead_code, reason = "not every test uses the name")]
 pub(crate) const TABLE: &str = "baton";
 
-/// What becomes of a put.
+/// Fault of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "not every test injects every fault")]
 pub(crate) enum Fault {
-    /// It is refused for its rate.
+    /// The put is throttled.
     Throttled,
-    /// It lands, and the answer is lost.
+    /// The put succeeds, but its response is lost.
     AnswerLost,
-    /// It never arrives.
+    /// The put is lost.
     RequestLost,
-    /// It lands, and the answer is a 500.
+    /// The put succeeds, but its response is a 500.
     ServerError,
-    /// Neither it nor its answer ever comes.
+    /// Neither the put nor its response ever arrives.
     Hangs,
 }
 
-/// The emulator, and what is to go wrong with the next puts.
+/// The emulator, and the faults of the next puts.
 #[derive(Clone)]
 pub(crate) struct Emulator {
     database: Arc<Database>,
@@ -56,7 +56,7 @@ pub(crate) struct Emulator {
     reads_hang: Arc<AtomicBool>,
     refusal: Arc<Mutex<Option<&'static str>>>,
     operations: Arc<Mutex<BTreeSet<String>>>,
-    /// What reads that are not marked as consistent see, and indexes; `None`: what is there.
+    /// Source of inconsistent reads, or `None` if all reads are consistent.
     yesterday: Option<Arc<Yesterday>>,
 }
 
@@ -88,7 +88,7 @@ fn execute_on(database: &Database, operation: &str, body: &[u8]) -> (u16, String
         "DeleteItem" => run(body, |request| database.delete_item(request)),
         "Scan" => run(body, |request| database.scan(request)),
         "Query" => run(body, |request| database.query(request)),
-        other => panic!("the store asks for {other}"),
+        other => panic!("unexpected operation {other}"),
     }
 }
 
@@ -104,22 +104,22 @@ impl Emulator {
         }
     }
 
-    /// An emulator of which indexes, and reads that are not marked as consistent, lag behind, drawn by a seed. Of requests that
-    /// `is_unmarked` names the mark is taken, as if the store had forgotten it.
-    #[allow(dead_code, reason = "not every test is about what lags")]
+    /// Creates an emulator whose indexes and inconsistent reads lag by a random delay. Requests for consistency
+    /// selected by `is_unmarked` are ignored, as if the store had forgotten them.
+    #[allow(dead_code, reason = "not every test uses a lagging table")]
     pub(crate) fn lagging(seed: u64, is_unmarked: IsUnmarked) -> Self {
         Self { yesterday: Some(Arc::new(Yesterday::new(seed, is_unmarked))), ..Self::new() }
     }
 
-    /// Has everything that lags catch up, and if it `settles`, nothing lags any more.
-    #[allow(dead_code, reason = "not every test is about what lags")]
+    /// Lets lagging data catch up. If `settles`, nothing lags afterwards.
+    #[allow(dead_code, reason = "not every test uses a lagging table")]
     pub(crate) fn catch_up(&self, settles: bool) {
         if let Some(yesterday) = &self.yesterday {
             yesterday.catch_up(settles);
         }
     }
 
-    /// Answers from the table, or from what it was.
+    /// Serves a request from the table or from the delayed copy.
     fn serve(&self, operation: &str, body: &[u8]) -> (u16, String) {
         let Some(yesterday) = &self.yesterday else { return self.execute(operation, body) };
         let request: Value = serde_json::from_slice(body).unwrap();
@@ -133,13 +133,13 @@ impl Emulator {
         answer
     }
 
-    /// The next puts fail like this, one after the other; `None` is none.
+    /// Injects these faults into the next puts, one after the other; `None` injects none.
     #[allow(dead_code, reason = "not every test injects faults")]
     pub(crate) fn inject(&self, faults: impl IntoIterator<Item = Option<Fault>>) {
         self.faults.lock().unwrap().extend(faults);
     }
 
-    /// From now on no `GetItem` is answered.
+    /// Leaves every further `GetItem` unanswered.
     #[allow(dead_code, reason = "not every test injects faults")]
     pub(crate) fn hang_reads(&self) {
         self.reads_hang.store(true, Ordering::SeqCst);
@@ -149,25 +149,25 @@ impl Emulator {
         execute_on(&self.database, operation, body)
     }
 
-    /// From now on everything is refused with this code.
+    /// Refuses every further request with this code.
     #[allow(dead_code, reason = "not every test is refused")]
     pub(crate) fn refuse(&self, code: &'static str) {
         *self.refusal.lock().unwrap() = Some(code);
     }
 
-    /// From now on nothing is refused.
+    /// Stops refusing requests.
     #[allow(dead_code, reason = "not every test is refused")]
-    pub(crate) fn relent(&self) {
+    pub(crate) fn accept(&self) {
         *self.refusal.lock().unwrap() = None;
     }
 
-    /// Which operations were asked for since the last time.
+    /// Returns the operations requested since the previous call.
     #[allow(dead_code, reason = "not every test counts")]
     pub(crate) fn operations(&self) -> BTreeSet<String> {
         std::mem::take(&mut self.operations.lock().unwrap())
     }
 
-    /// Has the emulator do something of the test's own, on what is there; the answer.
+    /// Executes a request of the test on the table and returns the response.
     #[allow(dead_code, reason = "not every test asks")]
     pub(crate) fn ask(&self, operation: &str, request: &serde_json::Value) -> serde_json::Value {
         let answer = self.execute(operation, request.to_string().as_bytes());
@@ -175,25 +175,25 @@ impl Emulator {
         serde_json::from_str(&answer.1).unwrap()
     }
 
-    /// Deletes an item as TTL does: the item alone, and nobody hears of it.
-    #[allow(dead_code, reason = "not every test forgets")]
-    pub(crate) fn take_away(&self, partition: &str, sort: &str) {
+    /// Deletes a single item, as TTL does.
+    #[allow(dead_code, reason = "some tests delete nothing")]
+    pub(crate) fn delete_item(&self, partition: &str, sort: &str) {
         let request = serde_json::json!({"TableName": TABLE, "Key": {"k": {"S": partition}, "s": {"S": sort}}});
         self.ask("DeleteItem", &request);
     }
 
-    #[allow(dead_code, reason = "not every test takes the same options")]
-    /// A store over a table of this emulator, which has no TTL and is gone over as often as is asked for.
+    /// A store for a table of this emulator, without TTL and with a sweep at every request for one.
+    #[allow(dead_code, reason = "some tests use other options")]
     pub(crate) fn store(&self) -> Dynamo {
         self.store_with(Options { due_shards: 1, has_ttl: false, sweep_every_ms: 0, ..Options::new(TABLE) })
     }
 
-    /// A store over a table of this emulator.
+    /// A store for a table of this emulator.
     pub(crate) fn store_with(&self, options: Options) -> Dynamo {
         self.store_in(REGION, "the emulator", options)
     }
 
-    /// A store that looks for its table in a region.
+    /// A store that expects its table in the given region.
     pub(crate) fn store_in(&self, region: &'static str, place: &str, options: Options) -> Dynamo {
         let connector = SharedHttpConnector::new(self.clone());
         let config = aws_sdk_dynamodb::Config::builder()
@@ -221,7 +221,7 @@ impl HttpConnector for Emulator {
             return never();
         }
         self.operations.lock().unwrap().insert(operation.clone());
-        // `Credential=<id>/<day>/<region>/dynamodb/…`: each region has tables of its own.
+        // `Credential=<id>/<day>/<region>/dynamodb/…`: each region has its own tables.
         let signed = request.headers().get("authorization").unwrap();
         let is_here = signed.contains(&format!("/{REGION}/dynamodb/"));
         let refusal = if is_here { *self.refusal.lock().unwrap() } else { Some("ResourceNotFoundException") };

@@ -1,5 +1,5 @@
-//! The table as it was a while ago. On AWS an index never promises more, nor does a read that is not marked as consistent; the
-//! emulator knows no difference. Here each write arrives late, one of an item after the other, and how late is drawn.
+//! A delayed copy of the table. On AWS, indexes and reads that are not strongly consistent return such data, but the
+//! emulator does not distinguish them. Here each write arrives after a random delay, in order for each item.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -9,33 +9,33 @@ use serde_json::{Value, json};
 
 use super::execute_on;
 
-/// Whether the mark of this request is taken away.
+/// Function that returns whether to ignore a request for consistency.
 pub(crate) type IsUnmarked = fn(operation: &str, request: &Value) -> bool;
 
-/// What reads are answered from that are not marked as consistent.
+/// Source of inconsistent reads.
 pub(crate) struct Yesterday {
     pub(crate) database: Database,
     is_unmarked: IsUnmarked,
     under_way: Mutex<UnderWay>,
 }
 
-/// Writes that have yet to arrive, and the dice that say when they do.
+/// Writes that have not arrived yet, and the random numbers that determine when they do.
 struct UnderWay {
     writes: Vec<Write>,
     dice: u64,
-    /// Whether everything arrives before it is asked for.
+    /// Whether all writes arrive before the next read.
     is_settled: bool,
 }
 
 struct Write {
     operation: String,
-    /// The item's key, as text.
+    /// Key of the item, as text.
     of: String,
     request: Value,
 }
 
 impl UnderWay {
-    /// The next number of the sequence (splitmix64).
+    /// Returns the next number of the sequence (splitmix64).
     fn roll(&mut self) -> u64 {
         self.dice = self.dice.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut number = self.dice;
@@ -51,7 +51,7 @@ impl Yesterday {
         Self { database: Database::memory().unwrap(), is_unmarked, under_way }
     }
 
-    /// Whether a request is answered from here. If so, some of what is under way has arrived before.
+    /// Returns whether a request reads from this copy. If so, some of the pending writes arrive first.
     pub(crate) fn answers(&self, operation: &str, request: &Value) -> bool {
         let is_marked = request["ConsistentRead"] == true;
         let is_of_index = request["IndexName"].is_string();
@@ -64,7 +64,7 @@ impl Yesterday {
         lags
     }
 
-    /// Takes note of what was done to the table.
+    /// Queues a write to the table.
     pub(crate) fn hear(&self, operation: &str, request: &Value) {
         let key = |of: &Value| format!("{} {}", of["k"], of["s"]);
         let (of, request) = match operation {
@@ -76,14 +76,14 @@ impl Yesterday {
                 let of = &request["Key"];
                 (key(of), json!({ "TableName": request["TableName"], "Key": of }))
             }
-            // It is there everywhere before it is used.
+            // A table exists everywhere before it is used.
             "CreateTable" | "DeleteTable" => return self.apply(operation, request),
             _ => return,
         };
         self.under_way.lock().unwrap().writes.push(Write { operation: operation.to_owned(), of, request });
     }
 
-    /// Has everything arrive, and if it `settles`, everything that is written from now on before it is asked for.
+    /// Applies all pending writes. If `settles`, all later writes are applied before the next read as well.
     pub(crate) fn catch_up(&self, settles: bool) {
         let mut under_way = self.under_way.lock().unwrap();
         under_way.is_settled |= settles;
@@ -92,7 +92,7 @@ impl Yesterday {
         }
     }
 
-    /// Has some writes arrive, but none before an earlier one of the same item.
+    /// Applies some pending writes, but none before an earlier write to the same item.
     fn go_on(&self) {
         let mut under_way = self.under_way.lock().unwrap();
         let mut late = HashSet::new();

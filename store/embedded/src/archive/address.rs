@@ -1,4 +1,4 @@
-//! Where an archive is, as people write it. Owns which texts are buckets.
+//! Addresses of archives as users write them. Owns the distinction between directories and buckets.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -6,27 +6,27 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// What the address of a bucket begins with.
+/// Prefix of a bucket's address.
 const BUCKET: &str = "s3://";
 
-/// Where an archive is: a directory, or `s3://BUCKET/PREFIX`.
+/// Address of an archive: a directory, or `s3://BUCKET/PREFIX`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ArchiveAddress(PathBuf);
 
-/// What an address names.
+/// Location that an address refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddressKind<'a> {
     Directory(&'a Path),
     Bucket {
         bucket: &'a str,
-        /// Without a slash at either end; may be empty.
+        /// Prefix without leading and trailing slashes; may be empty.
         prefix: &'a str,
     },
 }
 
 impl ArchiveAddress {
-    /// What it names, or why that is nothing.
+    /// Returns the location, or an error message if the address is invalid.
     pub(crate) fn kind(&self) -> Result<AddressKind<'_>, String> {
         let Some(named) = self.0.to_str().and_then(|text| text.strip_prefix(BUCKET)) else {
             return Ok(AddressKind::Directory(&self.0));
@@ -35,17 +35,17 @@ impl ArchiveAddress {
         let prefix = prefix.trim_matches('/');
         let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
         if bucket.is_empty() || !(prefix.is_empty() || prefix.split('/').all(is_plain)) {
-            return Err(format!("`{self}` names no bucket: expected `s3://BUCKET/PREFIX`"));
+            return Err(format!("`{self}` does not name a bucket: expected `s3://BUCKET/PREFIX`"));
         }
         Ok(AddressKind::Bucket { bucket, prefix })
     }
 
-    /// Whether it is a bucket's.
+    /// Returns whether this is the address of a bucket.
     pub fn is_bucket(&self) -> bool {
         self.0.to_str().is_some_and(|text| text.starts_with(BUCKET))
     }
 
-    /// The same place from every directory, in one form.
+    /// Returns the normalized form, which is valid in every working directory.
     pub(crate) fn absolute(&self) -> Self {
         match self.kind() {
             Ok(AddressKind::Bucket { bucket, prefix }) => {
@@ -57,7 +57,7 @@ impl ArchiveAddress {
         }
     }
 
-    /// For people.
+    /// Returns the address for display.
     pub fn display(&self) -> impl fmt::Display {
         self.0.display()
     }
@@ -71,7 +71,7 @@ impl fmt::Display for ArchiveAddress {
 
 impl PartialEq for ArchiveAddress {
     fn eq(&self, other: &Self) -> bool {
-        // Paths take `s3://a` and `s3:/a` for the same.
+        // `Path` treats `s3://a` and `s3:/a` as equal.
         self.is_bucket() == other.is_bucket() && self.0 == other.0
     }
 }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_a_bucket_s_or_a_directory_s_and_has_one_form() {
+    fn an_address_is_a_bucket_or_a_directory_and_normalized() {
         let bucket = |text: &str| match ArchiveAddress::from(text).kind() {
             Ok(AddressKind::Bucket { bucket, prefix }) => Some((bucket.to_owned(), prefix.to_owned())),
             Ok(AddressKind::Directory(_)) | Err(_) => None,
@@ -122,8 +122,8 @@ mod tests {
         assert_eq!(bucket("s3://b/"), Some(("b".to_owned(), String::new())));
         assert_eq!(bucket("s3://b/p/q/"), Some(("b".to_owned(), "p/q".to_owned())));
         for wrong in ["s3://", "s3:///p", "s3://b/p//q", "s3://b/../q"] {
-            let said = ArchiveAddress::from(wrong).kind().unwrap_err();
-            assert!(said.contains("expected `s3://BUCKET/PREFIX`"), "{said}");
+            let message = ArchiveAddress::from(wrong).kind().unwrap_err();
+            assert!(message.contains("expected `s3://BUCKET/PREFIX`"), "{message}");
         }
         for path in ["s3", "s3:/b", "./s3://b", "/mnt/b"] {
             assert!(matches!(ArchiveAddress::from(path).kind(), Ok(AddressKind::Directory(_))), "{path}");

@@ -1,4 +1,4 @@
-//! One backup: an archive brought up to a store that is open.
+//! A backup: brings an archive up to date with an open store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,52 +13,52 @@ use super::{ArchiveAddress, ArchiveError, CopyProgress};
 use crate::faults::Faults;
 use crate::shared::Phase;
 
-/// What to back up to.
+/// Options of a backup.
 #[derive(Debug, Clone)]
 pub struct BackupOptions {
-    /// The archive; made if it is not there.
+    /// Archive, created if it does not exist.
     pub archive: ArchiveAddress,
-    /// What is older goes, but for what a restore to an instant within so long needs; nothing goes where `None`.
+    /// Time for which a restore to any instant must remain possible; older data is removed. `None` removes nothing.
     pub keep: Option<Duration>,
-    /// Failures on demand, for tests.
+    /// Fault injection for tests.
     #[doc(hidden)]
     pub faults: Arc<Faults>,
 }
 
 impl BackupOptions {
-    /// Keeps everything.
+    /// Creates options that keep everything.
     pub fn new(archive: impl Into<ArchiveAddress>) -> Self {
         Self { archive: archive.into(), keep: None, faults: Arc::default() }
     }
 }
 
-/// What came of a backup.
+/// Result of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupReport {
-    /// The epoch of the archive.
+    /// Epoch of the archive.
     pub epoch: u64,
-    /// The last batch that is in it.
+    /// Last batch in the archive.
     pub batch: u64,
-    /// How many of them are new.
+    /// Number of new batches.
     pub batches_new: u64,
-    /// When it was so, in milliseconds since 1970: everything that was acknowledged before is there.
+    /// Instant of the backup, in milliseconds since 1970. Everything acknowledged before it is included.
     pub at: UnixMs,
-    /// The base that was taken, if one was.
+    /// The base that was taken, if any.
     pub base: Option<BaseReport>,
 }
 
 /// A base that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BaseReport {
-    /// Pairs of the store.
+    /// Number of pairs.
     pub pairs: u64,
-    /// Their bytes.
+    /// Bytes of the pairs.
     pub bytes: u64,
-    /// How many of these were there already, and were checked.
+    /// Bytes that existed already and were checked.
     pub bytes_there: u64,
 }
 
-/// Brings an archive up to a store that is open.
+/// Brings an archive up to date with an open store.
 pub(crate) fn run(
     source: &LogSource,
     options: &BackupOptions,
@@ -68,19 +68,19 @@ pub(crate) fn run(
     let mut writer = ArchiveWriter::draw();
     let mut shipper = Shipper::open(source.clone(), &archive, Duration::ZERO, writer)?;
     let before = shipper.shipped();
-    let mut done = bring_up(&mut shipper, source, options, before, tick);
-    // It begins again with a base.
+    let mut done = update_archive(&mut shipper, source, options, before, tick);
+    // Starts again with a new base.
     if let Err(ArchiveError::Gap { .. }) = done {
         drop(shipper);
         writer = writer.again();
         shipper = Shipper::open(source.clone(), &archive, Duration::ZERO, writer)?;
-        done = bring_up(&mut shipper, source, options, before, tick);
+        done = update_archive(&mut shipper, source, options, before, tick);
     }
     shipper.release();
     done
 }
 
-fn bring_up(
+fn update_archive(
     shipper: &mut Shipper,
     source: &LogSource,
     options: &BackupOptions,
@@ -93,7 +93,9 @@ fn bring_up(
             tick(progress);
             match source.shared.lock().phase {
                 Phase::Open => Ok(()),
-                Phase::Closing | Phase::Stopping => Err(ArchiveError::Away { why: "the service stops".to_owned() }),
+                Phase::Closing | Phase::Stopping => {
+                    Err(ArchiveError::Away { why: "the service is stopping".to_owned() })
+                }
             }
         })?;
         Some(BaseReport { pairs: written.pairs, bytes: written.bytes, bytes_there: written.bytes_there })

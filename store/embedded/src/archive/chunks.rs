@@ -1,6 +1,6 @@
-//! Bases: all pairs of a snapshot, cut into chunks where the keys say so, each in a file that is called by its SHA-256. What
-//! is there already is checked, and not written again: in a directory it is read, and of a bucket its length is asked for.
-//! Owns the shape of chunks.
+//! Bases: all pairs of a snapshot, cut into chunks at positions determined by the keys. Each chunk is a file named by
+//! its SHA-256. Existing chunks are checked but not written again: in a directory they are read, in a bucket their
+//! length is compared. Owns the format of chunks.
 //!
 //! ```text
 //! chunk: (key length u32 | value length u32 | key | value) …
@@ -15,28 +15,29 @@ use super::ArchiveError;
 use super::opened::Archive;
 use super::sealed::{hex, sha256};
 
-/// About how large chunks are. Ours: small enough that a change costs little, large enough that a million runs are a thousand files.
+/// Approximate size of chunks. Ours: small enough that a change costs little, large enough that a million runs are a
+/// thousand files.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// No chunk is cut before it has so much.
+/// Minimum size of a chunk before it may be cut.
 const CHUNK_MIN: usize = 256 << 10;
-/// Each is cut when it has so much.
+/// Size at which a chunk is always cut.
 const CHUNK_MAX: usize = 4 << 20;
 
-/// What came of writing a base.
+/// Result of writing a base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WrittenBase {
     pub(crate) list: String,
     pub(crate) pairs: u64,
     pub(crate) bytes: u64,
-    /// Bytes of chunks that were there already.
+    /// Bytes of chunks that existed already.
     pub(crate) bytes_there: u64,
 }
 
-/// Writes the chunks of one base.
+/// Writer of the chunks of one base.
 pub(crate) struct ChunkWriter<'a> {
     archive: &'a Archive,
     folder: String,
-    /// What a bucket has, and how long that is.
+    /// Existing chunks of a bucket with their sizes.
     there: BTreeMap<String, u64>,
     chunk: Vec<u8>,
     list: Vec<u8>,
@@ -60,7 +61,7 @@ impl<'a> ChunkWriter<'a> {
         self.pairs
     }
 
-    /// Takes the next pair.
+    /// Adds the next pair.
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), ArchiveError> {
         for length in [key.len(), value.len()] {
             self.chunk.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
@@ -69,7 +70,7 @@ impl<'a> ChunkWriter<'a> {
         self.chunk.extend_from_slice(value);
         self.pairs += 1;
         let size = (8 + key.len() + value.len()) as u64;
-        // By the keys alone, so that a change within a chunk leaves the others as they are.
+        // Decided by the keys alone, so that a change within a chunk does not move the other cuts.
         let is_cut = u64::from(crc32fast::hash(key)) * CHUNK_BYTES < size << 32;
         if self.chunk.len() >= CHUNK_MAX || self.chunk.len() >= CHUNK_MIN && is_cut {
             self.cut()?;
@@ -101,7 +102,7 @@ impl<'a> ChunkWriter<'a> {
         Ok(digest)
     }
 
-    /// Writes what is left, and the list; durable on return.
+    /// Writes the last chunk and the list, which are durable on return.
     pub(crate) fn finish(mut self) -> Result<WrittenBase, ArchiveError> {
         if !self.chunk.is_empty() {
             self.cut()?;
@@ -113,32 +114,32 @@ impl<'a> ChunkWriter<'a> {
     }
 }
 
-/// The files of a folder, and how long each is.
+/// Returns the files of a folder with their sizes.
 pub(crate) fn lengths(archive: &Archive, folder: &str) -> Result<BTreeMap<String, u64>, ArchiveError> {
     let listed = archive.place.list(folder)?;
     Ok(listed.into_iter().filter_map(|file| Some((file.name, file.bytes?))).collect())
 }
 
-/// A chunk, whole.
+/// Reads a chunk and checks its digest.
 pub(crate) fn read_chunk(archive: &Archive, folder: &str, name: &str) -> Result<Bytes, ArchiveError> {
     let path = format!("{folder}/{name}");
     let damaged = |what: &str| ArchiveError::Damaged { what: format!("`{}` {what}", archive.shown(&path)) };
     let Some(file) = archive.place.read(&path)? else { return Err(damaged("is missing")) };
-    if hex(&sha256(&file.bytes)) == name { Ok(file.bytes) } else { Err(damaged("is cut short or was changed")) }
+    if hex(&sha256(&file.bytes)) == name { Ok(file.bytes) } else { Err(damaged("is truncated or was changed")) }
 }
 
-/// The names of a base's chunks, in order of the keys.
+/// Returns the names of a base's chunks, in order of the keys.
 pub(crate) fn read_list(archive: &Archive, folder: &str, list: &str) -> Result<Vec<String>, ArchiveError> {
     let bytes = read_chunk(archive, folder, list)?;
     let (digests, rest) = bytes.as_chunks::<32>();
     if !rest.is_empty() {
-        let what = format!("`{}` is no list", archive.shown(&format!("{folder}/{list}")));
+        let what = format!("`{}` is not a list of chunks", archive.shown(&format!("{folder}/{list}")));
         return Err(ArchiveError::Damaged { what });
     }
     Ok(digests.iter().map(|digest| hex(digest)).collect())
 }
 
-/// The pairs of a chunk.
+/// Returns the pairs of a chunk.
 pub(crate) fn pairs(chunk: &Bytes) -> Result<Vec<(Bytes, Bytes)>, ArchiveError> {
     let mut pairs = Vec::new();
     let mut rest = chunk.clone();

@@ -1,5 +1,5 @@
-//! A data directory that is made from an archive: pairs of a base, then batches, then an id of its own. Nobody can open it as
-//! a store before it is whole. Owns the order of the steps.
+//! A data directory made from an archive: the pairs of a base, then batches, then a new id. It cannot be opened as a
+//! store before it is complete. Owns the order of these steps.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,60 +17,60 @@ use crate::directory::{Unfinished, tree_path};
 use crate::frame::{BatchOperation, operations};
 use crate::tree::Tree;
 
-/// How much one transaction writes. Ours: nobody else waits for the disk.
+/// Bytes written by one transaction. Ours: large, because no other work waits for the disk.
 const PIECE_BYTES: usize = 4 << 20;
-/// redb's cache meanwhile.
+/// Size of redb's cache during the copy.
 const CACHE_BYTES: usize = 64 << 20;
 
-/// Where a store comes from that was restored, or that took over; in its data directory until the service has seen to what
-/// the old life of the store has handed out.
+/// File with the origin of a store that was restored or that took over. It stays in the data directory until the
+/// service has dealt with everything that the old store handed out.
 pub(crate) const RESTORED: &str = "RESTORED";
-/// Where a copy comes from that is not finished.
+/// File with the origin of an unfinished copy.
 pub(crate) const COPY: &str = "COPY";
 
-/// What a store was made from.
+/// Origin of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restored {
-    /// The archive.
+    /// Archive.
     pub archive: ArchiveAddress,
-    /// The epoch in it.
+    /// Epoch of the archive.
     pub epoch: u64,
-    /// The last batch.
+    /// Last batch.
     pub batch: u64,
-    /// Its instant, in milliseconds since 1970.
+    /// Timestamp of the last batch, in milliseconds since 1970.
     pub instant: UnixMs,
-    /// Whether everything that the old store has acknowledged is there: it said so itself.
+    /// Whether it includes everything that the old store acknowledged, according to the old store itself.
     pub is_all: bool,
 }
 
-/// What an unfinished copy follows.
+/// Source of an unfinished copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Following {
     pub(crate) archive: ArchiveAddress,
     pub(crate) epoch: u64,
-    /// The line in that.
+    /// Line of the epoch.
     pub(crate) line: u64,
-    /// The first batch at which it is whole.
+    /// First batch at which the copy is complete.
     pub(crate) whole_at: u64,
-    /// The id that the store is to have, once it has been asked to take over.
+    /// Id that the store will have, set when it was asked to take over.
     pub(crate) claims: Option<u64>,
 }
 
-/// A copy that is being made.
+/// A copy in progress.
 pub(crate) struct Copy {
     directory: Unfinished,
     tree: Tree,
     pub(crate) files: Files,
     pub(crate) following: Option<Following>,
-    /// The last batch that is in it.
+    /// Last batch in the copy.
     pub(crate) copied: Option<u64>,
     cursor: ReadCursor,
 }
 
 impl Copy {
-    /// Takes an empty directory, or one that is not there, or with `goes_on` one that is a copy already.
-    pub(crate) fn take(directory: &Path, files: Files, goes_on: bool) -> Result<Self, ArchiveError> {
-        let directory = Unfinished::take(directory, goes_on)?;
+    /// Locks an empty or missing directory, or, with `may_continue`, one that already is a copy.
+    pub(crate) fn take(directory: &Path, files: Files, may_continue: bool) -> Result<Self, ArchiveError> {
+        let directory = Unfinished::take(directory, may_continue)?;
         let following = read_sealed(directory.path(), COPY)?;
         let (tree, _) = Tree::open(&tree_path(directory.path()), CACHE_BYTES)?;
         let copied = if following.is_some() { tree.copied()? } else { None };
@@ -81,7 +81,7 @@ impl Copy {
         self.directory.path()
     }
 
-    /// Begins with a base; what was there goes.
+    /// Starts with a base, discarding earlier content.
     pub(crate) fn begin(
         &mut self,
         view: &EpochView,
@@ -128,7 +128,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Goes on up to batch `last`; answers the instant of it where that is known.
+    /// Applies batches up to `last`. Returns the timestamp of the last one, if known.
     pub(crate) fn apply(&mut self, view: &EpochView, last: u64) -> Result<Option<UnixMs>, ArchiveError> {
         let next = self.copied.unwrap_or_default() + 1;
         let mut pairs: BTreeMap<Vec<u8>, Option<Bytes>> = BTreeMap::new();
@@ -171,7 +171,7 @@ impl Copy {
         Ok(at)
     }
 
-    /// Makes a store of it, of this id.
+    /// Turns the copy into a store with this id.
     pub(crate) fn finish(self, id: u64, restored: &Restored) -> Result<(), ArchiveError> {
         self.tree.close();
         self.files.write_sealed(self.directory.path(), RESTORED, restored)?;
@@ -185,29 +185,29 @@ impl Copy {
     }
 }
 
-/// How to restore.
+/// Options of a restore.
 #[derive(Debug, Clone)]
 pub struct RestoreOptions {
-    /// The archive.
+    /// Archive to restore from.
     pub archive: ArchiveAddress,
-    /// The directory to make.
+    /// Directory to create.
     pub directory: PathBuf,
-    /// Up to this instant, in milliseconds since 1970; everything where `None`.
+    /// Instant to restore to, in milliseconds since 1970; `None` restores everything.
     pub to: Option<UnixMs>,
-    /// Take the next epoch of the archive, so that the old store stops and this one may go on in the archive.
+    /// Takes the next epoch of the archive, so that the old store stops and this one may continue the archive.
     pub takes_over: bool,
-    /// Failures on demand, for tests.
+    /// Fault injection for tests.
     #[doc(hidden)]
     pub faults: std::sync::Arc<crate::faults::Faults>,
 }
 
-/// Makes a data directory from an archive, up to the last batch at or before an instant.
+/// Creates a data directory from an archive, up to the last batch at or before an instant.
 ///
 /// # Errors
 ///
-/// [`ArchiveError::Damaged`] for an archive that is not whole, [`ArchiveError::Refused`] for a directory that is in use or not
-/// empty and for an instant before the first base, [`ArchiveError::Away`] where it cannot be read or written. What was made of
-/// the directory by then cannot be opened, and may be removed.
+/// [`ArchiveError::Damaged`] if the archive is damaged, [`ArchiveError::Refused`] if the directory is in use or not
+/// empty or the instant is before the first base, [`ArchiveError::Away`] if files cannot be read or written. An
+/// incomplete directory cannot be opened and may be removed.
 pub fn restore(options: &RestoreOptions, tick: &mut dyn FnMut(CopyProgress)) -> Result<Restored, ArchiveError> {
     let files = Files { faults: std::sync::Arc::clone(&options.faults) };
     let archive = Archive::open(&options.archive, &options.faults)?;
@@ -221,7 +221,7 @@ pub fn restore(options: &RestoreOptions, tick: &mut dyn FnMut(CopyProgress)) -> 
         let claimed = claim(&archive, newest, &store_text(id))?;
         claimed.ok_or_else(|| claimed_by_another(&archive, newest + 1))?;
     }
-    // The old store may have gone on elsewhere.
+    // The old store may have continued elsewhere.
     let restored = Restored { archive: options.archive.clone(), epoch: view.epoch, batch, instant, is_all: false };
     copy.finish(id, &restored)?;
     Ok(restored)

@@ -1,48 +1,49 @@
-//! Why something that concerns an archive was not done.
+//! Errors of operations on archives.
 
 use store::{Error, UnixMs};
 
 use super::ArchiveAddress;
 
-/// Why something that concerns an archive was not done. Nothing that is acknowledged is touched by any of them.
+/// Error of an operation on an archive. None of them affects acknowledged commits.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// A file cannot be read or written now: the disk is full, the directory is not mounted. Trying again can help.
+    /// A file cannot be read or written now, e.g. because the disk is full or the directory is not mounted. A retry can
+    /// help.
     #[error("{why}")]
     Away {
-        /// Which, and what the system said.
+        /// The file, and the error of the system.
         why: String,
     },
-    /// What is there is cut short, was changed, or is of a version that is not known here.
+    /// Existing data is truncated, was changed, or has an unknown version.
     #[error("{what}")]
     Damaged {
-        /// What is wrong, and where.
+        /// The damage and its location.
         what: String,
     },
-    /// What was asked for must not be done with this archive, or this directory.
+    /// The operation is not allowed with this archive or directory.
     #[error("{why}")]
     Refused {
-        /// Why, and what to do.
+        /// Reason, and what to do.
         why: String,
     },
-    /// Another store has taken over: this one must not go on.
+    /// Another store has taken over, and this one must not continue.
     #[error("{why}")]
     TakenOver {
-        /// Where that stands.
+        /// Where this is recorded.
         why: String,
     },
-    /// The archive does not go back so far.
-    #[error("the archive `{archive}` does not go back so far: its first base is of {first} ms since 1970")]
+    /// The archive does not reach back to the requested instant.
+    #[error("the archive `{archive}` does not reach back that far: its first base is from {first} ms since 1970")]
     TooEarly {
-        /// Which.
+        /// The archive.
         archive: ArchiveAddress,
-        /// The first instant that can be restored, about, in milliseconds since 1970.
+        /// Approximate first instant that can be restored, in milliseconds since 1970.
         first: UnixMs,
     },
-    /// The log does not have any more what would go on where the archive ends.
-    #[error("the log has no batch {batch} any more")]
+    /// The log no longer contains the batches that follow the end of the archive.
+    #[error("the log no longer contains batch {batch}")]
     Gap {
-        /// The first batch that is missing.
+        /// First missing batch.
         batch: u64,
     },
 }

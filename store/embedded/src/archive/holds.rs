@@ -1,20 +1,20 @@
-//! Which batches of the log somebody still has to copy. Owns the bound beyond which nobody is waited for.
+//! Holds on the log: batches that still have to be copied.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Who holds what.
+/// All holds on the log.
 #[derive(Debug, Default)]
 pub(crate) struct Holds(Mutex<HeldBatches>);
 
 #[derive(Debug, Default)]
 struct HeldBatches {
     next: u64,
-    /// The last batch that each has copied.
+    /// Last copied batch of each hold.
     copied: BTreeMap<u64, u64>,
 }
 
-/// Keeps the log from this one's batch on; ends when it is dropped.
+/// A hold, which keeps the log after its last copied batch until it is dropped.
 #[derive(Debug)]
 pub(crate) struct LogHold {
     holds: Arc<Holds>,
@@ -26,7 +26,7 @@ impl Holds {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds everything behind batch `copied`.
+    /// Holds everything after batch `copied`.
     pub(crate) fn hold(self: &Arc<Self>, copied: u64) -> LogHold {
         let mut held = self.lock();
         let number = held.next;
@@ -35,14 +35,14 @@ impl Holds {
         LogHold { holds: Arc::clone(self), number }
     }
 
-    /// The last batch that everybody has copied; `None` where nobody copies.
+    /// Returns the last batch that all holders have copied, or `None` if there are no holds.
     pub(crate) fn copied(&self) -> Option<u64> {
         self.lock().copied.values().min().copied()
     }
 }
 
 impl LogHold {
-    /// Batches up to this one are copied.
+    /// Records that batches up to this one are copied.
     pub(crate) fn set(&self, copied: u64) {
         self.holds.lock().copied.insert(self.number, copied);
     }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_is_held_for_whoever_is_furthest_behind() {
+    fn the_log_is_held_for_the_slowest_holder() {
         let holds = Arc::new(Holds::default());
         assert_eq!(holds.copied(), None);
         let (slow, fast) = (holds.hold(3), holds.hold(0));

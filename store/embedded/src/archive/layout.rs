@@ -1,13 +1,13 @@
-//! What lies where in an archive, and who has it: one folder for each epoch, and its small files. Owns no bytes of runs.
+//! The layout of an archive: one folder per epoch with its small files, and their owners. Contains no run data.
 //!
 //! ```text
-//! ARCHIVE/0000000001/OWNER      whose epoch this is; written once
-//!                    LOCK       who writes; in a directory
+//! ARCHIVE/0000000001/OWNER      owner of the epoch; written once
+//!                    LOCK       lock of the writer; only in a directory
 //!                    MANIFEST   bases and segments
-//!                    NEWEST     how far the log goes
-//!                    ENDED      the owner has stopped, and all it acknowledged is here
-//!                    chunks/    pieces of bases, each called by its SHA-256
-//!                    log/       segments as the store has them, as far as they are durable; in a bucket, a folder of pieces for each
+//!                    NEWEST     current end of the log
+//!                    ENDED      the owner has stopped, and everything it acknowledged is here
+//!                    chunks/    pieces of bases, each named by its SHA-256
+//!                    log/       durable part of the store's segments; in a bucket, a folder of pieces for each
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -24,42 +24,43 @@ pub(super) const NEWEST: &str = "NEWEST";
 pub(super) const ENDED: &str = "ENDED";
 pub(super) const LOCK: &str = "LOCK";
 
-/// Whose an epoch is.
+/// Owner of an epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owner {
-    /// The store's id, in letters.
+    /// Id of the store in hexadecimal.
     pub(crate) store: String,
     pub(crate) epoch: u64,
 }
 
-/// What there is.
+/// Content of an epoch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
-    /// The newest.
+    /// Newest line.
     pub(crate) line: u64,
-    /// Oldest first.
+    /// Bases, oldest first.
     pub(crate) bases: Vec<Base>,
-    /// Oldest first.
+    /// Segments, oldest first.
     pub(crate) segments: Vec<ArchivedSegment>,
-    /// Who has written this; 0 in a directory, where a lock says so.
+    /// Writer of this file; 0 in a directory, where a lock identifies it.
     #[serde(default, skip_serializing_if = "is_nobody")]
     pub(crate) writer: u64,
 }
 
-/// What redb held at a moment.
+/// A snapshot of redb.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Base {
-    /// Every batch up to here is in it.
+    /// Last batch that the base includes completely.
     pub(crate) position: u64,
-    /// Some of later ones may be, up to here: with the batches in between it is what the store was at this batch.
+    /// Batch up to which the base may include parts of later batches. Together with the batches up to this one it is
+    /// the state of the store at this batch.
     pub(crate) whole_at: u64,
-    /// When that was, at the latest.
+    /// Latest possible instant of that state.
     pub(crate) instant: UnixMs,
     pub(crate) pairs: u64,
     pub(crate) bytes: u64,
-    /// The chunk that lists the others.
+    /// Chunk that lists the other chunks.
     pub(crate) list: String,
-    /// The segments that lead on from it have the same number.
+    /// Line of the segments that continue this base.
     pub(crate) line: u64,
 }
 
@@ -68,71 +69,71 @@ pub(crate) struct Base {
 pub(crate) struct ArchivedSegment {
     pub(crate) number: u64,
     pub(crate) first: u64,
-    /// Counts the times that the archive began anew: a segment leads on from those of its own line alone.
+    /// Number of times that the archive has started again. A segment continues only segments of the same line.
     pub(crate) line: u64,
-    /// Absent while it is written: `NEWEST` says how far it goes.
+    /// End of the segment; absent while it is being written, when `NEWEST` contains the end.
     pub(crate) end: Option<SegmentEnd>,
 }
 
-/// Where a segment ends.
+/// End of a segment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SegmentEnd {
     pub(crate) bytes: u64,
     pub(crate) last: u64,
     pub(crate) instant: UnixMs,
-    /// Which pieces it has; absent where it is one file.
+    /// Pieces of the segment; absent if it is a single file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pieces: Option<Vec<PieceRun>>,
 }
 
-/// Pieces of a segment that one writer has put, one behind the other, up to where the next writer's begin.
+/// Consecutive pieces of a segment by one writer, up to the pieces of the next writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PieceRun {
     pub(crate) writer: u64,
-    /// The offset in the segment at which the first begins.
+    /// Offset of the first piece in the segment.
     pub(crate) from: u64,
 }
 
-/// The pieces of a segment that is being written.
+/// Pieces of a segment being written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OpenPieces {
     pub(crate) runs: Vec<PieceRun>,
-    /// The offset at which the last one begins, or the next where that has been put whole.
+    /// Offset of the last piece, or of the next one if the last is complete.
     pub(crate) tail: u64,
-    /// Of all bytes so far, by which a store knows its own log.
+    /// Digest of all bytes so far, by which a store recognizes its own log.
     pub(crate) sha256: String,
 }
 
-/// How far the log goes, and when that was said.
+/// Current end of the log, and the time of the last update.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Newest {
-    /// The segment that is being written; 0 where there is none yet.
+    /// The segment being written; 0 if there is none yet.
     pub(crate) segment: u64,
     pub(crate) bytes: u64,
     pub(crate) batch: u64,
-    /// Of that batch.
+    /// Timestamp of that batch.
     pub(crate) instant: UnixMs,
-    /// When everything that was durable was here.
+    /// Instant at which everything durable was in the archive.
     pub(crate) at: UnixMs,
-    /// The owner stops by itself when it has not been able to say this for so long; 0 where it goes on.
+    /// The owner stops by itself after failing to update this file for so long; 0 if it continues without the archive.
     pub(crate) lease_ms: u64,
-    /// Who writes; 0 where nobody does, and in a directory, where a lock says so.
+    /// Writer of the epoch; 0 if there is none, and in a directory, where a lock identifies it.
     #[serde(default, skip_serializing_if = "is_nobody")]
     pub(crate) writer: u64,
-    /// Absent where the segment is one file.
+    /// Pieces of the segment; absent if it is a single file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pieces: Option<OpenPieces>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
 fn is_nobody(writer: &u64) -> bool {
     *writer == 0
 }
 
-/// The owner has stopped.
+/// Record that the owner has stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EpochEnd {
-    /// The last batch.
+    /// Last batch of the owner.
     pub(crate) batch: u64,
 }
 
@@ -148,22 +149,22 @@ pub(crate) fn chunks_folder(epoch: &str) -> String {
     format!("{epoch}/{CHUNKS}")
 }
 
-/// A segment that is one file.
+/// Returns the name of a segment that is a single file.
 pub(crate) fn segment_file(epoch: &str, number: u64) -> String {
     format!("{epoch}/{LOG}/{}", segment_name(number))
 }
 
-/// The pieces of a segment.
+/// Returns the name of the folder with a segment's pieces.
 pub(crate) fn pieces_folder(epoch: &str, number: u64) -> String {
     format!("{epoch}/{LOG}/{number:020}")
 }
 
-/// The piece that a writer has put at an offset.
+/// Returns the name of the piece that a writer has put at an offset.
 pub(crate) fn piece_name(offset: u64, writer: u64) -> String {
     format!("{offset:020}.{writer:016x}")
 }
 
-/// The epochs that were begun, oldest first.
+/// Returns the existing epochs, oldest first.
 pub(crate) fn epochs(archive: &Archive) -> Result<Vec<u64>, ArchiveError> {
     let number = |name: &str| Some(name).filter(|name| name.len() == 10).and_then(|name| name.parse().ok());
     let mut found: Vec<u64> = archive.place.list("")?.iter().filter_map(|listed| number(&listed.name)).collect();
@@ -171,18 +172,18 @@ pub(crate) fn epochs(archive: &Archive) -> Result<Vec<u64>, ArchiveError> {
     Ok(found)
 }
 
-/// Whose an epoch is; `None` where whoever took it has not said so yet, or never will.
+/// Returns the owner of an epoch, or `None` if the store that created it has not recorded its name yet or never will.
 pub(crate) fn owner(archive: &Archive, epoch: u64) -> Result<Option<Owner>, ArchiveError> {
     let read: Option<(Owner, FileTag)> = archive.read_sealed(&epoch_folder(epoch), OWNER)?;
     Ok(read.map(|(owner, _)| owner))
 }
 
-/// Whether somebody has taken an epoch.
+/// Returns whether an epoch exists.
 pub(crate) fn is_claimed(archive: &Archive, epoch: u64) -> Result<bool, ArchiveError> {
     archive.place.is_claimed(&epoch_folder(epoch), OWNER)
 }
 
-/// Takes the epoch after `after`, which only one can do; `None` for whoever comes second.
+/// Creates the epoch after `after`, which only one store can do. Returns `None` if another store was first.
 pub(crate) fn claim(archive: &Archive, after: u64, store: &str) -> Result<Option<u64>, ArchiveError> {
     let epoch = after + 1;
     archive.point("archive: epoch")?;
@@ -190,13 +191,13 @@ pub(crate) fn claim(archive: &Archive, after: u64, store: &str) -> Result<Option
     Ok(archive.claim(&epoch_folder(epoch), OWNER, &owner)?.then_some(epoch))
 }
 
-/// What whoever may not write says of whoever does.
+/// Returns the error for a second writer.
 pub(super) fn is_written(archive: &Archive, by: &str) -> ArchiveError {
     ArchiveError::Refused { why: format!("the archive `{archive}` is being written by {by}") }
 }
 
-/// What is said to whoever comes second.
+/// Returns the error if another store was first.
 pub(crate) fn claimed_by_another(archive: &Archive, epoch: u64) -> ArchiveError {
-    let why = format!("epoch {epoch} of the archive `{archive}` has just been taken by another store");
+    let why = format!("another store has just taken epoch {epoch} of the archive `{archive}`");
     ArchiveError::Refused { why }
 }

@@ -1,8 +1,8 @@
-//! What a directory must know of the layout: what an epoch has in it from its beginning.
+//! Names that an epoch has from its creation, shared with the module of directories.
 
-/// Whose the epoch is.
+/// File with the owner of the epoch.
 pub(super) const OWNER: &str = "OWNER";
-/// The folder of its chunks.
+/// Folder of the chunks.
 pub(super) const CHUNKS: &str = "chunks";
-/// The folder of its segments.
+/// Folder of the segments.
 pub(super) const LOG: &str = "log";

@@ -1,4 +1,5 @@
-//! An archive at its place, from its address. A put whose answer was lost is settled here, by reading what is there.
+//! An archive opened by its address. If the response of a put was lost, this module determines the outcome by reading
+//! the file.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ impl Archive {
         Ok(Self { place, address: address.clone(), faults: Arc::clone(faults) })
     }
 
-    /// A name, for people.
+    /// Returns a name for messages.
     pub(crate) fn shown(&self, name: &str) -> String {
         self.place.shown(name)
     }
@@ -52,7 +53,7 @@ impl Archive {
         self.faults.point(name).map_err(failed)
     }
 
-    /// Failures that a test asked for; of directories the files have them.
+    /// Applies injected faults of buckets. For directories, `Files` does this.
     fn may_put(&self, length: usize) -> Result<(), ArchiveError> {
         if !self.is_bucket() {
             return Ok(());
@@ -62,14 +63,14 @@ impl Archive {
         self.faults.before_sync().map_err(failed)
     }
 
-    /// Puts a file; `None` where the condition does not hold, and what is there is not the same.
+    /// Puts a file. Returns `None` if the condition does not hold and the existing file is different.
     pub(crate) fn put(&self, name: &str, bytes: &Bytes, when: PutWhen<'_>) -> Result<Option<FileTag>, ArchiveError> {
         self.may_put(bytes.len())?;
         let answer = self.place.put(name, bytes, when)?;
         self.settle(answer, name, bytes)
     }
 
-    /// What became of a put: what is there says so where the answer does not.
+    /// Determines the outcome of a put, from the existing file if the response does not tell.
     fn settle(&self, answer: PutAnswer, name: &str, bytes: &Bytes) -> Result<Option<FileTag>, ArchiveError> {
         if let PutAnswer::Done(tag) = answer {
             return Ok(Some(tag));
@@ -82,7 +83,7 @@ impl Archive {
         }
     }
 
-    /// Puts a file that is called by what is in it.
+    /// Puts a file that is named by its digest.
     pub(crate) fn put_chunk(&self, folder: &str, name: &str, bytes: &Bytes) -> Result<(), ArchiveError> {
         self.may_put(bytes.len())?;
         if self.is_bucket() {
@@ -91,7 +92,7 @@ impl Archive {
         self.place.put_chunk(folder, name, bytes)
     }
 
-    /// Makes an epoch; `false` where another has it.
+    /// Creates an epoch. Returns `false` if another store has created it.
     pub(crate) fn claim(&self, folder: &str, owner: &str, value: &impl Serialize) -> Result<bool, ArchiveError> {
         let bytes = seal(owner, value)?;
         self.may_put(bytes.len())?;
@@ -99,7 +100,7 @@ impl Archive {
         Ok(self.settle(answer, &format!("{folder}/{owner}"), &bytes)?.is_some())
     }
 
-    /// What a sealed file says.
+    /// Reads a sealed file.
     pub(crate) fn read_sealed<T: DeserializeOwned>(
         &self,
         folder: &str,
@@ -110,7 +111,7 @@ impl Archive {
         Ok(Some((unseal(name, &self.shown(&path), &bytes)?, tag)))
     }
 
-    /// Replaces a sealed file that is as it was, or not there as it was not; `None` where it is another.
+    /// Replaces a sealed file if it has not changed since `before` (or still does not exist). Returns `None` if it has.
     pub(crate) fn replace_sealed(
         &self,
         folder: &str,
@@ -138,8 +139,8 @@ fn open_bucket(bucket: &str, prefix: &str) -> Result<Arc<dyn ArchivePlace>, Arch
 fn open_bucket(bucket: &str, prefix: &str) -> Result<Arc<dyn ArchivePlace>, ArchiveError> {
     Err(ArchiveError::Refused {
         why: format!(
-            "`s3://{bucket}/{prefix}`: this build of Baton cannot reach S3. The container image can, and so can what is built with \
-             `--features s3`"
+            "`s3://{bucket}/{prefix}`: this build of Baton has no support for S3. Use the container image, or build \
+             with `--features s3`"
         ),
     })
 }

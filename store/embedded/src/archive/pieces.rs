@@ -1,5 +1,5 @@
-//! Segments of an archive as they are read: files of a directory, or the pieces of a bucket, one behind the other. Owns which
-//! pieces belong to a segment: those that its writers say, and no other writer's.
+//! Reading the segments of an archive: files of a directory, or the consecutive pieces of a bucket. Determines which
+//! pieces belong to a segment: only those of the writers recorded for it.
 
 use bytes::Bytes;
 
@@ -8,7 +8,7 @@ use super::chunks::lengths;
 use super::layout::{PieceRun, piece_name, pieces_folder, segment_file};
 use super::opened::Archive;
 
-/// A segment as far as it can be read.
+/// The readable part of a segment.
 #[derive(Debug, Clone)]
 pub(crate) struct SegmentView {
     pub(crate) number: u64,
@@ -16,19 +16,19 @@ pub(crate) struct SegmentView {
     pub(crate) line: u64,
     pub(crate) bytes: u64,
     pub(crate) last: u64,
-    /// `None` where it is one file.
+    /// Pieces of the segment, or `None` if it is a single file.
     pub(crate) pieces: Option<ViewedPieces>,
 }
 
-/// The pieces of one.
+/// Pieces of a segment.
 #[derive(Debug, Clone)]
 pub(crate) struct ViewedPieces {
     pub(crate) runs: Vec<PieceRun>,
-    /// Where the last begins, if that is known.
+    /// Offset of the last piece, if known.
     pub(crate) tail: Option<u64>,
 }
 
-/// One piece, as far as it is wanted.
+/// A piece, limited to the wanted part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) name: String,
@@ -36,7 +36,7 @@ pub(crate) struct Piece {
     pub(crate) to: u64,
 }
 
-/// What was read of a segment.
+/// Data read from a segment.
 pub(crate) struct ReadLog {
     pub(crate) bytes: Bytes,
     pieces: Vec<Piece>,
@@ -44,7 +44,7 @@ pub(crate) struct ReadLog {
 }
 
 impl ReadLog {
-    /// The file in which an offset of the segment is.
+    /// Returns the name of the file that contains this offset of the segment.
     pub(crate) fn name_at(&self, offset: u64) -> &str {
         let piece = self.pieces.iter().find(|piece| piece.from <= offset && offset < piece.to);
         piece.map_or(&self.name, |piece| &piece.name)
@@ -55,7 +55,7 @@ fn damaged(archive: &Archive, name: &str, what: &str) -> ArchiveError {
     ArchiveError::Damaged { what: format!("`{}` {what}", archive.shown(name)) }
 }
 
-/// A segment from an offset on.
+/// Reads a segment from an offset on.
 pub(crate) fn read_log(
     archive: &Archive,
     epoch: &str,
@@ -67,7 +67,7 @@ pub(crate) fn read_log(
         let part = archive.place.read_part(&name, from, segment.bytes)?;
         let part = part.ok_or_else(|| damaged(archive, &name, "is missing"))?;
         if part.length < segment.bytes {
-            let what = format!("is cut short: it should have {} bytes, and has {}", segment.bytes, part.length);
+            let what = format!("is truncated: it should have {} bytes, but has {}", segment.bytes, part.length);
             return Err(damaged(archive, &name, &what));
         }
         return Ok(ReadLog { bytes: part.bytes, pieces: Vec::new(), name });
@@ -85,12 +85,12 @@ pub(crate) fn read_log(
         let file = archive.place.read(&piece.name)?;
         let file = file.ok_or_else(|| damaged(archive, &piece.name, "is missing"))?;
         let part = file.bytes.get(within(from)..within(piece.to));
-        bytes.extend_from_slice(part.ok_or_else(|| damaged(archive, &piece.name, "is cut short"))?);
+        bytes.extend_from_slice(part.ok_or_else(|| damaged(archive, &piece.name, "is truncated"))?);
     }
     Ok(ReadLog { bytes: bytes.into(), pieces, name: folder })
 }
 
-/// The pieces of a segment that has so many bytes, in order.
+/// Returns the pieces of a segment of this size, in order.
 pub(crate) fn pieces_of(
     archive: &Archive,
     folder: &str,
@@ -109,9 +109,9 @@ pub(crate) fn pieces_of(
             if length == 0 {
                 return Err(match pieces.last() {
                     Some(before) if !lengths.contains_key(&name) => {
-                        damaged(archive, &before.name, &format!("is cut short, or `{name}` behind it is missing"))
+                        damaged(archive, &before.name, &format!("is truncated, or its successor `{name}` is missing"))
                     }
-                    _ => damaged(archive, &path, "is cut short or missing"),
+                    _ => damaged(archive, &path, "is truncated or missing"),
                 });
             }
             let to = from.saturating_add(length).min(end);

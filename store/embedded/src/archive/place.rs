@@ -1,4 +1,4 @@
-//! The place of an archive: a directory or a bucket, behind one small interface. Owns no name of a file.
+//! The location of an archive, a directory or a bucket, behind one small interface. Owns no file names.
 
 pub(super) mod directory;
 #[doc(hidden)]
@@ -14,11 +14,11 @@ use bytes::Bytes;
 
 use super::ArchiveError;
 
-/// One state of a file, by which the place knows whether it was changed since.
+/// Tag of a version of a file, by which its location detects changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FileTag(pub(crate) String);
 
-/// A file, whole.
+/// A complete file.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredFile {
     pub(crate) bytes: Bytes,
@@ -28,76 +28,76 @@ pub(crate) struct StoredFile {
 /// A part of a file.
 pub(crate) struct FilePart {
     pub(crate) bytes: Bytes,
-    /// Of the whole file.
+    /// Length of the whole file.
     pub(crate) length: u64,
 }
 
-/// What is in a folder.
+/// Entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListedFile {
     pub(crate) name: String,
-    /// Of a file; `None` for a folder.
+    /// Size of a file, or `None` for a folder.
     pub(crate) bytes: Option<u64>,
 }
 
-/// When a file may be put.
+/// Condition of a put.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PutWhen<'a> {
-    /// Whatever is there.
+    /// Always.
     Always,
-    /// There is none of that name.
+    /// Only if no file has this name.
     Absent,
-    /// It is as it was.
+    /// Only if the file has not changed.
     Unchanged(&'a FileTag),
 }
 
-/// What became of a put.
+/// Result of a put.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PutAnswer {
     Done(FileTag),
-    /// There is something else; perhaps what this very put has written, which was sent twice.
+    /// The condition does not hold. The existing file may have been written by this very put, if it was sent twice.
     Otherwise,
-    /// Nobody knows: the answer did not come.
+    /// The outcome is unknown, because there was no response.
     Unknown {
         why: String,
     },
 }
 
-/// How often a place is written and looked at.
+/// Intervals of writing and watching a location.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Paces {
-    /// How often what is new is shipped.
+pub(crate) struct Intervals {
+    /// Interval at which new data is shipped.
     pub(crate) every: Duration,
-    /// How often it is told that nothing is new.
-    pub(crate) beat: Duration,
-    /// How long whoever comes looks whether another writes.
+    /// Interval of the heartbeats written if there is no new data.
+    pub(crate) heartbeat: Duration,
+    /// Time that a new writer watches for another one.
     pub(crate) watch: Duration,
 }
 
-/// What an archive needs of the place where it is. Names have slashes; what is put is there whole or not at all, and durable.
+/// Interface of an archive's location. Names contain slashes. A file is written atomically and durably.
 pub(crate) trait ArchivePlace: fmt::Debug + Send + Sync {
-    /// Where files can be appended to and locked; `None` for a bucket.
+    /// Returns the directory, in which files can be appended to and locked, or `None` for a bucket.
     fn directory(&self) -> Option<&Path> {
         None
     }
 
-    fn paces(&self) -> Paces;
+    fn intervals(&self) -> Intervals;
 
-    /// A name, for people.
+    /// Returns a name for messages.
     fn shown(&self, name: &str) -> String;
 
-    /// Makes the place if need be; refuses one that holds other things.
+    /// Creates the location if necessary. Refuses a location with other content.
     fn prepare(&self) -> Result<(), ArchiveError>;
 
-    /// Whether anything is there.
+    /// Returns whether the location has any content.
     fn is_there(&self) -> Result<bool, ArchiveError>;
 
-    /// What is directly in a folder, by name; nothing where there is none. The folder `""` is the archive.
+    /// Returns the direct entries of a folder by name, or nothing if it does not exist. The folder `""` is the archive.
     fn list(&self, folder: &str) -> Result<Vec<ListedFile>, ArchiveError>;
 
     fn read(&self, name: &str) -> Result<Option<StoredFile>, ArchiveError>;
 
-    /// From one offset up to another, or to the end.
+    /// Reads a file between two offsets, or to its end.
     fn read_part(&self, name: &str, from: u64, to: u64) -> Result<Option<FilePart>, ArchiveError> {
         let part = |StoredFile { bytes, .. }: StoredFile| {
             let within = |offset| usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
@@ -107,21 +107,22 @@ pub(crate) trait ArchivePlace: fmt::Debug + Send + Sync {
         Ok(self.read(name)?.map(part))
     }
 
-    /// Puts a file; in a directory, whose writer has a lock, always.
+    /// Puts a file. A directory ignores the condition, because its writer holds a lock.
     fn put(&self, name: &str, bytes: &Bytes, when: PutWhen<'_>) -> Result<PutAnswer, ArchiveError>;
 
-    /// Puts a file that may be put by anybody at any time: its name says what is in it. Durable after [`sync`](Self::sync).
+    /// Puts a file that any writer may put at any time, because its name is the digest of its content. It is durable
+    /// after [`sync`](Self::sync).
     fn put_chunk(&self, folder: &str, name: &str, bytes: &Bytes) -> Result<(), ArchiveError>;
 
     fn sync(&self, _folder: &str) -> Result<(), ArchiveError> {
         Ok(())
     }
 
-    /// Makes an epoch, with the file that says whose it is, which one of several can do.
+    /// Creates an epoch with its owner file. Only one of several callers succeeds.
     fn claim(&self, folder: &str, owner: &str, bytes: &Bytes) -> Result<PutAnswer, ArchiveError>;
 
     fn is_claimed(&self, folder: &str, owner: &str) -> Result<bool, ArchiveError>;
 
-    /// Removes a file, if it is there.
+    /// Removes a file if it exists.
     fn remove(&self, name: &str) -> Result<(), ArchiveError>;
 }

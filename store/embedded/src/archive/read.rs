@@ -1,4 +1,5 @@
-//! Reads an archive, which somebody may be writing: what it holds, whether that is whole, and what to restore for an instant.
+//! Reading an archive, which may be written at the same time: its content, whether it is intact, and what to restore
+//! for an instant.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,32 +21,32 @@ use crate::frame::{BatchOperation, Frame, SEGMENT_HEADER, SegmentHeader, frame_a
 use crate::names::salt;
 use crate::{instant, keys};
 
-/// What an epoch of an archive holds.
+/// Content of an epoch of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EpochReport {
-    /// Which.
+    /// Number of the epoch.
     pub epoch: u64,
-    /// Whose: the id of the store.
+    /// Id of the store that owns it.
     pub store: String,
-    /// Bases.
+    /// Number of bases.
     pub bases: usize,
     /// Bytes of their chunks.
     pub chunk_bytes: u64,
-    /// Segments of the log.
+    /// Number of segments of the log.
     pub segments: usize,
-    /// Bytes of them.
+    /// Bytes of these segments.
     pub log_bytes: u64,
-    /// Batches of commits in them.
+    /// Number of batches in these segments.
     pub batches: u64,
-    /// Spans of time to any instant of which the store can be restored, in milliseconds since 1970; oldest first.
+    /// Time spans to any instant of which the store can be restored, in milliseconds since 1970; oldest first.
     pub spans: Vec<(UnixMs, UnixMs)>,
-    /// Runs at the end of the last span.
+    /// Number of runs at the end of the last span.
     pub runs: u64,
-    /// Whether the store has said that it has stopped and that everything is here.
+    /// Whether the store has recorded that it stopped and that its archive is complete.
     pub has_ended: bool,
 }
 
-/// One epoch, as its small files say.
+/// An epoch according to its small files.
 #[derive(Debug, Clone)]
 pub(crate) struct EpochView {
     pub(crate) archive: Archive,
@@ -58,16 +59,16 @@ pub(crate) struct EpochView {
     pub(crate) ended: Option<EpochEnd>,
 }
 
-/// How far somebody has read.
+/// Position of a reader.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ReadCursor {
     segment: u64,
     offset: u64,
-    /// The batch there.
+    /// Batch at this position.
     next: u64,
 }
 
-/// What is restored.
+/// Plan for a restore.
 #[derive(Debug, Clone)]
 pub(crate) struct RestorePlan {
     pub(crate) view: EpochView,
@@ -76,7 +77,7 @@ pub(crate) struct RestorePlan {
     pub(crate) instant: UnixMs,
 }
 
-/// The epochs of an archive that have anything in them, oldest first.
+/// Returns the non-empty epochs of an archive, oldest first.
 pub(crate) fn read_epochs(archive: &Archive) -> Result<Vec<EpochView>, ArchiveError> {
     if !archive.place.is_there()? {
         return Err(ArchiveError::Refused { why: format!("there is no archive `{archive}`") });
@@ -91,27 +92,27 @@ pub(crate) fn read_epochs(archive: &Archive) -> Result<Vec<EpochView>, ArchiveEr
     Ok(views)
 }
 
-/// What is said where there is nothing to restore from.
+/// Returns the error for an archive from which nothing can be restored.
 pub(crate) fn no_archive(archive: &Archive) -> ArchiveError {
-    let why = format!("`{archive}` is no archive, or one in which there is no whole base yet");
+    let why = format!("`{archive}` is not an archive, or does not contain a complete base yet");
     ArchiveError::Refused { why }
 }
 
 impl EpochView {
-    /// `None` where there is no base yet.
+    /// Reads an epoch. Returns `None` if it has no base yet.
     pub(crate) fn read(archive: &Archive, epoch: u64) -> Result<Option<Self>, ArchiveError> {
         let folder = epoch_folder(epoch);
         let Some(owner) = owner(archive, epoch)? else { return Ok(None) };
         let damaged = |what: &str| ArchiveError::Damaged { what: format!("`{}` {what}", archive.shown(&folder)) };
         let id = u64::from_str_radix(&owner.store, 16).map_err(|_| damaged("has an owner without an id"))?;
-        // First how far it goes, then what there is: which is the same, or newer.
+        // The end is read before the content, so that the content is the same or newer.
         let ended = sealed(archive, &folder, ENDED)?;
         let newest: Option<Newest> = sealed(archive, &folder, NEWEST)?;
         let manifest: Manifest = sealed(archive, &folder, MANIFEST)?.unwrap_or_default();
         if manifest.bases.is_empty() {
             return Ok(None);
         }
-        let newest = newest.ok_or_else(|| damaged("has bases, and no NEWEST: it is cut short"))?;
+        let newest = newest.ok_or_else(|| damaged("has bases but no NEWEST: it is incomplete"))?;
         let (archive, store) = (archive.clone(), owner.store);
         Ok(Some(Self { archive, epoch, store, id, folder, manifest, newest, ended }))
     }
@@ -133,14 +134,14 @@ impl EpochView {
                     let pieces = pieces.as_ref().map(viewed);
                     Some(SegmentView { number, first, line, bytes, last, pieces })
                 }
-                // Begun after NEWEST was read.
+                // Started after NEWEST was read.
                 None => None,
             }
         };
         self.manifest.segments.iter().filter_map(view).collect()
     }
 
-    /// The segments behind a base, as far as none is missing.
+    /// Returns the segments that follow a base without a gap.
     fn run_of(&self, base: &Base) -> Vec<SegmentView> {
         let mut next = base.position + 1;
         let mut run = Vec::new();
@@ -155,29 +156,30 @@ impl EpochView {
         run
     }
 
-    /// The batch at which what a base leads to ends.
+    /// Returns the last batch that can be restored from a base.
     fn end_of(&self, base: &Base) -> u64 {
         self.run_of(base).last().map_or(base.position, |segment| segment.last)
     }
 
-    /// The newest base.
+    /// Returns the newest complete base.
     pub(crate) fn last_base(&self) -> Option<&Base> {
         self.manifest.bases.iter().rfind(|base| base.whole_at <= self.end_of(base))
     }
 
-    /// The last batch that can be restored.
+    /// Returns the last batch that can be restored.
     pub(crate) fn end(&self) -> u64 {
         self.last_base().map_or(0, |base| self.end_of(base))
     }
 
-    /// Whether what is newest leads on from batch `next` of a line.
-    pub(crate) fn goes_on_with(&self, line: u64, next: u64) -> bool {
+    /// Returns whether the newest data continues a line with batch `next`.
+    pub(crate) fn continues(&self, line: u64, next: u64) -> bool {
         let has = |it: &SegmentView| it.line == line && it.first <= next && next <= it.last;
         let is_newest = self.last_base().is_some_and(|base| base.line == line);
         is_newest && (next == self.newest.batch + 1 || self.segments().iter().any(has))
     }
 
-    /// Hands each batch of a segment to `each`, from the cursor on where it stands in this segment, and moves it along.
+    /// Passes each batch of a segment to `each`, starting at the cursor if it is in this segment, and advances the
+    /// cursor.
     fn frames(
         &self,
         segment: &SegmentView,
@@ -194,10 +196,11 @@ impl EpochView {
         };
         let mut offset = 0;
         if !is_begun {
-            let header = read.bytes.first_chunk::<SEGMENT_HEADER>().ok_or_else(|| damaged(0, "is cut short"))?;
-            let header = SegmentHeader::decode(header).map_err(|why| damaged(0, &format!("is no segment: {why}")))?;
+            let header = read.bytes.first_chunk::<SEGMENT_HEADER>().ok_or_else(|| damaged(0, "is truncated"))?;
+            let header =
+                SegmentHeader::decode(header).map_err(|why| damaged(0, &format!("is not a segment: {why}")))?;
             if header.salt != salt || header.first_batch != segment.first {
-                return Err(damaged(0, "is a segment of another store, or of another place in this one"));
+                return Err(damaged(0, "is a segment of another store, or of another position in this one"));
             }
             offset = SEGMENT_HEADER;
             *cursor = ReadCursor { segment: segment.number, offset: offset as u64, next: segment.first };
@@ -217,7 +220,7 @@ impl EpochView {
         Ok(())
     }
 
-    /// Hands each batch of a line from `next` up to `last` to `each`. `cursor` says where it was before.
+    /// Passes each batch of a line from `next` to `last` to `each`. `cursor` is the position of the previous call.
     pub(crate) fn batches(
         &self,
         line: u64,
@@ -243,7 +246,7 @@ impl EpochView {
         if expected <= last { Err(ArchiveError::Gap { batch: expected }) } else { Ok(()) }
     }
 
-    /// Hands each pair of a base to `each`.
+    /// Passes each pair of a base to `each`.
     pub(crate) fn base_pairs(
         &self,
         base: &Base,
@@ -263,11 +266,12 @@ impl EpochView {
             return Ok(());
         }
         let shown = self.archive.shown(&self.folder);
-        let what = format!("a base of `{shown}` should have {} pairs, and has {read}", base.pairs);
+        let what = format!("a base of `{shown}` should have {} pairs, but has {read}", base.pairs);
         Err(ArchiveError::Damaged { what })
     }
 
-    /// What a base leads to at `to`, the newest if `None`; `None` where it is later than that.
+    /// Returns the plan to restore from a base to the instant `to`, or to the newest state if `None`. Returns `None` if
+    /// the base is too new.
     fn plan(&self, base: &Base, to: Option<UnixMs>) -> Result<Option<RestorePlan>, ArchiveError> {
         let end = self.end_of(base);
         if end < base.whole_at {
@@ -275,24 +279,24 @@ impl EpochView {
         }
         let wanted = to.unwrap_or(UnixMs::MAX);
         let mut found = (base.instant <= wanted || to.is_none()).then_some((base.whole_at, base.instant));
-        let mut of_whole = None;
+        let mut last_known = None;
         let read = self.batches(base.line, base.position + 1, end, &mut ReadCursor::default(), |frame| {
-            let at = instant::of(frame).or(of_whole);
-            of_whole = at;
+            let at = instant::of(frame).or(last_known);
+            last_known = at;
             if frame.batch >= base.whole_at && at.unwrap_or_default() <= wanted {
                 found = Some((frame.batch, at.unwrap_or(base.instant)));
             }
             Ok(())
         });
-        // What is damaged behind the wanted instant is not needed.
-        if of_whole.is_none_or(|at| at <= wanted) {
+        // Damage after the wanted instant is irrelevant.
+        if last_known.is_none_or(|at| at <= wanted) {
             read?;
         }
         let (base, view) = (base.clone(), self.clone());
         Ok(found.map(|(batch, instant)| RestorePlan { view, base, batch, instant }))
     }
 
-    /// Reads everything there is.
+    /// Verifies the epoch by reading all of its data.
     pub(crate) fn verify(&self, tick: &mut dyn FnMut(CopyProgress)) -> Result<EpochReport, ArchiveError> {
         let mut counts = BTreeMap::new();
         let mut chunk_bytes = 0;
@@ -301,7 +305,7 @@ impl EpochView {
         let in_all: u64 = self.manifest.bases.iter().map(|base| base.pairs).sum();
         let mut read = 0;
         for base in &self.manifest.bases {
-            // Chunks that several bases have are read once for each, and counted once.
+            // Chunks shared by several bases are read once per base but counted once.
             if !seen.insert(base.list.clone()) {
                 continue;
             }
@@ -350,7 +354,7 @@ impl EpochView {
         })
     }
 
-    /// From when to when the store can be restored.
+    /// Returns the time spans to which the store can be restored.
     fn spans(&self) -> Result<Vec<(UnixMs, UnixMs)>, ArchiveError> {
         let mut spans: Vec<((u64, u64), (UnixMs, UnixMs))> = Vec::new();
         for base in &self.manifest.bases {
@@ -368,7 +372,7 @@ impl EpochView {
                 }
                 Ok(())
             })?;
-            // Nothing came after its last batch until then.
+            // The store had no further batches until then.
             if base.line == self.manifest.line && end == self.newest.batch {
                 to = to.max(self.newest.at);
             }
@@ -378,7 +382,7 @@ impl EpochView {
     }
 }
 
-/// Follows the numbers of rows.
+/// Updates the numbers of rows with the operations of a frame.
 fn count(counts: &mut BTreeMap<Vec<u8>, Vec<u8>>, frame: &Frame<'_>) -> Result<(), ArchiveError> {
     for operation in operations(frame.operations) {
         match operation? {
@@ -399,7 +403,7 @@ fn sealed<T: DeserializeOwned>(archive: &Archive, folder: &str, name: &str) -> R
     Ok(read.map(|(value, _)| value))
 }
 
-/// What to restore for an instant; for the newest state where none is given.
+/// Returns the plan to restore to an instant, or to the newest state if `None`.
 pub(crate) fn plan(archive: &Archive, to: Option<UnixMs>) -> Result<RestorePlan, ArchiveError> {
     let views = read_epochs(archive)?;
     for view in views.iter().rev() {
@@ -413,12 +417,13 @@ pub(crate) fn plan(archive: &Archive, to: Option<UnixMs>) -> Result<RestorePlan,
     Err(ArchiveError::TooEarly { archive: archive.address.clone(), first: first.unwrap_or_default() })
 }
 
-/// Reads everything there is in an archive; what each epoch holds, oldest first. `tick` is told how far it is.
+/// Verifies an archive by reading all of its data. Returns the content of each epoch, oldest first. `tick` receives the
+/// progress.
 ///
 /// # Errors
 ///
-/// [`ArchiveError::Damaged`] for the first file that is cut short, was changed, or has a format that is not known here;
-/// [`ArchiveError::Refused`] where there is no archive, and [`ArchiveError::Away`] where it cannot be read.
+/// [`ArchiveError::Damaged`] for the first file that is truncated, was changed, or has an unknown format;
+/// [`ArchiveError::Refused`] if there is no archive; [`ArchiveError::Away`] if it cannot be read.
 pub fn verify(
     archive: impl Into<ArchiveAddress>,
     tick: &mut dyn FnMut(CopyProgress),

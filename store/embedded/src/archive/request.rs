@@ -1,5 +1,5 @@
-//! Asking the process that has a data directory open for a backup, by files in that directory: who may read it may have a
-//! copy of it. Owns these files.
+//! Backup requests to the process that has a data directory open, through files in that directory: users with access to
+//! the directory may copy it. Owns these files.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,22 +15,22 @@ use crate::disk::storage_error;
 use crate::private::{self, LockAttempt};
 use crate::shared::Phase;
 
-/// What is asked for.
+/// File with the request.
 const REQUEST: &str = "BACKUP";
-/// How it goes.
+/// File with the progress.
 const STATE: &str = "BACKUP-STATE";
-/// Who asks.
+/// Lock of the requesting process.
 const ASKING: &str = "BACKUP-LOCK";
-/// How often the directory is looked at. Ours: a person waits.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often whoever asks looks, and how often it is said how it goes.
-const SAY_EVERY: Duration = Duration::from_millis(200);
-/// How long a service may take to begin.
+/// Interval of checking for a request. Ours: short enough for an interactive command.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Interval of writing and reading the progress.
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
+/// Maximum time for a service to start a backup.
 const BEGINS_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct BackupRequest {
-    /// What the answer is known by.
+    /// Id that identifies the response.
     id: u64,
     archive: ArchiveAddress,
     keep_ms: Option<u64>,
@@ -46,7 +46,7 @@ struct BackupState {
     failed: Option<String>,
 }
 
-/// Answers requests until the store closes.
+/// Handles requests until the store closes.
 pub(crate) fn serve(source: &LogSource, directory: &Path) {
     let shared = &source.shared;
     loop {
@@ -55,7 +55,7 @@ pub(crate) fn serve(source: &LogSource, directory: &Path) {
             let is_open = |state: &mut crate::shared::State| state.phase == Phase::Open;
             let (state, _) = shared
                 .pace
-                .wait_timeout_while(state, LOOK_EVERY, is_open)
+                .wait_timeout_while(state, POLL_INTERVAL, is_open)
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
             if state.phase != Phase::Open {
                 return;
@@ -65,10 +65,10 @@ pub(crate) fn serve(source: &LogSource, directory: &Path) {
             Ok(None) => {}
             Ok(Some(request)) => answer(source, directory, &request),
             Err(error) => match ArchiveError::from(error) {
-                // The system may be short of descriptors. It is looked at again in a moment.
-                ArchiveError::Away { why } => tracing::debug!(why, "whether a backup is asked for cannot be seen now"),
+                // The system may lack descriptors. The next check tries again.
+                ArchiveError::Away { why } => tracing::debug!(why, "cannot check for backup requests now"),
                 error => {
-                    tracing::warn!(%error, "a request for a backup cannot be read");
+                    tracing::warn!(%error, "cannot read a backup request");
                     drop(std::fs::remove_file(directory.join(REQUEST)));
                 }
             },
@@ -79,21 +79,21 @@ pub(crate) fn serve(source: &LogSource, directory: &Path) {
 fn answer(source: &LogSource, directory: &Path, request: &BackupRequest) {
     let files = Files::default();
     let mut state = BackupState { id: request.id, pairs: 0, pairs_in_all: 0, bytes: 0, done: None, failed: None };
-    let say = |state: &BackupState| {
+    let write_state = |state: &BackupState| {
         if let Err(error) = files.write_sealed(directory, STATE, state) {
-            tracing::warn!(%error, "how the backup goes cannot be said");
+            tracing::warn!(%error, "cannot write the progress of the backup");
         }
     };
-    say(&state);
+    write_state(&state);
     drop(std::fs::remove_file(directory.join(REQUEST)));
     let keep = request.keep_ms.map(Duration::from_millis);
     let options = BackupOptions { keep, ..BackupOptions::new(request.archive.clone()) };
-    let mut said = Instant::now();
+    let mut reported_at = Instant::now();
     let done = run(source, &options, &mut |CopyProgress { pairs, pairs_in_all, bytes }| {
-        if said.elapsed() >= SAY_EVERY {
-            said = Instant::now();
+        if reported_at.elapsed() >= REPORT_INTERVAL {
+            reported_at = Instant::now();
             (state.pairs, state.pairs_in_all, state.bytes) = (pairs, pairs_in_all, bytes);
-            say(&state);
+            write_state(&state);
         }
     });
     match done {
@@ -109,10 +109,10 @@ fn answer(source: &LogSource, directory: &Path, request: &BackupRequest) {
             state.failed = Some(error.to_string());
         }
     }
-    say(&state);
+    write_state(&state);
 }
 
-/// Asks, and waits for what comes of it.
+/// Requests a backup and waits for its result.
 pub(crate) fn ask(
     directory: &Path,
     options: &BackupOptions,
@@ -123,19 +123,19 @@ pub(crate) fn ask(
     let _asking = match private::take_lock(&directory.join(ASKING)).map_err(failed)? {
         LockAttempt::Ours(file) => file,
         LockAttempt::By(process) => {
-            return Err(refused(format!("process {process} has asked for a backup, which is under way")));
+            return Err(refused(format!("a backup requested by process {process} is already in progress")));
         }
     };
     let id = crate::directory::draw_id();
     let archive = options.archive.absolute();
     let keep_ms = options.keep.map(|keep| u64::try_from(keep.as_millis()).unwrap_or(u64::MAX));
     Files::default().write_sealed(directory, REQUEST, &BackupRequest { id, archive, keep_ms })?;
-    let mut heard = Instant::now();
+    let mut answered_at = Instant::now();
     loop {
-        std::thread::sleep(SAY_EVERY);
+        std::thread::sleep(REPORT_INTERVAL);
         let state = read_sealed::<BackupState>(directory, STATE)?.filter(|state| state.id == id);
         if let Some(BackupState { pairs, pairs_in_all, bytes, done, failed, .. }) = state {
-            heard = Instant::now();
+            answered_at = Instant::now();
             tick(CopyProgress { pairs, pairs_in_all, bytes });
             if let Some(report) = done {
                 return Ok(report);
@@ -143,18 +143,18 @@ pub(crate) fn ask(
             if let Some(why) = failed {
                 return Err(ArchiveError::Away { why });
             }
-        } else if heard.elapsed() > BEGINS_WITHIN {
+        } else if answered_at.elapsed() > BEGINS_WITHIN {
             drop(std::fs::remove_file(directory.join(REQUEST)));
             return Err(refused(format!(
-                "the process that has `{}` open has not begun within {} s: is it a service of this version, and \
-                 of this user?",
+                "the process that has `{}` open has not started the backup within {} s: is it a service of the same \
+                 version and user?",
                 directory.display(),
                 BEGINS_WITHIN.as_secs()
             )));
         }
         if let LockAttempt::Ours(_) = private::take_lock(&directory.join("LOCK")).map_err(failed)? {
             drop(std::fs::remove_file(directory.join(REQUEST)));
-            return Err(refused("the service has ended before the backup was done: ask again".to_owned()));
+            return Err(refused("the service ended before the backup was complete: request it again".to_owned()));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Small files that are there whole or not at all: a line with their kind, their format and a checksum, then JSON. Owns how
-//! they are written and what is said of those that cannot be read; and how anything is written to an archive.
+//! Small files that are written atomically: a line with their kind, their form and a checksum, followed by JSON. Owns
+//! their encoding and the errors of unreadable ones, and how other files of an archive are written.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -18,7 +18,7 @@ use crate::forms::ARCHIVE;
 use crate::log::sync_directory;
 use crate::private;
 
-/// A digest in letters.
+/// Returns the hexadecimal form of a digest.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
@@ -31,7 +31,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// Writes files of an archive, which may fail on demand.
+/// Writes files of an archive, with fault injection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files {
     pub(crate) faults: Arc<Faults>,
@@ -51,7 +51,7 @@ impl Files {
         file.sync_data()
     }
 
-    /// Writes a file whole or not at all, durably, its owner's alone.
+    /// Writes a file atomically and durably, accessible only to its owner.
     pub(crate) fn write_whole(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let mut new = path.as_os_str().to_owned();
         new.push(".new");
@@ -65,7 +65,7 @@ impl Files {
         path.parent().map_or(Ok(()), sync_directory)
     }
 
-    /// The same for a value, sealed.
+    /// Writes a value as a sealed file.
     pub(crate) fn write_sealed(&self, directory: &Path, name: &str, value: &impl Serialize) -> Result<(), Error> {
         let path = directory.join(name);
         let failed = |error: io::Error| storage_error(&error, "write", &path);
@@ -73,12 +73,12 @@ impl Files {
     }
 }
 
-/// How a file of this name begins.
+/// Returns the beginning of a file of this name.
 fn beginning(name: &str) -> String {
     format!("baton {}, format ", name.to_lowercase())
 }
 
-/// A value as the file of this name has it.
+/// Encodes a value as the file of this name.
 pub(crate) fn seal(name: &str, value: &impl Serialize) -> Result<Bytes, Error> {
     let failed = |error: serde_json::Error| Error::Failed { why: format!("cannot write `{name}`: {error}") };
     let body = serde_json::to_vec(value).map_err(failed)?;
@@ -87,7 +87,7 @@ pub(crate) fn seal(name: &str, value: &impl Serialize) -> Result<Bytes, Error> {
     Ok(bytes.into())
 }
 
-/// What a sealed file of this name says, which people know as `shown`.
+/// Decodes a sealed file of this name. `shown` is its name in error messages.
 pub(crate) fn unseal<T: DeserializeOwned>(name: &str, shown: &str, bytes: &[u8]) -> Result<T, Error> {
     let corrupt = |what: &str| Error::Corrupt { what: format!("`{shown}` {what}") };
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
@@ -99,17 +99,17 @@ pub(crate) fn unseal<T: DeserializeOwned>(name: &str, shown: &str, bytes: &[u8])
     };
     if format != ARCHIVE.to_string() {
         return Err(corrupt(&format!(
-            "has format {format}, and this version of Baton reads format {ARCHIVE}: use the version that wrote it"
+            "has format {format}, but this version of Baton reads format {ARCHIVE}: use the version that wrote it"
         )));
     }
     let body = body.get(1..).unwrap_or_default();
     if hex(&sha256(body)) != digest {
-        return Err(corrupt("is cut short or was changed: its checksum is wrong"));
+        return Err(corrupt("is truncated or was changed: its checksum is wrong"));
     }
     serde_json::from_slice(body).map_err(|error| corrupt(&format!("cannot be read: {error}")))
 }
 
-/// What a sealed file of a directory says; `None` where there is none.
+/// Reads a sealed file of a directory. Returns `None` if there is none.
 pub(crate) fn read_sealed<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Option<T>, Error> {
     let path = directory.join(name);
     match std::fs::read(&path) {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_sealed_comes_back_and_any_change_to_it_is_noticed() {
+    fn a_sealed_value_is_decoded_and_any_change_is_detected() {
         let scratch = tempfile::TempDir::new().unwrap();
         let files = Files::default();
         assert_eq!(read_sealed::<Vec<u64>>(scratch.path(), "NEWEST").unwrap(), None);
@@ -142,7 +142,7 @@ mod tests {
         }
         let newer = String::from_utf8(whole).unwrap().replace("format 1", "format 2");
         std::fs::write(&path, newer).unwrap();
-        let said = read_sealed::<Vec<u64>>(scratch.path(), "NEWEST").unwrap_err().to_string();
-        assert!(said.contains("format 2, and this version of Baton reads format 1"), "{said}");
+        let message = read_sealed::<Vec<u64>>(scratch.path(), "NEWEST").unwrap_err().to_string();
+        assert!(message.contains("format 2, but this version of Baton reads format 1"), "{message}");
     }
 }

@@ -1,5 +1,6 @@
-//! Brings an archive up to a store: segments of the log as far as they are durable, bases, and what has become too old.
-//! Owns the order of the steps that makes an end between any two of them harmless: a file first, then what names it.
+//! Brings an archive up to date with a store: durable segments of the log, bases, and the removal of expired data. Owns
+//! the order of the steps, in which a file is always written before the file that refers to it, so that an interruption
+//! is harmless.
 
 mod forget;
 mod resume;
@@ -24,41 +25,41 @@ use crate::frame::{SEGMENT_HEADER, SegmentHeader};
 use crate::instant;
 use crate::segment::SegmentReader;
 
-/// A new base is taken when at least so much log has come since the last. Ours: what a start may have to read as a rule.
+/// Minimum size of the log since the last base for taking a new one. Ours: about as much as a start usually reads.
 const LOG_MIN: u64 = 64 << 20;
 
-/// Who writes a bucket: drawn at random for a process, and counted for each time that it begins. No two put the same piece.
+/// Id of a writer of a bucket: random per process, plus a counter of its attempts. No two writers put the same piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ArchiveWriter(u64);
 
 impl ArchiveWriter {
-    /// Nobody, and whoever has a lock.
+    /// Id that means no writer, or one identified by a lock.
     const NOBODY: Self = Self(0);
-    /// The bits that count.
+    /// Bits of the counter.
     const COUNT: u64 = 0xffff;
 
     pub(crate) fn draw() -> Self {
         Self(crate::directory::draw_id() & !Self::COUNT | 1)
     }
 
-    /// The same process, another time.
+    /// Returns the id of the next attempt of the same process.
     pub(crate) fn again(self) -> Self {
         Self(self.0 & !Self::COUNT | (self.0 + 1) & Self::COUNT)
     }
 
-    /// Whether what stands there is another process's.
+    /// Returns whether a recorded id belongs to another process.
     fn is_another(self, found: u64) -> bool {
         found != 0 && found & !Self::COUNT != self.0 & !Self::COUNT
     }
 }
 
-/// A segment that is being copied.
+/// A segment being copied.
 struct OpenCopy {
     from: SegmentReader,
     to: ArchiveTail,
 }
 
-/// Writes one epoch of an archive.
+/// Writer of one epoch of an archive.
 pub(crate) struct Shipper {
     source: LogSource,
     archive: Archive,
@@ -70,12 +71,12 @@ pub(crate) struct Shipper {
     manifest: Manifest,
     manifest_tag: Option<FileTag>,
     newest: Newest,
-    /// As it was put last, and its tag.
+    /// `NEWEST` as last put, and its tag.
     newest_there: Option<(Newest, FileTag)>,
     copy: Option<OpenCopy>,
-    /// The next batch to be copied; `None` before there is a base.
+    /// Next batch to copy, or `None` before there is a base.
     next: Option<u64>,
-    /// Segments that may have pieces nobody needs.
+    /// Segments that may have unneeded pieces.
     untidy: Vec<(u64, SegmentEnd)>,
 }
 
@@ -84,19 +85,20 @@ impl Shipper {
         self.epoch
     }
 
-    /// The last batch that is in the archive for certain.
+    /// Returns the last batch that is certainly in the archive.
     pub(crate) fn shipped(&self) -> u64 {
         self.newest.batch
     }
 
-    /// When everything that was durable was there.
+    /// Returns the instant at which everything durable was in the archive.
     pub(crate) fn at(&self) -> UnixMs {
         self.newest.at
     }
 
-    /// Whether nothing can go on where the archive ends: it begins, again, with a base.
+    /// Returns whether a new base is needed, because the archive is new or cannot be continued, or because the log
+    /// since the last base is too long.
     pub(crate) fn needs_base(&self) -> bool {
-        // One that was begun anew has none before its first base is whole.
+        // A line that was just started has no bases before its first one is complete.
         let Some(base) = self.manifest.bases.last().filter(|base| base.line == self.manifest.line) else { return true };
         let since = self
             .manifest
@@ -107,7 +109,7 @@ impl Shipper {
         self.next.is_none() || bytes > base.bytes.max(LOG_MIN)
     }
 
-    /// Whether somebody has taken over.
+    /// Returns whether another store has taken over.
     pub(crate) fn is_taken_over(&self) -> Result<bool, ArchiveError> {
         is_claimed(&self.archive, self.epoch + 1)
     }
@@ -130,27 +132,27 @@ impl Shipper {
         Ok(())
     }
 
-    /// Why a small file is not as this one left it.
+    /// Returns the error if a small file was changed by another writer.
     fn displaced(&self) -> Result<ArchiveError, ArchiveError> {
         let read: Option<(Newest, FileTag)> = self.archive.read_sealed(&self.folder, NEWEST)?;
         if read.is_some_and(|(newest, _)| self.writer.is_another(newest.writer)) {
-            return Ok(is_written(&self.archive, "another process, which has begun since"));
+            return Ok(is_written(&self.archive, "another process, which started later"));
         }
-        let why = format!("the archive `{}` was changed meanwhile", self.archive);
+        let why = format!("the archive `{}` was changed by another process", self.archive);
         Ok(ArchiveError::Away { why })
     }
 
-    /// Says that nobody writes any more, so that whoever comes next need not look whether somebody does.
+    /// Records that there is no writer, so that the next one does not have to watch for one.
     pub(crate) fn release(&mut self) {
         if let Some((newest, _)) = self.newest_there.clone().filter(|_| self.archive.is_bucket()) {
             self.writer = ArchiveWriter::NOBODY;
             if let Err(error) = self.put_newest(newest) {
-                tracing::debug!(%error, "whoever writes the archive next will look whether this one still does");
+                tracing::debug!(%error, "cannot release the archive: its next writer will watch for this one");
             }
         }
     }
 
-    /// Copies what is durable and not there yet, and says so; answers how far.
+    /// Copies new durable data and records it. Returns the last batch copied.
     pub(crate) fn catch_up(&mut self) -> Result<u64, ArchiveError> {
         let Some(mut next) = self.next else { return Ok(self.newest.batch) };
         let at = instant::now();
@@ -180,13 +182,13 @@ impl Shipper {
         self.hold.set(self.newest.batch);
         for (number, end) in std::mem::take(&mut self.untidy) {
             if let Err(error) = self.tidy(number, &end) {
-                tracing::debug!(%error, number, "pieces that nobody needs stay");
+                tracing::debug!(%error, number, "cannot remove unneeded pieces");
             }
         }
         Ok(self.newest.batch)
     }
 
-    /// Goes over to the segment that begins with `next`; before there was one, to the one that holds it.
+    /// Switches to the segment that begins with `next`, or, if there was none before, to the one that contains it.
     fn roll(&mut self, next: u64, last_instant: UnixMs) -> Result<(), ArchiveError> {
         let live = self.source.beginning_with(next).ok_or(ArchiveError::Gap { batch: next })?;
         if let Some(OpenCopy { mut to, .. }) = self.copy.take() {
@@ -214,8 +216,8 @@ impl Shipper {
         if self.manifest.segments.iter().any(is_known) {
             return Err(ArchiveError::Refused {
                 why: format!(
-                    "the archive `{}` has segment {number} of this store's log already, and not as a part of what is shipped: the \
-                     data directory is a copy that has gone another way. Ship to another directory",
+                    "the archive `{}` already has segment {number} of this store's log, but not as part of the \
+                     shipped log: the data directory is a copy that has diverged. Ship to another directory",
                     self.archive
                 ),
             });
@@ -235,21 +237,21 @@ impl Shipper {
         Ok(())
     }
 
-    /// Takes a base, with the log shipped meanwhile. `tick` is told how far it is, and up to which batch the archive can be
-    /// restored already, if it can; and may end it.
+    /// Takes a base while continuing to ship the log. `tick` receives the progress, and the batch up to which the
+    /// archive can already be restored, if any. It can stop the base with an error.
     pub(crate) fn take_base(
         &mut self,
         tick: &mut dyn FnMut(CopyProgress, Option<u64>) -> Result<(), ArchiveError>,
     ) -> Result<WrittenBase, ArchiveError> {
         let snapshot = self.source.shared.tree.whole()?;
-        // All that redb has was durable before.
+        // Everything in redb was durable before.
         let (whole_at, instant) = (self.source.durable(), instant::now());
         let begins_anew = self.next.is_none();
         if begins_anew {
             self.begin_at(snapshot.position)?;
         }
         let archive = self.archive.clone();
-        let between_steps = archive.place.paces().every;
+        let between_steps = archive.place.intervals().every;
         let mut writer = ChunkWriter::new(&archive, chunks_folder(&self.folder))?;
         let mut last_step = tokio::time::Instant::now();
         for pair in snapshot.map.all()? {
@@ -267,7 +269,7 @@ impl Shipper {
         if writer.pairs() != snapshot.pairs {
             return Err(ArchiveError::Damaged {
                 what: format!(
-                    "`tree.redb` has {} entries of the {} that it should have; nothing was backed up. Restore the directory from a backup",
+                    "`tree.redb` has {} of {} entries; nothing was backed up. Restore the directory from a backup",
                     writer.pairs(),
                     snapshot.pairs
                 ),
@@ -284,16 +286,16 @@ impl Shipper {
         Ok(written)
     }
 
-    /// Has the log begin with what redb does not have at this position.
+    /// Starts the shipped log with the data that redb does not include at this position.
     fn begin_at(&mut self, position: u64) -> Result<(), ArchiveError> {
-        // What was being written before is not gone on with.
+        // The segment that was being written is not continued.
         if self.newest.segment != 0 {
             let Newest { segment, bytes, batch: last, instant, ref pieces, .. } = self.newest;
             let pieces = pieces.as_ref().map(|open| open.runs.clone());
             self.close_segment(segment, SegmentEnd { bytes, last, instant, pieces });
         }
         self.manifest.line += 1;
-        // One that has just been begun has no header yet, and nothing that is durable.
+        // A segment that was just created has no header yet, and no durable data.
         let durable = self.source.durable();
         let next = match self.source.holding(position + 1)?.filter(|live| live.first_batch <= durable) {
             Some(live) => {
@@ -310,7 +312,7 @@ impl Shipper {
         Ok(())
     }
 
-    /// Says that the store has stopped, and that all it has acknowledged is here.
+    /// Records that the store has stopped and that everything it acknowledged is in the archive.
     pub(crate) fn end(&mut self) -> Result<(), ArchiveError> {
         let batch = self.catch_up()?;
         let ended = seal(ENDED, &EpochEnd { batch })?;
@@ -324,11 +326,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_knows_what_it_wrote_another_time_and_draws_no_name_twice() {
+    fn a_process_recognizes_its_earlier_attempts() {
         let (mine, other) = (ArchiveWriter::draw(), ArchiveWriter::draw());
         let again = mine.again();
         assert_ne!(mine, again);
         assert!(!again.is_another(mine.0) && !mine.is_another(again.0) && mine.is_another(other.0));
-        assert!(!mine.is_another(0), "nobody is not another");
+        assert!(!mine.is_another(0), "0 means no writer");
     }
 }

@@ -1,5 +1,5 @@
-//! The thread that ships: what is durable goes to the archive, ten times a second, to a bucket less often, and commits do not wait for it. Owns how
-//! it goes on after a failure, and the end of a store that another has taken over.
+//! The shipping thread: sends durable data to the archive ten times a second (less often to a bucket), without delaying
+//! commits. Owns the recovery from failures, and the end of a store that was replaced by another.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::holds::LogHold;
 use super::layout::is_claimed;
 use super::opened::Archive;
-use super::place::Paces;
+use super::place::Intervals;
 use super::sealed::{Files, read_sealed};
 use super::ship::{ArchiveWriter, Shipper};
 use super::source::LogSource;
@@ -21,63 +21,64 @@ use crate::faults::Faults;
 use crate::lease::Lease;
 use crate::shared::{Phase, Shared};
 
-/// How long after a failure it is tried again.
-const AGAIN: Duration = Duration::from_secs(1);
-/// How often what is too old is removed.
+/// Wait after a failure.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval of removing expired data.
 const FORGET: Duration = Duration::from_secs(600);
-/// In the data directory: which archive it was shipped to.
+/// File in the data directory that records the archive it was shipped to.
 const SHIPPED: &str = "SHIPPED";
 
-/// Where a store is shipped to.
+/// Options of shipping.
 #[derive(Debug, Clone)]
 pub struct ShipTo {
-    /// The archive; made if it is not there.
+    /// Archive, created if it does not exist.
     pub archive: ArchiveAddress,
-    /// To any instant within so long the store can be restored; what is older goes.
+    /// Time for which a restore to any instant must remain possible; older data is removed.
     pub keep: Duration,
-    /// How long the store acknowledges commits without the archive, by a clock that runs while the machine sleeps; for ever when zero.
+    /// Time for which the store acknowledges commits without reaching the archive, by a clock that includes sleep of
+    /// the machine; forever if zero.
     pub lease: Duration,
-    /// Failures on demand, for tests.
+    /// Fault injection for tests.
     #[doc(hidden)]
     pub faults: Arc<Faults>,
 }
 
 impl ShipTo {
-    /// Keeps a week, and goes on without the archive.
+    /// Creates options that keep a week and continue without the archive.
     pub fn new(archive: impl Into<ArchiveAddress>) -> Self {
         let keep = Duration::from_secs(7 * 24 * 3_600);
         Self { archive: archive.into(), keep, lease: Duration::ZERO, faults: Arc::default() }
     }
 }
 
-/// How shipping stands.
+/// Status of shipping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShipStanding {
-    /// How long the oldest commit has waited that is not in the archive; zero when none waits.
+    /// Age of the oldest commit that is not in the archive; zero if there is none.
     pub lag: Duration,
-    /// The last batch that is there.
+    /// Last batch in the archive.
     pub shipped: u64,
-    /// What is wrong, while something is.
-    pub trouble: Option<String>,
+    /// Current error, if any.
+    pub error: Option<String>,
 }
 
-/// Where a data directory was shipped to.
+/// Record of the archive that a data directory was shipped to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Shipped {
     archive: ArchiveAddress,
     epoch: u64,
 }
 
-/// The archive that a data directory was last shipped to; `None` if it never was.
+/// Returns the archive that a data directory was last shipped to, or `None` if it never was.
 pub(crate) fn shipped_to(directory: &std::path::Path) -> Result<Option<ArchiveAddress>, Error> {
     let shipped: Option<Shipped> = read_sealed(directory, SHIPPED)?;
     Ok(shipped.map(|shipped| shipped.archive))
 }
 
-/// How often a lease is looked at while no commit is acknowledged.
+/// Interval of checking a lease while no commit is acknowledged.
 const LEASE_EVERY: Duration = Duration::from_millis(100);
 
-/// Fails a store whose archive was not written for as long as its lease; apart from the thread that writes, which may hang.
+/// Fails a store whose lease has expired. Runs in a separate thread, because the shipping thread may hang.
 pub(crate) fn watch_lease(shared: &Shared, lease: &Lease) {
     loop {
         let locked = shared.lock();
@@ -87,25 +88,25 @@ pub(crate) fn watch_lease(shared: &Shared, lease: &Lease) {
             return;
         }
         if lease.is_over() {
-            return shared.fail(&lease.why_over());
+            return shared.fail(&lease.expired_reason());
         }
     }
 }
 
-/// What others may see of the thread.
+/// State of the shipping thread, readable by other threads.
 #[derive(Debug)]
 pub(crate) struct ShipState {
     shipped: AtomicU64,
     seen: Mutex<Seen>,
-    /// `None` where the store goes on without the archive.
+    /// Lease, or `None` if the store continues without the archive.
     pub(crate) lease: Option<Arc<Lease>>,
 }
 
 #[derive(Debug)]
 struct Seen {
-    /// Everything that was durable then is in the archive.
+    /// Instant at which everything durable was in the archive.
     all_at: Instant,
-    trouble: Option<String>,
+    error: Option<String>,
 }
 
 impl ShipState {
@@ -117,36 +118,36 @@ impl ShipState {
         let seen = self.lock();
         let shipped = self.shipped.load(Ordering::SeqCst);
         let lag = if shipped < durable { seen.all_at.elapsed() } else { Duration::ZERO };
-        ShipStanding { lag, shipped, trouble: seen.trouble.clone() }
+        ShipStanding { lag, shipped, error: seen.error.clone() }
     }
 
     fn all(&self, shipped: u64, at: Instant) {
         self.shipped.store(shipped, Ordering::SeqCst);
         let mut seen = self.lock();
         seen.all_at = at;
-        if seen.trouble.take().is_some() {
-            tracing::info!("the archive takes the log again");
+        if seen.error.take().is_some() {
+            tracing::info!("the archive is reachable again");
         }
     }
 
-    /// What the clock of the lease says, to renew it with.
+    /// Returns the time of the lease's clock, with which it can be renewed.
     fn lease_clock(&self) -> u64 {
         self.lease.as_ref().map_or(0, |lease| lease.now())
     }
 
-    /// The archive was written at this time.
+    /// Renews the lease after a write to the archive at this time.
     fn written(&self, at: u64) {
         if let Some(lease) = &self.lease {
             lease.renew(at);
         }
     }
 
-    fn trouble(&self, error: &ArchiveError) {
+    fn set_error(&self, error: &ArchiveError) {
         let mut seen = self.lock();
-        let said = error.to_string();
-        if seen.trouble.as_ref() != Some(&said) {
-            tracing::error!(%error, "the log cannot be shipped; the service goes on, and it is tried again");
-            seen.trouble = Some(said);
+        let message = error.to_string();
+        if seen.error.as_ref() != Some(&message) {
+            tracing::error!(%error, "cannot ship the log; the service continues and retries");
+            seen.error = Some(message);
         }
     }
 }
@@ -157,22 +158,22 @@ pub(crate) struct Shipping {
     pub(crate) to: ShipTo,
     archive: Archive,
     writer: ArchiveWriter,
-    paces: Paces,
+    intervals: Intervals,
     epoch: u64,
     shipper: Option<Shipper>,
-    /// Between two tries, too.
+    /// Hold on the log that also covers the time between two attempts.
     hold: LogHold,
     pub(crate) state: Arc<ShipState>,
-    beat_at: Option<Instant>,
+    heartbeat_at: Option<Instant>,
     forgot_at: Instant,
 }
 
 fn taken_over(archive: &Archive) -> ArchiveError {
-    ArchiveError::TakenOver { why: format!("another store has taken over, as the archive `{archive}` says") }
+    ArchiveError::TakenOver { why: format!("another store has taken over according to the archive `{archive}`") }
 }
 
 impl Shipping {
-    /// Finds the archive before the store takes its first commit: nothing may be written by a store that another has taken over.
+    /// Opens the archive before the store accepts its first commit, because a store that was replaced must not write.
     pub(crate) fn begin(source: LogSource, directory: &std::path::Path, to: ShipTo) -> Result<Self, ArchiveError> {
         let hold = source.shared.segments.holds.hold(0);
         let address = to.archive.absolute();
@@ -184,34 +185,35 @@ impl Shipping {
             let hint = if archive.is_bucket() { "was it removed?" } else { "is it mounted?" };
             return Err(ArchiveError::Refused {
                 why: format!(
-                    "the archive `{archive}`, to which this store was shipped, is not there: {hint} Whether another store has \
-                     taken over cannot be told without it. Where it is lost for good, name another place",
+                    "the archive `{archive}`, to which this store was shipped, does not exist: {hint} Without it, the \
+                     service cannot determine whether another store has taken over. If it is permanently lost, name \
+                     another location",
                 ),
             });
         }
-        let (writer, mut paces) = (ArchiveWriter::draw(), archive.place.paces());
+        let (writer, mut intervals) = (ArchiveWriter::draw(), archive.place.intervals());
         if !to.lease.is_zero() {
-            paces.beat = paces.beat.min(to.lease / 3);
+            intervals.heartbeat = intervals.heartbeat.min(to.lease / 3);
         }
         let shipper = Shipper::open(source.clone(), &archive, to.lease, writer)?;
         let shipped = Shipped { archive: address, epoch: shipper.epoch() };
         Files::default().write_sealed(directory, SHIPPED, &shipped)?;
         let now = Instant::now();
-        let seen = Mutex::new(Seen { all_at: now, trouble: None });
+        let seen = Mutex::new(Seen { all_at: now, error: None });
         let lease = || Arc::new(Lease::new(to.lease, to.archive.display().to_string(), Arc::clone(&to.faults)));
         let lease = (!to.lease.is_zero()).then(lease);
         let state = Arc::new(ShipState { shipped: AtomicU64::new(shipper.shipped()), seen, lease });
         let to = ShipTo { archive: shipped.archive, ..to };
         let (epoch, shipper) = (shipper.epoch(), Some(shipper));
-        let (beat_at, forgot_at) = (None, now);
-        Ok(Self { source, to, archive, writer, paces, epoch, shipper, hold, state, beat_at, forgot_at })
+        let (heartbeat_at, forgot_at) = (None, now);
+        Ok(Self { source, to, archive, writer, intervals, epoch, shipper, hold, state, heartbeat_at, forgot_at })
     }
 
     /// Runs until the store has closed or failed.
     pub(crate) fn run(mut self) {
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 5);
         loop {
-            // Asked before the step: what became durable until then is in it.
+            // Checked before the step, so that the step includes everything durable by then.
             let is_last = self.is_over();
             let began = Instant::now();
             match self.step() {
@@ -220,12 +222,12 @@ impl Shipping {
                 Err(ArchiveError::Gap { batch }) => {
                     tracing::warn!(
                         batch,
-                        "the log was not kept long enough for the archive, which begins again with a new base"
+                        "the log was not kept long enough for the archive, which starts again with a new base"
                     );
                     self.shipper = None;
                 }
                 Err(error) => {
-                    self.state.trouble(&error);
+                    self.state.set_error(&error);
                     self.shipper = None;
                 }
             }
@@ -233,7 +235,7 @@ impl Shipping {
                 self.shipper.iter_mut().for_each(Shipper::release);
                 return;
             }
-            let pause = if self.shipper.is_some() { self.paces.every } else { AGAIN };
+            let pause = if self.shipper.is_some() { self.intervals.every } else { RETRY_INTERVAL };
             self.wait(pause.saturating_sub(began.elapsed()));
         }
     }
@@ -254,7 +256,7 @@ impl Shipping {
         if state.phase == Phase::Open {
             drop(shared.pace.wait_timeout_while(state, pause, is_open));
         } else {
-            // The committer has the last batch in hand.
+            // The committer is still writing the last batch.
             drop(shared.pace.wait_timeout(state, Duration::from_millis(1)));
         }
     }
@@ -290,15 +292,15 @@ impl Shipping {
                 if shared.lock().phase == Phase::Open {
                     return Ok(());
                 }
-                Err(ArchiveError::Away { why: "the store closes, and the base was not finished".to_owned() })
+                Err(ArchiveError::Away { why: "the store is closing, and the base is incomplete".to_owned() })
             })?;
             tracing::info!(%archive, pairs = taken.pairs, bytes = taken.bytes, "a base was taken");
-        } else if is_idle && self.beat_at.is_some_and(|at| at.elapsed() < self.paces.beat) {
+        } else if is_idle && self.heartbeat_at.is_some_and(|at| at.elapsed() < self.intervals.heartbeat) {
             self.state.all(shipper.shipped(), began);
             return Ok(());
         }
         let shipped = shipper.catch_up()?;
-        self.beat_at = Some(began);
+        self.heartbeat_at = Some(began);
         self.hold.set(shipped);
         self.state.all(shipped, began);
         self.state.written(began_at);
@@ -309,16 +311,16 @@ impl Shipping {
         Ok(())
     }
 
-    /// Answers nothing any more, ships what was answered, says so, and ends.
+    /// Stops acknowledging, ships everything acknowledged, records the end, and fails the store.
     fn give_up(mut self, why: &str) {
-        self.source.shared.silence(why);
+        self.source.shared.fail_silently(why);
         let ended = match &mut self.shipper {
             Some(shipper) => shipper.end(),
-            None => Err(ArchiveError::Away { why: "it could not be opened".to_owned() }),
+            None => Err(ArchiveError::Away { why: "the archive could not be opened".to_owned() }),
         };
         match ended {
-            Ok(()) => tracing::error!("everything that was acknowledged is in the archive"),
-            Err(error) => tracing::error!(%error, "the last commits are not in the archive"),
+            Ok(()) => tracing::error!("the archive contains everything that was acknowledged"),
+            Err(error) => tracing::error!(%error, "the archive does not contain the last commits"),
         }
         self.source.shared.fail(why);
     }

@@ -1,4 +1,4 @@
-//! What is copied from: the log of a store that is open, read from its files as far as it is durable.
+//! The source of a copy: the log of an open store, read from its files up to the durable end.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::log::Live;
 use crate::segment::SegmentReader;
 use crate::shared::Shared;
 
-/// A store that is open.
+/// An open store.
 #[derive(Debug, Clone)]
 pub(crate) struct LogSource {
     pub(crate) shared: Arc<Shared>,
@@ -18,11 +18,11 @@ pub(crate) struct LogSource {
     pub(crate) id: u64,
 }
 
-/// Whole frames of a segment.
+/// Complete frames of a segment.
 pub(crate) struct ReadFrames {
     pub(crate) bytes: Vec<u8>,
     pub(crate) last: u64,
-    /// Of the last; `None` where none of them says.
+    /// Timestamp of the last batch, or `None` if none of them has one.
     pub(crate) instant: Option<u64>,
 }
 
@@ -31,12 +31,13 @@ impl LogSource {
         self.shared.lock().durable_batch
     }
 
-    /// The segment that begins with this batch.
+    /// Returns the segment that begins with this batch.
     pub(crate) fn beginning_with(&self, batch: u64) -> Option<Live> {
         self.shared.segments.live().into_iter().find(|live| live.first_batch == batch)
     }
 
-    /// The segment in which this batch is, or will be; `None` where it begins one that is not there yet.
+    /// Returns the segment that contains this batch or will contain it, or `None` if it would begin a segment that does
+    /// not exist yet.
     pub(crate) fn holding(&self, batch: u64) -> Result<Option<Live>, ArchiveError> {
         let live = self.shared.segments.live();
         match live.iter().rfind(|live| live.first_batch <= batch) {
@@ -48,7 +49,8 @@ impl LogSource {
 }
 
 impl SegmentReader {
-    /// Frames from `offset` on, the first of which is batch `next`, none beyond `durable`. `None` where it is not there.
+    /// Reads frames from `offset` on. The first must be batch `next`, and none is after `durable`. Returns `None` if
+    /// there is no such frame.
     pub(crate) fn frames(&self, offset: u64, next: u64, durable: u64) -> Result<Option<ReadFrames>, ArchiveError> {
         let mut bytes = self.piece(offset)?;
         let (mut end, mut last, mut instant) = (0, next.saturating_sub(1), None);
@@ -62,7 +64,7 @@ impl SegmentReader {
         if end == 0 {
             return Ok(None);
         }
-        // What fills a frame up to eight bytes may lie beyond what was read.
+        // The padding of a frame to eight bytes may be beyond the bytes read.
         let padded = end.next_multiple_of(8);
         bytes.resize(padded.max(end), 0);
         bytes.truncate(padded);

@@ -1,4 +1,4 @@
-//! A standby: a copy that follows an archive, and takes over on command. Owns the order in which it does.
+//! A standby: a copy that follows an archive and takes over on command. Owns the order of these steps.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,56 +18,58 @@ use crate::disk::storage_error;
 use crate::faults::Faults;
 use crate::instant;
 
-/// Asks the process that follows to take over.
+/// File that asks the following process to take over.
 const PROMOTE: &str = "PROMOTE";
-/// How often it is looked whether the old store has stopped.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Beyond its lease an old store is given so long. Ours: what a step of it may take, and clocks that differ.
+/// Interval of checking whether the old store has stopped.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Time that an old store is given after its lease has expired. Ours: the duration of one of its steps, and differences
+/// between clocks.
 const LEASE_MARGIN: Duration = Duration::from_secs(2);
 
-/// What to follow, and where to.
+/// Options of a standby.
 #[derive(Debug, Clone)]
 pub struct StandbyOptions {
-    /// The archive.
+    /// Archive to follow.
     pub archive: ArchiveAddress,
-    /// The data directory; empty, or one that has followed this archive before.
+    /// Data directory: empty, or one that has followed this archive before.
     pub directory: PathBuf,
-    /// Failures on demand, for tests.
+    /// Fault injection for tests.
     #[doc(hidden)]
     pub faults: Arc<Faults>,
 }
 
-/// How far a standby is.
+/// Progress of a standby.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Followed {
-    /// The epoch that is followed.
+    /// Epoch being followed.
     pub epoch: u64,
-    /// The last batch that it has.
+    /// Last batch applied.
     pub batch: u64,
-    /// How many it has got just now.
+    /// Number of batches applied by this step.
     pub batches_new: u64,
-    /// Everything that was acknowledged before is there, in milliseconds since 1970 by the clock of the machine that is followed.
+    /// Instant up to which everything acknowledged is applied, in milliseconds since 1970 by the clock of the followed
+    /// machine.
     pub at: UnixMs,
-    /// How long ago that is, by this machine's clock.
+    /// Age of that instant by this machine's clock.
     pub lag: Duration,
-    /// Whether it has begun again with a base.
+    /// Whether the standby has started again with a base.
     pub has_begun: bool,
 }
 
-/// What came of taking over.
+/// Result of taking over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Promotion {
-    /// The epoch that is this store's now.
+    /// Epoch that this store now owns.
     pub epoch: u64,
-    /// The last batch of the old store that is here.
+    /// Last batch of the old store that was applied.
     pub batch: u64,
-    /// Everything that the old one acknowledged before is here, in milliseconds since 1970.
+    /// Instant up to which everything acknowledged by the old store was applied, in milliseconds since 1970.
     pub at: UnixMs,
-    /// Whether the old one has said that it has stopped, and that this is everything.
+    /// Whether the old store has recorded that it stopped and that this is everything.
     pub is_all: bool,
 }
 
-/// See the module.
+/// A copy that follows an archive.
 pub struct Standby {
     copy: Copy,
     archive: Archive,
@@ -80,33 +82,35 @@ impl std::fmt::Debug for Standby {
 }
 
 impl Standby {
-    /// Takes the directory.
+    /// Opens the directory.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::Refused`] or [`ArchiveError::Away`] for a directory that is in use, or holds anything but a copy of this archive.
+    /// [`ArchiveError::Refused`] or [`ArchiveError::Away`] if the directory is in use, or contains anything other than
+    /// a copy of this archive.
     pub fn open(options: &StandbyOptions) -> Result<Self, ArchiveError> {
         let archive = Archive::open(&options.archive.absolute(), &options.faults)?;
         let copy = Copy::take(&options.directory, Files { faults: Arc::clone(&options.faults) }, true)?;
         if let Some(other) = copy.following.as_ref().filter(|following| following.archive != archive.address) {
             let (directory, other) = (options.directory.display(), other.archive.display());
-            let why = format!("`{directory}` follows the archive `{other}`: name that, or another directory");
+            let why = format!("`{directory}` follows the archive `{other}`: name that archive, or another directory");
             return Err(ArchiveError::Refused { why });
         }
         Ok(Self { copy, archive })
     }
 
-    /// Applies what is new.
+    /// Applies new data.
     ///
     /// # Errors
     ///
-    /// As [`restore`](super::restore); what was applied by then stays, and trying again goes on from there.
+    /// Those of [`restore`](super::restore). Data applied until then is kept, and the next call continues from there.
     pub fn step(&mut self, tick: &mut dyn FnMut(CopyProgress)) -> Result<Followed, ArchiveError> {
         let view = self.newest()?;
         self.follow(&view, tick)
     }
 
-    /// The newest epoch that has a base. Of a bucket it is not asked what there is, which costs more than to read it.
+    /// Returns the newest epoch that has a base. Probes the next epochs of a bucket instead of listing it, because
+    /// listing costs more than reading.
     fn newest(&self) -> Result<EpochView, ArchiveError> {
         let Some(following) = &self.copy.following else {
             return read_epochs(&self.archive)?.pop().ok_or_else(|| no_archive(&self.archive));
@@ -125,11 +129,11 @@ impl Standby {
 
     fn follow(&mut self, view: &EpochView, tick: &mut dyn FnMut(CopyProgress)) -> Result<Followed, ArchiveError> {
         let following = self.copy.following.as_ref().filter(|following| following.epoch == view.epoch);
-        let goes_on = following
+        let continues = following
             .zip(self.copy.copied)
-            .is_some_and(|(following, copied)| view.goes_on_with(following.line, copied + 1));
-        let before = if goes_on { self.copy.copied.unwrap_or_default() } else { 0 };
-        if !goes_on {
+            .is_some_and(|(following, copied)| view.continues(following.line, copied + 1));
+        let before = if continues { self.copy.copied.unwrap_or_default() } else { 0 };
+        if !continues {
             let base = view.last_base().ok_or_else(|| ArchiveError::Refused { why: "there is no base".to_owned() })?;
             self.copy.begin(view, base, tick)?;
         }
@@ -138,27 +142,28 @@ impl Standby {
         let at = view.newest.at;
         let lag = Duration::from_millis(instant::now().saturating_sub(at));
         let batches_new = end - before;
-        Ok(Followed { epoch: view.epoch, batch: end, batches_new, at, lag, has_begun: !goes_on })
+        Ok(Followed { epoch: view.epoch, batch: end, batches_new, at, lag, has_begun: !continues })
     }
 
-    /// Whether somebody has asked it to take over.
+    /// Returns whether the standby was asked to take over.
     pub fn is_asked(&self) -> bool {
         self.copy.path().join(PROMOTE).exists()
     }
 
-    /// Takes over: the old store is told by the archive, and given `wait` to stop and to ship what it has acknowledged, and as
-    /// long as its lease if it has one.
+    /// Takes over. The old store learns of it from the archive. It is given `wait`, or its lease if it has one and that
+    /// is longer, to stop and to ship what it has acknowledged.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::Refused`] where somebody else has taken over, or the copy is not whole yet; else as [`step`](Self::step).
+    /// [`ArchiveError::Refused`] if another store has taken over, or if the copy is incomplete; otherwise those of
+    /// [`step`](Self::step).
     pub fn promote(mut self, wait: Duration) -> Result<Promotion, ArchiveError> {
         let followed = self.step(&mut |_| ())?;
         let Some(mut following) = self.copy.following.clone() else {
-            return Err(ArchiveError::Refused { why: "nothing is followed yet".to_owned() });
+            return Err(ArchiveError::Refused { why: "this standby does not follow an archive yet".to_owned() });
         };
         if followed.batch < following.whole_at {
-            let why = "the copy is not whole yet: the archive has not come as far as its base".to_owned();
+            let why = "the copy is incomplete: the archive has not reached the end of its base yet".to_owned();
             return Err(ArchiveError::Refused { why });
         }
         let id = following.claims.unwrap_or_else(draw_id);
@@ -172,7 +177,7 @@ impl Standby {
         let (followed, is_all) = loop {
             let view = EpochView::read(&self.archive, following.epoch)?;
             let view =
-                view.ok_or_else(|| ArchiveError::Damaged { what: "the epoch that was followed is gone".to_owned() })?;
+                view.ok_or_else(|| ArchiveError::Damaged { what: "the followed epoch no longer exists".to_owned() })?;
             let followed = self.follow(&view, &mut |_| ())?;
             if view.ended.as_ref().is_some_and(|ended| ended.batch == followed.batch) {
                 break (followed, true);
@@ -182,7 +187,7 @@ impl Standby {
             if began.elapsed() >= wait && lease_is_over {
                 break (followed, false);
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         };
         drop(std::fs::remove_file(self.copy.path().join(PROMOTE)));
         let Followed { batch, at, .. } = followed;
@@ -201,23 +206,20 @@ impl Standby {
         if is_mine && !is_claimed(&self.archive, next + 1)? {
             return Ok(next);
         }
-        let why = format!(
-            "this standby cannot take over: whoever has taken epoch {next} of `{}` has done so already",
-            self.archive
-        );
+        let why = format!("this standby cannot take over: another store has taken epoch {next} of `{}`", self.archive);
         Err(ArchiveError::Refused { why })
     }
 }
 
-/// Asks the standby of a directory to take over, and waits until it has; does so here where no process follows.
+/// Asks the standby of a directory to take over, and waits until it has. If no process follows, takes over here.
 ///
 /// # Errors
 ///
-/// As [`Standby::promote`].
+/// Those of [`Standby::promote`].
 pub fn promote(directory: &Path, wait: Duration) -> Result<Option<Promotion>, ArchiveError> {
     let following: Option<super::copy::Following> = super::read_sealed(directory, COPY)?;
     let Some(following) = following else {
-        return Err(ArchiveError::Refused { why: format!("`{}` is no standby", directory.display()) });
+        return Err(ArchiveError::Refused { why: format!("`{}` is not a standby", directory.display()) });
     };
     let options =
         StandbyOptions { archive: following.archive, directory: directory.to_owned(), faults: Arc::default() };
@@ -228,20 +230,20 @@ pub fn promote(directory: &Path, wait: Duration) -> Result<Option<Promotion>, Ar
     }
 }
 
-/// Asks the process that follows; `None`, as it says itself what came of it.
+/// Asks the following process. Returns `None`, because that process reports the result.
 fn ask(directory: &Path) -> Result<Option<Promotion>, ArchiveError> {
     let failed = |error: std::io::Error| storage_error(&error, "ask the standby in", directory);
     let request = directory.join(PROMOTE);
     drop(crate::private::create(&request).map_err(failed)?);
     loop {
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
         if !directory.join(COPY).exists() {
             return Ok(None);
         }
         let lock = crate::private::take_lock(&directory.join("LOCK")).map_err(failed)?;
         if let crate::private::LockAttempt::Ours(_) = lock {
             drop(std::fs::remove_file(&request));
-            let why = "the standby has ended without taking over: what it has said tells why".to_owned();
+            let why = "the standby has ended without taking over: its output contains the reason".to_owned();
             return Err(ArchiveError::Refused { why });
         }
     }

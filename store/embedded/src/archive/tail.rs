@@ -1,5 +1,5 @@
-//! The segment that is being written: a file that is appended to, or in a bucket pieces, of which the last is replaced by a
-//! longer one until it is large enough. Owns who may write which piece.
+//! The segment being written: a file that is appended to, or, in a bucket, pieces of which the last is replaced by a
+//! longer one until it is large enough. Owns the rules for writing pieces.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
@@ -19,15 +19,16 @@ use crate::log::sync_directory;
 use crate::private;
 use crate::segment::SegmentReader;
 
-/// A piece that has so much is not written again. Ours: what a slow line takes along each time.
+/// Size at which a piece is complete and never written again. Ours: the amount that a slow connection can repeat each
+/// time.
 const PIECE_BYTES: usize = 256 << 10;
-/// More is not gathered before it is put.
+/// Maximum size collected before a put.
 const PIECE_MAX: usize = 4 << 20;
 
-/// The copy of a segment that is being written.
+/// Archive copy of a segment being written.
 pub(crate) struct ArchiveTail {
     pub(crate) number: u64,
-    /// Where it ends.
+    /// End of the copy.
     pub(crate) end: u64,
     to: ArchiveTailTo,
 }
@@ -37,20 +38,20 @@ enum ArchiveTailTo {
     Pieces(PieceWriter),
 }
 
-/// Writes pieces. Each put names what it replaces, so that one that arrives late does nothing.
+/// Writer of pieces. Each put names the version it replaces, so that a late one has no effect.
 struct PieceWriter {
     folder: String,
     runs: Vec<PieceRun>,
     writer: u64,
-    /// Where the last piece begins.
+    /// Offset of the last piece.
     from: u64,
     bytes: Vec<u8>,
-    /// How much of it is there, and as what.
+    /// Length of its stored part, and the tag.
     there: usize,
     tag: Option<FileTag>,
-    /// Of all bytes of the segment.
+    /// Digest of all bytes of the segment.
     digest: Sha256,
-    /// Whether there may be pieces that nobody needs.
+    /// Whether there may be unneeded pieces.
     is_resumed: bool,
 }
 
@@ -81,7 +82,7 @@ impl ArchiveTail {
         Ok(Self { number, end, to: ArchiveTailTo::File { file, path, files } })
     }
 
-    /// Goes on where the archive says that its log ends; `None` where the log of the store has something else until there.
+    /// Continues at the recorded end of the archived log. Returns `None` if the store's log differs before that.
     pub(crate) fn resume(
         archive: &Archive,
         epoch: &str,
@@ -98,7 +99,7 @@ impl ArchiveTail {
         Ok(to.map(|to| Self { number, end, to }))
     }
 
-    /// Removes what lies behind the end.
+    /// Removes bytes after the end.
     pub(crate) fn trim(&mut self) -> Result<(), ArchiveError> {
         let ArchiveTailTo::File { file, path, .. } = &mut self.to else { return Ok(()) };
         let trimmed = file.set_len(self.end).and_then(|()| file.seek(SeekFrom::End(0)));
@@ -106,7 +107,7 @@ impl ArchiveTail {
         Ok(())
     }
 
-    /// Takes whole frames.
+    /// Appends complete frames.
     pub(crate) fn write(&mut self, archive: &Archive, bytes: &[u8]) -> Result<(), ArchiveError> {
         match &mut self.to {
             ArchiveTailTo::File { file, path, files } => {
@@ -124,7 +125,7 @@ impl ArchiveTail {
         Ok(())
     }
 
-    /// Has everything that was taken durable on return.
+    /// Makes everything appended durable.
     pub(crate) fn sync(&mut self, archive: &Archive) -> Result<(), ArchiveError> {
         match &mut self.to {
             ArchiveTailTo::File { file, path, files } => {
@@ -134,13 +135,13 @@ impl ArchiveTail {
         }
     }
 
-    /// Which pieces there are.
+    /// Returns the current pieces.
     pub(crate) fn pieces(&self) -> Option<OpenPieces> {
         let ArchiveTailTo::Pieces(PieceWriter { runs, from, digest, .. }) = &self.to else { return None };
         Some(OpenPieces { runs: runs.clone(), tail: *from, sha256: hex(&digest.clone().finalize()) })
     }
 
-    /// Whether there may be pieces that nobody needs.
+    /// Returns whether there may be unneeded pieces.
     pub(crate) fn is_resumed(&self) -> bool {
         matches!(&self.to, ArchiveTailTo::Pieces(pieces) if pieces.is_resumed)
     }
@@ -164,7 +165,7 @@ impl PieceWriter {
         if hex(&digest.clone().finalize()) != open.sha256 {
             return Ok(None);
         }
-        // The last piece is written anew, as another writer's.
+        // This writer writes the last piece again under its own name.
         let mut runs = open.runs.clone();
         runs.retain(|run| run.from < open.tail);
         runs.push(PieceRun { writer, from: open.tail });
@@ -180,7 +181,7 @@ impl PieceWriter {
         let name = format!("{}/{}", self.folder, piece_name(self.from, self.writer));
         let when = self.tag.as_ref().map_or(PutWhen::Absent, PutWhen::Unchanged);
         let Some(tag) = archive.put(&name, &Bytes::copy_from_slice(&self.bytes), when)? else {
-            let why = format!("`{}` was written by somebody else", archive.shown(&name));
+            let why = format!("another process has written `{}`", archive.shown(&name));
             return Err(ArchiveError::Away { why });
         };
         (self.tag, self.there) = (Some(tag), self.bytes.len());
@@ -193,7 +194,7 @@ impl PieceWriter {
     }
 }
 
-/// Refuses an archive that was copied from the other kind of place.
+/// Refuses an archive that was copied between a directory and a bucket.
 pub(crate) fn check_form(archive: &Archive, newest: &Newest) -> Result<(), ArchiveError> {
     let has_pieces = newest.pieces.is_some();
     if newest.segment == 0 || has_pieces == archive.is_bucket() {
@@ -201,8 +202,8 @@ pub(crate) fn check_form(archive: &Archive, newest: &Newest) -> Result<(), Archi
     }
     let (of, here) = if has_pieces { ("a bucket", "directory") } else { ("a directory", "bucket") };
     let why = format!(
-        "the archive `{archive}` is {of}'s that was copied to this {here}: it can be restored from, and not gone on with. Name another \
-         place"
+        "the archive `{archive}` was copied from {of} to this {here}: it can be restored but not continued. Name \
+         another location"
     );
     Err(ArchiveError::Refused { why })
 }

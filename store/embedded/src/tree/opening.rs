@@ -1,22 +1,23 @@
-//! What is done with a file when it is opened: verifying its pages, and giving checksums to the values of earlier versions.
+//! Steps when a file is opened: verifying its pages, and adding checksums to the values of earlier versions.
 
 use std::ops::Bound;
 
 use redb::{Database, ReadableTable};
 use store::Error;
 
+use crate::logged_values::can_be_logged;
 use crate::places;
-use crate::staying::can_stay;
 use crate::sums;
 use crate::tree::tables::{COPIED, MAP, META, POSITION, SUMMED, SUMMING, begin_write, failed};
 
-/// The largest file whose pages are verified whenever it is opened. Ours: redb reads so much in about a tenth of a second, and a start
-/// with more is to take no longer. `baton fsck` and a backup of a stopped store verify files of any size.
+/// Maximum size of a file whose pages are verified whenever it is opened. Ours: redb reads this much in about a tenth
+/// of a second, and a start should not take longer. `baton fsck` and a backup of a stopped store verify files of any
+/// size.
 pub(crate) const VERIFIED_AT_OPEN_MAX: u64 = 64 << 20;
-/// How many pairs, and bytes of them, one transaction gives checksums.
+/// Maximum number of pairs and bytes that get checksums in one transaction.
 const SUMMED_AT_ONCE: (usize, usize) = (20_000, 8 << 20);
 
-/// How much of a file is verified when it is opened.
+/// Extent of the verification when a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verify {
     /// All pages if the file is small.
@@ -30,18 +31,18 @@ pub(crate) fn verify(database: &mut Database) -> Result<(), Error> {
     match database.check_integrity() {
         Ok(true) => Ok(()),
         Ok(false) => {
-            tracing::warn!("redb has rebuilt what it keeps of the free pages of `tree.redb`; all data verifies");
+            tracing::warn!("redb has rebuilt its data about free pages in `tree.redb`; all other data is verified");
             Ok(())
         }
         Err(error) => Err(failed(error)),
     }
 }
 
-/// Gives every value of an earlier version a checksum, in transactions of bounded size. Goes on where it was cut short. What redb cannot
-/// verify is refused first: a checksum must never be made of damage.
+/// Adds a checksum to every value of an earlier version, in transactions of limited size. Continues an interrupted
+/// attempt. First verifies the pages, because damaged data must never get a valid checksum.
 pub(crate) fn add_sums(database: &mut Database) -> Result<(), Error> {
     verify(database)?;
-    tracing::info!("values of an earlier version are given checksums: once, before the store opens");
+    tracing::info!("adding checksums to the values of an earlier version, once, before the store opens");
     let mut given = 0_u64;
     loop {
         let count = add_some_sums(database)?;
@@ -53,7 +54,8 @@ pub(crate) fn add_sums(database: &mut Database) -> Result<(), Error> {
     }
 }
 
-/// One transaction of [`add_sums`]. Answers how many values it has given checksums: 0 when all had theirs, which it writes down.
+/// Runs one transaction of [`add_sums`]. Returns how many values got a checksum: 0 if all have one, which is then
+/// recorded.
 fn add_some_sums(database: &Database) -> Result<u64, Error> {
     let txn = begin_write(database)?;
     let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
@@ -72,11 +74,11 @@ fn add_some_sums(database: &Database) -> Result<u64, Error> {
             }
         }
         let keys = pairs.iter().map(|(key, _)| key.as_slice());
-        let stay = places::seal_places(&txn, keys).map_err(failed)?;
+        let logged = places::seal_places(&txn, keys).map_err(failed)?;
         let mut sealed = Vec::new();
-        for ((key, value), stays) in pairs.iter().zip(stay) {
-            if stays && value.is_empty() && can_stay(key) {
-                sums::seal_staying(&mut sealed, key);
+        for ((key, value), is_logged) in pairs.iter().zip(logged) {
+            if is_logged && value.is_empty() && can_be_logged(key) {
+                sums::seal_logged(&mut sealed, key);
             } else {
                 sums::seal(&mut sealed, key, value);
             }
@@ -107,7 +109,7 @@ mod tests {
     use super::*;
     use crate::tree::Tree;
 
-    /// A map as versions before form 4 wrote it, of so many values.
+    /// Creates a map with this many values, as versions before form 4 wrote it.
     fn unsummed(path: &std::path::Path, count: u32) {
         let database = Database::create(path).unwrap();
         let txn = begin_write(&database).unwrap();
@@ -122,12 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn checksums_that_were_given_to_some_values_are_given_to_the_rest_by_the_next_start() {
+    fn interrupted_checksumming_is_finished_by_the_next_start() {
         let directory = tempfile::TempDir::new().unwrap();
         let path = directory.path().join("tree.redb");
         let count = u32::try_from(2 * SUMMED_AT_ONCE.0 + 5).unwrap();
         unsummed(&path, count);
-        // Cut short after each of the transactions that this takes, and by the last one, which writes down that all is done.
+        // Interrupted after each of the transactions that it takes, including the last one, which records the
+        // completion.
         for transactions in 0..=4 {
             let cut_short = directory.path().join(format!("{transactions}.redb"));
             std::fs::copy(&path, &cut_short).unwrap();

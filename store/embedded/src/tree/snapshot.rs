@@ -1,43 +1,43 @@
-//! The map as it was at one moment, with the values that stay in the log.
+//! A snapshot of the map, including the values kept in the log.
 
 use bytes::Bytes;
 use store::Error;
 
-use crate::places::StayingValues;
+use crate::places::StoredLoggedValues;
 use crate::sums::{self, SummedValue};
 use crate::tree::tables::{FROM_BACKUP, failed, guarded};
 
-/// The map as it was at one moment.
+/// The map as of one moment.
 pub(crate) struct Snapshot {
     pub(super) map: redb::ReadOnlyTable<&'static [u8], &'static [u8]>,
-    pub(super) staying: Option<StayingValues>,
+    pub(super) logged: Option<StoredLoggedValues>,
 }
 
-/// Pairs of a range, in one of both directions.
+/// Pairs of a range, forward or backward.
 pub(crate) type Pairs = Box<dyn Iterator<Item = Result<(Bytes, Bytes), Error>>>;
 
 impl Snapshot {
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
         guarded(|| {
             let Some(found) = self.map.get(key).map_err(failed)? else { return Ok(None) };
-            value(self.staying.as_ref(), key, found.value()).map(Some)
+            value(self.logged.as_ref(), key, found.value()).map(Some)
         })
     }
 
-    /// Every pair, in order of the keys.
+    /// Returns every pair, in key order.
     pub(crate) fn all(&self) -> Result<Pairs, Error> {
-        let staying = self.staying.clone();
+        let logged = self.logged.clone();
         let range = guarded(|| self.map.range::<&[u8]>(..).map_err(failed))?;
-        Ok(guarded_pairs(range.map(move |pair| copy(staying.as_ref(), pair))))
+        Ok(guarded_pairs(range.map(move |pair| copy(logged.as_ref(), pair))))
     }
 
-    /// The pairs with `from <= key < to`.
+    /// Returns the pairs with `from <= key < to`.
     pub(crate) fn range(&self, from: &[u8], to: &[u8], is_reverse: bool) -> Result<Pairs, Error> {
-        let staying = self.staying.clone();
-        self.pairs(from, to, is_reverse, move |pair| copy(staying.as_ref(), pair))
+        let logged = self.logged.clone();
+        self.pairs(from, to, is_reverse, move |pair| copy(logged.as_ref(), pair))
     }
 
-    /// The same with empty values, for whoever wants the keys alone.
+    /// Returns the keys of the range with empty values.
     pub(crate) fn keys(&self, from: &[u8], to: &[u8], is_reverse: bool) -> Result<Pairs, Error> {
         self.pairs(from, to, is_reverse, |pair| {
             let (key, _) = pair.map_err(failed)?;
@@ -63,14 +63,14 @@ impl Snapshot {
 type Guard<'a> = redb::AccessGuard<'a, &'static [u8]>;
 
 fn copy(
-    staying: Option<&StayingValues>,
+    logged: Option<&StoredLoggedValues>,
     pair: Result<(Guard<'_>, Guard<'_>), redb::StorageError>,
 ) -> Result<(Bytes, Bytes), Error> {
     let (key, found) = pair.map_err(failed)?;
-    Ok((Bytes::copy_from_slice(key.value()), value(staying, key.value(), found.value())?))
+    Ok((Bytes::copy_from_slice(key.value()), value(logged, key.value(), found.value())?))
 }
 
-/// Pairs as they are read from redb, up to the first that cannot be.
+/// Returns the pairs read from redb, up to the first error.
 fn guarded_pairs(mut pairs: impl Iterator<Item = Result<(Bytes, Bytes), Error>> + 'static) -> Pairs {
     let mut is_over = false;
     Box::new(std::iter::from_fn(move || {
@@ -80,17 +80,17 @@ fn guarded_pairs(mut pairs: impl Iterator<Item = Result<(Bytes, Bytes), Error>> 
     }))
 }
 
-/// The value of a key that has `found` in the map.
-fn value(staying: Option<&StayingValues>, key: &[u8], found: &[u8]) -> Result<Bytes, Error> {
+/// Returns the value of a key whose map entry is `found`.
+fn value(logged: Option<&StoredLoggedValues>, key: &[u8], found: &[u8]) -> Result<Bytes, Error> {
     match sums::unseal(key, found) {
         Some(SummedValue::Value(value)) => Ok(Bytes::copy_from_slice(value)),
-        Some(SummedValue::Stays) => {
-            let place = staying.map(|staying| staying.get(key)).transpose().map_err(failed);
+        Some(SummedValue::InLog) => {
+            let place = logged.map(|logged| logged.get(key)).transpose().map_err(failed);
             let place = place.map_err(|error| sums::named(key, error))?.flatten();
-            match staying.zip(place) {
-                Some((staying, place)) => staying.read(place).map_err(|error| sums::named(key, error)),
+            match logged.zip(place) {
+                Some((logged, place)) => logged.read(place).map_err(|error| sums::named(key, error)),
                 None => {
-                    let what = format!("its place in the log is missing from `tree.redb`. {FROM_BACKUP}");
+                    let what = format!("its location in the log is missing from `tree.redb`. {FROM_BACKUP}");
                     Err(sums::named(key, Error::Corrupt { what }))
                 }
             }

@@ -1,4 +1,5 @@
-//! What is in redb's file: the tables, the numbers beside the map, transactions, and what its errors mean.
+//! Content of redb's file: its tables, the numbers next to the map, transactions, and the interpretation of redb's
+//! errors.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,17 +11,19 @@ use crate::sums;
 pub(crate) const MAP: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("map");
 pub(crate) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 pub(crate) const POSITION: Number = Number { name: "position", sum: "position: checksum" };
-/// The position up to which rows have entries under their terms (`terms.rs`). It is the position where this version, or a later one, has
-/// written last; another, or none, where one has that made no entries.
+/// Position up to which rows have entries under their terms (`terms.rs`). It equals the position if this version or a
+/// later one has written last; otherwise a version without terms has.
 pub(crate) const TERMS: &str = "terms";
-/// As far as batches of an archive are in a copy that is not finished. Not where a log goes on.
+/// Batch of an archive up to which an unfinished copy is complete. Unlike the position, it is not where a log
+/// continues.
 pub(crate) const COPIED: Number = Number { name: "copied", sum: "copied: checksum" };
-/// Present once every value has a checksum. Values of versions before that had none.
+/// Present once every value has a checksum. Earlier versions wrote values without one.
 pub(crate) const SUMMED: &str = "checksums";
-/// While values of an earlier version are given checksums: the last key that has one, under the empty key.
+/// While checksums are being added to values of an earlier version: the last key that has one, stored under the empty
+/// key.
 pub(crate) const SUMMING: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("checksums: last key");
 
-/// A number beside the map, and the name under which its checksum is.
+/// A number stored next to the map, and the name under which its checksum is stored.
 pub(crate) struct Number {
     pub(crate) name: &'static str,
     sum: &'static str,
@@ -49,22 +52,23 @@ pub(crate) const FROM_BACKUP: &str = "Restore the directory from a backup";
 pub(crate) fn failed(error: impl Into<redb::Error>) -> Error {
     match error.into() {
         redb::Error::Corrupted(what) => Error::Corrupt { what: format!("redb: {what}. {FROM_BACKUP}") },
-        // A page that is said to be where the file has ended.
+        // A page was expected where the file has already ended.
         redb::Error::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Error::Corrupt {
-            what: format!("redb: `tree.redb` is cut short, or a page of it was changed. {FROM_BACKUP}"),
+            what: format!("redb: `tree.redb` is truncated, or a page of it was changed. {FROM_BACKUP}"),
         },
         error => Error::Failed { why: format!("redb: {error}") },
     }
 }
 
-/// Calls redb, which takes what is in a page for what it wrote there and panics over some pages that were changed.
+/// Calls redb and converts a panic into an error. redb trusts the content of its pages and panics on some changed ones.
 pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
         Err(Error::Corrupt { what: format!("redb: a page of `tree.redb` cannot be read. {FROM_BACKUP}") })
     })
 }
 
-/// Quick repair saves the allocator's state with each transaction, so that opening after a crash takes no walk through the whole file.
+/// Begins a transaction with quick repair, which saves the allocator's state, so that opening after a crash does not
+/// scan the whole file.
 pub(crate) fn begin_write(database: &Database) -> Result<WriteTransaction, Error> {
     let mut txn = database.begin_write().map_err(failed)?;
     txn.set_quick_repair(true);

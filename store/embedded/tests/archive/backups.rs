@@ -1,4 +1,4 @@
-//! One backup after the other, and what is restored from them.
+//! Consecutive backups, and restores from them.
 
 use std::fs;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use baton_store_embedded::Embedded;
 use baton_store_embedded::archive::{ArchiveError, BackupOptions, RestoreOptions, ShipTo, restore, verify};
-use baton_store_embedded::faults::{Faults, Then};
+use baton_store_embedded::faults::{FaultAction, Faults};
 use store::Store;
 use tempfile::TempDir;
 
@@ -15,19 +15,19 @@ use crate::support::{self, check, key, small};
 use crate::{back_up, in_both_places, instant, quiet, restore_to, versions, work};
 
 in_both_places! {
-    a_backup_of_a_stopped_and_of_a_running_store_restores_to_what_it_was,
-    what_is_restored_to_an_instant_is_what_was_there_then,
-    an_archive_that_is_cut_short_or_was_changed_anywhere_is_refused_and_named,
-    a_disk_that_is_full_at_any_step_of_a_backup_costs_that_backup_alone,
-    a_base_that_was_not_finished_when_the_archive_began_anew_is_taken_the_next_time,
-    a_restore_that_is_cut_short_leaves_nothing_that_passes_for_a_store,
-    what_the_base_has_already_is_not_written_again_and_what_is_too_old_goes,
+    a_backup_restores_the_store_as_it_was,
+    a_restore_to_an_instant_returns_the_state_at_it,
+    a_truncated_or_changed_archive_is_reported,
+    a_full_disk_fails_only_the_current_backup,
+    an_unfinished_base_is_taken_by_the_next_backup,
+    an_interrupted_restore_leaves_no_usable_store,
+    existing_chunks_are_kept_and_expired_data_is_removed,
 }
 
-async fn a_backup_of_a_stopped_and_of_a_running_store_restores_to_what_it_was(kind: Kind) {
+async fn a_backup_restores_the_store_as_it_was(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
-    // No checkpoint takes the log away.
+    // With these limits no checkpoint drops the log.
     let store = Embedded::open(baton_store_embedded::Options::new(&data)).await.unwrap();
     work(&store, 500).await;
     let first = versions(&store).await;
@@ -41,11 +41,11 @@ async fn a_backup_of_a_stopped_and_of_a_running_store_restores_to_what_it_was(ki
         assert_eq!(check(&*restored, &key(name), *version).await, *version);
     }
     assert!(restored.restored().unwrap().is_some_and(|restored| !restored.is_all));
-    // It is a store like any other.
+    // A restored store works like any other.
     work(&restored, 50).await;
     restored.close().await.unwrap();
 
-    // Another backup, of the log alone; and one of the directory that nobody has open.
+    // A further backup of only the log, and one of a directory that is not open.
     work(&store, 100).await;
     let report = back_up(&data, &archive).await.unwrap();
     assert_eq!((report.base, report.batches_new > 0), (None, true));
@@ -60,14 +60,15 @@ async fn a_backup_of_a_stopped_and_of_a_running_store_restores_to_what_it_was(ki
     assert_eq!(held.first().map(|epoch| epoch.runs), Some(10));
 }
 
-async fn what_is_restored_to_an_instant_is_what_was_there_then(kind: Kind) {
+async fn a_restore_to_an_instant_returns_the_state_at_it(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     let store = Embedded::open(small(&data)).await.unwrap();
     work(&store, 20).await;
     let before = instant() - 60_000;
     back_up(&data, &archive).await.unwrap();
-    // The first instants come from the log behind the base; later ones from segments that checkpoints have removed since.
+    // The first instants come from the log after the base, later ones from segments that checkpoints have removed
+    // since.
     let mut model = Vec::new();
     store.ship(ShipTo::new(&archive)).await.unwrap();
     for round in 0..12 {
@@ -81,7 +82,7 @@ async fn what_is_restored_to_an_instant_is_what_was_there_then(kind: Kind) {
         assert!(restored.instant <= *at, "{restored:?}");
         assert_eq!(&versions(&Embedded::open(small(&there)).await.unwrap()).await, expected, "at {at}");
     }
-    // What is damaged later is in nobody's way.
+    // Damage after the instant does not matter.
     let newest = archive.files().into_keys().rfind(|name| name.starts_with("0000000001/log/")).unwrap();
     archive.change(&newest, |bytes| bytes.truncate(bytes.len() / 2));
     let (at, expected) = &model[9];
@@ -90,10 +91,10 @@ async fn what_is_restored_to_an_instant_is_what_was_there_then(kind: Kind) {
     assert_eq!(&versions(&Embedded::open(small(&there)).await.unwrap()).await, expected);
     assert!(restore_to(&archive, &scratch.path().join("damaged"), None).is_err());
     let said = restore_to(&archive, &scratch.path().join("before"), Some(before)).unwrap_err().to_string();
-    assert!(said.contains("does not go back so far"), "{said}");
+    assert!(said.contains("does not reach back that far"), "{said}");
 }
 
-async fn an_archive_that_is_cut_short_or_was_changed_anywhere_is_refused_and_named(kind: Kind) {
+async fn a_truncated_or_changed_archive_is_reported(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     let store = Embedded::open(small(&data)).await.unwrap();
@@ -116,7 +117,7 @@ async fn an_archive_that_is_cut_short_or_was_changed_anywhere_is_refused_and_nam
                     if is_cut { bytes.truncate(at) } else { bytes[at] ^= 0x10 }
                 });
                 let checked = verify(&copy, &mut |_| ());
-                // Only what fills the last frame up to eight bytes may be anything.
+                // Only the padding of the last frame may have any content.
                 if let Ok(reports) = &checked {
                     let file = name.rsplit('/').next().unwrap();
                     assert!(!is_cut && at + 8 > length && file.contains('.'), "{name} at {at}: {reports:?}");
@@ -124,21 +125,21 @@ async fn an_archive_that_is_cut_short_or_was_changed_anywhere_is_refused_and_nam
                 }
                 let said = checked.unwrap_err().to_string();
                 let file = name.rsplit('/').next().unwrap();
-                assert!(said.contains(file) || said.contains("is no archive"), "{name} at {at}: {said}");
-                // A restore reads what it needs.
+                assert!(said.contains(file) || said.contains("is not an archive"), "{name} at {at}: {said}");
+                // A restore reads only what it needs.
                 let there = scratch.path().join("restored");
                 if restore_to(&copy, &there, None).is_ok() {
                     assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last, "{name:?} at {at}");
                 } else if there.join("FORMAT").exists() {
                     let said = Embedded::open(small(&there)).await.unwrap_err().to_string();
-                    assert!(said.contains("not finished"), "{said}");
+                    assert!(said.contains("unfinished"), "{said}");
                 }
                 refused += 1;
             }
         }
     }
     assert!(refused >= 40, "{refused}");
-    // A later version's.
+    // As written by a later version.
     for name in ["MANIFEST", "NEWEST", "OWNER"] {
         let (scratch, copy) = (TempDir::new().unwrap(), archive.copy());
         copy.change(&format!("0000000001/{name}"), |bytes| {
@@ -155,7 +156,7 @@ async fn an_archive_that_is_cut_short_or_was_changed_anywhere_is_refused_and_nam
     }
 }
 
-async fn a_disk_that_is_full_at_any_step_of_a_backup_costs_that_backup_alone(kind: Kind) {
+async fn a_full_disk_fails_only_the_current_backup(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     let store = Embedded::open(small(&data)).await.unwrap();
@@ -167,14 +168,14 @@ async fn a_disk_that_is_full_at_any_step_of_a_backup_costs_that_backup_alone(kin
     work(&store, 1_500).await;
     let last = versions(&store).await;
     store.close().await.unwrap();
-    let (mut failed, mut room) = (0, 0);
+    let (mut failed, mut space) = (0, 0);
     loop {
         let faults = Arc::new(Faults::default());
-        faults.limit_space(room);
+        faults.limit_space(space);
         let options = BackupOptions { faults, ..BackupOptions::new(&archive) };
         let done = Embedded::backup(&data, &options, &mut |_| ());
         verify(&archive, &mut |_| ()).unwrap();
-        let there = scratch.path().join(format!("r{room}"));
+        let there = scratch.path().join(format!("r{space}"));
         restore_to(&archive, &there, None).unwrap();
         let found = versions(&Embedded::open(small(&there)).await.unwrap()).await;
         if let Err(error) = done {
@@ -183,24 +184,24 @@ async fn a_disk_that_is_full_at_any_step_of_a_backup_costs_that_backup_alone(kin
                 error.to_string().contains("No space") || error.to_string().contains("no storage space"),
                 "{error}"
             );
-            assert!(found == first || found == last, "{found:?} with {room}");
+            assert!(found == first || found == last, "{found:?} with {space}");
             failed += 1;
         } else {
             assert_eq!(found, last);
             break;
         }
-        room = room * 2 + 100;
+        space = space * 2 + 100;
     }
     assert!(failed >= 5, "{failed}");
     let renamed = (kind == Kind::Directory).then_some("renamed");
     for point in ["epoch", "chunk", "manifest", "newest", "base"].into_iter().chain(renamed) {
         let new = Place::new(kind, scratch.path(), point);
         let faults = Arc::new(Faults::default());
-        faults.at(&format!("archive: {point}"), Then::Fail);
+        faults.at(&format!("archive: {point}"), FaultAction::Fail);
         let options = BackupOptions { faults, ..BackupOptions::new(&new) };
         let said = Embedded::backup(&data, &options, &mut |_| ()).unwrap_err().to_string();
         assert!(said.contains("injected"), "{said}");
-        // What is half there is no archive to restore from, and the next backup makes it one.
+        // An incomplete archive cannot be restored, and the next backup completes it.
         assert!(restore_to(&new, &scratch.path().join("never"), None).is_err());
         quiet(&data, &new).unwrap();
         let there = scratch.path().join(format!("after-{point}"));
@@ -209,7 +210,7 @@ async fn a_disk_that_is_full_at_any_step_of_a_backup_costs_that_backup_alone(kin
     }
 }
 
-async fn a_base_that_was_not_finished_when_the_archive_began_anew_is_taken_the_next_time(kind: Kind) {
+async fn an_unfinished_base_is_taken_by_the_next_backup(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     let store = Embedded::open(small(&data)).await.unwrap();
@@ -221,7 +222,7 @@ async fn a_base_that_was_not_finished_when_the_archive_began_anew_is_taken_the_n
     let last = versions(&store).await;
     store.close().await.unwrap();
     let faults = Arc::new(Faults::default());
-    faults.at("archive: base", Then::Fail);
+    faults.at("archive: base", FaultAction::Fail);
     let options = BackupOptions { faults, ..BackupOptions::new(&archive) };
     let said = Embedded::backup(&data, &options, &mut |_| ()).unwrap_err().to_string();
     assert!(said.contains("injected"), "{said}");
@@ -231,7 +232,7 @@ async fn a_base_that_was_not_finished_when_the_archive_began_anew_is_taken_the_n
     assert_eq!(versions(&Embedded::open(small(&there)).await.unwrap()).await, last);
 }
 
-async fn a_restore_that_is_cut_short_leaves_nothing_that_passes_for_a_store(kind: Kind) {
+async fn an_interrupted_restore_leaves_no_usable_store(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     let store = Embedded::open(small(&data)).await.unwrap();
@@ -240,43 +241,43 @@ async fn a_restore_that_is_cut_short_leaves_nothing_that_passes_for_a_store(kind
     for point in ["copy: piece", "copy: finished"] {
         let there = scratch.path().join(point);
         let faults = Arc::new(Faults::default());
-        faults.at(point, Then::Fail);
+        faults.at(point, FaultAction::Fail);
         let (archive, directory) = ((&archive).into(), there.clone());
         let options = RestoreOptions { archive, directory, to: None, takes_over: false, faults };
         assert!(restore(&options, &mut |_| ()).is_err());
         let said = Embedded::open(small(&there)).await.unwrap_err().to_string();
-        assert!(said.contains("not finished") && said.contains("can be removed"), "{said}");
+        assert!(said.contains("an unfinished copy") && said.contains("can be removed"), "{said}");
         let said = restore_to(options.archive, &there, None).unwrap_err().to_string();
-        assert!(said.contains("cut short. Remove it"), "{said}");
+        assert!(said.contains("interrupted restore. Remove it"), "{said}");
     }
-    // Directories that are something else.
+    // Directories with other content.
     let said = restore_to(&archive, &data, None).unwrap_err().to_string();
     assert!(said.contains("in use by process"), "{said}");
     store.close().await.unwrap();
     let said = restore_to(&archive, &data, None).unwrap_err().to_string();
-    assert!(said.contains("holds a store, which is not written over"), "{said}");
+    assert!(said.contains("contains a store, which is not overwritten"), "{said}");
     let other = scratch.path().join("letters");
     fs::create_dir(&other).unwrap();
     fs::write(other.join("letter"), "").unwrap();
     let said = restore_to(&archive, &other, None).unwrap_err().to_string();
     assert!(said.contains("is not empty"), "{said}");
     let said = restore_to(&other, &scratch.path().join("n"), None).unwrap_err().to_string();
-    assert!(said.contains("is no archive"), "{said}");
+    assert!(said.contains("is not an archive"), "{said}");
     let said = restore_to(scratch.path().join("nowhere"), &scratch.path().join("n"), None).unwrap_err().to_string();
     assert!(said.contains("there is no archive"), "{said}");
-    // Another store's archive is not written.
+    // The archive of another store is not written.
     let another = scratch.path().join("another");
     Embedded::open(small(&another)).await.unwrap().close().await.unwrap();
     let said = quiet(&another, &archive).unwrap_err().to_string();
-    assert!(said.contains("is another store's"), "{said}");
+    assert!(said.contains("belongs to another store"), "{said}");
     assert!(quiet(&other, &archive).unwrap_err().to_string().contains("there is no store"));
 }
 
-async fn what_the_base_has_already_is_not_written_again_and_what_is_too_old_goes(kind: Kind) {
+async fn existing_chunks_are_kept_and_expired_data_is_removed(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     let store = Embedded::open(small(&data)).await.unwrap();
-    // Much that stays as it is, in the order of the keys before what changes.
+    // Much unchanged data, sorted before the data that changes.
     let parts: Vec<_> = (0..64)
         .map(|op| (store::PartKey::Pack { op }, bytes::Bytes::from(vec![u8::try_from(op).unwrap(); 64 << 10])))
         .collect();
@@ -284,7 +285,7 @@ async fn what_the_base_has_already_is_not_written_again_and_what_is_too_old_goes
     store.commit(&large, store::Expect::Absent, &support::head(&large, 1), &parts).await.unwrap();
     store.close().await.unwrap();
     quiet(&data, &archive).unwrap();
-    // The log goes on, and what the archive would need next of it goes.
+    // The log continues, and the part that the archive would need next is dropped.
     let store = Embedded::open(small(&data)).await.unwrap();
     work(&store, 3_000).await;
     let last = versions(&store).await;

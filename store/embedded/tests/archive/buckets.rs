@@ -1,4 +1,4 @@
-//! What holds of buckets alone: answers that are lost, two that write, pieces, and what a copy of an archive is good for.
+//! Properties of buckets only: lost responses, two writers, pieces, and copies of an archive.
 
 use std::fs;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn bucket(scratch: &TempDir) -> Place {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_are_lost_are_no_failures() {
+async fn lost_responses_are_not_failures() {
     let scratch = TempDir::new().unwrap();
     for nth in [1, 2, 3] {
         let (data, archive) = (scratch.path().join(format!("d{nth}")), bucket(&scratch));
@@ -29,7 +29,7 @@ async fn answers_that_are_lost_are_no_failures() {
         for _ in 0..10 {
             work(&store, 100).await;
             shipped(&store).await;
-            assert_eq!(store.ship_standing().unwrap().trouble, None);
+            assert_eq!(store.ship_standing().unwrap().error, None);
         }
         let last = versions(&store).await;
         store.close().await.unwrap();
@@ -39,13 +39,13 @@ async fn answers_that_are_lost_are_no_failures() {
         assert_eq!(
             verify(&archive, &mut |_| ()).unwrap().first().map(|epoch| epoch.bases),
             Some(1),
-            "it never began anew"
+            "it never started again"
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_that_have_the_same_store_one_writes_and_the_other_is_told() {
+async fn one_of_two_copies_of_a_store_writes_the_archive() {
     let scratch = TempDir::new().unwrap();
     let at = |name: &str| scratch.path().join(name);
     let archive = bucket(&scratch);
@@ -57,35 +57,34 @@ async fn of_two_that_have_the_same_store_one_writes_and_the_other_is_told() {
     let faults = Arc::new(Faults::default());
     store.ship(ShipTo { faults: Arc::clone(&faults), ..ShipTo::new(&archive) }).await.unwrap();
     shipped(&store).await;
-    // The first writes, if only that nothing is new.
+    // The first one writes at least its heartbeats.
     let copy = Embedded::open(small(&at("copy"))).await.unwrap();
     let said = copy.ship(ShipTo::new(&archive)).await.unwrap_err().to_string();
     assert!(said.contains("is being written by another process"), "{said}");
-    // It is cut off, and the second begins.
+    // The first one is cut off, and the second starts.
     faults.limit_space(0);
     work(&store, 10).await;
-    until(|| store.ship_standing().unwrap().trouble.is_some()).await;
+    until(|| store.ship_standing().unwrap().error.is_some()).await;
     work(&copy, 200).await;
     copy.ship(ShipTo::new(&archive)).await.unwrap();
     shipped(&copy).await;
     faults.limit_space(u64::MAX);
     work(&store, 200).await;
-    until(|| store.ship_standing().unwrap().trouble.is_some_and(|why| why.contains("is being written by another")))
-        .await;
-    // It goes on for those who call it, and ships nothing.
+    until(|| store.ship_standing().unwrap().error.is_some_and(|why| why.contains("is being written by another"))).await;
+    // The first one still serves its callers, but ships nothing.
     work(&store, 200).await;
     work(&copy, 200).await;
     shipped(&copy).await;
-    assert!(store.ship_standing().unwrap().trouble.is_some());
+    assert!(store.ship_standing().unwrap().error.is_some());
     let last = versions(&copy).await;
-    // Nor does it when the other has ended: it has gone another way.
+    // It still ships nothing after the other has stopped, because it has diverged.
     copy.close().await.unwrap();
     until(|| {
         store
             .ship_standing()
             .unwrap()
-            .trouble
-            .is_some_and(|why| why.contains("another way") || why.contains("older copy"))
+            .error
+            .is_some_and(|why| why.contains("has diverged") || why.contains("older copy"))
     })
     .await;
     drop(store);
@@ -94,7 +93,7 @@ async fn of_two_that_have_the_same_store_one_writes_and_the_other_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_put_that_arrives_when_another_has_begun_changes_nothing_and_is_told_to_its_writer() {
+async fn a_late_put_of_a_replaced_writer_changes_nothing() {
     let scratch = TempDir::new().unwrap();
     let at = |name: &str| scratch.path().join(name);
     let archive = bucket(&scratch);
@@ -103,7 +102,7 @@ async fn a_put_that_arrives_when_another_has_begun_changes_nothing_and_is_told_t
     store.close().await.unwrap();
     copy_directory(&at("data"), &at("copy"));
     let store = Embedded::open(small(&at("data"))).await.unwrap();
-    let slow = archive.bucket().make_another_way("slow-way");
+    let slow = archive.bucket().other_handle("slow-way");
     store.ship(ShipTo::new("s3://slow-way/of/a-test")).await.unwrap();
     shipped(&store).await;
     slow.hold(true);
@@ -113,8 +112,7 @@ async fn a_put_that_arrives_when_another_has_begun_changes_nothing_and_is_told_t
     copy.ship(ShipTo::new(&archive)).await.unwrap();
     shipped(&copy).await;
     slow.hold(false);
-    until(|| store.ship_standing().unwrap().trouble.is_some_and(|why| why.contains("is being written by another")))
-        .await;
+    until(|| store.ship_standing().unwrap().error.is_some_and(|why| why.contains("is being written by another"))).await;
     work(&copy, 200).await;
     shipped(&copy).await;
     let last = versions(&copy).await;
@@ -125,7 +123,7 @@ async fn a_put_that_arrives_when_another_has_begun_changes_nothing_and_is_told_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_was_cut_off_goes_on_when_nobody_else_has_begun() {
+async fn a_writer_cut_off_continues_if_no_other_has_started() {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), bucket(&scratch));
     let store = Embedded::open(small(&data)).await.unwrap();
@@ -137,12 +135,12 @@ async fn whoever_was_cut_off_goes_on_when_nobody_else_has_begun() {
         // Within a piece.
         faults.limit_space(round * 1_000);
         work(&store, 40).await;
-        until(|| store.ship_standing().unwrap().trouble.is_some()).await;
+        until(|| store.ship_standing().unwrap().error.is_some()).await;
         faults.limit_space(u64::MAX);
     }
     shipped(&store).await;
     let last = versions(&store).await;
-    // As if the machine were lost.
+    // As if the machine had been lost.
     drop(store);
     restore_to(&archive, &scratch.path().join("there"), None).unwrap();
     assert_eq!(versions(&Embedded::open(small(&scratch.path().join("there"))).await.unwrap()).await, last);
@@ -151,7 +149,7 @@ async fn whoever_was_cut_off_goes_on_when_nobody_else_has_begun() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_piece_of_another_writer_is_not_taken_for_the_writer_s_own() {
+async fn a_writer_ignores_pieces_of_another_writer() {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), bucket(&scratch));
     let store = Embedded::open(baton_store_embedded::Options::new(&data)).await.unwrap();
@@ -162,7 +160,7 @@ async fn a_piece_of_another_writer_is_not_taken_for_the_writer_s_own() {
     store.close().await.unwrap();
     let pieces: Vec<_> = archive.files().into_iter().filter(|(name, _)| name.contains("/log/")).collect();
     assert!(pieces.len() > 1, "{}", pieces.len());
-    // Before and behind its own, in order of the names.
+    // Sorted before and after its own pieces.
     for (name, bytes) in pieces {
         let (offset, _) = name.rsplit_once('.').unwrap();
         for writer in ["0000000000000001", "ffffffffffff0001"] {
@@ -178,7 +176,7 @@ async fn a_piece_of_another_writer_is_not_taken_for_the_writer_s_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_shipped_costs_a_piece_and_a_small_file_each_time_and_a_backup_few_puts() {
+async fn shipping_costs_two_puts_and_a_backup_few() {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), bucket(&scratch));
     let store = Embedded::open(baton_store_embedded::Options::new(&data)).await.unwrap();
@@ -189,10 +187,10 @@ async fn what_is_shipped_costs_a_piece_and_a_small_file_each_time_and_a_backup_f
         work(&store, 1).await;
         let before = archive.bucket().puts();
         back_up(&data, &archive).await.unwrap();
-        // That it begins (two), how far it is before and behind, a piece, and that it ends.
+        // The start (two), the current end before and after, a piece, and the end.
         assert!(archive.bucket().puts() - before <= 6, "{} after {first}", archive.bucket().puts() - before);
     }
-    // What each began with was put in the place of what the one before had ended with.
+    // The first piece of each writer replaced the last piece of the previous one.
     verify(&archive, &mut |_| ()).unwrap();
     let held = archive.files().keys().filter(|name| name.contains("/log/")).count();
     assert!(held <= 22, "{held}");
@@ -200,7 +198,7 @@ async fn what_is_shipped_costs_a_piece_and_a_small_file_each_time_and_a_backup_f
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_of_an_archive_in_the_other_kind_of_place_restores_and_is_not_gone_on_with() {
+async fn an_archive_copied_to_another_kind_can_only_be_restored() {
     let scratch = TempDir::new().unwrap();
     let at = |name: &str| scratch.path().join(name);
     let store = Embedded::open(small(&at("data"))).await.unwrap();
@@ -229,13 +227,13 @@ async fn a_copy_of_an_archive_in_the_other_kind_of_place_restores_and_is_not_gon
         let found = versions(&Embedded::open(small(&there)).await.unwrap()).await;
         assert!(name == "copied" || found == last, "{found:?}");
         let said = back_up(&at("data"), archive).await.unwrap_err().to_string();
-        assert!(said.contains("it can be restored from, and not gone on with"), "{said}");
+        assert!(said.contains("it can be restored but not continued"), "{said}");
     }
     store.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_old_goes_from_a_bucket_too() {
+async fn expired_data_is_removed_from_a_bucket() {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), bucket(&scratch));
     for _ in 0..3 {
@@ -255,14 +253,14 @@ async fn what_is_too_old_goes_from_a_bucket_too() {
 }
 
 #[test]
-fn an_address_without_a_bucket_and_a_build_without_s3_are_refused() {
+fn invalid_addresses_and_builds_without_s3_are_refused() {
     let scratch = TempDir::new().unwrap();
     let said = restore_to("s3://", &scratch.path().join("r"), None).unwrap_err().to_string();
     assert!(said.contains("expected `s3://BUCKET/PREFIX`"), "{said}");
     if cfg!(not(feature = "s3")) {
         let address = ArchiveAddress::from("s3://bucket-that-no-test-made/p");
         let said = restore_to(address, &scratch.path().join("r"), None).unwrap_err().to_string();
-        assert!(said.contains("this build of Baton cannot reach S3") && said.contains("--features s3"), "{said}");
+        assert!(said.contains("this build of Baton has no support for S3") && said.contains("--features s3"), "{said}");
     }
     assert!(quiet(scratch.path(), "s3://").unwrap_err().to_string().contains("there is no store"));
 }

@@ -1,7 +1,7 @@
-//! Backups, what is shipped all the time, and what is restored from it: compared with what was acknowledged.
+//! Backups, shipping and restores, compared with the acknowledged commits.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
-#![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
+#![allow(clippy::indexing_slicing, reason = "a panic fails the test")]
 
 mod backups;
 mod buckets;
@@ -24,7 +24,7 @@ use store::Store;
 
 use crate::support::{key, next};
 
-/// Runs each test with its archive in a directory, and in a bucket.
+/// Runs each test with its archive in a directory and in a bucket.
 macro_rules! in_both_places {
     ($($name:ident),* $(,)?) => {
         mod in_a_directory {
@@ -64,7 +64,7 @@ fn restore_to(archive: impl Into<ArchiveAddress>, directory: &Path, to: Option<u
     restore(&options, &mut |_| ())
 }
 
-/// The state of the test's keys.
+/// Returns the versions of the test's keys.
 async fn versions(store: &Embedded) -> BTreeMap<String, u64> {
     let mut versions = BTreeMap::new();
     for name in 0..10 {
@@ -82,10 +82,10 @@ async fn work(store: &Embedded, count: u64) {
     }
 }
 
-/// Milliseconds since 1970, after waiting for the next one.
+/// Waits for the next millisecond and returns it, in milliseconds since 1970.
 fn instant() -> u64 {
     let now = || {
-        #[expect(clippy::disallowed_methods, reason = "what a person at a clock would say")]
+        #[expect(clippy::disallowed_methods, reason = "wall-clock time, as a user would give it")]
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         u64::try_from(since.as_millis()).unwrap()
     };
@@ -106,13 +106,11 @@ async fn until(mut holds: impl FnMut() -> bool) {
 }
 
 async fn shipped(store: &Embedded) {
-    until(|| {
-        store.ship_standing().is_some_and(|ship| ship.trouble.is_none() && ship.lag.is_zero() && ship.shipped > 0)
-    })
-    .await;
+    until(|| store.ship_standing().is_some_and(|ship| ship.error.is_none() && ship.lag.is_zero() && ship.shipped > 0))
+        .await;
 }
 
-/// Not a test: the process to be killed, when the environment says so.
+/// Not a test: the process to be killed, if the environment variable is set.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hammer() {
     support::hammer().await;

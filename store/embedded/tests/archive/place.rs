@@ -1,4 +1,4 @@
-//! An archive of a test, in a directory or in a bucket, and what is done to it behind the store's back.
+//! An archive of a test in a directory or a bucket, and ways to manipulate it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,13 +20,13 @@ pub(crate) enum Kind {
 
 pub(crate) enum Place {
     Directory(PathBuf),
-    /// One that goes with the test.
+    /// A directory that is deleted with the test.
     Copied(TempDir),
     Bucket(String, Arc<MemoryBucket>),
 }
 
 impl Place {
-    /// An empty one; a directory is made by whoever writes it.
+    /// Creates an empty location. A directory is created by its writer.
     pub(crate) fn new(kind: Kind, scratch: &Path, name: &str) -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
         match kind {
@@ -38,7 +38,7 @@ impl Place {
         }
     }
 
-    /// The same in another place.
+    /// Copies the archive to another location.
     pub(crate) fn copy(&self) -> Self {
         let scratch = TempDir::new().unwrap();
         match self.place() {
@@ -66,7 +66,7 @@ impl Place {
         self.place().unwrap_err()
     }
 
-    /// What is there, by its name within the archive.
+    /// Returns the files by their names within the archive.
     pub(crate) fn files(&self) -> BTreeMap<String, Vec<u8>> {
         match self.place() {
             Ok(path) => {
@@ -87,7 +87,7 @@ impl Place {
         }
     }
 
-    /// It is not there meanwhile.
+    /// Makes the archive unavailable while the future runs.
     pub(crate) async fn without<F: Future<Output = ()>>(&self, meanwhile: impl FnOnce() -> F) {
         match self.place() {
             Ok(path) => {

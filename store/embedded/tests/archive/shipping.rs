@@ -1,4 +1,4 @@
-//! What is shipped all the time: under load, with machines that are lost and archives that are away.
+//! Continuous shipping under load, with lost machines and unreachable archives.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,12 +16,12 @@ use crate::support::{self, Hammer, WRITERS, check, head, key, next, small};
 use crate::{in_both_places, restore_to, shipped, until, versions, work};
 
 in_both_places! {
-    a_service_with_a_lease_stops_by_itself_when_the_archive_is_away,
-    an_archive_that_is_away_holds_nothing_up_and_is_brought_up_to_date_later,
+    a_leased_service_stops_without_its_archive,
+    an_unreachable_archive_delays_nothing_and_catches_up,
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_that_is_lost_under_load_loses_less_than_a_second() {
+async fn a_machine_lost_under_load_loses_less_than_a_second() {
     let scratch = TempDir::new().unwrap();
     for round in 0..4 {
         let (data, archive) = (scratch.path().join(format!("d{round}")), scratch.path().join(format!("a{round}")));
@@ -46,16 +46,16 @@ async fn a_machine_that_is_lost_under_load_loses_less_than_a_second() {
             let least = must.get(&writer).copied().unwrap_or_default();
             found.insert(writer, check(&*store, &key(&writer.to_string()), least).await);
         }
-        // How much it really was.
+        // The actual loss.
         let lost = acknowledged.iter().find(|(_, told)| told.iter().any(|(writer, version)| found[writer] < *version));
         println!("lost {:?} of {} commits", lost.map(|(at, _)| end - *at), found.values().sum::<u64>());
     }
 }
 
-async fn an_archive_that_is_away_holds_nothing_up_and_is_brought_up_to_date_later(kind: Kind) {
+async fn an_unreachable_archive_delays_nothing_and_catches_up(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
-    // Once with room for the log that is not shipped, and once without.
+    // With and without space for the log that is not shipped.
     for held_bytes in [64 << 20, 0] {
         let store = Embedded::open(Options { held_bytes, ..small(&data) }).await.unwrap();
         let faults = Arc::new(Faults::default());
@@ -64,7 +64,7 @@ async fn an_archive_that_is_away_holds_nothing_up_and_is_brought_up_to_date_late
         shipped(&store).await;
         faults.limit_space(0);
         work(&store, 3_000).await;
-        until(|| store.ship_standing().unwrap().trouble.is_some()).await;
+        until(|| store.ship_standing().unwrap().error.is_some()).await;
         assert!(store.ship_standing().unwrap().lag > Duration::ZERO);
         faults.limit_space(u64::MAX);
         shipped(&store).await;
@@ -79,7 +79,7 @@ async fn an_archive_that_is_away_holds_nothing_up_and_is_brought_up_to_date_late
     assert_eq!(verify(&archive, &mut |_| ()).unwrap().first().map(|epoch| epoch.spans.len()), Some(2), "a gap");
 }
 
-async fn a_service_with_a_lease_stops_by_itself_when_the_archive_is_away(kind: Kind) {
+async fn a_leased_service_stops_without_its_archive(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let (data, archive) = (scratch.path().join("data"), Place::new(kind, scratch.path(), "archive"));
     let store = Embedded::open(small(&data)).await.unwrap();
@@ -93,7 +93,8 @@ async fn a_service_with_a_lease_stops_by_itself_when_the_archive_is_away(kind: K
     assert!(next(&*store, &key("0")).await.is_err());
 }
 
-/// What is under way when a machine goes to sleep is told when it wakes, unless the lease is looked at then.
+/// A commit in progress when the machine goes to sleep would be acknowledged after waking up without a check of the
+/// lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_that_wakes_after_its_lease_acknowledges_nothing() {
     for (slept, is_acknowledged) in [(50, true), (61, false)] {
@@ -110,7 +111,7 @@ async fn a_machine_that_wakes_after_its_lease_acknowledges_nothing() {
             assert_eq!(answer.unwrap(), Cas::Won);
         } else {
             assert!(matches!(&answer, Err(Error::Failed { why }) if why.contains("--ship-lease")), "{answer:?}");
-            assert!(store.load(&key("a")).await.is_err(), "what it has may be old");
+            assert!(store.load(&key("a")).await.is_err(), "its data may be outdated");
             assert!(matches!(store.failed().await, Error::Failed { .. }));
         }
     }

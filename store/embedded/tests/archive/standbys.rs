@@ -1,4 +1,4 @@
-//! Standbys that take over, and stores that must not go on.
+//! Standbys that take over, and stores that must not continue.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,9 +15,9 @@ use crate::support::{check, copy_directory, key, next, small};
 use crate::{back_up, in_both_places, instant, restore_to, shipped, versions, work};
 
 in_both_places! {
-    a_standby_takes_over_from_a_service_that_runs_without_losing_anything_and_only_one_can,
-    a_data_directory_that_is_not_the_one_that_was_shipped_is_refused,
-    what_a_copy_of_the_store_ships_that_went_another_way_is_a_line_of_its_own,
+    one_standby_takes_over_without_losing_anything,
+    another_data_directory_than_the_shipped_one_is_refused,
+    a_diverged_copy_ships_a_separate_line,
 }
 
 fn standby(archive: &Place, directory: &Path) -> Standby {
@@ -25,7 +25,7 @@ fn standby(archive: &Place, directory: &Path) -> Standby {
     Standby::open(&StandbyOptions { archive, directory, faults: Arc::default() }).unwrap()
 }
 
-async fn a_standby_takes_over_from_a_service_that_runs_without_losing_anything_and_only_one_can(kind: Kind) {
+async fn one_standby_takes_over_without_losing_anything(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let at = |name: &str| scratch.path().join(name);
     let (data, archive) = (at("data"), Place::new(kind, scratch.path(), "archive"));
@@ -43,13 +43,13 @@ async fn a_standby_takes_over_from_a_service_that_runs_without_losing_anything_a
     assert!(!followed.has_begun && followed.batches_new > 0, "{followed:?}");
     let said = Embedded::open(small(&at("first"))).await.unwrap_err().to_string();
     assert!(said.contains("in use"), "{said}");
-    // It goes on after a restart.
+    // The standby continues after a restart.
     drop(first);
     let said = Embedded::open(small(&at("first"))).await.unwrap_err().to_string();
     assert!(said.contains("standby promote"), "{said}");
     let mut first = standby(&archive, &at("first"));
     assert!(!first.step(&mut |_| ()).unwrap().has_begun);
-    // Under load: what is acknowledged is counted until the store says no.
+    // Under load: counts acknowledged commits until the store refuses one.
     let busy = Arc::clone(&store);
     let load = tokio::spawn(async move {
         let mut acknowledged = BTreeMap::new();
@@ -71,14 +71,14 @@ async fn a_standby_takes_over_from_a_service_that_runs_without_losing_anything_a
     for (name, version) in acknowledged {
         assert!(check(&*new, &key(&name), version).await >= version);
     }
-    // The old one does not come back, nor does another standby believe that it leads.
+    // The old store cannot return, and no other standby believes that it has taken over.
     drop(store);
     let old = Embedded::open(small(&data)).await.unwrap();
     let refused = old.ship(ShipTo::new(&archive)).await.unwrap_err();
     assert!(matches!(refused, ArchiveError::TakenOver { .. }), "{refused}");
     let said = second.promote(Duration::ZERO).unwrap_err().to_string();
     assert!(said.contains("cannot take over"), "{said}");
-    // The new one goes on in the archive, and the other standby with it.
+    // The new store continues in the archive, and the other standby follows it.
     new.ship(ShipTo::new(&archive)).await.unwrap();
     work(&new, 20).await;
     shipped(&new).await;
@@ -88,14 +88,14 @@ async fn a_standby_takes_over_from_a_service_that_runs_without_losing_anything_a
     let last = versions(&new).await;
     drop(new);
     drop(second);
-    // The machine is gone: nobody says that it has stopped.
+    // The machine is lost, so the store does not record that it has stopped.
     let promotion = promote(&at("second"), Duration::ZERO).unwrap().unwrap();
     assert!(!promotion.is_all && promotion.epoch == 3, "{promotion:?}");
     assert_eq!(versions(&Embedded::open(small(&at("second"))).await.unwrap()).await, last);
-    assert!(promote(&at("second"), Duration::ZERO).unwrap_err().to_string().contains("is no standby"));
+    assert!(promote(&at("second"), Duration::ZERO).unwrap_err().to_string().contains("is not a standby"));
 }
 
-async fn a_data_directory_that_is_not_the_one_that_was_shipped_is_refused(kind: Kind) {
+async fn another_data_directory_than_the_shipped_one_is_refused(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let at = |name: &str| scratch.path().join(name);
     let (data, archive) = (at("data"), Place::new(kind, scratch.path(), "archive"));
@@ -115,8 +115,8 @@ async fn a_data_directory_that_is_not_the_one_that_was_shipped_is_refused(kind: 
     let other = Embedded::open(baton_store_embedded::Options::new(at("other"))).await.unwrap();
     work(&other, 60).await;
     let said = other.ship(ShipTo::new(&archive)).await.unwrap_err().to_string();
-    assert!(said.contains("gone another way"), "{said}");
-    // It is not there: whether somebody has taken over cannot be told.
+    assert!(said.contains("has diverged"), "{said}");
+    // Without the archive it is unknown whether another store has taken over.
     let store = Embedded::open(small(&data)).await.unwrap();
     archive
         .without(|| async {
@@ -133,7 +133,7 @@ async fn a_data_directory_that_is_not_the_one_that_was_shipped_is_refused(kind: 
     assert!(said.contains(&format!("is being written by {by}")), "{said}");
 }
 
-async fn what_a_copy_of_the_store_ships_that_went_another_way_is_a_line_of_its_own(kind: Kind) {
+async fn a_diverged_copy_ships_a_separate_line(kind: Kind) {
     let scratch = TempDir::new().unwrap();
     let at = |name: &str| scratch.path().join(name);
     let archive = Place::new(kind, scratch.path(), "archive");
@@ -146,8 +146,8 @@ async fn what_a_copy_of_the_store_ships_that_went_another_way_is_a_line_of_its_o
     work(&store, 30).await;
     let (instant, first) = (instant(), versions(&store).await);
     store.close().await.unwrap();
-    // So far that its log does not have any more where they part; and begins, of all batches, with the one after the last of the
-    // other: a segment for each time that it is opened.
+    // The copy's log no longer contains the point of divergence. The restarts create one segment each, so that its log
+    // begins with just the batch after the last one of the other store.
     for _ in 0..4 {
         let copy = Embedded::open(small(&at("copy"))).await.unwrap();
         work(&copy, 10).await;
@@ -160,7 +160,7 @@ async fn what_a_copy_of_the_store_ships_that_went_another_way_is_a_line_of_its_o
     let second = versions(&copy).await;
     copy.close().await.unwrap();
     assert_eq!(verify(&archive, &mut |_| ()).unwrap().first().map(|epoch| epoch.spans.len()), Some(2));
-    // What was between is not there: the last before it is.
+    // The state in between no longer exists, so the last one before it is restored.
     let expected = [("first", Some(instant), &first), ("between", Some(between), &first), ("second", None, &second)];
     for (name, to, expected) in expected {
         restore_to(&archive, &at(name), to).unwrap();

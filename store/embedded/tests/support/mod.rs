@@ -1,6 +1,6 @@
-//! What the tests share: a load whose every acknowledged commit can be checked, in this process or in one to be killed.
+//! Shared by the tests: a load whose acknowledged commits can be checked, in this process or in one to be killed.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not take for tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognize as tests")]
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use baton_store_embedded::faults::Then;
+use baton_store_embedded::faults::FaultAction;
 use baton_store_embedded::{Embedded, Options};
 use bytes::Bytes;
 use store::{Cas, Expect, Head, HeadKey, PartKey, Row, Store};
@@ -17,7 +17,7 @@ use store::{Cas, Expect, Head, HeadKey, PartKey, Row, Store};
 pub const RUN: [u8; 16] = [7; 16];
 pub const WRITERS: u64 = 16;
 
-/// Small enough that checkpoints and new segments happen all the time.
+/// Small limits, which cause frequent checkpoints and new segments.
 pub fn small(directory: &Path) -> Options {
     Options {
         memory_bytes: 256 << 10,
@@ -32,7 +32,7 @@ pub fn key(workflow_id: &str) -> HeadKey {
     HeadKey { domain: Arc::from("crash"), workflow_id: Arc::from(workflow_id) }
 }
 
-/// Everything about a head follows from its key and version.
+/// Returns a head whose content is determined by its key and version.
 pub fn head(key: &HeadKey, version: u64) -> Head {
     let line = format!("{} at {version};", key.workflow_id);
     Head {
@@ -67,12 +67,12 @@ pub async fn next(store: &dyn Store, key: &HeadKey) -> Result<u64, store::Error>
     Ok(version)
 }
 
-/// How many packs a run of the hammer keeps: each version replaces one of them.
+/// Number of packs per run. Each version replaces one of them.
 const PACKS: u64 = 7;
 
 fn pack(key: &HeadKey, version: u64) -> (PartKey, Bytes) {
     let line = format!("payloads of {} at {version};", key.workflow_id);
-    // Short ones among them, which do not stay in the log.
+    // Some are short and not kept in the log.
     let times = 10 + 180 * usize::try_from(version % 3).unwrap();
     (PartKey::Pack { op: version % PACKS }, Bytes::from(line.repeat(times)))
 }
@@ -95,7 +95,7 @@ async fn check_packs(store: &dyn Store, key: &HeadKey, version: u64) {
     }
 }
 
-/// Checks that a key has at least the acknowledged version, whole, with all its chunks and its place in the indexes.
+/// Checks that a key has at least the acknowledged version, complete with all its chunks and its index entries.
 pub async fn check(store: &dyn Store, key: &HeadKey, acknowledged: u64) -> u64 {
     let found = store.load(key).await.unwrap();
     let version = found.as_ref().map_or(0, |head| head.version);
@@ -109,12 +109,12 @@ pub async fn check(store: &dyn Store, key: &HeadKey, acknowledged: u64) -> u64 {
     version
 }
 
-/// What a killed process had been told.
+/// Commits that a killed process has acknowledged.
 #[derive(Default)]
 pub struct Acknowledged(pub BTreeMap<u64, u64>);
 
 impl Acknowledged {
-    /// Opens the store, checks everything in it against what was acknowledged, and leaves without closing.
+    /// Opens the store, compares its content with the acknowledged commits, and returns it without closing it.
     pub async fn check(&mut self, directory: &Path) -> Arc<Embedded> {
         let store = Embedded::open(small(directory)).await.expect("opens after a crash");
         let due = store.due(0, u64::MAX, None, 1000).await.unwrap();
@@ -135,16 +135,16 @@ impl Acknowledged {
         assert_eq!(found_due, expected_due);
         let query = store::ListQuery { domain: Arc::from("crash"), ..store::ListQuery::default() };
         let counted = store.count(&query, u64::MAX).await.unwrap();
-        // What the numbers do not tell is counted row by row.
+        // Counts that the numbers do not cover examine the rows.
         let by_row = store::ListQuery { started_from: Some(0), ..query.clone() };
-        assert_eq!(counted, store.count(&by_row, u64::MAX).await.unwrap(), "counts are those of the rows");
+        assert_eq!(counted, store.count(&by_row, u64::MAX).await.unwrap(), "numbers and rows must agree");
         let by_type = store::ListQuery { workflow_type: Some("crash".to_owned()), ..query };
-        assert_eq!(counted, store.count(&by_type, u64::MAX).await.unwrap(), "entries are those of the rows");
+        assert_eq!(counted, store.count(&by_type, u64::MAX).await.unwrap(), "entries and rows must agree");
         store
     }
 }
 
-/// The body of the process to be killed: commits from 16 tasks until the end, and says what was acknowledged.
+/// The process to be killed: commits from 16 tasks until it is killed, and prints each acknowledged commit.
 pub async fn hammer() {
     let Ok(directory) = std::env::var("BATON_HAMMER") else {
         return;
@@ -156,7 +156,7 @@ pub async fn hammer() {
         store.ship(baton_store_embedded::archive::ShipTo::new(archive.as_str())).await.unwrap();
     }
     if let Ok(point) = std::env::var("BATON_ABORT_AT") {
-        faults.at(&point, Then::Abort);
+        faults.at(&point, FaultAction::Abort);
     }
     let out = Arc::new(Mutex::new(std::io::stdout()));
     writeln!(out.lock().unwrap(), "\nready").unwrap();
@@ -174,7 +174,7 @@ pub async fn hammer() {
     tasks.join_all().await;
 }
 
-/// A process that runs this binary's test `hammer`.
+/// A process that runs the test `hammer` of this binary.
 pub struct Hammer {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
@@ -208,14 +208,14 @@ impl Hammer {
         self.child.kill().unwrap();
     }
 
-    /// Reads what was acknowledged until the process has ended. A line cut short is not one.
+    /// Reads the acknowledged commits until the process has ended, ignoring an incomplete last line.
     pub fn acknowledged(mut self, into: &mut Acknowledged) -> u64 {
         let count = self.hear(u64::MAX, into);
         self.child.wait().unwrap();
         count
     }
 
-    /// Reads what was acknowledged, up to so many times.
+    /// Reads up to `most` acknowledged commits.
     pub fn hear(&mut self, most: u64, into: &mut Acknowledged) -> u64 {
         let mut count = 0;
         let mut line = String::new();
@@ -232,7 +232,7 @@ impl Hammer {
     }
 }
 
-/// Numbers that look random and are the same each time (splitmix64).
+/// A reproducible pseudo-random sequence (splitmix64).
 pub struct Dice(pub u64);
 
 impl Dice {
@@ -245,7 +245,7 @@ impl Dice {
     }
 }
 
-/// The log's segments, oldest first.
+/// Returns the log's segments, oldest first.
 pub fn segments(directory: &Path) -> Vec<PathBuf> {
     let mut found: Vec<_> = std::fs::read_dir(directory.join("log"))
         .unwrap()
@@ -256,12 +256,12 @@ pub fn segments(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The segment that was written last, if any was.
+/// Returns the segment that was written last, if any.
 pub fn newest_segment(directory: &Path) -> Option<PathBuf> {
     segments(directory).into_iter().rev().find(|path| data_end(path) > 0)
 }
 
-/// Where a segment's frames end, its zeros begin.
+/// Returns the end of a segment's frames, where its zeros begin.
 pub fn data_end(path: &Path) -> usize {
     let bytes = std::fs::read(path).unwrap();
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| (last + 1).next_multiple_of(8))
@@ -280,7 +280,7 @@ pub fn copy_directory(from: &Path, to: &Path) {
     }
 }
 
-/// Changes some bytes of a file.
+/// Changes the content of a file.
 pub fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = std::fs::read(path).unwrap();
     change(&mut bytes);

@@ -1,4 +1,4 @@
-//! A directory as the place of an archive.
+//! A directory as the location of an archive.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{ArchivePlace, FilePart, FileTag, ListedFile, Paces, PutAnswer, PutWhen, StoredFile};
+use super::{ArchivePlace, FilePart, FileTag, Intervals, ListedFile, PutAnswer, PutWhen, StoredFile};
 use crate::archive::ArchiveError;
 use crate::archive::names::{CHUNKS, LOG, OWNER};
 use crate::archive::sealed::Files;
@@ -16,13 +16,14 @@ use crate::disk::storage_error;
 use crate::log::sync_directory;
 use crate::private;
 
-/// More is not believed: the largest value is 16 MiB.
-const FILE_BELIEVED: u64 = 64 << 20;
+/// Maximum size of a file that is read. The largest value is 16 MiB.
+const FILE_READ_MAX: u64 = 64 << 20;
 
-/// How often what is new is shipped, and the archive looked at. Ours: a tenth of what a lost machine may lose.
-const PACES: Paces = Paces { every: Duration::from_millis(100), beat: Duration::from_secs(1), watch: Duration::ZERO };
+/// Intervals of shipping to and watching a directory. Ours: a tenth of the acceptable loss when a machine fails.
+const INTERVALS: Intervals =
+    Intervals { every: Duration::from_millis(100), heartbeat: Duration::from_secs(1), watch: Duration::ZERO };
 
-/// See the module.
+/// An archive in a directory.
 #[derive(Debug)]
 pub(crate) struct DirectoryPlace {
     pub(crate) path: PathBuf,
@@ -44,8 +45,8 @@ impl ArchivePlace for DirectoryPlace {
         Some(&self.path)
     }
 
-    fn paces(&self) -> Paces {
-        PACES
+    fn intervals(&self) -> Intervals {
+        INTERVALS
     }
 
     fn shown(&self, name: &str) -> String {
@@ -85,7 +86,7 @@ impl ArchivePlace for DirectoryPlace {
     fn read(&self, name: &str) -> Result<Option<StoredFile>, ArchiveError> {
         let Some(file) = self.open(name)? else { return Ok(None) };
         let mut bytes = Vec::new();
-        let read = file.take(FILE_BELIEVED).read_to_end(&mut bytes);
+        let read = file.take(FILE_READ_MAX).read_to_end(&mut bytes);
         read.map_err(|error| storage_error(&error, "read", &self.path.join(name)))?;
         Ok(Some(StoredFile { bytes: bytes.into(), tag: FileTag::default() }))
     }
@@ -126,7 +127,7 @@ impl ArchivePlace for DirectoryPlace {
 
     fn claim(&self, folder: &str, owner: &str, bytes: &Bytes) -> Result<PutAnswer, ArchiveError> {
         let directory = self.path.join(folder);
-        let failed = |error: io::Error| storage_error(&error, "begin an epoch in", &self.path);
+        let failed = |error: io::Error| storage_error(&error, "create an epoch in", &self.path);
         match DirBuilder::new().mode(0o700).create(&directory) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(PutAnswer::Otherwise),
@@ -148,14 +149,14 @@ impl ArchivePlace for DirectoryPlace {
         let path = self.path.join(name);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(storage_error(&error, "remove what is too old from", &self.path).into())
+                Err(storage_error(&error, "remove expired data from", &self.path).into())
             }
             _ => Ok(()),
         }
     }
 }
 
-/// Whether a directory is an archive, or empty.
+/// Returns whether a directory is an archive or empty.
 fn is_archive_or_empty(root: &Path) -> io::Result<bool> {
     let mut is_empty = true;
     for entry in std::fs::read_dir(root)? {

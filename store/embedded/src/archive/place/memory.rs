@@ -1,4 +1,4 @@
-//! A bucket in memory, for tests: it keeps the promises of one, and fails on demand.
+//! A bucket in memory for tests, with the guarantees of a real one and fault injection.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{ArchivePlace, FileTag, ListedFile, Paces, PutAnswer, PutWhen, StoredFile};
+use super::{ArchivePlace, FileTag, Intervals, ListedFile, PutAnswer, PutWhen, StoredFile};
 use crate::archive::ArchiveError;
 
-/// Fast, so that tests are.
-const PACES: Paces =
-    Paces { every: Duration::from_millis(20), beat: Duration::from_millis(50), watch: Duration::from_millis(500) };
+/// Short intervals, to keep tests fast.
+const INTERVALS: Intervals = Intervals {
+    every: Duration::from_millis(20),
+    heartbeat: Duration::from_millis(50),
+    watch: Duration::from_millis(500),
+};
 
 static BUCKETS: Mutex<BTreeMap<String, Arc<MemoryBucket>>> = Mutex::new(BTreeMap::new());
 
@@ -20,29 +23,29 @@ fn buckets() -> MutexGuard<'static, BTreeMap<String, Arc<MemoryBucket>>> {
     BUCKETS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What every `s3://BUCKET/…` of this process reaches that was made here.
+/// A bucket that `s3://BUCKET/…` addresses within this process refer to.
 #[derive(Debug, Default)]
 pub struct MemoryBucket {
     objects: Arc<Mutex<BTreeMap<String, (Bytes, u64)>>>,
-    /// Of all ways to these objects.
+    /// Number of puts, shared by all handles to these objects.
     puts: Arc<AtomicU64>,
-    /// Puts wait meanwhile.
+    /// Whether puts wait.
     is_held: Mutex<bool>,
     is_let_go: Condvar,
-    /// Of so many puts, one is done and its answer lost.
+    /// One in this many puts succeeds but loses its response.
     lost_answers: AtomicU64,
 }
 
 impl MemoryBucket {
-    /// Makes one; what it held before is gone.
+    /// Creates a bucket, replacing an existing one of this name.
     pub fn make(bucket: &str) -> Arc<Self> {
         let made = Arc::new(Self::default());
         buckets().insert(bucket.to_owned(), Arc::clone(&made));
         made
     }
 
-    /// Another way to the same objects, with failures of its own.
-    pub fn make_another_way(&self, bucket: &str) -> Arc<Self> {
+    /// Creates another handle to the same objects, with separate faults.
+    pub fn other_handle(&self, bucket: &str) -> Arc<Self> {
         let (objects, puts) = (Arc::clone(&self.objects), Arc::clone(&self.puts));
         let made = Arc::new(Self { objects, puts, ..Self::default() });
         buckets().insert(bucket.to_owned(), Arc::clone(&made));
@@ -53,12 +56,12 @@ impl MemoryBucket {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that is there, by name.
+    /// Returns all objects by name.
     pub fn all(&self) -> BTreeMap<String, Vec<u8>> {
         self.objects().iter().map(|(name, (bytes, _))| (name.clone(), bytes.to_vec())).collect()
     }
 
-    /// Changes one, as damage would.
+    /// Changes an object, to simulate damage.
     pub fn change(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         if let Some((bytes, _)) = self.objects().get_mut(name) {
             let mut changed = bytes.to_vec();
@@ -67,30 +70,30 @@ impl MemoryBucket {
         }
     }
 
-    /// Has one more object.
+    /// Adds an object.
     pub fn insert(&self, name: &str, bytes: Vec<u8>) {
         let number = self.puts.fetch_add(1, Ordering::SeqCst) + 1;
         self.objects().insert(name.to_owned(), (bytes.into(), number));
     }
 
-    /// Has all that another has, and nothing else.
+    /// Replaces all objects by those of another bucket.
     pub fn copy_from(&self, other: &Self) {
         let objects = other.objects().clone();
         *self.objects() = objects;
     }
 
-    /// How many puts were done.
+    /// Returns the number of completed puts.
     pub fn puts(&self) -> u64 {
         self.puts.load(Ordering::SeqCst)
     }
 
-    /// From now on puts by this way wait, until they need not: they arrive late.
+    /// Makes puts through this handle wait until this is switched off, so that they arrive late.
     pub fn hold(&self, holds: bool) {
         *self.is_held.lock().unwrap_or_else(PoisonError::into_inner) = holds;
         self.is_let_go.notify_all();
     }
 
-    /// From now on the answer of every `nth` put is lost; of none for zero.
+    /// Loses the response of every `nth` put from now on; zero loses none.
     pub fn lose_answers(&self, nth: u64) {
         self.lost_answers.store(nth, Ordering::SeqCst);
     }
@@ -112,13 +115,13 @@ impl MemoryBucket {
         objects.insert(name.to_owned(), (bytes.clone(), number));
         match self.lost_answers.load(Ordering::SeqCst) {
             0 => PutAnswer::Done(FileTag(number.to_string())),
-            nth if number.is_multiple_of(nth) => PutAnswer::Unknown { why: "the answer was lost".to_owned() },
+            nth if number.is_multiple_of(nth) => PutAnswer::Unknown { why: "the response was lost".to_owned() },
             _ => PutAnswer::Done(FileTag(number.to_string())),
         }
     }
 }
 
-/// What is below a prefix of one.
+/// The objects below a prefix of a bucket.
 #[derive(Debug)]
 pub(crate) struct MemoryPlace {
     bucket: Arc<MemoryBucket>,
@@ -126,7 +129,7 @@ pub(crate) struct MemoryPlace {
     prefix: String,
 }
 
-/// The place of an address, if it is a bucket that was made here.
+/// Returns the location for an address, if the bucket was created here.
 pub(crate) fn find(bucket: &str, prefix: &str) -> Option<MemoryPlace> {
     let found = buckets().get(bucket).cloned()?;
     Some(MemoryPlace { bucket: found, name: bucket.to_owned(), prefix: prefix.to_owned() })
@@ -139,8 +142,8 @@ impl MemoryPlace {
 }
 
 impl ArchivePlace for MemoryPlace {
-    fn paces(&self) -> Paces {
-        PACES
+    fn intervals(&self) -> Intervals {
+        INTERVALS
     }
 
     fn shown(&self, name: &str) -> String {

@@ -1,5 +1,5 @@
-//! A bucket of S3, or of a store that speaks as S3 does, as the place of an archive. Owns how it is asked, how long an answer
-//! is waited for, and what is said of its errors: never a secret.
+//! A bucket of S3 or of an S3-compatible store as the location of an archive. Owns the requests, their timeouts, and
+//! their error messages, which never contain a secret.
 
 use std::future::Future;
 use std::sync::mpsc::sync_channel;
@@ -15,29 +15,30 @@ use object_store::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-use super::{ArchivePlace, FileTag, ListedFile, Paces, PutAnswer, PutWhen, StoredFile};
+use super::{ArchivePlace, FileTag, Intervals, ListedFile, PutAnswer, PutWhen, StoredFile};
 use crate::archive::ArchiveError;
 
-/// Ours: a put costs money, and what is shipped less often than this is more than a second behind.
-const PACES: Paces =
-    Paces { every: Duration::from_millis(400), beat: Duration::from_secs(2), watch: Duration::from_secs(3) };
-/// How long an answer is waited for. Ours: a hundred times what is usual; what a slow line needs for the largest object.
+/// Intervals of shipping to and watching a bucket. Ours: every put costs money, but with longer intervals the archive
+/// would lag by more than a second.
+const INTERVALS: Intervals =
+    Intervals { every: Duration::from_millis(400), heartbeat: Duration::from_secs(2), watch: Duration::from_secs(3) };
+/// Timeout of a response. Ours: a hundred times the usual; enough for the largest object on a slow connection.
 const ANSWER_WITHIN: &str = "10 seconds";
 const CONNECT_WITHIN: &str = "5 seconds";
-/// How long a request is repeated that was turned away.
+/// Time during which the client retries a rejected request.
 const REPEATED_FOR: Duration = Duration::from_secs(10);
-/// How often at most.
+/// Maximum number of these retries.
 const REPEATS: usize = 4;
-/// Beyond what the client waits by itself.
+/// Timeout of the whole operation, longer than the client's own.
 const LONGEST: Duration = Duration::from_secs(45);
-/// How often what changes nothing is asked for when there is no answer.
+/// Number of attempts for a request without side effects if there is no response.
 const READS: usize = 2;
-/// By this object a store shows that it keeps conditions.
+/// Object used to test that the store honors conditions.
 const CONDITIONS: &str = "CONDITIONS";
-/// What must never be said.
+/// Environment variables whose values must never appear in a message.
 const SECRETS: [&str; 3] = ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_TOKEN"];
 
-/// What is below a prefix of a bucket.
+/// The objects below a prefix of a bucket.
 pub(crate) struct S3Place {
     store: Arc<dyn ObjectStore>,
     bucket: String,
@@ -46,12 +47,12 @@ pub(crate) struct S3Place {
 
 impl std::fmt::Debug for S3Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The client knows credentials.
+        // The client contains credentials.
         write!(f, "S3Place({})", self.shown(""))
     }
 }
 
-/// Reaches a bucket by what the environment says: credentials, region, endpoint.
+/// Opens a bucket with the settings of the environment: credentials, region and endpoint.
 pub(crate) fn open(bucket: &str, prefix: &str) -> Result<S3Place, ArchiveError> {
     let retry = RetryConfig { max_retries: REPEATS, retry_timeout: REPEATED_FOR, ..RetryConfig::default() };
     let builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
@@ -63,19 +64,19 @@ pub(crate) fn open(bucket: &str, prefix: &str) -> Result<S3Place, ArchiveError> 
         .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::Timeout), ANSWER_WITHIN)
         .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT_WITHIN)
         .build();
-    let refused = |error: Error| ArchiveError::Refused { why: format!("`s3://{bucket}`: {}", said(&error)) };
+    let refused = |error: Error| ArchiveError::Refused { why: format!("`s3://{bucket}`: {}", describe(&error)) };
     let (bucket_name, prefix) = (bucket.to_owned(), prefix.to_owned());
     Ok(S3Place { store: Arc::new(built.map_err(refused)?), bucket: bucket_name, prefix })
 }
 
-/// Runs what is asked, on threads of its own: whoever asks may be on one that must not wait, as tests are.
+/// Runs a request on a separate runtime, because the caller may be on a thread that must not block, as in tests.
 fn wait<T: Send + 'static>(asked: impl Future<Output = T> + Send + 'static) -> Result<T, String> {
     static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
     let build = || Builder::new_multi_thread().worker_threads(1).thread_name("store-s3").enable_all().build();
     let runtime = RUNTIME.get_or_init(|| build().map_err(|error| error.to_string())).as_ref().map_err(Clone::clone)?;
     let (sender, receiver) = sync_channel(1);
     runtime.spawn(async move { drop(sender.send(asked.await)) });
-    receiver.recv_timeout(LONGEST).map_err(|_| format!("no answer within {} s", LONGEST.as_secs()))
+    receiver.recv_timeout(LONGEST).map_err(|_| format!("no response within {} s", LONGEST.as_secs()))
 }
 
 impl S3Place {
@@ -84,12 +85,13 @@ impl S3Place {
         Path::parse(joined.trim_matches('/')).map_err(|error| ArchiveError::Refused { why: error.to_string() })
     }
 
-    /// What is said where something was not done.
+    /// Returns the error of a failed operation.
     fn failed(&self, doing: &str, name: &str, why: &str) -> ArchiveError {
         ArchiveError::Away { why: format!("cannot {doing} `{}`: {why}", self.shown(name)) }
     }
 
-    /// Asks for what changes nothing, again where there is no answer; `None` where it is not there.
+    /// Sends a request without side effects, and repeats it if there is no response. Returns `None` if the object does
+    /// not exist.
     fn ask<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
         &self,
         doing: &str,
@@ -105,7 +107,7 @@ impl S3Place {
                     return Ok(None);
                 }
                 Ok(Err(error)) => {
-                    why = said(&error);
+                    why = describe(&error);
                     if !is_unknown(&error) {
                         break;
                     }
@@ -118,8 +120,8 @@ impl S3Place {
 }
 
 impl ArchivePlace for S3Place {
-    fn paces(&self) -> Paces {
-        PACES
+    fn intervals(&self) -> Intervals {
+        INTERVALS
     }
 
     fn shown(&self, name: &str) -> String {
@@ -133,18 +135,18 @@ impl ArchivePlace for S3Place {
         let listed = self.list("")?;
         let is_epoch = |file: &ListedFile| file.name.len() == 10 && file.name.parse::<u64>().is_ok();
         if !listed.is_empty() && !listed.iter().any(|file| is_epoch(file) || file.name == CONDITIONS) {
-            let why = format!("`{}` holds other things than an archive: name a prefix of its own", self.shown(""));
+            let why = format!("`{}` contains other objects than an archive: name an unused prefix", self.shown(""));
             return Err(ArchiveError::Refused { why });
         }
-        // Two stores could both go on where a condition is not kept.
+        // If the store ignored conditions, two services could write the same archive.
         let (one, other) = (Bytes::from_static(b"one\n"), Bytes::from_static(b"other\n"));
         self.put(CONDITIONS, &one, PutWhen::Absent)?;
         let never = FileTag(format!("\"{}\"", "0".repeat(32)));
         for when in [PutWhen::Absent, PutWhen::Unchanged(&never)] {
             if let PutAnswer::Done(_) = self.put(CONDITIONS, &other, when)? {
                 let why = format!(
-                    "`{}`: this store puts an object although it was told not to (`If-None-Match`, `If-Match`), so that two services \
-                     could write one archive. Use S3, or a store that keeps conditions",
+                    "`{}`: this store ignores the conditions of a put (`If-None-Match`, `If-Match`), so two services \
+                     could write the same archive. Use S3, or a store that honors conditions",
                     self.shown("")
                 );
                 return Err(ArchiveError::Refused { why });
@@ -188,12 +190,12 @@ impl ArchivePlace for S3Place {
         let put = async move { store.put_opts(&path, payload, PutOptions::from(mode)).await };
         let why = match wait(put) {
             Ok(Ok(PutResult { e_tag: Some(tag), .. })) => return Ok(PutAnswer::Done(FileTag(tag))),
-            Ok(Ok(_)) => "the store does not say which state of it that is (`ETag`)".to_owned(),
+            Ok(Ok(_)) => "the store returned no `ETag`".to_owned(),
             Ok(Err(Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. })) => {
                 return Ok(PutAnswer::Otherwise);
             }
-            Ok(Err(error)) if !is_unknown(&error) => return Err(self.failed("write", name, &said(&error))),
-            Ok(Err(error)) => said(&error),
+            Ok(Err(error)) if !is_unknown(&error) => return Err(self.failed("write", name, &describe(&error))),
+            Ok(Err(error)) => describe(&error),
             Err(error) => error,
         };
         Ok(PutAnswer::Unknown { why: format!("cannot write `{}`: {why}", self.shown(name)) })
@@ -226,7 +228,7 @@ impl ArchivePlace for S3Place {
     }
 }
 
-/// Whether something may have been done although there is an error.
+/// Returns whether the request may have taken effect despite the error.
 fn is_unknown(error: &Error) -> bool {
     let refused =
         matches!(error, Error::PermissionDenied { .. } | Error::Unauthenticated { .. } | Error::NotFound { .. });
@@ -237,10 +239,11 @@ fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
     Some(text.split_once(before)?.1.split_once(behind)?.0)
 }
 
-/// What an error says, for people. Of what the store has answered its code and its message alone: the rest repeats the request.
-fn said(error: &Error) -> String {
+/// Describes an error for people. Of the store's response only its code and message are used, because the rest repeats
+/// the request.
+fn describe(error: &Error) -> String {
     let text = error.to_string();
-    let told = match between(&text, "<Code>", "</Code>") {
+    let text = match between(&text, "<Code>", "</Code>") {
         Some(code) => format!("{}{code}{}", advice(code), message(&text)),
         None => match text.find("<?xml").or_else(|| text.find("<Error")).and_then(|end| text.get(..end)) {
             Some(before) => before.trim_end_matches([':', ' ', '\n']).to_owned(),
@@ -248,7 +251,7 @@ fn said(error: &Error) -> String {
             None => text,
         },
     };
-    without_secrets(&told, SECRETS.iter().filter_map(|name| std::env::var(name).ok()))
+    without_secrets(&text, SECRETS.iter().filter_map(|name| std::env::var(name).ok()))
 }
 
 fn message(text: &str) -> String {
@@ -257,14 +260,14 @@ fn message(text: &str) -> String {
 
 fn advice(code: &str) -> &'static str {
     match code {
-        "NoSuchBucket" => "there is no such bucket; make it, or name another: ",
-        "AccessDenied" => "these credentials may not do that; `docs/backup.md` says what they need: ",
+        "NoSuchBucket" => "there is no such bucket; create it, or name another: ",
+        "AccessDenied" => "these credentials lack a permission; `docs/backup.md` lists the required ones: ",
         "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "ExpiredToken" | "InvalidToken" | "TokenRefreshRequired" => {
-            "the store does not take these credentials; look at AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and \
+            "the store rejects these credentials; check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and \
              AWS_SESSION_TOKEN: "
         }
         "PermanentRedirect" | "AuthorizationHeaderMalformed" | "IllegalLocationConstraintException" => {
-            "the bucket is elsewhere; look at AWS_REGION: "
+            "the bucket is in another region; check AWS_REGION: "
         }
         _ => "",
     }

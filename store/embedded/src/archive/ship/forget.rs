@@ -1,4 +1,4 @@
-//! What an archive does not need any more, and goes.
+//! Removal of expired data from an archive.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,18 +10,19 @@ use crate::archive::layout::{ArchivedSegment, SegmentEnd, chunks_folder, pieces_
 use crate::archive::pieces::pieces_of;
 use crate::instant;
 
-/// How far the clock is believed beyond the last base but one, in milliseconds: a clock that is years ahead for a minute would have all
-/// bases go but the newest. Ours: where bases are further apart, older ones are kept for so much longer.
+/// Maximum distance of the clock from the last base but one, in milliseconds. Otherwise a clock that is temporarily
+/// years ahead would expire all bases except the newest. Ours: if bases are further apart, older ones are kept
+/// accordingly longer.
 const AHEAD_MAX: u64 = 24 * 3_600 * 1_000;
 
-/// To which instants and later ones a restore must be possible.
+/// Returns the earliest instant to which a restore must be possible.
 fn kept_since(bases: impl DoubleEndedIterator<Item = u64>, now: u64, keep: Duration) -> u64 {
     let now = bases.rev().nth(1).map_or(now, |base| now.min(base.saturating_add(AHEAD_MAX)));
     now.saturating_sub(u64::try_from(keep.as_millis()).unwrap_or(u64::MAX))
 }
 
 impl Shipper {
-    /// Removes what no restore to an instant within `keep` needs.
+    /// Removes data that no restore to an instant within `keep` needs.
     pub(crate) fn forget(&mut self, keep: Duration) -> Result<(), ArchiveError> {
         let since = kept_since(self.manifest.bases.iter().map(|base| base.instant), instant::now(), keep);
         let Some(first) = self.manifest.bases.iter().rposition(|base| base.instant <= since).filter(|first| *first > 0)
@@ -62,7 +63,7 @@ impl Shipper {
         Ok(())
     }
 
-    /// Removes pieces of a closed segment that do not belong to it: others have been put in their place.
+    /// Removes pieces of a closed segment that were replaced by those of another writer.
     pub(super) fn tidy(&self, number: u64, end: &SegmentEnd) -> Result<(), ArchiveError> {
         let Some(runs) = &end.pieces else { return Ok(()) };
         let folder = pieces_folder(&self.folder, number);
@@ -83,14 +84,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_is_far_ahead_has_no_base_forgotten_that_is_needed() {
+    fn a_clock_far_ahead_expires_no_needed_base() {
         const HOUR: u64 = 3_600 * 1_000;
         let (day, keep) = (24 * HOUR, Duration::from_secs(7 * 24 * 3_600));
         let bases = |count: u64| (1..=count).map(move |number| number * day);
         assert_eq!(kept_since(bases(20), 20 * day + HOUR, keep), 13 * day, "the last but one is a day old");
-        // Two years ahead: as if a day had passed; also where a base was taken meanwhile.
+        // Two years ahead has the effect of one day, even if a base was taken in the meantime.
         assert_eq!(kept_since(bases(20), 750 * day, keep), 13 * day);
         assert_eq!(kept_since(bases(20).chain([750 * day]), 750 * day, keep), 14 * day);
-        assert_eq!(kept_since(bases(1), 20 * day, keep), 13 * day, "the only one is never forgotten");
+        assert_eq!(kept_since(bases(1), 20 * day, keep), 13 * day, "the only base never expires");
     }
 }

@@ -1,4 +1,5 @@
-//! How writing begins: whose the epoch is, whether another writes, and where the archive ends.
+//! Starting to write an archive: determines the owner of the epoch, whether another process writes it, and where it
+//! ends.
 
 use std::time::Duration;
 
@@ -19,25 +20,26 @@ use crate::instant;
 use crate::private::{self, LockAttempt};
 use crate::segment::SegmentReader;
 
-/// Whoever has said nothing for so long is not waited for. Ours: several times what anybody lets pass who writes.
+/// Time without an update after which another writer is considered gone. Ours: several times the longest interval of an
+/// active writer.
 const SILENT: Duration = Duration::from_secs(30);
 
 impl Shipper {
-    /// The epoch that is this store's, made if the archive is new.
+    /// Opens this store's epoch, creating the first one of a new archive.
     pub(crate) fn open(
         source: LogSource,
         archive: &Archive,
         lease: Duration,
         writer: ArchiveWriter,
     ) -> Result<Self, ArchiveError> {
-        // Nothing that may have to be copied goes away while it is found out what has.
+        // Keeps the log until it is known what has been copied.
         let _hold = source.shared.segments.holds.hold(0);
         archive.place.prepare()?;
         let epoch = own_epoch(archive, source.id)?;
         Self::open_again(source, archive, epoch, lease, writer)
     }
 
-    /// An epoch that is known to be this store's, although another may have taken over since.
+    /// Opens an epoch that is known to be this store's, although another store may have taken over since.
     pub(crate) fn open_again(
         source: LogSource,
         archive: &Archive,
@@ -91,7 +93,7 @@ impl Shipper {
         };
         let is_changed = found && shipper.resume()?;
         if shipper.archive.is_bucket() {
-            // Whoever wrote before finds it out by the next put of either.
+            // The next put of a previous writer fails because of this one.
             shipper.put_newest(shipper.newest.clone())?;
             shipper.put_manifest()?;
         } else if is_changed {
@@ -103,15 +105,15 @@ impl Shipper {
         Ok(shipper)
     }
 
-    /// Goes on where the archive ends, where the log still has that place; else it begins again. Answers whether the manifest
-    /// says something else then.
+    /// Continues at the end of the archive if the log still contains that position; otherwise starts again. Returns
+    /// whether the manifest must be rewritten.
     fn resume(&mut self) -> Result<bool, ArchiveError> {
         let durable = self.source.durable();
         if self.newest.batch > durable {
             return Err(ArchiveError::Refused {
                 why: format!(
-                    "the archive `{}` has batch {} of this store, and the data directory ends with batch {durable}: it is an \
-                     older copy. `baton restore` makes a newer one from the archive",
+                    "the archive `{}` has batch {} of this store, but the data directory ends with batch {durable}: \
+                     it is an older copy. `baton restore` creates a newer one from the archive",
                     self.archive, self.newest.batch
                 ),
             });
@@ -123,14 +125,14 @@ impl Shipper {
         let Some(to) = resumed else {
             return Err(ArchiveError::Refused {
                 why: format!(
-                    "segment {} of the archive `{}` and this store's log are not the same up to batch {}: one of them was changed, \
-                     or the data directory is a copy that has gone another way. Ship to another place, and look at this one with \
-                     `baton backup verify`",
+                    "segment {} of the archive `{}` differs from this store's log before batch {}: one of them was \
+                     changed, or the data directory is a copy that has diverged. Ship to another location, and check \
+                     this one with `baton backup verify`",
                     live.number, self.archive, self.newest.batch
                 ),
             });
         };
-        // A step that was cut short has left its bytes behind, and may have gone over to the next segment already.
+        // An interrupted step may have left bytes behind, and may even have switched to the next segment.
         let is_further = |segment: &ArchivedSegment| segment.number > live.number;
         let is_changed = |it: &ArchivedSegment| is_further(it) || it.number == live.number && it.end.is_some();
         let is_changed = self.manifest.segments.iter().any(is_changed);
@@ -145,7 +147,7 @@ impl Shipper {
     }
 }
 
-/// Whether somebody else writes an epoch of a bucket: it is looked whether it moves.
+/// Returns whether another process writes an epoch of a bucket, by watching it for changes.
 fn is_being_written(
     archive: &Archive,
     folder: &str,
@@ -156,7 +158,7 @@ fn is_being_written(
     if !writer.is_another(newest.writer) || silent > SILENT {
         return Ok(false);
     }
-    let (watch, began) = (archive.place.paces().watch, Instant::now());
+    let (watch, began) = (archive.place.intervals().watch, Instant::now());
     while began.elapsed() < watch {
         std::thread::sleep(watch / 10);
         let read: Option<(Newest, FileTag)> = archive.read_sealed(folder, NEWEST)?;
@@ -169,7 +171,7 @@ fn is_being_written(
     Ok(false)
 }
 
-/// The epoch of an archive that is a store's own; the first is made where there is none.
+/// Returns the epoch owned by a store, creating the first one of a new archive.
 fn own_epoch(archive: &Archive, id: u64) -> Result<u64, ArchiveError> {
     let me = store_text(id);
     let take = |after: u64| claim(archive, after, &me)?.ok_or_else(|| claimed_by_another(archive, after + 1));
@@ -180,22 +182,23 @@ fn own_epoch(archive: &Archive, id: u64) -> Result<u64, ArchiveError> {
     if owners.last().is_some_and(is_mine) {
         return Ok(newest);
     }
-    // Whoever began has not come as far as saying who it is, and nobody was before.
+    // The store that created it has not recorded its name, and there was no earlier owner.
     if owners.iter().all(Option::is_none) {
         return take(newest);
     }
     if owners.iter().any(is_mine) {
         return Err(ArchiveError::TakenOver {
             why: format!(
-                "epoch {newest} of the archive `{archive}` is another store's: that has taken over, and this one must not go on. \
-                 What this data directory has is all there still; `baton standby` makes a standby of this machine"
+                "epoch {newest} of the archive `{archive}` belongs to another store: it has taken over, and this \
+                 store must not continue. The data in this directory is intact; `baton standby` turns this machine \
+                 into a standby"
             ),
         });
     }
     Err(ArchiveError::Refused {
         why: format!(
-            "the archive `{archive}` is another store's. Name another place; or, for a store that was restored from it and is to \
-             go on in its place, restore with --take-over"
+            "the archive `{archive}` belongs to another store. Name another location; or, if this store was restored \
+             from it and shall replace the other one, restore it with --take-over"
         ),
     })
 }

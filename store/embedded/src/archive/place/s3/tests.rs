@@ -6,7 +6,7 @@ fn memory(prefix: &str) -> S3Place {
 }
 
 #[test]
-fn a_bucket_keeps_the_promises_of_a_place() {
+fn a_bucket_fulfills_the_contract_of_a_location() {
     for prefix in ["", "some/prefix"] {
         let place = memory(prefix);
         assert!(!place.is_there().unwrap());
@@ -52,22 +52,22 @@ fn a_bucket_keeps_the_promises_of_a_place() {
     assert_eq!(memory("").shown("a"), "s3://bucket/a");
     assert_eq!(format!("{place:?}"), "S3Place(s3://bucket/p)");
     assert!(matches!(place.put("letter", &Bytes::new(), PutWhen::Always).unwrap(), PutAnswer::Done(_)));
-    assert!(place.prepare().unwrap_err().to_string().contains("holds other things"));
+    assert!(place.prepare().unwrap_err().to_string().contains("contains other objects"));
 }
 
 #[test]
-fn of_an_error_s_answer_the_code_and_the_message_are_said_and_no_secret() {
+fn error_messages_contain_code_and_message_but_no_secret() {
     let error = |text: &str| Error::Generic { store: "S3", source: text.to_owned().into() };
     let body = "Server returned non-2xx status code: 400: <?xml?><Error><Code>ExpiredToken</Code><Message>It has \
                 expired.</Message><Token>tok</Token></Error>";
-    let told = said(&error(body));
-    assert!(told.ends_with("AWS_SESSION_TOKEN: ExpiredToken, It has expired."), "{told}");
+    let text = describe(&error(body));
+    assert!(text.ends_with("AWS_SESSION_TOKEN: ExpiredToken, It has expired."), "{text}");
     assert!(
         !is_unknown(&error(body))
             && is_unknown(&error("timed out"))
             && is_unknown(&error("<Code>InternalError</Code>"))
     );
-    assert_eq!(said(&error("broken: <?xml?><Other>tok</Other>")), "Generic S3 error: broken");
+    assert_eq!(describe(&error("broken: <?xml?><Other>tok</Other>")), "Generic S3 error: broken");
     let secrets = ["s3cr3t".to_owned(), String::new()];
     assert_eq!(without_secrets("a s3cr3t b", secrets.into_iter()), "a … b");
 }

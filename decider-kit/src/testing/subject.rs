@@ -1,4 +1,4 @@
-//! A decider and what it has made of one run so far.
+//! A decider and its state for one run.
 
 use std::sync::Arc;
 
@@ -7,29 +7,33 @@ use baton_history::{Decision, Event, EventId, RecordMarker};
 use crate::update::{TurnEnd, Update};
 use crate::{Decisions, Payload, Query, QueryError, TakesTurns, Window};
 
-/// Histories up to this length are given to a fresh state at every turn; longer ones at every hundredth event, because the
-/// cost grows with the square.
+/// Length up to which a rebuilt state is compared at every turn. Ours: in longer histories only every hundredth event
+/// is compared, because the cost grows with the square of the length.
 const ALWAYS_REPLAYED_EVENTS_MAX: u64 = 1_000;
 
-/// The markers among a turn's decisions, in order.
+/// Markers among the decisions of a turn, in order.
 pub(super) type Markers = Vec<RecordMarker>;
 
-/// A decider at work on one run, its state's type forgotten.
-pub(super) trait Mind {
-    /// Decides a turn. `events` are the run's, from event 1; none after the window's end is looked at. `recorded` are the
-    /// markers of the turn, where it was decided before.
+/// A decider and its state for one run, with the state type erased.
+pub(super) trait Subject {
+    /// Decides a turn. `events` is the run's history from event 1; events after the window's end are ignored.
+    /// `recorded` holds the turn's markers if it was decided before.
     ///
     /// # Errors
     ///
-    /// Two answers to the same query.
-    fn decide(&mut self, events: &[Event], window: &Window, recorded: Option<Markers>)
-    -> Result<Decisions, Box<Split>>;
+    /// Two different results for the same turn.
+    fn decide(
+        &mut self,
+        events: &[Event],
+        window: &Window,
+        recorded: Option<Markers>,
+    ) -> Result<Decisions, Box<Nondeterminism>>;
 
-    /// Decides a turn that is asked to judge updates. The events from `shown_from` on are not recorded yet.
+    /// Decides a turn with updates to judge. The events from `shown_from` on are not recorded yet.
     ///
     /// # Errors
     ///
-    /// As for [`decide`](Self::decide).
+    /// Two different results for the same turn.
     fn judge(
         &mut self,
         events: &[Event],
@@ -37,87 +41,93 @@ pub(super) trait Mind {
         recorded: Option<Markers>,
         updates: &[Update],
         shown_from: EventId,
-    ) -> Result<TurnEnd, Box<Split>>;
+    ) -> Result<TurnEnd, Box<Nondeterminism>>;
 
-    /// Answers a query, from what these events of the run tell, which are all since event 1.
+    /// Answers a query from these events, which are all events of the run.
     fn query(&self, events: &[Event], query: &Query<'_>) -> Result<Payload, QueryError>;
 }
 
-/// Two answers of one decider to the same query.
+/// Two different results of one decider for the same turn.
 #[derive(Debug)]
-pub(super) struct Split {
-    /// How the second time differed from the first.
+pub(super) struct Nondeterminism {
+    /// Difference between the two calls.
     pub(super) how: &'static str,
     pub(super) one: Decisions,
     pub(super) other: Decisions,
 }
 
-impl std::fmt::Display for Split {
+impl std::fmt::Display for Nondeterminism {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}, the decider decides\n{}\nand\n{}", self.how, told(&self.one), told(&self.other))
+        write!(
+            f,
+            "the decider is not deterministic: {}, it decides\n{}\nand\n{}",
+            self.how,
+            describe(&self.one),
+            describe(&self.other)
+        )
     }
 }
 
-/// Makes a fresh mind for every run.
-pub(super) type Minds = Box<dyn Fn() -> Box<dyn Mind>>;
+/// Function that creates the state of a new run.
+pub(super) type SubjectFactory = Box<dyn Fn() -> Box<dyn Subject>>;
 
-pub(super) fn minds(decider: impl TakesTurns) -> Minds {
+pub(super) fn subjects(decider: impl TakesTurns) -> SubjectFactory {
     let decider = Arc::new(decider);
     Box::new(move || Box::new(fresh(Arc::clone(&decider))))
 }
 
-pub(super) fn fresh<D: TakesTurns>(decider: Arc<D>) -> impl Mind {
-    One { decider, state: D::Memory::default(), seen: 0 }
+pub(super) fn fresh<D: TakesTurns>(decider: Arc<D>) -> impl Subject {
+    TypedSubject { decider, state: D::Memory::default(), seen: 0 }
 }
 
-struct One<D: TakesTurns> {
+struct TypedSubject<D: TakesTurns> {
     decider: Arc<D>,
     state: D::Memory,
-    /// The newest event in the state: the DeciderStarted of the last turn that was decided.
+    /// Newest event in the state: the DeciderStarted of the last decided turn.
     seen: EventId,
 }
 
-impl<D: TakesTurns> One<D> {
+impl<D: TakesTurns> TypedSubject<D> {
     fn evolve(&self, state: &mut D::Memory, events: &[Event], seen: EventId, started_event_id: EventId) {
-        // Ids have no gaps, so that an event's place is its id less one.
+        // Ids have no gaps, so an event's index is its id minus one.
         let seen = usize::try_from(seen).unwrap_or(usize::MAX);
         for event in events.iter().skip(seen).take_while(|event| event.id <= started_event_id) {
-            self.decider.take_in(state, event);
+            self.decider.apply_event(state, event);
         }
     }
 }
 
-impl<D: TakesTurns> Mind for One<D> {
+impl<D: TakesTurns> Subject for TypedSubject<D> {
     fn decide(
         &mut self,
         events: &[Event],
         window: &Window,
         recorded: Option<Markers>,
-    ) -> Result<Decisions, Box<Split>> {
+    ) -> Result<Decisions, Box<Nondeterminism>> {
         if self.seen != window.previous_started_event_id {
-            // The turn that was decided last was not completed: a host drops the state, too.
+            // The previously decided turn was not completed. A host would drop the state as well.
             (self.state, self.seen) = (D::Memory::default(), 0);
         }
         let started_event_id = window.started_event_id;
         let mut state = std::mem::take(&mut self.state);
         self.evolve(&mut state, events, self.seen, started_event_id);
         if let Some(markers) = recorded {
-            self.decider.foresee(&mut state, markers);
+            self.decider.set_recorded_markers(&mut state, markers);
         }
         let one = self.decided(&mut state, window);
         let other = self.decided(&mut state, window);
         (self.state, self.seen) = (state, started_event_id);
         if one != other {
-            return Err(Box::new(Split { how: "asked twice", one, other }));
+            return Err(Box::new(Nondeterminism { how: "called twice with the same state", one, other }));
         }
         if started_event_id <= ALWAYS_REPLAYED_EVENTS_MAX || started_event_id.is_multiple_of(100) {
             let mut state = D::Memory::default();
             self.evolve(&mut state, events, 0, started_event_id);
-            self.decider.foresee(&mut state, markers_of(&one));
+            self.decider.set_recorded_markers(&mut state, markers_of(&one));
             let other = self.decided(&mut state, window);
             if one != other {
-                let how = "asked with its state at hand, and with its state made again from event 1";
-                return Err(Box::new(Split { how, one, other }));
+                let how = "called with its cached state and with a state rebuilt from event 1";
+                return Err(Box::new(Nondeterminism { how, one, other }));
             }
         }
         Ok(one)
@@ -136,13 +146,13 @@ impl<D: TakesTurns> Mind for One<D> {
         recorded: Option<Markers>,
         updates: &[Update],
         shown_from: EventId,
-    ) -> Result<TurnEnd, Box<Split>> {
+    ) -> Result<TurnEnd, Box<Nondeterminism>> {
         if self.seen != window.previous_started_event_id {
             (self.state, self.seen) = (D::Memory::default(), 0);
         }
         let mut state = std::mem::take(&mut self.state);
         if let Some(markers) = recorded.clone() {
-            self.decider.foresee(&mut state, markers);
+            self.decider.set_recorded_markers(&mut state, markers);
         }
         let seen = std::mem::take(&mut self.seen);
         let one = self.take(&mut state, seen, events, window, updates, shown_from);
@@ -155,19 +165,19 @@ impl<D: TakesTurns> Mind for One<D> {
             TurnEnd::Nothing(_) => recorded,
         };
         if let Some(markers) = markers {
-            self.decider.foresee(&mut state, markers);
+            self.decider.set_recorded_markers(&mut state, markers);
         }
         let other = self.take(&mut state, 0, events, window, updates, shown_from);
         if one != other {
-            let how = "asked with its state at hand, and with its state made again from event 1";
-            return Err(Box::new(Split { how, one: one.into_decisions(), other: other.into_decisions() }));
+            let how = "called with its cached state and with a state rebuilt from event 1";
+            return Err(Box::new(Nondeterminism { how, one: one.into_decisions(), other: other.into_decisions() }));
         }
         Ok(one)
     }
 }
 
-impl<D: TakesTurns> One<D> {
-    /// A turn without updates.
+impl<D: TakesTurns> TypedSubject<D> {
+    /// Decides a turn without updates.
     fn decided(&self, state: &mut D::Memory, window: &Window) -> Decisions {
         self.decider.take_turn(state, window, &[], &[]).into_decisions()
     }
@@ -197,8 +207,8 @@ fn markers_of(decisions: &Decisions) -> Markers {
     decisions.as_slice().iter().filter_map(marker).collect()
 }
 
-/// An answer, for people: one decision a line, as JSON.
-pub(super) fn told(decisions: &Decisions) -> String {
+/// Describes decisions for a message: one per line, as JSON.
+pub(super) fn describe(decisions: &Decisions) -> String {
     let lines = decisions.as_slice().iter().map(|decision| match serde_json::to_string(decision) {
         Ok(text) => format!("  {text}"),
         Err(_) => format!("  {decision:?}"),

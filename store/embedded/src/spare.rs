@@ -1,5 +1,5 @@
-//! Room on the disk that the store keeps for itself: to bring what it has taken to where it stays, and to forget runs, once it
-//! takes nothing else for want of room. Owns the file `SPARE` and the rule when the disk is full.
+//! Reserved disk space. When the disk is full and no other writes are accepted, it is used to write accepted data to
+//! redb and to delete runs. Owns the file `SPARE` and the rules for a full disk.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,30 +13,30 @@ use crate::free::FreeSpace;
 use crate::options::Options;
 use crate::private;
 
-/// The file that takes up the room.
+/// File that occupies the reserved space.
 const SPARE: &str = "SPARE";
 
-/// The least that must be free to delete. Ours: a few times what a deletion writes to the log and to redb.
+/// Minimum free space for deletions. Ours: a few times what a deletion writes to the log and to redb.
 const DELETING_MIN: u64 = 4 << 20;
 
-/// The room of one directory.
+/// Reserved disk space of one directory.
 #[derive(Debug)]
-pub(crate) struct SpareRoom {
+pub(crate) struct SpareSpace {
     free: FreeSpace,
     faults: Arc<Faults>,
     path: PathBuf,
     bytes: u64,
-    /// Whether `SPARE` is there.
+    /// Whether `SPARE` exists.
     is_held: AtomicBool,
-    /// The file system cannot give room to a file that is not written.
+    /// Set if the file system cannot allocate space for an unwritten file.
     is_refused: AtomicBool,
     was_full: AtomicBool,
 }
 
-impl SpareRoom {
-    /// Looks whether the room is held. Takes it where there is enough, and lets go of it where the disk is full.
+impl SpareSpace {
+    /// Checks whether the space is reserved. Reserves it if there is enough, and releases it if the disk is full.
     pub(crate) fn open(options: &Options) -> Self {
-        let room = Self {
+        let space = Self {
             free: FreeSpace::of(&options.directory, Arc::clone(&options.faults)),
             faults: Arc::clone(&options.faults),
             path: options.directory.join(SPARE),
@@ -45,39 +45,39 @@ impl SpareRoom {
             is_refused: AtomicBool::new(false),
             was_full: AtomicBool::new(false),
         };
-        match room.path.metadata().map(|file| file.len()) {
-            Ok(found) if found == room.bytes => room.is_held.store(true, Ordering::SeqCst),
-            // Of a start with other sizes: it would take up room that nobody counts.
-            Ok(_) => room.remove(),
+        match space.path.metadata().map(|file| file.len()) {
+            Ok(found) if found == space.bytes => space.is_held.store(true, Ordering::SeqCst),
+            // It has the size of a start with other options. It would occupy space that is not accounted for.
+            Ok(_) => space.remove(),
             Err(_) => {}
         }
-        room.let_go_if_full();
-        if room.may_be_taken() {
-            room.take();
+        space.let_go_if_full();
+        if space.may_be_taken() {
+            space.take();
         }
-        room
+        space
     }
 
-    /// Bytes that this process may still write; `None` where the system does not tell.
+    /// Returns how many bytes this process may still write, or `None` if the system does not report it.
     pub(crate) fn free(&self) -> Option<u64> {
-        if let Some(said) = self.faults.disk_free() {
-            return Some(said);
+        if let Some(free) = self.faults.disk_free() {
+            return Some(free);
         }
         let held = if self.is_held.load(Ordering::SeqCst) { self.bytes } else { 0 };
         self.free.bytes().map(|bytes| bytes + held)
     }
 
-    /// The least that must be free for anything to be taken.
+    /// Returns the minimum of free bytes for anything except deletions.
     pub(crate) fn least(&self) -> u64 {
         2 * self.bytes
     }
 
-    /// Whether nothing is taken now.
+    /// Returns whether the disk is too full for anything except deletions.
     pub(crate) fn is_full(&self) -> bool {
         self.must_have().is_err()
     }
 
-    /// Whether there is room for what is to be kept.
+    /// Fails unless there is space for new data.
     ///
     /// # Errors
     ///
@@ -90,15 +90,16 @@ impl SpareRoom {
                 Some(free) => tracing::error!(
                     free,
                     least,
-                    "the disk of the store is full: nothing is written until there is room but what deletes; reading goes on"
+                    "the disk of the store is full: only deletions are written until there is space again; reads \
+                     continue"
                 ),
-                None => tracing::info!("the disk of the store has room again"),
+                None => tracing::info!("the disk of the store has space again"),
             }
         }
         full.map_or(Ok(()), |free| Err(Error::Full { free, least }))
     }
 
-    /// Whether there is room to delete, once others have used up what was kept for that.
+    /// Fails unless there is space for deletions, which can happen if other processes use up the reserved space.
     ///
     /// # Errors
     ///
@@ -110,42 +111,42 @@ impl SpareRoom {
         }
     }
 
-    /// Whether redb can take so many bytes: pages are written anew before the old ones are let go of.
+    /// Returns whether redb can write this many bytes. It writes new pages before it frees the old ones.
     pub(crate) fn has_for_redb(&self, bytes: usize) -> bool {
         self.free().is_none_or(|free| free >= 2 * bytes as u64 + DELETING_MIN)
     }
 
-    /// Before anything is written: where the disk is full, this has the room that was kept for it.
+    /// Releases the reserved space before a write if the disk is full.
     pub(crate) fn let_go_if_full(&self) {
         if self.is_held.load(Ordering::SeqCst) && self.is_full() && self.is_held.swap(false, Ordering::SeqCst) {
-            tracing::warn!("the room on the disk that is kept for deleting is used");
+            tracing::warn!("the disk space reserved for deletions is now used");
             self.remove();
         }
     }
 
     fn remove(&self) {
         if let Err(error) = std::fs::remove_file(&self.path) {
-            tracing::warn!(%error, "`{}` could not be removed", self.path.display());
+            tracing::warn!(%error, "cannot remove `{}`", self.path.display());
         }
         self.free.ask_again();
     }
 
-    /// Whether the room is not held, and there is enough of it.
+    /// Returns whether the space is not reserved but there is enough of it.
     pub(crate) fn may_be_taken(&self) -> bool {
         let is_wanted = !self.is_held.load(Ordering::SeqCst) && !self.is_refused.load(Ordering::SeqCst);
         is_wanted && self.free.bytes().is_some_and(|free| free >= self.least())
     }
 
-    /// Takes the room. Without it the store goes on, and may not have enough to delete when the disk is full.
+    /// Reserves the space. If this fails, the store continues, but deletions may fail when the disk is full.
     pub(crate) fn take(&self) {
         let taken = private::create(&self.path)
             .and_then(|file| Ok(rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, self.bytes)?));
         match taken {
             Ok(()) => self.is_held.store(true, Ordering::SeqCst),
             Err(error) => {
-                tracing::warn!(%error, "no room on the disk can be kept for deleting");
+                tracing::warn!(%error, "cannot reserve disk space for deletions");
                 self.is_refused.store(true, Ordering::SeqCst);
-                // What there is of it is of no use.
+                // A partial reservation is useless.
                 drop(std::fs::remove_file(&self.path));
             }
         }
@@ -153,8 +154,8 @@ impl SpareRoom {
     }
 }
 
-/// What the store needs to bring what it has taken to where it stays, and to delete: a segment of the log, all that is in memory
-/// twice, as redb writes pages anew before it lets go of the old ones, and a little.
+/// Returns the space needed to write accepted data to redb and to delete: a segment of the log, twice the data in
+/// memory (redb writes new pages before it frees the old ones), and a margin.
 fn spare_bytes(options: &Options) -> u64 {
     options.segment_bytes + 2 * options.memory_bytes as u64 + DELETING_MIN
 }

@@ -1,4 +1,4 @@
-//! Children and other runs.
+//! Children, and messages to other runs.
 
 use baton_history::event::{ChildPolicy, ChildScheduleFailedCause, ExternalFailedCause};
 use futures::future::{Either, join_all, select};
@@ -7,8 +7,8 @@ use super::*;
 use crate::ReusePolicy;
 use crate::flow::{Cause, ChildEnd};
 
-/// A service whose flow has children of these types: `greets` says hello after a second, `fails` fails, `waits` waits for
-/// its cancellation.
+/// Creates a service with these child types: `greets` says hello after a second, `fails` fails, `waits` waits for its
+/// cancellation.
 fn family(parent: Flow) -> TestService {
     let mut service = service(parent);
     service.decider(
@@ -30,7 +30,7 @@ fn family(parent: Flow) -> TestService {
 }
 
 #[test]
-fn children_side_by_side_give_their_results() {
+fn concurrent_children_return_their_results() {
     let mut service = family(flow(async |ctx, ()| {
         let names = ["ann", "bob", "cid"];
         let children = names.map(|name| ctx.child::<String>("greets", format!("child-{name}"), name));
@@ -45,7 +45,7 @@ fn children_side_by_side_give_their_results() {
 }
 
 #[test]
-fn a_child_that_fails_or_cannot_be_started_is_a_failure_that_says_so() {
+fn a_failed_or_refused_child_is_a_failure_with_its_cause() {
     let mut service = family(flow(async |ctx, ()| {
         let failed = ctx.child::<()>("fails", "child", &()).await.unwrap_err();
         assert_eq!((failed.reason(), failed.read_details()), ("declined", Some(7)));
@@ -55,7 +55,7 @@ fn a_child_that_fails_or_cannot_be_started_is_a_failure_that_says_so() {
         let end = ChildEnd::NotStarted(ChildScheduleFailedCause::WorkflowIdReuseRefused);
         assert_eq!(*refused.cause(), Cause::Child { workflow_id: "twice".to_owned(), end });
         let again: String = ctx.child("greets", "twice", "ann").reuse(ReusePolicy::AllowDuplicate).await?;
-        // One that is open: at once.
+        // A child with the id of an open run is refused immediately.
         let open = ctx.child::<String>("greets", "open", "bob").start();
         let refused = ctx.child::<String>("greets", "open", "bob").await.unwrap_err();
         let end = ChildEnd::NotStarted(ChildScheduleFailedCause::WorkflowAlreadyOpen);
@@ -66,7 +66,7 @@ fn a_child_that_fails_or_cannot_be_started_is_a_failure_that_says_so() {
 }
 
 #[test]
-fn a_child_that_is_dropped_is_asked_to_cancel() {
+fn a_dropped_child_is_asked_to_cancel() {
     let mut service = family(flow(async |ctx, ()| {
         match select(ctx.child::<()>("waits", "child", &()), ctx.sleep(seconds(5))).await {
             Either::Left(_) => panic!("it waits"),
@@ -84,7 +84,7 @@ fn a_child_that_is_dropped_is_asked_to_cancel() {
 }
 
 #[test]
-fn a_child_outlives_its_parent_only_where_that_is_said() {
+fn a_child_outlives_its_parent_only_if_detached() {
     let mut service = family(flow(async |ctx, ()| {
         ctx.child::<()>("waits", "killed", &()).detach();
         ctx.child::<()>("waits", "asked", &()).policy(ChildPolicy::RequestCancel).detach();
@@ -119,7 +119,7 @@ fn parent_and_child_signal_each_other() {
 }
 
 #[test]
-fn what_cannot_be_delivered_is_a_failure_that_says_why() {
+fn an_undeliverable_message_is_a_failure_with_its_cause() {
     let mut service = family(flow(async |ctx, ()| {
         let unknown = ctx.signal_external("nobody", "s", &()).await.unwrap_err();
         let cause = ExternalFailedCause::WorkflowUnknown;
@@ -131,7 +131,7 @@ fn what_cannot_be_delivered_is_a_failure_that_says_why() {
     assert_eq!(result_of(&mut service), "`child` could not be reached (WorkflowClosed)");
 }
 
-/// Fails until its third try.
+/// Fails until its third attempt.
 struct Flaky;
 
 impl crate::Decider for Flaky {
@@ -153,14 +153,14 @@ impl crate::Decider for Flaky {
 }
 
 #[test]
-fn a_child_with_a_retry_policy_is_one_child_to_its_parent() {
+fn a_retried_child_is_a_single_child_to_its_parent() {
     const TEN_MINUTES: u64 = 600;
     let policy = |attempts| baton_history::RetryPolicy {
         initial_interval: seconds(TEN_MINUTES),
         maximum_attempts: Some(attempts),
         ..baton_history::RetryPolicy::default()
     };
-    // The policy is given as input, as a flow has nothing else to go by.
+    // The policy is passed as input, because a flow knows nothing else.
     for (attempts, result, waited) in [(3, "try 3", 3 * TEN_MINUTES), (2, "busy", TEN_MINUTES)] {
         let mut service = TestService::new();
         service.decider(

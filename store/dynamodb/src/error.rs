@@ -1,0 +1,108 @@
+//! Reasons why a table cannot be used, with messages for the operator.
+
+/// Reason why a table cannot be used. Each message states what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// The table does not exist.
+    #[error(
+        "there is no table `{table}` in {place}; `baton dynamodb create-table` creates one, and --region, AWS_REGION \
+         or --endpoint-url determine where to look"
+    )]
+    Missing {
+        /// Name of the table.
+        table: String,
+        /// Region or endpoint.
+        place: String,
+    },
+    /// The table exists already.
+    #[error("there is a table `{table}` in {place} already; `baton dynamodb check` reports whether it can be used")]
+    Exists {
+        /// Name of the table.
+        table: String,
+        /// Region or endpoint.
+        place: String,
+    },
+    /// The table has another definition than Baton needs.
+    #[error(
+        "the table `{table}` does not belong to Baton: {what}; use a table created by `baton dynamodb create-table`"
+    )]
+    Foreign {
+        /// Name of the table.
+        table: String,
+        /// Difference between the actual and the required definition.
+        what: String,
+    },
+    /// The table is being created, updated or deleted.
+    #[error("the table `{table}` is not active but {status}; try again when it is")]
+    NotActive {
+        /// Name of the table.
+        table: String,
+        /// Status reported by DynamoDB.
+        status: String,
+    },
+    /// The table has provisioned capacity, beyond which commits are refused.
+    #[error(
+        "the table `{table}` has provisioned capacity, beyond which commits are refused; switch it to on-demand \
+         capacity (PAY_PER_REQUEST), or pass --allow-provisioned if its capacity is monitored and scaled"
+    )]
+    Provisioned {
+        /// Name of the table.
+        table: String,
+    },
+    /// Other nodes use other options.
+    #[error(
+        "the table `{table}` is in use with {found}, but this node has {expected}: all nodes of a table must \
+         be the same"
+    )]
+    Layout {
+        /// Name of the table.
+        table: String,
+        /// Recorded layout.
+        found: String,
+        /// Layout of this node.
+        expected: String,
+    },
+    /// A newer version of Baton has written data that this version would misread.
+    #[error(
+        "the table `{table}` has form {found}, written by a newer version of Baton, but this version supports form \
+         {known}: use that version, or a table restored to an instant before it was used; see docs/upgrading.md"
+    )]
+    Newer {
+        /// Name of the table.
+        table: String,
+        /// Recorded form.
+        found: u64,
+        /// Form supported by this version.
+        known: u64,
+    },
+    /// There are no credentials.
+    #[error(
+        "no credentials for {place}: {why}; they are taken from the environment (AWS_ACCESS_KEY_ID), the profile \
+         (AWS_PROFILE), or the role of this machine"
+    )]
+    NoCredentials {
+        /// Region or endpoint.
+        place: String,
+        /// Error of the last source of credentials.
+        why: String,
+    },
+    /// The credentials are invalid or lack permissions.
+    #[error(
+        "{place} refuses the credentials: {why}; they come from the environment, the profile (AWS_PROFILE), or the \
+         role of this machine, and docs/dynamodb/policy.json lists the required permissions"
+    )]
+    Refused {
+        /// Region or endpoint.
+        place: String,
+        /// Error of DynamoDB.
+        why: String,
+    },
+    /// DynamoDB is unreachable or could not respond.
+    #[error("{place} is unreachable: {why}")]
+    Unreachable {
+        /// Region or endpoint.
+        place: String,
+        /// Cause.
+        why: String,
+    },
+}
