@@ -1,4 +1,4 @@
-//! The reference in `docs/deciders.md`: made of the types' own schemas and descriptions, and held to them.
+//! The reference in `docs/decisions-and-events.md`, generated from the types' schemas and descriptions.
 //!
 //! `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` writes it anew.
 
@@ -13,7 +13,7 @@ use baton_history::{Decision, Event, EventKind};
 use serde_json::{Map, Value};
 
 /// What stands before the part that is made, and what behind it.
-const BEGIN: &str = "<!-- From here on made of the code: see history/tests/reference.rs. -->\n";
+const BEGIN: &str = "<!-- From here on generated from the code: see history/tests/reference.rs. -->\n";
 
 /// One of each decision, as a decider would send it.
 const DECISIONS: &[&str] = &[
@@ -243,8 +243,8 @@ fn reference() -> String {
         writeln!(text, "### {name}\n\n{}\n\n```json\n{example}\n```\n", plain(described)).unwrap();
         text += &decisions.table(&fields);
     }
-    text += "## All events\n\nEvery event has `id` (1, 2, 3, …), `timestamp` and `type`; the first event of a request with a key has its `requestKey`, too. ";
-    text += "Where there are credentials, `by` is the name of the one of whoever caused it (`docs/access.md`). ";
+    text += "## All events\n\nEvery event has `id` (1, 2, 3, …), `timestamp` and `type`. The first event of a request with a key has its `requestKey`. ";
+    text += "If credentials are configured, `by` is [the name of the caller's credential](access.md#callers-in-events). ";
     text += "`?` marks a field that may be absent.\n\n";
     let (mut events, variants) = Reference::of::<Event>();
     let names: Vec<_> = variants.iter().map(|variant| events.variant(variant).0).collect();
@@ -266,7 +266,7 @@ fn reference() -> String {
 
 #[test]
 fn the_reference_of_decisions_and_events_says_what_the_code_says() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/deciders.md");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/decisions-and-events.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (guide, found) = page.split_once(BEGIN).expect("the page has a part that is made of the code");
     let expected = format!("\n{}", reference());
@@ -276,28 +276,29 @@ fn the_reference_of_decisions_and_events_says_what_the_code_says() {
         let differs = expected.lines().zip(found.lines()).find(|(expected, found)| expected != found);
         assert!(
             found == expected,
-            "docs/deciders.md is not what the code says, first at {differs:?}; \
-             `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` writes it anew"
+            "docs/decisions-and-events.md differs from the code, first at {differs:?}; \
+             `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` writes it"
         );
     }
 }
 
-/// The examples of the guide, which people copy.
+/// The examples of the guides, which people copy.
 #[test]
-fn the_decisions_in_the_guide_can_be_read() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/deciders.md");
-    let page = std::fs::read_to_string(path).unwrap();
-    let (guide, _) = page.split_once(BEGIN).unwrap();
+fn decisions_in_the_guides_can_be_read() {
     let mut read = 0;
-    for block in guide.split("```json\n").skip(1) {
-        let (text, _) = block.split_once("```").unwrap();
-        let body: Value = serde_json::from_str(text).unwrap();
-        for decision in body["decisions"].as_array().into_iter().flatten() {
-            serde_json::from_value::<Decision>(decision.clone()).unwrap();
-            read += 1;
+    for page in ["deciders.md", "model.md"] {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
+        let page = std::fs::read_to_string(path).unwrap();
+        for block in page.split("```json\n").skip(1) {
+            let (text, _) = block.split_once("```").unwrap();
+            let body: Value = serde_json::from_str(text).unwrap();
+            for decision in body["decisions"].as_array().into_iter().flatten() {
+                serde_json::from_value::<Decision>(decision.clone()).unwrap();
+                read += 1;
+            }
         }
     }
-    assert!(read >= 3, "the guide shows decisions");
+    assert!(read >= 3, "the guides show decisions");
 }
 
 /// A stored form can only be held against what it was where a sample uses it.

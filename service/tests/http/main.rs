@@ -55,6 +55,7 @@ mod pause;
 mod queries;
 mod reasons;
 mod recorded;
+mod reference;
 mod refusals;
 mod reset;
 mod retries;
