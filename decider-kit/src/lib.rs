@@ -26,7 +26,7 @@
 //! }
 //! ```
 //!
-//! `docs/deciders.md` has all decisions and all events. Where a decider needs a state of its own, it implements [`Decider`]:
+//! `docs/decisions-and-events.md` lists all decisions and events. Where a decider needs a state of its own, it implements [`Decider`]:
 //! [`Decider::evolve`] folds events into that state, one by one, and [`Decider::decide`] looks at it.
 //!
 //! A [`Host`] polls a task list and runs deciders:

@@ -19,9 +19,11 @@ pub fn page(calls: &[CallAccess]) -> String {
     ] {
         line(&mut text, sentences);
     }
-    for (wire, title, head) in
-        [(Wire::Rest, "REST API", "call"), (Wire::Swf, "SWF protocol", "operation"), (Wire::Nodes, "Between nodes", "call")]
-    {
+    for (wire, title, head) in [
+        (Wire::Rest, "REST API", "call"),
+        (Wire::Swf, "SWF protocol", "operation"),
+        (Wire::Nodes, "Between nodes", "call"),
+    ] {
         line(&mut text, &format!("\n### {title}\n\n| {head} | level | effect |\n|---|---|---|"));
         for call in calls.iter().filter(|call| call.wire == wire) {
             let method = if wire == Wire::Swf { String::new() } else { format!("{} ", call.method) };
