@@ -379,21 +379,30 @@ fn shown(value: &Value) -> String {
     format!("{}\n… {} more lines", lines.join("\n"), count - EXAMPLE_LINES_MAX)
 }
 
+/// Language of a block; a body that is cut off is no HTTP for a highlighter.
+fn language(body: &str) -> &'static str {
+    if body.contains('…') { "text" } else { "http" }
+}
+
 /// Returns a request as it was sent, and its response.
 fn example(call: &RecordedCall) -> String {
-    let mut text = format!("\n**Example**\n\n```http\n{} {}\n", call.method, call.path);
+    let body = serde_json::from_str::<Value>(&call.body).map_or_else(|_| call.body.clone(), |body| shown(&body));
+    let mut text = format!("\n**Example**\n\n```{}\n{} {} HTTP/1.1\n", language(&body), call.method, call.path);
     for header in &call.headers {
         writeln!(text, "{header}").unwrap();
     }
-    if !call.body.is_empty() {
-        let body = serde_json::from_str::<Value>(&call.body).map_or_else(|_| call.body.clone(), |body| shown(&body));
+    if !body.is_empty() {
         write!(text, "Content-Type: application/json\n\n{body}\n").unwrap();
     }
-    write!(text, "```\n\n```http\nHTTP/1.1 {}\n", call.status).unwrap();
+    let answer = match call.answer.as_str() {
+        // A long document is recorded as the file that has or describes it.
+        Some(file) if file.starts_with("docs/") => "…".to_owned(),
+        _ => shown(&call.answer),
+    };
+    write!(text, "```\n\n```{}\nHTTP/1.1 {}\n", language(&answer), call.status).unwrap();
     for (name, value) in call.answer_headers.as_object().into_iter().flatten() {
         writeln!(text, "{name}: {}", value.as_str().unwrap_or_default()).unwrap();
     }
-    let answer = shown(&call.answer);
     if !answer.is_empty() {
         write!(text, "\n{answer}\n").unwrap();
     }
