@@ -284,7 +284,7 @@ impl Reference {
             if schema["properties"].is_object() {
                 text.push('\n');
                 text += &self.fields(schema, SCHEMAS);
-            } else {
+            } else if !schema["description"].as_str().is_some_and(|description| description.contains("\n* ")) {
                 text.push('\n');
                 text += &wrapped(&format!("Type: {}.", self.type_of(schema, SCHEMAS)), "");
             }
