@@ -1,5 +1,5 @@
 //! Write units are a budget: what the real engine makes this store write for whole workflows, as the table's answers
-//! bill it, indexes included. Source of the figures: docs/dynamodb.md.
+//! bill it, indexes included. Source of the figures: docs/dynamodb-costs.md.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -331,7 +331,7 @@ impl Service {
     }
 }
 
-/// Requests with a key that cost what others do. Source: docs/dynamodb.md, "Requests with a key".
+/// Requests with a key that cost what others do. Source: docs/dynamodb-costs.md, "Requests with a key".
 const FREE: u64 = 40;
 
 /// Those that are in the state of a run.

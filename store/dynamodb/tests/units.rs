@@ -102,7 +102,7 @@ async fn counting_costs_what_is_counted_and_rows_that_are_not_flagged_cost_those
     let (open, units) = count(false).await;
     println!("{units} read units for {open} rows");
     assert_eq!(open, 600);
-    assert!((8..=16).contains(&units), "{units} read units, where docs/dynamodb.md says 21 for a thousand");
+    assert!((8..=16).contains(&units), "{units} read units, where docs/dynamodb-costs.md says 21 for a thousand");
 }
 
 /// Bytes that cannot be made smaller.
