@@ -243,7 +243,8 @@ fn reference() -> String {
         writeln!(text, "### {name}\n\n{}\n\n```json\n{example}\n```\n", plain(described)).unwrap();
         text += &decisions.table(&fields);
     }
-    text += "## All events\n\nEvery event has `id` (1, 2, 3, …), `timestamp` and `type`. The first event of a request with a key has its `requestKey`. ";
+    text += "## All events\n\nEvery event has `id` (1, 2, 3, …), `timestamp` and `type`. ";
+    text += "The first event of a request with a key has its `requestKey`. ";
     text +=
         "If credentials are configured, `by` is [the name of the caller's credential](access.md#callers-in-events). ";
     text += "`?` marks a field that may be absent.\n\n";

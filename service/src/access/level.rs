@@ -35,7 +35,8 @@ levels! {
     /// One that may read the metrics.
     Metrics "metrics" "`metrics = true`";
     /// One for readers of the domain.
-    Reader "reader" "`readers`, `readers-without-payloads` (without payloads), `applications`, `operators`: of the domain";
+    Reader "reader" "`readers`, `readers-without-payloads` (without payloads), `applications`, \
+        `operators`: of the domain";
     /// One for applications of the domain.
     Application "application" "`applications`: of the domain";
     /// One for operators of the domain.

@@ -4,6 +4,12 @@ use std::fmt::Write as _;
 
 use super::{CallAccess, Level, Wire};
 
+/// Introduction of the calls.
+const EFFECTS: &str = "\
+The last column is the effect of a call. A call that *reads* changes nothing. A call that *takes* hands out a task or
+extends it. A call that *changes* something has an entry in the [audit log](logs.md#audit-log) first. A call that
+*relays* passes on a call of another node, which has the entry there.";
+
 /// Returns the levels, and every call with its level, as Markdown.
 pub fn page(calls: &[CallAccess]) -> String {
     let mut text = "## Levels\n\n| level | credential |\n|---|---|\n".to_owned();
@@ -12,13 +18,7 @@ pub fn page(calls: &[CallAccess]) -> String {
     }
     line(&mut text, "\n`operator = true` has every level except *node*.");
     line(&mut text, "\n## Calls\n");
-    for sentences in [
-        "The last column is the effect of a call. A call that *reads* changes nothing. A call that *takes* hands out a task or",
-        "extends it. A call that *changes* something has an entry in the [audit log](logs.md#audit-log) first. A call that",
-        "*relays* passes on a call of another node, which has the entry there.",
-    ] {
-        line(&mut text, sentences);
-    }
+    line(&mut text, EFFECTS);
     for (wire, title, head) in [
         (Wire::Rest, "REST API", "call"),
         (Wire::Swf, "SWF protocol", "operation"),

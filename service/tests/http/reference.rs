@@ -149,9 +149,9 @@ impl Reference {
         let mut text = named.collect::<Vec<_>>().join(" or ");
         let bound = |name: &str| schema[name].as_number().filter(|bound| bound.to_string() != "0");
         match (bound("minimum"), bound("maximum")) {
-            (Some(minimum), Some(maximum)) => text += &format!(", {minimum} to {maximum}"),
-            (Some(minimum), None) => text += &format!(", at least {minimum}"),
-            (None, Some(maximum)) => text += &format!(", at most {maximum}"),
+            (Some(minimum), Some(maximum)) => write!(text, ", {minimum} to {maximum}").unwrap(),
+            (Some(minimum), None) => write!(text, ", at least {minimum}").unwrap(),
+            (None, Some(maximum)) => write!(text, ", at most {maximum}").unwrap(),
             (None, None) => {}
         }
         text
@@ -352,7 +352,7 @@ fn wrapped(text: &str, indent: &str) -> String {
         if !line.trim().is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH {
             lines += &line;
             lines.push('\n');
-            line = indent.to_owned();
+            indent.clone_into(&mut line);
         } else if !line.trim().is_empty() {
             line.push(' ');
         }
