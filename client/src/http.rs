@@ -35,7 +35,7 @@ const CONNECT_WAIT: Duration = Duration::from_secs(5);
 /// is closed under a request.
 const IDLE_WAIT: Duration = Duration::from_secs(10);
 
-/// The longest that one request waits. Source: docs/rest.md.
+/// The longest that one request waits. Source: docs/limits.md.
 pub(crate) const WAIT_AT_ONCE: Duration = Duration::from_mins(1);
 
 /// How long to wait for an answer beyond what the request itself waits.

@@ -16,7 +16,7 @@ use crate::http::{encode, push_page, to_bytes};
 use crate::retry::Waits;
 use crate::{Client, Error, Page, Patience};
 
-/// What the service says to a poll in vain. Source: docs/rest.md.
+/// What the service says to a poll in vain. Source: docs/delivery.md.
 const UNPOLLED: &str = "baton-unpolled";
 
 /// Result of answering a task.

@@ -1,4 +1,4 @@
-"""The book: docs/README.md says what is in it and in which order."""
+"""The book: docs/README.md lists its pages in their order."""
 
 import pathlib
 import re
@@ -27,15 +27,15 @@ include_patterns = [str(INDEX.relative_to(ROOT)), *(str(page) for _, pages in PA
 
 
 def as_a_page(_app, docname, source):
-    """The order of the index is the order of the book. Of links to files that are no pages the words stay, if they are there."""
+    """Orders the book as the index. A link to an existing file that is not a page becomes its text."""
     page = ROOT / f"{docname}.md"
 
     def link(found):
-        path = (page.parent / found["target"]).resolve()
+        path = (page.parent / found["target"].partition("#")[0]).resolve()
         is_page = path.suffix == ".md" and str(path.relative_to(ROOT)) in include_patterns
         return found[0] if is_page or not path.exists() else found["words"]
 
-    source[0] = re.sub(r"(?<!!)\[(?P<words>[^\]]+)\]\((?P<target>[\w./-]+)\)", link, source[0])
+    source[0] = re.sub(r"(?<!!)\[(?P<words>[^\]]+)\]\((?P<target>[\w./-]+\.\w+(?:#[\w-]+)?|[\w./-]+)\)", link, source[0])
     source[0] = source[0].replace("```rust,ignore", "```rust")
     if docname == root_doc:
         for title, pages in PARTS:

@@ -1,4 +1,4 @@
-//! Reference in `docs/deciders.md`, generated from the schemas and doc comments of the types.
+//! Reference in `docs/decisions-and-events.md`, generated from the schemas and doc comments of the types.
 //!
 //! `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` regenerates it.
 
@@ -251,7 +251,7 @@ fn reference() -> String {
     }
     text += "## All events\n\nEvery event has `id` (1, 2, 3, …), `timestamp` and `type`. ";
     text += "The first event of a request with an idempotency key also has `requestKey`. ";
-    text += "If credentials are configured, `by` is the name of the one that caused the event (`docs/access.md`). ";
+    text += "If credentials are configured, `by` is [the name of the caller's credential](access.md#callers-in-events). ";
     text += "`?` marks a field that may be absent.\n\n";
     let (mut events, variants) = Reference::of::<Event>();
     let names: Vec<_> = variants.iter().map(|variant| events.variant(variant).0).collect();
@@ -273,7 +273,7 @@ fn reference() -> String {
 
 #[test]
 fn the_reference_in_the_docs_matches_the_code() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/deciders.md");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/decisions-and-events.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (guide, found) = page.split_once(BEGIN).expect("the page has a part that is made of the code");
     let expected = format!("\n{}", reference());
@@ -283,28 +283,29 @@ fn the_reference_in_the_docs_matches_the_code() {
         let differs = expected.lines().zip(found.lines()).find(|(expected, found)| expected != found);
         assert!(
             found == expected,
-            "docs/deciders.md is not what the code says, first at {differs:?}; \
-             `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` rewrites it"
+            "docs/decisions-and-events.md differs from the code, first at {differs:?}; \
+             `BATON_DOCS=write cargo test -p baton-history --features schema --test reference` writes it"
         );
     }
 }
 
 /// The examples of the guide are copied by readers, so they must be valid.
 #[test]
-fn the_decisions_in_the_guide_can_be_read() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/deciders.md");
-    let page = std::fs::read_to_string(path).unwrap();
-    let (guide, _) = page.split_once(BEGIN).unwrap();
+fn decisions_in_the_guides_can_be_read() {
     let mut read = 0;
-    for block in guide.split("```json\n").skip(1) {
-        let (text, _) = block.split_once("```").unwrap();
-        let body: Value = serde_json::from_str(text).unwrap();
-        for decision in body["decisions"].as_array().into_iter().flatten() {
-            serde_json::from_value::<Decision>(decision.clone()).unwrap();
-            read += 1;
+    for page in ["deciders.md", "model.md"] {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
+        let page = std::fs::read_to_string(path).unwrap();
+        for block in page.split("```json\n").skip(1) {
+            let (text, _) = block.split_once("```").unwrap();
+            let body: Value = serde_json::from_str(text).unwrap();
+            for decision in body["decisions"].as_array().into_iter().flatten() {
+                serde_json::from_value::<Decision>(decision.clone()).unwrap();
+                read += 1;
+            }
         }
     }
-    assert!(read >= 3, "the guide shows decisions");
+    assert!(read >= 3, "the guides show decisions");
 }
 
 /// A stored form is only tested if a sample uses it.

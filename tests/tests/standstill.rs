@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use simulation::drill::{Drilled, drill};
 
-/// What the drill is held to. Source: docs/dynamodb.md, "The drill".
+/// What the drill is held to. Source: docs/dynamodb.md, "Drill".
 const ALWAYS: Duration = Duration::from_secs(8);
 const NEARLY_ALWAYS: Duration = Duration::from_secs(6);
 

@@ -19,7 +19,7 @@ use crate::polls::fresh;
 use crate::tasks::{Outcome, log_warnings};
 use crate::{Client, Error, Patience, Waits};
 
-/// Answers of one exchange, and tasks that one takes, at most. Source: docs/rest.md.
+/// Answers of one exchange, and tasks that one takes, at most. Source: docs/exchanges.md.
 const AT_ONCE_MAX: usize = 256;
 
 /// Bytes of the answers of one exchange. Ours: half of what the service takes; one that is larger goes alone.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 /// How long the troubles last: until nodes were killed for a moment and for longer than they are missed, and one was paused.
 const SECONDS: &str = "26";
 
-/// How long a run may stand still across a node's death. Source: docs/dynamodb.md, "The drill".
+/// How long a run may stand still across a node's death. Source: docs/dynamodb.md, "Drill".
 const STANDSTILL_MAX_MS: u64 = 8_000;
 
 #[test]

@@ -1,4 +1,4 @@
-// Measures the console in a browser against a service of its own, with figures to print: what docs/console.md promises of speed.
+// Measures the console in a browser against a service of its own, with figures to print: what docs/performance.md promises of it.
 //
 //   node walk/measure.mjs runs [N]              a list of N runs (1,000,000): first paint, rows, keys, filters
 //   node walk/measure.mjs events [N]            a run of N events (1,000,000): the same, in its four views

@@ -27,25 +27,26 @@ macro_rules! levels {
 
 levels! {
     /// Nothing.
-    Nothing "nothing" "everybody, without a credential";
+    Nothing "nothing" "none needed";
     /// Any credential; the answer has only what that one has to do with.
-    Known "any" "any credential; the answer has only the domains that it has something to do with";
+    Known "any" "any; the response has only the domains that the credential names";
     /// One that has something to do with the domain.
-    Related "related" "any credential that names the domain, or a list in it, in whatever level";
+    Related "related" "any that names the domain, or a list in it, at any level";
     /// One that may read the metrics.
     Metrics "metrics" "`metrics = true`";
     /// One for readers of the domain.
-    Reader "reader" "`readers`, `readers-without-payloads` (payloads are left out), `applications`, `operators`: of the domain";
+    Reader "reader" "`readers`, `readers-without-payloads` (without payloads), `applications`, \
+        `operators`: of the domain";
     /// One for applications of the domain.
     Application "application" "`applications`: of the domain";
     /// One for operators of the domain.
     DomainOperator "domain operator" "`operators`: of the domain";
     /// One for deciders of the task list.
-    Decider "decider" "`deciders`: of the task list, or of the one that the token is of";
+    Decider "decider" "`deciders`: of the task list, or of the token's list";
     /// One for runners of the task list.
-    Runner "runner" "`runners`: of the task list, or of the one that the token is of";
+    Runner "runner" "`runners`: of the task list, or of the token's list";
     /// An operator's.
-    Operator "operator" "`operator = true` alone";
+    Operator "operator" "`operator = true` only";
     /// What nodes over one store show each other.
     Node "node" "another node over the same store; no credential, whatever its level";
 }

@@ -35,7 +35,7 @@ pub(crate) struct Check {
 
 /// What operations cost, in units and dollars
 ///
-/// For heads of up to a kilobyte; docs/dynamodb.md says what changes it. Prices are those of us-east-1 unless given.
+/// For heads of up to a kilobyte; docs/dynamodb-costs.md explains other sizes. Prices are for us-east-1 unless given.
 #[derive(Debug, Args)]
 pub(crate) struct Cost {
     /// How many of each

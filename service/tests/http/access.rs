@@ -19,8 +19,8 @@ use crate::tokens::{claims, in_file, rule};
 /// Stands in every payload, and nowhere else.
 const NEEDLE: &str = "sesame-in-a-payload";
 
-/// What stands before the part of `docs/access.md` that is made.
-const BEGIN: &str = "<!-- From here on made of the table: see service/tests/http/access.rs. -->\n";
+/// Line before the generated part of `docs/access.md`.
+const BEGIN: &str = "<!-- From here on generated from the table: see service/tests/http/access.rs. -->\n";
 
 /// Every kind of credential, by name, which is its secret, and the levels that it meets in domain `default`.
 pub(crate) fn kinds() -> Vec<(Credential, &'static [Level])> {

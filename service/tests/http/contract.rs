@@ -18,7 +18,7 @@ const DOCUMENTED_HEADERS: [&str; 5] =
     ["Baton-Unpolled", "ETag", "Preference-Applied", "Retry-After", "WWW-Authenticate"];
 
 /// The path of the document that a request's path fits, the one with the fewest variable segments.
-fn template(path: &str) -> Option<&'static str> {
+pub(crate) fn template(path: &str) -> Option<&'static str> {
     let paths = DOCUMENT["paths"].as_object().unwrap().keys();
     let fits = |template: &&String| {
         let (template, path) = (template.split('/'), path.split('/'));

@@ -56,6 +56,7 @@ mod pause;
 mod queries;
 mod reasons;
 mod recorded;
+mod reference;
 mod refusals;
 mod reset;
 mod retries;

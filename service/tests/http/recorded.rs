@@ -240,7 +240,7 @@ impl Teller {
         let body = match (what, &body) {
             ("GET /", _) => json!("a page"),
             ("GET /openapi.json", _) => json!("docs/openapi.json"),
-            ("GET /metrics", _) => json!("docs/operating.md"),
+            ("GET /metrics", _) => json!("docs/metrics.md"),
             (_, body) => self.drawn.value("", body),
         };
         let status = answer.status.as_u16();
@@ -258,6 +258,50 @@ fn find(value: &Value, name: &str) -> Option<String> {
         Value::Array(values) => values.iter().find_map(|value| find(value, name)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
+}
+
+/// A request over REST of a recorded story, and its response.
+pub(crate) struct RecordedCall {
+    pub(crate) method: String,
+    /// Path and query, with the names of kept values in place of them.
+    pub(crate) path: String,
+    /// Headers of the request, each `Name: value`.
+    pub(crate) headers: Vec<String>,
+    /// Body of the request; empty if it has none.
+    pub(crate) body: String,
+    pub(crate) status: u64,
+    pub(crate) answer_headers: Value,
+    pub(crate) answer: Value,
+}
+
+/// Returns the calls over REST of all stories, in their order.
+pub(crate) fn recorded_calls() -> Vec<RecordedCall> {
+    let mut calls = Vec::new();
+    for name in STORIES {
+        let story = std::fs::read_to_string(directory().join(format!("{name}.story"))).unwrap();
+        let mut steps: Vec<Step<'_>> = story.split("\n---\n").map(Step::read).collect();
+        let recorded = std::fs::read_to_string(directory().join(format!("{name}.json"))).unwrap();
+        let recorded: Vec<Value> = serde_json::from_str(&recorded).unwrap();
+        for recorded in recorded {
+            // Responses that a story waits for later are recorded then, but in the order of their requests.
+            let at = steps.iter().position(|step| recorded["request"] == step.head[0]).expect("a request has a step");
+            let step = steps.remove(at);
+            let (method, path) = step.head[0].split_once(' ').unwrap();
+            if method == "SWF" {
+                continue;
+            }
+            calls.push(RecordedCall {
+                method: method.to_owned(),
+                path: path.replacen("./", DOMAIN, 1),
+                headers: step.head[1..].iter().map(|line| (*line).to_owned()).collect(),
+                body: step.body.to_owned(),
+                status: recorded["status"].as_u64().unwrap(),
+                answer_headers: recorded["headers"].clone(),
+                answer: recorded["answer"].clone(),
+            });
+        }
+    }
+    calls
 }
 
 /// Tells a story; what was answered, one after the other.

@@ -20,7 +20,8 @@ fn the_version_command_shows_the_numbers_that_the_documentation_has() {
     let table = String::from_utf8(table.stdout).unwrap();
     assert!(table.starts_with(&format!("baton {}, time-zone tables 20", env!("CARGO_PKG_VERSION"))), "{table}");
     let forms = said["forms"].as_array().unwrap();
-    let documented = PAGE.split_once("## The numbers").unwrap().1.lines().filter(|line| line.starts_with("| ")).count();
+    let documented =
+        PAGE.split_once("## Format numbers").unwrap().1.lines().filter(|line| line.starts_with("| ")).count();
     // Its head is one more, and the table on DynamoDB is shown where it is built.
     assert_eq!(forms.len() + if cfg!(feature = "dynamodb") { 1 } else { 2 }, documented);
     for row in forms {

@@ -1,5 +1,5 @@
 //! Budget of write units for whole workflows: what the real engine writes, as billed by the table, indexes included.
-//! Source of the figures: docs/dynamodb.md.
+//! Source of the figures: docs/dynamodb-costs.md.
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -331,7 +331,7 @@ impl Service {
     }
 }
 
-/// Number of requests with a key that have no additional cost. Source: docs/dynamodb.md, "Requests with a key".
+/// Number of requests with a key that have no additional cost. Source: docs/dynamodb-costs.md, "Requests with a key".
 const FREE: u64 = 40;
 
 /// Number of keys kept in the state of a run.

@@ -102,7 +102,7 @@ async fn counting_flagged_rows_does_not_pay_for_others() {
     let (open, units) = count(false).await;
     println!("{units} read units for {open} rows");
     assert_eq!(open, 600);
-    assert!((8..=16).contains(&units), "{units} read units, but docs/dynamodb.md says 21 per thousand");
+    assert!((8..=16).contains(&units), "{units} read units, but docs/dynamodb-costs.md says 21 per thousand");
 }
 
 /// Returns incompressible bytes.

@@ -12,10 +12,10 @@ use super::troubles;
 use crate::failed::Failed;
 use crate::service::{Counters, other};
 
-/// How long the work of a dead node's runs may stand still. Source: docs/dynamodb.md, "The drill".
+/// How long the work of a dead node's runs may stand still. Source: docs/dynamodb.md, "Drill".
 const STANDSTILL_MAX: history::Duration = history::Duration::from_secs(8);
 
-/// How long all but one in a thousand may. Source: docs/dynamodb.md, "The drill".
+/// How long all but one in a thousand may. Source: docs/dynamodb.md, "Drill".
 const STANDSTILL_MOSTLY: history::Duration = history::Duration::from_secs(6);
 
 /// One standstill of so many may last longer than that; a drill that sees fewer is allowed one as well.

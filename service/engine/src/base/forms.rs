@@ -66,7 +66,7 @@ pub struct RunState {
     pub reset_as: Option<Uuid>,
 }
 
-/// Most bytes of a page of events, as JSON. An event that is larger comes alone. Source: `docs/operating.md`, limits.
+/// Most bytes of a page of events, as JSON. An event that is larger comes alone. Source: `docs/limits.md`.
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Which events to read.

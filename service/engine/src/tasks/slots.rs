@@ -19,7 +19,7 @@ use crate::riders::carrier::TASK_RIDER_BYTES_MAX;
 use crate::tasks::{ActivityTask, DeciderTask, Delivery, Receipt, Tasks, pass_over};
 
 /// Most bytes of tasks that come into slots at once, and so of an exchange's answer or of one line of it. Ours: as many as a request
-/// may bring. Source: `docs/rest.md`, exchanges.
+/// may bring. Source: `docs/exchanges.md`.
 pub const EXCHANGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Room that there must be for one more task: a whole window, what rides with it, and the context of the run.

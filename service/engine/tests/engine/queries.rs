@@ -1,6 +1,6 @@
 //! Queries: every state in which a run can be asked, and everything that can become of a query.
 //!
-//! The cells of the table in docs/request-reply.md name these tests, and those of `queries`.
+//! The cells of the table in tests/README.md name these tests, and those of `queries`.
 
 use std::sync::Arc;
 use std::time::Duration;

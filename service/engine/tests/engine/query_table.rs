@@ -1,4 +1,4 @@
-//! The rest of the cells of the table of docs/request-reply.md, and that each of its cells names a test that is there.
+//! The remaining cells of the table in tests/README.md, and that each of its cells names an existing test.
 
 use std::time::Duration;
 
@@ -211,8 +211,8 @@ const ROWS: [&str; 9] = [
 
 #[test]
 fn every_cell_of_the_table_names_a_test_and_every_test_of_a_cell_is_in_the_table() {
-    let docs = include_str!("../../../../docs/request-reply.md");
-    let table = docs.split("\n## ").find(|section| section.starts_with("What can become of a query")).unwrap();
+    let docs = include_str!("../../../../tests/README.md");
+    let table = docs.split("\n### ").find(|section| section.starts_with("Lifecycle of a query")).unwrap();
     let named: Vec<&str> = table.split('`').skip(1).step_by(2).filter(|name| name.contains('_')).collect();
     let declared =
         |source: &'static str| source.lines().filter_map(|line| line.strip_prefix("async fn ")?.split_once('('));

@@ -1,4 +1,4 @@
-//! The table of `docs/swf.md` says what the code does.
+//! The table of `docs/swf-reference.md` says what the code does.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ fn names(cell: &str, known: &BTreeSet<&'static str>) -> Vec<&'static str> {
 #[test]
 fn the_table_of_the_docs_is_what_the_code_says() {
     let here = env!("CARGO_MANIFEST_DIR");
-    let docs = std::fs::read_to_string(format!("{here}/../docs/swf.md")).unwrap();
+    let docs = std::fs::read_to_string(format!("{here}/../docs/swf-reference.md")).unwrap();
     let (baton, swf) = (EventKind::NAMES.iter().copied().collect(), SWF.split_whitespace().collect::<BTreeSet<_>>());
     assert_eq!(swf.len(), 54);
     let mut said = BTreeSet::new();
