@@ -20,7 +20,7 @@ use service::http::{Server, ServerLimits};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpListener;
 
-/// A headless browser, controlled through the WebDriver protocol.
+/// A headless browser, controlled through the `WebDriver` protocol.
 struct Browser {
     http: reqwest::Client,
     session: String,

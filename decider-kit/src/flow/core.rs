@@ -224,7 +224,7 @@ impl Core {
             WaitTarget::Activity { activity_id, .. } => self.issue(CancelActivity { activity_id }, None),
             WaitTarget::Timer { timer_id } => self.issue(CancelTimer { timer_id }, None),
             WaitTarget::Child { workflow_id } => {
-                self.issue(CancelExternal { workflow_id, ..CancelExternal::default() }, None)
+                self.issue(CancelExternal { workflow_id, ..CancelExternal::default() }, None);
             }
             WaitTarget::External { .. }
             | WaitTarget::Signal { .. }

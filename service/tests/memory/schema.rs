@@ -1,6 +1,7 @@
 //! Lists and maps in the schemas of requests, and bodies that are full of their smallest entries.
 
 use std::fmt;
+use std::fmt::Write as _;
 
 use serde_json::Value;
 
@@ -193,7 +194,7 @@ impl List {
                 let value = self.value(document, &schema["additionalProperties"], rest, fill, room);
                 let (mut entries, mut at) = (format!(r#""0":{value}"#), 1);
                 while at < may_have(max) && entries.len() + value.len() + 12 < room {
-                    entries.push_str(&format!(r#","{at:x}":{value}"#));
+                    let _ = write!(entries, r#","{at:x}":{value}"#);
                     at += 1;
                 }
                 format!("{{{entries}}}")

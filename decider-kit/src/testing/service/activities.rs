@@ -62,7 +62,7 @@ impl TestService {
         }
         match answer {
             WorkResult::Success(result) => {
-                self.admit_or_fail(index, &Command::SucceedActivity { task, result: Some(result) })
+                self.admit_or_fail(index, &Command::SucceedActivity { task, result: Some(result) });
             }
             WorkResult::Failure { reason, details, non_retryable, retry_after } => {
                 let details = Some(details);
