@@ -234,4 +234,22 @@ mod tests {
         assert!(reloads.refused().is_empty());
         assert_eq!(reloads.all()[1].1, ReloadCounts { taken: 1, refused: 1, is_refused: false });
     }
+
+    #[test]
+    fn changes_are_noticed_in_the_first_16_mib_of_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("large.pem");
+        let most = usize::try_from(FILE_BYTES_MAX).unwrap();
+        let mut bytes = vec![b'x'; most + 1];
+        let mut seen = |at: usize| {
+            bytes[at] = b'y';
+            std::fs::write(&file, &bytes).unwrap();
+            bytes[at] = b'x';
+            digest(&file).unwrap()
+        };
+        let (within, beyond, first) = (seen(most - 1), seen(most), seen(0));
+        assert!(within != beyond && first != beyond, "a change within the bound");
+        std::fs::write(&file, &bytes).unwrap();
+        assert_eq!(digest(&file).unwrap(), beyond, "a change beyond it");
+    }
 }

@@ -448,8 +448,9 @@ impl Serve {
         if let Some(path) = &self.port_file {
             write_port_file(path, address)?;
         }
-        let shutdown_wait = Duration::from_secs(self.shutdown_seconds.unwrap_or(10));
-        let limits = ServerLimits { connections_max, shutdown_wait, ..ServerLimits::default() };
+        let limits = ServerLimits::default();
+        let shutdown_wait = self.shutdown_seconds.map_or(limits.shutdown_wait, Duration::from_secs);
+        let limits = ServerLimits { connections_max, shutdown_wait, ..limits };
         let hosts = if address.ip().is_loopback() && credentials.is_empty() {
             Hosts::loopback_and(self.allowed_hosts.clone())
         } else {

@@ -155,24 +155,7 @@ impl<D: TakesTurns> Given<D> {
                 self.admit(&Command::SucceedActivity { task, result: Some(result) });
             }
             NewsKind::Failed { activity_id, reason, details } => {
-                let task = self.started(&activity_id);
-                // With a retry policy only the last attempt is recorded. A policy without a limit can end only with a
-                // non-retryable failure.
-                let activity = self.run.activities.get(&task.scheduled_event_id);
-                let retry = activity.and_then(|activity| activity.retry.as_ref());
-                let non_retryable = retry.is_some_and(|retry| retry.maximum_attempts.is_none());
-                let (details, retry_after) = (Some(details), None);
-                while self.run.activities.contains_key(&task.scheduled_event_id) {
-                    let task = self.started(&activity_id);
-                    let (reason, details) = (reason.clone(), details.clone());
-                    self.admit(&Command::FailActivity {
-                        task,
-                        reason: Some(reason),
-                        details,
-                        non_retryable,
-                        retry_after,
-                    });
-                }
+                self.fail_for_good(&activity_id, &reason, &details);
             }
             NewsKind::Canceled { activity_id, details } => {
                 let task = self.started(&activity_id);
@@ -226,6 +209,20 @@ impl<D: TakesTurns> Given<D> {
             NewsKind::Update { name, input } => self.put(name, input),
         }
         self
+    }
+
+    /// Fails all remaining attempts of an activity. With a retry policy only the last attempt is recorded.
+    fn fail_for_good(&mut self, activity_id: &str, reason: &str, details: &Payload) {
+        let TaskId { scheduled_event_id, .. } = self.started(activity_id);
+        let activity = self.run.activities.get(&scheduled_event_id);
+        let retry = activity.and_then(|activity| activity.retry.as_ref());
+        // A policy without a limit can end only with a non-retryable failure.
+        let non_retryable = retry.is_some_and(|retry| retry.maximum_attempts.is_none());
+        while self.run.activities.contains_key(&scheduled_event_id) {
+            let task = self.started(activity_id);
+            let (reason, details) = (Some(reason.to_owned()), Some(details.clone()));
+            self.admit(&Command::FailActivity { task, reason, details, non_retryable, retry_after: None });
+        }
     }
 
     /// Calls the decider and expects these decisions, which then take effect. The awaited signals are compared only if

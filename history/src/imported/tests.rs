@@ -200,6 +200,16 @@ fn an_import_above_the_size_limit_is_refused() {
 }
 
 #[test]
+fn an_imported_event_above_the_length_limit_is_refused() {
+    let started = serde_json::to_string(&closed(0, None)[0]).unwrap();
+    let long = |bytes: usize| format!("{}{}", " ".repeat(bytes - started.len()), started);
+    let max = limits::IMPORTED_EVENT_BYTES_MAX;
+    assert!(read_event(&long(max), 0).is_ok());
+    let problem = format!("it has {} bytes, at most {max} are allowed", max + 1);
+    assert_eq!(read_event(&long(max + 1), 0).unwrap_err(), ImportFault::Unreadable { position: 0, problem });
+}
+
+#[test]
 fn an_imported_run_is_kept_for_at_least_a_week() {
     let imported = ImportedRun::read(closed(0, None), now()).unwrap();
     let own = now().plus(imported.run().started.retention);

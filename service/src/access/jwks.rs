@@ -190,4 +190,16 @@ mod tests {
         assert!(KeySet::read(&vec![b' '; KEYS_BYTES_MAX + 1]).err().unwrap().contains("more than 262144 bytes"));
         assert!(KeySet::read(b"<html>").err().unwrap().contains("no JSON Web Key Set"));
     }
+
+    #[test]
+    fn a_set_of_keys_at_its_limits_is_taken_and_one_above_refused() {
+        let keys = |count: usize| json!((0..count).map(|number| ed(&format!("key-{number}"))).collect::<Vec<_>>());
+        assert!(read(&keys(KEYS_MAX)).is_ok());
+        assert!(read(&keys(KEYS_MAX + 1)).err().unwrap().contains("has 101 keys, expected at most 100"));
+        let mut bytes = json!({ "keys": keys(1) }).to_string().into_bytes();
+        bytes.resize(KEYS_BYTES_MAX, b' ');
+        assert!(KeySet::read(&bytes).is_ok());
+        bytes.push(b' ');
+        assert!(KeySet::read(&bytes).err().unwrap().contains("more than 262144 bytes"));
+    }
 }

@@ -76,3 +76,42 @@ async fn drain(mut body: impl Body<Data = Bytes> + Unpin) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+
+    use futures_util::{StreamExt as _, stream};
+    use http_body_util::StreamBody;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_is_drained_up_to_8_mib() {
+        let mib = Bytes::from(vec![0; 1 << 20]);
+        for (sent, expected) in [(8, 8), (9, 9), (12, 9)] {
+            let mut read = 0;
+            let frames = stream::iter(0..sent).map(|_| {
+                read += 1;
+                Ok::<_, Infallible>(Frame::data(mib.clone()))
+            });
+            drain(StreamBody::new(frames)).await;
+            assert_eq!(read, expected, "of {sent} MiB: the frame that passes the bound is the last");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_is_drained_for_one_second() {
+        let held = Arc::new(());
+        let holder = Arc::clone(&held);
+        let frames = stream::pending::<Result<Frame<Bytes>, Infallible>>().inspect(move |_| {
+            let _ = &holder;
+        });
+        drop(DrainedBody::new(StreamBody::new(frames), false));
+        tokio::time::sleep(DRAIN_WAIT - Duration::from_millis(1)).await;
+        assert_eq!(Arc::strong_count(&held), 2, "it is read");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        assert_eq!(Arc::strong_count(&held), 1, "it is given up");
+    }
+}

@@ -345,4 +345,14 @@ mod tests {
             assert_eq!(shown_query(query), shown, "{query}");
         }
     }
+
+    #[test]
+    fn a_path_and_a_value_are_kept_up_to_their_limits() {
+        let path = format!("/{}", "x".repeat(PATH_BYTES_MAX - 1));
+        assert_eq!(shown_path("/{id}", &path), path);
+        assert_eq!(shown_path("/{id}", &format!("{path}x")), path);
+        let query = format!("limit={}", "1".repeat(QUERY_VALUE_BYTES_MAX));
+        assert_eq!(shown_query(&query), query);
+        assert_eq!(shown_query(&format!("{query}1")), "");
+    }
 }

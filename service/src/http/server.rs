@@ -21,6 +21,21 @@ use super::stall::{MayAnswer, Stalling};
 use super::unfinished::{UNFINISHED_BYTES_MAX, UnfinishedBytes, UnfinishedPart};
 use crate::tls::{Peer, Tls};
 
+/// Connections at once, unless set otherwise. Ours: an idle poll takes 4 KB, so that all of them take 80 MB.
+const CONNECTIONS_MAX: usize = 20_000;
+
+/// Time until a connection is encrypted. Ours: a handshake takes two round trips.
+const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+
+/// Time for the headers of a request, and idle time of a connection. Ours: longer than callers keep idle connections.
+const HEADER_WAIT: Duration = Duration::from_secs(15);
+
+/// Time during which a peer may take nothing of its response. Ours: as long as the longest wait of a request.
+const WRITE_WAIT: Duration = Duration::from_secs(60);
+
+/// Time for requests under way when the service stops, unless set otherwise. Ours: less than systemd and Kubernetes wait.
+const SHUTDOWN_WAIT: Duration = Duration::from_secs(10);
+
 /// Limits of connections.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
@@ -43,12 +58,12 @@ pub struct ServerLimits {
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
-            connections_max: 20_000,
-            handshake_wait: Duration::from_secs(10),
-            header_wait: Duration::from_secs(15),
+            connections_max: CONNECTIONS_MAX,
+            handshake_wait: HANDSHAKE_WAIT,
+            header_wait: HEADER_WAIT,
             unfinished_bytes_max: UNFINISHED_BYTES_MAX,
-            write_wait: Duration::from_secs(60),
-            shutdown_wait: Duration::from_secs(10),
+            write_wait: WRITE_WAIT,
+            shutdown_wait: SHUTDOWN_WAIT,
         }
     }
 }

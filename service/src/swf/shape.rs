@@ -308,3 +308,15 @@ fn not_convertible(shape: &Shape, value: &Value) -> SwfFault {
     };
     SwfFault::new(FaultKind::Serialization, format!("{found} can not be converted to a {expected}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_has_at_most_900_seconds() {
+        let is_refused = |text: &str| Form::FunctionSeconds.problem(text).is_some();
+        assert!(!is_refused("1") && !is_refused("900"));
+        assert!(is_refused("0") && is_refused("901") && is_refused("NONE"));
+    }
+}

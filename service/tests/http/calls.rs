@@ -103,6 +103,19 @@ async fn more_domains_than_fit_into_their_record_are_refused_by_a_limit_that_say
 }
 
 #[tokio::test]
+async fn a_thousand_domains_are_created_and_one_more_is_not() {
+    let api = Api::open().await;
+    let create = |number: usize| json!({ "name": format!("d{number}") });
+    // One is there from the beginning.
+    for number in 1..1_000 {
+        api.post("/v1/domains", &create(number)).await.json(201);
+    }
+    let refused = api.post("/v1/domains", &create(1_000)).await.problem(409, "limit-exceeded");
+    assert!(refused["detail"].as_str().unwrap().contains("1000"), "{refused}");
+    assert_eq!(api.get("/v1/domains").await.json(200)["domains"].as_array().unwrap().len(), 1_000);
+}
+
+#[tokio::test]
 async fn the_tags_of_a_domain_are_changed_together_and_are_not_too_many() {
     let api = Api::open().await;
     let tags = |add: Value, remove: &[&str]| json!({ "add": add, "remove": remove });

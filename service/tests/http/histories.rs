@@ -392,3 +392,37 @@ async fn a_wait_that_is_asked_for_is_answered_with_the_one_that_was_taken() {
     assert_eq!((turn.status.as_u16(), turn.header("preference-applied")), (200, "wait=0.5"));
     assert!(!api.get(&path).await.headers.contains_key("preference-applied"));
 }
+
+#[tokio::test]
+async fn a_page_of_a_history_has_at_most_ten_thousand_events() {
+    let api = Api::open().await;
+    api.start("w").await;
+    let markers = vec![json!({ "type": "RecordMarker", "name": "m" }); 2_500];
+    for _ in 0..4 {
+        api.decide(json!(markers)).await;
+        api.post(&format!("{WORKFLOWS}/w/signals/s"), &json!({})).await.json(202);
+    }
+    for limit in ["10000", "10001", "1000000"] {
+        let page = api.get(&format!("{WORKFLOWS}/w/history?limit={limit}")).await.json(200);
+        assert_eq!((ids(&page).len(), &page["next"]), (10_000, &json!(10_000)), "{limit}");
+    }
+    // A decider that wants the whole history gets no more with its task.
+    let poll = json!({ "history": "full", "maxEvents": 1_000_000 });
+    let task = api.post(crate::support::DECIDERS, &poll).await.json(200);
+    assert_eq!(task["events"].as_array().unwrap().len(), 10_000);
+}
+
+#[tokio::test]
+async fn a_page_has_at_most_a_thousand_runs_and_two_hundred_lists() {
+    let api = Api::open().await;
+    for number in 0..=1_000 {
+        let start =
+            json!({ "workflowId": format!("w{number}"), "workflowType": "t", "taskList": format!("l{number}") });
+        api.post(WORKFLOWS, &start).await.json(201);
+    }
+    for (path, kind, most) in [(WORKFLOWS, "workflows", 1_000), ("/v1/domains/default/task-lists", "taskLists", 200)] {
+        let page = api.get(&format!("{path}?limit={}", most + 1)).await.json(200);
+        assert_eq!(page[kind].as_array().unwrap().len(), most, "{path}");
+        assert!(page["nextPage"].is_string(), "{path}");
+    }
+}

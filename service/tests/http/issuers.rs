@@ -297,3 +297,25 @@ fn an_issuer_that_cannot_be_meant_is_refused_by_name() {
     let taken = Credentials::new(vec![taken]).unwrap_err();
     assert!(taken.contains("credential `corp:alice`: `:` stands in the names of an issuer's callers alone"), "{taken}");
 }
+
+#[test]
+fn issuers_names_and_rules_are_accepted_up_to_their_limits() {
+    let key = Key::ed("ed");
+    let (_file, good) = in_file(&[&key]);
+    let numbered = |number: usize| Issuer {
+        name: format!("{number:a>32}"),
+        issuer: format!("https://{number}.example"),
+        ..good.clone()
+    };
+    let all = |count: usize| Credentials::new(of((0..count).map(numbered).collect())).map(drop);
+    assert_eq!(all(ISSUERS_MAX), Ok(()), "as many, with names of 32 bytes");
+    assert!(all(ISSUERS_MAX + 1).unwrap_err().contains("17 issuers, expected at most 16"));
+    let named = Issuer { name: "a".repeat(33), ..good.clone() };
+    assert!(Credentials::new(of(vec![named])).unwrap_err().contains("at most 32"));
+    let ruled = |count: usize| {
+        let rules = vec![ClaimRule { metrics: true, ..rule("x") }; count];
+        Credentials::new(of(vec![Issuer { rules, ..good.clone() }])).map(drop)
+    };
+    assert_eq!(ruled(RULES_MAX), Ok(()));
+    assert!(ruled(RULES_MAX + 1).unwrap_err().contains("it has 257 rules"));
+}

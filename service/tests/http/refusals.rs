@@ -82,6 +82,7 @@ async fn a_domain_is_created_once_and_its_fields_are_checked() {
     let long = json!({ "name": "x".repeat(NAME_CHARS_MAX + 1) });
     let problem = api.refused(create(long), 413, "too-large").await;
     assert_eq!((&problem["field"], &problem["found"], &problem["max"]), (&json!("name"), &json!(257), &json!(256)));
+    api.post("/v1/domains", &json!({ "name": "wordy", "description": "x".repeat(4_096) })).await.json(201);
     let wordy = json!({ "name": "a", "description": "x".repeat(4_097) });
     assert_eq!(field_of(&api.refused(create(wordy), 413, "too-large").await), "description");
     let long = json!({ "name": "a", "retention": "P4000D" });
@@ -285,6 +286,17 @@ async fn the_answer_of_a_turn_may_have_8_mib() {
     let problem = api.refused(Ask::text(&path, &format!("{fits} ")), 413, "too-large").await;
     assert_eq!(problem["max"], max);
     api.ask(Ask::text(&path, &fits)).await.json(200);
+}
+
+#[tokio::test]
+async fn a_poll_body_of_64_kib_is_taken_and_one_byte_more_is_not() {
+    let api = Api::open().await;
+    let max = 64 * 1024;
+    let fits = format!("{{}}{}", " ".repeat(max - 2));
+    let poll = |body: &str| Ask::text(DECIDERS, body).header("prefer", "wait=0");
+    assert_eq!(api.ask(poll(&fits)).await.status.as_u16(), 204);
+    let problem = api.refused(poll(&format!("{fits} ")), 413, "too-large").await;
+    assert_eq!(problem["max"], max);
 }
 
 #[tokio::test(start_paused = true)]

@@ -354,3 +354,35 @@ async fn a_schedule_that_excludes_nearly_everything_holds_nobody_up_and_says_how
     let refused = api.post(SCHEDULES, &json!({ "scheduleId": "never", "schedule": it })).await;
     assert_eq!(refused.problem(400, "invalid-field")["field"], "spec");
 }
+
+#[tokio::test]
+async fn the_next_times_of_a_schedule_are_at_most_a_thousand() {
+    let api = Api::open().await;
+    create(&api, &schedule("* * * * *")).await;
+    for (limit, found) in [("1000", 1_000), ("1001", 1_000), ("999", 999)] {
+        let next = api.get(&format!("{}?limit={limit}", path("next"))).await.json(200);
+        assert_eq!(next["times"].as_array().unwrap().len(), found, "{limit}");
+    }
+}
+
+#[tokio::test]
+async fn a_schedule_at_its_limits_is_created_and_one_above_refused() {
+    let api = Api::open().await;
+    let with = |note: usize, input: usize| {
+        let mut it = schedule("0 0 * * *");
+        it["note"] = json!("x".repeat(note));
+        it["action"]["input"] = json!("x".repeat(input));
+        it
+    };
+    let ask = |schedule: Value| Ask::post(SCHEDULES, &json!({ "scheduleId": "nightly", "schedule": schedule }));
+    let found = |problem: Value| (problem["field"].clone(), problem["found"].as_u64().unwrap(), problem["max"].clone());
+    let (note, max) = (1_024, 64 * 1_024);
+    let refused = api.ask(ask(with(note + 1, 1))).await.problem(413, "too-large");
+    assert_eq!(found(refused), (json!("note"), 1_025, json!(note)));
+    // How much is around the input is known from a refusal.
+    let refused = api.ask(ask(with(note, max))).await.problem(413, "too-large");
+    let around = usize::try_from(refused["found"].as_u64().unwrap()).unwrap() - max;
+    let refused = api.ask(ask(with(note, max - around + 1))).await.problem(413, "too-large");
+    assert_eq!(found(refused), (json!("schedule"), 65_537, json!(max)));
+    api.ask(ask(with(note, max - around))).await.json(201);
+}

@@ -287,7 +287,7 @@ async fn what_the_reader_of_http_refuses_has_no_body() {
         ("GET /healthz HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n", 400),
         ("GET /healthz HTTP/1.1\r\nhost : h\r\n\r\n", 400),
         (&many, 431),
-        (&long, 414),
+        (&long, 431),
         (&large, 431),
     ] {
         let mut peer = socket.connect().await;
@@ -498,6 +498,32 @@ async fn a_head_of_16_kib_is_taken_and_one_byte_more_is_not() {
         }
     }
     socket.answers_others().await;
+}
+
+#[tokio::test]
+async fn a_request_with_64_headers_is_taken_and_one_more_is_not() {
+    let socket = Socket::open().await;
+    let begin = "GET /healthz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n";
+    for (headers, status) in [(64, 200), (65, 431)] {
+        let mut peer = socket.connect().await;
+        peer.send(&format!("{begin}{}\r\n", "x: 1\r\n".repeat(headers - 2))).await;
+        let head = peer.head().await;
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{headers} headers: {head}");
+    }
+    socket.answers_others().await;
+}
+
+#[tokio::test]
+async fn a_stop_waits_no_longer_than_the_shutdown_wait() {
+    let limits = ServerLimits { shutdown_wait: Duration::from_millis(100), ..ServerLimits::default() };
+    let socket = Socket::with(limits).await;
+    let poll = socket.call("POST", POLL, "prefer: wait=60\r\n", "{}").await;
+    socket.api.until_pollers("list=\"deciders\"", 1).await;
+    // The engine is not told to stop: the poll waits for its whole minute.
+    socket.stop.send(()).unwrap();
+    tokio::time::timeout(Duration::from_secs(30), socket.served).await.expect("the server ends").unwrap();
+    socket.api.until_pollers("list=\"deciders\"", 1).await;
+    drop(poll);
 }
 
 #[tokio::test]

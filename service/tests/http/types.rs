@@ -63,6 +63,10 @@ async fn a_type_that_is_not_acceptable_is_refused() {
         api.refused(Ask::post(&types, &long), 413, "too-large").await;
     }
     api.post(&types, &json!({ "name": "x".repeat(256), "version": "y".repeat(64) })).await.json(201);
+    // 64 characters of four bytes are the longest version.
+    let longest = "🚚".repeat(64);
+    api.post(&types, &json!({ "name": "a", "version": longest })).await.json(201);
+    api.refused(Ask::post(&types, &json!({ "name": "a", "version": longest + "v" })), 413, "too-large").await;
     let unknown = json!({ "name": "a", "defaults": { "deciderStartToClose": 1 } });
     api.refused(Ask::post(&types, &unknown), 400, "bad-json").await;
 }

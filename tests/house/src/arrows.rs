@@ -39,10 +39,7 @@ struct Scope {
 impl Arrows {
     /// Finds all arrows.
     pub fn of(sources: &Sources) -> Self {
-        let mut scopes = Scopes(BTreeMap::new());
-        for file in sources.files.values() {
-            scopes.add(&file.path, &file.module, &file.items);
-        }
+        let scopes = Scopes::of(sources);
         let mut arrows = Self { names: BTreeMap::new() };
         for file in sources.files.values() {
             for (module, path) in mentioned(file) {
@@ -118,9 +115,24 @@ fn reached<'a>(next: &BTreeMap<&'a str, BTreeSet<&'a str>>, from: &'a str) -> BT
     reached
 }
 
-struct Scopes(BTreeMap<Module, Scope>);
+/// Names of the whole product, by module.
+#[derive(Debug)]
+pub(crate) struct Scopes(BTreeMap<Module, Scope>);
 
 impl Scopes {
+    pub(crate) fn of(sources: &Sources) -> Self {
+        let mut scopes = Self(BTreeMap::new());
+        for file in sources.files.values() {
+            scopes.add(&file.path, &file.module, &file.items);
+        }
+        scopes
+    }
+
+    /// Returns the file that defines what a path means within a module, and the name that it has there.
+    pub(crate) fn definition(&self, module: &Module, path: &[String]) -> Option<(String, String)> {
+        self.find(module, path, FOLLOWED_MAX)
+    }
+
     fn add(&mut self, path: &str, module: &Module, items: &[syn::Item]) {
         let mut scope = Scope { path: path.to_owned(), ..Scope::default() };
         for item in items {

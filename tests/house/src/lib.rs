@@ -5,6 +5,7 @@
 
 pub mod arrows;
 pub mod debugged;
+pub mod limits;
 pub mod measures;
 pub mod names;
 pub mod references;

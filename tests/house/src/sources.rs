@@ -73,6 +73,17 @@ impl Sources {
         Ok(sources)
     }
 
+    /// Reads every crate of the product, and the program `baton`.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read or is not Rust.
+    pub fn read_with_program() -> Result<Self, Box<dyn std::error::Error>> {
+        let mut sources = Self::read()?;
+        sources.read_module("service/src", "main.rs", &["baton".to_owned()])?;
+        Ok(sources)
+    }
+
     /// Sources made up of texts, by path: `name` is the crate whose root is `lib.rs`.
     ///
     /// # Errors
@@ -93,7 +104,7 @@ impl Sources {
         let text = std::fs::read_to_string(root().join(&path)).map_err(|error| format!("{path}: {error}"))?;
         let file = file(&path, module.to_vec(), &text).map_err(|error| format!("{path}: {error}"))?;
         let inner = match name {
-            "lib.rs" => folder.to_owned(),
+            "lib.rs" | "main.rs" => folder.to_owned(),
             name => format!("{folder}/{}", name.trim_end_matches(".rs")),
         };
         let children: Vec<_> = file.items.iter().filter_map(outlined).collect();

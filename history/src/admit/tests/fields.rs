@@ -9,7 +9,7 @@ use crate::scene::{
 use crate::{
     CancelWorkflow, Command, Decision, Duration, Factor, FailWorkflow, Fault, Payload, RecordMarker, RetryPolicy,
     ScheduleActivity, Start, StartChild, StartTimer, SucceedWorkflow, Timestamp, Transition, TurnAnswer, WhenExhausted,
-    limits,
+    WorkflowDefaults, limits,
 };
 
 const TOO_LARGE: &str = "fault too-large";
@@ -379,6 +379,41 @@ fn decisions_of_an_answer_are_limited() {
     let (_, events) = busy.clone().admit(&notes(limits::DECISIONS_MAX)).unwrap();
     assert_eq!(events.len(), 1 + limits::DECISIONS_MAX);
     check(&busy, &notes(limits::DECISIONS_MAX + 1), INVALID);
+}
+
+#[test]
+fn a_turn_awaits_at_most_32_signals_with_8_kib_of_names() {
+    let busy = scene().take();
+    let awaits =
+        |awaiting: Vec<String>| Command::complete(busy.turn(), TurnAnswer { awaiting, ..TurnAnswer::default() });
+    let most = limits::AWAITING_MAX;
+    let long = limits::AWAITING_BYTES_MAX / most;
+    check(&busy, &awaits(vec![text(long); most]), "DeciderCompleted");
+    check(&busy, &awaits(vec![text(1); most + 1]), INVALID);
+    let mut names = vec![text(long); most];
+    names[0].replace_range(..1, "é");
+    check(&busy, &awaits(names), TOO_LARGE);
+}
+
+#[test]
+fn a_poll_has_at_most_32_attempts() {
+    let poll = |id: Option<&str>, attempt| crate::validate::poll(id, Some(attempt)).map_err(|fault| fault.code());
+    assert_eq!(poll(Some("p"), limits::POLL_ATTEMPTS_MAX), Ok(()));
+    for attempt in [0, limits::POLL_ATTEMPTS_MAX + 1] {
+        assert_eq!(poll(Some("p"), attempt), Err("invalid-field"), "{attempt}");
+    }
+    assert_eq!(poll(Some(&text(limits::NAME_CHARS_MAX)), 1), Ok(()));
+    assert_eq!(poll(Some(&text(limits::NAME_CHARS_MAX + 1)), 1), Err("too-large"));
+}
+
+#[test]
+fn the_lambda_role_of_a_type_has_its_limit() {
+    let check = |chars| {
+        let defaults = WorkflowDefaults { lambda_role: Some("漢".repeat(chars)), ..WorkflowDefaults::default() };
+        crate::validate::workflow_defaults(&defaults).map_err(|fault| fault.code())
+    };
+    assert_eq!(check(limits::LAMBDA_ROLE_CHARS_MAX), Ok(()));
+    assert_eq!(check(limits::LAMBDA_ROLE_CHARS_MAX + 1), Err("too-large"));
 }
 
 #[test]

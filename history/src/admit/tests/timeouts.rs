@@ -1,8 +1,8 @@
 //! Several deadlines at once.
 
 use crate::event::ActivityTimeouts;
-use crate::scene::{check, scene, schedule_with, signal, timer};
-use crate::{Command, DeadlineKind, Duration, Payload};
+use crate::scene::{Scene, check, scene, schedule, schedule_with, signal, timer};
+use crate::{Command, DeadlineKind, Duration, Payload, Start};
 
 const NONE: ActivityTimeouts =
     ActivityTimeouts { schedule_to_start: None, start_to_close: None, schedule_to_close: None, heartbeat: None };
@@ -57,4 +57,26 @@ fn nothing_due_records_nothing() {
         }],
     };
     check(&given, &fire, "");
+}
+
+#[test]
+fn a_turn_times_out_after_thirty_seconds_without_an_option() {
+    let given = scene().take();
+    check(&given.clone().after(29), &given.fire(), "");
+    check(&given.clone().after(30), &given.fire(), "DeciderTimedOut(StartToClose) DeciderScheduled");
+}
+
+#[test]
+fn an_activity_times_out_after_five_minutes_without_an_option() {
+    let given = Scene::of(&Start::new("w", "t", "l")).decide([schedule("a")]).takes("a");
+    check(&given.clone().after(299), &given.fire(), "");
+    check(&given.clone().after(300), &given.fire(), "ActivityTimedOut(StartToClose) DeciderScheduled");
+}
+
+#[test]
+fn a_run_times_out_after_a_year_without_an_option() {
+    let given = scene();
+    let year = 365 * 24 * 3_600;
+    check(&given.clone().after(year - 1), &given.fire(), "");
+    check(&given.clone().after(year), &given.fire(), "WorkflowTimedOut");
 }

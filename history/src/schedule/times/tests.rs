@@ -445,3 +445,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_spec_at_its_limits_is_accepted() {
+    let most = limits::SCHEDULE_ENTRIES_MAX;
+    let interval =
+        |every| ScheduleSpec { intervals: vec![Interval { every, phase: Duration::ZERO }], ..ScheduleSpec::default() };
+    for (spec, at_most) in [
+        (ScheduleSpec { cron: vec!["@daily".to_owned(); most], ..ScheduleSpec::default() }, true),
+        (ScheduleSpec { cron: vec!["@daily".to_owned(); most + 1], ..ScheduleSpec::default() }, false),
+        (ScheduleSpec { exclude: vec![Calendar::default(); most], ..spec(&["@daily"], "UTC") }, true),
+        (ScheduleSpec { exclude: vec![Calendar::default(); most + 1], ..spec(&["@daily"], "UTC") }, false),
+        (ScheduleSpec { jitter: Some(limits::SCHEDULE_JITTER_MAX), ..spec(&["@daily"], "UTC") }, true),
+        (ScheduleSpec { jitter: Some(more(limits::SCHEDULE_JITTER_MAX)), ..spec(&["@daily"], "UTC") }, false),
+        (interval(limits::SCHEDULE_INTERVAL_MIN), true),
+        (interval(Duration::from_millis(limits::SCHEDULE_INTERVAL_MIN.as_millis() - 1)), false),
+        (interval(limits::SPAN_MAX), true),
+        (interval(more(limits::SPAN_MAX)), false),
+    ] {
+        assert_eq!(ScheduleTimes::new("spec", &spec).is_ok(), at_most, "{spec:?}");
+    }
+}
+
+fn more(span: Duration) -> Duration {
+    Duration::from_millis(span.as_millis() + 1)
+}

@@ -18,6 +18,18 @@ use task_list::{Kept, TaskList};
 use crate::lists::grant::{Grant, RiderKind};
 use crate::lists::{IntoSlot, ListKey, OnList, PollAnswer, Poller, Side, Taker, TaskKey, WaitingTask};
 
+/// Lists with waiting tasks in memory. Ours: a list takes some hundred bytes.
+const LISTS_MAX: usize = 10_000;
+
+/// Waiting tasks of one list in memory. Ours: a task takes about 200 bytes, so that a list takes at most 10 MB.
+const LIST_TASKS_MAX: usize = 50_000;
+
+/// Waiting tasks of all lists in memory. Ours: at most 100 MB, and 200 MB for the tasks that each list has room for in any case.
+const TASKS_MAX: usize = 500_000;
+
+/// Runs with tasks that had no room and are to be written to their lists. Ours: each takes as much as a task.
+const TO_WRITE_MAX: usize = 10_000;
+
 /// What waits in memory. What waits beyond that waits in the store alone, and is fetched when somebody polls for it.
 #[derive(Debug, Clone, Copy)]
 pub struct WaitingBounds {
@@ -32,10 +44,8 @@ pub struct WaitingBounds {
 }
 
 impl Default for WaitingBounds {
-    /// Ours: a task takes about 200 bytes and a list some hundred, so one list takes 10 MB at most, and all of them 300 MB. What is to be
-    /// written down takes as much as a task.
     fn default() -> Self {
-        Self { lists_max: 10_000, list_tasks_max: 50_000, tasks_max: 500_000, to_write_max: 10_000 }
+        Self { lists_max: LISTS_MAX, list_tasks_max: LIST_TASKS_MAX, tasks_max: TASKS_MAX, to_write_max: TO_WRITE_MAX }
     }
 }
 

@@ -82,3 +82,14 @@ async fn every_node_knows_a_secret_before_anybody_makes_a_token_with_it() {
     pass(&one, 40).await;
     assert!(!two.engine.is_node_pass(&before), "the overlap is over at every node");
 }
+
+#[tokio::test]
+async fn the_overlap_of_a_rotation_is_at_most_ten_years() {
+    let service = Service::open().await;
+    let most = engine::SECRET_OVERLAP_MAX;
+    let more = history::Duration::from_millis(most.as_millis() + 1);
+    let refused = service.engine.secrets().rotate(Some(more)).await.unwrap_err();
+    assert_eq!(refused.code(), "invalid-field");
+    let rotated = service.engine.secrets().rotate(Some(most)).await.unwrap();
+    assert_eq!(rotated.previous_until, rotated.from.plus(most));
+}

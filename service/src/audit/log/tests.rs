@@ -167,3 +167,37 @@ fn a_file_that_is_full_is_followed_by_another_and_the_chain_goes_on() {
     assert_eq!(checked.entries, 20);
     assert_eq!(open().head().hash, checked.head);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_many_changes_wait_as_may_and_one_more_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    let first = AtomicBool::new(true);
+    let sync = move |file: &std::fs::File| {
+        if first.swap(false, Ordering::SeqCst) {
+            wait.lock().unwrap().recv().unwrap();
+        }
+        file.sync_data()
+    };
+    let log = AuditLog::open_with(directory.path(), Arc::new(SystemClock), Box::new(sync)).unwrap();
+    let mut all = tokio::task::JoinSet::new();
+    let announce = |number: usize| {
+        let log = Arc::clone(&log);
+        async move { log.announce(change(&number.to_string())).await }
+    };
+    all.spawn(announce(0));
+    while log.counts().syncs() == 0 {
+        tokio::task::yield_now().await;
+    }
+    for number in 1..=CHANGES_MAX {
+        all.spawn(announce(number));
+    }
+    while log.shared.lock().changes.len() < CHANGES_MAX {
+        tokio::task::yield_now().await;
+    }
+    assert!(announce(CHANGES_MAX + 1).await.is_err());
+    assert_eq!(log.counts().failures(), 1);
+    go.send(()).unwrap();
+    assert!(all.join_all().await.iter().all(Result::is_ok));
+}

@@ -119,3 +119,28 @@ fn what_is_wrong_with_limits_is_said() {
         assert!(said.contains(says), "{said}");
     }
 }
+
+#[test]
+fn limits_at_the_ends_of_their_ranges_are_accepted() {
+    type Set = fn(&mut Limit, u64);
+    let ranges: [(&str, Set, u64, u64); 6] = [
+        ("requests-per-second", |it, value| it.requests_per_second = Some(value), 1, REQUESTS_PER_SECOND_MAX),
+        ("burst", |it, value| it.burst = Some(value), 1, BURST_MAX),
+        ("bytes-per-second", |it, value| it.bytes_per_second = Some(value), BYTES_PER_SECOND_MIN, 10 << 30),
+        ("open-runs", |it, value| it.open_runs = Some(value), 1, OPEN_RUNS_MAX),
+        ("task-lists", |it, value| it.task_lists = Some(value), 1, TASK_LISTS_MAX),
+        ("watchers", |it, value| it.watchers = Some(value), 1, WATCHERS_MAX),
+    ];
+    for (name, set, least, most) in ranges {
+        let read = |value| {
+            let mut it = Limit { requests_per_second: Some(1), ..limit("d") };
+            set(&mut it, value);
+            ShareLimits::read(vec![it]).map(drop)
+        };
+        assert_eq!((read(least), read(most)), (Ok(()), Ok(())), "{name}");
+        for value in [least - 1, most + 1] {
+            let said = read(value).unwrap_err();
+            assert!(said.contains(&format!("`{name}` is {value}")), "{said}");
+        }
+    }
+}

@@ -214,3 +214,38 @@ fn a_run_has_room_for_so_many_riders_of_a_kind() {
     waiting.push(riders.send(&run, "1", None, 1_002));
     assert_eq!(riders.updates(), 1_000, "who joins takes no room");
 }
+
+#[test]
+fn a_run_has_room_for_8_mib_of_riders_of_a_kind() {
+    let (riders, run) = (Riders::default(), idle());
+    let name = "n";
+    let ask = |input_bytes: usize, caller: u64| {
+        let (reply, answer) = oneshot::channel();
+        let input = Payload::from_json(&format!("\"{}\"", "x".repeat(input_bytes - 2))).unwrap();
+        let query = Arc::new(Query { name: name.to_owned(), input: Some(input) });
+        riders.put_query(&key(), &run, NewQuery { query, seen: None, caller, reply }).map(|()| answer)
+    };
+    let large = history::limits::PAYLOAD_BYTES_MAX;
+    let _answers: Vec<_> =
+        (0..31).map(|caller| ask(large - usize::try_from(caller).unwrap(), caller).unwrap()).collect();
+    let taken: usize = (0..31).map(|caller| large - caller + name.len()).sum();
+    let rest = RIDER_BYTES_PER_RUN_MAX - taken - name.len();
+    let refused = ask(rest + 1, 31).map(drop);
+    assert!(matches!(refused, Err(Refusal::TooManyWaiting { max: RIDER_BYTES_PER_RUN_MAX, .. })), "{refused:?}");
+    assert!(ask(rest, 31).is_ok());
+}
+
+#[test]
+fn a_node_has_room_for_100_000_callers_of_queries() {
+    let (riders, run) = (Riders::default(), idle());
+    let mut others: Vec<_> = (1..ASKERS_MAX).map(|_| CountGuard::new(&riders.askers)).collect();
+    let _last = riders.ask(&run, "a", 1);
+    let more = || {
+        let (reply, _answer) = oneshot::channel();
+        let query = Arc::new(Query { name: "b".to_owned(), input: None });
+        riders.put_query(&key(), &run, NewQuery { query, seen: None, caller: 2, reply })
+    };
+    assert!(matches!(more(), Err(Refusal::TooManyWaiting { found: 100_000, max: ASKERS_MAX, .. })));
+    others.pop();
+    assert!(more().is_ok(), "a caller that leaves makes room");
+}

@@ -1,0 +1,249 @@
+//! Credentials, sessions, tokens of issuers, and files that the service reads.
+
+use crate::limits::{ROW, Row, Section, Unit};
+
+pub(super) const CREDENTIALS: Section = Section {
+    title: "Credentials and sessions",
+    rows: &[
+        Row {
+            what: "Name",
+            per: "credential",
+            constant: "history/src/limits.rs CALLER_NAME_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "refused at the start",
+            tried_in: "history/src/caller.rs",
+            test: "a_name_has_a_bound_and_no_control_characters",
+            ..ROW
+        },
+        Row {
+            what: "Secrets, signing keys and certificates",
+            per: "credential",
+            constant: "service/src/access/secret.rs SECRETS_MAX",
+            beyond: "refused at the start",
+            tried_in: "service/tests/http/credentials.rs",
+            test: "what_cannot_be_meant_is_refused_by_name",
+            ..ROW
+        },
+        Row {
+            what: "Secret in the configuration, at least",
+            per: "secret",
+            constant: "service/src/access/secret.rs SECRET_CHARS_MIN",
+            unit: Unit::Characters,
+            beyond: "refused at the start",
+            tried_in: "service/tests/http/credentials.rs",
+            test: "a_secret_that_can_be_guessed_is_refused_by_name",
+            ..ROW
+        },
+        Row {
+            what: "Warning before a secret or a key expires",
+            per: "secret",
+            constant: "service/src/access/secret.rs EXPIRY_WARNING",
+            unit: Unit::Time,
+            beyond: "no warning",
+            tried_in: "service/tests/http/credentials.rs",
+            test: "what_expires_within_a_week_is_known_before",
+            ..ROW
+        },
+        Row {
+            what: "Failed secrets and signatures per second",
+            per: "process",
+            constant: "service/src/access/denials.rs GUESSES_PER_SECOND_MAX",
+            beyond: "429 `too-many-guesses`; valid credentials are not delayed",
+            tried_in: "service/tests/http/guard.rs",
+            test: "who_guesses_is_told_to_wait_and_who_knows_is_not",
+            ..ROW
+        },
+        Row {
+            what: "Request under way whose credential is revoked",
+            per: "request",
+            constant: "service/src/access/pass.rs REVOKED_WAIT",
+            unit: Unit::Time,
+            beyond: "cut off",
+            tried_in: "service/tests/http/credentials.rs",
+            test: "a_poll_whose_credential_is_revoked_ends_soon_and_takes_no_task_with_it",
+            ..ROW
+        },
+        Row {
+            what: "Sessions",
+            per: "process",
+            constant: "service/src/access/session.rs SESSIONS_MAX",
+            beyond: "the least recently used ends",
+            tried_in: "service/src/access/session.rs",
+            test: "the_ten_thousand_and_first_session_ends_the_one_that_was_used_least_lately",
+            ..ROW
+        },
+        Row {
+            what: "Sessions",
+            per: "credential",
+            constant: "service/src/access/session.rs SESSIONS_OF_ONE_MAX",
+            beyond: "its least recently used ends",
+            tried_in: "service/src/access/session.rs",
+            test: "one_more_session_of_a_credential_than_it_may_have_ends_its_own_that_was_used_least_lately",
+            ..ROW
+        },
+        Row {
+            what: "Age of a session",
+            per: "session",
+            constant: "service/src/access/session.rs SESSION_AGE_MAX",
+            unit: Unit::Time,
+            beyond: "401 `session-over`",
+            tried_in: "service/src/access/session.rs",
+            test: "a_session_is_good_until_it_ends_is_idle_for_too_long_or_is_too_old",
+            ..ROW
+        },
+        Row {
+            what: "Idle time of a session",
+            per: "session",
+            constant: "service/src/access/session.rs SESSION_IDLE_MAX",
+            unit: Unit::Time,
+            beyond: "401 `session-over`",
+            tried_in: "service/src/access/session.rs",
+            test: "a_session_is_good_until_it_ends_is_idle_for_too_long_or_is_too_old",
+            ..ROW
+        },
+    ],
+    notes: &[],
+};
+
+pub(super) const TOKENS: Section = Section {
+    title: "Tokens of issuers",
+    rows: &[
+        Row {
+            what: "Issuers",
+            per: "process",
+            constant: "service/src/access/issuer.rs ISSUERS_MAX",
+            beyond: "refused at the start",
+            tried_in: "service/tests/http/issuers.rs",
+            test: "issuers_names_and_rules_are_accepted_up_to_their_limits",
+            ..ROW
+        },
+        Row {
+            what: "Rules",
+            per: "issuer",
+            constant: "service/src/access/issuer.rs RULES_MAX",
+            beyond: "refused at the start",
+            tried_in: "service/tests/http/issuers.rs",
+            test: "issuers_names_and_rules_are_accepted_up_to_their_limits",
+            ..ROW
+        },
+        Row {
+            what: "Name",
+            per: "issuer",
+            constant: "service/src/access/issuer.rs ISSUER_NAME_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "refused at the start",
+            tried_in: "service/tests/http/issuers.rs",
+            test: "issuers_names_and_rules_are_accepted_up_to_their_limits",
+            ..ROW
+        },
+        Row {
+            what: "Token",
+            per: "request",
+            constant: "service/src/access/token.rs TOKEN_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "401 `token-refused`",
+            tried_in: "service/tests/http/tokens.rs",
+            test: "a_token_of_the_issuer_is_let_in_and_no_other_is_and_nobody_hears_why",
+            partly: "no token of exactly the limit; with its header it is larger than a head may be",
+            ..ROW
+        },
+        Row {
+            what: "Difference between the clocks of issuer and service",
+            per: "token",
+            constant: "service/src/access/token.rs LEEWAY",
+            unit: Unit::Time,
+            beyond: "401 `expired-token` or `early-token`",
+            tried_in: "service/tests/http/tokens.rs",
+            test: "a_token_of_yesterday_or_of_tomorrow_says_so_by_the_clock_of_the_service",
+            ..ROW
+        },
+        Row {
+            what: "Keys",
+            per: "issuer",
+            constant: "service/src/access/jwks.rs KEYS_MAX",
+            beyond: "refused; the known keys stay",
+            tried_in: "service/src/access/jwks.rs",
+            test: "a_set_of_keys_at_its_limits_is_taken_and_one_above_refused",
+            ..ROW
+        },
+        Row {
+            what: "Key set",
+            per: "issuer",
+            constant: "service/src/access/jwks.rs KEYS_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "refused; the known keys stay",
+            tried_in: "service/src/access/jwks.rs",
+            test: "a_set_of_keys_at_its_limits_is_taken_and_one_above_refused",
+            ..ROW
+        },
+        Row {
+            what: "Time to fetch keys",
+            per: "issuer",
+            constant: "service/src/access/remote.rs FETCH_WAIT",
+            unit: Unit::Time,
+            beyond: "the known keys stay",
+            tried_in: "service/tests/http/issuers.rs",
+            test: "keys_that_are_known_stay_while_the_issuer_answers_nothing_or_nonsense",
+            ..ROW
+        },
+        Row {
+            what: "Time between fetches because of an unknown key, at least",
+            per: "issuer",
+            constant: "service/src/access/remote.rs KEYS_AGAIN_AFTER",
+            unit: Unit::Time,
+            beyond: "not fetched earlier",
+            tried_in: "service/tests/http/issuers.rs",
+            test: "keys_are_fetched_when_one_is_not_known_at_most_so_often",
+            ..ROW
+        },
+        Row {
+            what: "Age of fetched keys",
+            per: "issuer",
+            constant: "service/src/access/remote.rs KEYS_AGE_MAX",
+            unit: Unit::Time,
+            beyond: "fetched again",
+            tried_in: "service/tests/http/issuers.rs",
+            test: "keys_are_fetched_at_the_start_and_every_so_often_so_that_one_that_is_taken_back_goes",
+            ..ROW
+        },
+    ],
+    notes: &[],
+};
+
+pub(super) const FILES: Section = Section {
+    title: "Files that the service reads",
+    rows: &[
+        Row {
+            what: "Certificate, key or list of authorities",
+            per: "file",
+            constant: "service/src/tls/read.rs FILE_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "refused",
+            tried_in: "service/tests/http/tls.rs",
+            test: "what_is_wrong_with_the_files_is_said_at_the_start",
+            partly: "no file of exactly the limit",
+            ..ROW
+        },
+        Row {
+            what: "Bytes in which the service looks for changes",
+            per: "file",
+            constant: "service/src/reload.rs FILE_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "not compared",
+            tried_in: "service/src/reload.rs",
+            test: "changes_are_noticed_in_the_first_16_mib_of_a_file",
+            ..ROW
+        },
+        Row {
+            what: "Time between two looks at files",
+            per: "process",
+            constant: "service/src/reload.rs LOOK_EVERY",
+            unit: Unit::Time,
+            beyond: "noticed",
+            tried_in: "service/src/reload.rs",
+            test: "a_file_is_read_again_when_it_is_another_and_whole_and_not_when_it_is_only_touched",
+            ..ROW
+        },
+    ],
+    notes: &[],
+};

@@ -1,0 +1,99 @@
+//! Connections and the heads of requests.
+
+use crate::limits::{ROW, Row, Section, Unit};
+
+pub(super) const CONNECTIONS: Section = Section {
+    title: "Connections",
+    rows: &[
+        Row {
+            what: "Connections",
+            per: "process",
+            constant: "service/src/http/server.rs CONNECTIONS_MAX",
+            option: "`--connections-max`",
+            beyond: "waits to be accepted",
+            tried_in: "service/tests/http/sockets.rs",
+            test: "a_reader_that_does_not_read_holds_up_nobody_and_frees_its_place_when_it_goes",
+            ..ROW
+        },
+        Row {
+            what: "Connections waiting to be accepted",
+            per: "process",
+            constant: "service/src/http/server.rs BACKLOG",
+            beyond: "the system refuses or ignores it",
+            why: "the operating system holds this queue",
+            ..ROW
+        },
+        Row {
+            what: "TLS handshake",
+            per: "connection",
+            constant: "service/src/http/server.rs HANDSHAKE_WAIT",
+            unit: Unit::Time,
+            beyond: "closed",
+            tried_in: "service/tests/http/tls.rs",
+            test: "connections_that_never_begin_to_encrypt_count_and_end_and_let_others_in",
+            ..ROW
+        },
+        Row {
+            what: "Time for the headers, and idle time between requests",
+            per: "connection",
+            constant: "service/src/http/server.rs HEADER_WAIT",
+            unit: Unit::Time,
+            beyond: "closed",
+            tried_in: "service/tests/http/sockets.rs",
+            test: "headers_that_come_too_slowly_end_the_connection",
+            ..ROW
+        },
+        Row {
+            what: "Request line and headers",
+            per: "request",
+            constant: "service/src/http/call.rs HEADER_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "431 `headers-too-large`",
+            tried_in: "service/tests/http/sockets.rs",
+            test: "a_head_of_16_kib_is_taken_and_one_byte_more_is_not",
+            ..ROW
+        },
+        Row {
+            what: "Headers",
+            per: "request",
+            constant: "service/src/http/server.rs HEADERS_MAX",
+            beyond: "431",
+            tried_in: "service/tests/http/sockets.rs",
+            test: "a_request_with_64_headers_is_taken_and_one_more_is_not",
+            ..ROW
+        },
+        Row {
+            what: "Unfinished requests and handshakes",
+            per: "process",
+            constant: "service/src/http/unfinished.rs UNFINISHED_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "the oldest connection is closed",
+            tried_in: "service/src/http/unfinished.rs",
+            test: "the_oldest_is_closed_if_there_are_too_many_bytes",
+            ..ROW
+        },
+        Row {
+            what: "Time in which the peer takes nothing of a response",
+            per: "connection",
+            constant: "service/src/http/server.rs WRITE_WAIT",
+            unit: Unit::Time,
+            beyond: "closed",
+            tried_in: "service/tests/http/sockets.rs",
+            test: "a_reader_that_never_reads_loses_its_connection",
+            ..ROW
+        },
+        Row {
+            what: "Requests under way when the service stops",
+            per: "process",
+            constant: "service/src/http/server.rs SHUTDOWN_WAIT",
+            unit: Unit::Time,
+            option: "`--shutdown-seconds`",
+            beyond: "cut off when the process ends",
+            tried_in: "service/tests/http/sockets.rs",
+            test: "a_stop_waits_no_longer_than_the_shutdown_wait",
+            ..ROW
+        },
+    ],
+    notes: &["An idle connection takes one file descriptor. If the process may open too few files, the service \
+         accepts fewer connections and says so in the log."],
+};

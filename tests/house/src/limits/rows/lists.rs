@@ -1,0 +1,192 @@
+//! Task lists, polls, exchanges, queries and updates.
+
+use crate::limits::{ROW, Row, Section, Unit};
+
+pub(super) const TASKS: Section = Section {
+    title: "Polls, exchanges and task lists",
+    rows: &[
+        Row {
+            what: "Tries of a poll with one `pollId`",
+            per: "poll",
+            constant: "history/src/limits.rs POLL_ATTEMPTS_MAX",
+            beyond: "400 `invalid-field`",
+            tried_in: "history/src/admit/tests/fields.rs",
+            test: "a_poll_has_at_most_32_attempts",
+            ..ROW
+        },
+        Row {
+            what: "Answers of an exchange, and its slots",
+            per: "request",
+            constant: "history/src/limits.rs EXCHANGE_ANSWERS_MAX",
+            beyond: "400 `invalid-field`",
+            tried_in: "service/tests/http/exchange.rs",
+            test: "limits_hold_at_their_edges_and_what_is_wrong_is_said",
+            ..ROW
+        },
+        Row {
+            what: "Tasks of an exchange's response, or of one of its lines",
+            per: "response",
+            constant: "service/engine/src/tasks/slots.rs EXCHANGE_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "handed out later",
+            tried_in: "service/engine/tests/engine/bounds.rs",
+            test: "turns_of_an_exchange_have_at_most_eight_mib_at_once_and_none_is_lost",
+            ..ROW
+        },
+        Row {
+            what: "Token of a task",
+            per: "request",
+            constant: "service/engine/src/base/token.rs TOKEN_CHARS_MAX",
+            unit: Unit::Characters,
+            beyond: "400 `bad-token`",
+            tried_in: "service/engine/src/base/token.rs",
+            test: "the_longest_names_fit_into_a_token",
+            partly: "the longest token that the service makes is shorter",
+            ..ROW
+        },
+        Row {
+            what: "Task lists with waiting tasks in memory, without polled lists",
+            per: "process",
+            constant: "service/engine/src/lists/matching.rs LISTS_MAX",
+            beyond: "read from the store",
+            tried_in: "service/engine/src/lists/matching/tests.rs",
+            test: "there_are_so_many_lists_in_memory_and_one_that_somebody_polls_is_always_among_them",
+            ..ROW
+        },
+        Row {
+            what: "Waiting tasks in memory",
+            per: "task list",
+            constant: "service/engine/src/lists/matching.rs LIST_TASKS_MAX",
+            beyond: "read from the store",
+            tried_in: "service/engine/src/lists/matching/tests.rs",
+            test: "a_list_has_so_many_tasks_and_says_that_there_are_more",
+            ..ROW
+        },
+        Row {
+            what: "Waiting tasks in memory",
+            per: "process",
+            constant: "service/engine/src/lists/matching.rs TASKS_MAX",
+            beyond: "read from the store",
+            tried_in: "service/engine/src/lists/matching/tests.rs",
+            test: "all_lists_together_have_so_many_tasks_and_each_has_room_for_some",
+            partly: "with a smaller value",
+            ..ROW
+        },
+        Row {
+            what: "Tasks in flight that are counted",
+            per: "process",
+            constant: "service/engine/src/lists/in_flight.rs TASKS_MAX",
+            beyond: "not counted",
+            tried_in: "service/engine/src/lists/in_flight.rs",
+            test: "no_more_lists_and_tasks_are_known_than_there_is_room_for",
+            ..ROW
+        },
+        Row {
+            what: "Waiting tasks shown one by one",
+            per: "task list",
+            constant: "service/engine/src/lists/report.rs TASKS_TOLD_MAX",
+            beyond: "counted only",
+            tried_in: "service/tests/http/task_lists.rs",
+            test: "of_what_waits_a_hundred_tasks_are_told_and_those_of_higher_priority_first",
+            ..ROW
+        },
+        Row {
+            what: "Pollers shown by name",
+            per: "task list",
+            constant: "service/src/rest/task_lists.rs POLLERS_MAX",
+            beyond: "counted only",
+            tried_in: "service/tests/http/task_lists.rs",
+            test: "of_many_pollers_twenty_are_named_and_all_are_counted",
+            ..ROW
+        },
+        Row {
+            what: "Time for which a poller is remembered",
+            per: "task list",
+            constant: "service/engine/src/lists/pollers.rs POLLER_KEPT_FOR",
+            unit: Unit::Time,
+            beyond: "no longer shown",
+            tried_in: "service/tests/http/task_lists.rs",
+            test: "a_poller_is_named_while_it_waits_and_remembered_for_five_minutes_when_it_has_hung_up",
+            ..ROW
+        },
+    ],
+    notes: &["The number of polls is bounded only by connections, by `watchers` of a quota, and over SWF's wire by \
+         `--swf-limits`. Tasks without room in memory are never lost: the service reads them from the store when \
+         their list is polled."],
+};
+
+pub(super) const RIDERS: Section = Section {
+    title: "Queries and updates",
+    rows: &[
+        Row {
+            what: "Waiting queries; waiting updates",
+            per: "run",
+            constant: "service/engine/src/riders/waiting.rs RIDERS_PER_RUN_MAX",
+            beyond: "429 `too-many-waiting`",
+            tried_in: "service/engine/src/riders/waiting/tests.rs",
+            test: "a_run_has_room_for_so_many_riders_of_a_kind",
+            ..ROW
+        },
+        Row {
+            what: "Bytes of waiting queries; bytes of waiting updates",
+            per: "run",
+            constant: "service/engine/src/riders/waiting.rs RIDER_BYTES_PER_RUN_MAX",
+            unit: Unit::Bytes,
+            beyond: "429 `too-many-waiting`",
+            tried_in: "service/engine/src/riders/waiting/tests.rs",
+            test: "a_run_has_room_for_8_mib_of_riders_of_a_kind",
+            ..ROW
+        },
+        Row {
+            what: "Callers waiting for answers to queries",
+            per: "process",
+            constant: "service/engine/src/riders/waiting.rs ASKERS_MAX",
+            beyond: "429 `too-many-waiting`",
+            tried_in: "service/engine/src/riders/waiting/tests.rs",
+            test: "a_node_has_room_for_100_000_callers_of_queries",
+            ..ROW
+        },
+        Row {
+            what: "Queries of one task; updates of one task",
+            per: "turn",
+            constant: "service/engine/src/riders/carrier.rs TASK_RIDER_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "handed to a later task",
+            tried_in: "service/engine/src/riders/waiting/tests.rs",
+            test: "a_task_takes_one_rider_at_least_and_no_more_than_its_bytes_in_the_order_in_which_they_came",
+            ..ROW
+        },
+        Row {
+            what: "Rejections of updates that are remembered",
+            per: "process",
+            constant: "service/engine/src/riders/rejections.rs REJECTIONS_MAX",
+            beyond: "a repeated update is judged again",
+            tried_in: "service/engine/src/riders/rejections.rs",
+            test: "the_oldest_rejection_makes_room_for_the_next",
+            ..ROW
+        },
+        Row {
+            what: "Time for which a rejection is remembered",
+            per: "update",
+            constant: "service/engine/src/riders/rejections.rs REJECTION_KEPT",
+            unit: Unit::Time,
+            beyond: "a repeated update is judged again",
+            tried_in: "service/engine/src/riders/rejections.rs",
+            test: "a_rejection_is_remembered_of_its_run_and_its_update_for_two_minutes",
+            ..ROW
+        },
+        Row {
+            what: "Details of a remembered rejection",
+            per: "update",
+            constant: "service/engine/src/riders/rejections.rs REJECTION_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "not remembered",
+            tried_in: "service/engine/src/riders/rejections.rs",
+            test: "what_is_no_rejection_or_has_long_details_is_not_remembered",
+            ..ROW
+        },
+    ],
+    notes: &[
+        "Equal queries of several callers are one. An update that is sent again with its id joins the one that waits.",
+    ],
+};

@@ -1,0 +1,167 @@
+//! Logs, traces, metrics and functions.
+
+use crate::limits::{ROW, Row, Section, Unit};
+
+pub(super) const RECORDS: Section = Section {
+    title: "Logs, traces and metrics",
+    rows: &[
+        Row {
+            what: "Lines of the access log that wait to be written",
+            per: "process",
+            constant: "service/src/access_log.rs LINES_MAX",
+            beyond: "dropped and counted",
+            tried_in: "service/src/access_log.rs",
+            test: "what_cannot_be_written_is_counted_and_goes_on_when_it_can",
+            partly: "lines are dropped because of the disk, not because of a full queue",
+            ..ROW
+        },
+        Row {
+            what: "Path in the access log",
+            per: "line",
+            constant: "service/src/http/record.rs PATH_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "cut off",
+            tried_in: "service/src/http/record.rs",
+            test: "a_path_and_a_value_are_kept_up_to_their_limits",
+            ..ROW
+        },
+        Row {
+            what: "Value of a query parameter in the access log",
+            per: "line",
+            constant: "service/src/http/record.rs QUERY_VALUE_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "left out",
+            tried_in: "service/src/http/record.rs",
+            test: "a_path_and_a_value_are_kept_up_to_their_limits",
+            ..ROW
+        },
+        Row {
+            what: "Changes waiting for the audit log",
+            per: "process",
+            constant: "service/src/audit/log.rs CHANGES_MAX",
+            beyond: "503 `audit-log-unavailable`",
+            tried_in: "service/src/audit/log/tests.rs",
+            test: "as_many_changes_wait_as_may_and_one_more_is_refused",
+            ..ROW
+        },
+        Row {
+            what: "Name in the audit log",
+            per: "entry",
+            constant: "service/src/audit/chain.rs NAME_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "cut off",
+            tried_in: "service/src/audit/chain.rs",
+            test: "names_are_kept_by_member_and_cut_off_where_a_character_ends",
+            ..ROW
+        },
+        Row {
+            what: "File of the audit log, about",
+            per: "file",
+            constant: "service/src/audit/files.rs FILE_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "next file",
+            tried_in: "service/src/audit/log/tests.rs",
+            test: "a_file_that_is_full_is_followed_by_another_and_the_chain_goes_on",
+            ..ROW
+        },
+        Row {
+            what: "Line that `baton audit verify` reads",
+            per: "line",
+            constant: "service/src/audit/verify.rs LINE_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "reported as damaged",
+            tried_in: "service/src/audit/verify.rs",
+            test: "every_byte_that_is_changed_is_found_in_its_line",
+            partly: "damaged lines of ordinary length",
+            ..ROW
+        },
+        Row {
+            what: "Spans waiting for the collector",
+            per: "process",
+            constant: "service/src/otlp/queue.rs QUEUE_SPANS_MAX",
+            beyond: "dropped and counted",
+            tried_in: "service/src/otlp/tests.rs",
+            test: "at_a_collector_that_hangs_nobody_waits_and_what_is_dropped_is_counted",
+            ..ROW
+        },
+        Row {
+            what: "Spans of a request to the collector",
+            per: "request",
+            constant: "service/src/otlp.rs BATCH_SPANS_MAX",
+            beyond: "next request",
+            tried_in: "service/src/otlp/tests.rs",
+            test: "spans_go_out_in_batches_and_what_waits_goes_out_at_the_end",
+            ..ROW
+        },
+        Row {
+            what: "Request to the collector",
+            per: "request",
+            constant: "service/src/otlp/collector.rs EXPORT_WAIT",
+            unit: Unit::Time,
+            beyond: "tried again",
+            tried_in: "service/src/otlp/tests.rs",
+            test: "at_a_collector_that_hangs_nobody_waits_and_what_is_dropped_is_counted",
+            partly: "the request is not waited for until its time has passed",
+            ..ROW
+        },
+        Row {
+            what: "Tries of a request to the collector",
+            per: "request",
+            constant: "service/src/otlp.rs RETRY_FOR",
+            unit: Unit::Time,
+            beyond: "dropped and counted",
+            tried_in: "service/src/otlp/tests.rs",
+            test: "a_collector_that_is_busy_is_asked_again_and_one_that_refuses_is_not",
+            partly: "tries, not their last",
+            ..ROW
+        },
+        Row {
+            what: "Wait for the collector when the service stops",
+            per: "process",
+            constant: "service/src/otlp.rs FINISH_WAIT",
+            unit: Unit::Time,
+            beyond: "dropped and counted",
+            tried_in: "service/src/otlp/tests.rs",
+            test: "at_a_collector_that_hangs_nobody_waits_and_what_is_dropped_is_counted",
+            ..ROW
+        },
+        Row {
+            what: "Series with their own labels",
+            per: "metric",
+            constant: "service/engine/src/base/metrics/label.rs SERIES_MAX",
+            beyond: "one series for all others",
+            tried_in: "service/engine/src/base/metrics/label.rs",
+            test: "the_first_series_are_told_one_by_one_and_all_others_as_one",
+            ..ROW
+        },
+        Row {
+            what: "Domains with their own numbers of open runs",
+            per: "process",
+            constant: "service/engine/src/registry/run_counts.rs DOMAINS_TOLD_MAX",
+            beyond: "one number for all others",
+            tried_in: "service/engine/src/registry/run_counts.rs",
+            test: "domains_beyond_the_most_that_are_told_are_told_together",
+            ..ROW
+        },
+        Row {
+            what: "Lines of the log for one kind of notice in its span",
+            per: "process",
+            constant: "service/engine/src/base/notices/kinds.rs KIND_LINES_MAX",
+            beyond: "counted in one line",
+            tried_in: "service/engine/src/base/notices/rate_limit.rs",
+            test: "a_kind_has_so_many_lines_a_span_and_the_rest_is_counted",
+            ..ROW
+        },
+        Row {
+            what: "Text of callers in a line of the log",
+            per: "line",
+            constant: "service/engine/src/base/notices.rs TEXT_CHARS_MAX",
+            unit: Unit::Characters,
+            beyond: "cut off",
+            tried_in: "service/engine/src/base/notices/tests.rs",
+            test: "text_of_others_stays_on_one_line_and_is_cut",
+            ..ROW
+        },
+    ],
+    notes: &[],
+};

@@ -1,0 +1,184 @@
+//! Domains, types, secrets of tasks, and quotas.
+
+use crate::limits::{ROW, Row, Section, Unit};
+
+pub(super) const REGISTRY: Section = Section {
+    title: "Domains and types",
+    rows: &[
+        Row {
+            what: "Domains",
+            per: "all nodes",
+            constant: "service/engine/src/registry/domains.rs DOMAINS_MAX",
+            beyond: "409 `limit-exceeded`",
+            tried_in: "service/tests/http/calls.rs",
+            test: "a_thousand_domains_are_created_and_one_more_is_not",
+            ..ROW
+        },
+        Row {
+            what: "Description of a domain or a type",
+            per: "domain, type",
+            constant: "service/engine/src/registry/domains.rs DESCRIPTION_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "413 `too-large`",
+            tried_in: "service/tests/http/refusals.rs",
+            test: "a_domain_is_created_once_and_its_fields_are_checked",
+            ..ROW
+        },
+        Row {
+            what: "Tags",
+            per: "domain",
+            constant: "history/src/limits.rs DOMAIN_TAGS_MAX",
+            beyond: "409 `limit-exceeded`",
+            tried_in: "service/tests/http/calls.rs",
+            test: "the_tags_of_a_domain_are_changed_together_and_are_not_too_many",
+            ..ROW
+        },
+        Row {
+            what: "Key of a tag",
+            per: "domain",
+            constant: "service/engine/src/registry/domains.rs TAG_KEY_CHARS_MAX",
+            unit: Unit::Characters,
+            beyond: "400 `invalid-field`",
+            tried_in: "service/tests/http/calls.rs",
+            test: "the_tags_of_a_domain_are_changed_together_and_are_not_too_many",
+            ..ROW
+        },
+        Row {
+            what: "Value of a tag",
+            per: "domain",
+            constant: "service/engine/src/registry/domains.rs TAG_VALUE_CHARS_MAX",
+            unit: Unit::Characters,
+            beyond: "400 `invalid-field`",
+            tried_in: "service/tests/http/calls.rs",
+            test: "the_tags_of_a_domain_are_changed_together_and_are_not_too_many",
+            ..ROW
+        },
+        Row {
+            what: "Types of a kind",
+            per: "domain",
+            constant: "service/engine/src/registry/types.rs TYPES_MAX",
+            beyond: "409 `limit-exceeded`",
+            why: "each registration lists all types, so that 10,000 of them take too long for a test",
+            ..ROW
+        },
+        Row {
+            what: "Version",
+            per: "type",
+            constant: "service/engine/src/registry/types.rs VERSION_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "413 `too-large`",
+            tried_in: "service/tests/http/types.rs",
+            test: "a_type_that_is_not_acceptable_is_refused",
+            ..ROW
+        },
+        Row {
+            what: "Secrets of task tokens that are valid at once",
+            per: "all nodes",
+            constant: "service/engine/src/registry/keeper.rs SECRETS_MAX",
+            beyond: "409 `limit-exceeded`",
+            tried_in: "service/engine/tests/engine/secrets.rs",
+            test: "as_many_secrets_are_good_at_once_as_may_be_and_one_that_ends_the_others_always_finds_room",
+            ..ROW
+        },
+        Row {
+            what: "Overlap of a rotation",
+            per: "rotation",
+            constant: "service/engine/src/registry/keeper.rs SECRET_OVERLAP_MAX",
+            unit: Unit::Time,
+            beyond: "400 `invalid-field`",
+            tried_in: "service/engine/tests/engine/secrets.rs",
+            test: "the_overlap_of_a_rotation_is_at_most_ten_years",
+            ..ROW
+        },
+    ],
+    notes: &["All domains, with their descriptions and tags, are one record: 1 MiB in the embedded store, and less \
+         than 400 KB in DynamoDB. Beyond it, creating a domain fails with 409 `limit-exceeded`."],
+};
+
+pub(super) const QUOTAS: Section = Section {
+    title: "Ranges of quotas",
+    rows: &[
+        Row {
+            what: "`requests-per-second`",
+            per: "domain, credential",
+            constant: "service/engine/src/base/shares/limit.rs REQUESTS_PER_SECOND_MAX",
+            least: "1",
+            beyond: "refused at the start",
+            tried_in: "service/engine/src/base/shares/tests.rs",
+            test: "limits_at_the_ends_of_their_ranges_are_accepted",
+            ..ROW
+        },
+        Row {
+            what: "`burst`",
+            per: "domain, credential",
+            constant: "service/engine/src/base/shares/limit.rs BURST_MAX",
+            least: "1",
+            beyond: "refused at the start",
+            tried_in: "service/engine/src/base/shares/tests.rs",
+            test: "limits_at_the_ends_of_their_ranges_are_accepted",
+            ..ROW
+        },
+        Row {
+            what: "`bytes-per-second`",
+            per: "domain, credential",
+            constant: "service/engine/src/base/shares/limit.rs BYTES_PER_SECOND_MAX",
+            least: "service/engine/src/base/shares/limit.rs BYTES_PER_SECOND_MIN",
+            unit: Unit::Bytes,
+            beyond: "refused at the start",
+            tried_in: "service/engine/src/base/shares/tests.rs",
+            test: "limits_at_the_ends_of_their_ranges_are_accepted",
+            ..ROW
+        },
+        Row {
+            what: "`open-runs`",
+            per: "domain",
+            constant: "service/engine/src/base/shares/limit.rs OPEN_RUNS_MAX",
+            least: "1",
+            beyond: "refused at the start",
+            tried_in: "service/engine/src/base/shares/tests.rs",
+            test: "limits_at_the_ends_of_their_ranges_are_accepted",
+            ..ROW
+        },
+        Row {
+            what: "`task-lists`",
+            per: "domain",
+            constant: "service/engine/src/base/shares/limit.rs TASK_LISTS_MAX",
+            least: "1",
+            beyond: "refused at the start",
+            tried_in: "service/engine/src/base/shares/tests.rs",
+            test: "limits_at_the_ends_of_their_ranges_are_accepted",
+            ..ROW
+        },
+        Row {
+            what: "`watchers`",
+            per: "domain, credential",
+            constant: "service/engine/src/base/shares/limit.rs WATCHERS_MAX",
+            least: "1",
+            beyond: "refused at the start",
+            tried_in: "service/engine/src/base/shares/tests.rs",
+            test: "limits_at_the_ends_of_their_ranges_are_accepted",
+            ..ROW
+        },
+        Row {
+            what: "Longest delay because of `bytes-per-second`",
+            per: "domain, credential",
+            constant: "service/engine/src/base/shares/rate.rs DEBT_MAX",
+            unit: Unit::Time,
+            beyond: "forgiven",
+            tried_in: "service/engine/src/base/shares/rate.rs",
+            test: "a_debt_is_no_longer_than_a_minute",
+            ..ROW
+        },
+        Row {
+            what: "Domains, and credentials, whose use is remembered",
+            per: "process",
+            constant: "service/engine/src/base/shares.rs SHARES_KEPT_MAX",
+            beyond: "unused ones start again",
+            tried_in: "service/engine/src/base/shares/tests.rs",
+            test: "those_beyond_the_most_that_are_counted_by_name_are_counted_together_and_so_many_are_kept",
+            ..ROW
+        },
+    ],
+    notes: &["No quota applies unless the operator configures it: see [quotas](quotas.md). A \
+         request beyond a quota fails with 429 `quota-exceeded`."],
+};

@@ -1,0 +1,352 @@
+//! Bodies, load and pages.
+
+use crate::limits::{ROW, Row, Section, Unit};
+
+pub(super) const BODIES: Section = Section {
+    title: "Bodies and parameters",
+    rows: &[
+        Row {
+            what: "Body",
+            per: "request",
+            constant: "service/src/http/body.rs BODY_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "413 `too-large`",
+            tried_in: "service/tests/http/refusals.rs",
+            test: "a_body_of_more_than_1_mib_is_refused_and_one_that_never_ends_too",
+            ..ROW
+        },
+        Row {
+            what: "Body of a completed turn and of an exchange",
+            per: "request",
+            constant: "service/src/http/body.rs TURN_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "413 `too-large`",
+            tried_in: "service/tests/http/refusals.rs",
+            test: "the_answer_of_a_turn_may_have_8_mib",
+            ..ROW
+        },
+        Row {
+            what: "Body of a poll",
+            per: "request",
+            constant: "service/src/http/body.rs POLL_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "413 `too-large`",
+            tried_in: "service/tests/http/refusals.rs",
+            test: "a_poll_body_of_64_kib_is_taken_and_one_byte_more_is_not",
+            ..ROW
+        },
+        Row {
+            what: "Body of an imported run",
+            per: "request",
+            constant: "service/src/http/body.rs IMPORT_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "413 `too-large`",
+            tried_in: "service/tests/http/moved.rs",
+            test: "what_is_no_history_of_a_closed_run_is_refused_with_what_is_wrong",
+            partly: "a body of exactly the limit is not sent",
+            ..ROW
+        },
+        Row {
+            what: "Memory of a body's lists and maps, as a multiple of the largest body of the call",
+            per: "request",
+            constant: "service/src/http/body.rs LISTS_PER_BYTE_MAX",
+            beyond: "413 `too-large`",
+            tried_in: "service/tests/memory/main.rs",
+            test: "an_exchange_full_of_decisions_is_refused_or_takes_less",
+            partly: "the memory is measured, not the exact multiple",
+            ..ROW
+        },
+        Row {
+            what: "Time for the body",
+            per: "request",
+            constant: "service/src/http/body.rs BODY_WAIT",
+            unit: Unit::Time,
+            beyond: "408 `body-too-slow`",
+            tried_in: "service/tests/http/refusals.rs",
+            test: "a_body_that_stops_on_its_way_is_given_up",
+            ..ROW
+        },
+        Row {
+            what: "Rest of a refused body that the service reads",
+            per: "request",
+            constant: "service/src/http/drain.rs DRAIN_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "the connection is closed",
+            tried_in: "service/src/http/drain.rs",
+            test: "a_body_is_drained_up_to_8_mib",
+            ..ROW
+        },
+        Row {
+            what: "Time to read that rest",
+            per: "request",
+            constant: "service/src/http/drain.rs DRAIN_WAIT",
+            unit: Unit::Time,
+            beyond: "the connection is closed",
+            tried_in: "service/src/http/drain.rs",
+            test: "a_body_is_drained_for_one_second",
+            ..ROW
+        },
+        Row {
+            what: "`Idempotency-Key`",
+            per: "request",
+            constant: "service/src/rest/extract.rs KEY_CHARS_MAX",
+            unit: Unit::Characters,
+            beyond: "400 `bad-header`",
+            tried_in: "service/tests/http/refusals.rs",
+            test: "a_key_that_is_empty_too_long_or_not_visible_is_refused",
+            ..ROW
+        },
+        Row {
+            what: "`Prefer: wait=`",
+            per: "request",
+            constant: "service/src/rest/extract.rs WAIT_MAX",
+            unit: Unit::Time,
+            beyond: "shortened; `Preference-Applied` shows it",
+            tried_in: "service/tests/http/histories.rs",
+            test: "a_wait_that_is_asked_for_is_answered_with_the_one_that_was_taken",
+            ..ROW
+        },
+        Row {
+            what: "`tracestate`",
+            per: "request",
+            constant: "history/src/limits.rs TRACESTATE_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "ignored",
+            tried_in: "history/src/trace/traceparent.rs",
+            test: "a_tracestate_above_its_limit_is_dropped",
+            ..ROW
+        },
+    ],
+    notes: &["The service reads a refused body to its end, within these bounds, so that the caller gets the response."],
+};
+
+pub(super) const LOAD: Section = Section {
+    title: "Load",
+    rows: &[
+        Row {
+            what: "Bytes in flight: bodies, pages and responses",
+            per: "process",
+            constant: "service/src/budget.rs BYTES_IN_FLIGHT_MAX",
+            unit: Unit::Bytes,
+            beyond: "503 `overloaded`",
+            tried_in: "service/src/budget.rs",
+            test: "what_fits_to_the_last_byte_is_taken_and_what_does_not_is_put_off_until_there_is_room",
+            ..ROW
+        },
+        Row {
+            what: "The same under a memory limit, at least",
+            per: "process",
+            constant: "service/src/serve.rs BYTES_IN_FLIGHT_MIN",
+            unit: Unit::Bytes,
+            beyond: "503 `overloaded`",
+            tried_in: "service/src/memory.rs",
+            test: "sizes_grow_with_the_limit_up_to_those_without_one",
+            ..ROW
+        },
+        Row {
+            what: "Part of them for callers that are not yet known",
+            per: "process",
+            constant: "service/src/budget.rs STRANGERS_PART",
+            unit: Unit::Fraction,
+            beyond: "503 `overloaded`",
+            tried_in: "service/src/budget.rs",
+            test: "strangers_have_an_eighth_and_leave_it_when_they_are_known",
+            ..ROW
+        },
+        Row {
+            what: "Pages of histories rendered at once",
+            per: "process",
+            constant: "service/src/budget.rs PAGES_AT_ONCE",
+            beyond: "waits",
+            tried_in: "service/src/budget.rs",
+            test: "no_page_is_made_for_which_there_would_be_no_room",
+            ..ROW
+        },
+        Row {
+            what: "Responses that are sent in any case",
+            per: "response",
+            constant: "service/src/budget.rs ANSWER_SMALL",
+            unit: Unit::Bytes,
+            beyond: "counted against the bytes in flight",
+            tried_in: "service/src/budget.rs",
+            test: "small_answers_are_never_refused",
+            ..ROW
+        },
+        Row {
+            what: "Requests processed at once, for each processor",
+            per: "process",
+            constant: "service/src/fair.rs PLACES_OF_PROCESSOR",
+            option: "`--requests-at-once`",
+            beyond: "waits; domains take turns",
+            tried_in: "service/src/fair/order.rs",
+            test: "while_a_place_is_free_nobody_waits",
+            ..ROW
+        },
+        Row {
+            what: "Requests waiting to be processed",
+            per: "domain",
+            constant: "service/src/fair.rs WAITING_OF_DOMAIN_MAX",
+            beyond: "503 `overloaded`",
+            tried_in: "service/src/fair/tests.rs",
+            test: "as_many_wait_as_may_and_what_has_begun_is_among_them_whatever_there_is",
+            ..ROW
+        },
+        Row {
+            what: "Requests waiting to be processed",
+            per: "process",
+            constant: "service/src/fair.rs WAITING_MAX",
+            beyond: "503 `overloaded`",
+            tried_in: "service/src/fair/tests.rs",
+            test: "as_many_wait_as_may_and_what_has_begun_is_among_them_whatever_there_is",
+            ..ROW
+        },
+        Row {
+            what: "Memory for recently used runs",
+            per: "process",
+            constant: "service/src/memory.rs PART_MIB",
+            unit: Unit::Mebibytes,
+            option: "`--cache-mib`",
+            beyond: "evicted, and read from the store again",
+            tried_in: "service/src/memory.rs",
+            test: "sizes_grow_with_the_limit_up_to_those_without_one",
+            partly: "the size is tried, not the eviction",
+            ..ROW
+        },
+        Row {
+            what: "Memory for data that is not yet in the store's tables",
+            per: "process",
+            constant: "service/src/memory.rs PART_MIB",
+            unit: Unit::Mebibytes,
+            option: "`--store-memory-mib`",
+            beyond: "written to the tables",
+            tried_in: "service/src/memory.rs",
+            test: "sizes_grow_with_the_limit_up_to_those_without_one",
+            partly: "the size is tried, not the writing",
+            ..ROW
+        },
+        Row {
+            what: "Disk space reserved for open runs",
+            per: "process",
+            constant: "service/src/serve.rs DISK_RESERVE_MIB",
+            unit: Unit::Mebibytes,
+            option: "`--disk-reserve`",
+            beyond: "507 `disk-low` for starts",
+            tried_in: "service/tests/http/disk.rs",
+            test: "a_run_is_started_while_as_much_is_free_as_is_kept_and_not_with_a_byte_less",
+            ..ROW
+        },
+    ],
+    notes: &["Under a memory limit of a control group, the bytes in flight are a quarter of that limit, within the \
+         two bounds above, and the two memories at most a twelfth each. Answers to tasks are never refused \
+         because requests wait."],
+};
+
+pub(super) const PAGES: Section = Section {
+    title: "Pages and streams",
+    rows: &[
+        Row {
+            what: "Events of a page of a history",
+            per: "response",
+            constant: "service/src/rest/history.rs EVENTS_MAX",
+            beyond: "next page",
+            tried_in: "service/tests/http/histories.rs",
+            test: "a_page_of_a_history_has_at_most_ten_thousand_events",
+            ..ROW
+        },
+        Row {
+            what: "Bytes of a page of a history",
+            per: "response",
+            constant: "service/engine/src/base/forms.rs PAGE_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "next page; a larger event is sent alone",
+            tried_in: "service/engine/tests/engine/bounds.rs",
+            test: "pages_in_both_directions_have_at_most_four_mib_and_lose_nothing",
+            ..ROW
+        },
+        Row {
+            what: "Runs of a page",
+            per: "response",
+            constant: "service/src/rest/workflows.rs LIST_MAX",
+            beyond: "next page",
+            tried_in: "service/tests/http/histories.rs",
+            test: "a_page_has_at_most_a_thousand_runs_and_two_hundred_lists",
+            ..ROW
+        },
+        Row {
+            what: "Task lists of a page",
+            per: "response",
+            constant: "service/src/rest/task_lists.rs LIST_MAX",
+            beyond: "next page",
+            tried_in: "service/tests/http/histories.rs",
+            test: "a_page_has_at_most_a_thousand_runs_and_two_hundred_lists",
+            ..ROW
+        },
+        Row {
+            what: "Types of a page",
+            per: "response",
+            constant: "service/src/rest/types.rs LIST_MAX",
+            beyond: "next page",
+            tried_in: "service/tests/http/types.rs",
+            test: "a_type_lives_as_long_as_it_is_registered",
+            partly: "pages are read, but not one of the largest size",
+            ..ROW
+        },
+        Row {
+            what: "Schedules of a page",
+            per: "response",
+            constant: "service/src/rest/schedules.rs LIST_MAX",
+            beyond: "next page",
+            tried_in: "service/tests/http/schedules.rs",
+            test: "a_schedule_is_changed_and_forgotten",
+            partly: "pages are read, but not one of the largest size",
+            ..ROW
+        },
+        Row {
+            what: "Next times of a schedule",
+            per: "response",
+            constant: "service/src/rest/schedules.rs NEXT_MAX",
+            beyond: "shortened",
+            tried_in: "service/tests/http/schedules.rs",
+            test: "the_next_times_of_a_schedule_are_at_most_a_thousand",
+            ..ROW
+        },
+        Row {
+            what: "Runs that a count looks at",
+            per: "request",
+            constant: "service/src/rest/workflows.rs COUNT_LOOKS_AT_MAX",
+            beyond: "`truncated: true`",
+            why: "100,000 runs in a store take too long for a test",
+            ..ROW
+        },
+        Row {
+            what: "Domains that one stream of changes follows",
+            per: "connection",
+            constant: "service/src/rest/changes.rs DOMAINS_MAX",
+            beyond: "not followed",
+            tried_in: "service/tests/http/changes.rs",
+            test: "one_stream_follows_every_domain",
+            partly: "two domains, not a hundred",
+            ..ROW
+        },
+        Row {
+            what: "Entries of a page of the audit log",
+            per: "response",
+            constant: "service/src/rest/audit.rs PAGE_MAX",
+            beyond: "400 `bad-query`",
+            tried_in: "service/tests/http/audit.rs",
+            test: "an_operator_reads_the_log_in_pages_as_it_stands_in_the_files",
+            ..ROW
+        },
+        Row {
+            what: "Bytes of a page of the audit log, about",
+            per: "response",
+            constant: "service/src/audit/read.rs PAGE_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "next page",
+            tried_in: "service/src/audit/read.rs",
+            test: "entries_are_found_wherever_they_are_and_pages_are_bounded",
+            ..ROW
+        },
+    ],
+    notes: &[],
+};

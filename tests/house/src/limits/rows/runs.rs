@@ -1,0 +1,503 @@
+//! Runs: their fields, their turns, what is open in them, and their times.
+
+use crate::limits::{ROW, Row, Section, Unit};
+
+pub(super) const FIELDS: Section = Section {
+    title: "Fields of requests and decisions",
+    rows: &[
+        Row {
+            what: "Payload: input, result, details",
+            per: "field",
+            constant: "history/src/limits.rs PAYLOAD_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "413 `too-large`",
+            tried_in: "history/src/admit/tests/fields.rs",
+            test: "the_fields_of_requests_have_their_limits",
+            ..ROW
+        },
+        Row {
+            what: "Depth of a payload",
+            per: "field",
+            constant: "history/src/limits.rs PAYLOAD_DEPTH_MAX",
+            beyond: "400 `bad-json`",
+            tried_in: "history/src/payload.rs",
+            test: "the_nesting_depth_of_payloads_is_limited",
+            ..ROW
+        },
+        Row {
+            what: "Number in a payload",
+            per: "field",
+            constant: "history/src/limits.rs PAYLOAD_NUMBER_CHARS_MAX",
+            unit: Unit::Characters,
+            beyond: "400 `bad-json`",
+            tried_in: "history/src/payload.rs",
+            test: "only_numbers_that_every_reader_can_represent_are_accepted",
+            ..ROW
+        },
+        Row {
+            what: "Context of a run",
+            per: "run",
+            constant: "history/src/limits.rs CONTEXT_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "413 `too-large`",
+            tried_in: "history/src/admit/tests/fields.rs",
+            test: "the_fields_of_answers_have_their_limits",
+            ..ROW
+        },
+        Row {
+            what: "Name or id",
+            per: "field",
+            constant: "history/src/limits.rs NAME_CHARS_MAX",
+            unit: Unit::Characters,
+            beyond: "413 `too-large`",
+            tried_in: "history/src/admit/tests/fields.rs",
+            test: "names_of_a_start_have_their_limits",
+            ..ROW
+        },
+        Row {
+            what: "Name or id, in UTF-8",
+            per: "field",
+            constant: "history/src/limits.rs NAME_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "413 `too-large`",
+            tried_in: "history/src/admit/tests/fields.rs",
+            test: "names_of_a_start_have_their_limits",
+            ..ROW
+        },
+        Row {
+            what: "Type with its version",
+            per: "field",
+            constant: "history/src/limits.rs TYPE_CHARS_MAX",
+            unit: Unit::Characters,
+            beyond: "413 `too-large`",
+            tried_in: "history/src/admit/tests/fields.rs",
+            test: "names_of_a_start_have_their_limits",
+            ..ROW
+        },
+        Row {
+            what: "Type with its version, in UTF-8",
+            per: "field",
+            constant: "history/src/limits.rs TYPE_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "413 `too-large`",
+            tried_in: "history/src/admit/tests/fields.rs",
+            test: "names_of_a_start_have_their_limits",
+            ..ROW
+        },
+        Row {
+            what: "Reason",
+            per: "field",
+            constant: "history/src/limits.rs REASON_CHARS_MAX",
+            unit: Unit::Characters,
+            beyond: "413 `too-large`",
+            tried_in: "history/src/admit/tests/fields.rs",
+            test: "the_fields_of_requests_have_their_limits",
+            ..ROW
+        },
+        Row {
+            what: "`control` of a decision",
+            per: "field",
+            constant: "history/src/limits.rs CONTROL_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "413 `too-large`",
+            tried_in: "service/tests/http/decisions.rs",
+            test: "every_field_of_every_decision_is_checked_and_named",
+            ..ROW
+        },
+        Row {
+            what: "Tags",
+            per: "run",
+            constant: "history/src/limits.rs TAGS_MAX",
+            beyond: "400 `invalid-field`",
+            tried_in: "history/src/admit/tests/fields.rs",
+            test: "a_start_has_at_most_five_tags",
+            ..ROW
+        },
+        Row {
+            what: "`nonRetryableReasons` of a retry policy",
+            per: "field",
+            constant: "history/src/limits.rs NON_RETRYABLE_REASONS_MAX",
+            beyond: "400 `invalid-field`",
+            tried_in: "history/src/admit/tests/fields.rs",
+            test: "the_fields_of_decisions_have_their_limits",
+            ..ROW
+        },
+        Row {
+            what: "Details kept of a failed try that is retried",
+            per: "activity",
+            constant: "history/src/limits.rs RETRIED_DETAILS_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "not kept",
+            tried_in: "history/src/rules/activity/runner/tests.rs",
+            test: "small_details_of_earlier_attempts_are_kept",
+            ..ROW
+        },
+        Row {
+            what: "Details of a closed run in lists",
+            per: "run",
+            constant: "history/src/limits.rs CLOSE_DETAILS_CHARS_MAX",
+            unit: Unit::Characters,
+            beyond: "cut off",
+            tried_in: "history/src/closed.rs",
+            test: "details_are_cut_to_their_first_line",
+            ..ROW
+        },
+    ],
+    notes: &["A number in a payload must also fit a double. A longer or larger number can be sent as a text. In a \
+         decision, a field beyond its limit fails the whole answer, and nothing of it is recorded."],
+};
+
+pub(super) const TURNS: Section = Section {
+    title: "Turns",
+    rows: &[
+        Row {
+            what: "Decisions",
+            per: "turn",
+            constant: "history/src/limits.rs DECISIONS_MAX",
+            beyond: "400 `invalid-field`",
+            tried_in: "history/src/admit/tests/fields.rs",
+            test: "decisions_of_an_answer_are_limited",
+            ..ROW
+        },
+        Row {
+            what: "Signals in `awaiting`",
+            per: "turn",
+            constant: "history/src/limits.rs AWAITING_MAX",
+            beyond: "400 `invalid-field`",
+            tried_in: "history/src/admit/tests/fields.rs",
+            test: "a_turn_awaits_at_most_32_signals_with_8_kib_of_names",
+            ..ROW
+        },
+        Row {
+            what: "Results of queries",
+            per: "turn",
+            constant: "history/src/limits.rs QUERY_RESULTS_MAX",
+            beyond: "400 `invalid-field`",
+            tried_in: "service/tests/memory/limits.rs",
+            test: "an_answer_to_a_turn_has_as_many_entries_as_it_may",
+            ..ROW
+        },
+        Row {
+            what: "Results of updates",
+            per: "turn",
+            constant: "history/src/limits.rs UPDATE_RESULTS_MAX",
+            beyond: "400 `invalid-field`",
+            tried_in: "service/tests/memory/limits.rs",
+            test: "an_answer_to_a_turn_has_as_many_entries_as_it_may",
+            ..ROW
+        },
+        Row {
+            what: "Names of known queries in a query's error",
+            per: "query",
+            constant: "history/src/limits.rs KNOWN_QUERIES_MAX",
+            beyond: "the rest is dropped",
+            tried_in: "service/tests/memory/limits.rs",
+            test: "an_answer_to_a_turn_has_as_many_entries_as_it_may",
+            ..ROW
+        },
+        Row {
+            what: "Names of these signals together",
+            per: "turn",
+            constant: "history/src/limits.rs AWAITING_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "413 `too-large`",
+            tried_in: "history/src/admit/tests/fields.rs",
+            test: "a_turn_awaits_at_most_32_signals_with_8_kib_of_names",
+            ..ROW
+        },
+        Row {
+            what: "Updates handed to the decider",
+            per: "turn",
+            constant: "history/src/limits.rs UPDATES_PER_TURN_MAX",
+            beyond: "handed to a later turn",
+            tried_in: "service/engine/tests/engine/updates.rs",
+            test: "so_many_updates_are_put_to_a_run_and_no_more",
+            ..ROW
+        },
+        Row {
+            what: "Events in a task's window",
+            per: "turn",
+            constant: "service/engine/src/lists/polls.rs EVENTS_MAX",
+            beyond: "read with the task's history",
+            tried_in: "service/tests/http/histories.rs",
+            test: "a_page_of_a_history_has_at_most_ten_thousand_events",
+            ..ROW
+        },
+        Row {
+            what: "Bytes of a task's window",
+            per: "turn",
+            constant: "service/engine/src/lists/polls.rs EVENTS_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "read with the task's history",
+            tried_in: "service/engine/tests/engine/bounds.rs",
+            test: "a_window_has_at_most_four_mib_and_only_its_packs_are_read",
+            ..ROW
+        },
+        Row {
+            what: "Delay of the next turn after failed turns in a row",
+            per: "run",
+            constant: "history/src/limits.rs TURN_BACKOFF_MAX",
+            least: "history/src/limits.rs TURN_BACKOFF_FIRST",
+            unit: Unit::Time,
+            beyond: "does not grow further",
+            tried_in: "history/src/rules/turn/tests.rs",
+            test: "failed_turns_are_delayed_with_a_growing_backoff",
+            ..ROW
+        },
+    ],
+    notes: &[],
+};
+
+pub(super) const RUN: Section = Section {
+    title: "Open items and state of a run",
+    rows: &[
+        Row {
+            what: "State, with the room reserved for open items",
+            per: "run",
+            constant: "history/src/limits.rs STATE_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "`StateLimit` in the history; 409 `state-limit`",
+            tried_in: "history/tests/state_budget.rs",
+            test: "items_that_do_not_fit_are_recorded_as_failed",
+            ..ROW
+        },
+        Row {
+            what: "Open activities",
+            per: "run",
+            constant: "history/src/limits.rs OPEN_ACTIVITIES_MAX",
+            beyond: "ActivityScheduleFailed `OpenActivitiesLimit`",
+            tried_in: "history/src/rules/activity/tests.rs",
+            test: "open_activities_are_limited",
+            ..ROW
+        },
+        Row {
+            what: "Open timers",
+            per: "run",
+            constant: "history/src/limits.rs OPEN_TIMERS_MAX",
+            beyond: "TimerScheduleFailed `OpenTimersLimit`",
+            tried_in: "history/src/rules/timer.rs",
+            test: "open_timers_are_limited",
+            ..ROW
+        },
+        Row {
+            what: "Open children",
+            per: "run",
+            constant: "history/src/limits.rs OPEN_CHILDREN_MAX",
+            beyond: "ChildScheduleFailed `OpenChildrenLimit`",
+            tried_in: "history/src/rules/child/tests.rs",
+            test: "open_children_are_limited",
+            ..ROW
+        },
+        Row {
+            what: "Signals and cancel requests on their way to other runs",
+            per: "run",
+            constant: "history/src/limits.rs OPEN_EXTERNALS_MAX",
+            beyond: "ExternalSignalFailed or ExternalCancelFailed `OpenExternalsLimit`",
+            tried_in: "history/src/rules/effect/tests.rs",
+            test: "pending_effects_are_limited",
+            ..ROW
+        },
+        Row {
+            what: "Accepted updates without a result",
+            per: "run",
+            constant: "history/src/limits.rs OPEN_UPDATES_MAX",
+            beyond: "429 `open-updates-limit`",
+            tried_in: "history/src/rules/update/tests.rs",
+            test: "accepted_updates_without_an_answer_are_limited",
+            ..ROW
+        },
+        Row {
+            what: "Memory of signals, cancel requests and results of other runs",
+            per: "run",
+            constant: "history/src/limits.rs SEEN_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "delivered later, once",
+            tried_in: "tests/tests/poison.rs",
+            test: "a_signal_to_a_run_that_is_full_waits_until_that_has_room",
+            partly: "the run is full for another reason",
+            ..ROW
+        },
+        Row {
+            what: "Idempotency keys and update ids known at least for",
+            per: "workflow id",
+            constant: "history/src/limits.rs REQUESTS_KEPT",
+            unit: Unit::Time,
+            beyond: "a repeated request is a new one",
+            tried_in: "history/src/admit/tests/clock.rs",
+            test: "a_request_is_known_for_a_day_of_the_corrected_clock",
+            ..ROW
+        },
+        Row {
+            what: "Keys and ids known in that time",
+            per: "workflow id",
+            constant: "history/src/limits.rs REQUESTS_MAX",
+            beyond: "the oldest are forgotten",
+            tried_in: "history/src/run/known/tests.rs",
+            test: "requests_above_the_limit_are_forgotten_oldest_first",
+            ..ROW
+        },
+        Row {
+            what: "Pauses with stopped clocks",
+            per: "run",
+            constant: "history/src/limits.rs CLOCK_STOPS_MAX",
+            beyond: "400 `invalid-field`",
+            tried_in: "history/src/rules/pause/tests.rs",
+            test: "stops_of_the_clock_are_limited",
+            ..ROW
+        },
+    ],
+    notes: &[
+        "A run's history has no limit: neither its events nor its bytes are bounded. Only runs over SWF's wire \
+         with `--swf-limits` end at a number of events.",
+        "The room for every outcome of an open item is reserved when it is opened. A result, an expiry or a \
+         signal is therefore never refused because a run is full.",
+    ],
+};
+
+pub(super) const TIMES: Section = Section {
+    title: "Times and retention",
+    rows: &[
+        Row {
+            what: "Timeout, timer, retention or retry interval",
+            per: "field",
+            constant: "history/src/limits.rs SPAN_MAX",
+            unit: Unit::Time,
+            beyond: "400 `invalid-field`",
+            tried_in: "history/src/admit/tests/fields.rs",
+            test: "timeouts_of_a_start_are_positive_and_bounded",
+            ..ROW
+        },
+        Row {
+            what: "Execution timeout without an option",
+            per: "run",
+            constant: "history/src/limits.rs EXECUTION_TIMEOUT_DEFAULT",
+            unit: Unit::Time,
+            option: "`executionTimeout`",
+            beyond: "WorkflowTimedOut",
+            tried_in: "history/src/admit/tests/timeouts.rs",
+            test: "a_run_times_out_after_a_year_without_an_option",
+            ..ROW
+        },
+        Row {
+            what: "Turn without an option",
+            per: "turn",
+            constant: "history/src/limits.rs DECIDER_START_TO_CLOSE_DEFAULT",
+            unit: Unit::Time,
+            option: "`deciderStartToClose`",
+            beyond: "DeciderTimedOut",
+            tried_in: "history/src/admit/tests/timeouts.rs",
+            test: "a_turn_times_out_after_thirty_seconds_without_an_option",
+            ..ROW
+        },
+        Row {
+            what: "Activity without an option",
+            per: "activity",
+            constant: "history/src/limits.rs ACTIVITY_START_TO_CLOSE_DEFAULT",
+            unit: Unit::Time,
+            option: "`timeouts.startToClose`",
+            beyond: "ActivityTimedOut",
+            tried_in: "history/src/admit/tests/timeouts.rs",
+            test: "an_activity_times_out_after_five_minutes_without_an_option",
+            ..ROW
+        },
+        Row {
+            what: "Retention of a closed run without an option",
+            per: "run",
+            constant: "history/src/limits.rs RETENTION_DEFAULT",
+            unit: Unit::Time,
+            option: "`retention`",
+            beyond: "deleted",
+            tried_in: "history/src/admit/tests/decisions.rs",
+            test: "a_decision_is_recorded_after_its_turn",
+            ..ROW
+        },
+        Row {
+            what: "Clock ahead of the newest time seen",
+            per: "all nodes",
+            constant: "service/engine/src/base/clock.rs CLOCK_AHEAD_MAX",
+            unit: Unit::Time,
+            beyond: "retention deletes nothing for a day",
+            tried_in: "service/engine/src/time/guard.rs",
+            test: "a_clock_that_goes_on_as_time_does_is_believed_and_one_that_jumps_is_not_until_it_is_back",
+            ..ROW
+        },
+    ],
+    notes: &[],
+};
+
+pub(super) const MOVING: Section = Section {
+    title: "Resets, exports and imports",
+    rows: &[
+        Row {
+            what: "History that a reset copies",
+            per: "run",
+            constant: "history/src/limits.rs RESET_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "409 `reset-refused`",
+            tried_in: "history/src/rules/reset/tests.rs",
+            test: "the_copied_history_is_limited",
+            partly: "with a smaller value",
+            ..ROW
+        },
+        Row {
+            what: "History of an imported run",
+            per: "run",
+            constant: "history/src/limits.rs IMPORTED_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "413 `too-large`",
+            tried_in: "history/src/imported/tests.rs",
+            test: "an_import_above_the_size_limit_is_refused",
+            ..ROW
+        },
+        Row {
+            what: "Events of an imported run",
+            per: "request",
+            constant: "history/src/limits.rs IMPORTED_EVENTS_MAX",
+            beyond: "400 `invalid-field`",
+            tried_in: "service/tests/memory/limits.rs",
+            test: "an_imported_history_has_as_many_events_as_it_may",
+            ..ROW
+        },
+        Row {
+            what: "Text of an imported event",
+            per: "event",
+            constant: "history/src/limits.rs IMPORTED_EVENT_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "400 `bad-history`",
+            tried_in: "history/src/imported/tests.rs",
+            test: "an_imported_event_above_the_length_limit_is_refused",
+            ..ROW
+        },
+        Row {
+            what: "Last event of an imported run ahead of the clock",
+            per: "run",
+            constant: "history/src/limits.rs IMPORTED_AHEAD_MAX",
+            unit: Unit::Time,
+            beyond: "400 `bad-history`",
+            tried_in: "history/src/imported/tests.rs",
+            test: "an_import_from_the_future_is_refused",
+            ..ROW
+        },
+        Row {
+            what: "Retention of an imported run, at least",
+            per: "run",
+            constant: "history/src/limits.rs IMPORTED_KEPT_MIN",
+            unit: Unit::Time,
+            beyond: "kept for this time",
+            tried_in: "service/tests/http/moved.rs",
+            test: "it_is_forgotten_after_its_own_retention_and_not_within_a_week",
+            ..ROW
+        },
+        Row {
+            what: "Line of a file that `baton import` reads",
+            per: "file",
+            constant: "service/src/cli/moved.rs LINE_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "the file is refused",
+            tried_in: "service/src/cli/moved/tests.rs",
+            test: "a_line_and_a_run_have_their_bounds",
+            ..ROW
+        },
+    ],
+    notes: &["The bytes of a history are those of its payloads and 64 for each event."],
+};

@@ -1,0 +1,143 @@
+//! Schedules.
+
+use crate::limits::{ROW, Row, Section, Unit};
+
+pub(super) const SCHEDULES: Section = Section {
+    title: "Schedules",
+    rows: &[
+        Row {
+            what: "Definition, as JSON",
+            per: "schedule",
+            constant: "history/src/limits.rs SCHEDULE_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "413 `too-large`",
+            tried_in: "service/tests/http/schedules.rs",
+            test: "a_schedule_at_its_limits_is_created_and_one_above_refused",
+            ..ROW
+        },
+        Row {
+            what: "`note`",
+            per: "schedule",
+            constant: "history/src/limits.rs SCHEDULE_NOTE_BYTES_MAX",
+            unit: Unit::Bytes,
+            beyond: "413 `too-large`",
+            tried_in: "service/tests/http/schedules.rs",
+            test: "a_schedule_at_its_limits_is_created_and_one_above_refused",
+            ..ROW
+        },
+        Row {
+            what: "Cron expressions, calendar entries and intervals; exclusions apart",
+            per: "schedule",
+            constant: "history/src/limits.rs SCHEDULE_ENTRIES_MAX",
+            beyond: "400 `invalid-field`",
+            tried_in: "history/src/schedule/times/tests.rs",
+            test: "a_spec_at_its_limits_is_accepted",
+            ..ROW
+        },
+        Row {
+            what: "Interval",
+            per: "entry",
+            constant: "history/src/limits.rs SPAN_MAX",
+            least: "history/src/limits.rs SCHEDULE_INTERVAL_MIN",
+            unit: Unit::Time,
+            beyond: "400 `invalid-field`",
+            tried_in: "history/src/schedule/times/tests.rs",
+            test: "a_spec_at_its_limits_is_accepted",
+            ..ROW
+        },
+        Row {
+            what: "`jitter`",
+            per: "schedule",
+            constant: "history/src/limits.rs SCHEDULE_JITTER_MAX",
+            unit: Unit::Time,
+            beyond: "400 `invalid-field`",
+            tried_in: "history/src/schedule/times/tests.rs",
+            test: "a_spec_at_its_limits_is_accepted",
+            ..ROW
+        },
+        Row {
+            what: "Excluded times in a row before a search pauses",
+            per: "search",
+            constant: "history/src/schedule/times.rs EXCLUDED_MAX",
+            beyond: "continues later; `searchedUntil`",
+            tried_in: "history/src/schedule/times/tests.rs",
+            test: "evaluations_of_searches_and_lists_are_limited",
+            ..ROW
+        },
+        Row {
+            what: "Evaluations for a list of next times",
+            per: "request",
+            constant: "history/src/schedule/times.rs EVALUATIONS_MAX",
+            beyond: "shortened; `searchedUntil`",
+            tried_in: "history/src/schedule/times/tests.rs",
+            test: "evaluations_of_searches_and_lists_are_limited",
+            ..ROW
+        },
+        Row {
+            what: "Actions waiting for earlier runs to close",
+            per: "schedule",
+            constant: "history/src/limits.rs SCHEDULE_WAITING_MAX",
+            beyond: "skipped and counted",
+            tried_in: "history/src/schedule/state/tests.rs",
+            test: "the_state_of_a_schedule_is_limited",
+            ..ROW
+        },
+        Row {
+            what: "Open runs that a schedule follows",
+            per: "schedule",
+            constant: "history/src/limits.rs SCHEDULE_RUNNING_MAX",
+            beyond: "the oldest is no longer followed",
+            tried_in: "history/src/schedule/state/tests.rs",
+            test: "the_state_of_a_schedule_is_limited",
+            ..ROW
+        },
+        Row {
+            what: "`recentActions`",
+            per: "schedule",
+            constant: "history/src/limits.rs SCHEDULE_RECENT_MAX",
+            beyond: "the oldest is left out",
+            tried_in: "history/src/schedule/state/tests.rs",
+            test: "the_state_of_a_schedule_is_limited",
+            ..ROW
+        },
+        Row {
+            what: "Actions that start at once",
+            per: "schedule",
+            constant: "history/src/limits.rs SCHEDULE_STARTS_AT_ONCE",
+            beyond: "start after these",
+            tried_in: "history/src/schedule/state/tests.rs",
+            test: "missed_times_are_caught_up_oldest_first",
+            ..ROW
+        },
+        Row {
+            what: "Times of a backfill",
+            per: "request",
+            constant: "history/src/limits.rs SCHEDULE_BACKFILL_MAX",
+            beyond: "400 `invalid-field`",
+            tried_in: "service/tests/http/schedules.rs",
+            test: "what_is_asked_by_hand_happens_once_and_beside_the_times",
+            ..ROW
+        },
+        Row {
+            what: "Missed times counted one by one",
+            per: "schedule",
+            constant: "history/src/limits.rs SCHEDULE_MISSED_MAX",
+            beyond: "passed over",
+            tried_in: "history/src/schedule/state/tests.rs",
+            test: "the_state_of_a_schedule_is_limited",
+            ..ROW
+        },
+        Row {
+            what: "Catch-up window",
+            per: "schedule",
+            constant: "history/src/limits.rs SCHEDULE_CATCH_UP_DEFAULT",
+            unit: Unit::Time,
+            option: "`catchUpWindow`",
+            beyond: "skipped and counted",
+            tried_in: "history/src/schedule/state/tests.rs",
+            test: "missed_times_are_caught_up_oldest_first",
+            ..ROW
+        },
+    ],
+    notes: &[],
+};
