@@ -104,13 +104,6 @@ fn an_exchange_has_as_many_answers_and_slots_as_it_may() {
 }
 
 #[test]
-fn an_imported_history_has_as_many_events_as_it_may() {
-    let service = Measured::open();
-    let (path, max) = ("/v1/domains/default/imported-runs", history::limits::IMPORTED_EVENTS_MAX);
-    service.hold(path, "events", max, |count| json!({ "events": vec![json!({}); count] }));
-}
-
-#[test]
 fn an_answer_to_a_turn_has_as_many_entries_as_it_may() {
     type Body = fn(usize) -> Value;
     let markers: Body = |count| json!({ "decisions": vec![json!({ "type": "RecordMarker", "name": "m" }); count] });

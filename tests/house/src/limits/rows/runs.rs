@@ -454,8 +454,9 @@ pub(super) const MOVING: Section = Section {
             per: "request",
             constant: "history/src/limits.rs IMPORTED_EVENTS_MAX",
             beyond: "400 `invalid-field`",
-            tried_in: "service/tests/memory/limits.rs",
-            test: "an_imported_history_has_as_many_events_as_it_may",
+            tried_in: "service/tests/memory/main.rs",
+            test: "a_body_of_smallest_entries_takes_under_8_times_its_bytes",
+            partly: "a body with so many events is refused for their memory first",
             ..ROW
         },
         Row {
