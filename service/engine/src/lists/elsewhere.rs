@@ -1,6 +1,6 @@
-//! Tasks for pollers who wait at another node. A node on whose list somebody waits says so to the others; one that has a
-//! task and no poller for it offers it there. A task that is offered is only a hint, as everywhere: whoever takes it must
-//! win the commit, and what gets lost on the way the due index brings back.
+//! Tasks for pollers that wait at another node. A node with waiting pollers tells the others, and a node that has a
+//! task but no poller offers it there. An offer is only a hint: the node that takes the task must win the commit, and
+//! the due index restores tasks whose offer is lost.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -13,31 +13,32 @@ use tokio::time::Instant;
 use crate::lists::{ListKey, Side, WaitingTask};
 use crate::{ListName, Offer, Peers};
 
-/// A node where somebody waits.
+/// A node with waiting pollers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitsAt {
     pub(crate) node: String,
-    /// How often it has said so: what it says while it answers an offer holds after a no, which it said before.
+    /// Number of messages from the node that pollers wait there. If a message arrives while an offer is under way, it
+    /// is newer than the offer's refusal and stays valid.
     said: u64,
-    /// It did not answer, and is left alone until then.
+    /// If the node did not answer an offer: the time until which it gets no others.
     rests_until: Option<Instant>,
 }
 
-/// How long a node is left alone that did not answer an offer. Ours: it is asked again as long as the others take it for alive, for it
-/// does not know that it was not heard and will not say again that somebody waits there.
+/// Time without offers for a node that did not answer one. Ours: the node is asked again while the other nodes consider
+/// it alive, because it does not know that its answer was lost and will not repeat that pollers wait there.
 pub(crate) const REST: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 struct ToldNodes {
-    /// Nodes where somebody waits, by list, as far as this one knows.
+    /// Nodes with waiting pollers, by list, as far as this node knows.
     waiting_at: HashMap<ListKey, VecDeque<WaitsAt>>,
-    /// Nodes that were told that somebody waits here, by list.
+    /// Nodes that know that pollers wait here, by list.
     knowing: HashMap<ListKey, HashSet<String>>,
     /// Lists whose tasks are being offered.
     busy: HashSet<ListKey>,
 }
 
-/// Who waits elsewhere, and who knows who waits here. Disposable.
+/// The pollers of other nodes that this node knows, and the nodes that know of its pollers. Disposable.
 #[derive(Default)]
 pub(crate) struct Elsewhere {
     peers: OnceLock<Arc<dyn Peers>>,
@@ -45,17 +46,17 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Says how this node reaches the others. Without it they find each other's tasks by the due index alone.
+    /// Sets the connection to the other nodes. Without it, nodes find each other's tasks only through the due index.
     pub(crate) fn join(&self, peers: Arc<dyn Peers>) {
         drop(self.peers.set(peers));
     }
 
-    /// How this node reaches the others, if it does.
+    /// Returns the connection to the other nodes, if there is one.
     pub(crate) fn peers(&self) -> Option<&Arc<dyn Peers>> {
         self.peers.get()
     }
 
-    /// A node where somebody waits on a list, as far as this one knows; the next one each time.
+    /// Returns a node where pollers wait on a list, as far as this node knows, and a different one each time.
     pub(crate) fn next_waiting_at(&self, list: &ListKey) -> Option<String> {
         let mut told = self.lock();
         let nodes = told.waiting_at.get_mut(list)?;
@@ -63,24 +64,24 @@ impl Elsewhere {
         nodes.back().map(|it| it.node.clone())
     }
 
-    /// Whether somebody waits on a list at another node, as far as this one knows.
+    /// Returns true if another node has pollers waiting on a list, as far as this node knows.
     pub(crate) fn is_waited_on(&self, list: &ListKey) -> bool {
         self.lock().waiting_at.contains_key(list)
     }
 
-    /// The nodes where somebody waits on a list, as far as this one knows.
+    /// Returns the nodes with pollers waiting on a list, as far as this node knows.
     pub(crate) fn waiting_at(&self, list: &ListKey) -> Vec<String> {
         let told = self.lock();
         let nodes = told.waiting_at.get(list).into_iter().flatten();
         nodes.map(|it| it.node.clone()).collect()
     }
 
-    /// A node does not answer: it is left alone until it says again that somebody waits there.
+    /// Removes a node that does not answer, until it reports again that pollers wait there.
     pub(crate) fn forget(&self, list: &ListKey, node: &str) {
         self.forget_where(list, |known| known.node == node);
     }
 
-    /// A node did not answer an offer: it is offered nothing for a while.
+    /// Stops offering tasks to a node for a while, because it did not answer an offer.
     pub(crate) fn rest(&self, list: &ListKey, node: &str) {
         let mut told = self.lock();
         let known = told.waiting_at.get_mut(list).and_then(|nodes| nodes.iter_mut().find(|it| it.node == node));
@@ -89,7 +90,7 @@ impl Elsewhere {
         }
     }
 
-    /// A node has no more use for a task, unless it has said meanwhile that somebody waits there again.
+    /// Removes a node that refused an offer, unless it has reported since then that pollers wait there.
     pub(crate) fn took_none(&self, list: &ListKey, at: &WaitsAt) {
         self.forget_where(list, |known| known.node == at.node && known.said == at.said);
     }
@@ -104,14 +105,14 @@ impl Elsewhere {
         }
     }
 
-    /// Somebody waits here on a list: which of the others do not know, and are told.
+    /// Returns the other nodes that do not know that pollers wait here, and marks them as knowing it.
     pub(crate) fn untold(&self, list: &ListKey, others: Vec<String>) -> Vec<String> {
         let mut told = self.lock();
         let known = told.knowing.entry(list.clone()).or_default();
         others.into_iter().filter(|node| known.insert(node.clone())).collect()
     }
 
-    /// A node does not know any more that somebody waits here; answers whether it knew.
+    /// Records that a node does not know any more that pollers wait here. Returns true if it knew.
     pub(crate) fn untell(&self, list: &ListKey, node: &str) -> bool {
         let mut told = self.lock();
         let Some(known) = told.knowing.get_mut(list) else { return false };
@@ -122,12 +123,12 @@ impl Elsewhere {
         knew
     }
 
-    /// A node knows that somebody waits here.
+    /// Records that a node knows that pollers wait here.
     pub(crate) fn knows(&self, list: &ListKey, node: &str) {
         self.lock().knowing.entry(list.clone()).or_default().insert(node.to_owned());
     }
 
-    /// Another node says that somebody waits there.
+    /// Records another node's message that pollers wait there.
     pub(crate) fn hear(&self, list: &ListKey, node: String) {
         let mut told = self.lock();
         let nodes = told.waiting_at.entry(list.clone()).or_default();
@@ -140,13 +141,15 @@ impl Elsewhere {
         }
     }
 
-    /// Whether tasks of a list are to be offered to others; whoever hears so does, until there is no [next](Self::next_offer).
+    /// Returns true if the caller is to offer tasks of a list to other nodes, until [`next_offer`](Self::next_offer)
+    /// returns `None`.
     pub(crate) fn begins_to_offer(&self, list: &ListKey) -> bool {
         let mut told = self.lock();
         told.waiting_at.contains_key(list) && told.busy.insert(list.clone())
     }
 
-    /// A task and the node to offer it to, in turns; nothing when there is none of one, and then the list is no longer busy.
+    /// Returns a task and the node to offer it to, taking the nodes in turn. Returns `None` if there is no task or no
+    /// node, and then the list is no longer being offered.
     pub(crate) fn next_offer(
         &self,
         list: &ListKey,
@@ -167,8 +170,9 @@ impl Elsewhere {
         next
     }
 
-    /// Nodes have come or gone: what they were told is told anew. What the others said stands, for they may not have seen a
-    /// change and will not say it again. Answers on which lists nobody waits elsewhere any more.
+    /// Adjusts to nodes that joined or left. All nodes must be told again about the pollers here. Messages of the
+    /// remaining nodes stay valid, because they may not have noticed the change and then do not repeat them. Returns
+    /// the lists that have no more pollers at other nodes.
     pub(crate) fn nodes_have_changed(&self, others: &[String]) -> Vec<ListKey> {
         let (mut told, mut gone) = (self.lock(), Vec::new());
         told.knowing.clear();

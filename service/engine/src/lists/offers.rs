@@ -1,4 +1,4 @@
-//! What nodes tell each other of their lists: where somebody waits, and which tasks wait for somebody.
+//! Messages between nodes about their lists: which lists have waiting pollers, and which tasks wait for a poller.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use crate::lists::hand_out::TaskLists;
 use crate::{ListName, Offer};
 
 impl TaskLists {
-    /// Somebody waits here on a list: reads what was written down of it since they have looked, and tells the nodes that do not know.
+    /// Seeks tasks for a poller that waits here: reads the list's rows that this node has not read, and tells the nodes
+    /// that do not know of the poller.
     pub(crate) fn seek_waiting(self: &Arc<Self>, list: &ListKey) {
         self.seek(list);
         let Some(peers) = self.elsewhere.peers().filter(|_| self.nodes.is_shared()) else { return };
@@ -23,17 +24,18 @@ impl TaskLists {
         }
     }
 
-    /// Another node says that somebody waits there.
+    /// Handles another node's message that a poller waits there.
     pub fn waits_at(self: &Arc<Self>, node: String, list: &ListName) {
         let list = ListKey::from(list);
         self.elsewhere.hear(&list, node);
         self.offer_elsewhere(&list);
     }
 
-    /// Another node offers a task; answers whether somebody waits for it here.
+    /// Handles another node's offer of a task. Returns true if a poller waits for it here.
     pub fn take_offer(self: &Arc<Self>, node: &str, offer: &Offer) -> bool {
         let list = ListKey::from(&offer.list);
-        // After a no it will not ask again until it is told: so whoever begins to wait from here on tells it.
+        // After this refusal, the other node makes no offers until it is told that a poller waits. Forgetting that it
+        // knows makes the next poller tell it.
         let knew = self.elsewhere.untell(&list, node);
         let Some(poller) = self.matching.reserve(&list) else { return false };
         if knew {
@@ -44,7 +46,7 @@ impl TaskLists {
         true
     }
 
-    /// Tasks wait here: offers them to nodes where somebody waits, until there are no more of either.
+    /// Offers waiting tasks to nodes with waiting pollers, until there are no more of either.
     pub(crate) fn offer_elsewhere(self: &Arc<Self>, list: &ListKey) {
         let Some(peers) = self.elsewhere.peers() else { return };
         if !self.elsewhere.begins_to_offer(list) {
@@ -74,7 +76,7 @@ impl TaskLists {
         });
     }
 
-    /// Nodes have come or gone: who waits here is told anew.
+    /// Tells all nodes about the pollers that wait here, after nodes have joined or left.
     pub(crate) fn tell_all_waiting(self: &Arc<Self>) {
         let now = self.clock.now();
         for list in self.elsewhere.nodes_have_changed(&self.nodes.others()) {

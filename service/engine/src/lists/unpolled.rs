@@ -1,4 +1,4 @@
-//! Tells operators of lists on which tasks wait and that no program polls, and when they are polled again.
+//! Reports lists to operators that have waiting tasks and no pollers, and reports when they are polled again.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
@@ -8,14 +8,15 @@ use lru::LruCache;
 
 use crate::lists::ListKey;
 
-/// How long tasks wait on a list without a poller before an operator is told. Ours: a deployment is shorter, and so is the work
+/// Time without a poller after which a list with tasks is reported. Ours: a deployment is shorter, and so is the work
 /// of most pollers between two polls.
 const UNPOLLED_AFTER: Duration = Duration::from_secs(60);
 
-/// Maximum number of lists remembered as told. Ours: about 200 bytes each; a list beyond them has no line when it is polled again.
+/// Maximum number of remembered reports. Ours: about 200 bytes each; a list beyond them gets no line when it is polled
+/// again.
 const TOLD_MAX: usize = 10_000;
 
-/// A list with tasks, as it is now.
+/// Current state of a list with tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingList {
     pub(crate) list: ListKey,
@@ -27,20 +28,20 @@ pub(crate) struct WaitingList {
 }
 
 impl WaitingList {
-    /// Since when tasks have waited on it without a poller, if that is long enough.
+    /// Returns since when tasks have waited on it without a poller, if that is long enough to report.
     fn is_left(&self, now: Timestamp) -> Option<Timestamp> {
         let since = self.unpolled_since?.max(self.waits_since.unwrap_or_default());
         (self.tasks > 0 && now.since(since) >= UNPOLLED_AFTER).then_some(since)
     }
 }
 
-/// Lists of which an operator was told that they have no poller, and since when.
+/// Lists that were reported as having no poller, and since when they had none.
 #[derive(Debug)]
 pub(crate) struct ToldOfUnpolled(Mutex<LruCache<ListKey, Timestamp>>);
 
 impl Default for ToldOfUnpolled {
     fn default() -> Self {
-        // Bounded, but not allocated ahead.
+        // Bounded, but not allocated in advance.
         let mut told = LruCache::unbounded();
         told.resize(NonZeroUsize::new(TOLD_MAX).unwrap_or(NonZeroUsize::MIN));
         Self(Mutex::new(told))
@@ -48,12 +49,12 @@ impl Default for ToldOfUnpolled {
 }
 
 impl ToldOfUnpolled {
-    /// Takes the lists that an operator is to be told of, each once until it is polled again.
+    /// Takes the lists to report, each once until it is polled again.
     pub(crate) fn take_left(&self, lists: Vec<WaitingList>, now: Timestamp) -> Vec<(WaitingList, Timestamp)> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let left = lists.into_iter().filter_map(|it| it.is_left(now).map(|since| (it, since)));
         let mut left: Vec<_> = left.filter(|(it, _)| !told.contains(&it.list)).collect();
-        // So that the lines come in the order in which the lists were left.
+        // Reports the lists in the order in which they lost their pollers.
         left.sort_by(|(one, a), (other, b)| (a, &one.list).cmp(&(b, &other.list)));
         for (it, since) in &left {
             told.put(it.list.clone(), *since);
@@ -61,7 +62,7 @@ impl ToldOfUnpolled {
         left
     }
 
-    /// Takes the lists that have been polled since an operator was told of them.
+    /// Takes the lists that have been polled since they were reported.
     pub(crate) fn take_polled(&self, unpolled_since: impl Fn(&ListKey) -> Option<Timestamp>) -> Vec<ListKey> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_polled = |(list, since): &(&ListKey, &Timestamp)| unpolled_since(list).is_none_or(|end| end > **since);
@@ -112,7 +113,7 @@ mod tests {
         assert_eq!(names(200), []);
         let is_b = |list: &ListKey| &*list.name == "b";
         assert_eq!(lists.take_polled(|list| Some(at(if is_b(list) { 30 } else { 20 }))), []);
-        // While it is polled, and after a short poll between two looks.
+        // While the list is polled, and after a short poll between two checks.
         assert_eq!(lists.take_polled(|list| (!is_b(list)).then_some(at(20))), [ListKey::new("d", true, "b")]);
         assert_eq!(lists.take_polled(|_| Some(at(150))), [ListKey::new("d", true, "a")]);
         assert_eq!(lists.take_polled(|_| None), []);

@@ -1,4 +1,4 @@
-//! One list: what waits on it and who waits for it, in the order in which they are served.
+//! One list: its tasks and its pollers, in the order in which they are served.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -12,14 +12,14 @@ use history::Timestamp;
 use crate::lists::grant::RiderKind;
 use crate::lists::{OnList, Poller, Taker, TaskKey, WaitingTask};
 
-/// Priorities of a list that are looked at for the task that has waited longest. Ours: few have more than three, and the list is
-/// locked meanwhile.
+/// Number of priorities of a list that are examined to find the oldest task. Ours: few lists have more than three, and
+/// the list is locked meanwhile.
 const PRIORITIES_LOOKED_AT: usize = 16;
 
-/// Where a task stands on its list: higher priorities first, and of equals the one that came first.
+/// Position of a task on its list: higher priorities first, then the order of arrival.
 pub(super) type PlaceOnList = (Reverse<i32>, u64);
 
-/// A task that is kept in memory, counted as long as it is.
+/// A task in memory. It is counted until it is dropped.
 pub(super) struct Kept {
     pub(super) task: OnList,
     all: Arc<AtomicUsize>,
@@ -42,14 +42,14 @@ impl Drop for Kept {
 pub(super) struct TaskList {
     /// In the order in which they are taken.
     pub(super) tasks: BTreeMap<PlaceOnList, Kept>,
-    /// How many have ever waited.
+    /// Number of tasks that were ever added.
     pub(super) came: u64,
-    /// Where each of them stands.
+    /// Position of each task.
     pub(super) known: HashMap<TaskKey, PlaceOnList>,
     pub(super) pollers: VecDeque<Poller>,
-    /// Some tasks of this list wait in the store alone.
+    /// True if some tasks of this list wait only in the store.
     pub(super) overflowed: bool,
-    /// How many of the tasks only ask something.
+    /// Number of entries that are riders.
     pub(super) asking: usize,
 }
 
@@ -62,13 +62,13 @@ impl TaskList {
         self.next_poller_who(|_| true)
     }
 
-    /// The same for a task that not every poller can do.
+    /// Takes the next poller that can handle a task.
     pub(super) fn next_poller_for(&mut self, task: &OnList) -> Option<Poller> {
         if task.only_asks() { self.next_poller_who(|taker| task.is_for(taker)) } else { self.next_poller() }
     }
 
     pub(super) fn next_poller_who(&mut self, can: impl Fn(&Taker) -> bool) -> Option<Poller> {
-        // Those in front who have gone; others of them go when their turn comes.
+        // Removes pollers that are gone from the front. Others that are gone are removed when they reach it.
         while self.pollers.front().is_some_and(|poller| !poller.is_waiting()) {
             self.pollers.pop_front();
         }
@@ -85,7 +85,7 @@ impl TaskList {
         slot
     }
 
-    /// The task that comes first, of those that such a taker can do.
+    /// Takes the first entry that passes `can`.
     pub(super) fn pop_task(&mut self, can: impl Fn(&OnList) -> bool) -> Option<OnList> {
         let at = self.tasks.iter().find(|(_, kept)| can(&kept.task)).map(|(at, _)| *at)?;
         let task = self.tasks.remove(&at)?.task.clone();
@@ -94,7 +94,7 @@ impl TaskList {
         Some(task)
     }
 
-    /// See [`Matching::oldest`].
+    /// Implements [`Matching::oldest`](super::Matching::oldest).
     pub(super) fn oldest(&self) -> Option<Timestamp> {
         let mut next = self.tasks.first_key_value();
         let firsts = std::iter::from_fn(|| {
@@ -105,7 +105,7 @@ impl TaskList {
         firsts.take(PRIORITIES_LOOKED_AT).filter_map(|kept| kept.task.task()?.since).min()
     }
 
-    /// A turn of a run of which a query waits already becomes the task that waits: there are not two of one run.
+    /// Replaces the waiting riders of a run by its turn, which carries them: a run has only one of them on a list.
     pub(super) fn convert(&mut self, turn: &OnList) -> bool {
         let Some(WaitingTask { run_id, .. }) = turn.task().filter(|_| self.asking > 0) else { return false };
         let mut kinds = [RiderKind::Query, RiderKind::Update].into_iter().map(|kind| TaskKey::Riders(*run_id, kind));

@@ -1,4 +1,4 @@
-//! What waits on lists, by itself.
+//! Tests of matching alone.
 
 use store::HeadKey;
 
@@ -98,7 +98,7 @@ fn all_lists_together_have_so_many_tasks_and_each_has_room_for_some() {
     }
     assert!(matches!(matching.offer(&other, task(301, 2)), Offered::Full));
     assert!(matching.is_full(&other));
-    // What is taken, withdrawn or turned into another makes room.
+    // Tasks that are taken or withdrawn make space.
     for run in 201..=251 {
         matching.withdraw(&other, Uuid::from_u128(run), 2);
     }
@@ -124,7 +124,7 @@ fn no_more_lists_are_looked_at_than_may_be_and_it_is_said_that_there_are_more() 
     assert_eq!([look(1), look(2), look(3), look(4)], [(1, true), (2, true), (3, false), (3, false)]);
 }
 
-/// Slots of a poll that has waited for nothing.
+/// Polls with these slots and expects to wait.
 fn wait_with(matching: &Arc<Matching>, poll: u64, slots: &[u32]) -> WaitingSlots {
     let taker = Taker { poll: Some(PollId(poll)), ..Taker::default() };
     let mut slots = slots.to_vec();
@@ -134,7 +134,7 @@ fn wait_with(matching: &Arc<Matching>, poll: u64, slots: &[u32]) -> WaitingSlots
     }
 }
 
-/// The polls of the pollers that are taken next.
+/// Returns the polls of the next reserved pollers.
 fn taken(matching: &Matching, count: usize) -> Vec<Option<PollId>> {
     (0..count).map(|_| matching.reserve(&list()).and_then(|poller| poller.taker.poll)).collect()
 }
@@ -153,7 +153,7 @@ fn slots_are_taken_one_after_the_other_each_with_a_poll_of_its_own_before_whoeve
     assert_eq!(polls.len(), 512);
 }
 
-/// Slots that stand by, if they may.
+/// Polls with these slots as a standby poller; `None` if a task may wait.
 fn stand_by_with(matching: &Arc<Matching>, list: &ListKey, poll: u64, slots: &[u32]) -> Option<WaitingSlots> {
     let taker = Taker { poll: Some(PollId(poll)), ..Taker::default() };
     match matching.poll_slots(list, &taker, &mut slots.to_vec(), true) {
@@ -232,7 +232,6 @@ fn a_slot_whose_poll_was_lost_is_handed_nothing_and_its_neighbors_are() {
     assert_eq!(taken(&matching, 3), [Some(PollId(7).of_slot(0)), Some(PollId(7).of_slot(2)), None]);
 }
 
-/// What becomes of a poll whose wait ends while it is reserved, when that comes to nothing.
 #[tokio::test]
 async fn a_poll_that_ends_while_reserved_is_over_when_nothing_comes_of_that() {
     let matching = Matching::new(WaitingBounds::default());
